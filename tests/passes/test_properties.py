@@ -78,7 +78,7 @@ def test_every_property_is_required_by_some_pass_and_comes_from_somewhere():
     required = {each for step in passes for each in step.requires}
     established = {each for step in passes for each in step.establishes}
     assert set(Property) == established | AS_WRITTEN
-    for_code = {Property.FENCES_PLACED, Property.SHARED_MEMORY_FLAT, Property.LANES_JOINED}
+    for_code = {Property.FENCES_PLACED, Property.SHARED_MEMORY_FLAT, Property.WARPS_RECONVERGED}
     assert set(Property) == required | for_code
 
 

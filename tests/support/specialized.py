@@ -15,7 +15,7 @@ from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import check_program, inline_bindings
 from tilelang.targets.nvidia.backend import BACKEND
 from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaStore
-from tilelang.targets.nvidia.passes import persist_grid, split_sums
+from tilelang.targets.nvidia.passes import cluster_split_k, persist_grid
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import WGMMA_GEMM
@@ -49,7 +49,7 @@ def warp_specialize(func, *, passes=None, **pass_configs):
         inline_bindings.PASS,
         choose_schedule(TABLE),
         persist_grid.PASS,
-        split_sums.PASS,
+        cluster_split_k.PASS,
         specialize_warps(TABLE),
     )
     return run_passes(func, passes, context(**pass_configs))

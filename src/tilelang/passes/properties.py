@@ -95,7 +95,7 @@ class Property(enum.Enum):
     SHARED_MEMORY_FLAT = ("shared memory flat", "shared tiles have one dimension, indexed by the place in memory")
     EXPRESSIONS_SHORT = ("expressions short", "expressions hold nothing that loops and conditions around them settle")
     STORES_STREAMED = ("stores streamed", "results larger than the caches are written past them")
-    LANES_JOINED = ("lanes joined", "lanes that may have come apart are joined before they do something together")
+    WARPS_RECONVERGED = ("warps reconverged", "warps that may be divergent are reconverged before they need it")
     TESTS_HOISTED = ("tests hoisted", "tests of unrolled loops compare a literal with a name from outside")
 
     @property

@@ -20,7 +20,7 @@ from tilelang.targets.nvidia.passes.check_registers import registers
 from tilelang.targets.target import Target
 
 
-def product(M, N, threads, accumulator="float32"):
+def gemm(M, N, threads, accumulator="float32"):
     @T.prim_func
     def main(A: T.Tensor((M, 32), "float16"), B: T.Tensor((32, N), "float16"), C: T.Tensor((M, N), "float16")):
         with T.Kernel(1, threads=threads) as bx:
@@ -47,7 +47,7 @@ def warned(func):
 
 
 def test_an_accumulator_that_no_thread_can_hold_is_a_warning_with_the_threads_that_would_do():
-    text = warned(product(256, 256, 128))
+    text = warned(gemm(256, 256, 128))
     assert text.startswith(
         "T.gemm: the accumulator 'C_f' needs 512 registers of each of 128 threads, but a thread has 255: at least 1028 "
         "bytes of each thread lie in local memory, which is slow\n"
@@ -57,12 +57,12 @@ def test_an_accumulator_that_no_thread_can_hold_is_a_warning_with_the_threads_th
 
 
 def test_more_threads_or_narrower_values_fit():
-    assert lower(product(256, 256, 512))
-    assert lower(product(256, 128, 128, "float16"))
+    assert lower(gemm(256, 256, 512))
+    assert lower(gemm(256, 128, 128, "float16"))
 
 
 def test_where_no_number_of_threads_would_do_only_a_smaller_tile_helps():
-    assert warned(product(1024, 512, 1024)).endswith("\nhint: make the tile smaller")
+    assert warned(gemm(1024, 512, 1024)).endswith("\nhint: make the tile smaller")
 
 
 def test_a_fragment_that_no_thread_can_hold_is_a_warning_where_it_is_made():
@@ -160,15 +160,15 @@ def test_registers_are_counted_in_words(dtype, expected):
     assert expected == registers(buffer, blocked((16, 32), 32))
 
 
-def moving(threads, *moves, blocks=None):
-    """A kernel in which group n does moves[n]: how many registers, and whether that is more."""
+def moving(threads, *requests, blocks=None):
+    """A kernel in which group n does requests[n]: how many registers, and whether that is more."""
 
     @T.prim_func
     def main(A: T.Tensor((4,), "int32")):
         with T.Kernel(1, threads=threads):
             if blocks is not None:
                 T.annotate_min_blocks_per_sm(blocks)
-            for group, move in enumerate(moves):
+            for group, move in enumerate(requests):
                 with T.ws(group):
                     T.set_max_nreg(*move)
 
@@ -180,7 +180,7 @@ def lower_for_hopper(func):
 
 
 @pytest.mark.parametrize(
-    ("threads", "moves", "blocks"),
+    ("threads", "requests", "blocks"),
     [
         (384, [(24, False), (240, True), (240, True)], None),
         (384, [(160, False), (168, True)], None),
@@ -189,21 +189,21 @@ def lower_for_hopper(func):
         (256, [(24, False), (232, True)], 2),
     ],
 )
-def test_warpgroups_may_ask_for_what_others_free(threads, moves, blocks):
-    lower_for_hopper(moving(threads, *moves, blocks=blocks))
+def test_warpgroups_may_ask_for_what_others_free(threads, requests, blocks):
+    lower_for_hopper(moving(threads, *requests, blocks=blocks))
 
 
 @pytest.mark.parametrize(
-    ("threads", "moves", "blocks", "message"),
+    ("threads", "requests", "blocks", "message"),
     [
         (384, [(32, False), (240, True), (240, True)], None, "ask for 32 + 240 + 240 = 512 registers of a thread, but have 504"),
         (384, [(24, False), (248, True), (240, True)], None, "24 + 248 + 240 = 512"),
         (256, [(40, False), (240, True)], 2, "40 + 240 = 280 registers of a thread, but have 256 together: 128 each"),
     ],
 )
-def test_warpgroups_that_ask_for_more_would_wait_for_ever(threads, moves, blocks, message):
+def test_warpgroups_that_ask_for_more_would_wait_for_ever(threads, requests, blocks, message):
     with pytest.raises(ResourceError) as caught:
-        lower_for_hopper(moving(threads, *moves, blocks=blocks))
+        lower_for_hopper(moving(threads, *requests, blocks=blocks))
     assert message in str(caught.value)
 
 
@@ -217,8 +217,8 @@ def test_registers_that_a_warpgroup_has_already_are_not_asked_for():
         func = lower_for_hopper(moving(256, (24, False), (240, True)))
     assert str(caught[0].message).startswith("T.set_max_nreg: no effect: a thread has 256 registers here already, and 240")
     assert "hint: leave it out, or launch more threads" in str(caught[0].message)
-    moves = [s.routine.name for s in walk(func.body) if isinstance(s, CallStmt) and asked_registers(s.routine)]
-    assert 1 == len(moves), moves
+    requests = [s.routine.name for s in walk(func.body) if isinstance(s, CallStmt) and asked_registers(s.routine)]
+    assert 1 == len(requests), requests
 
 
 def test_who_comes_there_may_not_be_known():

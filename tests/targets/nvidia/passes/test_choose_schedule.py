@@ -296,17 +296,17 @@ def test_one_warpgroup_has_all_the_registers_that_a_thread_can_have():
         with T.Kernel(4, threads=128) as by:
             A_s = T.alloc_shared((128, 32), "float16")
             B_s = T.alloc_shared((32, 64), "float16")
-            sums = [T.alloc_fragment((128, 64), "float32") for _ in range(3)]
-            for x in sums:
+            gemm_loop = [T.alloc_fragment((128, 64), "float32") for _ in range(3)]
+            for x in gemm_loop:
                 T.clear(x)
             for k in T.Pipelined(8, num_stages=2):
                 T.copy(A[by * 128, k * 32], A_s)
                 T.copy(B[k * 32, 0], B_s)
-                for x in sums:
+                for x in gemm_loop:
                     T.gemm(A_s, B_s, x)
             for i, j in T.Parallel(128, 64):
-                sums[0][i, j] = sums[0][i, j] + sums[1][i, j] * sums[2][i, j] + W[by * 128 + i]
-            T.copy(sums[0], C[by * 128, 0])
+                gemm_loop[0][i, j] = gemm_loop[0][i, j] + gemm_loop[1][i, j] * gemm_loop[2][i, j] + W[by * 128 + i]
+            T.copy(gemm_loop[0], C[by * 128, 0])
 
     assert chosen(main, consumers=1).registers is None
     assert (240, 24) == chosen(main, consumers=2).registers

@@ -14,9 +14,9 @@ from tilelang.ir.stmt import Break, CallStmt, For, ForKind, If, Launch, Seq
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_WAIT
+from tilelang.targets.nvidia.passes.async_copy_placement import Placement
 from tilelang.targets.nvidia.passes.loop_body import LoopBody
-from tilelang.targets.nvidia.passes.place_copies import Placement
-from tilelang.targets.nvidia.passes.plan_pipeline import crossing, plan_loop
+from tilelang.targets.nvidia.passes.plan_pipeline import plan_loop, version_counts
 
 N, TRIPS = 8, 5
 TRUE = Const(True, BOOL)
@@ -154,7 +154,7 @@ def test_buffers_have_as_many_versions_as_stages_lie_between_their_uses():
     body = LoopBody(loop)
     assert 2 == len(body.statements)
     for last in (1, 2, 3):
-        versions = crossing(body, Placement((0, last), (0, 1)))
+        versions = version_counts(body, Placement((0, last), (0, 1)))
         assert {"A_s": last + 1} == {buffer.name: count for buffer, count in versions.items()}
     # a use that comes before the next copy at the same time needs no further version
-    assert {} == crossing(body, Placement((0, 1), (1, 0)))
+    assert {} == version_counts(body, Placement((0, 1), (1, 0)))

@@ -1,9 +1,9 @@
-"""Warns of fragments that the registers of the block's threads cannot hold, and refuses moves of too many registers.
+"""Warns of fragments that spill for sure, and checks the user's register requests (setmaxnreg).
 
-Takes a tile-level function with its layouts decided and gives it back without requests for registers that a warpgroup
-has already. Invariant: what passes has no warpgroups that wait for registers which nobody frees. Whatever does not fit
-is right in local memory, where the assembler puts it, and `kernel.resources` says how much that is; a fragment whose
-share of a thread alone needs more registers than a thread has is worth a warning.
+Takes a tile-level function with inferred layouts and gives it back without requests that have no effect. Invariant: in
+an accepted function no warpgroup waits for registers that no other one releases. Spilled fragments are correct, in
+local memory, and `kernel.resources` gives their bytes; a fragment gets a warning if a thread's share of it alone needs
+more registers than a thread can have.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ def check_registers(func: PrimFunc, context: PassContext) -> PrimFunc:
     superfluous: set[CallStmt] = set()
     for launch in walk(func.body):
         if isinstance(launch, Launch):
-            superfluous |= _check_moves(launch)
+            superfluous |= _check_setmaxnreg(launch)
             layouts = dict(launch.plan.fragments)
-            products = [op for op in walk(launch.body) if isinstance(op, Gemm) and op.c.buffer in layouts]
-            first = {op.c.buffer: op for op in reversed(products)}
+            gemms = [op for op in walk(launch.body) if isinstance(op, Gemm) and op.c.buffer in layouts]
+            first = {op.c.buffer: op for op in reversed(gemms)}
             for buffer, layout in layouts.items():
                 _check(buffer, layout, launch, first.get(buffer))
     return with_body(func, without(func.body, superfluous))
 
 
-def _check(fragment: Buffer, layout: Fragment, launch: Launch, product: Gemm | None) -> None:
-    """Warns of a fragment that does not fit; `product` is the first one that accumulates in it."""
+def _check(fragment: Buffer, layout: Fragment, launch: Launch, gemm: Gemm | None) -> None:
+    """Warns of a fragment that does not fit; `gemm` is the first one that accumulates into it."""
     needed = registers(fragment, layout)
     if needed <= MAX_REGISTERS:
         return
@@ -56,34 +56,34 @@ def _check(fragment: Buffer, layout: Fragment, launch: Launch, product: Gemm | N
     while more < MAX_THREADS and needed * threads > MAX_REGISTERS * more:
         more *= 2
     enough = threads == launch.num_threads and more <= MAX_THREADS and needed * threads <= MAX_REGISTERS * more
-    what = f"fragment '{fragment.name}'" if product is None else f"T.gemm: the accumulator '{fragment.name}'"
+    what = f"fragment '{fragment.name}'" if gemm is None else f"T.gemm: the accumulator '{fragment.name}'"
     shape = f"'{fragment.name}' is {fragment.static_shape} of {fragment.dtype!s}"
     share = f"threads={more} leaves {needed * threads // more} to each thread; or " if enough else ""
     warn(
         f"{what} needs {needed} registers of each of {threads} threads, but a thread has {MAX_REGISTERS}: at least "
         f"{(needed - MAX_REGISTERS) * _REGISTER_BYTES} bytes of each thread lie in local memory, which is slow",
-        fragment.loc if product is None else product.loc,
+        fragment.loc if gemm is None else gemm.loc,
         hint=f"{share}make the tile smaller",
-        notes=(Note(shape, None if product is None else fragment.loc),),
+        notes=(Note(shape, None if gemm is None else fragment.loc),),
     )
 
 
-def _check_moves(launch: Launch) -> set[CallStmt]:
-    """Checks what the user's warpgroups ask for with T.set_max_nreg, each in program order; what has no effect."""
+def _check_setmaxnreg(launch: Launch) -> set[CallStmt]:
+    """Checks the calls of T.set_max_nreg, in program order for each warpgroup; gives those without effect."""
     groups = ThreadGroups(launch)
     calls = [(s, s.routine) for s in walk(launch.body) if isinstance(s, CallStmt)]
     found = [(s, asked_registers(routine)) for s, routine in calls if isinstance(routine, Instruction)]
-    moves = [(s, asked) for s, asked in found if asked is not None]
-    if not moves or any(stmt in PerThread(launch).apart for stmt, _ in moves):
-        return set()  # who comes there is not known
+    requests = [(s, asked) for s, asked in found if asked is not None]
+    if not requests or any(stmt in PerThread(launch).apart for stmt, _ in requests):
+        return set()  # the executing threads are not known
     threads = launch.num_threads
     if threads % WARPGROUP_THREADS:
-        with moves[0][0].loc:
+        with requests[0][0].loc:
             raise ProgramError(
                 f"T.set_max_nreg: the block has {threads} threads, no whole warpgroups of {WARPGROUP_THREADS}",
                 hint=f"write threads={-(-threads // WARPGROUP_THREADS) * WARPGROUP_THREADS}",
             )
-    for stmt, _ in moves:
+    for stmt, _ in requests:
         group = groups.around(stmt)
         if group.first % WARPGROUP_THREADS or group.count % WARPGROUP_THREADS:
             with stmt.loc:
@@ -96,7 +96,7 @@ def _check_moves(launch: Launch) -> set[CallStmt]:
     given = min(REGISTERS_PER_SM // (threads * blocks) // STEP * STEP, MOST)
     held = [given] * (threads // WARPGROUP_THREADS)
     superfluous: set[CallStmt] = set()
-    for stmt, (count, increase) in moves:
+    for stmt, (count, increase) in requests:
         group = groups.around(stmt)
         numbers = range(group.first // WARPGROUP_THREADS, group.end // WARPGROUP_THREADS)
         least = min(held[number] for number in numbers)
@@ -119,7 +119,7 @@ def _check_moves(launch: Launch) -> set[CallStmt]:
             held[number] = count
     together = given * len(held)
     if sum(held) > together:
-        with moves[-1][0].loc:
+        with requests[-1][0].loc:
             raise ResourceError(
                 f"T.set_max_nreg: the warpgroups of the block ask for {' + '.join(map(str, held))} = {sum(held)} "
                 f"registers of a thread, but have {together} together: {given} each",

@@ -39,7 +39,7 @@ from tilelang.targets.nvidia.passes.choose_cluster import (
     not_clustered,
     with_multicast,
 )
-from tilelang.targets.nvidia.passes.split_sums import Unsplit, split
+from tilelang.targets.nvidia.passes.cluster_split_k import NotSplit, split
 from tilelang.targets.nvidia.passes.warp_specialization.async_mma import only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
@@ -169,7 +169,7 @@ class _Choice:
         if (blocks := self._overrides.split_k or 1) > 1:
             try:
                 return self._split_k_schedule(blocks, consumers)
-            except (_NotSpecialized, Unsplit) as reason:
+            except (_NotSpecialized, NotSplit) as reason:
                 self.notes.append(Note(f"tl.split: blocks do not share sums, since {reason}", self._launch.loc))
                 self._split_k, self._launch = 1, flatten_sequences(self._unflattened)
         return self._whole_tile_schedule(load_groups, consumers)
@@ -311,10 +311,10 @@ class _Choice:
     def _consumers_refusal(self, count: int, gemms: Sequence[Gemm], *, required: bool) -> str:
         """Why `count` warpgroups are unsuitable; empty if they are not."""
         threads = count * WARPGROUP_THREADS
-        fitting = [p for p in gemms if not self._capabilities.wgmma_refusal(p, threads)]
-        if not fitting:
+        divisors = [p for p in gemms if not self._capabilities.wgmma_refusal(p, threads)]
+        if not divisors:
             return f"{_line(gemms[0])}T.gemm: {self._capabilities.wgmma_refusal(gemms[0], threads)}"
-        rows = [int_const(gemm.sizes[0]) or 0 for gemm in fitting]
+        rows = [int_const(gemm.sizes[0]) or 0 for gemm in divisors]
         if not required and count > 1 and any(-(-m // ROWS) % count for m in rows):
             return f"{count} warpgroups do not divide the rows of a product"
         needed, most = self._registers(count), _REGISTERS.get(count, (0, 0))[0]
@@ -331,9 +331,9 @@ class _Choice:
     def _registers(self, consumers: int) -> int:
         """Registers of a thread that hold fragments: its share of each tile, and some elements of vectors of rows."""
         tiles = [s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.FRAGMENT]
-        owned = {s.own.buffer for s in walk(self._launch.body) if isinstance(s, ClusterSum) and s.owners > 1}
+        replacements = {s.own.buffer for s in walk(self._launch.body) if isinstance(s, ClusterSum) and s.owners > 1}
         # a view has no registers of its own, and a partitioned epilogue reuses those of the accumulator
-        tiles = [tile for tile in tiles if tile not in owned and tile.view_of is None]
+        tiles = [tile for tile in tiles if tile not in replacements and tile.view_of is None]
         gemms = [s for s in walk(self._launch.body) if isinstance(s, Gemm)]
         tiles += [converted_operand(p, 0).buffer for p in gemms if p.a.dtype != p.operands[0]]
         bits = sum((tile.bytes or 0) * 8 for tile in tiles if tile.rank > 1)

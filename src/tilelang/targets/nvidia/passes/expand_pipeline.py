@@ -1,10 +1,10 @@
-"""Makes pipelined loops what the machine runs: versions of buffers, a prologue, a loop in which copies run ahead.
+"""Expands software pipelines: multi-versioned buffers, a prologue, and a steady state in which copies run ahead.
 
 Takes a tile-level function as `plan_pipeline` leaves it; gives one without pipelined loops, in which asynchronous
-copies are closed into groups and waited for. Invariant: iteration i of a statement of stage s runs at time i + s if
-there is an iteration i, and each time closes the same number of groups of copies, whether there was something to copy
-or not; so a wait can count groups, for any trip count. There is one group, closed behind the last copy, but where the
-copies stand behind the readers of their tiles: then neighbors make a group, and each is awaited before it is read.
+copies are committed in groups and waited for. Invariant: iteration i of a statement of stage s runs at time i + s if
+there is an iteration i, and each time commits the same number of groups, empty ones included; so a wait can count
+groups for any trip count. There is one group per time, committed behind the last copy. Only where copies stand behind
+the readers of their tiles, neighboring copies form a group each, which is waited for before its first reader.
 
 A loop over k with last stage m becomes, for copies of stage 0 and everything else in stage m:
 
@@ -28,12 +28,12 @@ from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
-from tilelang.targets.nvidia.passes.advance_copies import advance
-from tilelang.targets.nvidia.passes.asynchronous import is_asynchronous, target_of
+from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, target_of
+from tilelang.targets.nvidia.passes.async_copy_placement import Placement
+from tilelang.targets.nvidia.passes.hoist_async_copies import hoist_async_copies
+from tilelang.targets.nvidia.passes.insert_async_waits import insert_async_waits
 from tilelang.targets.nvidia.passes.loop_body import LoopBody, Touching, parts
-from tilelang.targets.nvidia.passes.place_copies import Placement
-from tilelang.targets.nvidia.passes.plan_pipeline import crossing, is_filled_behind_readers
-from tilelang.targets.nvidia.passes.settle_copies import settle
+from tilelang.targets.nvidia.passes.plan_pipeline import is_filled_behind_readers, version_counts
 from tilelang.transforms.versions import OnVersion, versioned
 
 
@@ -47,12 +47,12 @@ class _Loop:
         self._loop = loop
         self._body = LoopBody(loop)
         self._placement = Placement(spec.stage, spec.order)
-        counts = crossing(self._body, self._placement)
+        counts = version_counts(self._body, self._placement)
         self.versions = {buffer: versioned(buffer, count) for buffer, count in counts.items()}
         self._last = [n for n, stage in enumerate(spec.stage) if stage == self._placement.last]
         self._copies = frozenset(n for n, s in enumerate(self._body.statements) if is_asynchronous(s))
         self.emitted: set[Stmt] = set()
-        self._bound: set[Var] = set()  # names that stand in the loop
+        self._bound: set[Var] = set()  # variables bound in the loop
         self._sequence = sorted(range(len(spec.order)), key=lambda n: self._placement.order[n])
         self._groups = self._grouped()
         self._first, self._awaiting = self._waits()
@@ -76,7 +76,7 @@ class _Loop:
         return Seq((*made, serial), loc=loop.loc)
 
     def _runs_ahead(self, touching: Sequence[Touching]) -> bool:
-        """Whether a statement that touches a piece of memory runs before its iteration's last stage."""
+        """Whether a statement that accesses a storage runs before the last stage."""
         return any(self._placement.stage[number] < self._placement.last for number, _, _ in touching)
 
     def _at(self, number: int) -> Expr:
@@ -86,7 +86,7 @@ class _Loop:
         return const(start + step, INT32) if start is not None else self._loop.start + step
 
     def _time(self, present: Sequence[int], values: Mapping[int, Expr]) -> list[Stmt]:
-        """What runs at one time: statements in order, those of one iteration under one test; one group is closed.
+        """The statements of one time, in order; those of one iteration share a predicate, and each group is committed.
 
         Args:
             present: The statements.
@@ -99,7 +99,7 @@ class _Loop:
 
         def flush() -> None:
             if group:
-                made.extend(self._guarded(group, values[self._placement.stage[group[0]]]))
+                made.extend(self._predicated(group, values[self._placement.stage[group[0]]]))
                 group.clear()
 
         for number in present:
@@ -116,8 +116,8 @@ class _Loop:
         made += [CallStmt(CP_ASYNC_COMMIT, (), loc=self._loop.loc)] * (len(self._groups) - len(closed))
         return made
 
-    def _guarded(self, numbers: Sequence[int], value: Expr) -> list[Stmt]:
-        """Statements of one iteration, if there is such an iteration."""
+    def _predicated(self, numbers: Sequence[int], value: Expr) -> list[Stmt]:
+        """Statements of one iteration, predicated on its existence."""
         loop = self._loop
         statements = list(self._statements(numbers, value))
         if value is loop.var:
@@ -129,7 +129,7 @@ class _Loop:
         return [If(exists, body, loc=loop.loc)]
 
     def _statements(self, numbers: Sequence[int], value: Expr) -> Iterator[Stmt]:
-        """Statements of one iteration, with the names they need, on that iteration's versions."""
+        """Statements of one iteration with the bindings that they need, on that iteration's versions."""
         loop = self._loop
         rewrite = self._on_version(self._number(value)) if self.versions else None
         in_place = value is loop.var
@@ -168,7 +168,7 @@ class _Loop:
         return number if abs(step) == 1 else number // abs(step)
 
     def _wait(self, present: Sequence[int]) -> list[Stmt]:
-        """Waits until what the statements of one time need has been copied, as groups of earlier times count."""
+        """Waits for the copies that the statements of one time read, by the number of groups committed since."""
         if self._first is not None:
             return [self._awaited(self._first)] if self._last[0] in present else []
         stage = self._placement.stage
@@ -181,11 +181,11 @@ class _Loop:
         return [self._awaited(min(distances) - 1)]
 
     def _awaited(self, newer: int) -> Stmt:
-        """Waits until no more than so many groups are under way."""
+        """Waits until at most `newer` groups are in flight."""
         return CallStmt(CP_ASYNC_WAIT, (const(newer, INT32),), loc=self._loop.loc)
 
     def _grouped(self) -> list[list[int]]:
-        """The copies of one time that are closed together, in order."""
+        """The commit groups of one time, in order."""
         copies = [n for n in self._sequence if n in self._copies]
         if not copies or not self._are_behind_readers():
             return [copies] if copies else []
@@ -207,25 +207,25 @@ class _Loop:
         return all(is_filled_behind_readers(each, self._placement) for each in touching)
 
     def _waits(self) -> tuple[int | None, dict[int, int]]:
-        """Which groups may be under way at the beginning of an iteration, and at the first readers of other tiles."""
+        """How many groups may be in flight when an iteration begins, and at the first readers of other tiles."""
         if not self._copies or not self._are_behind_readers():
             return None, {}
         place = {n: position for position, n in enumerate(self._sequence)}
-        readers: dict[int, int] = {}  # the first reader of what each group brings
+        readers: dict[int, int] = {}  # the first reader of each group's tiles
         for number, copies in enumerate(self._groups):
             targets = [target_of(self._body.statements[n]) for n in copies]
             users = {n for target in targets for n, _, _ in self._body.storages[target]} - set(copies)
             readers[number] = min(users, key=lambda n: place[n])
-        under_way = self._placement.last * len(self._groups)
+        in_flight = self._placement.last * len(self._groups)
         first = min(readers, key=lambda number: place[readers[number]])
         later: dict[int, int] = {}
         for number, reader in readers.items():
             closed = sum(place[copies[-1]] < place[reader] for copies in self._groups)
-            newer = under_way - (number + 1) + closed
+            newer = in_flight - (number + 1) + closed
             if reader != readers[first]:
                 later[reader] = min(newer, later.get(reader, newer))
         same = [number for number, reader in readers.items() if reader == readers[first]]
-        return under_way - (max(same) + 1), later
+        return in_flight - (max(same) + 1), later
 
 
 class _Expand(Rewriter):
@@ -233,7 +233,7 @@ class _Expand(Rewriter):
 
     Attributes:
         versions: The original and the versioned form of every buffer that got versions.
-        copies: The asynchronous copies that the loops close and await.
+        copies: The asynchronous copies that the loops commit and wait for.
     """
 
     def __init__(self) -> None:
@@ -255,11 +255,11 @@ def expand_launch(launch: Launch, shared_bytes: int) -> Launch:
 
     Args:
         launch: The launch.
-        shared_bytes: How much shared memory a block may have.
+        shared_bytes: Shared memory of a block, in bytes.
     """
     expand = _Expand()
     body = expand.visit(launch.body) or Seq((), loc=launch.loc)
-    body = settle(advance(body, expand.copies, shared_bytes, launch.num_threads), expand.copies)
+    body = insert_async_waits(hoist_async_copies(body, expand.copies, shared_bytes, launch.num_threads), expand.copies)
     if body is launch.body:
         return launch
     used = {storage for s in walk(body) if not isinstance(s, Alloc) for storage in shared_storages(s)}
@@ -277,8 +277,8 @@ def expand_launch(launch: Launch, shared_bytes: int) -> Launch:
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
-    room = context.target.machine.shared_bytes
-    return with_launches(func, lambda launch: expand_launch(launch, room))
+    shared_bytes = context.target.machine.shared_bytes
+    return with_launches(func, lambda launch: expand_launch(launch, shared_bytes))
 
 
 PASS = Pass(

@@ -1,8 +1,8 @@
-"""Inserts the fences between what threads write to shared memory and what asynchronous hardware does there.
+"""Inserts proxy fences between generic writes to shared memory and accesses through the async proxy (TMA, wgmma).
 
-Takes a thread-level function with all of its barriers; gives one in which every thread that has written to a tile,
-which the copy engine or the matrix units of a warpgroup touch as well, executes a proxy fence before the next barrier
-at which it meets others, or before such work if it starts it itself. Invariant: nothing but fences is added.
+Takes a thread-level function with all of its barriers; gives one in which every thread that has written to a tile that
+the async proxy accesses, too, executes a proxy fence before its next barrier, or before it issues such an access
+itself. Invariant: only fences are added.
 
 Source: PTX ISA, "Memory Consistency Model: Proxies" and "membar / fence.proxy".
 """
@@ -41,10 +41,10 @@ def _tiles(stmt: CallStmt) -> list[Buffer]:
 
 
 class _Fences:
-    """Where fences belong in one launch: a walk in program order with whether something written is not fenced yet.
+    """Finds the places of fences in one launch by a walk in program order that tracks unfenced writes.
 
     Attributes:
-        before: The statements before which one stands.
+        before: The statements before which a fence is needed.
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -55,7 +55,7 @@ class _Fences:
             self._visit(launch.body, (False, False))
 
     def _visit(self, stmt: Stmt, state: tuple[bool, bool]) -> tuple[bool, bool]:
-        """The state behind a statement: whether a write is without a fence, whether a copy by cp.async is under way."""
+        """The state behind a statement: whether a write is unfenced, whether a cp.async copy is in flight."""
         match stmt:
             case Seq(body=body):
                 for child in body:
@@ -66,7 +66,7 @@ class _Fences:
                 other = state if else_body is None else self._visit(else_body, state)
                 return then[0] or other[0], then[1] or other[1]
             case For(body=body) | While(body=body):
-                for _ in range(2):  # what an iteration leaves behind meets the next one
+                for _ in range(2):  # the second time with the state at the end of an iteration
                     after = self._visit(body, state)
                     state = state[0] or after[0], state[1] or after[1]
                 return state

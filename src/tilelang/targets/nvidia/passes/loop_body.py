@@ -1,6 +1,6 @@
-"""What the statements of one pipelined loop touch, and which of them fill a tile as a whole.
+"""The accesses of the statements of one pipelined loop, and which statements fill a tile as a whole.
 
-Takes a tile-level loop, gives its effectful statements with their accesses and the names of values that they use.
+Takes a tile-level loop, gives its effectful statements with their accesses and the bindings that they use.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.passes.tile.check_program import effectful
 
-# the number of a statement, what it does to the memory in question (None: a name's value reads it), whether it writes
+# the number of a statement, its access to the storage (None: a binding reads it), whether it writes
 Touching = tuple[int, Access | None, bool]
 
 
 def parts(body: Stmt) -> list[Stmt]:
-    """The statements of a loop's body in program order, allocations and names for values included."""
+    """The statements of a loop's body in program order, allocations and bindings included."""
     return [p for s in body.body for p in parts(s)] if isinstance(body, Seq) else [body]
 
 
 class LoopBody:
-    """What the statements of one pipelined loop touch.
+    """The accesses of the statements of one pipelined loop.
 
     Attributes:
         loop: The loop.
@@ -44,13 +44,13 @@ class LoopBody:
         self._names = {s.var: s for s in body if isinstance(s, Bind)}
         self._promises = {s: self._promised(body[:n]) for n, s in enumerate(body) if s in self.statements}
         self.touched = [self._touched(s) for s in self.statements]
-        self.storages: dict[Buffer, list[Touching]] = {}  # for each piece of memory, which statements touch it
+        self.storages: dict[Buffer, list[Touching]] = {}  # for each storage, the statements that access it
         for number, touched in enumerate(self.touched):
             for storage, access, write in touched:
                 self.storages.setdefault(storage, []).append((number, access, write))
 
     def _touched(self, stmt: Stmt) -> list[tuple[Buffer, Access | None, bool]]:
-        """(storage, access, whether it writes) of a statement; no access for memory that a name's value reads."""
+        """(storage, access, whether it writes) of a statement; access is None for storage that a binding reads."""
         found = accesses(stmt)
         touched: list[tuple[Buffer, Access | None, bool]] = [
             (a.buffer.storage, a, a.write) for a in found.all if a.buffer.storage not in found.local
@@ -59,9 +59,9 @@ class LoopBody:
         return touched
 
     def names(self, stmt: Stmt) -> list[Var]:
-        """The names of the body that a statement uses, directly or through other names, in the order of need.
+        """The bindings of the body that a statement uses, directly or through others, definitions before uses.
 
-        Behind them are what was promised of these names before the statement.
+        Behind them are the assumptions on these variables that stand before the statement.
         """
         needed: dict[Var, None] = {}
 
@@ -81,11 +81,11 @@ class LoopBody:
         return variables_of(expr) & self._names.keys()
 
     def _promised(self, before: Sequence[Stmt]) -> list[Assume]:
-        """What is promised of names, but not of memory."""
+        """The assumptions that concern no memory."""
         return [s for s in before if isinstance(s, Assume) and not loaded_buffers(s.value)]
 
     def names_before(self, number: int, users: Sequence[int]) -> list[Var]:
-        """The names that stand before a statement and that some of these statements use, in program order."""
+        """The bindings that stand before a statement and that some of `users` use, in program order."""
         used = {name for user in users for name in self.names(self.statements[user])}
         before: list[Var] = []
         for part in parts(self.loop.body):
@@ -96,23 +96,23 @@ class LoopBody:
         return before
 
     def is_volatile(self, name: Var) -> bool:
-        """Whether the value of a name is memory's that the loop changes, so that it must be read where it stands."""
+        """Whether a binding loads memory that the loop writes, so that it must not move."""
         loads = {node.buffer.storage for node in walk_expr(self._names[name].value) if isinstance(node, Load)}
         return any(storage in loads and write for touched in self.touched for storage, _, write in touched)
 
     def read_by_names(self, stmt: Stmt) -> Iterator[Buffer]:
-        """The memory that the values of a statement's names read."""
+        """The storages that the bindings of a statement read."""
         for name in self.names(stmt):
             for node in walk_expr(self._names[name].value):
                 if isinstance(node, Load):
                     yield node.buffer.storage
 
     def bind(self, name: Var) -> Bind:
-        """The statement that says what a name of the body stands for."""
+        """The binding of a variable of the body."""
         return self._names[name]
 
     def fills_first(self, buffer: Buffer) -> int | None:
-        """The statement that writes a shared buffer as a whole in every iteration, before anything else touches it."""
+        """The statement that writes a whole shared buffer in every iteration, before any other access to it."""
         touching = self.storages.get(buffer, [])
         first = touching[0][0] if touching else -1
         if first < 0 or not fills(self.statements[first], buffer):
@@ -120,12 +120,12 @@ class LoopBody:
         return first if sum(number == first for number, _, _ in touching) == 1 else None
 
     def results(self, stmt: Stmt) -> set[Var]:
-        """The values that a statement leaves to those after it."""
+        """The variables that a statement defines for later ones."""
         return {s.result for s in walk(stmt) if isinstance(s, CallStmt | Atomic) and s.result is not None}
 
 
 def fills(stmt: Stmt, buffer: Buffer) -> bool:
-    """Whether a statement writes all of a buffer without looking at what is there."""
+    """Whether a statement writes a whole buffer without reading it."""
     match stmt:
         case Copy(dst=dst):
             return dst.buffer is buffer and stmt.src.buffer.storage is not buffer and _is_whole(dst)

@@ -162,7 +162,7 @@ class _Loop:
             users = [*filling, *readers.get(storage, ())]
             alone = all(user.group.same_threads(filling[0].group) for user in users)
             if alone and storage.scope is not Scope.GLOBAL:
-                continue  # one group's own memory: its iterations stay in order
+                continue  # private memory of one group: its iterations stay in order
             if storage.scope is not Scope.SHARED:
                 raise _Refused(f"'{storage.name}' is written in the loop")
             if storage in self._outside:
@@ -228,13 +228,13 @@ class _OnStage(OnVersion):
         self._round = var // count
 
     def region(self, node: Region) -> Region:
-        """Regions, of the stage; a barrier of one is the one of the stage."""
+        """A region of a tile or barrier, on the stage of the iteration."""
         if node.buffer.scope is Scope.BARRIER:
             return Region(self._stages[node.buffer], (self._index,), node.extent)
         return super().region(node)
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        """Waits, for the phase that the stage has in this iteration."""
+        """A wait gets the parity of the stage's phase in this iteration."""
         if isinstance(node, CallStmt) and node in self._lag:
             region = node.args[0]
             assert isinstance(region, Region)
@@ -271,7 +271,7 @@ class _Expand(Rewriter):
 
 
 def _outermost_loops(stmt: Stmt) -> Iterator[For]:
-    """The loops around which no other loop stands."""
+    """The outermost loops."""
     if isinstance(stmt, For):
         yield stmt
         return
@@ -351,7 +351,7 @@ def _counts(launch: Launch, loop: For) -> dict[Buffer, int]:
 
 
 def _outside(launch: Launch, loop: For) -> dict[Buffer, str]:
-    """Shared buffers that cannot get versions for what happens outside of the loop, with the reason."""
+    """Shared buffers whose accesses outside of the loop rule out versions, with the reason."""
     found: dict[Buffer, str] = {}
     inside = set(walk(loop))
     for stmt in walk(launch.body):

@@ -1,14 +1,14 @@
-"""Begins an iteration of a pipelined loop while the matrix instructions of the one before still run.
+"""Overlaps the loads at the head of an iteration with the mma instructions at the tail of the previous one.
 
     for k:  wait; start copies; load; multiply ...; multiply the last
  => wait; load; start copies
     for k:  multiply ...; [of k + 1: wait; load; start copies]; multiply the last
 
-Takes a thread-level function without barriers; gives one in which loops whose bodies end with matrix instructions on
-registers have their head, what stands before the first such instruction, one iteration earlier. So nobody waits for
-loads behind the barrier of an iteration, nor do loads queue behind copies. Invariant: the head of the iteration after
-the last one, which runs too, touches no global memory, writes nothing but registers of the loop, and reads shared
-memory only where there is some; and what changes places touches other registers and other versions of tiles.
+Takes a thread-level function without barriers; gives one in which loops whose bodies end with mma instructions on
+registers run their head, the statements before the first mma, one iteration earlier. So the latency of loads behind an
+iteration's barrier is hidden, and loads do not queue behind copies. Invariant: the extra head behind the last iteration
+accesses no global memory, writes only registers of the loop, and reads shared memory within bounds; reordered
+statements access different registers and different versions of tiles.
 """
 
 from __future__ import annotations
@@ -45,19 +45,18 @@ _ALLOWED = Effect.COMMIT | Effect.WAIT
 
 
 class _Parts:
-    """A loop body taken apart.
+    """The parts of a loop body.
 
     Attributes:
-        head: What stands before the first matrix instruction, and touches other registers than the tail, without names
-            and allocations.
-        middle: What stands between.
-        tail: The statements at the end that touch registers only.
+        head: The statements before the first mma, on other registers than the tail, without bindings and allocations.
+        middle: The statements between head and tail.
+        tail: The statements at the end that access registers only.
         names: The bindings in the head.
         registers: The allocations in the head.
     """
 
     def __init__(self, flat: Sequence[Stmt], end: int) -> None:
-        """Takes statements apart of which those from `end` on touch registers only."""
+        """Divides statements of which those from `end` on access registers only."""
         self.tail = list(flat[end:])
         late = registers_touched(self.tail)
         begin = 0
@@ -92,7 +91,7 @@ class _Overlap:
 
     def __init__(self, loop: For, parts: _Parts, domain: Domain) -> None:
         self._loop, self._parts = loop, parts
-        # one iteration more than there are
+        # including the extra iteration behind the last one
         domain = domain.with_range(loop.var, loop.start, None)
         for bind in parts.names:
             domain = domain.with_value(bind.var, bind.value)
@@ -113,7 +112,7 @@ class _Overlap:
                 return all(self._may_run(s, domain) for s in sub_statements(stmt)) and self._may_read(stmt, domain)
             case If(condition=condition, then_body=then_body, else_body=None):
                 inside = domain.assume(condition)
-                if proves(self._loop.var < self._loop.stop, inside):  # there it does not run at all
+                if proves(self._loop.var < self._loop.stop, inside):  # false in the extra iteration
                     return _in_background(then_body) and self._may_read(stmt, domain)
                 return self._may_run(then_body, inside) and self._may_read(stmt, domain)
             case Store(buffer=buffer):
@@ -125,7 +124,7 @@ class _Overlap:
         return False
 
     def _may_read(self, stmt: Stmt, domain: Domain) -> bool:
-        """Whether a statement itself reads nothing but registers, and shared memory that is there."""
+        """Whether a statement itself reads only registers, and shared memory within bounds."""
         return all(
             buffer.scope in _OF_THREAD or buffer.scope is Scope.SHARED and self._is_there(buffer, at, domain)
             for buffer, at in _read_places(stmt)
@@ -139,7 +138,7 @@ class _Overlap:
         )
 
     def _variables(self, expr: Expr) -> frozenset[Var]:
-        """The variables in an expression, seen through the names in the head."""
+        """The variables in an expression, through the bindings in the head."""
         values = {s.var: s.value for s in self._parts.names}
         found = variables_of(expr)
         return found.union(*[self._variables(values[var]) for var in found if var in values])
@@ -166,7 +165,7 @@ class _Overlap:
         return [*made, *(_copied(substitute_stmt(s, values)) for s in self._parts.head)]
 
 
-# -- what statements are -----------------------------------------------------------------------------------------
+# -- kinds of statements ------------------------------------------------------------------------------------------
 def _inlined(node: Stmt) -> Iterator[Stmt]:
     if isinstance(node, Seq):
         for child in node.body:
@@ -176,7 +175,7 @@ def _inlined(node: Stmt) -> Iterator[Stmt]:
 
 
 def _multiplies(stmt: Stmt) -> bool:
-    """Whether it is an instruction of a warp on registers alone."""
+    """Whether a statement is an mma: an instruction of a warp on registers only."""
     return (
         isinstance(stmt, CallStmt)
         and isinstance(stmt.routine, Instruction)
@@ -189,7 +188,7 @@ def _multiplies(stmt: Stmt) -> bool:
 
 
 def _on_registers(stmt: Stmt) -> bool:
-    """Whether a statement touches nothing but arrays and scalars of the thread."""
+    """Whether a statement accesses only local arrays and scalars."""
     if not isinstance(stmt, For | Seq | Store) and not _multiplies(stmt):
         return False
     if isinstance(stmt, Store) and stmt.buffer.scope not in _OF_THREAD:
@@ -199,7 +198,7 @@ def _on_registers(stmt: Stmt) -> bool:
 
 
 def _shared_reads(stmt: Stmt) -> Iterator[tuple[Buffer, Sequence[Expr]]]:
-    """What a statement, and those below it, read of shared memory."""
+    """The reads of shared memory in a statement: buffer and indices."""
     for inner in walk(stmt):
         loads = (e for root in expressions(inner) for e in walk_expr(root) if isinstance(e, Load))
         yield from ((e.buffer, e.indices) for e in loads if e.buffer.scope is Scope.SHARED)
@@ -208,7 +207,7 @@ def _shared_reads(stmt: Stmt) -> Iterator[tuple[Buffer, Sequence[Expr]]]:
 
 
 def _in_background(stmt: Stmt) -> bool:
-    """Whether a statement only starts copies, or closes groups of them."""
+    """Whether a statement only issues or commits asynchronous copies."""
     if isinstance(stmt, CallStmt):
         routine = stmt.routine
         starts = isinstance(routine, Instruction) and routine.async_unit is CP_ASYNC
@@ -217,7 +216,7 @@ def _in_background(stmt: Stmt) -> bool:
 
 
 def _copies_last(head: Sequence[Stmt]) -> list[Stmt]:
-    """The statements with copies behind the loads that follow them, as far as these read other versions of tiles."""
+    """The statements with copies sunk below later loads, as far as these read other versions of tiles."""
     made: list[Stmt] = []
     copies: list[Stmt] = []
     for stmt in head:
@@ -232,7 +231,7 @@ def _copies_last(head: Sequence[Stmt]) -> list[Stmt]:
 
 
 def _may_pass(stmt: Stmt, copy: Stmt) -> bool:
-    """Whether a statement may come before copies that it follows."""
+    """Whether a statement may move above copies that stand before it."""
     calls = [s for s in walk(stmt) if isinstance(s, CallStmt) and isinstance(s.routine, Instruction)]
     if any(s.routine.effect is not Effect.NONE for s in calls):  # type: ignore[attr-defined]
         return False
@@ -254,7 +253,7 @@ def _is_register(stmt: Alloc) -> bool:
 
 
 def _read_places(stmt: Stmt) -> Iterator[tuple[Buffer, Sequence[Expr]]]:
-    """What a statement itself reads, or gives an instruction the address of, with the place of the first element."""
+    """The reads of a statement itself, and its address operands: buffer and indices of the first element."""
     for root in expressions(stmt):
         for e in walk_expr(root):
             if isinstance(e, Load):
@@ -266,7 +265,7 @@ def _read_places(stmt: Stmt) -> Iterator[tuple[Buffer, Sequence[Expr]]]:
 
 
 class _Copy(Rewriter):
-    """Makes every statement anew: passes that follow tell statements apart by identity."""
+    """Copies every statement: later passes distinguish statements by identity."""
 
     def stmt(self, node: Stmt) -> Stmt | None:
         new = self.rebuild_stmt(node)

@@ -1,8 +1,8 @@
-"""Lets blocks stay: each works on one tile of the grid after the other, where the schedule of a launch says so.
+"""Makes launches persistent where their schedule says so: each block loops over tiles of the grid.
 
 Takes a tile-level function as `choose_schedule` leaves it. A persistent launch has as many blocks as run at once, in
-one dimension, and a loop in each of them; the user's block indices are functions of the tile. Invariant: every point of
-the grid is worked on exactly once, and the user's indices are visibly within it, so proofs about them still succeed.
+one dimension, each with a loop over tiles; the user's block indices are functions of the tile. Invariant: every point
+of the grid is computed exactly once, and the user's indices are provably within the grid.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tilelang.passes.tile.rasterize_grid import Names, bound, in_panels, smalles
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import position_of
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
 
-# A tile of matrix instructions has 64 rows and 8 columns at least, so that no memory holds the results of more tiles.
-# It is said of symbolic grids, since what is computed of one is then known to fit into 32 bits.
+# A tile of wgmma has at least 64 rows and 8 columns, so that no memory holds the results of more tiles. Symbolic grids
+# are clamped to it, so that proofs know that index arithmetic fits into 32 bits.
 _MOST_TILES = 1 << 30
 
 
 def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
-    """The launch with at most so many blocks, which walk over its grid.
+    """The launch with at most so many blocks, each of which loops over tiles.
 
-    Without panels tiles follow each other as blocks do that start one after another: x fastest. Blocks of a cluster
-    walk together: what they walk over are clusters of tiles, and the launch has its clusters in one dimension.
+    Without panels the tile order is that of blocks: x fastest. With clusters, the loop is over clusters of tiles, and
+    the launch has its clusters in one dimension.
     """
     sizes, size = schedule.cluster, schedule.cluster_size
     grid = tuple(_split(extent, by) for extent, by in zip(launch.grid, sizes, strict=False))
@@ -72,7 +72,7 @@ def _split(number: Expr, size: int) -> Expr:
 
 
 def _panel(schedule: Schedule) -> tuple[int, str] | None:
-    """Panels of clusters with as many rows or columns of tiles as the schedule says."""
+    """The panel of the schedule, in clusters instead of tiles."""
     if schedule.panel is None:
         return None
     count, order = schedule.panel
@@ -80,7 +80,7 @@ def _panel(schedule: Schedule) -> tuple[int, str] | None:
 
 
 def _indices(tile: Expr, grid: tuple[Expr, ...], panel: tuple[int, str] | None, name: Names) -> tuple[Expr, ...]:
-    """Where a tile is in a grid of tiles, or of clusters of tiles."""
+    """The indices of a tile in a grid of tiles, or of clusters of tiles."""
     if len(grid) == 1:
         return (tile,)
     width, height = grid[:2]

@@ -1,17 +1,15 @@
-"""Decides which iteration's work each statement of a pipelined loop does, and which loops stay serial.
+"""Assigns stage and order to the statements of pipelined loops, and decides which loops stay serial.
 
 Takes a tile-level function whose operators have their lowerings; gives one in which every loop that is still
-`PIPELINED` names a stage and a position for each of its effectful statements, and all others are serial, with the
-reason among the notes of the launch. Invariant: running the statements of iteration i at time i + stage, those of one
-time in the order of their positions, gives the sequential result if each buffer of `crossing` has as many versions as
-it says there.
+`PIPELINED` has a stage and an order for each of its effectful statements, and all others are serial, with the reason
+among the notes of the launch. Invariant: running the statements of iteration i at time i + stage, those of one time in
+their order, gives the sequential result if each buffer of `version_counts` has as many versions as given there.
 
-Left to itself the compiler lets asynchronous copies into shared memory run `num_stages - 1` iterations ahead, where
-nothing but the loop's own later statements looks at what they bring. Where an iteration begins by taking all of that
-to registers, the copies follow these reads, `num_stages` iterations ahead in as many versions. So they do where every
-such tile is read by some products of an iteration and not by others: each copy stands behind the last reader of its
-tile, which is filled again while the other products are computed. What copies need in registers, such as indices of
-rows, is fetched one iteration earlier than they are started.
+By default, asynchronous copies into shared memory run `num_stages - 1` iterations ahead, where only later statements
+of the loop read their tiles. Where an iteration begins by copying all these tiles to registers, the copies follow these
+reads, `num_stages` iterations ahead in as many versions. The same holds where each such tile is read by some gemms of
+an iteration and not by others: each copy stands behind the last reader of its tile, which is refilled while the other
+gemms run. Indices that copies load into registers, such as those of rows, are loaded one iteration before the copies.
 """
 
 from __future__ import annotations
@@ -47,25 +45,25 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.expand_to_loops import BY_LOOP
 from tilelang.records import record
-from tilelang.targets.nvidia.passes.asynchronous import filling_in_zeros, is_asynchronous, target_of
-from tilelang.targets.nvidia.passes.copying_loops import CopyingLoops
+from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill, target_of
+from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
+from tilelang.targets.nvidia.passes.async_copy_placement import Placement, ahead, behind_readers
 from tilelang.targets.nvidia.passes.loop_body import LoopBody, Touching
-from tilelang.targets.nvidia.passes.place_copies import Placement, ahead, behind
 from tilelang.transforms.first_values import with_first_values_stored
 
 
-def crossing(body: LoopBody, placement: Placement) -> dict[Buffer, int]:
-    """How many versions each buffer needs that statements of several stages use."""
+def version_counts(body: LoopBody, placement: Placement) -> dict[Buffer, int]:
+    """The number of versions of each buffer that statements of several stages use."""
     versions = {}
     for storage, touching in body.storages.items():
         stages = {placement.stage[number] for number, _, _ in touching}
-        if len(stages) > 1 and storage.scope is Scope.SHARED and not _keeps(touching, placement):
+        if len(stages) > 1 and storage.scope is Scope.SHARED and not _keeps_order(touching, placement):
             versions[storage] = _distance(touching, placement)
     return versions
 
 
 def _distance(touching: Sequence[Touching], placement: Placement) -> int:
-    """How many iterations later a piece of memory may be used anew, all uses of the earlier one being done."""
+    """After how many iterations a storage may be reused, with all accesses of the earlier iteration done."""
     stage, order = placement.stage, placement.order
     return max(
         stage[n] - stage[m] + (order[n] >= order[m])
@@ -75,15 +73,15 @@ def _distance(touching: Sequence[Touching], placement: Placement) -> int:
     )
 
 def is_filled_behind_readers(touching: Sequence[Touching], placement: Placement) -> bool:
-    """Whether a tile is filled at a time when its last version has been read at that time."""
+    """Whether a tile is filled behind its last reader of the same time."""
     stages = {placement.stage[number] for number, _, _ in touching}
     filled = [placement.order[n] for n, _, _ in touching if placement.stage[n] == min(stages)]
     read = [placement.order[n] for n, _, _ in touching if placement.stage[n] == max(stages)]
     return len(stages) == 2 and min(filled) > max(read)
 
 
-def _keeps(touching: Sequence[Touching], placement: Placement) -> bool:
-    """Whether accesses to one piece of memory keep their order without further versions of it."""
+def _keeps_order(touching: Sequence[Touching], placement: Placement) -> bool:
+    """Whether accesses to one storage keep their order without further versions of it."""
     stage, order = placement.stage, placement.order
     for n, _, first_writes in touching:
         for m, _, second_writes in touching:
@@ -96,35 +94,35 @@ def _keeps(touching: Sequence[Touching], placement: Placement) -> bool:
     return True
 
 
-# -- what stands in the way --------------------------------------------------------------------------------------
+# -- legality ---------------------------------------------------------------------------------------------------
 
 
 @record(slots=True)
-class Obstacle:
-    """Why a placement is not possible.
+class Violation:
+    """Why a placement is illegal.
 
     Attributes:
         reason: In a few words.
-        statements: Those that take part; empty where it is the loop as a whole.
+        statements: The statements that conflict; empty where it is the loop as a whole.
     """
 
     reason: str
     statements: frozenset[int] = frozenset()
 
 
-def obstacle(body: LoopBody, placement: Placement, outside: Mapping[Buffer, str]) -> Obstacle | None:
-    """The first thing that stands in the way of a placement; None if it is right.
+def violation(body: LoopBody, placement: Placement, outside: Mapping[Buffer, str]) -> Violation | None:
+    """The first violation of a dependence by a placement; None if it is legal.
 
     Args:
         body: The loop.
         placement: When its statements shall run.
-        outside: Buffers whose versions would not do, because of what happens outside of the loop, with the reason.
+        outside: Buffers whose accesses outside of the loop rule out versions, with the reason.
     """
     for storage, touching in body.storages.items():
         stages = {placement.stage[number] for number, _, _ in touching}
         if len(stages) < 2 and _in_order(touching, placement):
             continue
-        found = _memory_obstacle(body, placement, storage, touching, outside)
+        found = _memory_violation(body, placement, storage, touching, outside)
         if found is not None:
             return found
     last = [n for n, stage in enumerate(placement.stage) if stage == placement.last]
@@ -132,11 +130,11 @@ def obstacle(body: LoopBody, placement: Placement, outside: Mapping[Buffer, str]
     for number, stmt in enumerate(body.statements):
         for name in body.names(stmt):
             if number not in in_place and body.is_volatile(name):
-                return Obstacle(f"the memory that '{name.name}' reads is written in the loop", frozenset((number,)))
+                return Violation(f"the memory that '{name.name}' reads is written in the loop", frozenset((number,)))
         for var in body.results(stmt):
             users = {m for m, other in enumerate(body.statements) if m != number and _uses(other, var, body)}
             if users and not users | {number} <= in_place:
-                return Obstacle(f"'{var.name}' would be needed at another time", frozenset(users | {number}))
+                return Violation(f"'{var.name}' would be needed at another time", frozenset(users | {number}))
     return None
 
 
@@ -146,47 +144,47 @@ def _uses(stmt: Stmt, var: Var, body: LoopBody) -> bool:
 
 
 def _in_order(touching: Sequence[Touching], placement: Placement) -> bool:
-    return _keeps(touching, placement) or not any(write for _, _, write in touching)
+    return _keeps_order(touching, placement) or not any(write for _, _, write in touching)
 
 
-def _memory_obstacle(
+def _memory_violation(
     body: LoopBody,
     placement: Placement,
     storage: Buffer,
     touching: Sequence[Touching],
     outside: Mapping[Buffer, str],
-) -> Obstacle | None:
+) -> Violation | None:
     if not any(write for _, _, write in touching):
         return None
-    who = frozenset(number for number, _, _ in touching)
-    if _keeps(touching, placement) and storage not in body.allocated:
+    statements = frozenset(number for number, _, _ in touching)
+    if _keeps_order(touching, placement) and storage not in body.allocated:
         return None
     if storage.scope is not Scope.SHARED:
-        return Obstacle(f"'{storage.name}' is written in one iteration while another one still uses it", who)
+        return Violation(f"'{storage.name}' is written in one iteration while another one still uses it", statements)
     first = body.fills_first(storage)
     if first is None:
-        return Obstacle(f"'{storage.name}' is not filled as a whole before its other uses in an iteration", who)
-    when = (placement.stage[first], placement.order[first])
-    for number in sorted(who - {first}):
-        if (placement.stage[number], placement.order[number]) < when:
-            return Obstacle(f"'{storage.name}' would be used before it is filled", who)
+        return Violation(f"'{storage.name}' is not filled as a whole before its other uses in an iteration", statements)
+    time = (placement.stage[first], placement.order[first])
+    for number in sorted(statements - {first}):
+        if (placement.stage[number], placement.order[number]) < time:
+            return Violation(f"'{storage.name}' would be used before it is filled", statements)
     rest = [t for t in touching if t[0] != first]
-    if len({placement.stage[n] for n, _, _ in rest}) > 1 or not _keeps_within(rest, placement):
+    if len({placement.stage[n] for n, _, _ in rest}) > 1 or not _keeps_order_within(rest, placement):
         if any(write for _, _, write in rest):
-            return Obstacle(f"'{storage.name}' is written in several stages", who)
+            return Violation(f"'{storage.name}' is written in several stages", statements)
     if storage in outside:
-        return Obstacle(outside[storage], who)
+        return Violation(outside[storage], statements)
     return None
 
 
-def _keeps_within(touching: Sequence[Touching], placement: Placement) -> bool:
+def _keeps_order_within(touching: Sequence[Touching], placement: Placement) -> bool:
     """Whether accesses of one iteration keep their order."""
-    when = [(placement.stage[n], placement.order[n]) for n, _, _ in touching]
-    return when == sorted(when)
+    time = [(placement.stage[n], placement.order[n]) for n, _, _ in touching]
+    return time == sorted(time)
 
 
-def _whole_obstacle(loop: For) -> str:
-    """What about the loop as a whole keeps it from being pipelined; empty if nothing does."""
+def _loop_violation(loop: For) -> str:
+    """Why the loop as a whole cannot be pipelined; empty if it can."""
     if jumps(loop.body):
         return "it is left or continued in the middle of an iteration"
     for stmt in walk(loop.body):
@@ -202,33 +200,33 @@ def _whole_obstacle(loop: For) -> str:
 
 
 def plan_loop(loop: For, outside: Mapping[Buffer, str]) -> tuple[Placement | None, str]:
-    """When the statements of a pipelined loop run, or None and why it stays serial."""
+    """The placement of a pipelined loop, or None and why it stays serial."""
     spec = loop.pipeline or PipelineSpec()
-    whole = _whole_obstacle(loop)
+    whole = _loop_violation(loop)
     if whole:
         return None, whole
     body = LoopBody(loop)
     by_hand = _by_hand(spec, len(body.statements))
     if by_hand is not None:
-        found = obstacle(body, by_hand, outside)
+        found = violation(body, by_hand, outside)
         return (None, found.reason) if found else (by_hand, "") if by_hand.last else (None, "all stages are equal")
     return _automatic(body, spec.num_stages, outside)
 
 
 def _by_hand(spec: PipelineSpec, count: int) -> Placement | None:
-    """The user's placement, if there is one that speaks of every statement."""
+    """The user's placement, if it covers every statement."""
     if spec.order is None and spec.stage is None:
         return None
     order = spec.order or tuple(range(count))
     stage = spec.stage or (0,) * count
     if len(order) != count or len(stage) != count or min((*order, *stage), default=0) < 0:
-        return None  # negative entries mean groups of an older kind, which the compiler places itself
+        return None  # negative entries are an older notation: the compiler assigns stages
     low = min(stage, default=0)
     return Placement(tuple(s - low for s in stage), order)
 
 
 def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tuple[Placement | None, str]:
-    """Copies ahead, everything else in place; copies that cannot run ahead are left in place one by one."""
+    """Copies ahead, all else in the last stage; copies that cannot legally run ahead stay there, too."""
     producers = [
         n for n, s in enumerate(body.statements) if is_asynchronous(s) and body.fills_first(target_of(s)) == n
     ]
@@ -237,10 +235,10 @@ def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tu
         readers = _readers(body, producers)
         if stages < (1 if readers else 2):
             return None, f"num_stages={stages} keeps one version of each buffer"
-        feeders = _feeders(body, producers)
-        placement = _behind(producers, body, stages) if stages > 1 and not readers and not feeders else None
-        placement = placement or ahead(producers, readers, feeders, len(body.statements), stages)
-        found = obstacle(body, placement, outside)
+        index_loads = _index_loads(body, producers)
+        placement = _behind_readers(producers, body, stages) if stages > 1 and not readers and not index_loads else None
+        placement = placement or ahead(producers, readers, index_loads, len(body.statements), stages)
+        found = violation(body, placement, outside)
         if found is None:
             return placement, ""
         reason = found.reason
@@ -250,23 +248,23 @@ def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tu
 
 
 def _readers(body: LoopBody, producers: Sequence[int]) -> list[int]:
-    """The statements with which an iteration begins, if they take all that these copies bring to registers."""
+    """The statements at the beginning of an iteration, if they copy all tiles of these copies to registers."""
     targets = {target_of(body.statements[n]) for n in producers}
     users = {n for target in targets for n, _, _ in body.storages[target]} - set(producers)
     first = [n for n in range(max(users, default=-1) + 1) if n not in producers]
-    return first if all(_takes(body.statements[n]) for n in first) else []
+    return first if all(_copies_to_registers(body.statements[n]) for n in first) else []
 
 
-def _behind(producers: Sequence[int], body: LoopBody, stages: int) -> Placement | None:
-    """Copies behind the last readers of their tiles, if other products are computed meanwhile."""
-    products = {n for n, stmt in enumerate(body.statements) if isinstance(stmt, Gemm)}
+def _behind_readers(producers: Sequence[int], body: LoopBody, stages: int) -> Placement | None:
+    """Copies behind the last readers of their tiles, if other gemms run meanwhile."""
+    gemms = {n for n, stmt in enumerate(body.statements) if isinstance(stmt, Gemm)}
     touching = {n: body.storages[target_of(body.statements[n])] for n in producers}
     users = {number: {n for n, _, _ in touching[number]} - {number} for number in producers}
-    return behind(users, products, len(body.statements), stages)
+    return behind_readers(users, gemms, len(body.statements), stages)
 
 
-def _feeders(body: LoopBody, producers: Sequence[int]) -> list[int]:
-    """The statements that only fill tiles in registers which nothing but these copies looks at, as indices of rows."""
+def _index_loads(body: LoopBody, producers: Sequence[int]) -> list[int]:
+    """The statements that only fill fragments that nothing but these copies reads, such as indices of rows."""
     found = []
     for number, stmt in enumerate(body.statements):
         written = {storage for storage, _, write in body.touched[number] if write}
@@ -278,13 +276,13 @@ def _feeders(body: LoopBody, producers: Sequence[int]) -> list[int]:
     return found
 
 
-def _takes(stmt: Stmt) -> bool:
+def _copies_to_registers(stmt: Stmt) -> bool:
     """Whether a statement copies a tile from shared memory to registers."""
     return isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.SHARED, Scope.FRAGMENT)
 
 
 def _runs_ahead(body: LoopBody, number: int, placement: Placement) -> bool:
-    """Whether all uses of what a copy brings come at least one iteration's time later."""
+    """Whether all uses of a copy's tile are in later stages."""
     users = [n for n, _, _ in body.storages[target_of(body.statements[number])] if n != number]
     return bool(users) and min(placement.stage[n] for n in users) > placement.stage[number]
 
@@ -293,7 +291,7 @@ def _runs_ahead(body: LoopBody, number: int, placement: Placement) -> bool:
 
 
 def _outside_uses(launch: Launch) -> dict[For, dict[Buffer, str]]:
-    """For each pipelined loop, the buffers that need to be one and the same inside and outside of it."""
+    """For each pipelined loop, the buffers that cannot have versions since they are used outside of it, too."""
     pipelined = [s for s in walk(launch.body) if isinstance(s, For) and s.kind is ForKind.PIPELINED]
     bodies = {loop: LoopBody(loop) for loop in pipelined}
     inside = {loop: {s for s in walk(loop.body) if isinstance(s, For)} for loop in pipelined}
@@ -320,8 +318,8 @@ class _Plan(Rewriter):
     def __init__(self, launch: Launch, domain: Domain, context: PassContext) -> None:
         self._outside = _outside_uses(launch)
         self._pipelined = 0  # loops around that run ahead
-        self._copying = CopyingLoops(launch, domain, context)
-        self.notes = self._copying.notes
+        self._copy_loops = AsyncCopyLoops(launch, domain, context)
+        self.notes = self._copy_loops.notes
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node.kind is ForKind.PIPELINED:
@@ -343,7 +341,7 @@ class _Plan(Rewriter):
         body = LoopBody(node)
         ahead = {s for n, s in enumerate(body.statements) if is_asynchronous(s) and _runs_ahead(body, n, placement)}
         self._pipelined += 1
-        kept = self._keeping(node.body, ahead)
+        kept = self._with_async(node.body, ahead)
         self._pipelined -= 1
         stages = node.pipeline.num_stages if node.pipeline is not None else 0
         spec = PipelineSpec(stages, placement.order, placement.stage)
@@ -353,10 +351,10 @@ class _Plan(Rewriter):
     def _planned(
         self, node: For, outside: Mapping[Buffer, str]
     ) -> tuple[For, list[Alloc], Placement | None, str]:
-        """The loop with those parallel loops marked that copy ahead, what it needs for them, and its plan."""
+        """The loop with the parallel loops marked that run ahead, the tables for them, and its placement."""
         refused: set[Stmt] = set()
         while True:
-            marks = self._copying.marked(node, refused)
+            marks = self._copy_loops.marked(node, refused)
             placement, reason = plan_loop(marks.loop, outside)
             body = LoopBody(marks.loop)
             numbers = {stmt: number for number, stmt in enumerate(body.statements)}
@@ -369,17 +367,17 @@ class _Plan(Rewriter):
                 return marks.loop, marks.tables, placement, reason
             refused |= failed
 
-    def _keeping(self, stmt: Stmt, ahead: set[Stmt]) -> Stmt:
-        """A loop's body in which only the copies that run ahead stay asynchronous."""
+    def _with_async(self, stmt: Stmt, ahead: set[Stmt]) -> Stmt:
+        """A loop's body in which only copies that run ahead stay asynchronous."""
         if isinstance(stmt, Seq):
-            return Seq(tuple(self._keeping(s, ahead) for s in stmt.body), loc=stmt.loc)
+            return Seq(tuple(self._with_async(s, ahead) for s in stmt.body), loc=stmt.loc)
         if stmt in ahead:
             return stmt
         return self.visit(stmt) or Seq((), loc=stmt.loc)
 
 
 def _planned(launch: Launch, domain: Domain, context: PassContext) -> Launch:
-    launch = filling_in_zeros(launch)
+    launch = only_zero_fill(launch)
     plan = _Plan(launch, domain, context)
     body = plan.visit(launch.body) or Seq((), loc=launch.loc)
     if body is launch.body:

@@ -10,12 +10,12 @@ from tilelang.ops.copy import Copy
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import inline_bindings
-from tilelang.targets.nvidia.passes import choose_caching
+from tilelang.targets.nvidia.passes import choose_cache_policy
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.target import Target
 from tilelang.transforms.specialize_symbols import specialize
 
-PASSES = (inline_bindings.PASS, choose_schedule(TABLE), choose_caching.PASS)
+PASSES = (inline_bindings.PASS, choose_schedule(TABLE), choose_cache_policy.PASS)
 
 
 def hints(func, **pass_configs):

@@ -1,17 +1,17 @@
-"""Joins the lanes of a warp behind loops around what they find in memory, which each leaves in its own time.
+"""Reconverges warps behind loops that wait for values in memory, which lanes leave at different times.
 
     if thread < 17: atomic_max(S[i], x)          if thread < 17: atomic_max(S[i], x)
     if block != 1:                            => __syncwarp()
         __syncthreads() ...                      if block != 1: ...
 
-Assemblers join lanes that went different ways behind the branch or the loop, but not where a loop waits for what memory
-holds: what comes next may be done first by some lanes and then by others. If that is a branch with a barrier in it,
-lanes may still be apart behind it, where they are taken to be together: a matrix instruction of such a warp gives
-anything. So ptxas 13.0 does it for compare-and-swap, and for other atomic operations in a loop that their values end;
-loops that shuffle, wait for barriers in shared memory, or end by plain loads and arithmetic are safe.
+ptxas reconverges divergent lanes behind the branch or the loop, but not where a loop waits for values in memory: lanes
+may then run the next statements separately. If one of these is a branch with a barrier in it, lanes may still be
+divergent behind it, where ptxas assumes convergence: an mma of such a warp gives undefined results. ptxas 13.0 does so
+for compare-and-swap, and for other atomic operations in a loop whose exit depends on their results; loops with
+shuffles, with waits for barriers in shared memory, or with exits by plain loads and arithmetic are safe.
 
-Takes a thread-level launch with its barriers and groups. Invariant: `__syncwarp` is added and nothing else, where whole
-warps come; none is added before a barrier, nor where nothing follows that lanes do together.
+Takes a thread-level launch with its barriers and groups. Invariant: only `__syncwarp` is added, where whole warps
+arrive; none before a barrier, nor where no later statement needs convergence.
 
 Source: CUDA C++ Programming Guide, "Independent Thread Scheduling"; PTX ISA, "mma", of `.aligned`.
 """
@@ -33,52 +33,52 @@ from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.transforms.place_barriers import PlaceBarriers, of_block
 
 
-def join_lanes(launch: Launch) -> Launch:
-    """The launch with its warps joined where they may have come apart."""
-    if not _parts_lanes(launch.body):
+def reconverge_warps(launch: Launch) -> Launch:
+    """The launch with its warps reconverged where they may diverge."""
+    if not _diverges(launch.body):
         return launch
-    places = _Places(launch)
-    places.look(launch.body, later=False)
+    places = _Reconvergence(launch)
+    places.visit(launch.body, needed_later=False)
     threads = min(launch.num_threads, WARP_SIZE)
     body = PlaceBarriers(places.before, places.ends, lambda loc: of_block(threads, WARP_SIZE, loc)).stmt(launch.body)
     return launch if body is launch.body or body is None else dataclasses.replace(launch, body=body)
 
 
-class _Places:
-    """The statements before which, and the bodies at whose end, lanes are joined."""
+class _Reconvergence:
+    """The statements before which, and the bodies at whose end, `__syncwarp` is inserted."""
 
     def __init__(self, launch: Launch) -> None:
         self._uniform = Uniformity(launch)
         self.before: set[Stmt] = set()
         self.ends: set[Stmt] = set()
 
-    def look(self, body: Stmt, *, later: bool) -> None:
-        """Looks at what whole warps come to; `later` says whether lanes do something together afterwards."""
+    def visit(self, body: Stmt, *, needed_later: bool) -> None:
+        """Visits a body that whole warps run; `needed_later`: whether a later statement needs convergence."""
         following: Stmt | None = None
         for stmt in reversed(body.body if isinstance(body, Seq) else (body,)):
-            meets = _meets(stmt)
+            converges = _converges(stmt)
             if isinstance(stmt, Seq):
-                self.look(stmt, later=later)
-            elif _parts_lanes(stmt):
-                if meets and self._whole_warps(stmt):
+                self.visit(stmt, needed_later=needed_later)
+            elif _diverges(stmt):
+                if converges and self._whole_warps(stmt):
                     for child in sub_statements(stmt):
-                        self.look(child, later=later or isinstance(stmt, For | While))
+                        self.visit(child, needed_later=needed_later or isinstance(stmt, For | While))
                 elif following is None:
-                    self.ends.update([body] if later else ())
-                elif later and not _is_barrier(following):
+                    self.ends.update([body] if needed_later else ())
+                elif needed_later and not _is_barrier(following):
                     self.before.add(following)
-            later = later or meets
+            needed_later = needed_later or converges
             following = stmt
 
     def _whole_warps(self, stmt: Stmt) -> bool:
-        """Whether whole warps come to what stands in a statement, provided that they come to the statement."""
+        """Whether whole warps run the body of a statement, given that whole warps reach the statement."""
         if isinstance(stmt, If) and stmt.group is not None:
             return stmt.group.count % WARP_SIZE == 0
         return not self._uniform.diverges(stmt)
 
 
-def _parts_lanes(stmt: Stmt) -> bool:
-    """Whether lanes may go on from a statement one by one."""
+def _diverges(stmt: Stmt) -> bool:
+    """Whether a warp may be divergent behind a statement."""
     for node in walk(stmt):
         routine = of_statement(node) if isinstance(node, Atomic) else getattr(node, "routine", None)
         if isinstance(routine, Instruction) and routine.parts_lanes:
@@ -89,8 +89,8 @@ def _parts_lanes(stmt: Stmt) -> bool:
     return False
 
 
-def _meets(stmt: Stmt) -> bool:
-    """Whether lanes do something together in a statement."""
+def _converges(stmt: Stmt) -> bool:
+    """Whether a statement holds an instruction of a whole warp or more."""
     calls = (node.routine for node in walk(stmt) if isinstance(node, CallStmt))
     return any(isinstance(routine, Instruction) and routine.group is not Group.THREAD for routine in calls)
 
@@ -100,14 +100,14 @@ def _is_barrier(stmt: Stmt) -> bool:
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_launches(func, join_lanes)
+    return with_launches(func, reconverge_warps)
 
 
 PASS = Pass(
-    "join_lanes",
+    "reconverge_warps",
     _run,
     Level.THREAD,
     Level.THREAD,
     requires=(Property.BLOCK_BARRIERS_PLACED, Property.GROUP_BARRIERS_PLACED, Property.THREAD_GROUPS),
-    establishes=(Property.LANES_JOINED,),
+    establishes=(Property.WARPS_RECONVERGED,),
 )

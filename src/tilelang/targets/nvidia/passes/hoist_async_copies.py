@@ -1,10 +1,10 @@
-"""Starts copies from global memory earlier in the iteration of a loop, beside what does not need them.
+"""Hoists copies from global memory within the iteration of a loop, above statements that do not depend on them.
 
-Takes statements whose pipelines are expanded, gives them in another order. Asynchronous copies run beside what is
-computed. Short copies to registers stand before copies into shared memory and before waits: loads return in the order
-in which they were started, so that what is loaded behind a tile arrives behind all of the tile. Invariant: a copy
-passes only statements that leave alone what it reads and what it fills, and asynchronous ones stay apart from each
-other, so that each can be awaited alone.
+Takes statements whose pipelines are expanded, gives them in another order. Asynchronous copies overlap computation.
+Small copies to registers move above copies into shared memory and above waits: loads return in issue order, so that a
+load issued behind a tile arrives after all of it. Invariant: a copy passes only statements that neither write its
+source nor access its destination; asynchronous copies keep a statement between each other, so that each has a commit
+group of its own.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_WAIT
-from tilelang.targets.nvidia.passes.asynchronous import is_asynchronous
+from tilelang.targets.nvidia.passes.async_copies import is_asynchronous
 
-_FETCHED_BYTES = 64  # per thread, what is loaded to registers ahead of its use; more would be in the way
+_PREFETCH_BYTES = 64  # per thread, of a copy to registers that is hoisted; larger ones cost too many registers
 
 
-def advance(body: Stmt, owned: AbstractSet[Stmt], shared_bytes: int, threads: int) -> Stmt:
-    """The statements with copies in loops as early as may be.
+def hoist_async_copies(body: Stmt, owned: AbstractSet[Stmt], shared_bytes: int, threads: int) -> Stmt:
+    """The statements with the copies in loops hoisted as far as possible.
 
     Args:
-        body: What a block does.
-        owned: Copies that stay where they are, since a pipeline counts them.
-        shared_bytes: How much shared memory a block may have; tiles are needed longer, and may not share it any more.
-        threads: How many threads a block has.
+        body: The body of a launch.
+        owned: Copies of pipelines, which stay in place.
+        shared_bytes: Shared memory of a block; hoisting extends live ranges, so that tiles may no longer share memory.
+        threads: Threads of a block.
     """
     if any(isinstance(s, Gemm) and s.wait for s in walk(body)):
-        return body  # products that are under way read tiles that no statement at hand names
+        return body  # a gemm in flight reads tiles behind its statement
     tiles = [s.buffer for s in walk(body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
     if sum(tile.bytes or 0 for tile in tiles if tile.view_of is None) > shared_bytes:
         return body
-    return _Advance(owned, _written(body), threads * _FETCHED_BYTES).visit(body) or body
+    return _HoistCopies(owned, _written(body), threads * _PREFETCH_BYTES).visit(body) or body
 
 
 def _written(body: Stmt) -> frozenset[Buffer]:
     return frozenset(access.buffer.storage for access in accesses(body).writes)
 
 
-class _Advance(Rewriter):
-    def __init__(self, owned: AbstractSet[Stmt], written: frozenset[Buffer], fetched: int) -> None:
-        self._owned, self._written, self._fetched = owned, written, fetched
+class _HoistCopies(Rewriter):
+    def __init__(self, owned: AbstractSet[Stmt], written: frozenset[Buffer], prefetch_bytes: int) -> None:
+        self._owned, self._written, self._prefetch_bytes = owned, written, prefetch_bytes
         self._in_loop = False
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -69,9 +69,9 @@ class _Advance(Rewriter):
             new = self.visit(child)
             if new is None:
                 continue
-            if isinstance(new, Copy) and self._is_free(new):
+            if isinstance(new, Copy) and self._is_movable(new):
                 made.insert(self._place(new, made), new)
-            elif isinstance(new, Copy) and self._is_fetch(new):
+            elif isinstance(new, Copy) and self._is_prefetch(new):
                 place = self._first_place(new, made)
                 passed = made[place:]
                 own = [s for s in passed if _is_allocation_of(new.dst.buffer, s)]
@@ -81,24 +81,24 @@ class _Advance(Rewriter):
         same = len(made) == len(node.body) and all(x is y for x, y in zip(made, node.body, strict=True))
         return node if same else dataclasses.replace(node, body=tuple(made))
 
-    def _is_free(self, stmt: Stmt) -> bool:
+    def _is_movable(self, stmt: Stmt) -> bool:
         return is_asynchronous(stmt) and isinstance(stmt, Copy) and stmt not in self._owned
 
-    def _is_fetch(self, stmt: Stmt) -> bool:
-        """Whether a statement loads a few values to registers that nobody changes, from a place that no tile says."""
+    def _is_prefetch(self, stmt: Stmt) -> bool:
+        """Whether a statement copies a small constant tile from global memory to registers."""
         if not isinstance(stmt, Copy) or (stmt.src.buffer.scope, stmt.dst.buffer.scope) != _TO_REGISTERS:
             return False
         read = {access.buffer.storage for access in accesses(stmt).reads}
         changing = any(b in self._written and b.scope in (Scope.GLOBAL, Scope.SHARED) for b in read)
-        return not changing and 0 < (stmt.dst.buffer.bytes or 0) <= self._fetched
+        return not changing and 0 < (stmt.dst.buffer.bytes or 0) <= self._prefetch_bytes
 
     def _first_place(self, copy: Copy, before: list[Stmt]) -> int:
-        """Where among the statements before it a copy to registers may stand; their allocation goes along."""
+        """The first position for a copy to registers among the statements before; its allocation moves along."""
         place = at = len(before)
-        while at and not self._is_fetch(before[at - 1]):
+        while at and not self._is_prefetch(before[at - 1]):
             stmt = before[at - 1]
-            takes_along = _is_allocation_of(copy.dst.buffer, stmt)
-            if not takes_along and not _is_of_copies(stmt) and not _may_pass(copy, stmt):
+            moves_along = _is_allocation_of(copy.dst.buffer, stmt)
+            if not moves_along and not _is_async_copy_or_wait(stmt) and not _may_pass(copy, stmt):
                 break
             at -= 1
             if not isinstance(before[at], Bind | Alloc):
@@ -106,14 +106,14 @@ class _Advance(Rewriter):
         return place
 
     def _place(self, copy: Copy, before: list[Stmt]) -> int:
-        """Where among the statements before it a copy may stand."""
+        """The first position for an asynchronous copy among the statements before."""
         place = at = len(before)
         while at and _may_pass(copy, before[at - 1]):
             at -= 1
-            if isinstance(before[at], TileOp | ParallelLoop):  # there is nothing to gain from the others
+            if isinstance(before[at], TileOp | ParallelLoop):  # passing other statements gains nothing
                 place = at
-        while place < len(before) and place and self._is_free(before[place - 1]):
-            place += 1  # one statement stands between: it closes the group of the other copy
+        while place < len(before) and place and self._is_movable(before[place - 1]):
+            place += 1  # keep a statement between two copies
         return place
 
 
@@ -125,20 +125,20 @@ def _is_allocation_of(buffer: Buffer, stmt: Stmt) -> bool:
     return isinstance(stmt, Alloc) and stmt.buffer is buffer
 
 
-def _is_of_copies(stmt: Stmt) -> bool:
-    """Whether a statement starts copies into shared memory, or waits for some."""
+def _is_async_copy_or_wait(stmt: Stmt) -> bool:
+    """Whether a statement only issues asynchronous copies, or waits for some."""
     match stmt:
         case CallStmt(routine=routine):
             return routine in _WAITS
         case If(then_body=then_body, else_body=None, group=None):
-            return _is_of_copies(then_body)
+            return _is_async_copy_or_wait(then_body)
         case Seq(body=body):
-            return all(map(_is_of_copies, body))
+            return all(map(_is_async_copy_or_wait, body))
     return isinstance(stmt, Copy) and is_asynchronous(stmt)
 
 
 def _may_pass(copy: Copy, stmt: Stmt) -> bool:
-    """Whether a copy may start before a statement that stands before it."""
+    """Whether a copy may be hoisted above a statement."""
     if not isinstance(stmt, TileOp | ParallelLoop | Store | Bind | Alloc) or is_asynchronous(stmt) or hands_over(stmt):
         return False
     if isinstance(stmt, TileOp) and (stmt.demanded or any(hands_over(s) for s in walk(stmt))):

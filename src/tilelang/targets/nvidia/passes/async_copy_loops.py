@@ -1,8 +1,8 @@
-"""Parallel loops that only copy elements of global memory into a tile in shared memory, from wherever each row lies.
+"""Parallel loops that gather rows from global memory into a shared tile, and can do so asynchronously.
 
-Takes tile-level loops; gives those that asynchronous copies can do, their store marked so. Invariant: such a loop
-writes all of its tile, each element once and without looking at what is there, with an element of global memory of the
-same dtype or with zero; along the tile's rows it copies runs of at least 4 bytes that are aligned on both sides.
+Takes tile-level loops; gives those that cp.async can do, with their store marked asynchronous. Invariant: such a loop
+writes all of its tile, each element once and without reading it, with an element of global memory of the same dtype or
+with zero; along the tile's rows it copies runs of at least 4 bytes that are aligned on both sides.
 
     for i, j in T.Parallel(64, 128):
         tile[i, j] = T.if_then_else(i < count, rows[index[i], j], 0)
@@ -31,17 +31,17 @@ from tilelang.passes.base import PassContext
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.cp_async import SIZES
 from tilelang.targets.nvidia.machines import Feature
-from tilelang.targets.nvidia.passes.asynchronous import not_zero_outside
+from tilelang.targets.nvidia.passes.async_copies import with_safe_values
 
 
 @record(slots=True)
 class Marks:
-    """A pipelined loop with marks.
+    """A pipelined loop with its gather loops marked.
 
     Attributes:
         loop: The loop.
-        originals: The marked loops in it, and what they were.
-        tables: The tiles that hold the indices of their rows.
+        originals: The original of each marked loop.
+        tables: The fragments that hold the indices of rows.
     """
 
     loop: For
@@ -49,30 +49,30 @@ class Marks:
     tables: list[Alloc]
 
 
-class CopyingLoops:
+class AsyncCopyLoops:
     """The loops of one launch that may copy asynchronously.
 
     Args:
         launch: The launch.
-        domain: What is known around it.
-        context: What is compiled for, and whether such loops may run ahead.
+        domain: The ranges of the variables around it.
+        context: The target, and whether such loops may be pipelined.
 
     Attributes:
-        notes: On those that may not.
+        notes: On loops that may not be pipelined.
     """
 
     def __init__(self, launch: Launch, domain: Domain, context: PassContext) -> None:
         self._possible = context.target.has(Feature.CP_ASYNC)
         self._wanted = context.loops_ahead
         self._domain = domain.with_extents(launch.block_vars, launch.grid)
-        self._facts = Facts(fixed_layouts(launch), not_zero_outside(launch)) if self._possible else Facts()
+        self._facts = Facts(fixed_layouts(launch), with_safe_values(launch)) if self._possible else Facts()
         self.notes: list[Note] = []
 
     def marked(self, loop: For, refused: AbstractSet[Stmt]) -> Marks:
-        """A pipelined loop with its loops marked, but for those that are refused.
+        """A pipelined loop with its gather loops marked, except those that are refused.
 
-        What decides from where a row comes is loaded from global memory by a loop of its own, where the compiler places
-        the statements: the copies wait for nothing then.
+        Where the compiler places the statements, the indices of rows are loaded from global memory by a loop of its
+        own, so that the copies need not wait for them.
         """
         marks = Marks(loop, {}, [])
         if not self._possible:
@@ -106,7 +106,7 @@ class CopyingLoops:
 
 
 class Tables:
-    """Tiles in registers for what a marked loop loads from global memory to find its rows.
+    """Fragments for the indices that a marked loop loads from global memory to find its rows.
 
     Args:
         loop: The loop.
@@ -135,12 +135,12 @@ class Tables:
                 value = from_tables.expr(resolve.expr(name.value))
                 if len(self._found) == tables:
                     promises.append(dataclasses.replace(name, value=value))
-                del self._found[tables:]  # nothing is loaded for a promise alone
+                del self._found[tables:]  # an assumption alone loads nothing
         body = Seq((*promises, made), loc=self._loop.body.loc) if promises else made
         return dataclasses.replace(self._loop, body=body)
 
     def element(self, load: Load) -> Load | None:
-        """The element of a table that holds what is loaded; None if it does not choose among rows."""
+        """The element of a table that replaces a load; None if the load does not select rows."""
         *outer, along = self._loop.vars
         used = set(walk_expr(load))
         axes = tuple(n for n, var in enumerate(outer) if var in used)
@@ -154,7 +154,7 @@ class Tables:
         return Load(table, tuple(outer[n] for n in axes), load.dtype)
 
     def allocations(self) -> list[Alloc]:
-        """What brings the tables into being."""
+        """The allocations of the tables."""
         return [Alloc(table, loc=self._loop.loc) for _, table, _ in self._found]
 
     def fills(self) -> Iterator[ParallelLoop]:
@@ -166,7 +166,7 @@ class Tables:
 
 
 class _Resolved(Rewriter):
-    """Puts values in the place of names."""
+    """Replaces variables by their values."""
 
     def __init__(self, values: Mapping[Var, Expr]) -> None:
         self._values_of = values
@@ -176,7 +176,7 @@ class _Resolved(Rewriter):
 
 
 class _FromTables(Rewriter):
-    """Takes what a loop loads from its tables, but for the rows themselves."""
+    """Replaces the loads of a loop by its tables, except the load of the rows."""
 
     def __init__(self, tables: Tables, rows: Load) -> None:
         self._tables, self._rows = tables, rows
@@ -187,12 +187,12 @@ class _FromTables(Rewriter):
 
 
 def as_asynchronous(loop: ParallelLoop, domain: Domain, facts: Facts) -> ParallelLoop | None:
-    """The loop with its store marked asynchronous; None if it is no copy of that kind.
+    """The loop with its store marked asynchronous; None if it is no such copy.
 
     Args:
         loop: Any parallel loop.
-        domain: What is known around it.
-        facts: The layouts that shared tiles have already, and buffers that do not read as 0 out of bounds.
+        domain: The ranges of the variables around it.
+        facts: The fixed layouts of shared tiles, and the buffers whose safe value is not 0.
     """
     *names, last = _statements(loop.body)
     if not all(isinstance(s, Bind) for s in names):
@@ -250,7 +250,7 @@ def _alone(body: Stmt) -> Stmt:
 
 
 def _source(value: Expr, conditions: list[Expr]) -> Load | None:
-    """The load of global memory whose value this is, if not 0; collects what decides between the two."""
+    """The load of global memory in a select between it and 0; collects the conditions."""
     if isinstance(value, Load):
         return value if value.buffer.scope is Scope.GLOBAL and value.dtype == value.buffer.dtype else None
     if not isinstance(value, Select):
@@ -282,7 +282,7 @@ def _writes_all(store: Store, loop: ParallelLoop) -> bool:
 
 
 def _values(names: list[Stmt]) -> Mapping[Var, Expr]:
-    """What the names of an iteration stand for, in terms of no other name."""
+    """The values of the variables that an iteration binds, without variables of each other."""
     values: dict[Var, Expr] = {}
     for bind in names:
         assert isinstance(bind, Bind)
@@ -299,18 +299,18 @@ def _run(
     domain: Domain,
     facts: Facts,
 ) -> int:
-    """How many neighbors along the tile's rows one instruction copies, or sets to 0, as a whole; 0 if none can."""
+    """How many neighbors along the tile's rows one instruction copies, or sets to 0; 0 if none can."""
     var = store.indices[-1] if store.indices else None
     if not isinstance(var, Var) or store.buffer.dtype.lanes > 1:
         return 0
     if any(node is var for condition in conditions for node in walk_expr(substitute(condition, values))):
         return 0
     extents = dict(zip(loop.vars, loop.extents, strict=True))
-    trips = int_const(extents.pop(var)) or 0
+    trip_count = int_const(extents.pop(var)) or 0
     inside = domain.with_extents(extents.keys(), extents.values())
     source = tuple(substitute(index, values) for index in load.indices)
     lanes = min(
-        width(buffer, indices, var, trips, inside, facts)
+        width(buffer, indices, var, trip_count, inside, facts)
         for buffer, indices in ((store.buffer, store.indices), (load.buffer, source))
     )
     size = lanes * store.buffer.dtype.storage_bytes

@@ -1,11 +1,11 @@
-"""Closes and awaits asynchronous copies that no pipeline takes care of: a wait right before the first use.
+"""Inserts commits and waits for cp.async copies outside of pipelines: a wait right before the first use.
 
-Takes tile-level statements whose pipelines are expanded, gives them with commits and waits. Invariant: whatever
-statement touches what such a copy fills runs after a wait that covers it; no copy is left under way at the end of a
-loop's body or before a jump out of it. Groups complete in the order in which they were closed, so that the wait at the
-beginning of a pipelined loop's iterations also covers what was copied before the loop. Copies right before a statement
-that lets a barrier wait for them are awaited there, by whoever uses what they bring; but what an engine beside the
-threads reads is awaited by the thread that copied it, which must let the engine see it by a fence of its own.
+Takes tile-level statements whose pipelines are expanded, gives them with commits and waits. Invariant: a statement that
+accesses the destination of such a copy runs after a wait for it; no copy is in flight at the end of a loop's body or
+before a jump out of it. Commit groups complete in order, so that the wait at the beginning of a pipelined loop's
+iterations also covers copies before the loop. Copies right before an arrival that tracks them (`cp.async.mbarrier`) are
+waited for at that barrier; but where the async proxy reads their tiles, the copying thread itself waits, since it has
+to execute a proxy fence afterwards.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from tilelang.records import record
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_BESIDE
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
-from tilelang.targets.nvidia.passes.asynchronous import is_asynchronous
+from tilelang.targets.nvidia.passes.async_copies import is_asynchronous
 from tilelang.targets.nvidia.requests import COPY_TMA_STORE
 
 
-def settle(body: Stmt, owned: AbstractSet[Stmt]) -> Stmt:
-    """The statements with every asynchronous copy in a group, and waited for before its first use.
+def insert_async_waits(body: Stmt, owned: AbstractSet[Stmt]) -> Stmt:
+    """The statements with every asynchronous copy committed, and waited for before its first use.
 
     Args:
-        body: What a block does.
-        owned: Copies that a pipeline closes and awaits.
+        body: The body of a launch.
+        owned: Copies that a pipeline commits and waits for.
     """
     if all(s in owned for s in walk(body) if is_asynchronous(s)):
         return body
-    return _Settle(owned, _read_by_engines(body)).visit(body) or body
+    return _InsertWaits(owned, _read_by_async_proxy(body)).visit(body) or body
 
 
 @record(frozen=False, slots=True)
 class _Group:
-    """Copies closed together.
+    """A commit group.
 
     Attributes:
-        copies: The copies.
-        newer: Groups closed since; None if that is not known.
+        copies: Its copies.
+        newer: Groups committed since; None if that is not known.
     """
 
     copies: list[Copy]
@@ -59,71 +59,71 @@ class _Group:
 
     @property
     def targets(self) -> set[Buffer]:
-        """What they fill."""
+        """The buffers that they fill."""
         return {copy.dst.buffer.storage for copy in self.copies}
 
 
-class _Settle(Rewriter):
-    def __init__(self, owned: AbstractSet[Stmt], by_engines: AbstractSet[Buffer]) -> None:
-        self.owned, self.by_engines = owned, by_engines
+class _InsertWaits(Rewriter):
+    def __init__(self, owned: AbstractSet[Stmt], by_async_proxy: AbstractSet[Buffer]) -> None:
+        self.owned, self.by_async_proxy = owned, by_async_proxy
 
     def is_free(self, stmt: Stmt) -> bool:
-        """Whether a statement is an asynchronous copy that nobody takes care of."""
+        """Whether a statement is an asynchronous copy outside of all pipelines."""
         return is_asynchronous(stmt) and stmt not in self.owned
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Seq | If) or self.is_free(node):
-            return _Sequence(self).settled(node, leave=False)
+            return _Sequence(self).with_waits(node, leave_pending=False)
         return self.rebuild_stmt(node)
 
 
 class _Sequence:
-    """One sequence: knows what is under way from statement to statement.
+    """Rewrites one sequence and tracks the groups in flight.
 
     Attributes:
-        groups: What is under way, oldest first.
+        groups: The groups in flight, oldest first.
     """
 
-    def __init__(self, settle: _Settle) -> None:
-        self._settle = settle
+    def __init__(self, insert_async_waits: _InsertWaits) -> None:
+        self._pass = insert_async_waits
         self._made: list[Stmt] = []
-        self._open: list[Copy] = []
+        self._uncommitted: list[Copy] = []
         self.groups: list[_Group] = []
 
-    def settled(self, node: Stmt, *, leave: bool) -> Stmt:
+    def with_waits(self, node: Stmt, *, leave_pending: bool) -> Stmt:
         """The statements with commits and waits.
 
         Args:
             node: A sequence, or a statement that stands for one.
-            leave: Leave what is under way at the end to whoever comes after.
+            leave_pending: Leave groups in flight at the end to the statements behind.
         """
         for child in _inlined(node):
-            if isinstance(child, Copy) and self._settle.is_free(child):
+            if isinstance(child, Copy) and self._pass.is_free(child):
                 self._start(child)
                 continue
-            filled = {copy.dst.buffer.storage for copy in self._open}
-            if _lets_barrier_wait(child) and not filled & self._settle.by_engines:
-                self._open = []
-            self._close(child)
-            self._await(self.groups if _ends_all(child) else self._touched(child), child)
-            new = self._branch(child) if isinstance(child, If) else self._settle.visit(child)
+            filled = {copy.dst.buffer.storage for copy in self._uncommitted}
+            if _signals_barrier(child) and not filled & self._pass.by_async_proxy:
+                self._uncommitted = []
+            self._commit(child)
+            self._await(self.groups if _needs_all(child) else self._touched(child), child)
+            new = self._branch(child) if isinstance(child, If) else self._pass.visit(child)
             if new is not None:
                 self._made.append(new)
-            self._count(child)
-        self._close(node)
-        if not leave:
+            self._update(child)
+        self._commit(node)
+        if not leave_pending:
             self._await(self.groups, node)
         return self._made[0] if len(self._made) == 1 else Seq(tuple(self._made), loc=node.loc)
 
     def _branch(self, node: If) -> Stmt:
-        """A branch may leave copies under way: if it is not taken, there is nothing to wait for.
+        """A branch may leave copies in flight: where it is not taken, the later wait has nothing to wait for.
 
-        A group of threads settles its own, since nobody else knows when these are done.
+        A group of threads waits for its own copies, since other threads cannot.
         """
-        then = _Sequence(self._settle)
-        then_body = then.settled(node.then_body, leave=node.group is None)
-        otherwise = _Sequence(self._settle)
-        else_body = None if node.else_body is None else otherwise.settled(node.else_body, leave=True)
+        then = _Sequence(self._pass)
+        then_body = then.with_waits(node.then_body, leave_pending=node.group is None)
+        otherwise = _Sequence(self._pass)
+        else_body = None if node.else_body is None else otherwise.with_waits(node.else_body, leave_pending=True)
         left = [*then.groups, *otherwise.groups]
         if left:
             self._age(None)
@@ -131,23 +131,23 @@ class _Sequence:
         return dataclasses.replace(node, then_body=then_body, else_body=else_body)
 
     def _start(self, copy: Copy) -> None:
-        """Another copy; one that needs what is under way, or writes over it, comes after."""
+        """Adds a copy; where it reads or overwrites the destination of one in flight, behind a wait."""
         reads = {s for s in shared_storages(copy) if s is not copy.dst.buffer.storage}
-        if any(c.dst.buffer.storage in reads or may_overlap(c.dst, copy.dst) for c in self._open):
-            self._close(copy)
+        if any(c.dst.buffer.storage in reads or may_overlap(c.dst, copy.dst) for c in self._uncommitted):
+            self._commit(copy)
         self._await(
             [g for g in self.groups if g.targets & reads or any(may_overlap(c.dst, copy.dst) for c in g.copies)], copy
         )
-        self._open.append(copy)
+        self._uncommitted.append(copy)
         self._made.append(copy)
 
-    def _close(self, at: Stmt) -> None:
-        """Closes the group of the copies since the last one."""
-        if self._open:
+    def _commit(self, at: Stmt) -> None:
+        """Commits the copies since the last group."""
+        if self._uncommitted:
             self._made.append(CallStmt(CP_ASYNC_COMMIT, (), loc=at.loc))
             self._age(1)
-            self.groups.append(_Group(self._open))
-            self._open = []
+            self.groups.append(_Group(self._uncommitted))
+            self._uncommitted = []
 
     def _age(self, count: int | None) -> None:
         for group in self.groups:
@@ -164,30 +164,30 @@ class _Sequence:
         """The groups that must be complete before a statement."""
         first = _first_wait(stmt)
         covered = [g for g in self.groups if first is not None and g.newer is not None and g.newer >= first]
-        under_way = [group for group in self.groups if group not in covered]
-        found = accesses(stmt).all if under_way else ()
-        return [g for g in under_way if any(_meets(access, copy.dst) for access in found for copy in g.copies)]
+        in_flight = [group for group in self.groups if group not in covered]
+        found = accesses(stmt).all if in_flight else ()
+        return [g for g in in_flight if any(_overlaps(access, copy.dst) for access in found for copy in g.copies)]
 
-    def _count(self, stmt: Stmt) -> None:
-        """What a statement's own commits and waits mean for the groups under way."""
+    def _update(self, stmt: Stmt) -> None:
+        """Updates the groups in flight for the commits and waits in a statement."""
         if _surely_runs(stmt):
             first = _first_wait(stmt)
             self.groups = [g for g in self.groups if first is None or g.newer is None or g.newer < first]
         if isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_COMMIT:
             self._age(1)
-        elif any(_closes(inner, self._settle) for inner in walk(stmt)) and not isinstance(stmt, If):
+        elif any(_commits(inner, self._pass) for inner in walk(stmt)) and not isinstance(stmt, If):
             self._age(None)
-        elif isinstance(stmt, If) and any(_closes(inner, None) for inner in walk(stmt)):
+        elif isinstance(stmt, If) and any(_commits(inner, None) for inner in walk(stmt)):
             self._age(None)
 
 
-def _lets_barrier_wait(stmt: Stmt) -> bool:
-    """Whether a barrier completes only when the copies before a statement have."""
+def _signals_barrier(stmt: Stmt) -> bool:
+    """Whether a statement makes a barrier track the copies before it."""
     return isinstance(stmt, CallStmt) and stmt.routine in (MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_BESIDE)
 
 
-def _read_by_engines(body: Stmt) -> set[Buffer]:
-    """The tiles that the copy engine or the matrix units of a warpgroup read."""
+def _read_by_async_proxy(body: Stmt) -> set[Buffer]:
+    """The tiles that TMA stores or wgmma read."""
     found: set[Buffer] = set()
     for stmt in walk(body):
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
@@ -197,13 +197,13 @@ def _read_by_engines(body: Stmt) -> set[Buffer]:
     return found
 
 
-def _ends_all(stmt: Stmt) -> bool:
-    """Whether all copies must be there before a statement: who waits for them elsewhere is not known here."""
+def _needs_all(stmt: Stmt) -> bool:
+    """Whether all copies must complete before a statement: a jump, or a transfer of ownership to other threads."""
     return jumps(stmt) or any(hands_over(s) for s in walk(stmt))
 
 
-def _meets(access: Access, target: Region) -> bool:
-    """Whether an access may touch what a copy fills."""
+def _overlaps(access: Access, target: Region) -> bool:
+    """Whether an access may overlap the destination of a copy."""
     if access.buffer.storage is not target.buffer.storage:
         return False
     if access.buffer is not target.buffer:
@@ -225,14 +225,14 @@ def _inlined(node: Stmt) -> Iterator[Stmt]:
         yield from _inlined(child)
 
 
-def _closes(stmt: Stmt, settle: _Settle | None) -> bool:
-    """Whether a statement is a commit, or, told about free copies, gets one."""
-    free = settle is not None and settle.is_free(stmt)
+def _commits(stmt: Stmt, insert_async_waits: _InsertWaits | None) -> bool:
+    """Whether a statement is a commit, or a copy that gets one."""
+    free = insert_async_waits is not None and insert_async_waits.is_free(stmt)
     return free or isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_COMMIT
 
 
 def _first_wait(stmt: Stmt) -> int | None:
-    """How many groups the wait that begins every iteration of a pipelined loop leaves under way."""
+    """How many groups the wait at the beginning of a pipelined loop's iterations leaves in flight."""
     if not isinstance(stmt, For) or not isinstance(stmt.body, Seq) or not stmt.body.body:
         return None
     first = stmt.body.body[0]

@@ -4,7 +4,7 @@ import tilelang.language as T
 from tilelang.ir.stmt import CallStmt, If, Seq
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
-from tilelang.targets.nvidia.passes import connect_engines
+from tilelang.targets.nvidia.passes import publish_async_barriers
 from tilelang.targets.target import Target
 
 
@@ -14,7 +14,7 @@ def connected(body, cluster=1):
         with T.Kernel(2, threads=128, cluster_dims=cluster):
             body(A, T.alloc_shared((64, 64), "float16"))
 
-    return main, connect_engines.PASS.run(main, PassContext(target=Target("cuda", "sm_90a")))
+    return main, publish_async_barriers.PASS.run(main, PassContext(target=Target("cuda", "sm_90a")))
 
 
 def calls(func):

@@ -44,16 +44,16 @@ FORMS = {  # name: whether such a loop is a copy
 }
 
 
-def gathered(form, stages=3, trips=5, dtype="float16", count=13, safe=None, threads=32):
+def gathered(form, stages=3, trip_count=5, dtype="float16", count=13, safe=None, threads=32):
     """C[k] = the tile of iteration k, of rows of A that the index names; every tile goes through shared memory."""
     other = "float32" if dtype == "float16" else "float16"
 
     @T.prim_func
     def main(
         A: T.Tensor((ROWS, WIDTH + 8), dtype),
-        index: T.Tensor((trips * N,), "int32"),
+        index: T.Tensor((trip_count * N,), "int32"),
         B: T.Tensor((ROWS, WIDTH), other),
-        C: T.Tensor((max(trips, 1), N, WIDTH), "float32"),
+        C: T.Tensor((max(trip_count, 1), N, WIDTH), "float32"),
     ):
         with T.Kernel(1, threads=threads):
             if safe is not None:
@@ -62,7 +62,7 @@ def gathered(form, stages=3, trips=5, dtype="float16", count=13, safe=None, thre
             held = T.alloc_fragment((N, WIDTH), "float32")
             rows = T.alloc_fragment((N,), "int32")
             T.clear(tile)
-            for k in T.Pipelined(trips, num_stages=stages):
+            for k in T.Pipelined(trip_count, num_stages=stages):
                 if form == "table":
                     T.copy(index[k * N : k * N + N], table)
                 if form == "held":
@@ -123,18 +123,18 @@ def gathered(form, stages=3, trips=5, dtype="float16", count=13, safe=None, thre
                 for i, j in T.Parallel(N, WIDTH):
                     held[i, j] = tile[i, WIDTH - 1 - j]
                 T.copy(held, C[k, :, :])
-                if form == "changed" and k + 1 < trips:
+                if form == "changed" and k + 1 < trip_count:
                     index[k * N + N] = k
 
     return main
 
 
-def arguments(trips, dtype="float16", seed=0):
+def arguments(trip_count, dtype="float16", seed=0):
     rng = np.random.default_rng(seed)
     a = rng.integers(-99, 99, (ROWS, WIDTH + 8)).astype(dtype)
     b = rng.integers(-99, 99, (ROWS, WIDTH)).astype("float32" if dtype == "float16" else "float16")
-    index = rng.integers(-2, ROWS + 2, trips * N).astype(np.int32)  # rows out of bounds among them
-    return a, index, b, np.zeros((max(trips, 1), N, WIDTH), np.float32)
+    index = rng.integers(-2, ROWS + 2, trip_count * N).astype(np.int32)  # rows out of bounds among them
+    return a, index, b, np.zeros((max(trip_count, 1), N, WIDTH), np.float32)
 
 
 def asynchronous(func):
@@ -158,10 +158,10 @@ def test_loops_run_ahead_that_only_copy_runs_of_rows_into_a_whole_tile(form, cop
     st.sampled_from([form for form, copies in FORMS.items() if copies]), st.integers(2, 4), st.integers(0, 6),
     st.integers(0, 99),
 )  # fmt: skip
-def test_however_late_they_land_the_result_is_the_same(form, stages, trips, seed):
-    func = gathered(form, stages, trips)
-    expected = run_reference_on_copies(func, arguments(trips, seed=seed))
-    actual, _ = run_lazily(expanded(func), arguments(trips, seed=seed))
+def test_however_late_they_land_the_result_is_the_same(form, stages, trip_count, seed):
+    func = gathered(form, stages, trip_count)
+    expected = run_reference_on_copies(func, arguments(trip_count, seed=seed))
+    actual, _ = run_lazily(expanded(func), arguments(trip_count, seed=seed))
     np.testing.assert_array_equal(expected[3], actual[3])
 
 

@@ -17,12 +17,12 @@ from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import inline_bindings
-from tilelang.targets.nvidia.passes import split_sums
+from tilelang.targets.nvidia.passes import cluster_split_k
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
-from tilelang.targets.nvidia.passes.split_sums import Unsplit
+from tilelang.targets.nvidia.passes.cluster_split_k import NotSplit
 from tilelang.targets.target import Target
 
-PASSES = (inline_bindings.PASS, choose_schedule(TABLE), split_sums.PASS)
+PASSES = (inline_bindings.PASS, choose_schedule(TABLE), cluster_split_k.PASS)
 
 
 def text(func, blocks, **pass_configs):
@@ -35,8 +35,8 @@ def text(func, blocks, **pass_configs):
 
 def reason(func, blocks=2):
     launch = launch_of(warp_specialize(func, passes=(inline_bindings.PASS,)))
-    with pytest.raises(Unsplit) as error:
-        split_sums.split(launch, blocks, 1)
+    with pytest.raises(NotSplit) as error:
+        cluster_split_k.split(launch, blocks, 1)
     return str(error.value)
 
 
@@ -82,7 +82,7 @@ def test_every_iteration_is_done_once_and_shares_differ_by_one_at_most(count, st
     var, rank = (Var(name, INT32, index=True) for name in ("k", "rank"))
     first, stop = const(start, INT32), const(start + count * step - (step - 1), INT32)
     loop = For(var, first, stop, step, ForKind.SERIAL, Seq((Bind(Var("seen", INT32, index=True), var + 0),)))
-    made = split_sums._share(loop, rank, blocks)
+    made = cluster_split_k._split_loop(loop, rank, blocks)
     shares = []
     for number in range(blocks):
         trip_count = int(evaluate(made.stop, {rank: number}))
@@ -105,7 +105,7 @@ def test_indices_are_visibly_within_a_symbolic_grid():
 
 def test_launches_without_a_schedule_or_with_one_block_for_each_tile_stay_as_they_are():
     func = warp_specialize(gemm_kernel(64, 128, 512, 64, 128, 64), passes=PASSES[:2])
-    assert split_sums.PASS.run(func, PassContext(target=Target("cuda", "sm_90a"))) is func
+    assert cluster_split_k.PASS.run(func, PassContext(target=Target("cuda", "sm_90a"))) is func
 
 
 def variant(kind):

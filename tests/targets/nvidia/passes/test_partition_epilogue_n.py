@@ -10,7 +10,7 @@ from tilelang.ir.expr import Var, const
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Launch
 from tilelang.passes.tile import inline_bindings
-from tilelang.targets.nvidia.passes.own_columns import Columns, Undivided, own_columns
+from tilelang.targets.nvidia.passes.partition_epilogue_n import ColumnPartition, NotPartitioned, partition_epilogue_n
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 
@@ -37,8 +37,8 @@ def narrowed(body):
     assert isinstance(alloc, Alloc)
     tile = alloc.buffer
     own = Buffer("X_own", (tile.shape[0], const(16, INT32)), tile.dtype, tile.scope)
-    columns = Columns(tile, own, Var("rank", INT32, index=True) * 16)
-    _, made = own_columns(columns, (), after)
+    columns = ColumnPartition(tile, own, Var("rank", INT32, index=True) * 16)
+    _, made = partition_epilogue_n(columns, (), after)
     return "\n".join(to_text(stmt).strip() for stmt in made)
 
 
@@ -191,7 +191,7 @@ def printed(X, G, b, n, bx, by):
     ],
 )
 def test_what_needs_all_columns_or_would_be_done_by_several_is_refused(body, expected):
-    with pytest.raises(Undivided, match=expected):
+    with pytest.raises(NotPartitioned, match=expected):
         narrowed(body)
 
 
@@ -203,5 +203,5 @@ def test_tiles_with_another_name_are_refused():
         T.copy(X, S)
         T.copy(V[0:64], n)
 
-    with pytest.raises(Undivided, match="'S' has views"):
+    with pytest.raises(NotPartitioned, match="'S' has views"):
         narrowed(body)

@@ -1,7 +1,7 @@
-"""Which tile-level statements are copies into shared memory that only a wait completes.
+"""Recognizes the tile-level statements that copy into shared memory asynchronously, by cp.async.
 
-Takes statements with their lowerings. Invariant: such a copy is a `Copy` done by `cp.async`, or a parallel loop whose
-last statement is a store marked asynchronous; what it does not read because it lies out of bounds becomes zero.
+Takes statements with their lowerings. Invariant: such a copy is a `Copy` that is lowered to `cp.async`, or a parallel
+loop whose last statement is a store marked asynchronous; elements that are out of bounds become zero.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tilelang.targets.nvidia.lowerings.copy_async import NAME
 
 
 def is_asynchronous(stmt: Stmt) -> bool:
-    """Whether a statement is a copy that only a wait completes."""
+    """Whether a statement is an asynchronous copy, which completes at a wait."""
     return isinstance(stmt, Copy) and stmt.choice == NAME or asynchronous_store(stmt) is not None
 
 
 def target_of(stmt: Stmt) -> Buffer:
-    """What an asynchronous copy fills."""
+    """The destination of an asynchronous copy."""
     store = asynchronous_store(stmt)
     if store is not None:
         return store.buffer
@@ -34,21 +34,21 @@ def target_of(stmt: Stmt) -> Buffer:
     return stmt.dst.buffer
 
 
-def not_zero_outside(launch: Launch) -> frozenset[Buffer]:
-    """The buffers that read as something else than 0 out of bounds."""
+def with_safe_values(launch: Launch) -> frozenset[Buffer]:
+    """The buffers whose safe value is not 0."""
     values = launch.hints.safe_values
     return frozenset(b.storage for b, value in values if not isinstance(value, Const) or value.value)
 
 
-def filling_in_zeros(launch: Launch) -> Launch:
-    """The launch without asynchronous copies that should fill in something else than zero, which hardware cannot."""
-    safe = not_zero_outside(launch)
+def only_zero_fill(launch: Launch) -> Launch:
+    """The launch without asynchronous copies whose safe value is not 0: hardware fills with zeros only."""
+    safe = with_safe_values(launch)
     if not safe:
         return launch
-    return dataclasses.replace(launch, body=_FillInZeros(safe).visit(launch.body) or Seq((), loc=launch.loc))
+    return dataclasses.replace(launch, body=_OnlyZeroFill(safe).visit(launch.body) or Seq((), loc=launch.loc))
 
 
-class _FillInZeros(Rewriter):
+class _OnlyZeroFill(Rewriter):
     def __init__(self, safe: AbstractSet[Buffer]) -> None:
         self._safe = safe
 

@@ -1,18 +1,17 @@
-"""Lets the assembler see that the warps of a group go the same way: what warps have in common is asked of a warp.
+"""Makes values and branches of whole warps provably warp-uniform: they use the warp index of the first lane.
 
     if thread >= 256:  ...              warp = the first lane's thread // 32
     if thread < 256:                 => if warp >= 8:  ...
         team = thread // 128            else:
                                             team = warp // 4
 
-Takes a thread-level launch whose groups are whole warps, gives one in which the number of the executing warp has a name
-that every lane has from the first, and in which groups that follow each other are branches of one. Values that no lane
-can have alone, and branches that no lane takes alone, let a machine count in the registers of a warp: descriptors of
-matrices, stages, barriers and coordinates of tiles. Otherwise each product of warpgroups needs 4 moves from a lane's
-registers into the warp's: an iteration of 128x256x64 has 77 instructions then, and 51 so, as ptxas 13.0 makes them. The
-branches have to be one, since behind a branch that ends by itself it takes the lanes for divided.
+Takes a thread-level launch whose groups are whole warps, gives one in which the index of the executing warp is
+shuffled from its first lane, and in which consecutive groups form one if-else chain. ptxas then keeps matrix
+descriptors, stages, barrier addresses and tile coordinates in uniform registers. Otherwise each wgmma needs 4 moves
+from vector to uniform registers: an iteration of 128x256x64 has 77 instructions instead of 51 with ptxas 13.0. One
+chain is needed because ptxas assumes divergence behind each branch that ends by itself.
 
-Invariant: each thread does what it did. It is the last pass about groups of warps: their records are gone behind it.
+Invariant: each thread computes the same. This is the last pass about thread groups: their records are removed.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from tilelang.targets.gpu.isa.warp import shuffle
 from tilelang.targets.nvidia.machines import WARP_SIZE
 
 _ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
-_QUOTIENTS = (BinaryOp.FLOORDIV, BinaryOp.TRUNCDIV)  # of what is not negative, as numbers of threads are
+_QUOTIENTS = (BinaryOp.FLOORDIV, BinaryOp.TRUNCDIV)  # of thread indices, which are not negative
 _ORDERS = (BinaryOp.LT, BinaryOp.GE)
 
 
-def name_warps(launch: Launch) -> Launch:
-    """The launch with a name for the executing warp, if it has groups that are whole warps."""
+def make_warp_uniform(launch: Launch) -> Launch:
+    """The launch with a uniform warp index, if it has groups of whole warps."""
     thread = launch.thread
     if thread is None or not any(isinstance(s, If) and _is_of_warps(s.group) for s in walk(launch.body)):
         return launch
@@ -47,15 +46,15 @@ def name_warps(launch: Launch) -> Launch:
         return launch
     warp = Var("warp", INT32, index=True)
     first_lane = (_ALL_LANES, thread // WARP_SIZE, const(0, INT32), const(WARP_SIZE, INT32))
-    told = Var("first_lane", INT32, index=True)
-    # visibly not negative, so that dividing it takes a shift
-    in_range = binary(BinaryOp.BITAND, told, const(2 ** (launch.num_threads // WARP_SIZE - 1).bit_length() - 1, INT32))
+    first = Var("first_lane", INT32, index=True)
+    # provably not negative, so that a division is a shift
+    masked = binary(BinaryOp.BITAND, first, const(2 ** (launch.num_threads // WARP_SIZE - 1).bit_length() - 1, INT32))
     named = (
-        CallStmt(shuffle("idx", INT32), first_lane, result=told, loc=launch.loc),
-        Bind(warp, in_range, loc=launch.loc),
+        CallStmt(shuffle("idx", INT32), first_lane, result=first, loc=launch.loc),
+        Bind(warp, masked, loc=launch.loc),
     )
     block = Group(0, launch.num_threads)
-    body = _Warps(warp, thread, {thread: 0}, block).visit(launch.body) or Seq((), loc=launch.loc)
+    body = _UniformGroups(warp, thread, {thread: 0}, block).visit(launch.body) or Seq((), loc=launch.loc)
     return dataclasses.replace(launch, body=Seq((*named, *_parts(body)), loc=launch.body.loc))
 
 
@@ -67,14 +66,14 @@ def _parts(body: Stmt) -> tuple[Stmt, ...]:
     return body.body if isinstance(body, Seq) else (body,)
 
 
-class _Warps(Rewriter):
-    """The rewriting of what a group of threads does, or a block.
+class _UniformGroups(Rewriter):
+    """Rewrites the body of a group of threads, or of the block.
 
     Args:
-        warp: The number of the executing warp in the block.
-        thread: The number of the executing thread in the block.
-        numbers: Names for its number in groups: the warp in the block with which each begins.
-        threads: Who comes here.
+        warp: The uniform index of the executing warp in the block.
+        thread: The index of the executing thread in the block.
+        numbers: Variables that hold its index in groups, each with the first warp of its group.
+        threads: The threads that run the body.
     """
 
     def __init__(self, warp: Var, thread: Var, numbers: Mapping[Var, int], threads: Group) -> None:
@@ -84,30 +83,30 @@ class _Warps(Rewriter):
         if isinstance(node, Seq):
             return self._sequence(node)
         if isinstance(node, If) and node.group is not None:
-            return self._chain([(node, node.group)])
+            return self._branches([(node, node.group)])
         return self.rebuild_stmt(node)
 
     def _sequence(self, node: Seq) -> Stmt:
         body: list[Stmt] = []
-        chain: list[tuple[If, Group]] = []
+        branches: list[tuple[If, Group]] = []
         for child in (*node.body, None):
             group = child.group if isinstance(child, If) else None
-            joins = group is not None and all(not g.meets(group) for _, g in chain)
-            joins = joins and all(map(_is_of_warps, (group, *(g for _, g in chain))))
-            if chain and not joins:
-                body.append(self._chain(chain))
-                chain = []
+            joins = group is not None and all(not g.meets(group) for _, g in branches)
+            joins = joins and all(map(_is_of_warps, (group, *(g for _, g in branches))))
+            if branches and not joins:
+                body.append(self._branches(branches))
+                branches = []
             if isinstance(child, If) and group is not None:
-                chain.append((child, group))
+                branches.append((child, group))
             elif child is not None:
-                made = self._learned(child) if isinstance(child, Bind) else self.visit(child)
+                made = self._thread_number(child) if isinstance(child, Bind) else self.visit(child)
                 body += [] if made is None else [made]
         return Seq(tuple(body), loc=node.loc)
 
-    def _learned(self, node: Bind) -> Stmt | None:
-        """A name; that for the number of the thread in a group is remembered.
+    def _thread_number(self, node: Bind) -> Stmt | None:
+        """A binding; one of the thread's index in a group is recorded.
 
-        Its value shows that it is none below zero, which the test of threads did.
+        Its new value is provably not negative, which the removed predicate on the thread implied.
         """
         first = int_const(simplify(self._thread - self._in_block(node.value), Domain())) if node.var.is_index else None
         if first is None or first % WARP_SIZE:
@@ -121,23 +120,23 @@ class _Warps(Rewriter):
         return dataclasses.replace(node, value=binary(BinaryOp.MAX, self._thread - first, const(0, INT32)))
 
     def _in_block(self, value: Expr) -> Expr:
-        """A number in a group by that in the block, where it is one."""
+        """An index in a group, expressed by the thread's index in the block where possible."""
         if isinstance(value, Var) and value in self._numbers:
             return self._thread - self._numbers[value] * WARP_SIZE
         if isinstance(value, Binary) and value.op in (BinaryOp.ADD, BinaryOp.SUB):
             return binary(value.op, self._in_block(value.a), value.b)
         return value
 
-    def _chain(self, groups: Sequence[tuple[If, Group]]) -> Stmt:
-        """Groups of which no warp is in two, as branches of one test after the other."""
+    def _branches(self, groups: Sequence[tuple[If, Group]]) -> Stmt:
+        """Disjoint groups as one if-else chain."""
         made: Stmt | None = None
-        everyone = sum(group.count for _, group in groups) == self._threads.count
+        exhaustive = sum(group.count for _, group in groups) == self._threads.count
         for node, group in reversed(groups):
             whole = _is_of_warps(group)
-            inside = _Warps(self._warp, self._thread, self._numbers, group if whole else self._threads)
+            inside = _UniformGroups(self._warp, self._thread, self._numbers, group if whole else self._threads)
             then = inside.visit(node.then_body) or Seq((), loc=node.loc)
-            if whole and everyone and made is None:
-                made = then  # who is in none of the others is in this one
+            if whole and exhaustive and made is None:
+                made = then  # the last group needs no test: the groups are exhaustive
                 continue
             condition = self._condition(group) if whole else self.expr(node.condition)
             made = dataclasses.replace(
@@ -147,7 +146,7 @@ class _Warps(Rewriter):
         return made
 
     def _condition(self, group: Group) -> Expr:
-        """Whether the executing warp is in a group, of those who come here."""
+        """Whether the executing warp is in a group, given that it is in `self._threads`."""
         tests = []
         if group.first > self._threads.first:
             tests.append(self._warp >= group.first // WARP_SIZE)
@@ -156,18 +155,18 @@ class _Warps(Rewriter):
         return conjunction(tests)
 
     def expr(self, node: Expr) -> Expr:
-        """What is the same for all lanes, by the number of the warp; what lanes have alone stays as it is.
+        """Rewrites uniform expressions by the warp index; expressions that differ between lanes stay.
 
-        Addresses of single lanes would take more registers: the assembler would keep their parts apart.
+        Rewriting addresses of lanes, too, would take more registers: ptxas would keep uniform and other parts apart.
         """
         if isinstance(node, Binary) and node.op in (BinaryOp.AND, BinaryOp.OR):
             return self.rebuild_expr(node)
-        made = _Shared(self._warp, self._numbers).expr(node)
+        made = _UniformExprs(self._warp, self._numbers).expr(node)
         return node if any(isinstance(part, Var) and part in self._numbers for part in walk_expr(made)) else made
 
 
-class _Shared(Rewriter):
-    """Quotients and tests that are the same for all lanes, by the number of the warp."""
+class _UniformExprs(Rewriter):
+    """Rewrites quotients and comparisons that are the same for all lanes by the warp index."""
 
     def __init__(self, warp: Var, numbers: Mapping[Var, int]) -> None:
         self._warp, self._numbers = warp, numbers
@@ -186,11 +185,11 @@ class _Shared(Rewriter):
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_launches(func, name_warps)
+    return with_launches(func, make_warp_uniform)
 
 
 PASS = Pass(
-    "name_warps", _run, Level.THREAD, Level.THREAD,
+    "make_warp_uniform", _run, Level.THREAD, Level.THREAD,
     requires=(Property.THREAD_GROUPS, Property.GROUP_BARRIERS_PLACED),
     invalidates=(Property.THREAD_GROUPS,),
 )

@@ -13,7 +13,7 @@ from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.passes.tile.expand_to_loops import BY_LOOP
 from tilelang.targets.nvidia.lowerings.copy_async import NAME
-from tilelang.targets.nvidia.passes.asynchronous import filling_in_zeros, is_asynchronous, target_of
+from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill, target_of
 
 A, S = buffer("A", 8, scope=Scope.GLOBAL), buffer("S", 8, scope=Scope.SHARED)
 I, ROW = (Var(name, INT32, index=True) for name in ("i", "row"))
@@ -45,6 +45,6 @@ def copying(safe):
 
 def test_copies_of_what_is_not_zero_out_of_bounds_are_no_longer_asynchronous():
     for safe, choices in ((None, [NAME, NAME]), (0, [NAME, NAME]), (2, [BY_LOOP, NAME])):
-        made = filling_in_zeros(copying(safe))
+        made = only_zero_fill(copying(safe))
         assert choices == [s.choice for s in walk(made.body) if isinstance(s, Copy)]
         assert ["s", "s"] == [target_of(s).name for s in walk(copying(safe).body) if is_asynchronous(s)]

@@ -9,7 +9,7 @@ from tilelang.ir.stmt import For, Seq
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_WAIT
-from tilelang.targets.nvidia.passes.advance_copies import advance
+from tilelang.targets.nvidia.passes.hoist_async_copies import hoist_async_copies
 
 TILE, TRIPS = 8, 3
 
@@ -85,8 +85,8 @@ def test_copies_pass_what_leaves_them_alone(case, expected):
 
 def test_copies_stay_where_tiles_might_not_fit_side_by_side():
     body = planned(kernel("")).body
-    assert body is not advance(body, frozenset(), 2 * TILE * TILE * 4, 32)
-    assert body is advance(body, frozenset(), 2 * TILE * TILE * 4 - 1, 32)
+    assert body is not hoist_async_copies(body, frozenset(), 2 * TILE * TILE * 4, 32)
+    assert body is hoist_async_copies(body, frozenset(), 2 * TILE * TILE * 4 - 1, 32)
 
 
 def fetching(case):

@@ -1,11 +1,10 @@
-"""Decides what the L2 cache of a GPU shall keep: not what is read once, but what every block reads again and again.
+"""Chooses L2 eviction policies for TMA loads: `evict_first` for tensors read once, `evict_last` for shared small ones.
 
 Takes a tile-level function as `choose_schedule` leaves it; writes `Copy.eviction` where the user left it open.
-Invariant: these are hints to the copy engine, so that no result changes; what is hinted is among the notes of the
-launch.
+Invariant: policies are hints, so that no result changes; those that are set are among the notes of the launch.
 
-A tensor is streamed where each of its tiles is brought once in a whole launch, such as the weights of a product of few
-rows. It would only drive out of the cache what others still need there, and what the device was about to write.
+A tensor is streamed where each of its tiles is loaded once in a whole launch, such as the weights of a gemm with few
+rows. It would only evict lines that others still read, and dirty lines that the device is about to write back.
 """
 
 from __future__ import annotations
@@ -30,16 +29,15 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_
 
 FIRST, LAST = "evict_first", "evict_last"
 
-_SMALL = 4 * 1024 * 1024  # bytes that the cache holds beside everything else: H100 and H200 have 50 MB of it
+_SMALL = 4 * 1024 * 1024  # bytes that the L2 cache holds beside everything else: H100 and H200 have 50 MB
 
 
-def evictions(launch: Launch) -> dict[Copy, str]:
-    """How long the cache shall keep what the copies of a launch read, where the program shows it.
+def cache_policies(launch: Launch) -> dict[Copy, str]:
+    """The eviction policies of the copies of a launch, where index expressions prove them.
 
-    Only tensors that a single copy reads, and that nothing writes, are looked at; and only what products multiply is
-    streamed in amounts that matter.
+    Only for tensors that one copy reads and nothing writes, and only for operands of gemms: others are small.
     """
-    products = {region.buffer for stmt in walk(launch.body) if isinstance(stmt, Gemm) for region in stmt.reads()}
+    operands = {region.buffer for stmt in walk(launch.body) if isinstance(stmt, Gemm) for region in stmt.reads()}
     extents = dict(zip(launch.block_vars, map(int_const, launch.grid), strict=True))
     many, single = ([var for var, extent in extents.items() if (extent == 1) is one] for one in (False, True))
     touching: dict[Buffer, list[Access]] = {}
@@ -49,20 +47,20 @@ def evictions(launch: Launch) -> dict[Copy, str]:
     found: dict[Copy, str] = {}
     for tensor, (access, *others) in touching.items():
         copy, loops = access.stmt, access.context.loops()
-        if others or access.write or not isinstance(copy, Copy) or copy.dst.buffer not in products:
+        if others or access.write or not isinstance(copy, Copy) or copy.dst.buffer not in operands:
             continue
         if not all(isinstance(loop, For) for loop in loops):
             continue
         inner = [loop.var for loop in loops if isinstance(loop, For) and int_const(trip_count(loop)) != 1]
         if _is_streamed(copy, [*many, *inner]):
             found[copy] = FIRST
-        elif many and (tensor.bytes or _SMALL + 1) <= _SMALL and _names_only(copy, [*single, *inner]):
+        elif many and (tensor.bytes or _SMALL + 1) <= _SMALL and _depends_only_on(copy, [*single, *inner]):
             found[copy] = LAST
     return found if FIRST in found.values() else {}
 
 
 def _is_streamed(copy: Copy, variables: Sequence[Var]) -> bool:
-    """Whether a copy reads other elements for all other values of these variables."""
+    """Whether a copy reads disjoint elements for different values of each of these variables."""
     extents = copy.src.static_extent
     if extents is None:
         return False
@@ -74,33 +72,34 @@ def _steps(form: Affine | None, var: Var, extent: int) -> bool:
     return form is not None and abs(form.coefficient(var)) >= extent
 
 
-def _names_only(copy: Copy, variables: Sequence[Var]) -> bool:
-    """Whether nothing but these variables tells what a copy reads."""
+def _depends_only_on(copy: Copy, variables: Sequence[Var]) -> bool:
+    """Whether the source of a copy depends on no other variables than these."""
     return frozenset().union(*map(variables_of, copy.source_indices)) <= frozenset(variables)
 
 
-def _advised(launch: Launch) -> Launch:
-    if launch.plan.schedule is None:  # copies by other threads take no hints: `isa.nvidia.cache_policy` says why
+def _with_policies(launch: Launch) -> Launch:
+    if launch.plan.schedule is None:  # only TMA loads take policies: see `isa.cache_policy`
         return launch
-    wanted = {copy: kind for copy, kind in evictions(launch).items() if copy.eviction is None}
-    if not wanted:
+    chosen = {copy: kind for copy, kind in cache_policies(launch).items() if copy.eviction is None}
+    if not chosen:
         return launch
-    notes = [Note(f"L2 cache: '{copy.src.buffer.name}' {_WORDS[kind]}", copy.loc) for copy, kind in wanted.items()]
-    body = _Hinted(wanted).visit(launch.body)
+    texts = {copy: f"L2 cache: '{copy.src.buffer.name}' {_DESCRIPTIONS[kind]}" for copy, kind in chosen.items()}
+    notes = [Note(text, copy.loc) for copy, text in texts.items()]
+    body = _SetPolicy(chosen).visit(launch.body)
     assert body is not None
     plan = dataclasses.replace(launch.plan, notes=(*launch.plan.notes, *notes))
     return dataclasses.replace(launch, body=body, plan=plan)
 
 
-_WORDS = {
+_DESCRIPTIONS = {
     FIRST: "is read once (evict_first)",
     LAST: "is read by all blocks (evict_last)",
 }
 
 
-class _Hinted(Rewriter):
-    def __init__(self, wanted: Mapping[Copy, str]) -> None:
-        self._wanted = wanted
+class _SetPolicy(Rewriter):
+    def __init__(self, chosen: Mapping[Copy, str]) -> None:
+        self._wanted = chosen
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Copy) and node in self._wanted:
@@ -111,10 +110,10 @@ class _Hinted(Rewriter):
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     if not context.target.has(Feature.TMA) or not context.options.l2_hints:
         return func
-    return with_launches(func, _advised)
+    return with_launches(func, _with_policies)
 
 
 PASS = Pass(
-    "choose_caching", _run, Level.TILE, Level.TILE,
+    "choose_cache_policy", _run, Level.TILE, Level.TILE,
     requires=(Property.GRID_AS_WRITTEN, Property.SCHEDULE_CHOSEN, Property.OPERATORS_WHOLE),
 )

@@ -13,7 +13,7 @@ from tilelang.ir.stmt import Atomic, AtomicOp, Break, CallStmt, For, ForKind, Gr
 from tilelang.ir.visit import walk
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.nvidia.isa.debug import NANOSLEEP
-from tilelang.targets.nvidia.passes.join_lanes import join_lanes
+from tilelang.targets.nvidia.passes.reconverge_warps import reconverge_warps
 
 BLOCK, THREAD, I = index_var("bx"), index_var("thread"), index_var("i")
 FEW = THREAD < 17
@@ -65,12 +65,12 @@ def shape(stmt):
 
 
 def joined(*body, **options):
-    return shape(join_lanes(launch(*body, **options)).body)
+    return shape(reconverge_warps(launch(*body, **options)).body)
 
 
 def test_lanes_are_joined_behind_the_branch_that_some_of_them_take():
-    later = If(BLOCK < 1, Seq((barrier(),)))
-    assert [["Atomic"], "sync_warp", ["sync_threads"]] == joined(some(update()), later)
+    needed_later = If(BLOCK < 1, Seq((barrier(),)))
+    assert [["Atomic"], "sync_warp", ["sync_threads"]] == joined(some(update()), needed_later)
     assert [["Atomic"], "sync_warp", "Store", "sync_threads"] == joined(some(update()), plain(), barrier())
 
 
@@ -80,7 +80,7 @@ def test_a_barrier_that_follows_at_once_is_enough():
 
 def test_nothing_is_joined_where_lanes_do_nothing_together_afterwards():
     node = launch(barrier(), some(update()), plain())
-    assert join_lanes(node) is node
+    assert reconverge_warps(node) is node
 
 
 def test_lanes_are_joined_at_the_end_of_a_loop_that_goes_on_with_a_barrier():
@@ -90,8 +90,8 @@ def test_lanes_are_joined_at_the_end_of_a_loop_that_goes_on_with_a_barrier():
 
 def test_lanes_are_joined_once_behind_a_loop_in_which_they_do_nothing_together():
     loop = serial(some(update()))
-    later = If(BLOCK < 1, barrier())
-    assert [[["Atomic"]], "sync_warp", ["sync_threads"]] == joined(loop, later)
+    needed_later = If(BLOCK < 1, barrier())
+    assert [[["Atomic"]], "sync_warp", ["sync_threads"]] == joined(loop, needed_later)
 
 
 def test_lanes_are_not_joined_where_some_of_them_may_not_come():
@@ -109,7 +109,7 @@ def test_groups_of_whole_warps_join_their_own():
 
 
 def test_the_lanes_of_a_block_smaller_than_a_warp_are_named():
-    node = join_lanes(launch(update(), plain(), barrier(), threads=16))
+    node = reconverge_warps(launch(update(), plain(), barrier(), threads=16))
     (call,) = (s for s in walk(node.body) if isinstance(s, CallStmt) and s.routine is SYNC_WARP)
     assert 0xFFFF == call.args[0].value
 

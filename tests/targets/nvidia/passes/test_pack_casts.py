@@ -13,7 +13,7 @@ from tilelang.ir.expr import Cast, Var, const
 from tilelang.ir.stmt import For, ForKind, Seq
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.passes.base import PassContext
-from tilelang.targets.nvidia.passes import pair_casts
+from tilelang.targets.nvidia.passes import pack_casts
 from tilelang.targets.target import Target
 
 
@@ -67,4 +67,4 @@ def test_casts_to_16_bits_are_left_to_the_assembler():
 def test_loops_of_which_nothing_is_left_stay():
     empty = For(Var("i", INT32, index=True), const(0, INT32), const(4, INT32), 1, ForKind.UNROLLED, Seq(()))
     func = dataclasses.replace(lower_func(casts("float32", "float16"), "sm_90a"), body=empty)
-    assert pair_casts.PASS.run(func, PassContext(target=Target("cuda", "sm_90a"))).body is empty
+    assert pack_casts.PASS.run(func, PassContext(target=Target("cuda", "sm_90a"))).body is empty

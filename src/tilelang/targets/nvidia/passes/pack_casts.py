@@ -1,12 +1,12 @@
-"""Casts neighboring registers together where one instruction converts two of them.
+"""Packs casts of neighboring registers into vector casts where one instruction converts two elements.
 
-Takes unrolled loops whose last statement stores a cast to neighbors in registers, and gives a loop that keeps what is
-to be cast, followed by casts of short vectors:
+Takes unrolled loops whose last statement stores a cast into neighboring registers, and gives a loop that stores the
+operands of the casts, followed by vector casts:
 
     for u in unroll(4):                       for u in unroll(4): q_lanes[u] = y[v * 4 + u] / s[v]
         q[v * 4 + u] = float8(y[...] / s)  => q[v * 4 : v * 4 + 4] = float8x4(q_lanes[0:4])
 
-Invariant: the same values in the same registers; nothing else in the loop touches where they are stored.
+Invariant: the same values in the same registers; nothing else in the loop accesses the destination.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.convert import casts_pairs
 
 
-class _PairCasts(Rewriter):
+class _PackCasts(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node.kind is ForKind.UNROLLED:
-            return _paired(node) or self.rebuild_stmt(node)
+            return _packed(node) or self.rebuild_stmt(node)
         return self.rebuild_stmt(node)
 
 
-def _paired(loop: For) -> Stmt | None:
-    """The loop without its casts, and the casts behind it; None where it has no such casts."""
+def _packed(loop: For) -> Stmt | None:
+    """The loop without its casts, and the vector casts behind it; None where it has no such casts."""
     parts = loop.body.body if isinstance(loop.body, Seq) else (loop.body,)
     if not parts:
         return None
     *before, store = parts
-    trips = int_const(loop.stop)
-    if not isinstance(store, Store) or not isinstance(store.value, Cast) or trips is None:
+    trip_count = int_const(loop.stop)
+    if not isinstance(store, Store) or not isinstance(store.value, Cast) or trip_count is None:
         return None
     if int_const(loop.start) != 0 or loop.step != 1 or not all(isinstance(s, Bind) for s in before):
         return None
@@ -51,18 +51,18 @@ def _paired(loop: For) -> Stmt | None:
     inside = (e for stmt in (*before, store) for value in expressions(stmt) for e in walk_expr(value))
     if any(isinstance(e, Load) and e.buffer.storage is target.storage for e in inside):
         return None
-    neighbors = width(target, store.indices, loop.var, trips, Domain(), Facts())
+    neighbors = width(target, store.indices, loop.var, trip_count, Domain(), Facts())
     lanes = min(neighbors, MAX_VECTOR_BYTES // source.storage_bytes)
     if lanes == 1:
         return None
-    kept = Buffer(f"{target.name}_lanes", (const(trips, INT32),), source, Scope.LOCAL)
-    body = Seq((*before, Store(kept, (loop.var,), store.value.a, loc=store.loc)), loc=loop.loc)
+    values = Buffer(f"{target.name}_lanes", (const(trip_count, INT32),), source, Scope.LOCAL)
+    body = Seq((*before, Store(values, (loop.var,), store.value.a, loc=store.loc)), loc=loop.loc)
     casts = []
-    for first in range(0, trips, lanes):
-        value = Cast(Load(kept, (const(first, INT32),), _vector(source, lanes)), _vector(target.dtype, lanes))
+    for first in range(0, trip_count, lanes):
+        value = Cast(Load(values, (const(first, INT32),), _vector(source, lanes)), _vector(target.dtype, lanes))
         at = tuple(substitute(index, {loop.var: const(first, INT32)}) for index in store.indices)
         casts.append(Store(target, at, value, loc=store.loc))
-    return Seq((Alloc(kept, loc=loop.loc), dataclasses.replace(loop, body=body), *casts), loc=loop.loc)
+    return Seq((Alloc(values, loc=loop.loc), dataclasses.replace(loop, body=body), *casts), loc=loop.loc)
 
 
 def _vector(dtype: DType, lanes: int) -> DType:
@@ -70,10 +70,10 @@ def _vector(dtype: DType, lanes: int) -> DType:
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_body(func, _PairCasts().visit(func.body))
+    return with_body(func, _PackCasts().visit(func.body))
 
 
 PASS = Pass(
-    "pair_casts", _run, Level.THREAD, Level.THREAD,
+    "pack_casts", _run, Level.THREAD, Level.THREAD,
     requires=(Property.ACCESSES_VECTORIZED, Property.ACCESSES_UNTESTED),
 )

@@ -10,7 +10,7 @@ from tilelang.ir.expr import as_expr, const, select
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Bind, CallStmt, Group, If, Launch, Seq, Store
 from tilelang.ir.visit import walk
-from tilelang.targets.nvidia.passes.name_warps import name_warps
+from tilelang.targets.nvidia.passes.make_warp_uniform import make_warp_uniform
 
 THREAD = index_var("thread")
 A = Buffer("A", (as_expr(4096),), INT32, Scope.GLOBAL)
@@ -82,13 +82,13 @@ SOME = {
 @pytest.mark.parametrize("name", SOME)
 def test_each_thread_does_what_it_did(name):
     before = launch(*SOME[name])
-    after = name_warps(before)
+    after = make_warp_uniform(before)
     assert done(before, 384) == done(after, 384)
     assert not [s for s in walk(after.body) if isinstance(s, If) and s.group is not None and s.group.count > 1]
 
 
 def test_the_branches_of_groups_that_are_all_of_a_block_are_one():
-    made = name_warps(launch(group(256, 128, plain(1)), group(0, 256, plain(2))))
+    made = make_warp_uniform(launch(group(256, 128, plain(1)), group(0, 256, plain(2))))
     asked, named, branch = made.body.body
     assert isinstance(asked, CallStmt)
     assert isinstance(named, Bind)
@@ -97,7 +97,7 @@ def test_the_branches_of_groups_that_are_all_of_a_block_are_one():
 
 
 def test_quotients_of_threads_are_those_of_warps():
-    made = name_warps(launch(group(128, 256, stores(lambda own: own // 128))))
+    made = make_warp_uniform(launch(group(128, 256, stores(lambda own: own // 128))))
     (store,) = (s for s in walk(made.body) if isinstance(s, Store))
     assert to_text(store.value) == "(warp - 4) // 4"
 
@@ -105,10 +105,10 @@ def test_quotients_of_threads_are_those_of_warps():
 @pytest.mark.parametrize("groups", [[], [group(0, 1, plain(1))], [group(0, 16, plain(1))]])
 def test_launches_without_groups_of_whole_warps_are_left_alone(groups):
     node = launch(*groups, plain(1)(THREAD))
-    assert name_warps(node) is node
+    assert make_warp_uniform(node) is node
 
 
 def test_what_lanes_have_alone_is_left_as_it_is():
     # an address of 32 rows to a warp: its part that all lanes share would take registers of its own
-    made = to_text(name_warps(launch(group(0, 256, stores(lambda own: own // 32 * 16 + own % 32)))))
+    made = to_text(make_warp_uniform(launch(group(0, 256, stores(lambda own: own // 32 * 16 + own % 32)))))
     assert "own // 32 * 16 + own % 32" in made

@@ -1,8 +1,9 @@
-"""Says what follows where a program starts the engines of the GPU itself: who knows its barriers, what waits are for.
+"""Publishes barriers that the user initializes to the async proxy and the cluster, and completes the reads of waits.
 
-Takes a tile-level function as the user wrote it. Barriers that engines or other blocks of the cluster count on are made
-known to them when they are initialized, and waits for engines name the tiles that these may read until then, so that
-nothing else takes their memory. Invariant: nothing changes where the user starts no engine and asks for no cluster.
+Takes a tile-level function as the user wrote it. Where asynchronous copies or other blocks of the cluster arrive at the
+user's barriers, a fence follows their initialization. A wait for wgmma or for TMA stores gets the tiles that these may
+still read among its reads, so that their memory is not reused before. Invariant: functions without asynchronous
+operators of the user and without clusters are unchanged.
 
 Source: PTX ISA, "membar, fence": `fence.mbarrier_init`.
 """
@@ -26,23 +27,23 @@ from tilelang.targets.nvidia.isa.async_units import TMA_STORE, WGMMA
 from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
 from tilelang.targets.nvidia.requests import COPY_TMA_STORE
 
-_QUEUES = (WGMMA, TMA_STORE)
+_UNITS = (WGMMA, TMA_STORE)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_launches(func, _connected)
+    return with_launches(func, _published_launch)
 
 
-def _connected(launch: Launch) -> Stmt | None:
+def _published_launch(launch: Launch) -> Stmt | None:
     operators = [s for s in walk(launch.body) if isinstance(s, TileOp)]
-    tiles = {queue: tuple(dict.fromkeys(_tiles(op for op in operators if _queue(op) is queue))) for queue in _QUEUES}
+    tiles = {unit: tuple(dict.fromkeys(_tiles(op for op in operators if _unit(op) is unit))) for unit in _UNITS}
     counted = any(isinstance(op, Copy) and op.request and op.barrier is not None for op in operators)
-    beyond = counted or launch.hints.cluster != (1, 1, 1)
-    return _Connect(tiles, beyond=beyond).rebuild_stmt(launch)
+    outside_block = counted or launch.hints.cluster != (1, 1, 1)
+    return _Publish(tiles, outside_block=outside_block).rebuild_stmt(launch)
 
 
-def _queue(op: TileOp) -> AsyncUnit | None:
-    """The queue of an operator that may still be under way behind its statement."""
+def _unit(op: TileOp) -> AsyncUnit | None:
+    """The asynchronous unit that may still work on an operator after its statement."""
     if isinstance(op, Gemm) and (op.demanded or op.wait):
         return WGMMA
     return TMA_STORE if op.demanded == COPY_TMA_STORE else None
@@ -56,35 +57,35 @@ def _tiles(operators: Iterable[TileOp]) -> Iterable[Buffer]:
                 yield region.buffer
 
 
-class _Connect(Rewriter):
+class _Publish(Rewriter):
     """Rewrites one launch.
 
     Args:
-        tiles: What work of each queue reads.
-        beyond: Whether more than the block's threads use its barriers.
+        tiles: The shared tiles that each unit reads.
+        outside_block: Whether asynchronous copies or other blocks use the barriers.
     """
 
-    def __init__(self, tiles: Mapping[AsyncUnit, tuple[Buffer, ...]], *, beyond: bool) -> None:
-        self._tiles, self._beyond = tiles, beyond
+    def __init__(self, tiles: Mapping[AsyncUnit, tuple[Buffer, ...]], *, outside_block: bool) -> None:
+        self._tiles, self._outside_block = tiles, outside_block
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        if self._beyond and isinstance(node, Seq) and any(_initializes(s) for s in node.body):
-            return self._published(node)
-        if self._beyond and _initializes(node):
-            return self._published(Seq((node,), loc=node.loc))
+        if self._outside_block and isinstance(node, Seq) and any(_initializes(s) for s in node.body):
+            return self._with_fence(node)
+        if self._outside_block and _initializes(node):
+            return self._with_fence(Seq((node,), loc=node.loc))
         if isinstance(node, CallStmt) and isinstance(node.routine, Instruction) and not node.reads:
-            return self._awaited(node, node.routine)
+            return self._with_reads(node, node.routine)
         return self.rebuild_stmt(node)
 
-    def _published(self, node: Seq) -> Stmt:
-        """The statements with a fence behind the last of those that initialize barriers."""
+    def _with_fence(self, node: Seq) -> Stmt:
+        """The statements with a fence behind the last initialization of a barrier."""
         last = max(n for n, s in enumerate(node.body) if _initializes(s))
         if any(isinstance(s, CallStmt) and s.routine is FENCE_MBARRIER_INIT for s in node.body[last:]):
             return node
         fence = CallStmt(FENCE_MBARRIER_INIT, (), loc=node.body[last].loc)
         return Seq((*node.body[: last + 1], fence, *node.body[last + 1 :]), loc=node.loc)
 
-    def _awaited(self, node: CallStmt, routine: Instruction) -> Stmt:
+    def _with_reads(self, node: CallStmt, routine: Instruction) -> Stmt:
         unit = routine.async_unit if Effect.WAIT in routine.effect else None
         tiles = () if unit is None else self._tiles.get(unit, ())
         regions: tuple[Region, ...] = tuple(map(whole, tiles))
@@ -96,7 +97,7 @@ def _initializes(stmt: Stmt) -> bool:
 
 
 PASS = Pass(
-    "connect_engines", _run, Level.TILE, Level.TILE,
+    "publish_async_barriers", _run, Level.TILE, Level.TILE,
     requires=(Property.BARRIERS_AS_WRITTEN, Property.USER_PIPELINES_VERSIONED),
 )
 """The pass."""
