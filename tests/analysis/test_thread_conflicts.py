@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilelang.analysis.thread_accesses import touches_of
+from tilelang.analysis.thread_accesses import thread_accesses
 from tilelang.analysis.thread_conflicts import Conflicts
 from tilelang.analysis.uniform import Uniformity
 from tilelang.arith.domain import Domain
@@ -39,12 +39,12 @@ S, G = buffer("S", 64, 64), buffer("G", Var("M", INT32, index=True), 64, scope=S
 def write(*indices, target=S, lanes=1, conditions=()):
     dtype = HALF if lanes == 1 else as_dtype(f"float16x{lanes}")
     store = Store(target, tuple(map(as_expr, indices)), Const(0, dtype))
-    return touches_of(store, {}, conditions)[-1]
+    return thread_accesses(store, {}, conditions)[-1]
 
 
 def read(*indices, target=S):
     store = Store(buffer("x", 1, scope=Scope.LOCAL), (c(0),), Load(target, tuple(map(as_expr, indices)), HALF))
-    return touches_of(store, {})[0]
+    return thread_accesses(store, {})[0]
 
 
 def conflict(x, y, domain=Domain(), plan=LaunchPlan(), threads=THREADS):
@@ -90,7 +90,7 @@ def test_what_all_threads_agree_on_cancels():
 
 def test_reads_and_atomics_agree_with_each_other():
     assert not conflict(read(0, 0), read(0, 0))
-    add = touches_of(Atomic(AtomicOp.ADD, S, (c(0), c(0)), Const(1, HALF)), {})[0]
+    add = thread_accesses(Atomic(AtomicOp.ADD, S, (c(0), c(0)), Const(1, HALF)), {})[0]
     assert not conflict(add, add)
     assert conflict(add, read(0, 0))
 
@@ -117,11 +117,11 @@ def test_views_of_one_buffer_may_meet():
 def test_regions_meet_as_boxes():
     box = Region(S, (T // 4 * 16, c(0)), (c(16), c(64)))
     call = CallStmt(FENCE_BLOCK, (box,), (), (box,))
-    (touch,) = touches_of(call, {})
-    assert conflict(touch, read(T // 4 * 16 + 3, T))  # lanes of one group touch each other's rows
-    assert not conflict(touch, read(T // 16 + 64, T))
+    (access,) = thread_accesses(call, {})
+    assert conflict(access, read(T // 4 * 16 + 3, T))  # lanes of one group touch each other's rows
+    assert not conflict(access, read(T // 16 + 64, T))
     unknown = Region(S, (c(0), c(0)), (Var("n", INT32, index=True), c(1)))
-    (open_ended,) = touches_of(CallStmt(FENCE_BLOCK, (unknown,), (), (unknown,)), {})
+    (open_ended,) = thread_accesses(CallStmt(FENCE_BLOCK, (unknown,), (), (unknown,)), {})
     assert conflict(open_ended, read(T, 0))
     assert not conflict(open_ended, read(T, 1))
 
@@ -133,10 +133,10 @@ def test_what_depends_on_memory_may_be_anywhere():
 
 
 def test_the_thread_of_a_group_of_one_does_not_meet_itself():
-    x, y = (dataclasses.replace(write(0, 0), alone=Group(32, 1)) for _ in range(2))
+    x, y = (dataclasses.replace(write(0, 0), single_thread=Group(32, 1)) for _ in range(2))
     assert not conflict(x, y)
     assert conflict(x, write(0, 0))
-    assert conflict(x, dataclasses.replace(y, alone=Group(64, 1)))
+    assert conflict(x, dataclasses.replace(y, single_thread=Group(64, 1)))
 
 
 def test_only_accesses_to_bytes_that_the_launch_writes_matter():
@@ -160,7 +160,7 @@ def test_places_may_lie_far_apart(stride):
 @pytest.mark.parametrize("teams", [1, 4, THREADS])
 def test_a_release_meets_all_that_threads_of_other_teams_did_to_global_memory(teams):
     flag = Atomic(AtomicOp.STORE, G, (c(0), c(0)), Const(1, HALF), order=MemoryOrder.RELEASE)
-    (told,) = touches_of(flag, {}, (T == 5,))
+    (told,) = thread_accesses(flag, {}, (T == 5,))
     launch = Launch((BX,), (c(4),), (THREADS, 1, 1), Seq(()), thread=T)
     conflicts = Conflicts(launch, Uniformity(launch))
     conflicts.team = teams
@@ -184,10 +184,10 @@ def test_what_threads_of_one_team_share_is_told_apart_from_what_teams_share():
 def test_what_some_threads_acquired_is_not_seen_by_others():
     def look(*indices, conditions=()):
         load = Atomic(AtomicOp.LOAD, G, indices, None, Var("old", HALF), MemoryOrder.ACQUIRE)
-        return touches_of(load, {}, conditions)[0]
+        return thread_accesses(load, {}, conditions)[0]
 
     later = read(1, T, target=G)
     assert conflict(look(c(0), c(0), conditions=(T == 0,)), later)
     assert not conflict(look(c(0), c(0)), later) and not conflict(look(c(0), c(0)), read(1, T))
     assert conflict(look(c(0), T), later)
-    assert conflict(dataclasses.replace(look(c(0), c(0)), by_all=False), later)
+    assert conflict(dataclasses.replace(look(c(0), c(0)), by_all_threads=False), later)

@@ -4,7 +4,7 @@ from tilelang.errors import NOWHERE
 from tilelang.ir.expr import as_expr
 from tilelang.ir.stmt import Break, CallStmt, For, ForKind, Seq
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
-from tilelang.transforms.place_barriers import PlaceBarriers, of_block
+from tilelang.transforms.place_barriers import PlaceBarriers, block_barrier
 
 
 def barrier(loc):
@@ -27,12 +27,12 @@ def test_without_any_the_program_stays_as_it_is():
 
 
 def test_a_single_warp_meets_by_itself():
-    assert SYNC_THREADS is of_block(64, 32, NOWHERE).routine
-    alone = of_block(8, 32, NOWHERE)
+    assert SYNC_THREADS is block_barrier(64, 32, NOWHERE).routine
+    alone = block_barrier(8, 32, NOWHERE)
     assert (SYNC_WARP, 0xFF, "uint32") == (alone.routine, alone.args[0].value, alone.args[0].dtype)
 
 
 def test_a_mask_has_a_bit_for_each_lane_of_a_wide_warp():
-    assert SYNC_THREADS is of_block(128, 64, NOWHERE).routine
-    alone = of_block(64, 64, NOWHERE)
+    assert SYNC_THREADS is block_barrier(128, 64, NOWHERE).routine
+    alone = block_barrier(64, 64, NOWHERE)
     assert (SYNC_WARP, 2**64 - 1, "uint64") == (alone.routine, alone.args[0].value, alone.args[0].dtype)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from tilelang.analysis.accesses import Accesses, accesses
 from tilelang.analysis.parallel_legality import Fold
-from tilelang.analysis.thread_accesses import hands_over
+from tilelang.analysis.thread_accesses import transfers_ownership
 from tilelang.ir.expr import Load, Var
 from tilelang.ir.stmt import For, ParallelLoop
 from tilelang.ir.visit import walk, walk_expr
@@ -26,7 +26,7 @@ class Deferral:
     def __init__(self, loop: For) -> None:
         self._found: Accesses = accesses(loop)
         self._by_storage = self._found.by_storage()
-        self._looked_at = any(hands_over(stmt) for stmt in walk(loop))  # by others, who knows when
+        self._looked_at = any(transfers_ownership(stmt) for stmt in walk(loop))  # by others, who knows when
 
     def nests(self) -> list[ParallelLoop]:
         """The outermost parallel loops inside."""

@@ -1,8 +1,8 @@
-"""What one thread touches of the memory that it shares with others, statement by statement.
+"""Accesses of a thread to shared and global memory, statement by statement.
 
-Takes statements of a thread-level program, gives `Touch`es: an access with its indices in terms of the thread index,
-the loop variables around it and constants. Invariant: a touch covers everything that its statement may access, seen
-from any thread; where an index is not plain, it says so instead of guessing.
+Takes statements of a thread-level program, gives `ThreadAccess`es, with indices in terms of the thread index, enclosing
+loop variables and constants. Invariant: the accesses cover everything that a statement may access in any thread; an
+index that depends on memory is None.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SHARED_BY_THREADS = (Scope.SHARED, Scope.GLOBAL)
 
 
 @record(slots=True, eq=False)
-class Free:
-    """A variable whose value at the access is only known to lie in a range.
+class FreeVariable:
+    """A variable of which only a range is known at the access.
 
     Attributes:
-        var: It occurs in one touch only.
+        var: The variable; it occurs in one access only.
         values: The values it may have; None if they are too many or not known.
         low: The smallest value, if known.
         high: The largest value, if known.
@@ -43,25 +43,25 @@ class Free:
 
 
 @record(slots=True, eq=False)
-class Touch:
-    """One access, as any thread makes it.
+class ThreadAccess:
+    """One access to shared or global memory, for any thread.
 
     Attributes:
-        buffer: What is named.
-        start: The first element per dimension, names of index arithmetic replaced by their values; None where the
+        buffer: The buffer.
+        start: The first element per dimension, with bound index variables substituted; None where the
             index depends on the contents of memory.
         extent: Elements per dimension; None where that is not constant.
         write: Whether it writes.
-        atomic: Whether it is indivisible.
-        async_unit: What makes it at some time before a wait, if not its thread when the statement is executed.
-        conditions: What holds whenever it happens.
+        atomic: Whether it is atomic.
+        async_unit: The unit that performs it asynchronously; None if the thread does.
+        conditions: Conditions under which it happens.
         free: The variables of `start` that may have any value of a range.
-        loc: Where its statement stands.
-        arranged: Whether the program itself orders it among accesses that say so too, by barriers of some threads.
-        alone: The group of one whose thread makes it; None if other threads may make it, too.
-        releases: Whether it lets other blocks see what was done to global memory before.
-        acquires: Whether it lets its thread see what other blocks did to global memory before they released it.
-        by_all: Whether all threads make it wherever one does.
+        loc: Source location of its statement.
+        explicitly_ordered: Whether barriers in the program order it among other such accesses.
+        single_thread: The group of one thread that makes it; None if other threads may make it, too.
+        releases: Whether it is a release at GPU scope of earlier accesses to global memory.
+        acquires: Whether it is an acquire at GPU scope.
+        by_all_threads: Whether it is uniform: all threads make it wherever one does.
     """
 
     buffer: Buffer
@@ -71,21 +71,21 @@ class Touch:
     atomic: bool
     async_unit: AsyncUnit | None
     conditions: tuple[Expr, ...]
-    free: tuple[Free, ...]
+    free: tuple[FreeVariable, ...]
     loc: Loc
-    arranged: bool = False
-    alone: Group | None = None
+    explicitly_ordered: bool = False
+    single_thread: Group | None = None
     releases: bool = False
     acquires: bool = False
-    by_all: bool = True
+    by_all_threads: bool = True
 
     @property
     def asynchronous(self) -> bool:
-        """Whether it happens at some time before a wait."""
+        """Whether it completes only at a wait."""
         return self.async_unit is not None
 
-    def replaced(self, values: Mapping[Var, Expr], free: Iterable[Free]) -> Touch:
-        """The touch with variables replaced, which brings in further free ones."""
+    def substituted(self, values: Mapping[Var, Expr], free: Iterable[FreeVariable]) -> ThreadAccess:
+        """The access with variables substituted, and additional free variables."""
         if not values:
             return self
         start = tuple(e if e is None else substitute(e, values) for e in self.start)
@@ -93,13 +93,13 @@ class Touch:
         return dataclasses.replace(self, start=start, conditions=conditions, free=(*self.free, *free))
 
 
-def touches_of(stmt: Stmt, values: Mapping[Var, Expr], conditions: tuple[Expr, ...] = ()) -> list[Touch]:
-    """What a statement itself touches, reads first; its sub-statements not counted.
+def thread_accesses(stmt: Stmt, values: Mapping[Var, Expr], conditions: tuple[Expr, ...] = ()) -> list[ThreadAccess]:
+    """The accesses of a statement itself, reads first, without those of its sub-statements.
 
     Args:
         stmt: The statement.
-        values: Names of index arithmetic around it.
-        conditions: What holds where it stands.
+        values: Values of bound index variables.
+        conditions: Conditions that hold at the statement.
     """
     return list(_Collector(stmt, values).collect(conditions))
 
@@ -109,29 +109,29 @@ def is_shared(buffer: Buffer) -> bool:
     return buffer.scope in SHARED_BY_THREADS
 
 
-def touches_anything(stmt: Stmt, matters: Callable[[Buffer], bool] = is_shared) -> tuple[bool, bool]:
-    """Whether a statement itself touches memory that matters, and whether it writes there."""
+def accesses_memory(stmt: Stmt, matters: Callable[[Buffer], bool] = is_shared) -> tuple[bool, bool]:
+    """Whether a statement itself accesses relevant memory, and whether it writes it."""
     writes = any(matters(buffer) for buffer in written_buffers(stmt))
     regions = stmt.reads if isinstance(stmt, CallStmt) else ()
     reads = isinstance(stmt, Print | Atomic) or any(matters(region.buffer) for region in regions)
-    touches = writes or reads or any(
+    accesses = writes or reads or any(
         isinstance(node, Load) and matters(node.buffer)
         for root in expressions(stmt)
         for node in walk_expr(root)
     )
-    return touches, writes
+    return accesses, writes
 
 
-def meets_some(stmt: Stmt) -> bool:
-    """Whether a statement lets some threads of the block wait for others, beyond those of a warp."""
+def syncs_some_threads(stmt: Stmt) -> bool:
+    """Whether a statement synchronizes some threads of the block, beyond those of a warp."""
     routine = stmt.routine if isinstance(stmt, CallStmt) else None
     return isinstance(routine, Instruction) and Effect.SYNC_SOME in routine.effect
 
 
-def hands_over(stmt: Stmt) -> bool:
-    """Whether others may touch memory from a statement on, other warps or other blocks, that they did not before."""
+def transfers_ownership(stmt: Stmt) -> bool:
+    """Whether a statement allows other warps or blocks to access memory that they could not access before."""
     routine = stmt.routine if isinstance(stmt, CallStmt) else None
-    return meets_some(stmt) or isinstance(routine, Instruction) and Effect.SYNC_GRID in routine.effect
+    return syncs_some_threads(stmt) or isinstance(routine, Instruction) and Effect.SYNC_GRID in routine.effect
 
 
 class _Collector:
@@ -139,28 +139,28 @@ class _Collector:
         self._stmt = stmt
         self._values = values
 
-    def collect(self, conditions: tuple[Expr, ...]) -> Iterator[Touch]:
+    def collect(self, conditions: tuple[Expr, ...]) -> Iterator[ThreadAccess]:
         stmt = self._stmt
         for root in expressions(stmt):
             yield from self._loads(root, conditions)
         match stmt:
             case Store(buffer=buffer, indices=indices, value=value):
                 lanes = value.dtype.lanes // buffer.dtype.lanes
-                yield from self._touch(buffer, indices, lanes, conditions, write=True)
+                yield from self._access(buffer, indices, lanes, conditions, write=True)
             case Atomic(buffer=buffer, indices=indices, op=op):
                 lanes = 1 if stmt.value is None else stmt.value.dtype.lanes // buffer.dtype.lanes
                 write = op is not AtomicOp.LOAD
-                for touch in self._touch(buffer, indices, lanes, conditions, write=write, atomic=True):
+                for access in self._access(buffer, indices, lanes, conditions, write=write, atomic=True):
                     ordered = buffer.scope is Scope.GLOBAL
                     yield dataclasses.replace(
-                        touch, releases=ordered and stmt.releases, acquires=ordered and stmt.acquires
+                        access, releases=ordered and stmt.releases, acquires=ordered and stmt.acquires
                     )
             case CallStmt():
                 yield from self._call(stmt, conditions)
             case Print(operand=Region() as region):
                 yield from self._region(region, conditions, None, write=False)
 
-    def _call(self, stmt: CallStmt, conditions: tuple[Expr, ...]) -> Iterator[Touch]:
+    def _call(self, stmt: CallStmt, conditions: tuple[Expr, ...]) -> Iterator[ThreadAccess]:
         routine = stmt.routine
         unit = routine.async_unit if isinstance(routine, Instruction) else None
         for region in stmt.reads:
@@ -169,10 +169,10 @@ class _Collector:
         for region in stmt.writes:
             yield from self._region(region, conditions, unit, write=True)
 
-    def _loads(self, expr: Expr, conditions: tuple[Expr, ...]) -> Iterator[Touch]:
+    def _loads(self, expr: Expr, conditions: tuple[Expr, ...]) -> Iterator[ThreadAccess]:
         if isinstance(expr, Load):
             lanes = expr.dtype.lanes // expr.buffer.dtype.lanes
-            yield from self._touch(expr.buffer, expr.indices, lanes, conditions, write=False)
+            yield from self._access(expr.buffer, expr.indices, lanes, conditions, write=False)
         if isinstance(expr, Select):
             yield from self._loads(expr.condition, conditions)
             condition = self._exact(expr.condition)
@@ -183,7 +183,7 @@ class _Collector:
         for child in children(expr):
             yield from self._loads(child, conditions)
 
-    def _touch(
+    def _access(
         self,
         buffer: Buffer,
         indices: tuple[Expr, ...],
@@ -192,39 +192,39 @@ class _Collector:
         *,
         write: bool,
         atomic: bool = False,
-    ) -> Iterator[Touch]:
+    ) -> Iterator[ThreadAccess]:
         if buffer.scope in SHARED_BY_THREADS:
             extent = (*(1 for _ in indices[1:]), lanes) if indices else ()
             start = tuple(map(self._exact, indices))
-            yield Touch(buffer, start, extent, write, atomic, None, conditions, (), self._stmt.loc)
+            yield ThreadAccess(buffer, start, extent, write, atomic, None, conditions, (), self._stmt.loc)
 
     def _region(
         self, region: Region, conditions: tuple[Expr, ...], unit: AsyncUnit | None, *, write: bool
-    ) -> Iterator[Touch]:
+    ) -> Iterator[ThreadAccess]:
         if region.buffer.scope in SHARED_BY_THREADS:
             extent = tuple(int_const(e) for e in region.extent)
             start = tuple(map(self._exact, region.start))
-            yield Touch(region.buffer, start, extent, write, False, unit, conditions, (), self._stmt.loc)
+            yield ThreadAccess(region.buffer, start, extent, write, False, unit, conditions, (), self._stmt.loc)
 
     def _exact(self, index: Expr) -> Expr | None:
         return plain(index, self._values)
 
 
 def plain(expr: Expr, values: Mapping[Var, Expr]) -> Expr | None:
-    """The expression with names replaced by their values; None if it depends on the contents of memory."""
+    """The expression with bound variables substituted; None if it depends on the contents of memory."""
     whole = substitute(expr, values) if values else expr
     return None if any(isinstance(node, Load) for node in walk_expr(whole)) else whole
 
 
-# -- the same access at another time -----------------------------------------------------------------------------
+# -- accesses of earlier iterations -----------------------------------------------------------------------------
 
 
-class Moments:
-    """Tells how accesses of a loop's body look from later moments: a later iteration, or after the loop.
+class LoopCarried:
+    """Expresses accesses of earlier iterations of a loop in terms of a later iteration, or of the point after the loop.
 
     Attributes:
         loop: The loop.
-        trips: How often it runs, if known.
+        trips: The trip count, if constant.
     """
 
     def __init__(self, loop: For | While, domain: Domain) -> None:
@@ -234,73 +234,73 @@ class Moments:
         self._inner = {s.var for s in walk(loop.body) if isinstance(s, Bind | For)} | {
             s.result for s in walk(loop.body) if isinstance(s, CallStmt | Atomic) and s.result is not None
         }
-        self._after: dict[int, tuple[Touch, Touch]] = {}
-        self._back: dict[int, tuple[Touch, Touch | None]] = {}
-        self._ages: dict[int, tuple[Touch, Touch, int]] = {}
+        self._after: dict[int, tuple[ThreadAccess, ThreadAccess]] = {}
+        self._later: dict[int, tuple[ThreadAccess, ThreadAccess | None]] = {}
+        self._ages: dict[int, tuple[ThreadAccess, ThreadAccess, int]] = {}
         if isinstance(loop, For):
             start, stop = int_const(loop.start), int_const(loop.stop)
             if start is not None and stop is not None:
                 self.trips = len(range(start, stop, loop.step))
 
-    def back(self, touch: Touch) -> Touch | None:
-        """An access of this or an earlier iteration, seen from the next one; None if there is no such iteration.
+    def one_iteration_later(self, access: ThreadAccess) -> ThreadAccess | None:
+        """An access of this or an earlier iteration, expressed in the next one; None if there is no such iteration.
 
-        One iteration back is known exactly, and so are several for copies whose waits count them; from there on it is
-        any iteration before.
+        A distance of one iteration is exact, and so are several for asynchronous copies, whose waits count groups;
+        larger distances are merged into "any earlier iteration".
         """
-        known = self._back.get(id(touch))
+        known = self._later.get(id(access))
         if known is None:
-            known = self._back[id(touch)] = (touch, self._moved_back(touch))
+            known = self._later[id(access)] = (access, self._moved_later(access))
         return known[1]
 
-    def _moved_back(self, touch: Touch) -> Touch | None:
-        _, origin, age = self._ages.get(id(touch), (touch, touch, 0))
-        unit = touch.async_unit
+    def _moved_later(self, access: ThreadAccess) -> ThreadAccess | None:
+        _, origin, age = self._ages.get(id(access), (access, access, 0))
+        unit = access.async_unit
         exact = _EXACT_COPIES if unit is not None and unit.every_thread else 1
         if age > exact:
-            return touch  # stands for any iteration before already
+            return access  # represents any earlier iteration already
         age += 1
         if self.trips is not None and age >= self.trips:
             return None
-        if not self._changes(touch):
-            return touch
+        if not self._varies(access):
+            return access
         if age <= exact:
             moved = self._move(origin, lambda loop, free: loop.var - age * loop.step)
         else:
             ages = None if self.trips is None else range(age, self.trips)
             oldest = None if self.trips is None else self.trips - 1
 
-            def before(loop: For, free: list[Free]) -> Expr:
+            def before(loop: For, free: list[FreeVariable]) -> Expr:
                 return loop.var - _fresh(loop.var, ages, age, oldest, free) * loop.step
 
             moved = self._move(origin, before)
         self._ages[id(moved)] = (moved, origin, age)
         return moved
 
-    def after(self, touch: Touch) -> Touch:
-        """The access of any iteration, seen from after the loop."""
-        touch = self._ages.get(id(touch), (touch, touch, 0))[1]  # what it was in its own iteration says all
-        known = self._after.get(id(touch))
+    def after(self, access: ThreadAccess) -> ThreadAccess:
+        """The access of any iteration, expressed after the loop."""
+        access = self._ages.get(id(access), (access, access, 0))[1]  # the access of its own iteration covers all
+        known = self._after.get(id(access))
         if known is None:
-            moved = self._move(touch, lambda loop, free: _fresh(loop.var, *self._range(loop), free))
-            known = self._after[id(touch)] = (touch, moved)
+            moved = self._move(access, lambda loop, free: _fresh(loop.var, *self._range(loop), free))
+            known = self._after[id(access)] = (access, moved)
         return known[1]
 
-    def _changes(self, touch: Touch) -> bool:
-        """Whether the access is another one in each iteration."""
-        used = _variables(touch)
+    def _varies(self, access: ThreadAccess) -> bool:
+        """Whether the access differs between iterations."""
+        used = _variables(access)
         return not used.isdisjoint(self._inner) or isinstance(self.loop, For) and self.loop.var in used
 
-    def _move(self, touch: Touch, value: Callable[[For, list[Free]], Expr]) -> Touch:
-        used = _variables(touch)
+    def _move(self, access: ThreadAccess, value: Callable[[For, list[FreeVariable]], Expr]) -> ThreadAccess:
+        used = _variables(access)
         values: dict[Var, Expr] = {}
-        free: list[Free] = []
+        free: list[FreeVariable] = []
         for var in self._inner:
-            if var in used:  # another value each time, of which nothing is known
+            if var in used:  # a different, unknown value in each iteration
                 values[var] = _fresh(var, None, None, None, free)
         if isinstance(self.loop, For) and self.loop.var in used:
             values[self.loop.var] = value(self.loop, free)
-        return touch.replaced(values, free)
+        return access.substituted(values, free)
 
     def _range(self, loop: For) -> tuple[range | None, int | None, int | None]:
         start, stop = int_const(loop.start), int_const(loop.stop)
@@ -314,11 +314,11 @@ class Moments:
 _EXACT_COPIES = 8  # iterations; pipelines are not deeper
 
 
-def _variables(touch: Touch) -> frozenset[Var]:
-    return frozenset().union(*[variables_of(e) for e in (*touch.start, *touch.conditions) if e is not None])
+def _variables(access: ThreadAccess) -> frozenset[Var]:
+    return frozenset().union(*[variables_of(e) for e in (*access.start, *access.conditions) if e is not None])
 
 
-def _fresh(var: Var, values: range | None, low: int | None, high: int | None, free: list[Free]) -> Var:
+def _fresh(var: Var, values: range | None, low: int | None, high: int | None, free: list[FreeVariable]) -> Var:
     new = Var(f"{var.name}_then", var.dtype if var.dtype.is_int else INT32, index=True)
-    free.append(Free(new, values, low, high))
+    free.append(FreeVariable(new, values, low, high))
     return new

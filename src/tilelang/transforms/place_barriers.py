@@ -16,7 +16,7 @@ from tilelang.ir.visit import Rewriter
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 
 
-def of_block(threads: int, warp_size: int, loc: Loc) -> Stmt:
+def block_barrier(threads: int, warp_size: int, loc: Loc) -> Stmt:
     """A barrier of all threads of a block; a block of one warp needs none of the block."""
     if threads > warp_size:
         return CallStmt(SYNC_THREADS, (), loc=loc)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tilelang.analysis.changes import Changes
+from tilelang.analysis.clobbers import Clobbers
 from tilelang.analysis.in_range import in_range
 from tilelang.arith.domain import Domain, behind, of_function
 from tilelang.arith.exact import exactly
@@ -37,16 +37,16 @@ def check_subscripts(func: PrimFunc, context: PassContext) -> PrimFunc:
     """The function with assertions, unless the options leave them out."""
     if not context.options.checks_subscripts:
         return func
-    return with_body(func, _stmt(func.body, of_function(func), Changes(func.body)))
+    return with_body(func, _stmt(func.body, of_function(func), Clobbers(func.body)))
 
 
-def _stmt(node: Stmt, domain: Domain, memory: Changes) -> Stmt:
+def _stmt(node: Stmt, domain: Domain, memory: Clobbers) -> Stmt:
     with node.loc:
         match node:
             case Seq():
                 return _seq(node, domain, memory)
             case For(var=var, start=start, stop=stop, step=step, body=body):
-                domain = memory.behind(body, domain)
+                domain = memory.after(body, domain)
                 inner = _stmt(body, domain.with_loop(var, start, stop, step), memory)
                 loop = node if inner is body else dataclasses.replace(node, body=inner)
                 ahead = check_ahead(loop, domain)
@@ -56,7 +56,7 @@ def _stmt(node: Stmt, domain: Domain, memory: Changes) -> Stmt:
                 new_other = other and _stmt(other, domain.assume(_not(condition)), memory)
                 return _checked(_with(node, then_body=new_then, else_body=new_other), (condition,), domain)
             case While(condition=condition, body=body):  # the condition is computed again behind the body
-                domain = memory.behind(body, domain)
+                domain = memory.after(body, domain)
                 tests = list(_tests((condition,), domain))
                 inner = _stmt(body, domain.assume(condition), memory)
                 if tests:
@@ -69,7 +69,7 @@ def _stmt(node: Stmt, domain: Domain, memory: Changes) -> Stmt:
         return _checked(node, tuple(expressions(node)), domain)
 
 
-def _seq(node: Seq, domain: Domain, memory: Changes) -> Seq:
+def _seq(node: Seq, domain: Domain, memory: Clobbers) -> Seq:
     body: list[Stmt] = []
     for child in node.body:
         new = _stmt(child, domain, memory)
@@ -78,7 +78,7 @@ def _seq(node: Seq, domain: Domain, memory: Changes) -> Seq:
         if isinstance(child, Assume):
             domain = domain.assume(exactly(child.value), momentary=True)  # until what it looks at is written
         else:
-            domain = memory.behind(child, behind(child, domain))
+            domain = memory.after(child, behind(child, domain))
     same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
     return node if same else Seq(tuple(body), loc=node.loc)
 

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from tilelang.analysis.thread_accesses import hands_over
+from tilelang.analysis.thread_accesses import transfers_ownership
 from tilelang.analysis.uniform import Uniformity
 from tilelang.arith.domain import Domain, of_function
 from tilelang.errors import CompilerBug, Loc
@@ -24,7 +24,7 @@ from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.thread.insert_barriers import insert_barriers
-from tilelang.transforms.place_barriers import of_block
+from tilelang.transforms.place_barriers import block_barrier
 
 _LOWEST = 8  # numbers below are the program's own, whichever it computes
 
@@ -76,7 +76,7 @@ class _Groups(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, If) and node.group is not None:
             return self._group(node, node.group)
-        if self._uniform.diverges(node) and any(hands_over(s) for s in walk(node)):
+        if self._uniform.diverges(node) and any(transfers_ownership(s) for s in walk(node)):
             self._busy.append(self._threads)
         self._loops += isinstance(node, For | While)
         made = self.rebuild_stmt(node)
@@ -90,10 +90,10 @@ class _Groups(Rewriter):
             raise CompilerBug("group_barriers: a group must say first which of its threads is executing")
         inside = dataclasses.replace(self._launch, body=body, threads=(group.count, 1, 1), thread=first.var)
         warp = self._warp_size
-        alone = functools.partial(of_block, group.count, warp)
+        alone = functools.partial(block_barrier, group.count, warp)
         barrier = alone if group.count <= warp else functools.partial(self._barriers.barrier, group)
         before: list[Stmt] = []
-        if any(hands_over(s) for s in walk(body)):
+        if any(transfers_ownership(s) for s in walk(body)):
             # where the program orders groups itself, no barrier of the block does it for what these threads did before
             if group.count > 1 and (self._loops or any(group.meets(other) for other in self._busy)):
                 before = [barrier(node.loc)]
@@ -104,7 +104,7 @@ class _Groups(Rewriter):
                 raise CompilerBug("group_barriers: a group must name its threads by their place in it")
             teams: list[tuple[int, Callable[[Loc], Stmt]]] = []
             if group.count > warp and group.count % warp == group.first % warp == 0:
-                teams.append((warp, functools.partial(of_block, warp, warp)))
+                teams.append((warp, functools.partial(block_barrier, warp, warp)))
             teams += self._barriers.teams(group, first.var)
             inside = insert_barriers(inside, warp, self._domain, self._uniform, barrier, teams)
         groups = _Groups(inside, group, self._domain, self._uniform, self._barriers, warp)

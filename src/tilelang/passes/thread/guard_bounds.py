@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
-from tilelang.analysis.changes import Changes
+from tilelang.analysis.clobbers import Clobbers
 from tilelang.analysis.in_range import in_range
 from tilelang.analysis.split_loops import Split, plan_split
 from tilelang.arith.domain import Domain, behind, of_function
@@ -54,7 +54,7 @@ Ends = Mapping[ExprKey, tuple[Expr, list[Expr]]]
 class _Guard:
     """The rewriting; `open` receives every test that could not be decided, where it stands."""
 
-    def __init__(self, safe: Safe, memory: Changes) -> None:
+    def __init__(self, safe: Safe, memory: Clobbers) -> None:
         self._safe, self._memory = safe, memory
         self._open: list[Expr] = []
         self._assumed: frozenset[ExprKey] = frozenset()  # tests that a loop around was versioned by, decided or not
@@ -71,7 +71,7 @@ class _Guard:
                 case If():
                     return self._if(node, domain, splitting=splitting)
                 case While():
-                    domain = self._memory.behind(node.body, domain)
+                    domain = self._memory.after(node.body, domain)
                     body = self.stmt(node.body, domain, splitting=splitting) or Seq((), loc=node.loc)
                     return dataclasses.replace(node, condition=self._value(node.condition, domain), body=body)
                 case Store():
@@ -96,7 +96,7 @@ class _Guard:
             if isinstance(child, Assume):
                 domain = domain.assume(exactly(child.value), momentary=True)  # until what it looks at is written
             else:
-                domain = self._memory.behind(child, behind(child, domain))
+                domain = self._memory.after(child, behind(child, domain))
         if len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True)):
             return node
         return Seq(tuple(body), loc=node.loc) if body else None
@@ -170,7 +170,7 @@ class _Guard:
     # -- loops ------------------------------------------------------------------------------------------------
     def _for(self, node: For, domain: Domain, *, splitting: bool) -> Stmt | None:
         start, stop = self._value(node.start, domain), self._value(node.stop, domain)
-        domain = self._memory.behind(node.body, domain)
+        domain = self._memory.after(node.body, domain)
         if start is not node.start or stop is not node.stop:
             node = dataclasses.replace(node, start=start, stop=stop)
         mark = len(self._open)
@@ -362,7 +362,7 @@ def _guard_launch(launch: Launch, domain: Domain, *, splitting: bool) -> Launch:
     if launch.thread is not None:
         domain = domain.with_range(launch.thread, 0, launch.num_threads - 1)
     safe = {buffer.storage: cast(value, buffer.dtype) for buffer, value in launch.hints.safe_values}
-    body = _Guard(safe, Changes(launch.body)).stmt(launch.body, domain, splitting=splitting)
+    body = _Guard(safe, Clobbers(launch.body)).stmt(launch.body, domain, splitting=splitting)
     return launch if body is launch.body else dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
 
 

@@ -1,15 +1,14 @@
-"""Inserts the barriers that keep the threads of a block from meeting on shared memory in the wrong order.
+"""Inserts the barriers that order conflicting accesses of the threads of a block.
 
-Takes a thread-level function in which accesses of different threads may meet; gives one in which between any two
-accesses to one element by different threads, at least one of them a write, stands a barrier of the block, and one
-after the wait where the write is asynchronous. Global memory counts as far as one block touches it, and where a thread
-releases it to other blocks or acquires it from them, which it does for all of its block. Barriers stand where all
-threads pass, as late as possible, and outside of a loop where that is enough; those of the user count.
-Invariant: nothing but barriers is added.
+Takes a thread-level function with conflicting accesses of different threads; gives one in which a barrier of the block
+lies between any two accesses to one element by different threads of which at least one is a write, after the wait where
+that write is asynchronous. Global memory is covered within one block, and where a thread releases it to other blocks or
+acquires it from them, which counts for its whole block. Barriers are placed in uniform control flow, as late as
+possible, and outside of a loop where that suffices; the user's own barriers count. Invariant: only barriers are added.
 
-What single threads do under conditions of their own is the program's business: no barrier can stand there. Where they
-meet others there, at barriers of their own, these order what they share; a barrier of the block between two such
-places could keep one from what it waits for.
+Accesses in divergent code are not separated from each other, since no barrier may be executed there. Where threads
+synchronize in divergent code, by named or transaction barriers, those order their accesses; a barrier of the block
+between two such program points could deadlock.
 """
 
 from __future__ import annotations
@@ -18,20 +17,26 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
 
-from tilelang.analysis.pending import (
+from tilelang.analysis.context_facts import ContextFacts, FactPropagation
+from tilelang.analysis.pending_accesses import (
     Pending,
     State,
-    begun,
+    after_barrier,
     committed,
-    groups_left,
-    joined,
+    groups_pending,
+    issued,
     keyed,
-    met,
+    merged,
     waited,
     waited_by_some,
 )
-from tilelang.analysis.surroundings import Around, Surroundings
-from tilelang.analysis.thread_accesses import Moments, Touch, meets_some, touches_anything, touches_of
+from tilelang.analysis.thread_accesses import (
+    LoopCarried,
+    ThreadAccess,
+    accesses_memory,
+    syncs_some_threads,
+    thread_accesses,
+)
 from tilelang.analysis.thread_conflicts import Conflicts
 from tilelang.analysis.uniform import Uniformity
 from tilelang.arith.domain import Domain, of_function
@@ -45,62 +50,62 @@ from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.records import record
-from tilelang.transforms.place_barriers import PlaceBarriers, of_block
+from tilelang.transforms.place_barriers import PlaceBarriers, block_barrier
 
-_ROUNDS = 30  # over one loop, and some more for each group of copies that a wait leaves under way
-_MANY_TRIALS = 16  # barriers that are tried without
+_ROUNDS = 30  # of the fixed point over one loop; some more for each group that a wait leaves in flight
+_MANY_TRIALS = 16  # barriers whose removal is tried
 
 
 @record(slots=True)
-class _Inside:
-    """What a statement and everything below it does: anything that matters, writes, separations of accesses."""
+class _Summary:
+    """Whether a statement or its sub-statements have relevant accesses or effects, write, or synchronize."""
 
     matters: bool
     writes: bool
     syncs: bool
 
-    def joined(self, other: _Inside) -> _Inside:
-        """What two statements do together."""
-        return _Inside(self.matters or other.matters, self.writes or other.writes, self.syncs or other.syncs)
+    def merged(self, other: _Summary) -> _Summary:
+        """The summary of two statements."""
+        return _Summary(self.matters or other.matters, self.writes or other.writes, self.syncs or other.syncs)
 
 
 class _Restart(Exception):
-    """A barrier was placed before a loop whose body is being looked at."""
+    """A barrier was placed before a loop whose body is being analyzed: the analysis starts again."""
 
 
-class _Missing(Exception):
-    """A conflict was met while nothing may be inserted."""
+class _BarrierMissing(Exception):
+    """A conflict was found while nothing may be inserted."""
 
 
 class _Launch:
-    """The analysis of one launch: walks it in program order with the accesses that are pending.
+    """The forward data-flow analysis of one launch, with pending accesses as its state.
 
     Attributes:
-        before: The statements before which a barrier stands.
-        ends: The loop bodies at whose end one stands.
+        before: The statements before which a barrier is inserted.
+        ends: The loop bodies at whose end one is inserted.
     """
 
     def __init__(self, launch: Launch, warp_size: int, domain: Domain, uniform: Uniformity) -> None:
         self._launch, self._warp_size, self._uniform = launch, warp_size, uniform
         self._conflicts = Conflicts(launch, uniform)
-        self._around = Around(domain.with_extents(launch.block_vars, launch.grid), {}, ())
+        self._entry_facts = ContextFacts(domain.with_extents(launch.block_vars, launch.grid), {}, ())
         calls = [s for s in walk(launch.body) if isinstance(s, CallStmt)]
         counted = (s for s in calls if isinstance(s.routine, Instruction) and s.routine.by_every_thread)
-        self._oldest = 1 + max((left for s in counted if (left := groups_left(s)) is not None), default=0)
-        matter = [s.routine for s in calls if touches_anything(s, self._conflicts.matters)[0]]
+        self._oldest = 1 + max((left for s in counted if (left := groups_pending(s)) is not None), default=0)
+        matter = [s.routine for s in calls if accesses_memory(s, self._conflicts.matters)[0]]
         self._async_units = {routine.async_unit for routine in matter if isinstance(routine, Instruction)}
         self.before: set[Stmt] = set()
         self.ends: set[Stmt] = set()
         self._insert = True
-        self._touches: dict[Stmt, list[Touch]] = {}
-        self._moments: dict[Stmt, Moments] = {}
-        self._units: dict[Stmt, tuple[list[Touch], list[AsyncUnit | None]]] = {}
-        self._counts: dict[Stmt, _Inside] = {}
-        self._places = Surroundings()
-        self._plain: set[Stmt] = set()  # loops whose iterations need nothing of each other, and separate nothing
-        self._settled: set[Stmt] = set()  # loops whose own iterations have been looked at
-        self._entered: list[tuple[Stmt, frozenset[int]]] = []  # loops around, with what was pending before each
-        self._leaving: list[tuple[list[State], list[State]]] = []  # states at `break` and `continue`
+        self._accesses: dict[Stmt, list[ThreadAccess]] = {}
+        self._carried: dict[Stmt, LoopCarried] = {}
+        self._diverged_accesses: dict[Stmt, tuple[list[ThreadAccess], list[AsyncUnit | None]]] = {}
+        self._summaries: dict[Stmt, _Summary] = {}
+        self._facts = FactPropagation()
+        self._independent: set[Stmt] = set()  # loops without conflicts between iterations and without synchronization
+        self._visited: set[Stmt] = set()  # loops whose iterations have been analyzed against each other
+        self._entered: list[tuple[Stmt, frozenset[int]]] = []  # enclosing loops, with the accesses pending before each
+        self._exit_states: list[tuple[list[State], list[State]]] = []  # states at `break` and `continue`
 
     def run(self) -> None:
         """Finds all barriers."""
@@ -110,158 +115,158 @@ class _Launch:
                 break
             except _Restart:
                 pass
-        if len(self._inside_of_loops()) <= _MANY_TRIALS:
-            self._share_before_branches()
-            self._drop_needless()
+        if len(self._barriers_in_loops()) <= _MANY_TRIALS:
+            self._hoist_from_branches()
+            self._remove_redundant()
 
-    def _inside_of_loops(self) -> list[Stmt]:
-        """The barriers that are executed again and again, in program order."""
+    def _barriers_in_loops(self) -> list[Stmt]:
+        """The barriers inside of loops, in program order."""
         chosen = self.before | self.ends
         loops = [s for s in walk(self._launch.body) if isinstance(s, For | While)]
         return list(dict.fromkeys(s for loop in loops for s in walk(loop.body) if s in chosen))
 
-    def _drop_needless(self) -> None:
-        """Removes barriers without which all is well: what came later in a loop may do for what came first."""
-        for stmt in self._inside_of_loops():
+    def _remove_redundant(self) -> None:
+        """Removes redundant barriers: one placed later in a loop may also separate the earlier conflict."""
+        for stmt in self._barriers_in_loops():
             before, ends = set(self.before), set(self.ends)
             self.before.discard(stmt)
             self.ends.discard(stmt)
-            if not self.is_enough():
+            if not self.is_sufficient():
                 self.before, self.ends = before, ends
 
-    def _share_before_branches(self) -> None:
-        """Moves a barrier from a branch to before it, if that saves one behind the branch."""
+    def _hoist_from_branches(self) -> None:
+        """Moves a barrier from inside a branch to before it, if that makes one after the branch redundant."""
         for loop in (s for s in walk(self._launch.body) if isinstance(s, For | While)):
             for branch in (s for s in walk(loop.body) if isinstance(s, If)):
                 inside = {s for s in walk(branch) if s is not branch and s in self.before}
                 if not inside or branch in self.before:
                     continue
                 before, ends = set(self.before), set(self.ends)
-                for other in self._inside_of_loops():
+                for other in self._barriers_in_loops():
                     self.before, self.ends = before - inside - {other} | {branch}, ends - {other}
-                    if other not in inside and self.is_enough():
+                    if other not in inside and self.is_sufficient():
                         break
                 else:
                     self.before, self.ends = before, ends
 
-    def is_enough(self) -> bool:
-        """Whether the barriers there are separate all conflicting accesses."""
+    def is_sufficient(self) -> bool:
+        """Whether the barriers found so far separate all conflicting accesses."""
         self._insert = False
         try:
             self._walk()
-        except _Missing:
+        except _BarrierMissing:
             return False
         finally:
             self._insert = True
         return True
 
-    def teams_keep_apart(self, team: int) -> bool:
-        """Whether threads of different teams, of so many neighbors each, need none of the barriers that were found."""
-        found = self.before, self.ends, self._plain, self._conflicts.team
-        self.before, self.ends, self._plain, self._conflicts.team = set(), set(), set(), team
+    def is_safe_between_teams(self, team: int) -> bool:
+        """Whether no conflict exists between different teams of so many threads, even without the barriers found."""
+        found = self.before, self.ends, self._independent, self._conflicts.team
+        self.before, self.ends, self._independent, self._conflicts.team = set(), set(), set(), team
         try:
-            return self.is_enough()
+            return self.is_sufficient()
         finally:
-            self.before, self.ends, self._plain, self._conflicts.team = found
+            self.before, self.ends, self._independent, self._conflicts.team = found
 
     def _walk(self) -> None:
-        """Looks at the whole launch once."""
-        self._settled.clear()
+        """Analyzes the whole launch once."""
+        self._visited.clear()
         self._entered.clear()
-        self._leaving.clear()
-        self._stmt(self._launch.body, {}, self._around)
+        self._exit_states.clear()
+        self._stmt(self._launch.body, {}, self._entry_facts)
 
     # -- statements ------------------------------------------------------------------------------------------
-    def _stmt(self, stmt: Stmt, state: State | None, around: Around) -> State | None:
-        """The state after a statement; None if what follows is not reached."""
+    def _stmt(self, stmt: Stmt, state: State | None, facts: ContextFacts) -> State | None:
+        """The state after a statement; None if the point after it is unreachable."""
         if state is None:
             return None
         if isinstance(stmt, Seq):
-            return self._seq(stmt, state, around)
+            return self._seq(stmt, state, facts)
         if stmt in self.before:
-            state = met(state)
-        if not self._counted(stmt).matters:
+            state = after_barrier(state)
+        if not self._summary(stmt).matters:
             return state
         if isinstance(stmt, If | For | While) and self._uniform.diverges(stmt):
-            return self._unit(stmt, state, around)
+            return self._diverged(stmt, state, facts)
         match stmt:
             case If():
-                return self._if(stmt, state, around)
+                return self._if(stmt, state, facts)
             case For() | While():
-                return self._loop(stmt, state, around)
+                return self._loop(stmt, state, facts)
             case Break() | Continue():
-                if self._leaving:
-                    self._leaving[-1][isinstance(stmt, Continue)].append(state)
+                if self._exit_states:
+                    self._exit_states[-1][isinstance(stmt, Continue)].append(state)
                 return None
             case CallStmt(routine=Instruction() as routine) if routine.effect:
-                return self._instruction(stmt, routine, self._leaf(stmt, state, around))
-        return self._leaf(stmt, state, around)
+                return self._instruction(stmt, routine, self._leaf(stmt, state, facts))
+        return self._leaf(stmt, state, facts)
 
-    def _seq(self, stmt: Seq, state: State | None, around: Around) -> State | None:
-        for place, child in enumerate(stmt.body):
-            if state is not None and child not in self.before and self._meets_others(child):
-                state = self._met_before(child, stmt.body[place + 1 :], state, around)
-            state = self._stmt(child, state, around)
-            around = self._places.behind(child, around)
+    def _seq(self, stmt: Seq, state: State | None, facts: ContextFacts) -> State | None:
+        for position, child in enumerate(stmt.body):
+            if state is not None and child not in self.before and self._syncs_inside(child):
+                state = self._barrier_before_syncs(child, stmt.body[position + 1 :], state, facts)
+            state = self._stmt(child, state, facts)
+            facts = self._facts.after(child, facts)
         return state
 
-    def _meets_others(self, stmt: Stmt) -> bool:
-        """Whether single threads wait inside a branch or loop for what others do."""
+    def _syncs_inside(self, stmt: Stmt) -> bool:
+        """Whether a divergent branch or loop contains synchronization of some threads."""
         if not isinstance(stmt, If | For | While) or not self._uniform.diverges(stmt):
             return False
-        return any(map(meets_some, walk(stmt)))
+        return any(map(syncs_some_threads, walk(stmt)))
 
-    def _met_before(self, stmt: Stmt, following: Sequence[Stmt], state: State, around: Around) -> State:
-        """The state before the first of the places where threads meet others, with the barrier that any of them needs.
+    def _barrier_before_syncs(self, stmt: Stmt, following: Sequence[Stmt], state: State, facts: ContextFacts) -> State:
+        """The state before the first of several statements with divergent synchronization.
 
-        Behind it, the barrier would keep the one from what it waits for.
+        A barrier that any of them needs is inserted before the first: between them it could deadlock.
         """
         for later in following:
-            if self._counted(later).matters:
-                if not self._meets_others(later):
+            if self._summary(later).matters:
+                if not self._syncs_inside(later):
                     break
-                state = self._barrier_for(stmt, self._unit_of(later, around)[0], state, around)
-            around = self._places.behind(later, around)
+                state = self._barrier_for(stmt, self._accesses_inside(later, facts)[0], state, facts)
+            facts = self._facts.after(later, facts)
         return state
 
-    def _leaf(self, stmt: Stmt, state: State, around: Around) -> State:
-        touches = self._touches.get(stmt)
-        if touches is None:
-            touches = self._touches[stmt] = self._touches_of(stmt, around)
-        return self._pass(stmt, touches, state, around)
+    def _leaf(self, stmt: Stmt, state: State, facts: ContextFacts) -> State:
+        accesses = self._accesses.get(stmt)
+        if accesses is None:
+            accesses = self._accesses[stmt] = self._accesses_of(stmt, facts)
+        return self._after_accesses(stmt, accesses, state, facts)
 
-    def _pass(self, stmt: Stmt, touches: Iterable[Touch], state: State, around: Around) -> State:
-        """The state after accesses for which a barrier may stand before `stmt`."""
-        touches = list(touches)
-        state = self._barrier_for(stmt, touches, state, around)
-        return {**state, **keyed(p for t in touches for p in begun(t, self._oldest))}
+    def _after_accesses(self, stmt: Stmt, accesses: Iterable[ThreadAccess], state: State, facts: ContextFacts) -> State:
+        """The state after accesses of `stmt`, with a barrier before it if needed."""
+        accesses = list(accesses)
+        state = self._barrier_for(stmt, accesses, state, facts)
+        return {**state, **keyed(p for t in accesses for p in issued(t, self._oldest))}
 
-    def _barrier_for(self, stmt: Stmt, touches: Sequence[Touch], state: State, around: Around) -> State:
-        """The state behind a barrier before `stmt`, if accesses need one."""
-        clashing = [
-            p for p in state.values() if p.commits is None and self._clashes(p.touch, touches, around.domain)
+    def _barrier_for(self, stmt: Stmt, accesses: Sequence[ThreadAccess], state: State, facts: ContextFacts) -> State:
+        """The state before accesses, after a barrier before `stmt` if they need one."""
+        conflicting = [
+            p for p in state.values() if p.commits is None and self._in_conflict(p.access, accesses, facts.domain)
         ]
-        if clashing:
-            self._place(stmt, clashing)
-            state = met(state)
+        if conflicting:
+            self._place_barrier(stmt, conflicting)
+            state = after_barrier(state)
         return state
 
-    def _clashes(self, earlier: Touch, touches: Iterable[Touch], domain: Domain) -> bool:
-        return any(self._conflicts.conflict(earlier, touch, domain) for touch in touches)
+    def _in_conflict(self, earlier: ThreadAccess, accesses: Iterable[ThreadAccess], domain: Domain) -> bool:
+        return any(self._conflicts.conflict(earlier, access, domain) for access in accesses)
 
-    def _place(self, stmt: Stmt, clashing: list[Pending]) -> None:
+    def _place_barrier(self, stmt: Stmt, conflicting: list[Pending]) -> None:
         """Puts a barrier before a statement, or before the loop that all of the clashing accesses precede."""
         if not self._insert:
-            raise _Missing
+            raise _BarrierMissing
         depth = -1
-        for pending in clashing:
-            outermost = next((n for n, (_, old) in enumerate(self._entered) if id(pending.touch) in old), None)
+        for pending in conflicting:
+            outermost = next((n for n, (_, old) in enumerate(self._entered) if id(pending.access) in old), None)
             depth = len(self._entered) if outermost is None else max(depth, outermost)
         if depth == len(self._entered):
             self.before.add(stmt)
             return
         loop = self._entered[depth][0]
-        if loop in self.before:  # it met there already, so the access is one of the loop's own
+        if loop in self.before:  # there is one already, so the access is one of the loop's own
             self.before.add(stmt)
             return
         self.before.add(loop)
@@ -269,7 +274,7 @@ class _Launch:
 
     def _instruction(self, stmt: CallStmt, routine: Instruction, state: State) -> State:
         if self._is_barrier(stmt, routine):
-            return met(state)
+            return after_barrier(state)
         if Effect.WAIT in routine.effect and routine.reads_late:
             return waited_by_some(state, routine.async_unit)
         if not routine.by_every_thread:
@@ -277,11 +282,11 @@ class _Launch:
         if Effect.COMMIT in routine.effect:
             return committed(state, self._oldest)
         if Effect.WAIT in routine.effect:
-            return waited(state, groups_left(stmt) or 0)
+            return waited(state, groups_pending(stmt) or 0)
         return state
 
     def _changes_state(self, stmt: CallStmt, routine: Instruction) -> bool:
-        """Whether an instruction separates accesses, or makes some complete that matter."""
+        """Whether an instruction is a barrier, or commits or waits for relevant asynchronous accesses."""
         waits = bool(routine.effect & (Effect.COMMIT | Effect.WAIT)) and routine.async_unit in self._async_units
         return waits or self._is_barrier(stmt, routine)
 
@@ -295,156 +300,158 @@ class _Launch:
         return mask is not None and mask & needed == needed
 
     # -- control flow ----------------------------------------------------------------------------------------
-    def _unit(self, stmt: Stmt, state: State, around: Around) -> State:
-        """A statement in which no barrier stands: all its accesses at once."""
-        if (known := self._units.get(stmt)) is None:
-            known = self._units[stmt] = self._unit_of(stmt, around)
-        touches, waits = known
+    def _diverged(self, stmt: Stmt, state: State, facts: ContextFacts) -> State:
+        """The state after a statement into which no barrier may be inserted: all its accesses at once."""
+        if (known := self._diverged_accesses.get(stmt)) is None:
+            known = self._diverged_accesses[stmt] = self._accesses_inside(stmt, facts)
+        accesses, waits = known
         for unit in waits:
             state = waited_by_some(state, unit)
-        state = self._pass(stmt, touches, state, around)
-        later = [t for t in touches if t.asynchronous]  # which waits inside make complete, or not
+        state = self._after_accesses(stmt, accesses, state, facts)
+        later = [t for t in accesses if t.asynchronous]  # which may be completed by waits inside
         return {**state, **keyed(Pending(t, age) for t in later for age in (None, self._oldest))}
 
-    def _unit_of(self, stmt: Stmt, around: Around) -> tuple[list[Touch], list[AsyncUnit | None]]:
-        """What such a statement touches, and what it waits for."""
-        touches, inside = self._all_touches(stmt, around), list(walk(stmt))
-        if any(map(meets_some, inside)):
-            touches = [dataclasses.replace(touch, arranged=True) for touch in touches]
+    def _accesses_inside(self, stmt: Stmt, facts: ContextFacts) -> tuple[list[ThreadAccess], list[AsyncUnit | None]]:
+        """The accesses of such a statement, and the units that it waits for."""
+        accesses, inside = self._all_accesses(stmt, facts), list(walk(stmt))
+        if any(map(syncs_some_threads, inside)):
+            accesses = [dataclasses.replace(access, explicitly_ordered=True) for access in accesses]
         routines = [s.routine for s in inside if isinstance(s, CallStmt) and isinstance(s.routine, Instruction)]
-        return touches, [routine.async_unit for routine in routines if Effect.WAIT in routine.effect]
+        return accesses, [routine.async_unit for routine in routines if Effect.WAIT in routine.effect]
 
-    def _all_touches(self, stmt: Stmt, around: Around) -> list[Touch]:
-        """What a statement and everything below it touches, seen from after it."""
-        touches = self._touches_of(stmt, around)
+    def _all_accesses(self, stmt: Stmt, facts: ContextFacts) -> list[ThreadAccess]:
+        """The accesses of a statement and its sub-statements, expressed after it."""
+        accesses = self._accesses_of(stmt, facts)
         match stmt:
             case Seq(body=body):
                 for child in body:
-                    touches += self._all_touches(child, around)
-                    around = self._places.behind(child, around)
+                    accesses += self._all_accesses(child, facts)
+                    facts = self._facts.after(child, facts)
             case If(then_body=then_body, else_body=else_body):
-                then = self._all_touches(then_body, self._places.under(stmt, around, holds=True))
+                then = self._all_accesses(then_body, self._facts.in_branch(stmt, facts, holds=True))
                 if stmt.group is not None and stmt.group.count == 1:
-                    then = [dataclasses.replace(touch, alone=stmt.group) for touch in then]
-                touches += then
+                    then = [dataclasses.replace(access, single_thread=stmt.group) for access in then]
+                accesses += then
                 if else_body is not None:
-                    touches += self._all_touches(else_body, self._places.under(stmt, around, holds=False))
+                    accesses += self._all_accesses(else_body, self._facts.in_branch(stmt, facts, holds=False))
                 if self._uniform.diverges(stmt):
-                    touches = [dataclasses.replace(touch, by_all=False) for touch in touches]
+                    accesses = [dataclasses.replace(access, by_all_threads=False) for access in accesses]
             case For() | While():
-                moments = self._moments_of(stmt, around)
-                inside = [*touches, *self._all_touches(stmt.body, self._places.inside(stmt, around))]
-                touches = [moments.after(touch) for touch in inside]
-        return touches
+                carried = self._carried_of(stmt, facts)
+                inside = [*accesses, *self._all_accesses(stmt.body, self._facts.in_body(stmt, facts))]
+                accesses = [carried.after(access) for access in inside]
+        return accesses
 
-    def _if(self, stmt: If, state: State, around: Around) -> State | None:
-        state = self._leaf(stmt, state, around)
-        then = self._stmt(stmt.then_body, state, self._places.under(stmt, around, holds=True))
+    def _if(self, stmt: If, state: State, facts: ContextFacts) -> State | None:
+        state = self._leaf(stmt, state, facts)
+        then = self._stmt(stmt.then_body, state, self._facts.in_branch(stmt, facts, holds=True))
         if stmt.else_body is None:
-            return joined([then, state])
-        return joined([then, self._stmt(stmt.else_body, state, self._places.under(stmt, around, holds=False))])
+            return merged([then, state])
+        return merged([then, self._stmt(stmt.else_body, state, self._facts.in_branch(stmt, facts, holds=False))])
 
-    def _loop(self, stmt: For | While, state: State, around: Around) -> State | None:
+    def _loop(self, stmt: For | While, state: State, facts: ContextFacts) -> State | None:
         if isinstance(stmt, For):
-            state = self._leaf(stmt, state, around)
-        if stmt in self._plain:
-            return self._unit(stmt, state, around)
-        if stmt not in self._settled:  # first what its own iterations need of each other
-            self._settled.add(stmt)
-            if self._counted(stmt).writes or self._counted(stmt).syncs:
-                self._iterate(stmt, {}, around)
+            state = self._leaf(stmt, state, facts)
+        if stmt in self._independent:
+            return self._diverged(stmt, state, facts)
+        if stmt not in self._visited:  # first conflicts between its own iterations
+            self._visited.add(stmt)
+            if self._summary(stmt).writes or self._summary(stmt).syncs:
+                self._iterate(stmt, {}, facts)
         if self._insert and not self._separates(stmt):
-            self._plain.add(stmt)
-            return self._unit(stmt, state, around)
-        return self._iterate(stmt, state, around)
+            self._independent.add(stmt)
+            return self._diverged(stmt, state, facts)
+        return self._iterate(stmt, state, facts)
 
     def _separates(self, stmt: Stmt) -> bool:
-        """Whether anything inside a loop separates accesses, so that it must be walked through."""
-        if self._counted(stmt).syncs:
+        """Whether a loop contains barriers, waits or commits, so that its body must be analyzed in order."""
+        if self._summary(stmt).syncs:
             return True
         return any(s in self.before or s in self.ends for child in sub_statements(stmt) for s in walk(child))
 
-    def _iterate(self, stmt: For | While, entry: State, around: Around) -> State | None:
-        """Walks a loop until nothing new is pending at its head; gives the state after it."""
-        moments = self._moments_of(stmt, around)
-        inside = self._places.inside(stmt, around)
-        # a barrier before the loop ends what is pending now, but not what a wait inside of it makes complete
-        self._entered.append((stmt, frozenset(id(p.touch) for p in entry.values() if p.commits is None)))
+    def _iterate(self, stmt: For | While, entry: State, facts: ContextFacts) -> State | None:
+        """Iterates a loop body to the fixed point of the state at its head; gives the state after the loop."""
+        carried = self._carried_of(stmt, facts)
+        inside = self._facts.in_body(stmt, facts)
+        # a barrier before the loop separates what is pending now, but not what a wait inside of it completes
+        self._entered.append((stmt, frozenset(id(p.access) for p in entry.values() if p.commits is None)))
         head: dict[tuple[int, int | None], Pending] = dict(entry)
         exits: list[State] = []
         for _ in range(_ROUNDS + 2 * self._oldest):
-            self._leaving.append(([], []))
+            self._exit_states.append(([], []))
             start: State = head
             if isinstance(stmt, While):
-                start = self._leaf_of_while(stmt, head, around)
+                start = self._leaf_of_while(stmt, head, facts)
             last = self._stmt(stmt.body, start, inside)
-            breaks, continues = self._leaving.pop()
-            if isinstance(stmt, While):  # it ends by looking at its condition once more
+            breaks, continues = self._exit_states.pop()
+            if isinstance(stmt, While):  # it ends with an evaluation of its condition
                 exits = [*breaks, start]
             else:
                 exits = [*breaks, *continues, *([] if last is None else [last])]
-            again = joined([*continues, last])
+            again = merged([*continues, last])
             if again is not None and stmt.body in self.ends:
-                again = met(again)
+                again = after_barrier(again)
             size = len(head)
             for pending in () if again is None else again.values():
-                moved = moments.back(pending.touch)
+                moved = carried.one_iteration_later(pending.access)
                 if moved is not None:
                     head.update(keyed([Pending(moved, pending.commits)]))
             if len(head) == size:
                 break
         else:
-            raise CompilerBug("insert_barriers: the accesses of a loop do not settle")
+            raise CompilerBug("insert_barriers: the pending accesses of a loop do not converge")
         self._entered.pop()
-        after = [keyed(Pending(moments.after(p.touch), p.commits) for p in state.values()) for state in exits]
-        return joined([*after, *([] if self._surely_runs(stmt, around) else [entry])])
+        after = [keyed(Pending(carried.after(p.access), p.commits) for p in state.values()) for state in exits]
+        return merged([*after, *([] if self._surely_runs(stmt, facts) else [entry])])
 
-    def _leaf_of_while(self, stmt: While, head: State, around: Around) -> State:
-        """The accesses of the condition, before each iteration; what they need stands at the end of the body."""
-        touches = self._touches.get(stmt)
-        if touches is None:
-            touches = self._touches[stmt] = self._touches_of(stmt, around)
+    def _leaf_of_while(self, stmt: While, head: State, facts: ContextFacts) -> State:
+        """The accesses of the condition, before each iteration; their barriers go to the end of the body."""
+        accesses = self._accesses.get(stmt)
+        if accesses is None:
+            accesses = self._accesses[stmt] = self._accesses_of(stmt, facts)
         entered = self._entered[-1][1]
-        clashing = [p for p in head.values() if p.commits is None and self._clashes(p.touch, touches, around.domain)]
-        if clashing and not self._insert:
-            raise _Missing
-        if any(id(p.touch) not in entered for p in clashing):
+        conflicting = [
+            p for p in head.values() if p.commits is None and self._in_conflict(p.access, accesses, facts.domain)
+        ]
+        if conflicting and not self._insert:
+            raise _BarrierMissing
+        if any(id(p.access) not in entered for p in conflicting):
             self.ends.add(stmt.body)
             raise _Restart
-        if clashing:
-            self._place(stmt, clashing)
-        return {**head, **keyed(Pending(t) for t in touches)}
+        if conflicting:
+            self._place_barrier(stmt, conflicting)
+        return {**head, **keyed(Pending(t) for t in accesses)}
 
-    def _surely_runs(self, stmt: For | While, around: Around) -> bool:
+    def _surely_runs(self, stmt: For | While, facts: ContextFacts) -> bool:
         if not isinstance(stmt, For):
             return False
-        return proves(stmt.start < stmt.stop if stmt.step > 0 else stmt.start > stmt.stop, around.domain)
+        return proves(stmt.start < stmt.stop if stmt.step > 0 else stmt.start > stmt.stop, facts.domain)
 
-    def _moments_of(self, stmt: For | While, around: Around) -> Moments:
-        known = self._moments.get(stmt)
+    def _carried_of(self, stmt: For | While, facts: ContextFacts) -> LoopCarried:
+        known = self._carried.get(stmt)
         if known is None:
-            known = self._moments[stmt] = Moments(stmt, around.domain)
+            known = self._carried[stmt] = LoopCarried(stmt, facts.domain)
         return known
 
-    # -- what a statement holds ------------------------------------------------------------------------------
-    def _touches_of(self, stmt: Stmt, around: Around) -> list[Touch]:
-        """What a statement itself touches, as far as another access may be in a conflict with it."""
-        found = touches_of(stmt, around.values, around.conditions)
+    # -- accesses of statements ------------------------------------------------------------------------------
+    def _accesses_of(self, stmt: Stmt, facts: ContextFacts) -> list[ThreadAccess]:
+        """The accesses of a statement itself that may be in conflict with others."""
+        found = thread_accesses(stmt, facts.values, facts.conditions)
         return [t for t in found if t.releases or t.acquires or self._conflicts.matters(t.buffer)]
 
-    def _counted(self, stmt: Stmt) -> _Inside:
-        """What a statement and everything below it does that matters here."""
-        known = self._counts.get(stmt)
+    def _summary(self, stmt: Stmt) -> _Summary:
+        """The summary of a statement and its sub-statements."""
+        known = self._summaries.get(stmt)
         if known is None:
-            touches, writes = touches_anything(stmt, self._conflicts.matters)
+            accesses, writes = accesses_memory(stmt, self._conflicts.matters)
             changes, syncs = isinstance(stmt, Break | Continue), False
             if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
                 changes, syncs = self._changes_state(stmt, stmt.routine), bool(stmt.routine.effect)
             ordered = isinstance(stmt, Atomic) and (stmt.releases or stmt.acquires)
-            known = _Inside(touches or changes, writes or ordered, syncs)
+            known = _Summary(accesses or changes, writes or ordered, syncs)
             for child in sub_statements(stmt):
-                known = known.joined(self._counted(child))
-            self._counts[stmt] = known
+                known = known.merged(self._summary(child))
+            self._summaries[stmt] = known
         return known
 
 
@@ -459,13 +466,13 @@ def insert_barriers(
     """The launch with the barriers it needs.
 
     Args:
-        launch: At thread level, with places in shared memory.
+        launch: At thread level, with offsets in shared memory.
         warp_size: Threads of a warp.
-        domain: What is known around it.
-        uniform: What is the same in all its threads, where that is known already.
-        barrier: Makes one of its barriers, for groups of threads that stand for a block.
-        teams: Numbers of neighboring threads, the smallest first, and what makes barriers of so many: those are
-            inserted instead if threads of different teams never meet without them.
+        domain: The facts around it.
+        uniform: Which values are uniform; None to analyze it.
+        barrier: Makes a barrier, for groups of threads that are treated as a block.
+        teams: Sizes of teams of neighboring threads in ascending order, each with what makes a barrier of a team: the
+            first one is used for which there are no conflicts between teams.
     """
     if launch.num_threads == 1:
         return launch
@@ -473,8 +480,8 @@ def insert_barriers(
     found.run()
     if not found.before and not found.ends:
         return launch
-    barrier = next((each for team, each in teams if found.teams_keep_apart(team)), barrier)
-    barrier = barrier or functools.partial(of_block, launch.num_threads, warp_size)
+    barrier = next((each for team, each in teams if found.is_safe_between_teams(team)), barrier)
+    barrier = barrier or functools.partial(block_barrier, launch.num_threads, warp_size)
     insert = PlaceBarriers(found.before, found.ends, barrier)
     return dataclasses.replace(launch, body=insert.visit(launch.body) or launch.body)
 

@@ -15,8 +15,8 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
-from tilelang.analysis.pending import groups_left
-from tilelang.analysis.thread_accesses import meets_some
+from tilelang.analysis.pending_accesses import groups_pending
+from tilelang.analysis.thread_accesses import syncs_some_threads
 from tilelang.analysis.uniform import Uniformity
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, Note, ResourceError
@@ -140,7 +140,7 @@ def _tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
     life.end()
     versions = dict(launch.plan.versions)
     # warps may be at different places of the program
-    apart = any(meets_some(s) or isinstance(s, If) and s.group for s in walk(launch.body))
+    apart = any(syncs_some_threads(s) or isinstance(s, If) and s.group for s in walk(launch.body))
     tiles = []
     for buffer in life.allocated:
         if buffer.static_shape is None:
@@ -232,7 +232,7 @@ class _Life:
             return
         for buffer in self._multiplied:
             self.spans[buffer] = (self.spans[buffer][0], now)
-        if groups_left(stmt) == 0:
+        if groups_pending(stmt) == 0:
             self._multiplied.clear()
 
     def _follow_copies(self, stmt: Stmt, now: int) -> None:
@@ -246,7 +246,7 @@ class _Life:
         if Effect.WAIT in stmt.routine.effect:
             for buffer in self._filled:
                 self.spans[buffer] = (self.spans[buffer][0], now)
-            if not self._inside and groups_left(stmt) == 0:
+            if not self._inside and groups_pending(stmt) == 0:
                 self._filled.clear()
         else:
             self._filled |= {r.buffer.storage: None for r in stmt.writes if r.buffer.scope is Scope.SHARED}

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from tilelang.analysis.defer_folds import Deferral
+from tilelang.analysis.liveness import Liveness
 from tilelang.analysis.parallel_legality import ParallelLegality, parallel_legality
 from tilelang.analysis.per_thread import PerThread
-from tilelang.analysis.reads_outside import ReadsOutside
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.unrolled_loops import unrolled_variables
 from tilelang.arith.domain import Domain, behind, of_function
@@ -131,7 +131,7 @@ class _Block:
         self._context, self._lowerings, self._loops = context, lowerings, loops
         self._own = PerThread(launch)
         self._groups = ThreadGroups(launch)
-        self._reads = ReadsOutside(launch.body)
+        self._liveness = Liveness(launch.body)
         self._registers = _Registers(context)
         assert isinstance(context.thread, Var)
         self._thread = context.thread
@@ -403,7 +403,7 @@ class _Block:
         return build.finish()
 
     def _legality(self, loop: ParallelLoop, domain: Domain) -> ParallelLegality:
-        return parallel_legality(loop, domain, lambda buffer: self._reads.matter(loop, buffer))
+        return parallel_legality(loop, domain, lambda buffer: self._liveness.is_read_outside(loop, buffer))
 
     def _distributed(self, loop: ParallelLoop, legality: ParallelLegality) -> DistributedLoop | None:
         """The loop by its layout; None if it has none, since its extents are not constant or it runs in order."""

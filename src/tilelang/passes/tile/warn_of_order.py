@@ -10,8 +10,8 @@ import dataclasses
 import functools
 
 from tilelang.analysis.accesses import accesses
+from tilelang.analysis.liveness import Liveness
 from tilelang.analysis.parallel_legality import parallel_legality
-from tilelang.analysis.reads_outside import ReadsOutside
 from tilelang.arith.domain import of_function
 from tilelang.errors import Note, warn
 from tilelang.ir.func import Level, PrimFunc
@@ -34,11 +34,11 @@ class _Launches(Rewriter):
         if not isinstance(node, Launch):
             return self.rebuild_stmt(node)
         domain = self._domain.with_extents(node.block_vars, node.grid)
-        reads = ReadsOutside(node.body)
+        reads = Liveness(node.body)
         notes: list[Note] = []
         for loop, context in accesses(node.body).loops:
             if isinstance(loop, ParallelLoop) and not _holds_parallel(loop):
-                how = parallel_legality(loop, context.domain(domain), functools.partial(reads.matter, loop))
+                how = parallel_legality(loop, context.domain(domain), functools.partial(reads.is_read_outside, loop))
                 if how.reason:
                     text = f"T.Parallel: the iterations run one after another: {how.reason}"
                     warn(text, loop.loc, hint=_HINT)

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Set as AbstractSet
 
 from tilelang.analysis.accesses import accesses
-from tilelang.analysis.thread_accesses import hands_over
+from tilelang.analysis.thread_accesses import transfers_ownership
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, ParallelLoop, Seq, Stmt, Store, TileOp
@@ -139,9 +139,11 @@ def _is_async_copy_or_wait(stmt: Stmt) -> bool:
 
 def _may_pass(copy: Copy, stmt: Stmt) -> bool:
     """Whether a copy may be hoisted above a statement."""
-    if not isinstance(stmt, TileOp | ParallelLoop | Store | Bind | Alloc) or is_asynchronous(stmt) or hands_over(stmt):
+    if not isinstance(stmt, TileOp | ParallelLoop | Store | Bind | Alloc):
         return False
-    if isinstance(stmt, TileOp) and (stmt.demanded or any(hands_over(s) for s in walk(stmt))):
+    if is_asynchronous(stmt) or transfers_ownership(stmt):
+        return False
+    if isinstance(stmt, TileOp) and (stmt.demanded or any(transfers_ownership(s) for s in walk(stmt))):
         return False
     own = accesses(copy)
     source = {a.buffer.storage for a in own.reads}

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from tilelang.analysis.accesses import Access, accesses
-from tilelang.analysis.thread_accesses import hands_over
+from tilelang.analysis.thread_accesses import transfers_ownership
 from tilelang.analysis.thread_conflicts import of_other_versions
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region
@@ -199,7 +199,7 @@ def _read_by_async_proxy(body: Stmt) -> set[Buffer]:
 
 def _needs_all(stmt: Stmt) -> bool:
     """Whether all copies must complete before a statement: a jump, or a transfer of ownership to other threads."""
-    return jumps(stmt) or any(hands_over(s) for s in walk(stmt))
+    return jumps(stmt) or any(transfers_ownership(s) for s in walk(stmt))
 
 
 def _overlaps(access: Access, target: Region) -> bool:

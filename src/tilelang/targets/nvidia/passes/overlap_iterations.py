@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from tilelang.analysis.register_touches import clash, registers_touched
+from tilelang.analysis.register_accesses import conflict, register_accesses
 from tilelang.analysis.thread_conflicts import of_other_versions
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.prove import proves
@@ -58,10 +58,10 @@ class _Parts:
     def __init__(self, flat: Sequence[Stmt], end: int) -> None:
         """Divides statements of which those from `end` on access registers only."""
         self.tail = list(flat[end:])
-        late = registers_touched(self.tail)
+        late = register_accesses(self.tail)
         begin = 0
         while begin < end and not any(_multiplies(inner) for inner in walk(flat[begin])):
-            if clash(registers_touched(flat[begin : begin + 1]), late):
+            if conflict(register_accesses(flat[begin : begin + 1]), late):
                 break
             begin += 1
         front, self.middle = flat[:begin], list(flat[begin:end])

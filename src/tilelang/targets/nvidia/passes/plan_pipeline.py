@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from tilelang.analysis.accesses import accesses
 from tilelang.analysis.asynchronous_stores import asynchronous_store
-from tilelang.analysis.thread_accesses import hands_over
+from tilelang.analysis.thread_accesses import transfers_ownership
 from tilelang.arith.domain import Domain, of_function
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
@@ -191,7 +191,7 @@ def _loop_violation(loop: For) -> str:
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
         if isinstance(routine, Instruction) and routine.async_unit is not None:
             return f"it waits for asynchronous work by hand ({routine.name})"
-        if hands_over(stmt):
+        if transfers_ownership(stmt):
             return "it meets other threads by hand"
     return ""
 

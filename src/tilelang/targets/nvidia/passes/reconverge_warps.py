@@ -30,7 +30,7 @@ from tilelang.passes.properties import Property
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.nvidia.isa.atomic import of_statement
 from tilelang.targets.nvidia.machines import WARP_SIZE
-from tilelang.transforms.place_barriers import PlaceBarriers, of_block
+from tilelang.transforms.place_barriers import PlaceBarriers, block_barrier
 
 
 def reconverge_warps(launch: Launch) -> Launch:
@@ -40,7 +40,8 @@ def reconverge_warps(launch: Launch) -> Launch:
     places = _Reconvergence(launch)
     places.visit(launch.body, needed_later=False)
     threads = min(launch.num_threads, WARP_SIZE)
-    body = PlaceBarriers(places.before, places.ends, lambda loc: of_block(threads, WARP_SIZE, loc)).stmt(launch.body)
+    insert = PlaceBarriers(places.before, places.ends, lambda loc: block_barrier(threads, WARP_SIZE, loc))
+    body = insert.stmt(launch.body)
     return launch if body is launch.body or body is None else dataclasses.replace(launch, body=body)
 
 

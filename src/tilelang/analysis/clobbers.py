@@ -1,7 +1,7 @@
-"""Which memory statements may change: what is known of its contents ends there.
+"""Which memory a statement may clobber: facts about its contents end there.
 
-Takes the body of a launch at thread level, then its statements. Invariant: of memory that a statement, or another
-thread that is waited for in it, may write, nothing is known behind it.
+Takes the body of a launch at thread level, then its statements. Invariant: no fact survives about memory that a
+statement, or another thread that it synchronizes with, may write.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from tilelang.ir.visit import walk, written_buffers
 _OF_ALL = (Scope.SHARED, Scope.GLOBAL)
 
 
-class Changes:
-    """What the statements of a launch do to what is known of memory."""
+class Clobbers:
+    """Drops facts about memory that the statements of a launch may write."""
 
     def __init__(self, body: Stmt) -> None:
         self._body = body
 
     @cached_property
-    def _changing(self) -> frozenset[Buffer]:
-        """The memory of several threads that the launch writes anywhere."""
+    def _clobbered(self) -> frozenset[Buffer]:
+        """Shared and global buffers that the launch writes anywhere."""
         return frozenset(b for b in _written(self._body) if b.scope in _OF_ALL)
 
-    def behind(self, stmt: Stmt, domain: Domain) -> Domain:
-        """What stays known after a statement, or in all iterations of a loop of which it is the body."""
+    def after(self, stmt: Stmt, domain: Domain) -> Domain:
+        """The facts that survive a statement, or that hold in all iterations of a loop with this body."""
         if not domain.loads:
             return domain
         written = _written(stmt)
         anywhere = any(b.address is not None for b in written)
         waits = any(isinstance(s, CallStmt) or isinstance(s, Atomic) and s.acquires for s in walk(stmt))
 
-        def changed(buffer: Buffer) -> bool:
-            if buffer in written or waits and buffer in self._changing:
+        def may_be_clobbered(buffer: Buffer) -> bool:
+            if buffer in written or waits and buffer in self._clobbered:
                 return True
             at_address = buffer.address is not None and any(b.scope is Scope.GLOBAL for b in written)
             return at_address or anywhere and buffer.scope is Scope.GLOBAL
 
-        return domain.forget(changed)
+        return domain.forget(may_be_clobbered)
 
 
 def _written(stmt: Stmt) -> frozenset[Buffer]:

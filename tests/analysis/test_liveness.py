@@ -2,7 +2,7 @@
 
 from loops import buffer, exprs, load, store
 
-from tilelang.analysis.reads_outside import ReadsOutside
+from tilelang.analysis.liveness import Liveness
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Var
@@ -23,21 +23,21 @@ def writer():
 
 def test_nobody_reads_what_only_the_loop_itself_reads():
     loop = nest(Store(X, (), load(F, I, J)), store(F, I, J, load(X)))
-    assert not ReadsOutside(Seq((loop,))).matter(loop, X)
+    assert not Liveness(Seq((loop,))).is_read_outside(loop, X)
 
 
 def test_a_statement_beside_the_loop_reads_it():
     loop = writer()
-    assert ReadsOutside(Seq((loop, nest(store(F, I, J, load(X)))))).matter(loop, X)
+    assert Liveness(Seq((loop, nest(store(F, I, J, load(X)))))).is_read_outside(loop, X)
 
 
 def test_a_statement_around_the_loop_reads_it():
     loop = writer()
     around = For(K, *exprs(0), load(X), 1, ForKind.SERIAL, Seq((loop,)))
-    assert ReadsOutside(around).matter(loop, X)
+    assert Liveness(around).is_read_outside(loop, X)
 
 
 def test_a_loop_that_writes_it_first_does_not_count():
     loop = writer()
     private = nest(Store(X, (), load(F, I, J)), store(F, I, J, load(X)))
-    assert not ReadsOutside(Seq((loop, private))).matter(loop, X)
+    assert not Liveness(Seq((loop, private))).is_read_outside(loop, X)

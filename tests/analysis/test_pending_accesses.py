@@ -1,7 +1,16 @@
 """What barriers and waits make of accesses that are pending."""
 
-from tilelang.analysis.pending import begun, committed, groups_left, joined, keyed, met, waited, waited_by_some
-from tilelang.analysis.thread_accesses import Touch
+from tilelang.analysis.pending_accesses import (
+    after_barrier,
+    committed,
+    groups_pending,
+    issued,
+    keyed,
+    merged,
+    waited,
+    waited_by_some,
+)
+from tilelang.analysis.thread_accesses import ThreadAccess
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.errors import NOWHERE
 from tilelang.ir.buffer import Buffer, Scope
@@ -15,12 +24,12 @@ OLDEST = 3
 S = Buffer("S", (as_expr(64),), as_dtype("float16"), Scope.SHARED)
 
 
-def touch(unit, write=True):
-    return Touch(S, (as_expr(0),), (1,), write, False, unit, (), (), NOWHERE)
+def access(unit, write=True):
+    return ThreadAccess(S, (as_expr(0),), (1,), write, False, unit, (), (), NOWHERE)
 
 
-def state(*touches):
-    return keyed(p for t in touches for p in begun(t, OLDEST))
+def state(*accesses):
+    return keyed(p for t in accesses for p in issued(t, OLDEST))
 
 
 def commits(of):
@@ -28,14 +37,14 @@ def commits(of):
 
 
 def test_barriers_end_what_is_complete_but_not_what_is_under_way():
-    store, copy = touch(None), touch(CP_ASYNC)
+    store, copy = access(None), access(CP_ASYNC)
     both = state(store, copy)
     assert [None, 0] == commits(both)
-    assert [copy] == [p.touch for p in met(both).values()]
+    assert [copy] == [p.access for p in after_barrier(both).values()]
 
 
 def test_waits_complete_the_groups_of_copies_that_are_older_than_those_they_leave():
-    copy = state(touch(CP_ASYNC))
+    copy = state(access(CP_ASYNC))
     once = committed(copy, OLDEST)
     assert [1] == commits(once)
     assert [1] == commits(waited(once, 1))
@@ -48,21 +57,21 @@ def test_waits_complete_the_groups_of_copies_that_are_older_than_those_they_leav
 
 
 def test_what_engines_read_late_may_be_complete_or_under_way_and_groups_of_copies_do_not_count_it():
-    late = state(touch(TMA_STORE, write=False))
+    late = state(access(TMA_STORE, write=False))
     assert [None, OLDEST] == commits(late)
     assert late == committed(late, OLDEST) == waited(late, 0)
-    assert [OLDEST] == commits(met(late))
-    assert late == waited_by_some(met(late), TMA_STORE)
-    assert met(late) == waited_by_some(met(late), WGMMA)
+    assert [OLDEST] == commits(after_barrier(late))
+    assert late == waited_by_some(after_barrier(late), TMA_STORE)
+    assert after_barrier(late) == waited_by_some(after_barrier(late), WGMMA)
 
 
 def test_ways_that_are_not_taken_add_nothing():
-    first, second = state(touch(None)), state(touch(None))
-    assert 2 == len(joined([first, None, second]))
-    assert joined([None, None]) is None
+    first, second = state(access(None)), state(access(None))
+    assert 2 == len(merged([first, None, second]))
+    assert merged([None, None]) is None
 
 
 def test_a_wait_says_how_many_groups_it_leaves_by_its_record_or_its_argument():
-    assert [2, 0] == [groups_left(CallStmt(wgmma_wait(2), ())), groups_left(CallStmt(CP_ASYNC_WAIT, (as_expr(0),)))]
+    assert [2, 0] == [groups_pending(CallStmt(wgmma_wait(2), ())), groups_pending(CallStmt(CP_ASYNC_WAIT, (as_expr(0),)))]
     unknown = CallStmt(CP_ASYNC_WAIT, (Var("n", INT32),))
-    assert [None, None, None] == [groups_left(s) for s in (unknown, CallStmt(CP_ASYNC_COMMIT, ()), Seq(()))]
+    assert [None, None, None] == [groups_pending(s) for s in (unknown, CallStmt(CP_ASYNC_COMMIT, ()), Seq(()))]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilelang.analysis.register_touches import clash, registers_touched
+from tilelang.analysis.register_accesses import conflict, register_accesses
 from tilelang.dtypes import FLOAT32, INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Const, Load, Var, as_expr, const
@@ -34,7 +34,7 @@ def loop(var, start, stop, body):
 
 
 def changes_place(first, second):
-    return not clash(registers_touched([first]), registers_touched([second]))
+    return not conflict(register_accesses([first]), register_accesses([second]))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Which elements of a thread's own arrays statements touch, and whether two pieces of a program touch the same.
+"""Accesses of statements to per-thread arrays and scalars, and whether two sequences of statements may be reordered.
 
 Takes statements of a thread-level program; gives the elements that they may read and write. Invariant: elements are
-exact where indices follow from loops of constant extents; otherwise all elements of an array count.
+exact where indices depend on loops of constant extents only; otherwise an access covers the whole array.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from tilelang.ir.visit import expressions, sub_statements, variables_of, walk_ex
 from tilelang.records import record
 
 _OF_THREAD = (Scope.LOCAL, Scope.VAR)
-_MOST_ELEMENTS = 1 << 16  # looked at for one access
+_MOST_ELEMENTS = 1 << 16  # enumerated for one access
 
 Loops = Mapping[Var, range]
 
 
 @record(slots=True)
-class Touched:
+class RegisterAccess:
     """An access to an array.
 
     Attributes:
         buffer: The array.
-        elements: Which; None for all of them.
-        writes: Whether they may be written.
+        elements: The elements; None for all of them.
+        writes: Whether it may write them.
     """
 
     buffer: Buffer
     elements: frozenset[int] | None
     writes: bool
 
-    def clashes(self, other: Touched) -> bool:
-        """Whether the two accesses may not change places."""
+    def conflicts_with(self, other: RegisterAccess) -> bool:
+        """Whether the two accesses must not be reordered."""
         if self.buffer.storage is not other.buffer.storage or not (self.writes or other.writes):
             return False
         if self.elements is None or other.elements is None or self.buffer is not other.buffer:
@@ -46,30 +46,30 @@ class Touched:
         return not self.elements.isdisjoint(other.elements)
 
 
-def registers_touched(statements: Iterable[Stmt]) -> list[Touched]:
-    """Everything that statements, and those below them, touch of arrays and scalars of the thread."""
-    return [touched for stmt in statements for touched in _of(stmt, {})]
+def register_accesses(statements: Iterable[Stmt]) -> list[RegisterAccess]:
+    """All accesses of statements and their sub-statements to per-thread arrays and scalars."""
+    return [access for stmt in statements for access in _of(stmt, {})]
 
 
-def clash(some: Iterable[Touched], others: Iterable[Touched]) -> bool:
-    """Whether two pieces of a program may not change places, as far as arrays of the thread go."""
+def conflict(some: Iterable[RegisterAccess], others: Iterable[RegisterAccess]) -> bool:
+    """Whether per-thread arrays forbid reordering two sequences of statements."""
     others = list(others)
-    return any(a.clashes(b) for a in some for b in others)
+    return any(a.conflicts_with(b) for a in some for b in others)
 
 
-def _of(stmt: Stmt, loops: Loops) -> Iterator[Touched]:
+def _of(stmt: Stmt, loops: Loops) -> Iterator[RegisterAccess]:
     for root in expressions(stmt):
         for e in walk_expr(root):
             if isinstance(e, Load) and e.buffer.scope in _OF_THREAD:
-                yield Touched(e.buffer, _elements(e.buffer, e.indices, e.dtype.lanes, loops), writes=False)
+                yield RegisterAccess(e.buffer, _elements(e.buffer, e.indices, e.dtype.lanes, loops), writes=False)
     if isinstance(stmt, Store | Atomic) and stmt.buffer.scope in _OF_THREAD:
         lanes = 1 if stmt.value is None else stmt.value.dtype.lanes
-        yield Touched(stmt.buffer, _elements(stmt.buffer, stmt.indices, lanes, loops), writes=True)
+        yield RegisterAccess(stmt.buffer, _elements(stmt.buffer, stmt.indices, lanes, loops), writes=True)
     if isinstance(stmt, CallStmt):
         for regions, writes in ((stmt.reads, False), (stmt.writes, True)):
             for region in regions:
                 if region.buffer.scope in _OF_THREAD:
-                    yield Touched(region.buffer, _of_region(region, loops), writes)
+                    yield RegisterAccess(region.buffer, _of_region(region, loops), writes)
     if isinstance(stmt, For):
         start, stop = int_const(stmt.start), int_const(stmt.stop)
         if start is not None and stop is not None:

@@ -1,4 +1,4 @@
-from tilelang.analysis.changes import Changes
+from tilelang.analysis.clobbers import Clobbers
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32, INT64
 from tilelang.ir.buffer import Buffer, Scope
@@ -25,7 +25,7 @@ def known(*, stmt: Store | For | If | CallStmt | Seq, body: Seq = Seq(())) -> se
     domain = Domain().with_range(I, 0, 7)
     for each in ALL:
         domain = domain.assume(Load(each, (I,), INT32) > 3, momentary=True)
-    after = Changes(body).behind(stmt, domain)
+    after = Clobbers(body).after(stmt, domain)
     assert after is domain or after.loads != domain.loads
     return {each.name for each in after.loads}
 

@@ -1,7 +1,7 @@
-"""Which statements read what other statements leave in scalars and arrays of a thread.
+"""Liveness of per-thread scalars and arrays across parallel loops.
 
-Takes the body of a launch; tells for a parallel loop and a buffer whether anybody else reads it. Invariant: a loop that
-writes a buffer before it reads it does not count as a reader.
+Takes the body of a launch; answers for a parallel loop and a buffer whether any other statement reads the buffer.
+Invariant: a loop that writes a buffer before it reads it is no reader.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tilelang.ir.visit import sub_statements
 _OF_THREAD = (Scope.VAR, Scope.LOCAL)
 
 
-class ReadsOutside:
-    """Where scalars and arrays of threads are read."""
+class Liveness:
+    """The statements of a launch that read per-thread scalars and arrays."""
 
     def __init__(self, body: Stmt) -> None:
         self._units: list[tuple[Stmt, frozenset[Buffer]]] = []
         self._collect(body)
 
-    def matter(self, loop: ParallelLoop, buffer: Buffer) -> bool:
-        """Whether something beside the loop reads what a buffer held before it."""
+    def is_read_outside(self, loop: ParallelLoop, buffer: Buffer) -> bool:
+        """Whether another statement than the loop reads a buffer."""
         return any(
             unit is not loop and buffer in read and not (isinstance(unit, ParallelLoop) and is_private(buffer, unit))
             for unit, read in self._units
@@ -42,7 +42,7 @@ class ReadsOutside:
 
 
 def _without(node: Stmt) -> Stmt:
-    """The statement with nothing in it: what it reads itself."""
+    """The statement without its sub-statements."""
     empty = Seq((), loc=node.loc)
     if isinstance(node, Seq):
         return empty
