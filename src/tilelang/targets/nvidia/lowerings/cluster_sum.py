@@ -1,4 +1,4 @@
-"""Sums over the blocks of a cluster: they push them into the memory of those that own them, whose barriers count them.
+"""Reductions over the blocks of a cluster: blocks push partial sums to the shared memory of the owners of the results.
 
 Takes `ClusterSum`, gives the program of one thread. Each thread sends its registers to the thread of the same number,
 which holds the same elements of the tile there, so that nothing but the order of neighbors in 16 bytes matters.
@@ -45,7 +45,7 @@ class PushSums:
         return ACCEPTED if context.target.has(Feature.CLUSTER) else Refusal(f"{context.target.arch} has no clusters")
 
     def constrain(self, op: ClusterSum, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
-        """A thread owns of the columns of one block what it holds of those of all."""
+        """A thread has the same share of the columns of one block as of those of all blocks."""
         if op.own.buffer is not op.sums.buffer:
             rows, columns = op.own.static_extent or (0, 0)
             column = (Mode(columns, (0, 1)), Mode(op.owners, (0, 0)))
@@ -59,7 +59,7 @@ class PushSums:
 
 
 class _Emission:
-    """The program of one sum."""
+    """The program of one reduction."""
 
     def __init__(self, op: ClusterSum, context: LoweringContext, emit: Emitter, thread: Expr) -> None:
         self._op, self._threads, self._emit, self._thread = op, context.threads, emit, thread
@@ -76,12 +76,12 @@ class _Emission:
         self._lanes = self._run()  # values that one access moves
 
     def _is_shared_alike(self) -> bool:
-        """Whether threads hold the same elements of what is sent and of what is owned, and nothing twice."""
+        """Whether threads hold the same elements of the sent and of the owned tile, without replication."""
         alone = self._values * self._threads == math.prod(self._sent.shape)
         return alone and self._sent.same_owners(self._own_layout) and self._own_layout.values == self._values
 
     def _run(self) -> int:
-        """How many values lie side by side among the sums that are sent to any owner, in as wide an access as that."""
+        """The vector width of the partial sums that are sent to an owner."""
         rows, columns = np.moveaxis(self._sent.table[0], -1, 0)
         firsts = [owner * self._sent.shape[1] for owner in range(self._op.owners)]
         places = np.array([self._sums_layout.owner(rows, columns + first)[1] for first in firsts])
@@ -95,7 +95,7 @@ class _Emission:
         return run
 
     def run(self) -> None:
-        """Emits what blocks send, and what owners do with it."""
+        """Emits the stores of the senders, and the sums of the owners."""
         op, build = self._op, self._emit.build
         for owner in range(op.owners):
             with build.block() as pushed:
@@ -151,12 +151,12 @@ class _Emission:
         return ((part * (self._values // self._lanes) + v) * self._threads + self._thread) * self._lanes
 
     def _of_sums(self, owner: int, value: Expr) -> Expr:
-        """Where a value that is sent to an owner is among a thread's sums."""
+        """The register of a value that is sent to an owner, among a thread's sums."""
         row, column = self._sent.coordinates(0, value)
         return self._emit.short(self._sums_layout.owner(row, column + owner * self._sent.shape[1])[1])
 
     def _of_own(self, value: Expr) -> Expr:
-        """Where a value that is sent is among those that a thread owns."""
+        """The register of a received value, among those that a thread owns."""
         return self._emit.short(self._own_layout.owner(*self._sent.coordinates(0, value))[1])
 
 

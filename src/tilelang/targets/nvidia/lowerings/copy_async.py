@@ -38,7 +38,7 @@ _TORN = "chunks of 4 bytes or more are not proven to be aligned and in one row"
 
 @record
 class ChunkPlan(Plan):
-    """Elements of the chunk that a thread copies at a time, as long as the tile's layout keeps it in one piece."""
+    """Elements of the chunk that one instruction copies, if the tile's layout keeps them contiguous."""
 
     elements: int
 
@@ -52,7 +52,7 @@ class AsyncCopy:
     name = NAME
 
     def accepts(self, op: Copy, context: LoweringContext) -> ChunkPlan | Refusal:
-        """The largest chunks that are aligned and contiguous on both sides, or why the operator cannot be done so."""
+        """The largest chunks that are aligned and contiguous on both sides, or a refusal."""
         refused = _refused(op, context)
         if refused:
             return Refusal(refused)
@@ -60,7 +60,7 @@ class AsyncCopy:
         return ChunkPlan(elements) if elements else Refusal(_TORN)
 
     def constrain(self, op: Copy, plan: ChunkPlan, context: LoweringContext) -> Iterable[Constraint]:
-        """Any layout will do that keeps chunks in one piece; where one does not, chunks become smaller."""
+        """Prefers layouts that keep chunks contiguous; with others, chunks become smaller."""
         return ()
 
     def lower(self, op: Copy, plan: ChunkPlan, context: LoweringContext, build: Builder) -> None:

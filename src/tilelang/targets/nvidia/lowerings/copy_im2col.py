@@ -41,12 +41,12 @@ _UINT16 = SCALARS["uint16"]
 
 
 class TmaIm2Col:
-    """Pixels of an image into shared memory, whose bytes the operator's barrier counts."""
+    """Loads pixels of an image into shared memory; completes on the operator's barrier."""
 
     name = COPY_TMA_LOAD
 
     def accepts(self, op: Im2Col, context: LoweringContext) -> EnginePlan | Refusal:
-        """How the tile should lie, or why the operator cannot be done this way."""
+        """The layout of the tile, or a refusal."""
         if op.barrier is None:
             return Refusal("no barrier counts its bytes")
         refused = engine_refusal(op, op.src, op.dst, context) or _window_refusal(op)
@@ -62,7 +62,7 @@ class TmaIm2Col:
 
 
 def _window_refusal(op: Im2Col) -> str:
-    """Why the engine's walk over pixels does not give the tile."""
+    """Why the im2col traversal of TMA does not give the tile; empty if it does."""
     reach = op.dilation * (op.kernel - 1)
     rows, columns = (op.dst.static_extent or (0, 0))[-2:]
     if op.multicast_mask is not None or op.part is not None:

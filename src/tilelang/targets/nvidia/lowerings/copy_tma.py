@@ -47,7 +47,7 @@ _SIZES = (1, 2, 4, 8)  # bytes of an element. Source: CUDA Driver API, enum CUte
 
 @record
 class EnginePlan(Plan):
-    """How a tile that the engine moves had better lie.
+    """The preferred layout of a tile that TMA copies.
 
     Attributes:
         swizzle: Bytes within which its rows are permuted; 0 for none.
@@ -57,7 +57,7 @@ class EnginePlan(Plan):
 
 
 class TmaLoad(FirstThere):
-    """Boxes of a tensor into shared memory, whose bytes the operator's barrier counts.
+    """Loads boxes of a tensor into shared memory; completes on the operator's barrier.
 
     Who asks for it by name gets them announced there, too.
     """
@@ -65,7 +65,7 @@ class TmaLoad(FirstThere):
     name = COPY_TMA_LOAD
 
     def accepts(self, op: Copy, context: LoweringContext) -> EnginePlan | Refusal:
-        """How the tile should lie, or why the operator cannot be done this way."""
+        """The layout of the tile, or a refusal."""
         refused = (
             ("no barrier counts its bytes" if op.barrier is None else "")
             or engine_refusal(op, op.src, op.dst, context)
@@ -79,7 +79,7 @@ class TmaLoad(FirstThere):
         return in_boxes(op, op.dst, plan)
 
     def lower(self, op: Copy, plan: EnginePlan, context: LoweringContext, build: Builder) -> None:
-        """One thread starts all boxes."""
+        """One thread issues all boxes."""
         barrier = op.barrier
         if barrier is None:
             raise CompilerBug(f"{COPY_TMA_LOAD}: chosen for a copy without a barrier")
@@ -109,12 +109,12 @@ class TmaLoad(FirstThere):
 
 
 class TmaStore(FirstThere):
-    """Boxes of shared memory into a tensor, for operators whose end the program awaits itself."""
+    """Stores boxes of shared memory to a tensor, for operators whose completion the program waits for itself."""
 
     name = COPY_TMA_STORE
 
     def accepts(self, op: Copy, context: LoweringContext) -> EnginePlan | Refusal:
-        """How the tile should lie, or why the operator cannot be done this way."""
+        """The layout of the tile, or a refusal."""
         refused = _store_refusal(op) or engine_refusal(op, op.dst, op.src, context) or _extent_refusal(op.dst)
         return Refusal(refused) if refused else EnginePlan(widest_swizzle(op.src))
 
@@ -145,7 +145,7 @@ class TmaStore(FirstThere):
 
 
 def policy_of(op: Copy, build: Builder) -> tuple[Expr, ...]:
-    """What tells the L2 cache how long to keep what a copy reads; nothing where it does as always."""
+    """The operand with the L2 cache policy of a copy; none for the default policy."""
     if op.cache_policy is not None:
         return (op.cache_policy,)
     if op.eviction is None or op.eviction == NORMAL:
@@ -156,7 +156,7 @@ def policy_of(op: Copy, build: Builder) -> tuple[Expr, ...]:
 
 
 def engine_refusal(op: Copy, tensor: Region, tile: Region, context: LoweringContext) -> str:
-    """Why the engine cannot move a tile between a tensor and shared memory; empty if it can."""
+    """Why TMA cannot copy a tile between a tensor and shared memory; empty if it can."""
     if not context.target.has(Feature.TMA):
         return f"{context.target.arch} has no copy engine for tiles"
     if not op.allow_bulk:
@@ -173,7 +173,7 @@ def engine_refusal(op: Copy, tensor: Region, tile: Region, context: LoweringCont
 
 
 def _store_refusal(op: Copy) -> str:
-    """Why a copy is no store that the program awaits itself."""
+    """Why a copy is no store whose completion the program waits for itself; empty if it is."""
     if op.barrier is not None:
         return "barriers count the bytes of loads"
     if not op.is_async:
@@ -188,7 +188,7 @@ def _extent_refusal(tensor: Region) -> str:
 
 
 def _tensor_refusal(tensor: Region, *, explicit: bool) -> str:
-    """Why no map can describe a tensor, or no box begins where the region does.
+    """Why no tensor map can describe a tensor, or no box can begin at the start of the region.
 
     Who asks for the engine by name answers for beginnings that the program does not show.
     """
@@ -243,7 +243,7 @@ def _tile_refusal(tile: Region, *, explicit: bool) -> str:
 
 
 def _layout_refusal(tile: Region, context: LoweringContext) -> str:
-    """Why boxes do not make a tile as it lies, where that is settled already."""
+    """Why boxes do not give a tile in its layout, where that is fixed already."""
     if tile.buffer not in context.shared_layouts:
         return ""
     boxes = _find(tile, context)
@@ -311,7 +311,7 @@ def _longest(length: int, unit: int) -> int:
 
 # -- parts ---------------------------------------------------------------------------------------------------------
 def _parts_refusal(op: Copy, context: LoweringContext) -> str:
-    """Why the engine cannot bring parts of a tile."""
+    """Why TMA cannot load parts of a tile by multicast; empty if it can."""
     shape, size = op.dst.static_extent or (), op.dst.dtype.storage_bytes
     if op.part is None:
         return ""
@@ -334,7 +334,7 @@ def _cut(shape: tuple[int, ...], parts: int, columns: int) -> int | None:
 
 
 def _own_part(op: Copy, context: LoweringContext) -> tuple[Region, Region]:
-    """What of the tensor and of the tile the engine brings for the executing block."""
+    """The parts of the tensor and of the tile that the executing block loads."""
     tensor, tile = op.src, op.dst
     if op.part is None:
         return tensor, tile
@@ -389,7 +389,7 @@ def _boxes(tensor: Region, tile: Region, context: LoweringContext) -> Iterator[_
 
 
 def _find(tile: Region, context: LoweringContext) -> Boxes | None:
-    """How a tile is cut into boxes that can be moved; None if its layout does something else."""
+    """How a tile is divided into boxes; None if its layout does not allow it."""
     shape = tile.buffer.static_shape or ()
     rows = shape if len(shape) > 1 else (1, *shape)
     boxes = find_boxes(context.shared_layouts.get(tile.buffer), rows, tile.dtype.storage_bytes * 8)
@@ -401,7 +401,7 @@ def _find(tile: Region, context: LoweringContext) -> Boxes | None:
 
 
 def boxes_of(tile: Region, context: LoweringContext) -> Boxes:
-    """How a tile is cut into boxes that can be moved."""
+    """How a tile is divided into boxes."""
     boxes = _find(tile, context)
     if boxes is None:
         raise CompilerBug(f"'{tile.buffer.name}': its layout is not one that the copy engine writes")

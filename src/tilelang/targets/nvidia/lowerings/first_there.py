@@ -1,4 +1,4 @@
-"""One thread for all those of a warp that come to a place together, whichever these are.
+"""Elects one thread among the converged threads of a warp, whichever these are.
 
 Takes what a thread does for a copy that it asks for by name, gives what one thread does for all that come with it.
 Invariant: a thread that comes alone does it; so does each one where the copy names places by the thread's index.
@@ -24,25 +24,25 @@ from tilelang.targets.nvidia.machines import WARP_SIZE
 
 
 class FirstThere(ABC):
-    """A lowering of copies that one thread starts: where only some threads come, those of a warp elect one."""
+    """A lowering of copies that one thread issues; under divergent control flow each warp elects one."""
 
     @abstractmethod
     def lower(self, op: Copy, plan: Any, context: LoweringContext, build: Builder) -> None:
-        """Emits what the executing thread does where all come."""
+        """Emits the copy where all threads execute the operator."""
 
     def lower_apart(self, op: Copy, plan: Any, context: LoweringContext, thread: Var, build: Builder) -> None:
-        """Emits what a thread does that comes to the operator without the others."""
+        """Emits the copy where only some threads execute the operator."""
         alone = Builder(build.loc)
         self.lower(op, plan, dataclasses.replace(context, threads=1, thread=ZERO), alone)
         build.emit(by_first_there(op, alone.finish(), thread))
 
 
 def by_first_there(op: TileOp, made: Stmt, thread: Var) -> Stmt:
-    """The statement, executed by the first of the threads of a warp that come to it together.
+    """The statement, executed by the first of the converged threads of a warp.
 
     Args:
         op: The operator.
-        made: What starts it.
+        made: The statement that issues it.
         thread: The index of the executing thread.
     """
     if any(thread in variables_of(expr) for expr in expressions(op)):

@@ -58,7 +58,7 @@ _BESIDE_SUMS = 26
 
 @record
 class WgmmaPlan(Plan):
-    """How a product is divided: the instruction, the warpgroups, and the boxes in which shared operands lie.
+    """How a gemm is divided: the instruction, the warpgroups, and the swizzled boxes of shared operands.
 
     Attributes:
         atom: The instruction.
@@ -102,7 +102,7 @@ class GemmWgmma:
     name = GEMM_WGMMA
 
     def accepts(self, op: Gemm, context: LoweringContext) -> WgmmaPlan | Refusal:
-        """How the product is divided, or why matrix instructions of warpgroups cannot do it."""
+        """How the gemm is divided, or a refusal."""
         m = int_const(op.sizes[0]) or 0
         if 0 < m * 2 <= ROWS and not (op.request or context.has_producer):
             return Refusal(f"M is {m}: warps by themselves multiply without padding, and no slower")
@@ -112,7 +112,7 @@ class GemmWgmma:
         return _divided(op, context, FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype)
 
     def pads_rows(self, op: Gemm) -> bool:
-        """Whether the instructions multiply more rows than there are."""
+        """Whether the instructions have more rows than the tile."""
         return (int_const(op.sizes[0]) or 0) % ROWS != 0
 
     def constrain(self, op: Gemm, plan: WgmmaPlan, context: LoweringContext) -> Iterable[Constraint]:
@@ -134,7 +134,7 @@ class GemmWgmma:
 
 
 class _Emission:
-    """The program of one product."""
+    """The program of one gemm."""
 
     def __init__(self, op: Gemm, context: LoweringContext, plan: WgmmaPlan, emit: Emitter, thread: Expr) -> None:
         self._op, self._context, self._plan, self._emit, self._thread = op, context, plan, emit, thread
@@ -225,7 +225,7 @@ class _Emission:
         return descriptor if int_const(short) == 0 else descriptor + cast(short, _UINT64)
 
     def _held(self, row_group: Expr) -> FragmentOperand:
-        """A in registers, moved into the order of the instruction where it is not; all of it, since steps overlap."""
+        """A in registers, converted to the order of the instruction where needed; all of it, since steps overlap."""
         op, plan, emit = self._op, self._plan, self._emit
         row_axis, k_axis = _axes_of_a(op)
         m, _, k = (int_const(size) or 0 for size in op.sizes)
@@ -246,7 +246,7 @@ class _Emission:
             self._emit.build.emit(CallStmt(settle, (registers,), (registers,), (registers,)))
 
     def _keep(self) -> Expr:
-        """Whether the old sums count."""
+        """The predicate `scale-d`: whether the instruction adds to the accumulator."""
         clear = self._op.clear_accum
         if clear is None or isinstance(clear, Const):
             return const(clear is None or not clear.value, BOOL)

@@ -1,4 +1,4 @@
-"""`T.Parallel` loops that bring results to a shared tile by matrix stores: `stmatrix`.
+"""`T.Parallel` loops that store results to a shared tile by matrix stores: `stmatrix`.
 
 Takes a loop with its layout, emits what the executing thread does, where the layout is that of matrix instructions: in
 each block of 8 x 8 iterations, lane l of a warp runs two neighbors along one dimension, at 2 * (l % 4), and l / 4 is
@@ -124,7 +124,7 @@ class MatrixStores:
 
 
 def by_matrix_stores(loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, build: Builder) -> str:
-    """Emits a loop by matrix stores and gives a note of it; "" if it cannot be done so, or that gains nothing."""
+    """Emits a loop by matrix stores and gives the note on it; "" if that is not possible or gains nothing."""
     stores = None if loop.layout is None else matrix_stores(loop, loop.layout, legality, context)
     if stores is None:
         return ""
@@ -263,7 +263,7 @@ def _named_by_variables(indices: Sequence[Expr], names: Sequence[Stmt]) -> tuple
 
 
 def _contiguous(indices: Sequence[Expr], variables: Sequence[Var]) -> int | None:
-    """The variable whose steps are those of the last index, and which no other index knows; None if there is none."""
+    """The variable whose steps are those of the last index and that no other index uses; None if there is none."""
     if not indices or not indices[-1].dtype.is_int:
         return None
     *others, last = indices

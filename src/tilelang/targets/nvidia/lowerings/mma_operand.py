@@ -1,4 +1,4 @@
-"""Operands of `mma.sync` in shared memory, which matrix loads fetch where these can.
+"""Operands of `mma.sync` in shared memory, loaded by `ldmatrix` where possible.
 
 Takes an operand of a product and the warp's share of it; gives an object that fetches the registers of one step along
 K; see `targets.gpu.lowerings.mma_operand`, which has what all machines share.

@@ -1,4 +1,4 @@
-"""How the operands of a warpgroup's matrix instructions lie in shared memory, and how descriptors tell of it.
+"""Layouts of wgmma operands in shared memory, and their matrix descriptors.
 
 Takes the region of an operand, gives the boxes that it can lie in and, for those, the numbers of its descriptor and how
 far elements lie from the first. Invariant: every piece that an instruction reads begins at the border of a permuted
@@ -67,7 +67,7 @@ class Tile:
         return boxes if boxes is not None and self.suits(boxes) else None
 
     def suits(self, boxes: Boxes) -> bool:
-        """Whether descriptors find all that instructions read of the operand in these boxes."""
+        """Whether descriptors can address the operand in these boxes."""
         first_line, first = self.region.start[-2:]
         if boxes.columns * self.size != (boxes.mode_bytes or CHUNK) or not _is_multiple(first_line, PERIOD_ROWS):
             return False

@@ -1,1 +1,1 @@
-"""The parts of splitting a block into threads that bring tiles and threads that compute."""
+"""Warp specialization: a producer that loads tiles, consumers that compute, and the pipelines between them."""
