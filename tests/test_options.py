@@ -35,7 +35,7 @@ def test_every_published_key_is_accepted(key: PassConfigKey) -> None:
     CompileOptions.from_user({key: "-O1" if key is PassConfigKey.TL_DEVICE_COMPILE_FLAGS else 1})
 
 
-def test_wishes_for_schedules_are_numbers_and_choices_under_keys_of_their_own() -> None:
+def test_overrides_of_schedules_are_numbers_and_choices_under_keys_of_their_own() -> None:
     wishes = CompileOptions.from_user({"tl.stages": 3, "tl.persistent": False, "tl.ping_pong": 1}).schedule
     assert wishes == ScheduleOverrides(stages=3, persistent=False, ping_pong=True)
     assert 4 == CompileOptions.from_user({"tl.split": 4}).schedule.split_k

@@ -1,4 +1,4 @@
-"""Products and other loops that threads of a block may share by roles, and the passes that let them."""
+"""Gemms and other loops for warp-specialized blocks, and the passes that specialize them."""
 
 from types import MappingProxyType
 
@@ -25,7 +25,7 @@ TARGET = Target("cuda", "sm_90a")
 
 
 class WgmmaStub:
-    """Stands for products by instructions of warpgroups."""
+    """Stands for the lowering of gemms to wgmma."""
 
     name = WGMMA_GEMM
 
@@ -43,7 +43,7 @@ def context(**pass_configs):
 
 
 def warp_specialize(func, *, passes=None, **pass_configs):
-    """The function with its roles split, as far as these passes go."""
+    """The function with its warps specialized, as far as these passes go."""
     passes = passes or (
         check_program.PASS,
         inline_bindings.PASS,
@@ -62,7 +62,7 @@ def launch_of(func):
 
 
 def gemm_kernel(M, N, K, bm=128, bn=128, bk=64, stages=3, out="float16", swizzle=None, cluster=1):
-    """The tiled product of the seeds."""
+    """The tiled gemm of the seeds."""
 
     @T.prim_func
     def gemm(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), out)):
@@ -86,7 +86,7 @@ FEW = 2  # blocks, so that each has several tiles
 
 
 def lowered(func, **pass_configs):
-    """The whole program of a launch in roles, whose blocks are few if they stay."""
+    """The whole program of a warp-specialized launch; persistent ones have few blocks."""
     few = Pass("persist_grid", lambda f, _: persist_grid.persist(f, FEW), Level.TILE, Level.TILE)
     passes = [few if step.name == few.name else step for step in BACKEND.passes]
     made = run_passes(func, passes, context(**pass_configs))

@@ -29,7 +29,7 @@ def test_a_schedule_says_what_it_is():
     assert str(Schedule(2, 4, ping_pong=True)).startswith("2 consumer warpgroups that take turns with tiles, ")
 
 
-def test_a_schedule_says_who_brings_tiles_together():
+def test_a_schedule_shows_its_multicast():
     tile = Buffer("A_s", (const(64, INT32),), SCALARS["float16"], Scope.SHARED)
     schedule = Schedule(1, 3, cluster=(2, 4, 1), multicast=((tile, (1,)),))
     assert 8 == schedule.cluster_size

@@ -22,7 +22,7 @@ def multicast(func, **pass_configs):
 
 
 @pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (4016, 4016, 4016), (5008, 5008, 5008), (2048, 2048, 2048)])
-def test_blocks_whose_rows_begin_with_sectors_are_alone_unasked(sizes):
+def test_blocks_with_aligned_rows_form_no_clusters_by_default(sizes):
     assert ((1, 1, 1), {}) == multicast(gemm_kernel(*sizes, bn=256))
 
 
@@ -37,7 +37,7 @@ def test_blocks_whose_rows_begin_with_sectors_are_alone_unasked(sizes):
         ((64, 5000, 5000), (64, 128), ((1, 1, 1), {})),  # one row of tiles shares little
     ],
 )
-def test_blocks_whose_rows_begin_amid_sectors_share_the_larger_tile(sizes, tile, expected):
+def test_blocks_with_misaligned_rows_multicast_the_larger_tile(sizes, tile, expected):
     assert expected == multicast(gemm_kernel(*sizes, *tile))
     assert ((1, 1, 1), {}) == multicast(gemm_kernel(*sizes, *tile), cluster=1)
 
@@ -63,7 +63,7 @@ def test_pass_configs_beat_the_kernel():
     assert ((1, 2, 1), {"B_s": (1,)}) == multicast(gemm_kernel(1024, 1024, 256, cluster=2), cluster=(1, 2))
 
 
-def test_the_clusters_of_the_kernel_stay_where_others_bring_nothing_together():
+def test_the_clusters_of_the_kernel_stay_where_an_override_multicasts_nothing():
     func = gemm_kernel(1024, 128 * 6, 256, bn=64, cluster=(1, 2))
     schedule, notes = chosen(func, cluster=(3, 1))
     assert ((1, 2, 1), ["B_s"]) == (schedule.cluster, [tile.name for tile, _ in schedule.multicast])
@@ -83,7 +83,7 @@ def test_grids_that_are_not_known_to_be_cut_are_left_alone():
     assert ((1, 1, 1), {}) == multicast(gemm_kernel(1024, 1024, 256), cluster=(1, 1, 2))
 
 
-def test_blocks_stay_only_if_whole_clusters_surely_make_the_grid():
+def test_blocks_are_persistent_only_if_the_grid_surely_consists_of_whole_clusters():
     unknown, _ = chosen(gemm_kernel(T.dynamic("M"), 1024, 256, cluster=(1, 2)), persistent=True)
     assert not unknown.persistent and (1, 2, 1) == unknown.cluster
     known, _ = chosen(gemm_kernel(T.dynamic("M"), 1024, 256, cluster=(2, 1)))
@@ -93,7 +93,7 @@ def test_blocks_stay_only_if_whole_clusters_surely_make_the_grid():
     assert not chosen(gemm_kernel(128 * 8, 128 * 16, 256, cluster=(2, 1)))[0].persistent
 
 
-def test_tiles_that_have_no_equal_parts_are_brought_apart():
+def test_tiles_without_equal_parts_are_not_multicast():
     schedule, notes = chosen(gemm_kernel(256, 768, 256, bn=64, cluster=3))
     assert (3, 1, 1) == schedule.cluster and () == schedule.multicast
     (note,) = notes
@@ -104,7 +104,7 @@ def test_tiles_that_have_no_equal_parts_are_brought_apart():
     assert "tl.cluster: left out, since no tile can be brought by several blocks together" == notes[-1]
 
 
-def test_what_threads_read_one_by_one_is_brought_apart():
+def test_what_threads_read_one_by_one_is_not_multicast():
     @T.prim_func
     def main(A: T.Tensor((256, 256), "float16"), B: T.Tensor((256, 256), "float16"), C: T.Tensor((256, 256), "float16")):
         with T.Kernel(4, 4, threads=128, cluster_dims=2) as (bx, by):

@@ -110,7 +110,7 @@ def test_fragments_that_threads_cannot_hold_take_their_part_of_shared_memory():
     assert 5 == stages(lambda half, block, j: 63 - j)  # 64 KiB are those of the sums
 
 
-def test_symbolic_grids_are_walked_by_blocks_that_stay():
+def test_symbolic_grids_get_persistent_blocks():
     M = T.dynamic("M")
     schedule = chosen(gemm_kernel(M, 4096, 4096))
     assert schedule.persistent
@@ -148,16 +148,16 @@ def test_other_names_of_a_tile_take_no_registers():
     assert schedule.persistent
 
 
-def test_scalars_that_the_producer_computes_are_told():
+def test_scalars_that_the_producer_recomputes_are_noted():
     notes = launch_of(warp_specialize(scores(), passes=PASSES)).plan.notes
     assert "the producer computes 'first' for itself" in [note.text for note in notes]
 
 
-def test_panels_that_the_user_wants_are_kept():
+def test_panels_of_the_user_are_kept():
     assert (4, "row") == chosen(gemm_kernel(4096, 4096, 4096, swizzle=4)).panel
 
 
-def test_wishes_are_kept():
+def test_overrides_are_kept():
     func = gemm_kernel(4096, 4096, 4096)
     plain = chosen(func)
     assert not chosen(func, persistent=False).persistent
@@ -172,7 +172,7 @@ def test_wishes_are_kept():
         chosen(func, stages="many")
 
 
-def test_blocks_share_the_sums_of_a_tile_where_that_is_wished():
+def test_blocks_split_the_reduction_of_a_tile_where_that_is_set():
     func = gemm_kernel(64, 8192, 8192, 64, 128)
     assert Schedule(1, 8, epilogue_parts=True, mma_in_flight=1, split_k=2) == chosen(func, split=2)
     assert 1 == chosen(func).split_k
@@ -191,7 +191,7 @@ def test_blocks_share_the_sums_of_a_tile_where_that_is_wished():
         ({"stages": 1, "split": 8}, "8 blocks would share iterations of which there are 4"),
     ],
 )
-def test_why_blocks_do_not_share_sums_is_said(overrides, expected):
+def test_why_a_reduction_is_not_split_is_noted(overrides, expected):
     plan = launch_of(warp_specialize(gemm_kernel(128, 256, 256), passes=PASSES, **{"split": 2, **overrides})).plan
     assert 1 == plan.schedule.split_k
     assert f"tl.split: blocks do not share sums, since {expected}" in [note.text for note in plan.notes]
@@ -210,7 +210,7 @@ def test_parts_that_no_results_have_are_noted():
     assert [3] == [n for n, plan in plans.items() if note in [each.text for each in plan.notes]]
 
 
-def test_results_that_other_blocks_are_told_of_are_stored_by_threads_and_that_is_noted():
+def test_results_before_a_release_are_stored_by_threads_and_that_is_noted():
     @T.prim_func
     def counted(
         A: T.Tensor((256, 256), "float16"),
@@ -251,7 +251,7 @@ def test_other_targets_are_left_alone():
         assert choose_schedule(TABLE).run(func, PassContext(target=target)) is func
 
 
-def test_what_the_copy_engine_cannot_bring_is_said_with_its_line():
+def test_what_tma_cannot_load_is_noted_with_its_line():
     func = gemm_kernel(256, 256, 200, bk=40)  # rows of 80 bytes, whose rows cannot be swizzled alike
     assert launch_of(warp_specialize(func, passes=PASSES)).plan.schedule is not None
     odd = gemm_kernel(256, 254, 256)  # rows of B are no multiple of 16 bytes
@@ -349,5 +349,5 @@ def test_tiles_of_which_shared_memory_holds_one_are_refused():
     assert "shared memory holds one version of" in reason(gemm_kernel(4096, 4096, 4096, 128, 128, 256))
 
 
-def test_a_context_of_wishes_reaches_the_pass():
+def test_overrides_reach_the_pass():
     assert context(stages=3).options.schedule.stages == 3

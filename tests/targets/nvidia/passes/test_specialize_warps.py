@@ -30,7 +30,7 @@ def text(func, start, **pass_configs):
 PERSISTENT = {"persistent": True, "stages": 3, "ping_pong": False, "consumers": 2}
 
 
-def test_one_thread_brings_tiles():
+def test_one_thread_loads_tiles():
     expected = """\
 for turn in T.serial((4 - block + 3) // 4):
     tile = T.min(block + turn * 4, 3)
@@ -48,7 +48,7 @@ for turn in T.serial((4 - block + 3) // 4):
     assert expected.splitlines() == text(gemm_kernel(256, 256, 256), "if elected", **PERSISTENT)
 
 
-def test_the_others_compute_and_give_tiles_back():
+def test_consumers_compute_and_release_stages():
     expected = """\
 C_l_staging = T.alloc_shared((128, 128), "float16")
 for turn in T.serial((4 - block + 3) // 4):
@@ -73,13 +73,13 @@ tma_store_wait_read_0()
     assert expected.splitlines() == [line for line in inside if line.strip()]
 
 
-def test_results_of_symbolic_sizes_leave_through_shared_memory_too():
+def test_results_of_symbolic_sizes_are_stored_through_shared_memory_too():
     func = gemm_kernel(T.dynamic("M"), T.dynamic("N"), T.dynamic("K"), bn=256)
     text = to_text(warp_specialize(specialize(func, Facts(multiples=(("N", 128), ("K", 128))))))
     assert "is_async=True" in text
 
 
-def test_threads_are_those_of_the_roles_and_versions_are_told():
+def test_threads_are_those_of_the_partitions_and_versions_are_recorded():
     launch = launch_of(warp_specialize(gemm_kernel(256, 256, 256)))
     assert (288, 1, 1) == launch.threads
     assert {"A_s": 4, "B_s": 4} == {buffer.name: count for buffer, count in launch.plan.versions}
@@ -98,7 +98,7 @@ def test_producers_give_registers_away_where_consumers_need_them():
     assert [(256, 128), (256, 32), (256, 1), (0, 256)] == groups
 
 
-def test_trips_that_differ_between_tiles_are_counted_by_both_roles():
+def test_trip_counts_that_differ_between_tiles_are_counted_by_both_partitions():
     @T.prim_func
     def main(A: T.Tensor((4096, 256), "float16"), C: T.Tensor((4096, 64), "float32")):
         with T.Kernel(64, threads=128) as bx:
@@ -144,7 +144,7 @@ def test_switched_off_nothing_changes(key):
     assert (128, 1, 1) == launch.threads
 
 
-def test_blocks_of_a_cluster_meet_before_they_begin_and_before_they_end():
+def test_blocks_of_a_cluster_synchronize_at_their_beginning_and_end():
     alone = to_text(warp_specialize(gemm_kernel(256, 256, 256), persistent=False))
     assert "cluster" not in alone and 1 == alone.count("sync_threads()")
     lines = [line.strip() for line in to_text(warp_specialize(gemm_kernel(256, 256, 256, cluster=2), stages=2)).splitlines()]
@@ -154,7 +154,7 @@ def test_blocks_of_a_cluster_meet_before_they_begin_and_before_they_end():
     assert "fence_proxy_async()" == lines[meetings[0] - 1] and len(lines) == meetings[1] + 2
 
 
-def test_blocks_that_tell_each_other_nothing_need_not_wait_for_each_other():
+def test_blocks_without_remote_arrivals_do_not_synchronize_the_cluster():
     once = to_text(warp_specialize(gemm_kernel(256, 256, 128, cluster=2), stages=2))  # no version is brought twice
     assert 1 == once.count("cluster_wait()") and "mbarrier_arrive_remote" not in once
     apart = to_text(warp_specialize(gemm_kernel(512, 256, 128, bm=64, bk=32, cluster=(1, 8)), stages=2))

@@ -1,4 +1,4 @@
-"""Products stay under way where their loop is nothing else; tiles are given back one iteration later."""
+"""A gemm stays in flight where it is all that a loop does; its stage is released one iteration later."""
 
 import pytest
 from specialized import gemm_kernel, launch_of, warp_specialize
@@ -22,7 +22,7 @@ def waits(func, **pass_configs):
     return [s.wait for s in walk(launch_of(made).body) if isinstance(s, Gemm)]
 
 
-def test_a_tile_is_given_back_behind_the_next_product_and_the_last_one_behind_the_loop():
+def test_a_stage_is_released_behind_the_next_gemm_and_the_last_one_behind_the_loop():
     shown = lines(gemm_kernel(128, 128, 512), stages=3)
     begin = next(n for n, line in enumerate(shown) if line.startswith("T.gemm("))
     assert "wait=1" in shown[begin]
@@ -40,12 +40,12 @@ def test_one_version_cannot_be_read_and_filled():
     assert [0] == waits(gemm_kernel(128, 128, 512), stages=1)
 
 
-def test_loops_that_may_have_no_iteration_wait_for_each_product():
+def test_loops_that_may_have_no_iteration_wait_for_each_gemm():
     assert [0] == waits(gemm_kernel(128, 128, T.dynamic("n") * 64), stages=3)
 
 
 @pytest.mark.parametrize("what", ["other work", "a fragment"])
-def test_products_beside_other_work_or_of_fragments_land_at_once(what):
+def test_gemms_beside_other_work_or_of_fragments_complete_at_once(what):
     @T.prim_func
     def main(A: T.Tensor((128, 512), "float16"), C: T.Tensor((128, 128), "float32")):
         with T.Kernel(1, threads=128):
@@ -68,7 +68,7 @@ def test_products_beside_other_work_or_of_fragments_land_at_once(what):
     assert any(isinstance(s, For) for s in walk(launch_of(warp_specialize(main, stages=3)).body))
 
 
-def test_a_single_product_lands_before_the_other_warpgroup_may_begin():
+def test_a_single_gemm_completes_before_the_order_barrier_is_arrived_at():
     # warps that wait for a turn could otherwise still do so when the other one has ended the next
     shown = lines(gemm_kernel(512, 512, 64), stages=3, ping_pong=True, persistent=True)
     arrive = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(turn_order"))

@@ -1,4 +1,4 @@
-"""Roles say what a target can do with single operators, and why not."""
+"""Capabilities tell which single operators a target can do for producers and consumers, and why not."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ def roles_and_launch(func, table=TABLE):
     return target_capabilities(func, table, context()), flatten_sequences(launch_of(func))
 
 
-def test_tiles_of_parameters_are_brought_and_results_stored():
+def test_tiles_of_parameters_are_loaded_and_results_stored():
     capabilities, launch = roles_and_launch(gemm_kernel(256, 256, 256))
     (load_group,) = capabilities.load_groups(launch).found
     assert ["A_s", "B_s"] == [tile.name for tile in load_group.tiles]
@@ -25,7 +25,7 @@ def test_tiles_of_parameters_are_brought_and_results_stored():
     assert not capabilities.only_read_by_wgmma(load_group, 96)
 
 
-def test_what_the_host_cannot_describe_is_not_brought():
+def test_what_has_no_tensor_map_is_not_loaded():
     capabilities, launch = roles_and_launch(gemm_kernel(256, 256, 256))
     unknown = dataclasses.replace(capabilities, tensors=frozenset())
     assert () == unknown.load_groups(launch).found
@@ -40,14 +40,14 @@ def test_a_table_without_a_lowering_refuses():
     assert "the target has no gemm.wgmma" == capabilities.wgmma_refusal(gemm, 128)
 
 
-def test_blocks_bring_parts_of_tiles_that_have_them():
+def test_blocks_multicast_tiles_that_have_equal_parts():
     capabilities, launch = roles_and_launch(gemm_kernel(256, 256, 256))
     copy, _ = capabilities.load_groups(launch).found[0].copies
     assert "" == capabilities.multicast_refusal(copy, 2)
     assert "3 blocks cannot bring equal parts of 128 rows and 64 columns" == capabilities.multicast_refusal(copy, 3)
 
 
-def test_wide_operands_are_rounded_before_they_are_multiplied():
+def test_wide_operands_are_converted_before_the_gemm():
     capabilities, launch = roles_and_launch(gemm_kernel(256, 256, 256))
     (gemm,) = (s for s in walk(launch.body) if isinstance(s, Gemm))
     assert capabilities.reads_by_wgmma(gemm, gemm.a.buffer, 128)

@@ -1,4 +1,4 @@
-"""Results leave through shared memory, whose next writer waits until the last ones are read."""
+"""Results are stored asynchronously through staging tiles, which are written again only when they have been read."""
 
 import pytest
 from specialized import TABLE, context, gemm_kernel, launch_of
@@ -57,7 +57,7 @@ def shifted(by):
 
 
 @pytest.mark.parametrize(("by", "leaves"), [(0, True), (8, True), (1000, True), (-8, False)])
-def test_the_engine_stores_nothing_that_may_begin_before_a_tensor(by, leaves):
+def test_tma_stores_nothing_that_may_begin_before_a_tensor(by, leaves):
     stores, _ = leaving(shifted(by))
     assert leaves == bool(stores)
 
@@ -100,7 +100,7 @@ def test_what_else_is_read_stays_where_the_program_sees_it(what):
     assert "pending" not in text
 
 
-def test_tiles_of_the_grid_are_apart_so_that_the_engine_need_only_have_read_the_last_one():
+def test_tiles_of_the_grid_are_disjoint_so_that_a_wait_for_reads_suffices():
     func = own_tile()
     launch = flatten_sequences(launch_of(func))
     stores = target_capabilities(func, TABLE, context()).epilogue_stores(launch, 128)
@@ -111,7 +111,7 @@ def test_tiles_of_the_grid_are_apart_so_that_the_engine_need_only_have_read_the_
 @pytest.mark.parametrize(
     ("what", "stays"), [("ticket", True), ("tile", True), ("relaxed", False), ("look", False), ("shared", False)]
 )
-def test_results_that_other_blocks_are_told_of_do_not_leave_while_the_program_goes_on(what, stays):
+def test_results_before_a_release_are_not_stored_asynchronously(what, stays):
     @T.prim_func
     def main(
         A: T.Tensor((256, 64), "float16"), C: T.Tensor((256, 64), "float16"), n: T.Tensor((4,), "int32")

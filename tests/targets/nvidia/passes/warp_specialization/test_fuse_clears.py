@@ -1,4 +1,4 @@
-"""Sums are begun by their first product where that surely comes, and cleared before where it may not."""
+"""Clears are fused into the first gemm of a loop where that surely runs, and stay where it may not."""
 
 import numpy as np
 import pytest
@@ -52,14 +52,14 @@ def changed(func):
     [({}, "k == 0"), ({"start": 2, "trips": 9, "step": 3}, "k == 2"), ({"start": 5, "trips": -1, "step": -2}, "k == 5"),
      ({"twice": True}, "k == 0")],
 )  # fmt: skip
-def test_the_first_product_begins_the_sums(options, first):
+def test_the_first_gemm_clears_the_accumulator(options, first):
     text = changed(gemm_kernel(**options))
     assert "T.fill" not in text
     assert 1 == text.count(f"clear_accum={first}")
 
 
 @pytest.mark.parametrize("options", [{"trips": None}, {"trips": 0}, {"before": True}, {"scaled": True}, {"value": 1.0}])
-def test_sums_are_cleared_where_the_product_is_not_the_first_to_touch_them_or_may_not_come(options):
+def test_clears_stay_where_the_first_access_is_no_gemm_or_the_loop_may_be_empty(options):
     text = changed(gemm_kernel(**options))
     assert "T.fill" in text
     assert "clear_accum" not in text

@@ -1,4 +1,4 @@
-"""Rings are copies that others can do: what they fill is read in one place, what they read nobody writes."""
+"""Load groups are copies that a producer can do: their tiles are read in one place, their sources are not written."""
 
 import pytest
 from specialized import gemm_kernel, launch_of
@@ -57,7 +57,7 @@ def attention(trips_of_rows=False):
     return main
 
 
-def test_tiles_that_are_read_apart_are_rings_of_their_own():
+def test_tiles_with_different_first_readers_are_groups_of_their_own():
     found = load_groups(attention())
     assert [["Q_s"], ["K_s"], ["V_s"]] == names(found)
     assert [False, True, True] == [load_group.pipelined for load_group in found.found]
@@ -69,7 +69,7 @@ def test_tiles_that_are_read_apart_are_rings_of_their_own():
     assert 2 * 4 + 3 == evaluate(key.fill_count().preceding, {row.var: 2, k.var: 3})
 
 
-def test_trips_that_differ_from_one_outer_iteration_to_the_next_must_be_counted():
+def test_trip_counts_that_differ_between_outer_iterations_must_be_counted():
     query, key, _ = load_groups(attention(trips_of_rows=True)).found
     assert key.fill_count().preceding is None
     assert query.fill_count().maximum == 3
@@ -134,11 +134,11 @@ def in_part(A, A_s, C_l, C, n, count, k):
         (in_part, "'A_s' is not filled as a whole"),
     ],
 )
-def test_copies_that_others_cannot_do_are_refused(body, reason):
+def test_copies_that_a_producer_cannot_do_are_refused(body, reason):
     assert reason == refused(body)
 
 
-def test_loops_that_are_left_early_are_for_those_who_know_when():
+def test_loops_with_early_exits_are_refused():
     @T.prim_func
     def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32"), n: T.Tensor((8,), "int32")):
         with T.Kernel(1, threads=128):
@@ -156,7 +156,7 @@ def test_loops_that_are_left_early_are_for_those_who_know_when():
     assert "a loop around it is left or continued in the middle of an iteration" == reason
 
 
-def test_places_that_memory_tells_can_be_read_by_all_while_nobody_writes_it():
+def test_source_indices_may_be_loaded_from_memory_that_the_kernel_does_not_write():
     @T.prim_func
     def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32"), n: T.Tensor((8,), "int32")):
         with T.Kernel(1, threads=128):

@@ -1,4 +1,4 @@
-"""The blocks of a cluster bring the parts of a tile for each other, and know who has to be told what was read."""
+"""The blocks of a cluster load the parts of a tile for each other, and arrive at the barriers of those that load."""
 
 import itertools
 import math
@@ -37,7 +37,7 @@ def places(extents):
 
 
 @given(EXTENTS, st.sets(st.integers(0, 2), min_size=1))
-def test_each_part_goes_once_to_all_that_share_a_tile(extents, axes):
+def test_each_part_is_multicast_once_to_all_blocks_that_share_a_tile(extents, axes):
     cluster, axes = ClusterBlocks(extents, position_of(RANK, extents)), tuple(sorted(axes))
     masks, parts = values(cluster.multicast_mask(axes), extents), values(cluster.part(axes), extents)
     came = {rank: [] for rank in range(math.prod(extents))}
@@ -84,7 +84,7 @@ def axes_of(func):
     return {copy.dst.buffer.name: multicast_axes(launch, load_group, copy) for load_group in load_groups for copy in load_group.copies}
 
 
-def test_tiles_of_a_product_are_alike_along_the_other_dimension_of_the_grid():
+def test_operands_of_a_gemm_are_shared_along_the_other_dimension_of_the_grid():
     assert {"A_s": (0,), "B_s": (1,)} == axes_of(gemm_kernel(512, 512, 256))
 
 

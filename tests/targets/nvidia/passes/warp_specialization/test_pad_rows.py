@@ -1,4 +1,4 @@
-"""Tiles of products get rows of whole multiples of 128 bytes where that costs little, and nothing else changes."""
+"""Gemm operands get rows of multiples of 128 bytes where that costs little, and nothing else changes."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_tiles_that_others_touch_stay(use):
 
 
 @pytest.mark.parametrize("sizes,tile", [((72, 248, 72), (64, 112, 64)), ((128, 232, 136), (128, 224, 64))])
-def test_products_are_what_they_were(sizes, tile):
+def test_results_are_unchanged(sizes, tile):
     M, N, K = sizes
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((M, K), (K, N)))

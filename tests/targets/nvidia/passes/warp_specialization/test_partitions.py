@@ -1,4 +1,4 @@
-"""The producer does nothing but copies; the consumers do all the rest."""
+"""The producer does nothing but loads; the consumers do all the rest."""
 
 from specialized import launch_of
 
@@ -60,7 +60,7 @@ def test_the_producer_keeps_the_control_flow_around_copies_and_the_names_they_us
     assert "factor = " in computing
 
 
-def test_the_roles_share_no_names():
+def test_partitions_share_no_variables():
     first, second = capabilities(paged())
     bound = [{s.var for s in walk(role) if isinstance(s, Bind)} for role in (first, second)]
     assert not bound[0] & bound[1]
@@ -75,7 +75,7 @@ def test_waits_stand_before_the_first_use_and_releases_behind_the_last():
     assert lines[wait + 2].startswith("mbarrier_arrive(A_s_empty")
 
 
-def test_the_producer_asks_once_for_each_policy_of_the_cache():
+def test_the_producer_creates_each_cache_policy_once():
     @T.prim_func
     def main(A: T.Tensor((64, 256), "float16"), W: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32")):
         with T.Kernel(1, threads=128):

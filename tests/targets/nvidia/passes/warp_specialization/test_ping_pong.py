@@ -1,4 +1,4 @@
-"""Two warpgroups take turns with tiles: every tile is one's, and their products come in the order of the tiles."""
+"""Two warpgroups compute alternate tiles, and issue their gemms in the order of the tiles."""
 
 from specialized import gemm_kernel, launch_of, warp_specialize
 
@@ -34,7 +34,7 @@ def test_each_warpgroup_has_every_other_tile_and_names_of_its_own():
         assert len(own[0]) == len(own[1])
 
 
-def test_one_begins_when_the_other_has_issued_its_products():
+def test_one_warpgroup_begins_when_the_other_has_issued_its_gemms():
     lines = [[line.strip() for line in to_text(program).splitlines()] for program in groups(gemm_kernel(512, 512, 256))]
     for number, shown in enumerate(lines):
         wait = next(n for n, line in enumerate(shown) if line.startswith(f"mbarrier_wait(turn_order[{number}"))

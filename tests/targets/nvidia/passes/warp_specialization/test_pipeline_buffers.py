@@ -1,4 +1,4 @@
-"""Both roles find the same version and phase of a use, whether they compute or count them."""
+"""Both partitions have the same index and phase for a fill, whether they compute or count them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +33,7 @@ def text(statements):
     return to_text(Seq(tuple(statements))).strip().splitlines()
 
 
-def test_a_ring_of_as_many_versions_as_uses_is_never_given_back():
+def test_a_buffer_with_a_stage_for_each_fill_has_no_empty_barrier():
     made = pipeline_buffer(only_ring(), Schedule(2, 8), ALONE, wgmma_only=True)
     assert made.empty is None
     assert 6 == made.versions
@@ -43,7 +43,7 @@ def test_a_ring_of_as_many_versions_as_uses_is_never_given_back():
     assert ["mbarrier_wait(A_s_full[k:k + 1], 0)"] == text(consumer_wait(made, state))
 
 
-def test_a_ring_that_is_never_used_has_a_version_nevertheless():
+def test_a_group_that_is_never_filled_has_one_stage():
     made = pipeline_buffer(only_ring(0), Schedule(2, 4), ALONE, wgmma_only=True)
     assert (1, None) == (made.versions, made.empty)
 
@@ -78,7 +78,7 @@ def test_one_version_is_the_tile_itself():
     assert {tile: tile for tile in load_group.tiles} == made.tiles
 
 
-def test_consumers_tell_all_who_write_to_their_tiles():
+def test_consumers_arrive_at_the_barriers_of_all_blocks_that_load_for_them():
     rank = Var("rank", INT32)
     load_group = only_ring()
     schedule = Schedule(2, 3, cluster=(4, 1, 1), multicast=((load_group.tiles[0], (0,)),))

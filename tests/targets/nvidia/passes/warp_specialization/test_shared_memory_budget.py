@@ -1,4 +1,4 @@
-"""Shared memory holds as many versions of tiles as fit, for which results may leave in parts."""
+"""Shared memory holds as many stages as fit, for which the epilogue may have several parts."""
 
 import pytest
 from specialized import TABLE, context, gemm_kernel, launch_of
@@ -40,7 +40,7 @@ def budget(func, *, shared_bytes=BYTES, concurrent_tiles=1, persistent=True, **o
         ((256, 192, 64), SharedMemoryBudget(3, 1, 3)),
     ],
 )
-def test_results_leave_in_parts_where_that_makes_room(tile, expected):
+def test_the_epilogue_has_parts_where_these_leave_space_for_another_stage(tile, expected):
     assert expected == budget(gemm_kernel(4096, 4096, 4096, *tile))
 
 

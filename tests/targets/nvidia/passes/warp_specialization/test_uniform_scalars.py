@@ -1,4 +1,4 @@
-"""What threads can compute for themselves depends on what they all can read, and on nothing that others do."""
+"""Uniform scalars depend only on what all threads can read, and on nothing that single threads compute."""
 
 import pytest
 from specialized import launch_of
@@ -58,7 +58,7 @@ def loops_left_early(n, out, size, bx, tile, few):
 
 
 @pytest.mark.parametrize("body", [sizes_and_blocks, read_only_memory, arrays, loops_left_early])
-def test_what_every_thread_can_tell(body):
+def test_values_that_are_uniform(body):
     made, value = launch(body)
     assert UniformScalars(made).is_uniform(value)
 
@@ -137,12 +137,12 @@ def other_names(n, out, size, bx, tile, few):
         other_names,
     ],
 )
-def test_what_only_those_know_who_compute(body):
+def test_values_that_only_consumers_have(body):
     made, value = launch(body)
     assert not UniformScalars(made).is_uniform(value)
 
 
-def test_origins_are_all_that_has_to_be_executed():
+def test_a_backward_slice_holds_all_that_has_to_be_executed():
     made, value = launch(loops_left_early)
     backward_slice = UniformScalars(made).backward_slice((value,))
     assert {"count"} == {buffer.name for buffer in backward_slice.buffers}
