@@ -89,7 +89,7 @@ def test_what_iterations_keep_for_themselves_does_not_outlive_them():
                     A[i] = 3
 
     launch, own = looked_at(f)
-    assert [True] == [s in own.under for s in walk(launch.body) if isinstance(s, ParallelLoop) and s in own.under]
+    assert [True] == [s in own.divergent for s in walk(launch.body) if isinstance(s, ParallelLoop) and s in own.divergent]
     assert False is own_stores(f, "A")[0]
 
 
@@ -158,13 +158,13 @@ def test_a_thread_goes_alone_over_an_array_of_its_own():
 
     launch, own = looked_at(f)
     loops = [s for s in walk(launch.body) if isinstance(s, ParallelLoop)]
-    assert [False, True, True, True, False, False] == [own.does_alone(loop) for loop in loops]
+    assert [False, True, True, True, False, False] == [own.runs_per_thread(loop) for loop in loops]
     assert {"row", "own", "one"} == {buffer.name for buffer in own.memory}
 
 
 def apart_fills(func):
     launch, own = looked_at(func)
-    return [s in own.apart for s in walk(launch.body) if isinstance(s, TileOp)]
+    return [s in own.divergent_in_group for s in walk(launch.body) if isinstance(s, TileOp)]
 
 
 def test_groups_that_assign_the_same_scalar_have_each_its_own():

@@ -48,7 +48,7 @@ def test_what_is_proven_apart_is_apart(body):
             same = any(a & b for a, b in touched)
             other = any(touched[p][0] & touched[q][1] for p in range(TRIPS) for q in range(TRIPS) if p != q)
             assert not (same and compare.never_meet(x, y, ()))
-            assert not (other and compare.apart(x, y, i, TRIPS))
+            assert not (other and compare.disjoint(x, y, i, TRIPS))
             assert not ((same or other) and compare.never_meet(x, y, (i,)))
 
 
@@ -59,24 +59,24 @@ def test_regions_that_touch_do_not_overlap():
         return Region(S, exprs(row, 0), exprs(4, 64))
 
     compare, (read, write) = compared(Copy(region(i * 4), region(i * 4 + 24)))
-    assert compare.apart(write, write, i, TRIPS)
-    assert compare.apart(read, write, i, TRIPS)
+    assert compare.disjoint(write, write, i, TRIPS)
+    assert compare.disjoint(read, write, i, TRIPS)
     assert compare.never_meet(read, write, (i,))
     compare, (read, write) = compared(Copy(region(i * 4 + 1), region(i * 4)))
-    assert not compare.apart(read, write, i, TRIPS)
+    assert not compare.disjoint(read, write, i, TRIPS)
     compare, (_, write) = compared(Copy(region(0), region(i * 3)))
-    assert not compare.apart(write, write, i, TRIPS)
+    assert not compare.disjoint(write, write, i, TRIPS)
 
 
 def test_other_variables_may_differ_as_well():
     S = buffer("S", 64, 64)
     compare, (read, write) = compared(store(S, i, j, load(S, i - 1, j + 1)), AROUND.with_loop(j, 0, 8))
-    assert compare.apart(read, write, j, 8)
-    assert not compare.apart(read, write, j, 8, others=(i,))
+    assert compare.disjoint(read, write, j, 8)
+    assert not compare.disjoint(read, write, j, 8, others=(i,))
 
 
 def test_an_inner_loop_is_apart_by_its_rows():
     S = buffer("S", 64, 64)
     compare, (read, write) = compared(Seq((serial(j, 8, store(S, i, j, load(S, i, 7 - j))),)))
-    assert compare.apart(read, write, i, TRIPS)
+    assert compare.disjoint(read, write, i, TRIPS)
     assert not compare.never_meet(read, write, ())

@@ -8,7 +8,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Var, as_expr, const, int_const
 from tilelang.ir.stmt import Alloc, ParallelLoop, Store
-from tilelang.lowering.loops import apart, expand_fill, move, parallel, scratch
+from tilelang.lowering.loops import copied_if_overlapping, expand_fill, move, parallel, scratch
 from tilelang.lowering.regions import whole
 from tilelang.ops.fill import Fill
 
@@ -40,16 +40,16 @@ def test_scratch_is_allocated_where_it_is_asked_for():
 def test_only_what_may_overlap_is_copied():
     build = Builder()
     other = Buffer("O", S.shape, FLOAT32, Scope.SHARED)
-    assert whole(S).buffer is apart("T.copy", whole(S), whole(other), build).buffer
+    assert whole(S).buffer is copied_if_overlapping("T.copy", whole(S), whole(other), build).buffer
     assert [] == build.statements
-    assert Scope.FRAGMENT is apart("T.copy", whole(S), whole(S), build).buffer.scope
+    assert Scope.FRAGMENT is copied_if_overlapping("T.copy", whole(S), whole(S), build).buffer.scope
     assert [Alloc, ParallelLoop] == [type(s) for s in build.statements]
 
 
 def test_an_overlap_of_unknown_extents_is_refused():
     part = Region(S, (as_expr(0),) * 3, (N, as_expr(1), as_expr(6)))
     with pytest.raises(NoLowering, match="whose extents are not constant"):
-        apart("T.copy", part, whole(S), Builder())
+        copied_if_overlapping("T.copy", part, whole(S), Builder())
 
 
 def test_a_value_that_must_be_computed_is_computed_once():

@@ -28,7 +28,7 @@ from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.intrinsic import Helper, ordered_helpers
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.thread import guard_bounds, simplify_body
+from tilelang.passes.thread import predicate_bounds, simplify_body
 from tilelang.passes.tile import check_program, inline_bindings
 from tilelang.passes.tile.lower_tile_ops import lower_tile_ops
 from tilelang.targets.cpu.backend import LOWERINGS
@@ -106,7 +106,7 @@ _PASSES = (
     check_program.PASS,
     inline_bindings.PASS,
     lower_tile_ops(LOWERINGS),
-    guard_bounds.PASS,
+    predicate_bounds.PASS,
     simplify_body.PASS,
 )
 

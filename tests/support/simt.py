@@ -28,7 +28,7 @@ from tilelang.ops.lines import LineFold
 from tilelang.ops.scan import Scan
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.thread import guard_bounds, simplify_body
+from tilelang.passes.thread import predicate_bounds, simplify_body
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.tile import demote_fragments, expand_library, expand_to_loops, flatten_parallel, inline_bindings
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
@@ -328,7 +328,7 @@ TO_THREADS = (
 TO_ACCESSES = (
     *TO_THREADS,
     vectorize_accesses(ASYNC_COPIES),
-    guard_bounds.guard_bounds(splitting=False),
+    predicate_bounds.predicate_bounds(splitting=False),
     simplify_body.PASS,
 )
 

@@ -45,17 +45,17 @@ def check_parallel(loop: ParallelLoop, domain: Domain) -> None:
         inside = inside.with_loop(var, 0, extent)
     checker: _Checker | None = None
     found = accesses(loop.body)
-    for storage, touching in found.by_storage().items():
-        if not any(a.write for a in touching) or any(a.buffer is not storage for a in touching):
+    for storage, storage_accesses in found.by_storage().items():
+        if not any(a.write for a in storage_accesses) or any(a.buffer is not storage for a in storage_accesses):
             continue
         if storage.sequential:
             continue
-        operators = {None if a.update is None else a.update.op for a in touching}
+        operators = {None if a.update is None else a.update.op for a in storage_accesses}
         if len(operators) == 1 and None not in operators:
             continue
         if checker is None:
             checker = _Checker(loop, Comparison(found, inside))
-        checker.check(touching)
+        checker.check(storage_accesses)
 
 
 def _check_break(stmt: Stmt, loop: ParallelLoop) -> None:
@@ -87,10 +87,10 @@ class _Checker:
         self._compare = compare
         self._extents = [int_const(extent) for extent in loop.extents]
 
-    def check(self, touching: list[Access]) -> None:
+    def check(self, storage_accesses: list[Access]) -> None:
         """Looks for a dependence among the accesses to one piece of memory."""
-        writes = [a for a in touching if a.write and not a.atomic]
-        reads = [a for a in touching if not a.write and not a.atomic]
+        writes = [a for a in storage_accesses if a.write and not a.atomic]
+        reads = [a for a in storage_accesses if not a.write and not a.atomic]
         for read in reads:
             if self._may_be_fresh(read, writes):
                 continue
@@ -129,18 +129,18 @@ class _Checker:
         """Two different iterations in which the accesses surely touch one element."""
         if first.extent is not None or second.extent is not None:
             return None
-        if self._always_apart(first, second):
+        if self._always_disjoint(first, second):
             return None
         for at_first in self._corners():
             for at_second in self._partners(first, second, at_first):
-                if self._meet(first, second, at_first, at_second):
+                if self._coincide(first, second, at_first, at_second):
                     return _Clash(first, second, at_first, at_second)
         return None
 
-    def _always_apart(self, first: Access, second: Access) -> bool:
+    def _always_disjoint(self, first: Access, second: Access) -> bool:
         """Whether iterations that differ in any variable touch different elements; the usual case, decided early."""
         return all(
-            extent == 1 or self._compare.apart(first, second, var, extent, others=self._loop.vars)
+            extent == 1 or self._compare.disjoint(first, second, var, extent, others=self._loop.vars)
             for var, extent in zip(self._loop.vars, self._extents, strict=True)
         )
 
@@ -186,7 +186,7 @@ class _Checker:
             for step in (1, -1):
                 yield {**solved, var: solved[var] + step}
 
-    def _meet(self, first: Access, second: Access, at_first: Point, at_second: Point) -> bool:
+    def _coincide(self, first: Access, second: Access, at_first: Point, at_second: Point) -> bool:
         if all(at_first[v] == at_second[v] for v in self._loop.vars) or not self._exists(at_second):
             return False
         inner = _first_iterations(first) | _first_iterations(second)

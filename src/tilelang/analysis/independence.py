@@ -75,46 +75,46 @@ class _Judge:
         """Looks at each piece of memory by itself."""
         reductions: list[Reduction] = []
         private: list[Buffer] = []
-        for storage, touching in self._found.by_storage().items():
-            if not any(a.write for a in touching):
+        for storage, storage_accesses in self._found.by_storage().items():
+            if not any(a.write for a in storage_accesses):
                 continue
-            if _is_private(storage, touching):
+            if _is_private(storage, storage_accesses):
                 private.append(storage)
                 continue
-            reduced = self._reduction(touching)
+            reduced = self._reduction(storage_accesses)
             while reduced is not None:
                 reductions.append(reduced)
-                touching = [a for a in touching if not _updates(a, reduced)]
-                reduced = self._reduction(touching)
-            clash = self._clash(touching)
+                storage_accesses = [a for a in storage_accesses if not _updates(a, reduced)]
+                reduced = self._reduction(storage_accesses)
+            clash = self._clash(storage_accesses)
             if clash is not None:
                 return LaneVerdict(
                     False, reason=f"iterations may share an element of '{clash.buffer.name}'", loc=clash.loc
                 )
         return LaneVerdict(True, tuple(reductions), tuple(private))
 
-    def _clash(self, touching: list[Access]) -> Access | None:
+    def _clash(self, storage_accesses: list[Access]) -> Access | None:
         """An access that may touch what another iteration writes."""
-        for write in touching:
+        for write in storage_accesses:
             if not write.write:
                 continue
-            for other in touching:
+            for other in storage_accesses:
                 if other.write and other.position < write.position:
                     continue
-                if not self._compare.apart(write, other, self._var, self._trips, step=self._step):
+                if not self._compare.disjoint(write, other, self._var, self._trips, step=self._step):
                     return other
         return None
 
-    def _reduction(self, touching: list[Access]) -> Reduction | None:
+    def _reduction(self, storage_accesses: list[Access]) -> Reduction | None:
         """The one element that iterations only update, by one operator, and that nothing else can touch."""
-        updates = [a for a in touching if a.update is not None]
+        updates = [a for a in storage_accesses if a.update is not None]
         for first in updates:
             assert first.update is not None
             op, element = first.update.op, first.start
             if op == PICK or not self._fixed(element):
                 continue
             found = Reduction(first.buffer, element, op)
-            rest = [a for a in touching if not _updates(a, found)]
+            rest = [a for a in storage_accesses if not _updates(a, found)]
             if all(self._compare.never_meet(first, other, (self._var,)) for other in rest):
                 return found
         return None
@@ -127,11 +127,11 @@ class _Judge:
         return not any(self._compare.varies(term) for index in indices for term in self._compare.sum(index).terms)
 
 
-def _is_private(storage: Buffer, touching: list[Access]) -> bool:
+def _is_private(storage: Buffer, storage_accesses: list[Access]) -> bool:
     """Whether a mutable scalar is surely written in an iteration before anything else happens to it."""
-    if storage.rank != 0 or any(a.buffer is not storage for a in touching):
+    if storage.rank != 0 or any(a.buffer is not storage for a in storage_accesses):
         return False
-    first = touching[0]
+    first = storage_accesses[0]
     return first.write and first.update is None and not first.context.uncertain and not first.context.conditions()
 
 

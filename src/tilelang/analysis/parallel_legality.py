@@ -90,9 +90,9 @@ def parallel_legality(loop: ParallelLoop, domain: Domain, used_outside: Callable
         inside = inside.with_loop(var, 0, extent)
     found = accesses(loop.body)
     checker = _Checker(loop, found, Comparison(found, inside), used_outside)
-    for storage, accesses_of in found.by_storage().items():
-        if any(a.write and not a.atomic for a in accesses_of) and not storage.sequential:
-            checker.storage(storage, accesses_of)
+    for storage, storage_accesses in found.by_storage().items():
+        if any(a.write and not a.atomic for a in storage_accesses) and not storage.sequential:
+            checker.storage(storage, storage_accesses)
     return checker.legality
 
 
@@ -106,31 +106,31 @@ class _Checker:
         self._used_outside = used_outside
         self.legality = ParallelLegality()
 
-    def storage(self, storage: Buffer, accesses_of: list[Access]) -> None:
+    def storage(self, storage: Buffer, storage_accesses: list[Access]) -> None:
         """Checks all accesses to one storage that the loop writes."""
-        if all(self._selects_elements(var, accesses_of) for var in self._vars()):
+        if all(self._selects_elements(var, storage_accesses) for var in self._vars()):
             return  # iterations access disjoint elements
         of_thread = storage.scope in _OF_THREAD
-        if of_thread and accesses_of[0].write and accesses_of[0].update is None:
-            self._private(storage, accesses_of)
-        elif any(a.update is not None and a.write for a in accesses_of):
-            self._updates(storage, accesses_of)
+        if of_thread and storage_accesses[0].write and storage_accesses[0].update is None:
+            self._private(storage, storage_accesses)
+        elif any(a.update is not None and a.write for a in storage_accesses):
+            self._updates(storage, storage_accesses)
         elif of_thread:
             self._refuse(f"an iteration may use what another one left in '{storage.name}'")
         else:
-            self._stores(storage, accesses_of)
+            self._stores(storage, storage_accesses)
 
     def _vars(self) -> list[Var]:
         """The variables that take more than one value."""
         return [var for var in self._extents if var not in self._single]
 
-    def _selects_elements(self, var: Var, accesses_of: list[Access]) -> bool:
+    def _selects_elements(self, var: Var, storage_accesses: list[Access]) -> bool:
         """Whether iterations that differ in a variable access different elements."""
         trips = int_const(self._extents[var])
         return all(
-            self._compare.apart(first, second, var, trips, others=self._loop.vars)
-            for i, first in enumerate(accesses_of)
-            for second in accesses_of[i:]
+            self._compare.disjoint(first, second, var, trips, others=self._loop.vars)
+            for i, first in enumerate(storage_accesses)
+            for second in storage_accesses[i:]
             if first.write or second.write
         )
 
@@ -138,14 +138,14 @@ class _Checker:
         self.legality.reason = self.legality.reason or reason
 
     # -- updates ----------------------------------------------------------------------------------------------
-    def _updates(self, storage: Buffer, accesses_of: list[Access]) -> None:
-        operators = {None if a.update is None else a.update.op for a in accesses_of}
+    def _updates(self, storage: Buffer, storage_accesses: list[Access]) -> None:
+        operators = {None if a.update is None else a.update.op for a in storage_accesses}
         (op, *others) = operators
-        if others or op is None or any(a.buffer is not storage for a in accesses_of):
+        if others or op is None or any(a.buffer is not storage for a in storage_accesses):
             self._refuse(f"iterations update '{storage.name}' and use it in other ways")
             return
         groups: dict[object, list[Access]] = {}
-        for access in accesses_of:
+        for access in storage_accesses:
             groups.setdefault(tuple(expr_key(index) for index in access.start), []).append(access)
         for group in groups.values():
             self._fold(storage, op, group)
@@ -183,12 +183,12 @@ class _Checker:
         return frozenset(a.buffer.storage for a in self._found.writes) | self._found.local
 
     # -- plain stores -----------------------------------------------------------------------------------------
-    def _private(self, storage: Buffer, accesses_of: list[Access]) -> None:
+    def _private(self, storage: Buffer, storage_accesses: list[Access]) -> None:
         """A per-thread scalar or array that iterations write before they read it."""
-        first = accesses_of[0]
+        first = storage_accesses[0]
         used_outside = self._used_outside(storage)
         always = not first.context.uncertain and not first.context.conditions()
-        if storage.rank == 0 and not always and (used_outside or not writes_first(accesses_of)):
+        if storage.rank == 0 and not always and (used_outside or not writes_first(storage_accesses)):
             self._refuse(f"an iteration may use what another one left in '{storage.name}'")
         elif used_outside:
             if storage.rank == 0 and first.buffer is storage:
@@ -196,9 +196,9 @@ class _Checker:
             else:
                 self._refuse(f"what the last iteration leaves in '{storage.name}' is used afterwards")
 
-    def _stores(self, storage: Buffer, accesses_of: list[Access]) -> None:
+    def _stores(self, storage: Buffer, storage_accesses: list[Access]) -> None:
         """Stores of several iterations to one element: the last one counts."""
-        for access in accesses_of:
+        for access in storage_accesses:
             named = self._named(access)
             if named is None or not isinstance(access.stmt, Store) and access.write:
                 continue  # subscripts that come from data: that iterations do not clash is the user's promise
@@ -209,7 +209,7 @@ class _Checker:
             if storage.scope is Scope.FRAGMENT:
                 if self._depends(access.stmt, frozenset(still)):
                     self._refuse(f"iterations write different values to one element of '{storage.name}'")
-            elif access.context.uncertain or access.context.conditions() or any(not a.write for a in accesses_of):
+            elif access.context.uncertain or access.context.conditions() or any(not a.write for a in storage_accesses):
                 self._refuse(f"iterations write one element of '{storage.name}' now and then")
             else:
                 self.legality.final[access.stmt] = still
@@ -244,13 +244,13 @@ def _is_atomic(op: str, buffer: Buffer) -> bool:
 
 def is_private(storage: Buffer, stmt: Stmt) -> bool:
     """Whether a statement writes a buffer of the thread before it reads it, so that older contents do not matter."""
-    accesses_of = accesses(stmt).by_storage().get(storage)
-    if not accesses_of:
+    storage_accesses = accesses(stmt).by_storage().get(storage)
+    if not storage_accesses:
         return True
-    return writes_first(accesses_of)
+    return writes_first(storage_accesses)
 
 
-def writes_first(accesses_of: list[Access]) -> bool:
+def writes_first(storage_accesses: list[Access]) -> bool:
     """Whether a write comes before the other accesses, in whatever branch these stand."""
-    first = accesses_of[0]
-    return first.write and all(first.context.is_reached_by(access.context) for access in accesses_of)
+    first = storage_accesses[0]
+    return first.write and all(first.context.is_reached_by(access.context) for access in storage_accesses)

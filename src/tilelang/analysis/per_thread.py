@@ -32,9 +32,9 @@ from tilelang.ir.stmt import (
     While,
 )
 from tilelang.ir.visit import (
+    accessed_buffers,
     expressions,
     sub_statements,
-    touched_buffers,
     variables_of,
     walk,
     walk_expr,
@@ -50,7 +50,7 @@ _OF_THREAD = (*_SCALARS, Scope.FRAGMENT)  # a tile that scalar code names is hel
 class _Place:
     """Where a statement stands: what is said of it, the loop around it, and the collective group of each."""
 
-    under: bool = False
+    divergent: bool = False
     loop: Stmt | None = None
     group: If | None = None
     group_of_loop: If | None = None
@@ -68,14 +68,14 @@ class _Values:
     def __init__(self, launch: Launch) -> None:
         self.variables: set[Var] = set() if launch.thread is None else {launch.thread}
         self.memory: set[Buffer] = set()
-        self.under: set[Stmt] = set()
+        self.divergent: set[Stmt] = set()
         self._loops: set[Stmt] = set()  # that threads leave one by one
         self._homes: dict[Buffer, If | None] = {}  # the collective group in which each is allocated
 
     def _find(self, body: Stmt) -> None:
         """Visits a launch's body until nothing more is found."""
         size = -1
-        while size != (size := len(self.variables) + len(self.memory) + len(self.under) + len(self._loops)):
+        while size != (size := len(self.variables) + len(self.memory) + len(self.divergent) + len(self._loops)):
             self._visit(body, _Place())
 
     def names(self, exprs: Iterable[Expr]) -> bool:
@@ -88,13 +88,13 @@ class _Values:
                     return True
         return False
 
-    def does_alone(self, loop: ParallelLoop) -> bool:
-        """Whether each thread runs all iterations by itself: they go over an array of its own, by values of its own.
+    def runs_per_thread(self, loop: ParallelLoop) -> bool:
+        """Whether every thread executes all iterations: they index per-thread arrays that differ between threads.
 
-        Such is a `T.copy` of the row of a thread to a local array. Loops that touch fragments are shared out.
+        An example is a `T.copy` of a thread's row to a local array. Loops that access fragments are distributed.
         """
         inside, variables = list(walk(loop)), frozenset(loop.vars)
-        if any(buffer.scope is Scope.FRAGMENT for s in inside for buffer in touched_buffers(s)):
+        if any(buffer.scope is Scope.FRAGMENT for s in inside for buffer in accessed_buffers(s)):
             return False
         over = [
             buffer.storage
@@ -108,8 +108,8 @@ class _Values:
         return not arrays.isdisjoint(self.memory) or any(self.names(expressions(s)) for s in inside)
 
     def _visit(self, stmt: Stmt, at: _Place) -> None:
-        if at.under:
-            self.under.add(stmt)
+        if at.divergent:
+            self.divergent.add(stmt)
         self._learn(stmt, at)
         if isinstance(stmt, ParallelLoop):
             return  # what an iteration keeps for itself does not outlive it
@@ -128,7 +128,7 @@ class _Values:
         """Where the statements inside of one stand; None if no thread that is looked at comes to them."""
         if isinstance(stmt, If) and stmt.group is not None and stmt.group.collective:
             return dataclasses.replace(at, group=stmt)
-        return dataclasses.replace(at, under=True) if self.diverges(stmt) else at
+        return dataclasses.replace(at, divergent=True) if self.diverges(stmt) else at
 
     def _learn(self, stmt: Stmt, at: _Place) -> None:
         """What a statement itself makes a thread's own."""
@@ -138,10 +138,10 @@ class _Values:
                     self.variables.add(var)
             case Alloc(buffer=buffer, init=init):
                 self._homes[buffer] = at.group
-                if init is not None and (at.under or self.names((init,))):
+                if init is not None and (at.divergent or self.names((init,))):
                     self.memory.add(buffer.storage)
             case Store(buffer=buffer) if buffer.scope in _OF_THREAD:
-                if at.under or self.names(expressions(stmt)) or self._is_foreign(buffer, at.group):
+                if at.divergent or self.names(expressions(stmt)) or self._is_foreign(buffer, at.group):
                     self.memory.add(buffer.storage)
             case CallStmt(writes=writes, result=result):
                 if result is not None:
@@ -151,17 +151,17 @@ class _Values:
                 if self._each_does(stmt, at) or self.names(expressions(stmt)):
                     self.variables.add(result)
             case Break() | Continue() if at.loop is not None:
-                if at.under or at.group is not at.group_of_loop:
+                if at.divergent or at.group is not at.group_of_loop:
                     self._loops.add(at.loop)
             case ParallelLoop():
                 written = {b.storage for s in walk(stmt) for b in written_buffers(s) if b.scope in _SCALARS}
                 outlive = {b for b in written if b in self._homes}
-                own = at.under or self.does_alone(stmt)  # else shared out, and all get what the iterations leave
+                own = at.divergent or self.runs_per_thread(stmt)  # else distributed, and all threads get the result
                 self.memory.update(b for b in outlive if b.sequential or own or self._is_foreign(b, at.group))
 
     def _each_does(self, stmt: Stmt, at: _Place) -> bool:
         """Whether the effect of a statement is meant for each thread."""
-        return at.under
+        return at.divergent
 
     def _is_foreign(self, buffer: Buffer, group: If | None) -> bool:
         """Whether threads that are not in a group have the buffer, too."""
@@ -182,49 +182,49 @@ class _Values:
 
 
 class PerThread(_Values):
-    """The answers for one launch.
+    """Divergence analysis of one launch.
 
     Attributes:
-        variables: Names whose value belongs to a thread, the thread index among them.
-        memory: Scalars and arrays of threads whose contents do.
-        under: Statements that only some threads reach, or each at a time of its own.
-        apart: Those of them for which that is so within a group of threads, too.
+        variables: Variables whose value differs between threads, including the thread index.
+        memory: Per-thread scalars and arrays whose contents differ between threads.
+        divergent: Statements in divergent control flow: only some threads reach them, or at different times.
+        divergent_in_group: Statements that are divergent within their group of threads, too.
     """
 
     def __init__(self, launch: Launch) -> None:
         super().__init__(launch)
-        self.apart: set[Stmt] = set()
+        self.divergent_in_group: set[Stmt] = set()
         self._find(launch.body)
         self._launch = launch
         self._groups: dict[tuple[int, int], _Values] = {}
-        self._set_apart(launch.body, self, apart=False)
+        self._find_divergent_in_group(launch.body, self, divergent_in_group=False)
 
     def is_own(self, stmt: Stmt) -> bool:
         """Whether a statement's effect is meant for each thread that reaches it; a group shows a tile together."""
-        reached_by_some = self.apart if shows_tile(stmt) else self.under
+        reached_by_some = self.divergent_in_group if shows_tile(stmt) else self.divergent
         return stmt in reached_by_some or self.names(expressions(stmt))
 
-    def _set_apart(self, stmt: Stmt, seen: _Values, *, apart: bool) -> None:
-        """Finds the statements that only some threads of the group around them reach.
+    def _find_divergent_in_group(self, stmt: Stmt, seen: _Values, *, divergent_in_group: bool) -> None:
+        """Finds the statements that only some threads of the enclosing group reach.
 
         Args:
             stmt: A statement, with those inside of it.
             seen: What differs between the threads of that group.
             apart: Whether only some come to the statement.
         """
-        if apart:
-            self.apart.add(stmt)
+        if divergent_in_group:
+            self.divergent_in_group.add(stmt)
         if isinstance(stmt, ParallelLoop):
             return
         if isinstance(stmt, If) and stmt.group is not None:
             group = (stmt.group.first, stmt.group.count)
             if group not in self._groups:
-                self._groups[group] = _InGroup(self._launch, stmt.group, self.under)
+                self._groups[group] = _InGroup(self._launch, stmt.group, self.divergent)
             seen = self._groups[group]
         else:
-            apart = apart or seen.diverges(stmt)
+            divergent_in_group = divergent_in_group or seen.diverges(stmt)
         for child in sub_statements(stmt):
-            self._set_apart(child, seen, apart=apart)
+            self._find_divergent_in_group(child, seen, divergent_in_group=divergent_in_group)
 
 
 class _InGroup(_Values):
@@ -233,12 +233,12 @@ class _InGroup(_Values):
     Args:
         launch: Where the group is.
         group: The threads.
-        under: What threads of the block do each for itself.
+        divergent: What threads of the block do each for itself.
     """
 
-    def __init__(self, launch: Launch, group: Group, under: set[Stmt]) -> None:
+    def __init__(self, launch: Launch, group: Group, divergent: set[Stmt]) -> None:
         super().__init__(launch)
-        self._group, self._under_in_block = group, under
+        self._group, self._under_in_block = group, divergent
         self._find(launch.body)
 
     def _enter(self, stmt: Stmt, at: _Place) -> _Place | None:
@@ -246,10 +246,10 @@ class _InGroup(_Values):
             return super()._enter(stmt, at)
         if not stmt.group.meets(self._group):
             return None  # others assign copies of their own there
-        return at if contains(stmt.group, self._group) else dataclasses.replace(at, under=True)
+        return at if contains(stmt.group, self._group) else dataclasses.replace(at, divergent=True)
 
     def _each_does(self, stmt: Stmt, at: _Place) -> bool:
-        return at.under or stmt in self._under_in_block
+        return at.divergent or stmt in self._under_in_block
 
     def _is_foreign(self, buffer: Buffer, group: If | None) -> bool:
         return False  # a group that some of the threads looked at are not in counts as a branch

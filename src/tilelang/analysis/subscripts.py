@@ -78,7 +78,7 @@ class Comparison:
             for d, (f, g) in enumerate(zip(self.sums(x), self.sums(y), strict=True))
         )
 
-    def apart(
+    def disjoint(
         self, x: Access, y: Access, var: Var, trips: int | None, *, step: int = 1, others: tuple[Var, ...] = ()
     ) -> bool:
         """Whether the accesses never touch one element in two different iterations over `var`.

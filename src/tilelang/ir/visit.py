@@ -141,7 +141,7 @@ def written_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
     return ()
 
 
-def touched_buffers(stmt: Stmt) -> Iterator[Buffer]:
+def accessed_buffers(stmt: Stmt) -> Iterator[Buffer]:
     """The buffers whose elements a statement itself may read or write, not those of its sub-statements."""
     yield from written_buffers(stmt)
     match stmt:

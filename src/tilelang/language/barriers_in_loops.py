@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tilelang.ir.expr import Var
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, Seq, Stmt
-from tilelang.ir.visit import expressions, touched_buffers, variables_of, walk
+from tilelang.ir.visit import accessed_buffers, expressions, variables_of, walk
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.language.stage import reads_memory
 
@@ -74,7 +74,7 @@ def _needed(section: list[Stmt], before: list[Stmt]) -> list[Stmt] | None:
     declared = {stmt.buffer for stmt in before if isinstance(stmt, Alloc)}
     results = {s.result for s in before if getattr(s, "result", None) is not None}  # type: ignore[attr-defined]
     inner = [s for stmt in section for s in walk(stmt)]
-    if any(buffer in declared for stmt in inner for buffer in touched_buffers(stmt)):
+    if any(buffer in declared for stmt in inner for buffer in accessed_buffers(stmt)):
         return None
     used: set[Var] = {var for stmt in inner for root in expressions(stmt) for var in variables_of(root)}
     needed: list[Stmt] = []

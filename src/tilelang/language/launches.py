@@ -14,7 +14,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Var
 from tilelang.ir.stmt import Alloc, Bind, Launch, Seq, Stmt
-from tilelang.ir.visit import expressions, substitute, substitute_stmt, touched_buffers, variables_of, walk
+from tilelang.ir.visit import accessed_buffers, expressions, substitute, substitute_stmt, variables_of, walk
 
 
 def with_launches(statements: list[Stmt], loc: Loc) -> Stmt:
@@ -113,7 +113,7 @@ def _used(names: list[Stmt], body: Stmt) -> list[Stmt]:
     variables: set[Var] = set()
 
     def use(stmt: Stmt) -> None:
-        for buffer in touched_buffers(stmt):
+        for buffer in accessed_buffers(stmt):
             buffers.add(buffer)
         for root in expressions(stmt):
             variables.update(variables_of(root))

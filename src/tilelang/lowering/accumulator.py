@@ -1,4 +1,4 @@
-"""The running sums of a product in a thread's registers.
+"""The accumulator of a gemm in a thread's registers.
 
 Takes the product and the layout in which its lowering wants the sums; gives an `Accumulator`, which brings them there
 and back. Invariant: sums that already lie as wanted, in the dtype that is wanted, are used in place.
@@ -40,9 +40,9 @@ class Accumulator:
 
         Args:
             emit: Where statements go.
-            op: The product.
+            op: The gemm.
             context: Where it is done.
-            wanted: The layout of C that the lowering asked for.
+            wanted: The layout of C that the lowering requires.
             dtype: Of the sums.
             run: Neighboring values that must lie side by side.
             clean: Whether padding must hold numbers, since arithmetic reads it.

@@ -19,11 +19,11 @@ from tilelang.records import record
 
 @record
 class FragmentOrder:
-    """The order of a thread's values in `actual`, told by those in `wanted`.
+    """The permutation from a thread's values in `wanted` to those in `actual`.
 
     Attributes:
         actual: What the registers hold.
-        wanted: What the instruction asked for.
+        wanted: The layout that the instruction requires.
     """
 
     actual: Fragment

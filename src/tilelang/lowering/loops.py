@@ -78,8 +78,8 @@ def move(
     elements.move(build, src, dst, partial(parallel, coalesced_width=coalesced_width, layout=layout))
 
 
-def apart(name: str, src: Region, dst: Region, build: Builder) -> Region:
-    """The source, or a copy of it in registers if it may overlap the target: all is read before any is written.
+def copied_if_overlapping(name: str, src: Region, dst: Region, build: Builder) -> Region:
+    """The source region, or a copy of it in a fragment if it may overlap the destination.
 
     Raises:
         NoLowering: A copy is needed, and its size is not known.
@@ -105,13 +105,13 @@ def _constant(name: str, region: Region) -> tuple[int, ...]:
 # -- moving data ---------------------------------------------------------------------------------------------
 def expand_copy(op: Copy, build: Builder) -> None:
     """One iteration per element of the destination."""
-    source = apart(op.name, op.src, op.dst, build)
+    source = copied_if_overlapping(op.name, op.src, op.dst, build)
     move(build, source, op.dst, coalesced_width=op.coalesced_width, layout=op.layout)
 
 
 def expand_transpose(op: Transpose, build: Builder) -> None:
     """One iteration per element, in the destination's order."""
-    elements.transpose(build, op, apart(op.name, op.src, op.dst, build), parallel)
+    elements.transpose(build, op, copied_if_overlapping(op.name, op.src, op.dst, build), parallel)
 
 
 def expand_fill(op: Fill, build: Builder) -> None:
@@ -135,7 +135,7 @@ def expand_im2col(op: Im2Col, build: Builder) -> None:
 
 
 def expand_print(stmt: Print, region: Region, build: Builder) -> None:
-    """A tile in registers is brought to shared memory, from where one thread prints it."""
+    """Copies a fragment to shared memory, from where one thread prints it."""
     shown = scratch(build, region.buffer.name, _constant("T.print", region), region.dtype, Scope.SHARED)
     move(build, region, shown)
     build.emit(Print(shown, stmt.message, stmt.source))

@@ -63,7 +63,7 @@ class LoweringContext:
 
     Attributes:
         target: What is compiled for.
-        options: What the user asked for.
+        options: The user's compile options.
         threads: How many threads do it together; all of the block, or those of one group.
         thread: The index of the executing thread among them; None before threads exist.
         fragments: The layout of each fragment, once inferred.
@@ -142,10 +142,10 @@ class PadsRows(Protocol):
 
 
 @runtime_checkable
-class LowersApart(Protocol):
+class LowersDivergent(Protocol):
     """A lowering that needs no other threads than those that come, however many they are."""
 
-    def lower_apart(self, op: Any, plan: Any, context: LoweringContext, thread: Var, build: Builder) -> None:
+    def lower_divergent(self, op: Any, plan: Any, context: LoweringContext, thread: Var, build: Builder) -> None:
         """Emits what a thread does that comes to the operator without the others, whose index in the block is given."""
 
 

@@ -1,4 +1,4 @@
-"""Where the elements of a shared operand lie, so that a warp's loads of it meet no bank conflicts.
+"""Layouts of operands in shared memory without bank conflicts for the loads of a warp.
 
 Takes a tile's shape, its dtype and the coordinates that the lanes of a warp read together; gives a `Layout`, or None
 where row-major order serves. Invariant: candidates keep chunks of 16 bytes together where the row-major tile has them
@@ -43,7 +43,7 @@ class WarpAccess:
 def choose_layout(
     shape: tuple[int, int], dtype: DType, accesses: Sequence[WarpAccess], machine: Machine
 ) -> Layout | None:
-    """The first candidate with the fewest conflicts; None stands for row-major.
+    """The first candidate with the fewest conflicts; None means row-major.
 
     Args:
         shape: Rows and columns of the tile in memory.

@@ -17,9 +17,9 @@ from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, If, Launch, Stmt
 from tilelang.ir.visit import (
+    accessed_buffers,
     expressions,
     sub_statements,
-    touched_buffers,
     variables_of,
     walk,
     walk_expr,
@@ -72,7 +72,7 @@ class Signature:
         outputs = _output_indices(func, out_idx)
         inputs = tuple(i for i in range(len(func.params)) if i not in outputs)
         statements = list(reachable(func.body))
-        touched = {buffer.storage for stmt in statements for buffer in touched_buffers(stmt)}
+        touched = {buffer.storage for stmt in statements for buffer in accessed_buffers(stmt)}
         params = enumerate(func.params)
         optional = {i for i, p in params if isinstance(p, TensorParam) and p.buffer not in touched} - set(outputs)
         signature = cls(
@@ -190,7 +190,7 @@ def _needed_symbols(func: PrimFunc, outputs: Sequence[int], statements: Sequence
     roots = [expr for stmt in statements for expr in expressions(stmt)]
     roots += func.assumptions
     roots += [value for stmt in statements if isinstance(stmt, Launch) for _, value in stmt.hints.safe_values]
-    buffers = {buffer for stmt in statements for buffer in touched_buffers(stmt)}
+    buffers = {buffer for stmt in statements for buffer in accessed_buffers(stmt)}
     buffers |= {stmt.buffer for stmt in statements if isinstance(stmt, Alloc)}
     buffers |= {param.buffer for i in outputs if isinstance(param := func.params[i], TensorParam)}
     for buffer in buffers:

@@ -38,7 +38,7 @@ def check_ahead(loop: For, domain: Domain) -> Stmt:
     """
     if loop.step <= 0 or jumps(loop.body) or not any(isinstance(s, Check) for s in walk(loop.body)):
         return loop
-    found = list(_ahead(loop.body, None, _Inside(loop)))
+    found = list(_ahead(loop.body, None, _LoopBody(loop)))
     fixed = [(check, condition) for check, condition in found if loop.var not in variables_of(condition)]
     varying = [pair for pair in found if pair not in fixed]
     moved = {check for check, _ in fixed}
@@ -57,7 +57,7 @@ def check_ahead(loop: For, domain: Domain) -> Stmt:
     return Seq((*before, *_in_a_loop(loop, varying), dataclasses.replace(loop, body=rest)), loc=loop.loc)
 
 
-class _Inside:
+class _LoopBody:
     """What a loop's body changes: conditions that look at it cannot be computed before the loop."""
 
     def __init__(self, loop: For) -> None:
@@ -66,7 +66,7 @@ class _Inside:
         self._written |= {stmt.buffer.storage for stmt in inside if isinstance(stmt, Alloc)}
         self._defined = {var for stmt in inside if (var := _defines(stmt)) is not None}
 
-    def leaves(self, condition: Expr) -> bool:
+    def is_invariant(self, condition: Expr) -> bool:
         """Whether a condition has the same value before the loop, and may be computed there."""
         for expr in walk_expr(condition):
             if expr in self._defined:
@@ -85,16 +85,16 @@ def _defines(stmt: Stmt) -> Var | None:
     return getattr(stmt, "result", None)
 
 
-def _ahead(node: Stmt, guard: Expr | None, inside: _Inside) -> Iterator[tuple[Check, Expr]]:
+def _ahead(node: Stmt, predicate: Expr | None, inside: _LoopBody) -> Iterator[tuple[Check, Expr]]:
     """Checks that can be made before the loop, with what they test there; none behind an assertion of the user's."""
     for stmt in node.body if isinstance(node, Seq) else (node,):
         match stmt:
-            case Check(condition=condition) if inside.leaves(condition):
-                yield stmt, condition if guard is None else binary(BinaryOp.OR, _not(guard), condition)
-            case If(condition=condition, then_body=then, else_body=other) if inside.leaves(condition):
-                yield from _ahead(then, _both(guard, condition), inside)
+            case Check(condition=condition) if inside.is_invariant(condition):
+                yield stmt, condition if predicate is None else binary(BinaryOp.OR, _not(predicate), condition)
+            case If(condition=condition, then_body=then, else_body=other) if inside.is_invariant(condition):
+                yield from _ahead(then, _both(predicate, condition), inside)
                 if other is not None:
-                    yield from _ahead(other, _both(guard, _not(condition)), inside)
+                    yield from _ahead(other, _both(predicate, _not(condition)), inside)
         if any(isinstance(s, Assert) and not isinstance(s, Check) for s in walk(stmt)):
             return
 
@@ -116,8 +116,8 @@ def _in_a_loop(loop: For, checks: Sequence[tuple[Check, Expr]]) -> Iterator[Stmt
         yield dataclasses.replace(check, condition=binary(BinaryOp.EQ, Load(flag, (), INT32), 0))
 
 
-def _both(guard: Expr | None, condition: Expr) -> Expr:
-    return condition if guard is None else binary(BinaryOp.AND, guard, condition)
+def _both(predicate: Expr | None, condition: Expr) -> Expr:
+    return condition if predicate is None else binary(BinaryOp.AND, predicate, condition)
 
 
 def _not(condition: Expr) -> Expr:

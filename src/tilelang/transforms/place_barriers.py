@@ -1,6 +1,6 @@
-"""Writes barriers into a program where an analysis says that they belong.
+"""Inserts barriers at program points that an analysis has found.
 
-Takes statements before which, and bodies at whose end, a barrier stands; gives the program with them. Invariant:
+Takes statements before which, and bodies at whose end, a barrier is inserted; gives the new program. Invariant:
 nothing else changes.
 """
 
@@ -27,8 +27,8 @@ class PlaceBarriers(Rewriter):
     """The rewriting.
 
     Args:
-        before: The statements before which a barrier stands.
-        ends: The bodies at whose end one stands.
+        before: The statements before which a barrier is inserted.
+        ends: The bodies at whose end one is inserted.
         barrier: Makes one for a place.
     """
 

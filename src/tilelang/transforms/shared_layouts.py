@@ -1,4 +1,4 @@
-"""Chooses how tiles lie in shared memory, so that the accesses of loops meet few bank conflicts.
+"""Chooses layouts of tiles in shared memory that minimize the bank conflicts of loops.
 
 Takes loop nests with layouts and their accesses, gives a `Layout` for each tile that gains from one. Invariant: what is
 chosen costs fewer cycles than row-major order by the count of `layout.memory`, on a sample of warps and values; an
@@ -68,7 +68,7 @@ def choose(buffer: Buffer, accesses: Sequence[TileAccess], keep_bytes: int) -> t
 
     Args:
         buffer: The tile.
-        accesses: All of it that can be told.
+        accesses: Its accesses that could be sampled.
         keep_bytes: Runs that other accesses need together and aligned.
     """
     shape = buffer.static_shape or ()
@@ -122,20 +122,20 @@ class TileChooser:
         self.layouts, self._machine = layouts, machine
         self._uses, self._given = uses, given
         self._samples: dict[tuple[int, Fragment], TileAccess | None] = {}
-        self._touching: dict[Buffer, list[Access]] = {}
+        self._accesses: dict[Buffer, list[Access]] = {}
         for access in uses.found.all:
             if access.buffer.scope is Scope.SHARED and access.buffer.rank:
-                self._touching.setdefault(access.buffer, []).append(access)
+                self._accesses.setdefault(access.buffer, []).append(access)
 
     def settle_nests(self, variants: Mapping[ParallelLoop, Sequence[Fragment]]) -> None:
-        """Picks for each nest the variant with which the tiles it touches cost least."""
+        """Picks for each nest the variant with which the tiles it accesses cost least."""
         for nest, others in variants.items():
-            touched = [b for b, found in self._touching.items() if any(nest in a.context.loops() for a in found)]
-            least, free = self._cost(touched)
+            accessed = [b for b, found in self._accesses.items() if any(nest in a.context.loops() for a in found)]
+            least, free = self._cost(accessed)
             for other in others if least > free / _WORTH else ():
                 before = self.layouts[nest]
                 self.layouts[nest] = other
-                total, _ = self._cost(touched)
+                total, _ = self._cost(accessed)
                 if total < least * _WORTH:
                     least = total
                 else:
@@ -143,7 +143,7 @@ class TileChooser:
 
     def layout(self, buffer: Buffer) -> Layout | None:
         """The cheapest layout of a tile; None for row-major order."""
-        accesses = self._touching.get(buffer, [])
+        accesses = self._accesses.get(buffer, [])
         if any(isinstance(access.stmt, CallStmt) for access in accesses):
             return None  # instructions of the user's own address it by themselves
         return choose(buffer, self._sampled(buffer), self._keep(buffer))[0]
@@ -163,11 +163,11 @@ class TileChooser:
 
     def _keep(self, buffer: Buffer) -> int:
         """Bytes that operators need together."""
-        return MAX_VECTOR_BYTES if any(isinstance(a.stmt, TileOp) for a in self._touching.get(buffer, ())) else 1
+        return MAX_VECTOR_BYTES if any(isinstance(a.stmt, TileOp) for a in self._accesses.get(buffer, ())) else 1
 
     def _sampled(self, buffer: Buffer) -> list[TileAccess]:
         found = []
-        for access in self._touching.get(buffer, ()):
+        for access in self._accesses.get(buffer, ()):
             nest = next((loop for loop in access.context.loops() if isinstance(loop, ParallelLoop)), None)
             layout = None if nest is None else self.layouts.get(nest)
             if nest is None or layout is None or access.extent is not None:

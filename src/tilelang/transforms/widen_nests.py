@@ -35,13 +35,13 @@ class _Place:
     rest: Expr
 
 
-def widened(nest: ParallelLoop, uses: Sequence[NestUse], touched: Sequence[Access]) -> ParallelLoop | None:
+def widened(nest: ParallelLoop, uses: Sequence[NestUse], accessed: Sequence[Access]) -> ParallelLoop | None:
     """The nest over all of a fragment of which it uses a part; None if it does not, or uses it in other ways, too.
 
     Args:
         nest: The outermost parallel loop, of constant extents.
         uses: The accesses to the fragment in the nest.
-        touched: All accesses in the nest.
+        accessed: All accesses in the nest.
     """
     buffer = uses[0].access.buffer
     shape = buffer.static_shape
@@ -62,11 +62,11 @@ def widened(nest: ParallelLoop, uses: Sequence[NestUse], touched: Sequence[Acces
         if shape[axis] > 1 and (place.var is None or extent_of[place.var] != shape[axis] or int_const(place.rest) != 0)
     }
     moved = {first[axis].var for axis in changed}
-    if not changed or any(_uses_otherwise(access, buffer, moved) for access in touched):
+    if not changed or any(_uses_otherwise(access, buffer, moved) for access in accessed):
         return None
     if not _stay_inside(uses, changed, shape):
         return None
-    if None in moved and any(access.write and access.buffer is not buffer for access in touched):
+    if None in moved and any(access.write and access.buffer is not buffer for access in accessed):
         return None  # iterations that differ in a new dimension alone would write one element
     return _over_all(nest, buffer, shape, first, changed)
 

@@ -9,12 +9,12 @@ from tilelang.passes.base import Pass
 from tilelang.passes.properties import Property, in_order
 from tilelang.passes.thread import (
     flatten_shared,
-    guard_bounds,
-    hoist_tests,
+    hoist_comparisons,
     insert_barriers,
     name_scalars,
-    narrow_tests,
+    narrow_bounds_checks,
     plan_shared_memory,
+    predicate_bounds,
     simplify_body,
 )
 from tilelang.passes.thread.group_barriers import group_barriers
@@ -66,15 +66,15 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         infer_layouts(lowerings),
         lower_to_threads(lowerings),
         vectorize_accesses({}),
-        guard_bounds.guard_bounds(splitting=False),
+        predicate_bounds.predicate_bounds(splitting=False),
         name_scalars.PASS,
         plan_shared_memory.PASS,
         insert_barriers.PASS,
         group_barriers(WaveBarriers),
         flatten_shared.PASS,
         simplify_body.PASS,
-        hoist_tests.PASS,
-        narrow_tests.PASS,
+        hoist_comparisons.PASS,
+        narrow_bounds_checks.PASS,
         # blocks have one tile of the grid, their waves do the same work, and iterations run one after another
         holds=(Property.PERSISTENT_LOOPS, Property.WARPS_SPECIALIZED, Property.ITERATIONS_OVERLAPPED),
         gives=(

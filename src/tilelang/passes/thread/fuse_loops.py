@@ -28,7 +28,7 @@ from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Load
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Seq, Stmt, Store, While
-from tilelang.ir.visit import substitute_stmt, touched_buffers, variables_of, walk, walk_expr
+from tilelang.ir.visit import accessed_buffers, substitute_stmt, variables_of, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.passes.thread.vectorize_loops import is_worthwhile, vectorize_around
@@ -144,7 +144,7 @@ def _only_computes(loop: For) -> bool:
 
 
 def _touched(loop: For) -> set[Buffer]:
-    return {buffer.storage for stmt in walk(loop.body) for buffer in touched_buffers(stmt)}
+    return {buffer.storage for stmt in walk(loop.body) for buffer in accessed_buffers(stmt)}
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

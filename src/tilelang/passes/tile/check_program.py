@@ -371,8 +371,8 @@ def _check_pipeline(loop: For, domain: Domain) -> None:
     found = accesses(loop.body)
     compare = Comparison(found, domain.with_loop(loop.var, loop.start, loop.stop, loop.step))
     slots = {id(inner): n for n, stmt in enumerate(body) for inner in walk(stmt)}
-    for touching in found.by_storage().values():
-        _check_order([(slots[id(a.stmt)], a) for a in touching if id(a.stmt) in slots], order, stage, compare)
+    for storage_accesses in found.by_storage().values():
+        _check_order([(slots[id(a.stmt)], a) for a in storage_accesses if id(a.stmt) in slots], order, stage, compare)
 
 
 def effectful(body: Stmt) -> list[Stmt]:
@@ -387,24 +387,24 @@ def effectful(body: Stmt) -> list[Stmt]:
 
 
 def _check_order(
-    touching: list[tuple[int, Access]], order: Sequence[int], stage: Sequence[int], compare: Comparison
+    placed: list[tuple[int, Access]], order: Sequence[int], stage: Sequence[int], compare: Comparison
 ) -> None:
-    for n, first in touching:
-        for m, second in touching:
+    for n, first in placed:
+        for m, second in placed:
             if m < n or not first.write and not second.write or min(order[n], order[m], stage[n], stage[m]) < 0:
                 continue
             if first.write and n < m:  # within one iteration
                 keeps = (stage[n], order[n]) < (stage[m], order[m])
                 if not keeps and not compare.never_meet(first, second, ()):
                     raise _order_error(first, second, "in the same iteration")
-            elif second.write and not first.write and not _written_before(first, touching):  # from one to the next
+            elif second.write and not first.write and not _written_before(first, placed):  # from one to the next
                 keeps = (stage[m], order[m]) < (stage[n] + 1, order[n])
                 if not keeps:
                     raise _order_error(second, first, "in the iteration before")
 
 
-def _written_before(read: Access, touching: list[tuple[int, Access]]) -> bool:
-    return any(a.write and a.position < read.position for _, a in touching)
+def _written_before(read: Access, placed: list[tuple[int, Access]]) -> bool:
+    return any(a.write and a.position < read.position for _, a in placed)
 
 
 def _order_error(writes: Access, uses: Access, when: str) -> ProgramError:

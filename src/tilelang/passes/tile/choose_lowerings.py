@@ -168,9 +168,9 @@ class _Choose(Rewriter):
 
     def _settle(self, op: Gemm, lowering: Lowering, plan: Plan) -> None:
         """Notes the layouts that a product's lowering cannot do without, for those that come after it."""
-        for wish in lowering.constrain(op, plan, self._context):
-            if isinstance(wish, InShared) and wish.required and isinstance(wish.var, Buffer):
-                self._layouts.setdefault(wish.var, wish.layout)
+        for constraint in lowering.constrain(op, plan, self._context):
+            if isinstance(constraint, InShared) and constraint.required and isinstance(constraint.var, Buffer):
+                self._layouts.setdefault(constraint.var, constraint.layout)
 
     def _first(self, op: TileOp, rows: Sequence[Lowering]) -> _Accepted | list[tuple[str, str]]:
         """The first lowering that accepts an operator, with its plan; the names and reasons of all if all refuse."""

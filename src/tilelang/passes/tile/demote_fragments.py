@@ -25,7 +25,7 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Var
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, For, ForKind, Launch, ParallelLoop, Seq, Stmt
-from tilelang.ir.visit import Rewriter, touched_buffers, walk, walk_expr, without
+from tilelang.ir.visit import Rewriter, accessed_buffers, walk, walk_expr, without
 from tilelang.layout.digits import DigitMap, NotDigits
 from tilelang.layout.thread_values import Fragment
 from tilelang.layout.through import renaming
@@ -98,9 +98,9 @@ def _over_all(func: PrimFunc, launch: Launch, tiles: Collection[Buffer] | None =
             continue
         for use in of.nests:
             if use.map is None and use.nest not in new:
-                mine = [other for other in of.nests if other.nest is use.nest]
-                touched = [access for access in uses.found.all if use.nest in access.context.loops()]
-                wide = widened(use.nest, mine, touched)
+                uses_of_buffer = [other for other in of.nests if other.nest is use.nest]
+                accessed = [access for access in uses.found.all if use.nest in access.context.loops()]
+                wide = widened(use.nest, uses_of_buffer, accessed)
                 if wide is not None and _iterations(wide) <= _MOST_TIMES * _iterations(use.nest):
                     new[use.nest] = wide
     return dataclasses.replace(launch, body=replaced(launch.body, new)) if new else launch
@@ -178,16 +178,16 @@ def _private(launch: Launch) -> Iterable[Buffer]:
 def _of_single_threads(launch: Launch) -> Iterable[Buffer]:
     """Arrays over which each thread goes by itself; those that meet fragments have to be held as these are."""
     own = PerThread(launch)
-    alone: dict[Buffer, None] = {}
+    per_thread: dict[Buffer, None] = {}
     shared_out: set[Buffer] = set()
     for nest in walk(launch.body):
         if isinstance(nest, ParallelLoop):
-            touched = [buffer.storage for stmt in walk(nest) for buffer in touched_buffers(stmt)]
-            if own.does_alone(nest):
-                alone.update(dict.fromkeys(buffer for buffer in touched if buffer.scope is Scope.LOCAL))
-            elif any(buffer.scope is Scope.FRAGMENT for buffer in touched):
-                shared_out.update(touched)
-    return [buffer for buffer in alone if buffer not in shared_out]
+            accessed = [buffer.storage for stmt in walk(nest) for buffer in accessed_buffers(stmt)]
+            if own.runs_per_thread(nest):
+                per_thread.update(dict.fromkeys(buffer for buffer in accessed if buffer.scope is Scope.LOCAL))
+            elif any(buffer.scope is Scope.FRAGMENT for buffer in accessed):
+                shared_out.update(accessed)
+    return [buffer for buffer in per_thread if buffer not in shared_out]
 
 
 class _Judge:

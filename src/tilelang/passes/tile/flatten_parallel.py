@@ -42,8 +42,8 @@ class _Flatten(Rewriter):
             return self.rebuild_stmt(node)
         if not any(isinstance(s, ParallelLoop) for s in walk(node.body)):
             return _without_idle_iterations(node)
-        apart = _Nest(node).take_apart()
-        return self.visit(apart) if apart is not None else _with_serial_loops(node)
+        flattened = _Nest(node).flatten()
+        return self.visit(flattened) if flattened is not None else _with_serial_loops(node)
 
 
 def _without_idle_iterations(loop: ParallelLoop) -> ParallelLoop:
@@ -51,9 +51,9 @@ def _without_idle_iterations(loop: ParallelLoop) -> ParallelLoop:
     body = loop.body
     if not isinstance(body, If) or body.else_body is not None or loop.layout is not None:
         return loop
-    asked = Domain().with_extents(loop.vars, loop.extents).assume(body.condition)
+    narrowed = Domain().with_extents(loop.vars, loop.extents).assume(body.condition)
     pairs = zip(loop.vars, loop.extents, strict=True)
-    extents = tuple(_asked_extent(extent, bounds(var, asked)) for var, extent in pairs)
+    extents = tuple(_narrowed_extent(extent, bounds(var, narrowed)) for var, extent in pairs)
     if all(new is old for new, old in zip(extents, loop.extents, strict=True)):
         return loop
     if proves(body.condition, Domain().with_extents(loop.vars, extents)):
@@ -61,7 +61,7 @@ def _without_idle_iterations(loop: ParallelLoop) -> ParallelLoop:
     return dataclasses.replace(loop, extents=extents, body=body)
 
 
-def _asked_extent(extent: Expr, values: Interval) -> Expr:
+def _narrowed_extent(extent: Expr, values: Interval) -> Expr:
     """An extent that covers these values of a variable, if it divides the old one."""
     old, new = int_const(extent), (values.high or 0) + 1
     return const(new, INT32) if old is not None and 1 < new < old and old % new == 0 else extent
@@ -78,7 +78,7 @@ class _Nest:
         self._loop = loop
         self._allocs: list[Alloc] = []  # the elements that iterations keep between the parts
 
-    def take_apart(self) -> Stmt | None:
+    def flatten(self) -> Stmt | None:
         """The flat loops in order, behind the allocations they share; None if that is impossible."""
         try:
             parts = self._parts(self._loop, _statements(self._loop.body))
@@ -130,10 +130,10 @@ class _Nest:
         taken = _element(loop, "taken", BOOL, self._allocs)
         parts: list[Stmt] = [_over(loop, [Store(taken, loop.vars, condition, loc=stmt.loc)])]
         test = Load(taken, loop.vars, BOOL)
-        for side, asked in ((then_body, test), (else_body, ~test)):
+        for side, narrowed in ((then_body, test), (else_body, ~test)):
             if side is not None:
                 inner = self._parts(loop, _statements(side))
-                parts.extend(_under(asked, part) for part in inner)
+                parts.extend(_under(narrowed, part) for part in inner)
         return parts
 
 
@@ -205,12 +205,12 @@ def _groups(body: Sequence[Stmt]) -> list[list[Stmt]]:
     groups: list[list[Stmt]] = []
     fresh = True
     for stmt in body:
-        alone = _holds_loop(stmt)
-        if alone or fresh:
+        has_loop = _holds_loop(stmt)
+        if has_loop or fresh:
             groups.append([stmt])
         else:
             groups[-1].append(stmt)
-        fresh = alone
+        fresh = has_loop
     return groups
 
 

@@ -94,10 +94,10 @@ class _Launches(Rewriter):
 def _turned(launch: Launch, uses: TileUses) -> Launch:
     """The launch with the dimension along which memory is contiguous last, in nests that may run in any order."""
     new: dict[ParallelLoop, ParallelLoop] = {}
-    for nest, touched in _accesses_of(uses).items():
+    for nest, accessed in _accesses_of(uses).items():
         if len(nest.vars) == 1 or nest.layout is not None:
             continue
-        var = fastest(patterns(touched, nest.vars, uses.domain), nest.vars)
+        var = fastest(patterns(accessed, nest.vars, uses.domain), nest.vars)
         if var is None or var is nest.vars[-1]:
             continue
         if not parallel_legality(nest, uses.nests[nest], _always).reason:
@@ -134,7 +134,7 @@ class _Inference:
         self._groups, self._own = ThreadGroups(launch), PerThread(launch)
         self._context = LoweringContext(context.target, context.options, launch.num_threads)
         self._lanes = context.target.machine.warp_size
-        self._settled = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
+        self._fixed = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
         self._uses = uses
         self._of_nest = _accesses_of(uses)
         self._patterns: dict[ParallelLoop, list[MemoryPattern]] = {
@@ -164,12 +164,12 @@ class _Inference:
         """The constraints, what cannot be converted first, each with the statement to convert at."""
         for renames in self._renamed():
             yield renames, None
-        for constraint in (*self._named_by_scalars(), *self._annotated(), *self._wished()):
+        for constraint in (*self._named_by_scalars(), *self._annotated(), *self._requested_by_loops()):
             yield constraint, None
         operators = [stmt for stmt in walk(self._launch.body) if isinstance(stmt, TileOp)]
-        asked = [(constraint, op) for op in operators for constraint in self._asked_by(op)]
-        yield from (pair for pair in asked if isinstance(pair[0], Is) and _writes(pair[1], pair[0].var))
-        yield from (pair for pair in asked if not (isinstance(pair[0], Is) and _writes(pair[1], pair[0].var)))
+        requested = [(constraint, op) for op in operators for constraint in self._requested_by(op)]
+        yield from (pair for pair in requested if isinstance(pair[0], Is) and _writes(pair[1], pair[0].var))
+        yield from (pair for pair in requested if not (isinstance(pair[0], Is) and _writes(pair[1], pair[0].var)))
         for buffer, of in self._uses.of.items():
             for use in of.nests:
                 if use.map is not None and static_extents(use.nest) is not None:
@@ -225,7 +225,7 @@ class _Inference:
             if held is not None:
                 yield Is(buffer, held, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc))
 
-    def _wished(self) -> Iterator[Is]:
+    def _requested_by_loops(self) -> Iterator[Is]:
         for nest in self._uses.nests:
             if nest.layout is not None:
                 with nest.loc:
@@ -241,11 +241,11 @@ class _Inference:
 
     def _threads(self, stmt: Stmt) -> int:
         """How many threads execute a statement together."""
-        alone = isinstance(stmt, ParallelLoop) and self._own.does_alone(stmt)
-        return 1 if alone else self._groups.around(stmt).count
+        per_thread = isinstance(stmt, ParallelLoop) and self._own.runs_per_thread(stmt)
+        return 1 if per_thread else self._groups.around(stmt).count
 
     def _holders(self, buffer: Buffer) -> int:
-        """Over how many threads a fragment is spread: those of the group that uses it, or all."""
+        """The number of threads that hold a fragment: those of the group that uses it, or all."""
         return (self._groups.only_user(buffer) or self._groups.block).count
 
     def _over_all(self, layout: Fragment, what: str, threads: int, loc: Loc) -> Fragment | None:
@@ -266,15 +266,15 @@ class _Inference:
             warn(f"{text}: the compiler chooses another", loc, hint=hint)
         return found
 
-    def _asked_by(self, op: TileOp) -> list[Constraint]:
+    def _requested_by(self, op: TileOp) -> list[Constraint]:
         with op.loc:
-            context = dataclasses.replace(self._context, threads=self._threads(op), shared_layouts=self._settled)
+            context = dataclasses.replace(self._context, threads=self._threads(op), shared_layouts=self._fixed)
             row, plan = chosen_row(self._lowerings, op)
-            asked = list(row.constrain(op, plan, context))
-        for wish in asked:
-            if isinstance(wish, InShared) and wish.required and isinstance(wish.var, Buffer):
-                self._settled.setdefault(wish.var, wish.layout)  # for operators that could do with others, too
-        return asked
+            requested = list(row.constrain(op, plan, context))
+        for request in requested:
+            if isinstance(request, InShared) and request.required and isinstance(request.var, Buffer):
+                self._fixed.setdefault(request.var, request.layout)  # for operators that could do with others, too
+        return requested
 
     def _preference(self, nest: ParallelLoop) -> Prefer | None:
         """A coalesced layout of a nest, in vectors as wide as its accesses to memory allow."""
@@ -348,9 +348,9 @@ class _Inference:
         return found if found or self.refused or self.widened else self._detours(notes)
 
     def _detours(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
-        """The fragments to bring to shared memory for a loop that would scatter its accesses to global memory."""
+        """The fragments to stage in shared memory for a loop whose accesses to global memory would not coalesce."""
         found: dict[Stmt, list[Buffer]] = {}
-        room = self._room()
+        budget = self._shared_budget()
         for nest, best in self._best.items():
             layout = self._solution.layouts.get(nest)
             accesses = self._of_nest[nest]
@@ -364,22 +364,22 @@ class _Inference:
                 continue
             times = excess(nest, far, layout, best, self._uses.domain, self._context.target.machine)
             needed = sum(map(cost_in_bytes, held))
-            if times >= _DETOUR_GAIN and needed <= room:
-                room -= needed
+            if times >= _DETOUR_GAIN and needed <= budget:
+                budget -= needed
                 found[nest] = list(held)
                 for buffer in held:
                     text = detour_line(buffer.name, times, cost_in_bytes(buffer), self._solution.reasons[buffer])
                     notes.append(Note(text, nest.loc))
         return found
 
-    def _room(self) -> int:
-        """Bytes of shared memory for detours; what threads in roles bring to each other is in use at any time."""
-        room = self._context.target.machine.shared_bytes
+    def _shared_budget(self) -> int:
+        """Bytes of shared memory for staging; pipelined tiles of warp-specialized kernels stay allocated."""
+        budget = self._context.target.machine.shared_bytes
         if self._launch.plan.schedule is None:
-            return room
+            return budget
         tiles = (s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED)
         sizes = [tile.bytes or 0 for tile in tiles if tile.view_of is None]
-        return room - ALIGNMENT - sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)  # one of them for barriers
+        return budget - ALIGNMENT - sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)  # one of them for barriers
 
     def _is_moved_by(self, nest: ParallelLoop, held: Iterable[Buffer]) -> bool:
         """Whether a nest names each element of its fragments once, so that they are no larger than what it moves."""
@@ -404,12 +404,12 @@ class _Inference:
 
     def _is_torn(self, user: Stmt, buffer: Buffer) -> bool:
         """Whether one statement fixes two layouts of a fragment."""
-        wishes = [
+        requests = [
             c.layout
             for c in self._constraints
             if isinstance(c, Is) and c.var is buffer and self._users.get(id(c)) is user
         ]
-        return any(not wishes[0].same_owners(wish) for wish in wishes[1:])
+        return any(not requests[0].same_owners(request) for request in requests[1:])
 
     def _is_served_by_copies(self, conflict: Conflict, solution: Solution) -> bool:
         """Whether every thread holds all that is read, so that it does not matter which element it is."""
@@ -471,15 +471,15 @@ class _Inference:
         """
         for needed, standing in self._solution.unmet:
             raise unmet(needed, standing.why)
-        wishes = dict(self._launch.hints.layouts)
+        requests = dict(self._launch.hints.layouts)
         given: dict[Buffer, tuple[Layout, Why]] = {}
         for buffer in tiles:
-            wish = wishes.get(buffer)
-            if isinstance(wish, Layout):
-                given[buffer] = wish, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc)
+            request = requests.get(buffer)
+            if isinstance(request, Layout):
+                given[buffer] = request, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc)
             elif buffer in self._solution.shared:
                 given[buffer] = self._solution.shared[buffer], self._solution.shared_reasons[buffer]
-        annotated = {name.storage for name in wishes}
+        annotated = {name.storage for name in requests}
         for buffer, layout in fixed_layouts(self._launch).items():
             if buffer not in given and buffer.storage in annotated and buffer.scope is Scope.SHARED:
                 given[buffer] = layout, Why(f"T.annotate_layout of another name of '{buffer.storage.name}'", buffer.loc)

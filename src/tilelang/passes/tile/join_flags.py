@@ -35,8 +35,8 @@ class _Loops(Rewriter):
             return self.rebuild_stmt(node)
         found = accesses(node.body)
         values: dict[Buffer, Const] = {}
-        for storage, touching in found.by_storage().items():
-            value = None if storage in found.local else _set_now_and_then(storage, touching)
+        for storage, storage_accesses in found.by_storage().items():
+            value = None if storage in found.local else _set_now_and_then(storage, storage_accesses)
             if value is not None:
                 values[storage] = value
         if not values:
@@ -52,17 +52,17 @@ class _Loops(Rewriter):
         return Seq(tuple(made), loc=node.loc)
 
 
-def _set_now_and_then(storage: Buffer, touching: list[Access]) -> Const | None:
+def _set_now_and_then(storage: Buffer, storage_accesses: list[Access]) -> Const | None:
     """The constant that iterations assign to a scalar under conditions, if that is all they do with it."""
     if storage.scope is not Scope.VAR or storage.rank or storage.sequential or storage.dtype.lanes > 1:
         return None
-    stores = [a.stmt for a in touching if isinstance(a.stmt, Store) and a.write and a.update is None]
-    if len(stores) != len(touching) or any(a.buffer is not storage for a in touching):
+    stores = [a.stmt for a in storage_accesses if isinstance(a.stmt, Store) and a.write and a.update is None]
+    if len(stores) != len(storage_accesses) or any(a.buffer is not storage for a in storage_accesses):
         return None
     value = stores[0].value
     if not isinstance(value, Const) or not all(same_expr(value, store.value) for store in stores):
         return None
-    return value if any(a.context.uncertain or a.context.conditions() for a in touching) else None
+    return value if any(a.context.uncertain or a.context.conditions() for a in storage_accesses) else None
 
 
 class _Raise(Rewriter):

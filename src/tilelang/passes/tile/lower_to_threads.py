@@ -46,7 +46,7 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute_stmt, walk, walk_expr, written_buffers
 from tilelang.layout.blocked import blocked
-from tilelang.lowering.lowering import LoopLowering, LoweringContext, Lowerings, LowersApart, chosen_row
+from tilelang.lowering.lowering import LoopLowering, LoweringContext, Lowerings, LowersDivergent, chosen_row
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.targets.gpu.lowerings.parallel import Accumulated, DistributedLoop, values_of
@@ -161,7 +161,7 @@ class _Block:
                 case Bind() | If() | For() | Alloc() | Store() if self._unsteady_loads(node):
                     return self._steady(node, domain)
                 case While() if self._unsteady_loads(node):
-                    return self.stmt(_asked_inside(node), domain)
+                    return self.stmt(_with_condition_inside(node), domain)
                 case TileOp():
                     return self._operator(node)
                 case Alloc(buffer=buffer):
@@ -218,13 +218,13 @@ class _Block:
 
     def _wait(self, node: For, domain: Domain) -> list[tuple[DistributedLoop, list[Accumulated]]]:
         """The folds that may be completed after a loop, those apart that wait for a loop around it already."""
-        if node in self._own.apart:
+        if node in self._own.divergent_in_group:
             return []
         deferral = Deferral(node)
         found = []
         for nest in deferral.nests():
-            apart = self._own.does_alone(nest) or self._groups.around(nest) != self._groups.around(node)
-            if nest in self._waiting or apart:
+            separate = self._own.runs_per_thread(nest) or self._groups.around(nest) != self._groups.around(node)
+            if nest in self._waiting or separate:
                 continue
             legality = self._legality(nest, domain)
             distributed = self._distributed(nest, legality) if legality.folds else None
@@ -245,21 +245,21 @@ class _Block:
 
     def _group(self, node: If, group: Group, domain: Domain) -> Stmt:
         """What a group of threads does together: as a block would that has no other threads."""
-        if node in self._own.apart:
+        if node in self._own.divergent_in_group:
             raise NoLowering(
                 "T.ws: stands where only some threads come", hint="take it out of the branch or loop around it"
             )
-        alone = group.count == 1  # whichever it is
+        is_single = group.count == 1  # whichever it is
         own = Var("group_thread", INT32, index=True)
         around = self._context, self._elected
-        self._context, self._elected = self._of_group(group, ZERO if alone else own), own == 0
+        self._context, self._elected = self._of_group(group, ZERO if is_single else own), own == 0
         condition = self._registers.expr(node.condition)
         inside = domain.assume(condition).with_range(own, 0, group.count - 1)
         body = self.stmt(node.then_body, inside) or Seq((), loc=node.loc)
         self._context, self._elected = around
-        if not alone:
+        if not is_single:
             body = substitute_stmt(body, {self._thread: own + group.first})
-        bind = Bind(own, ZERO if alone else self._thread - group.first, loc=node.loc)
+        bind = Bind(own, ZERO if is_single else self._thread - group.first, loc=node.loc)
         return dataclasses.replace(node, condition=condition, then_body=Seq((bind, body), loc=node.then_body.loc))
 
     def _of_group(self, group: Group, own: Expr) -> LoweringContext:
@@ -347,15 +347,15 @@ class _Block:
     def _operator(self, node: TileOp) -> Stmt | None:
         lowering, plan = chosen_row(self._lowerings, node)
         build = Builder(node.loc)
-        if node in self._own.apart and node.request is not None and isinstance(lowering, LowersApart):
-            lowering.lower_apart(node, plan, self._context, self._thread, build)
+        if node in self._own.divergent_in_group and node.request is not None and isinstance(lowering, LowersDivergent):
+            lowering.lower_divergent(node, plan, self._context, self._thread, build)
         else:
             self._together(node, node.name)
             lowering.lower(node, plan, self._context, build)
         return build.finish()
 
     def _together(self, node: Stmt, name: str) -> None:
-        if node in self._own.apart:
+        if node in self._own.divergent_in_group:
             raise NoLowering(
                 f"{name}: needs all threads of the block or of a group, but stands where only some of them come",
                 hint="take it out of the branch or loop that depends on the thread index",
@@ -363,7 +363,7 @@ class _Block:
 
     def _parallel(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
         around = self._context
-        if self._own.does_alone(loop):
+        if self._own.runs_per_thread(loop):
             self._context = dataclasses.replace(around, threads=1, thread=ZERO)
         else:
             self._together(loop, "T.Parallel")
@@ -379,7 +379,7 @@ class _Block:
         distributed, waiting = self._waiting.get(loop, (None, []))
         if distributed is None:
             legality = self._legality(loop, domain)
-            if legality.reason and loop in self._own.under and self._context.threads > 1:
+            if legality.reason and loop in self._own.divergent and self._context.threads > 1:
                 raise NoLowering(
                     f"T.Parallel: a group of threads cannot run its iterations in order: {legality.reason}",
                     hint="let one thread of the group run a serial loop",
@@ -420,7 +420,7 @@ def _is_constant(loop: ParallelLoop) -> bool:
     return all((int_const(extent) or 0) > 0 for extent in loop.extents)
 
 
-def _asked_inside(loop: While) -> Stmt:
+def _with_condition_inside(loop: While) -> Stmt:
     """The loop with its condition asked by a statement of its body."""
     leave = If(unary(UnaryOp.NOT, loop.condition), Break(loc=loop.loc), loc=loop.loc)
     return dataclasses.replace(loop, condition=const(True, BOOL), body=Seq((leave, loop.body), loc=loop.loc))

@@ -58,12 +58,12 @@ def _tiles(launch: Launch) -> dict[Buffer, Buffer]:
         return {}
     loads = (e for stmt in stmts for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load))
     candidates -= {load.buffer for load in loads if load.dtype != load.buffer.dtype}  # several elements at a time
-    touching: dict[Buffer, list[Access]] = {}
+    storage_accesses: dict[Buffer, list[Access]] = {}
     for access in accesses(launch.body).all:
         if access.buffer in candidates:
-            touching.setdefault(access.buffer, []).append(access)
+            storage_accesses.setdefault(access.buffer, []).append(access)
     found = {}
-    for buffer, uses in touching.items():
+    for buffer, uses in storage_accesses.items():
         dtype = _source(buffer, uses)
         if dtype is not None:
             found[buffer] = dataclasses.replace(buffer, dtype=dtype)

@@ -35,7 +35,7 @@ from tilelang.ir.stmt import (
     TensorLayout,
     TileOp,
 )
-from tilelang.ir.visit import Rewriter, substitute, touched_buffers, walk
+from tilelang.ir.visit import Rewriter, accessed_buffers, substitute, walk
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
@@ -107,11 +107,11 @@ class _Permute(Rewriter):
                     f"'{buffer.name}' names the bytes of '{buffer.storage.name}', which has a layout in this kernel",
                     hint="leave T.annotate_layout out, or access the tensor by its own name",
                 )
-            case TileOp() if not self._placed.keys().isdisjoint(touched_buffers(node)):
+            case TileOp() if not self._placed.keys().isdisjoint(accessed_buffers(node)):
                 return self._operator(node)
         new = self.rebuild_stmt(node)
-        if new is not None and not self._placed.keys().isdisjoint(touched_buffers(new)):
-            name = next(buffer.name for buffer in touched_buffers(new) if buffer in self._placed)
+        if new is not None and not self._placed.keys().isdisjoint(accessed_buffers(new)):
+            name = next(buffer.name for buffer in accessed_buffers(new) if buffer in self._placed)
             raise NoLowering(
                 f"the address of '{name}' is taken, which has a layout in this kernel, so that its elements do not lie "
                 "side by side",
@@ -156,12 +156,12 @@ class _Permute(Rewriter):
         expand(op, build)
         loops = build.finish()
         left = [s for s in walk(loops) if isinstance(s, TileOp) and type(s) is type(op)]
-        if any(not self._placed.keys().isdisjoint(touched_buffers(stmt)) for stmt in left):
+        if any(not self._placed.keys().isdisjoint(accessed_buffers(stmt)) for stmt in left):
             self._refuse(op)
         return self.visit(loops)
 
     def _refuse(self, op: TileOp) -> NoReturn:
-        name = next(buffer.name for buffer in touched_buffers(op) if buffer in self._placed)
+        name = next(buffer.name for buffer in accessed_buffers(op) if buffer in self._placed)
         raise NoLowering(
             f"{op.name}: '{name}' has a layout in this kernel that takes its region apart",
             hint="copy it to a shared tile with T.copy first",

@@ -7,7 +7,7 @@ from tilelang.passes.properties import Property, in_order
 from tilelang.passes.thread import (
     check_subscripts,
     fuse_loops,
-    guard_bounds,
+    predicate_bounds,
     simplify_body,
     vectorize_loops,
 )
@@ -44,7 +44,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         check_subscripts.PASS,
         fuse_loops.PASS,
         vectorize_loops.PASS,
-        guard_bounds.PASS,
+        predicate_bounds.PASS,
         simplify_body.PASS,
         stream_stores.PASS,
         batch_halves.PASS,

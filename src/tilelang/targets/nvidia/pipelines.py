@@ -7,13 +7,13 @@ from tilelang.passes.base import Pass
 from tilelang.passes.properties import Property, in_order
 from tilelang.passes.thread import (
     flatten_shared,
-    guard_bounds,
-    hoist_tests,
+    hoist_comparisons,
     insert_barriers,
     join_atomics,
     name_scalars,
-    narrow_tests,
+    narrow_bounds_checks,
     plan_shared_memory,
+    predicate_bounds,
     simplify_body,
 )
 from tilelang.passes.thread.group_barriers import group_barriers
@@ -96,7 +96,7 @@ def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         vectorize_accesses(ASYNC_COPIES),
         join_atomics.PASS,
         pack_casts.PASS,
-        guard_bounds.guard_bounds(splitting=False),
+        predicate_bounds.predicate_bounds(splitting=False),
         name_scalars.PASS,
         overlap_iterations.PASS,
         plan_shared_memory.PASS,
@@ -105,8 +105,8 @@ def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         insert_proxy_fences.PASS,
         flatten_shared.PASS,
         simplify_body.PASS,
-        hoist_tests.PASS,
-        narrow_tests.PASS,
+        hoist_comparisons.PASS,
+        narrow_bounds_checks.PASS,
         reconverge_warps.PASS,
         make_warp_uniform.PASS,
         gives=(

@@ -15,12 +15,12 @@ from tilelang.targets.cpu.lowerings.nest import nest, scratch
 
 def lower_copy(op: Copy, build: Builder) -> None:
     """One loop per dimension, the last innermost: contiguous rows move as vectors."""
-    move(build, apart(op.name, op.src, op.dst, build), op.dst, nest)
+    move(build, copied_if_overlapping(op.name, op.src, op.dst, build), op.dst, nest)
 
 
 def lower_transpose(op: Transpose, build: Builder) -> None:
     """Rows of the destination are written in order."""
-    transpose(build, op, apart(op.name, op.src, op.dst, build), nest)
+    transpose(build, op, copied_if_overlapping(op.name, op.src, op.dst, build), nest)
 
 
 def lower_fill(op: Fill, build: Builder) -> None:
@@ -33,7 +33,7 @@ def lower_atomic_tile(op: AtomicTile, build: Builder) -> None:
     update(build, op, nest)
 
 
-def apart(name: str, source: Region, target: Region, build: Builder) -> Region:
+def copied_if_overlapping(name: str, source: Region, target: Region, build: Builder) -> Region:
     """The source, or a copy of it if it may overlap the target: all of it is read before any of that is written.
 
     Raises:

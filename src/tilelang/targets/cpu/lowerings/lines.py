@@ -14,7 +14,7 @@ from tilelang.ir.stmt import Bind, For, ForKind, If, Store
 from tilelang.lowering.regions import ZERO, axes, indices, load, matching_axes, may_overlap, same_region
 from tilelang.ops.lines import LineFold, LineOp
 from tilelang.ops.scan import Scan
-from tilelang.targets.cpu.lowerings.copy import apart
+from tilelang.targets.cpu.lowerings.copy import copied_if_overlapping
 from tilelang.targets.cpu.lowerings.nest import assign, loop, nest, read, variable
 
 At = tuple[Expr, ...]
@@ -77,7 +77,7 @@ def _apart(op: _Op, build: Builder) -> _Op:
         for dst_number, dst in enumerate(op.dsts):
             own = isinstance(op, Scan) and number == dst_number and same_region(src, dst)
             if not own and may_overlap(src, dst):
-                srcs[number] = apart(op.name, src, dst, build)
+                srcs[number] = copied_if_overlapping(op.name, src, dst, build)
                 break
     return dataclasses.replace(op, srcs=tuple(srcs))
 

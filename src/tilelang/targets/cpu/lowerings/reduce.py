@@ -16,14 +16,14 @@ from tilelang.ir.stmt import Store
 from tilelang.lowering.fold import At, Fold
 from tilelang.lowering.regions import indices, load
 from tilelang.ops.reduce import Reduce
-from tilelang.targets.cpu.lowerings.copy import apart
+from tilelang.targets.cpu.lowerings.copy import copied_if_overlapping
 from tilelang.targets.cpu.lowerings.nest import assign, loop, nest, read, scratch, variable
 
 _SCRATCH_BYTES = 64 * 1024  # a row of running values beyond this is folded element by element instead
 
 def lower_reduce(op: Reduce, build: Builder) -> None:
     """Chooses the loop order by where the folded dimension lies."""
-    fold = Fold(dataclasses.replace(op, src=apart(op.name, op.src, op.dst, build)))
+    fold = Fold(dataclasses.replace(op, src=copied_if_overlapping(op.name, op.src, op.dst, build)))
     row = [int_const(extent) for extent in fold.inner]
     if not row or None in row or math.prod(e or 0 for e in row) * fold.dtype.storage_bytes > _SCRATCH_BYTES:
         _fold_elements(fold, build)

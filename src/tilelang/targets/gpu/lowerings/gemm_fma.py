@@ -97,7 +97,7 @@ class _Side:
 
 @record
 class FmaPlan(Plan):
-    """How a product is divided among threads.
+    """The partition of a gemm over threads.
 
     Attributes:
         rows: Of A: neighboring rows that a thread holds, threads along M, and how many such runs a thread holds.
@@ -119,7 +119,7 @@ class GemmFma:
     name = "gemm.fma"
 
     def accepts(self, op: Gemm, context: LoweringContext) -> FmaPlan | Refusal:
-        """How the product is divided, or why threads by themselves cannot do it."""
+        """The partition, or why there is none."""
         sizes = [int_const(size) for size in op.sizes]
         if None in sizes or 0 in sizes:
             return Refusal("its extents are not constants above zero")
@@ -132,7 +132,7 @@ class GemmFma:
         return _divided(op, context.threads)
 
     def constrain(self, op: Gemm, plan: FmaPlan, context: LoweringContext) -> Iterable[Constraint]:
-        """C spread over threads; shared operands without bank conflicts."""
+        """C distributed over threads; shared operands without bank conflicts."""
         rows, columns = _sides(op, plan)
         sums = _accumulator(op, rows, columns, context.threads)
         yield Is(op.c.buffer, sums, Why(f"{op.name} accumulates in it by single threads", op.loc))

@@ -31,7 +31,7 @@ class LineLowering:
     name = ""
 
     def accepts(self, op: LineOp, context: LoweringContext) -> Plan | Refusal:
-        """Nothing stands in its way: operands in registers are moved to shared memory beforehand."""
+        """Always accepted: fragments are moved to shared memory beforehand."""
         del op, context
         return ACCEPTED
 
@@ -51,7 +51,7 @@ class Lines:
 
     Attributes:
         extent: How many elements a line has.
-        across: The dimensions of the first tile that tell lines apart.
+        across: The dimensions of the first tile other than the reduced one.
         lanes: Threads of a warp.
     """
 
@@ -66,7 +66,7 @@ class Lines:
         self._axes = [matching_axes(op.srcs[0], region, op.dim) for region in op.srcs]
 
     def share(self, by_warp: Callable[[At, Expr], None], by_thread: Callable[[At], None]) -> None:
-        """Emits every line: by a warp, whose lane it is told, where neighbors along it are neighbors in memory."""
+        """Emits every line: by a warp where its elements are contiguous in memory, else by a thread."""
         along_memory = not any(axis > self.op.dim for axis in self.across)
         if not along_memory or self._threads < self.lanes:
             self._each(self._thread, self._threads, by_thread)
@@ -82,7 +82,7 @@ class Lines:
         self.build.emit(body)
 
     def _each(self, worker: Expr, workers: int, body: Callable[[At], None]) -> None:
-        """Lines in turn: every worker takes each `workers`-th."""
+        """A strided loop over lines: worker w takes lines w, w + workers, and so on."""
         extents = [self.op.srcs[0].extent[axis] for axis in self.across]
         total: Expr = as_expr(1)
         for extent in extents:
@@ -133,7 +133,7 @@ class Lines:
         return var
 
     def shuffled(self, mode: str, values: Sequence[Expr], operand: int) -> list[Var]:
-        """What other lanes have of some values."""
+        """The values of other lanes, by warp shuffles."""
         mask = const((1 << self.lanes) - 1, SCALARS[f"uint{self.lanes}"])
         results = []
         for value in values:
@@ -167,10 +167,10 @@ def _coordinates(line: Expr, extents: Sequence[Expr]) -> At:
 
 
 def values(buffers: Sequence[Buffer]) -> list[Expr]:
-    """What mutable scalars hold."""
+    """The values of mutable scalars."""
     return [Load(buffer, (), buffer.dtype) for buffer in buffers]
 
 
 def zeros(dtypes: Sequence[DType]) -> list[Expr]:
-    """A value of each dtype for places that do not exist."""
+    """A zero of each dtype, for elements beyond the end of a line."""
     return [const(0, dtype) for dtype in dtypes]

@@ -1,4 +1,4 @@
-"""How the warps of a block share the tile of a matrix product.
+"""Partition of the tile of a gemm over the warps of a block.
 
 Takes the tile's extents, the size of the matrix instruction and the user's policy; gives a `WarpPartition` and the
 fragments of the operands under it. Invariant: every warp does the same number of instructions; what the tile's extents

@@ -30,7 +30,7 @@ class FirstThere(ABC):
     def lower(self, op: Copy, plan: Any, context: LoweringContext, build: Builder) -> None:
         """Emits the copy where all threads execute the operator."""
 
-    def lower_apart(self, op: Copy, plan: Any, context: LoweringContext, thread: Var, build: Builder) -> None:
+    def lower_divergent(self, op: Copy, plan: Any, context: LoweringContext, thread: Var, build: Builder) -> None:
         """Emits the copy where only some threads execute the operator."""
         alone = Builder(build.loc)
         self.lower(op, plan, dataclasses.replace(context, threads=1, thread=ZERO), alone)

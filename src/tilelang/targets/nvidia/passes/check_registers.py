@@ -74,7 +74,7 @@ def _check_setmaxnreg(launch: Launch) -> set[CallStmt]:
     calls = [(s, s.routine) for s in walk(launch.body) if isinstance(s, CallStmt)]
     found = [(s, asked_registers(routine)) for s, routine in calls if isinstance(routine, Instruction)]
     requests = [(s, asked) for s, asked in found if asked is not None]
-    if not requests or any(stmt in PerThread(launch).apart for stmt, _ in requests):
+    if not requests or any(stmt in PerThread(launch).divergent_in_group for stmt, _ in requests):
         return set()  # the executing threads are not known
     threads = launch.num_threads
     if threads % WARPGROUP_THREADS:

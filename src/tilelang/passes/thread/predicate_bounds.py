@@ -1,10 +1,10 @@
-"""Makes every access to global memory stay in range: what is not proven in range is tested.
+"""Predicates accesses to global memory that are not proven to be in bounds.
 
-Takes a thread-level function in which a load out of bounds means the safe value and a store out of bounds means
-nothing; gives one in which no access leaves its buffer. Where a test depends on a loop's variable in a monotone way,
-the loop is split into the part where all tests succeed and what is left at its ends, so that the bulk of the work runs
-without tests; iterations keep their order. Tests that remain stand at the access, as all do on a GPU, where code that
-exists twice costs more than a predicate. A vector access is tested as a whole.
+Takes a thread-level function in which an out-of-bounds load gives the safe value and an out-of-bounds store is dropped;
+gives one without out-of-bounds accesses. With `splitting` (CPU), a loop with bounds checks that are monotone in its
+variable is split into a main part without checks and remainders before and after it; iterations keep their order.
+Remaining checks are predicates of the access, as are all on a GPU, where duplicated code costs more than a predicate.
+A vector access has one predicate.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ Safe = Mapping[Buffer, Expr]
 Ends = Mapping[ExprKey, tuple[Expr, list[Expr]]]
 
 
-class _Guard:
-    """The rewriting; `open` receives every test that could not be decided, where it stands."""
+class _PredicateBounds:
+    """The rewriter; `_open` collects every bounds check that could not be decided statically."""
 
     def __init__(self, safe: Safe, memory: Clobbers) -> None:
         self._safe, self._memory = safe, memory
         self._open: list[Expr] = []
-        self._assumed: frozenset[ExprKey] = frozenset()  # tests that a loop around was versioned by, decided or not
+        self._assumed: frozenset[ExprKey] = frozenset()  # checks that an outer loop was versioned by
 
     # -- statements -------------------------------------------------------------------------------------------
     def stmt(self, node: Stmt, domain: Domain, *, splitting: bool) -> Stmt | None:
-        """The statement with tests; None if nothing of it is left."""
+        """The statement with bounds checks; None if it is dropped."""
         with node.loc:
             match node:
                 case Seq():
@@ -80,7 +80,7 @@ class _Guard:
                     return self._atomic(node, domain)
                 case Assume(value=condition):
                     own = all(buffer.scope in _OWN for buffer in loaded_buffers(condition))
-                    return node if own else None  # nobody else needs it, and nothing has to order what it looks at
+                    return node if own else None  # used up here; later passes need not order its loads
                 case CallStmt(routine=Instruction() as instruction) if instruction.predicate is not None:
                     return self._call(node, instruction.predicate, domain)
             return _Expressions(self, domain).rebuild_stmt(node)
@@ -94,7 +94,7 @@ class _Guard:
             elif new is not None:
                 body.append(new)
             if isinstance(child, Assume):
-                domain = domain.assume(exactly(child.value), momentary=True)  # until what it looks at is written
+                domain = domain.assume(exactly(child.value), momentary=True)  # until memory that it reads is written
             else:
                 domain = self._memory.after(child, behind(child, domain))
         if len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True)):
@@ -119,10 +119,10 @@ class _Guard:
 
     def _store(self, node: Store, domain: Domain) -> Stmt | None:
         indices = self._values(node.indices, domain)
-        tests = self._tests(node.buffer, indices, domain, _reach(node.buffer, node.value.dtype))
+        tests = self._bounds_checks(node.buffer, indices, domain, _reach(node.buffer, node.value.dtype))
         if tests is None:
             return None
-        inside = _assuming(domain, tests)
+        inside = _with_facts(domain, tests)
         value = self._value(node.value, inside)
         if not tests and indices is node.indices and value is node.value:
             return node
@@ -130,11 +130,11 @@ class _Guard:
         return If(conjunction(tests), store, loc=node.loc) if tests else store
 
     def _atomic(self, node: Atomic, domain: Domain) -> Stmt | None:
-        """Out of range the element is left alone, and reads as 0."""
+        """An atomic out of bounds is dropped, and its result is 0."""
         indices = self._values(node.indices, domain)
         value, compare = (None if e is None else self._value(e, domain) for e in (node.value, node.compare))
         reach = () if value is None else _reach(node.buffer, value.dtype)
-        tests = self._tests(node.buffer, indices, domain, reach)
+        tests = self._bounds_checks(node.buffer, indices, domain, reach)
         dtype, result = node.buffer.dtype, node.result
         if tests is None:
             return None if result is None else Bind(result, const(0, dtype), loc=node.loc)
@@ -149,22 +149,22 @@ class _Guard:
             If(conjunction(tests), taken, loc=node.loc),
             Bind(result, Load(seen, (), dtype), loc=node.loc),
         )
-        return Seq(parts, loc=node.loc)  # `_seq` takes it apart, so that the result is visible afterwards
+        return Seq(parts, loc=node.loc)  # `_seq` inlines it, so that the result is visible afterwards
 
     def _call(self, node: CallStmt, predicate: int, domain: Domain) -> Stmt | None:
-        """An instruction that asks by itself whether its global access happens: the tests join what it asks."""
+        """An instruction with a predicate operand of its own: bounds checks are added to that operand."""
         made = _Expressions(self, domain).rebuild_stmt(node)
         assert isinstance(made, CallStmt)
         first = made.args[predicate]
         assert isinstance(first, Expr)
-        asked, inside = first, domain.assume(first)
+        predicate_value, inside = first, domain.assume(first)
         for region in made.args:
             if isinstance(region, Region):
-                tests = self._tests(region.buffer, region.start, inside, region.extent)
-                asked = const(False, BOOL) if tests is None else conjunction((asked, *tests))
-        if asked is first:
+                tests = self._bounds_checks(region.buffer, region.start, inside, region.extent)
+                predicate_value = const(False, BOOL) if tests is None else conjunction((predicate_value, *tests))
+        if predicate_value is first:
             return made
-        args = tuple(asked if n == predicate else arg for n, arg in enumerate(made.args))
+        args = tuple(predicate_value if n == predicate else arg for n, arg in enumerate(made.args))
         return dataclasses.replace(made, args=args)
 
     # -- loops ------------------------------------------------------------------------------------------------
@@ -174,10 +174,10 @@ class _Guard:
         if start is not node.start or stop is not node.stop:
             node = dataclasses.replace(node, start=start, stop=stop)
         mark = len(self._open)
-        guarded = self._whole(node, domain, splitting=False)
+        predicated = self._whole(node, domain, splitting=False)
         tests = self._open[mark:]
         if not splitting or not tests:
-            return guarded
+            return predicated
         split = plan_split(node, [test for test in tests if expr_key(test) not in self._assumed])
         if not split.invariant and not split.varying:
             del self._open[mark:]
@@ -194,11 +194,11 @@ class _Guard:
         return node if body is node.body else dataclasses.replace(node, body=body)
 
     def _version(self, node: For, domain: Domain, tests: list[Expr]) -> Stmt | None:
-        """The loop without the tests that do not depend on it, if they hold; else with them."""
+        """Loop versioning: the loop without its invariant checks if they hold, else with them."""
         by_key = {expr_key(test): test for test in tests}
         condition, single = conjunction(by_key.values()), len(by_key) == 1
         outside, self._assumed = self._assumed, self._assumed | by_key.keys()
-        fast = self._for(node, _assuming(domain, tests), splitting=True)
+        fast = self._for(node, _with_facts(domain, tests), splitting=True)
         slow = self._for(node, domain.assume(_not(tests[0])) if single else domain, splitting=single)
         self._assumed = outside
         if fast is None and slow is None:
@@ -206,7 +206,7 @@ class _Guard:
         return If(condition, fast or Seq((), loc=node.loc), slow, loc=node.loc)
 
     def _split(self, node: For, domain: Domain, split: Split) -> Stmt | None:
-        """The middle of the loop, where all tests hold, and its ends."""
+        """Loop splitting: the main part, where all checks hold, and the remainders before and after it."""
         parts: list[Stmt] = []
 
         def limit(suffix: str, value: Expr) -> Expr:
@@ -238,11 +238,11 @@ class _Guard:
 
     def _middle(self, loop: For, domain: Domain, tests: list[Expr]) -> Stmt:
         inside = domain.with_loop(loop.var, loop.start, loop.stop)
-        body = self.stmt(loop.body, _assuming(inside, tests), splitting=True)
+        body = self.stmt(loop.body, _with_facts(inside, tests), splitting=True)
         return _NOTHING if body is None else dataclasses.replace(loop, body=body)
 
     def _end(self, loop: For, domain: Domain, ends: Ends) -> Stmt:
-        """What lies before or behind the middle; tests that decide alone where it ends are known to fail there."""
+        """A remainder; a check that alone determines its limit is known to fail there."""
         inside = domain.with_loop(loop.var, loop.start, loop.stop)
         single = len(ends) == 1
         if single:
@@ -253,7 +253,7 @@ class _Guard:
         return _NOTHING if body is None else dataclasses.replace(loop, body=body)
 
     # -- expressions ------------------------------------------------------------------------------------------
-    def _tests(
+    def _bounds_checks(
         self, buffer: Buffer, indices: tuple[Expr, ...], domain: Domain, reach: tuple[Expr, ...] = ()
     ) -> list[Expr] | None:
         if buffer.scope is not Scope.GLOBAL:
@@ -263,9 +263,9 @@ class _Guard:
         return tests
 
     def load(self, node: Load, indices: tuple[Expr, ...], domain: Domain) -> Expr:
-        """A load that gives the safe value out of range."""
+        """A load that gives the safe value out of bounds."""
         reach = _reach(node.buffer, node.dtype)
-        tests = self._tests(node.buffer, indices, domain, reach)
+        tests = self._bounds_checks(node.buffer, indices, domain, reach)
         outside: Expr | None = Const(0, node.dtype) if reach or node.dtype.lanes == 1 else None
         if not reach:
             outside = self._safe.get(node.buffer.storage, outside)
@@ -283,17 +283,17 @@ class _Guard:
 
 
 class _Expressions(Rewriter):
-    """Guards the loads of expressions; what is evaluated only under a condition may rely on it."""
+    """Predicates the loads of expressions; the sides of a select may rely on its condition."""
 
-    def __init__(self, guard: _Guard, domain: Domain) -> None:
-        self._guard, self._domain = guard, domain
+    def __init__(self, rewriter: _PredicateBounds, domain: Domain) -> None:
+        self._rewriter, self._domain = rewriter, domain
 
     def expr(self, node: Expr) -> Expr:
         match node:
             case Const() | Var():
                 return node
             case Load():
-                return self._guard.load(node, self.exprs(node.indices), self._domain)
+                return self._rewriter.load(node, self.exprs(node.indices), self._domain)
             case Select(condition=c, a=a, b=b):
                 test = self.expr(c)
                 x, y = self._under(a, test), self._under(b, _not(test))
@@ -307,21 +307,21 @@ class _Expressions(Rewriter):
     def _under(self, node: Expr, condition: Expr) -> Expr:
         if isinstance(node, Const | Var):
             return node
-        return _Expressions(self._guard, self._domain.assume(condition, momentary=True)).expr(node)
+        return _Expressions(self._rewriter, self._domain.assume(condition, momentary=True)).expr(node)
 
 
 _NOTHING = Seq(())
-_OWN = (Scope.VAR, Scope.LOCAL)  # memory that its thread, or block on a CPU, has for itself
+_OWN = (Scope.VAR, Scope.LOCAL)  # memory private to a thread, or to a block on a CPU
 
 
 def _reach(buffer: Buffer, dtype: DType) -> tuple[Expr, ...]:
-    """The elements that a vector access touches per dimension; nothing for an access to one element."""
+    """The extent of a vector access per dimension; empty for an access to one element."""
     lanes = dtype.lanes // buffer.dtype.lanes
     ones = (const(1, INT32),) * (buffer.rank - 1)
     return () if lanes == 1 else (*ones, const(lanes, INT32))
 
 
-def _assuming(domain: Domain, tests: Iterable[Expr]) -> Domain:
+def _with_facts(domain: Domain, tests: Iterable[Expr]) -> Domain:
     for test in tests:
         domain = domain.assume(test)
     return domain
@@ -349,7 +349,7 @@ def _fold(op: BinaryOp, values: list[Expr]) -> Expr:
 
 
 def _clamped(value: Expr, low: Expr, high: Expr, domain: Domain) -> Expr:
-    """`min(max(value, low), high)` without what is known to change nothing."""
+    """`min(max(value, low), high)`, without operations known to be redundant."""
     if decide(value <= high, domain) is not True:
         value = binary(BinaryOp.MIN, value, high)
     if decide(value >= low, domain) is not True:
@@ -357,28 +357,28 @@ def _clamped(value: Expr, low: Expr, high: Expr, domain: Domain) -> Expr:
     return value
 
 
-def _guard_launch(launch: Launch, domain: Domain, *, splitting: bool) -> Launch:
+def _predicate_launch(launch: Launch, domain: Domain, *, splitting: bool) -> Launch:
     domain = domain.with_extents(launch.block_vars, launch.grid)
     if launch.thread is not None:
         domain = domain.with_range(launch.thread, 0, launch.num_threads - 1)
     safe = {buffer.storage: cast(value, buffer.dtype) for buffer, value in launch.hints.safe_values}
-    body = _Guard(safe, Clobbers(launch.body)).stmt(launch.body, domain, splitting=splitting)
+    body = _PredicateBounds(safe, Clobbers(launch.body)).stmt(launch.body, domain, splitting=splitting)
     return launch if body is launch.body else dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
 
 
-def guard_bounds(*, splitting: bool) -> Pass:
-    """The pass for machines on which splitting loops pays, or does not."""
+def predicate_bounds(*, splitting: bool) -> Pass:
+    """The pass with or without loop splitting."""
 
     def run(func: PrimFunc, _: PassContext) -> PrimFunc:
         domain = of_function(func)
-        return with_launches(func, lambda launch: _guard_launch(launch, domain, splitting=splitting))
+        return with_launches(func, lambda launch: _predicate_launch(launch, domain, splitting=splitting))
 
     return Pass(
-        "guard_bounds", run, Level.THREAD, Level.THREAD,
+        "predicate_bounds", run, Level.THREAD, Level.THREAD,
         requires=(Property.ACCESSES_UNTESTED,),
         establishes=(Property.ACCESSES_IN_RANGE,),
         invalidates=(Property.ACCESSES_UNTESTED,),
     )
 
 
-PASS = guard_bounds(splitting=True)
+PASS = predicate_bounds(splitting=True)

@@ -14,7 +14,7 @@ from tilelang.ir.stmt import CallStmt, For, ForKind, If, Launch, Seq, Store
 from tilelang.ir.visit import any_expr, walk
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.thread import guard_bounds
+from tilelang.passes.thread import predicate_bounds
 from tilelang.targets.cpu.backend import BACKEND
 from tilelang.targets.nvidia.isa.cp_async import cp_async
 
@@ -221,7 +221,7 @@ def test_a_loop_is_not_versioned_again_by_a_test_that_more_facts_hide():
 
 # -- on a GPU --------------------------------------------------------------------------------------------------
 THREAD, BX = (index_var(name) for name in ("thread", "bx"))
-AT_ACCESSES = guard_bounds.guard_bounds(splitting=False)
+AT_ACCESSES = predicate_bounds.predicate_bounds(splitting=False)
 
 
 def of_threads(*body):

@@ -14,7 +14,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, If, Launch, Seq, Store
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
-from tilelang.passes.thread.narrow_tests import PASS, narrowed
+from tilelang.passes.thread.narrow_bounds_checks import PASS, narrowed
 
 UINT32 = SCALARS["uint32"]
 FIRST, COUNT, PAGE = Var("first", INT32), Var("count", INT32), Var("page", SCALARS["int16"])

@@ -14,7 +14,7 @@ from tilelang.ir.expr import Binary, Load, Var, as_expr, const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, If, Launch, Seq, Store
 from tilelang.ir.visit import walk
-from tilelang.passes.thread.hoist_tests import hoist_launch, take_apart
+from tilelang.passes.thread.hoist_comparisons import hoist_launch, split_comparison
 
 I, J, K, M, ROW, THREAD = map(index_var, ("i", "j", "k", "M", "row", "thread"))
 A = Buffer("A", (as_expr(4096),), INT32, Scope.GLOBAL)
@@ -44,7 +44,7 @@ def kinds(node):
 def test_a_test_taken_apart_has_the_same_outcome(op, factors, literal):
     a, b, c, d = factors
     test = Binary(op, ROW + I * a + J * b + literal, M + I * c + J * d, as_expr(True).dtype)
-    parts = take_apart(test, frozenset((I, J)))
+    parts = split_comparison(test, frozenset((I, J)))
     assert (parts is None) == (a == c and b == d)
     for i, j, row, m in itertools.product(range(3), range(3), (0, 7), (0, 5, 9)):
         env = {I: i, J: j, ROW: row, M: m}

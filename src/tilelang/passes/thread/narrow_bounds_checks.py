@@ -137,6 +137,6 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 
 PASS = Pass(
-    "narrow_tests", _run, Level.THREAD, Level.THREAD,
+    "narrow_bounds_checks", _run, Level.THREAD, Level.THREAD,
     requires=(Property.TESTS_HOISTED,),
 )

@@ -32,7 +32,7 @@ _ORDERS = frozenset({BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
 _NAME = "limit"
 
 
-def take_apart(test: Binary, unrolled: frozenset[Var]) -> tuple[Expr, Expr] | None:
+def split_comparison(test: Binary, unrolled: frozenset[Var]) -> tuple[Expr, Expr] | None:
     """A test's two sides once all that the variables of unrolled loops change stands on the left, and nothing else.
 
     Returns:
@@ -80,7 +80,7 @@ def _wanted(launch: Launch) -> tuple[ExprKey, ...]:
         if unrolled and depth:
             for expr in expressions(stmt):
                 for test in walk_expr(expr):
-                    parts = take_apart(test, unrolled) if isinstance(test, Binary) else None
+                    parts = split_comparison(test, unrolled) if isinstance(test, Binary) else None
                     if parts and all(depths.get(var, 0) < depth for var in variables_of(parts[1])):
                         found[expr_key(parts[1])] = None
         if isinstance(stmt, For) and stmt.kind is ForKind.UNROLLED:
@@ -167,7 +167,7 @@ class _Hoist(Rewriter):
 
     def expr(self, node: Expr) -> Expr:
         if isinstance(node, Binary) and self._unrolled:
-            parts = take_apart(node, self._unrolled)
+            parts = split_comparison(node, self._unrolled)
             name = self._names.get(expr_key(parts[1])) if parts else None
             if parts and name is not None:
                 return binary(node.op, parts[0], name)
@@ -187,7 +187,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 
 PASS = Pass(
-    "hoist_tests", _run, Level.THREAD, Level.THREAD,
+    "hoist_comparisons", _run, Level.THREAD, Level.THREAD,
     requires=(Property.EXPRESSIONS_SHORT, Property.ACCESSES_IN_RANGE),
     establishes=(Property.TESTS_HOISTED,),
 )
