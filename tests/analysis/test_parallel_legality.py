@@ -43,7 +43,7 @@ def test_a_variable_of_one_value_in_a_subscript_does_not_forbid_a_fold():
     assert [0] == [int_const(f.indices[0]) for f in how.folds]
 
 
-def test_elements_of_one_buffer_are_folded_apart():
+def test_elements_of_one_buffer_are_separate_folds():
     how = verdict(nest(store(M, 0, load(M, 0) + load(A, I, J)), store(M, 1, load(M, 1) + 1.0)))
     assert [0, 1] == [int(f.indices[0].value) for f in how.folds]
 

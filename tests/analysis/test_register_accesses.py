@@ -52,7 +52,7 @@ def changes_place(first, second):
         (write(A, I), write(A, 31), False),
     ],
 )
-def test_elements_are_told_apart_where_loops_say_which_they_are(first, second, free):
+def test_elements_are_exact_where_loops_have_constant_extents(first, second, free):
     assert free is changes_place(first, second) is changes_place(second, first)
 
 
@@ -60,7 +60,7 @@ def test_reads_may_change_places():
     assert changes_place(write(A, 0, value=Load(B, (ONE,), FLOAT32)), write(A, 1, value=Load(B, (ONE,), FLOAT32)))
 
 
-def test_a_vector_touches_its_neighbors():
+def test_a_vector_access_covers_its_neighbors():
     pair = Const(0.0, as_dtype("float32x2"))
     assert not changes_place(write(A, 4, value=pair), write(A, 5))
     assert changes_place(write(A, 4, value=pair), write(A, 6))

@@ -33,7 +33,7 @@ def shown(access):
     return access.buffer.name, start, access.extent, access.write
 
 
-def test_vector_accesses_touch_neighbors_and_registers_are_nobody_elses():
+def test_vector_accesses_cover_neighbors_and_registers_are_private():
     wide = as_dtype("float16x8")
     copy = Store(S, (K % 4, T * 8), Load(G, (T * 8,), wide))
     assert [("G", ["t * 8"], (8,), False), ("S", ["k % 4", "t * 8"], (1, 8), True)] == list(
@@ -60,7 +60,7 @@ def test_what_a_choice_evaluates_happens_under_its_condition():
     assert ["t < 8"] == [to_text(condition) for condition in guarded.conditions]
 
 
-def test_calls_touch_their_regions_and_copies_do_it_later():
+def test_calls_access_their_regions_and_copies_do_so_asynchronously():
     dst, src = Region(S, (c(1), T * 8), (c(1), c(8))), Region(G, (T * 8,), (c(8),))
     call = CallStmt(cp_async(16), (dst, src, Const(True, BOOL)), (src,), (dst,))
     read, write = thread_accesses(call, {})

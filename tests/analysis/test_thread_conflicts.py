@@ -73,7 +73,7 @@ def test_answers_are_those_of_every_pair_of_threads(row, column, other_row, othe
 
 
 @given(st.integers(1, 5), st.integers(-6, 6), st.integers(0, 6))
-def test_versions_in_turn_are_told_apart(stages, shift, other):
+def test_different_versions_are_disjoint(stages, shift, other):
     x, y = write((K + shift) % stages, T), read((K + other) % stages, 15 - T)
     assert ((shift - other) % stages == 0) is conflict(x, y)
     assert conflict(write((K + shift) % 2, T), read((K + other) % 3, 15 - T))  # of different rings nothing is known
@@ -95,26 +95,26 @@ def test_reads_and_atomics_agree_with_each_other():
     assert conflict(add, read(0, 0))
 
 
-def test_one_thread_has_nobody_to_meet():
+def test_a_single_thread_has_no_conflicts():
     assert conflict(write(0, 0), read(0, 0))
     assert not conflict(write(0, 0), read(0, 0), threads=1)
 
 
 @pytest.mark.parametrize("offset,overlap", [(0, True), (127, True), (128, False)])
-def test_buffers_meet_where_the_arena_has_both(offset, overlap):
+def test_buffers_conflict_where_their_allocations_overlap(offset, overlap):
     a, b = buffer("a", 64), buffer("b", 64)
     plan = LaunchPlan(shared_offsets=((a, 0), (b, offset)))
     assert overlap is conflict(write(T, target=a), write(T, target=b), plan=plan)
     assert not conflict(write(T, target=a), write(T, target=b))
 
 
-def test_views_of_one_buffer_may_meet():
+def test_views_of_one_buffer_may_conflict():
     base = buffer("a", 64)
     view = buffer("v", 8, 8, view_of=base)
     assert conflict(write(T, target=base), read(0, 15 - T, target=view))
 
 
-def test_regions_meet_as_boxes():
+def test_regions_conflict_as_boxes():
     box = Region(S, (T // 4 * 16, c(0)), (c(16), c(64)))
     call = CallStmt(FENCE_BLOCK, (box,), (), (box,))
     (access,) = thread_accesses(call, {})
@@ -132,7 +132,7 @@ def test_what_depends_on_memory_may_be_anywhere():
     assert not conflict(write(table, T), read(table, T))  # each thread has a column of its own
 
 
-def test_the_thread_of_a_group_of_one_does_not_meet_itself():
+def test_the_thread_of_a_group_of_one_has_no_conflict_with_itself():
     x, y = (dataclasses.replace(write(0, 0), single_thread=Group(32, 1)) for _ in range(2))
     assert not conflict(x, y)
     assert conflict(x, write(0, 0))
@@ -151,14 +151,14 @@ def test_only_accesses_to_bytes_that_the_launch_writes_matter():
 
 
 @pytest.mark.parametrize("stride", [64, 1 << 20])
-def test_places_may_lie_far_apart(stride):
+def test_positions_may_be_far_from_each_other(stride):
     assert not conflict(write(T * stride, 0), read(T * stride, 0))
     assert conflict(write(T * stride, 0), read((T + 1) * stride, 0))
     assert not conflict(write(T * stride, 0), read((T + 1) * stride + 1, 0))
 
 
 @pytest.mark.parametrize("teams", [1, 4, THREADS])
-def test_a_release_meets_all_that_threads_of_other_teams_did_to_global_memory(teams):
+def test_a_release_conflicts_with_global_accesses_of_other_teams(teams):
     flag = Atomic(AtomicOp.STORE, G, (c(0), c(0)), Const(1, HALF), order=MemoryOrder.RELEASE)
     (told,) = thread_accesses(flag, {}, (T == 5,))
     launch = Launch((BX,), (c(4),), (THREADS, 1, 1), Seq(()), thread=T)
@@ -171,7 +171,7 @@ def test_a_release_meets_all_that_threads_of_other_teams_did_to_global_memory(te
     assert not meet(write(1, T), told) and not meet(told, read(1, T, target=G))
 
 
-def test_what_threads_of_one_team_share_is_told_apart_from_what_teams_share():
+def test_conflicts_within_a_team_differ_from_conflicts_between_teams():
     launch = Launch((BX,), (c(4),), (THREADS, 1, 1), Seq(()), thread=T)
     conflicts, made, neighbor, far = Conflicts(launch, Uniformity(launch)), write(T, 0), read(T ^ 1, 0), read(T ^ 2, 0)
     found = []

@@ -71,7 +71,7 @@ class LoweringContext:
         shared_layouts: Where elements of shared buffers lie, for those that are not row-major.
         unrolled: The values that the variables of unrolled loops have.
         tensor_maps: Collects the maps that the launch needs.
-        has_producer: Whether other threads bring tiles meanwhile, so that instructions cost less than waiting does.
+        has_producer: Whether a producer loads tiles concurrently, so that instructions cost less than waiting.
     """
 
     target: Target

@@ -1,4 +1,4 @@
-"""Elements of regions by coordinate: how every lowering, for whatever machine, names what an operator touches.
+"""Elements of regions by coordinate: how lowerings address what an operator accesses.
 
 Takes regions and coordinates, gives buffer indices. Invariant: coordinates count the dimensions whose extent is not the
 constant 1, as the operators of `ops` compare extents.
@@ -63,7 +63,7 @@ def is_whole(region: Region) -> bool:
 
 
 def may_overlap(a: Region, b: Region) -> bool:
-    """Whether two regions may share bytes: they lie in one buffer, and constants do not tell them apart."""
+    """Whether two regions may overlap: they are in one buffer, and not disjoint by constants."""
     if a.buffer.storage is not b.buffer.storage:
         return False
     return not (a.buffer is b.buffer and _are_disjoint(a, b))
@@ -96,7 +96,7 @@ def matching_axes(src: Region, dst: Region, dim: int) -> tuple[int, ...]:
 
 
 def shared_storages(stmt: Stmt) -> Iterator[Buffer]:
-    """The shared buffers that a statement itself touches, not those below it; of views, those that own the bytes."""
+    """The storage of shared buffers that a statement itself accesses, without its sub-statements."""
     for buffer in (*written_buffers(stmt), *_named(stmt)):
         if buffer.scope is Scope.SHARED:
             yield buffer.storage
@@ -107,7 +107,7 @@ def shared_storages(stmt: Stmt) -> Iterator[Buffer]:
 
 
 def _named(stmt: Stmt) -> Iterator[Buffer]:
-    """The buffers that stand directly in a statement, in regions or by themselves; allocating one touches nothing."""
+    """The buffers that a statement refers to directly, in regions or as a whole; allocations do not count."""
     for field in dataclasses.fields(stmt):
         value = getattr(stmt, field.name)
         for item in value if isinstance(value, tuple) else (value,):

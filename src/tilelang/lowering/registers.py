@@ -26,7 +26,7 @@ def vector(dtype: DType, lanes: int) -> DType:
 
 
 class Emitter:
-    """Emits into a builder, and knows the ranges of the variables that it made.
+    """Emits into a builder, and tracks the ranges of the variables that it creates.
 
     Attributes:
         build: Where statements go.

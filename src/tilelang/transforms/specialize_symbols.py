@@ -130,7 +130,7 @@ class _Symbols(Rewriter):
 
 
 class _Specialize(_Symbols):
-    """Puts products in the place of symbols; some tensors may begin at any element."""
+    """Replaces symbols by multiples of new symbols; some tensors may be misaligned."""
 
     def __init__(self, values: Mapping[Var, Expr], misaligned: frozenset[str], params: frozenset[Buffer]) -> None:
         super().__init__(values)
@@ -142,7 +142,7 @@ class _Specialize(_Symbols):
 
 
 class _Generalize(_Symbols):
-    """Puts symbols in the place of products of their parts."""
+    """Replaces such multiples by the original symbols."""
 
     def __init__(self, whole: Mapping[Var, Var], factors: Mapping[Var, int]) -> None:
         super().__init__({part: symbol // const(factors[part], symbol.dtype) for part, symbol in whole.items()})

@@ -167,7 +167,7 @@ class _Choose(Rewriter):
         return dataclasses.replace(op, choice=lowering.name, plan=plan)
 
     def _settle(self, op: Gemm, lowering: Lowering, plan: Plan) -> None:
-        """Notes the layouts that a product's lowering cannot do without, for those that come after it."""
+        """Records the layouts that a gemm's lowering requires, for the operators after it."""
         for constraint in lowering.constrain(op, plan, self._context):
             if isinstance(constraint, InShared) and constraint.required and isinstance(constraint.var, Buffer):
                 self._layouts.setdefault(constraint.var, constraint.layout)
@@ -182,7 +182,7 @@ class _Choose(Rewriter):
             refusals.append((lowering.name, answer.reason))
         return refusals
 
-    # -- products -------------------------------------------------------------------------------------------
+    # -- gemms ----------------------------------------------------------------------------------------------
     def _gemm(self, op: Gemm) -> list[Stmt]:
         if op.demanded or not all(int_const(size) for size in op.sizes):
             return [self._chosen(op)]  # as it is; and there are no tiles of no size
@@ -191,7 +191,7 @@ class _Choose(Rewriter):
         if op.c.buffer.scope is not Scope.FRAGMENT or not is_whole(op.c):
             op = dataclasses.replace(self._with_sums_in_fragment(op, before, after), wait=0)
         a, b = (self._ready(r, dtype, before) for r, dtype in zip((op.a, op.b), op.operands, strict=True))
-        # tiles that the program does not know are free again behind the product
+        # tiles that are not in the program can be reused after the gemm
         op = dataclasses.replace(op, a=a, b=b, wait=op.wait if (a, b) == (op.a, op.b) else 0)
         rows = self._lowerings.get(Gemm, ())
         answer = self._first(op, rows)
@@ -203,7 +203,7 @@ class _Choose(Rewriter):
         return [*before, self._answered(op, answer) if rows else op, *after]
 
     def _with_sums_in_fragment(self, op: Gemm, before: list[Stmt], after: list[Stmt]) -> Gemm:
-        """The product into a fragment of its own; old sums are fetched unless they are cleared."""
+        """The gemm into a new fragment; the old accumulator is loaded unless it is cleared."""
         tile = _tile(op.c, op.c.dtype, Scope.FRAGMENT)
         before.append(Alloc(tile))
         sums = whole(tile)
@@ -230,9 +230,9 @@ class _Choose(Rewriter):
 
     # -- results --------------------------------------------------------------------------------------------
     def _leaves_by_rows(self, op: Copy) -> bool:
-        """Whether a result of a product should leave through shared memory.
+        """Whether the epilogue should store the result of a gemm through shared memory.
 
-        Each thread of a product holds pairs of neighbors, so that narrow results would leave in stores of 4 bytes.
+        Each thread of an mma holds pairs of neighbors, so that narrow results would be stored 4 bytes at a time.
         """
         src, dst = op.src, op.dst
         if src.buffer not in self._sums or src.buffer.scope is not Scope.FRAGMENT or op.layout is not None:

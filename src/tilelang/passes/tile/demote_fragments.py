@@ -1,4 +1,4 @@
-"""Decides which tiles live in registers spread over threads: moves the others to shared memory.
+"""Moves tiles that cannot be distributed over the registers of threads to shared memory.
 
 Takes a tile-level function, gives one in which every `FRAGMENT` buffer is touched by tile operators, by parallel loops
 of constant extents whose subscripts are digits, and by scalar code only if each thread can hold all of it, and all this
@@ -53,7 +53,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 
 def judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
-    """Why tiles that threads may hold together are kept in shared memory; empty for those that are spread.
+    """Why fragments are demoted to shared memory; empty for those that stay distributed.
 
     Args:
         func: The function around the launch.
@@ -191,7 +191,7 @@ def _of_single_threads(launch: Launch) -> Iterable[Buffer]:
 
 
 class _Judge:
-    """Which tiles can be spread over threads."""
+    """Which tiles can be distributed over threads."""
 
     def __init__(self, uses: TileUses) -> None:
         self._uses = uses
@@ -205,7 +205,7 @@ class _Judge:
         return any(_names(use) for _, of in self._of.get(storage, ()) for use in of.nests)
 
     def refusal(self, storage: Buffer) -> str:
-        """Why a tile cannot be spread over threads; empty if it can."""
+        """Why a tile cannot be distributed over threads; empty if it can."""
         names = self._of.get(storage, [])
         for buffer, _ in names:
             if buffer is not storage and renamings(buffer) is None:
@@ -301,7 +301,7 @@ class _MoveTo(Rewriter):
 
 
 def _through_registers(op: Gemm) -> Stmt:
-    """A product whose sums are in shared memory, by way of a fragment; it is waited for, as the sums leave at once."""
+    """A gemm with its accumulator in shared memory, via a fragment; synchronous, as the result is stored at once."""
     build = Builder(op.loc)
     sums = _fragment_for(op.c, build)
     if not op.always_clears:

@@ -1,4 +1,4 @@
-"""Turns the operators that work element by element into parallel loops, so that one pass spreads all of them.
+"""Expands elementwise operators to parallel loops, so that one pass distributes all of them.
 
 Takes a tile-level function, gives one in which `Copy` and `Gemm` without instructions of their own, `Fill`,
 `Transpose`, `AtomicTile`, `Im2Col` and `Reduce` are `ParallelLoop`s, operators on lines have operands that all threads

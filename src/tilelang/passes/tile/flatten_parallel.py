@@ -1,4 +1,4 @@
-"""Takes nested parallel loops apart into flat ones, each of which can be spread over threads as one nest.
+"""Flattens nested parallel loops, so that each can be distributed over threads as one nest.
 
     for i in T.Parallel(M):                      total = fragment (M,)
         total = 0.0                              for i in T.Parallel(M): total[i] = 0.0
@@ -68,11 +68,11 @@ def _narrowed_extent(extent: Expr, values: Interval) -> Expr:
 
 
 class _Impossible(Exception):
-    """The nest cannot be taken apart."""
+    """The nest cannot be flattened."""
 
 
 class _Nest:
-    """One outermost parallel loop being taken apart."""
+    """One outermost parallel loop being flattened."""
 
     def __init__(self, loop: ParallelLoop) -> None:
         self._loop = loop
@@ -126,7 +126,7 @@ class _Nest:
     def _branches(
         self, loop: ParallelLoop, condition: Expr, then_body: Stmt, else_body: Stmt | None, stmt: If
     ) -> list[Stmt]:
-        """Both sides under a condition that is asked once, since the sides may change what it reads."""
+        """Both sides under a condition that is evaluated once, since the sides may write what it reads."""
         taken = _element(loop, "taken", BOOL, self._allocs)
         parts: list[Stmt] = [_over(loop, [Store(taken, loop.vars, condition, loc=stmt.loc)])]
         test = Load(taken, loop.vars, BOOL)
@@ -201,7 +201,7 @@ def _element(loop: ParallelLoop, name: str, dtype: object, allocs: list[Alloc]) 
 
 
 def _groups(body: Sequence[Stmt]) -> list[list[Stmt]]:
-    """Statements without loops in runs, and those that hold parallel loops each alone."""
+    """Runs of statements without loops, and each statement with parallel loops by itself."""
     groups: list[list[Stmt]] = []
     fresh = True
     for stmt in body:

@@ -1,4 +1,4 @@
-"""Lets products and loops read elements where they lie, instead of a copy that nothing else looks at.
+"""Forwards copies: gemms and loops read the source of a copy directly if nothing else reads the copy.
 
 Takes a tile-level function; a `T.copy` of a box of global memory into a buffer goes away together with the buffer, if
 the buffer is then only read, either way:
@@ -84,7 +84,7 @@ def _is_reader(stmt: Stmt, buffer: Buffer) -> bool:
 
 
 def _uses(stmt: Stmt) -> Iterator[tuple[Buffer, bool]]:
-    """Buffers that a statement itself touches, and whether it writes them."""
+    """Buffers that a statement itself accesses, and whether it writes them."""
     for root in expressions(stmt):
         yield from ((e.buffer, False) for e in walk_expr(root) if isinstance(e, Load))
     match stmt:
@@ -124,7 +124,7 @@ def _is_whole(region: Region) -> bool:
 
 
 def _search(node: Stmt, domain: Domain, candidates: dict[Copy, int], found: dict[Copy, Region]) -> None:
-    """Collects the candidates that lie inside of their source, and before all of their products."""
+    """Collects the candidates that lie inside of their source and precede all gemms that read them."""
     match node:
         case Seq(body=body):
             for place, child in enumerate(body):
@@ -214,7 +214,7 @@ class _Forward(Rewriter):
         return Load(source.buffer, self.exprs(source.start), node.dtype)
 
     def _source(self, region: Region) -> Region:
-        """The operand's place in the source; products there are more than a user may write."""
+        """The operand's region in the source; gemms read more kinds of regions there than a user may write."""
         source = self._sources.get(region.buffer)
         if source is None:
             return region

@@ -1,4 +1,4 @@
-"""Walks the grid in panels where the kernel says `T.use_swizzle`, so that blocks that run together share tiles in L2.
+"""Rasterizes the grid in panels for `T.use_swizzle`, so that concurrent blocks share tiles in L2.
 
 Takes a tile-level function; a launch that asks for panels gets fresh block indices, from which the user's own are
 computed at the beginning of the block. Invariant: the map from the fresh indices to the user's is a bijection of the
@@ -72,7 +72,7 @@ class Names:
         self.binds: list[Stmt] = []
 
     def __call__(self, text: str, value: Expr) -> Expr:
-        """A new variable that stands for a value."""
+        """A new variable bound to a value."""
         var = Var(text, INT32, index=True)
         self.binds.append(Bind(var, value, loc=self._loc))
         return var

@@ -97,7 +97,7 @@ def test_loops_that_choose_registers_are_unrolled_as_a_whole():
     assert [(13, None), (4, 1), (16, None)] == loops_of(partition.emit_loops(store(array, outer, 1)))
 
 
-def test_copies_are_told_apart_by_the_digits_that_move_nothing():
+def test_copies_differ_in_the_digits_without_a_stride():
     partition = LoopPartition(fragment((4,), [Mode(2, (0,)), Mode(4, (1,)), Mode(4, (0,))], []), THREAD)
     condition = partition.is_first_copy()
     first = [t for t in range(32) if evaluate(condition, {THREAD: t})]

@@ -162,9 +162,9 @@ class GemmFma:
             emit.loop("kk", plan.step, add)
 
         def add(k: Expr) -> None:
-            emit.loop("i", rows.count, lambda i: emit.loop("j", columns.count, lambda j: product(i, j, k)))
+            emit.loop("i", rows.count, lambda i: emit.loop("j", columns.count, lambda j: multiply_add(i, j, k)))
 
-        def product(i: Expr, j: Expr, k: Expr) -> None:
+        def multiply_add(i: Expr, j: Expr, k: Expr) -> None:
             elements = a.element(i, k), b.element(j, k)
             x, y = (cast(cast(e, to), op.accumulator) for e, to in zip(elements, op.operands, strict=True))
             old = sums.element(rows.place(i), columns.place(j))

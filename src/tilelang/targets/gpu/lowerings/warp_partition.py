@@ -18,7 +18,7 @@ from tilelang.records import record
 
 
 class MatrixAtom(Protocol):
-    """A matrix instruction, of a warp or of a warp group that stands for one here."""
+    """An mma instruction, of a warp or of a warp group that is treated as one."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
