@@ -13,8 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilelang.analysis.strides import distance
-from tilelang.codegen.advance import Place, Steps, place_of
-from tilelang.codegen.apart import Moves, take_address_apart
+from tilelang.codegen.base_and_offset import Offset, split_address
 from tilelang.codegen.c_index import (
     CALLED,
     INFIX,
@@ -32,6 +31,7 @@ from tilelang.codegen.c_index import (
 from tilelang.codegen.dialect import Dialect, is_packed
 from tilelang.codegen.index_types import IndexTypes
 from tilelang.codegen.names import Names
+from tilelang.codegen.pointer_increments import AddressKey, Steps, address_key
 from tilelang.dtypes import FLOAT32, INT32, INT64, SCALARS, DType, Kind, lane_dtype
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -63,7 +63,7 @@ class ExprPrinter(IndexPrinter):
     def __init__(self, names: Names, dialect: Dialect, types: IndexTypes | None = None) -> None:
         super().__init__(names, dialect, types or IndexTypes())
         self.unrolled: dict[Var, int] = {}
-        self.pointers: dict[Place, tuple[str, Mapping[Var, Steps]]] = {}
+        self.pointers: dict[AddressKey, tuple[str, Mapping[Var, Steps]]] = {}
 
     def value(self, expr: Expr) -> str:
         """The expression as a value of its dtype; loose, so only for argument and initializer places."""
@@ -123,8 +123,8 @@ class ExprPrinter(IndexPrinter):
         """An lvalue for one element of a buffer that is no mutable scalar."""
         name = self.names[buffer]
         if self.unrolled and buffer.scope is Scope.GLOBAL and not all(index.is_index for index in indices):
-            start, moves = take_address_apart(buffer, indices, self.unrolled)
-            if moved := self._moved(moves):
+            start, moves = split_address(buffer, indices, self.unrolled)
+            if moved := self._offset_text(moves):
                 return f"({self.dialect.address.format(name, self.offset(buffer, start))})[{moved}]"
         return f"{name}[{self.offset(buffer, indices)}]"
 
@@ -141,16 +141,16 @@ class ExprPrinter(IndexPrinter):
         name = self.names[buffer]
         if buffer.scope is Scope.VAR:
             return f"&{name}"
-        pointer = self.pointers.get(place_of(region)) if self.pointers else None
+        pointer = self.pointers.get(address_key(region)) if self.pointers else None
         if pointer is not None:
             at, factors = pointer
             return at + "".join(f" + {self.names[v]} * {self.distance(buffer, steps)}" for v, steps in factors.items())
-        start, moves = region.start, Moves({})
+        start, moves = region.start, Offset({})
         if self.unrolled and buffer.scope in (Scope.GLOBAL, Scope.SHARED):
-            start, moves = take_address_apart(buffer, start, self.unrolled)
+            start, moves = split_address(buffer, start, self.unrolled)
         offset = self.offset(buffer, start)
         base = name if offset == "0" else self.dialect.address.format(name, offset)
-        moved = self._moved(moves)
+        moved = self._offset_text(moves)
         return f"{base} + {moved}" if moved else base
 
     def distance(self, buffer: Buffer, steps: Steps) -> str:
@@ -160,7 +160,7 @@ class ExprPrinter(IndexPrinter):
             return str(known) if known >= 0 else f"({known})"
         return f"({self.offset(buffer, tuple(const(step, INT32) for step in steps))})"
 
-    def _moved(self, moves: Moves) -> str:
+    def _offset_text(self, moves: Offset) -> str:
         """The text of what unrolled loops add; empty if nothing."""
         names = self.names
         terms = [names[var] if factor == 1 else f"{names[var]} * {factor}" for var, factor in moves.factors.items()]

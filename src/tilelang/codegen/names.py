@@ -34,7 +34,7 @@ _BAD = re.compile(r"[^A-Za-z0-9_]")
 
 # Source: CUDA C++ Programming Guide, "Built-in Vector Types", "Built-in Variables"; C math functions in float and the
 # types of narrow floats, which our text uses beside the user's names
-CUDA_WORDS = re.compile(
+CUDA_RESERVED = re.compile(
     r"(u?char|u?short|u?int|u?long|u?longlong|float|double)[1-4]|dim3|(thread|block)Idx|(block|grid)Dim|warpSize|min|max"
     r"|\w+_t|clock(64)?|f?(abs|max|min|mod)f?|(exp|exp2|exp10|log|log2|log10|log1p|sqrt|r?sqrt|pow|a?(sin|cos|tan)h?"
     r"|atan2|erf|isfinite|floor|ceil|trunc|rint|round|copysign|fma|sincos|ldexp|hypot|nextafter)f?"
@@ -86,9 +86,9 @@ class Names:
         self._of[node] = name = self.fresh(node.name)
         return name
 
-    def fresh(self, wish: str) -> str:
-        """An identifier like `wish` that nothing visible uses; taken from now on in the current scope."""
-        base = name = identifier(wish, self._words)
+    def fresh(self, preferred: str) -> str:
+        """An identifier like `preferred` that nothing visible uses; taken from now on in the current scope."""
+        base = name = identifier(preferred, self._words)
         number = 1
         while any(name in taken for taken in self._taken):
             name = f"{base}_{number}"
@@ -96,9 +96,9 @@ class Names:
         self._taken[-1].add(name)
         return name
 
-    def fresh_everywhere(self, wish: str) -> str:
-        """An identifier like `wish` that stays taken in all scopes."""
-        name = self.fresh(wish)
+    def fresh_everywhere(self, preferred: str) -> str:
+        """An identifier like `preferred` that stays taken in all scopes."""
+        name = self.fresh(preferred)
         self._taken[0].add(name)
         return name
 

@@ -8,7 +8,7 @@ from thread_kernels import buffer
 
 from tilelang.codegen.c_expr import ExprPrinter, float_literal
 from tilelang.codegen.dialect import is_packed
-from tilelang.codegen.names import CUDA_WORDS, Names
+from tilelang.codegen.names import CUDA_RESERVED, Names
 from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import CompilerBug
 from tilelang.ir.expr import Call, Cast, Const, Load, Reinterpret, Var, as_expr, binary, cast, const
@@ -47,7 +47,7 @@ def test_packed_dtypes_need_a_definition():
 
 
 def printer(*nodes):
-    names = Names(CUDA_WORDS)
+    names = Names(CUDA_RESERVED)
     for node in nodes:
         names.declare(node)
     return ExprPrinter(names, CUDA)
@@ -128,7 +128,7 @@ def test_functions_that_the_text_calls_are_no_names_of_the_users():
     for name in INTRINSICS:
         for spelling in CUDA.intrinsics(name).values():
             called |= set(re.findall(r"(?<![\w:])([a-z]\w*)\s*\(", spelling.text))
-    free = {name for name in called if not name.startswith("tl_") and Names(CUDA_WORDS).fresh(name) == name}
+    free = {name for name in called if not name.startswith("tl_") and Names(CUDA_RESERVED).fresh(name) == name}
     assert set() == free
 
 

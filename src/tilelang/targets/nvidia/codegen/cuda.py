@@ -22,7 +22,7 @@ from tilelang.codegen.dialect import is_packed
 from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.host_expr import python_text
 from tilelang.codegen.index_types import ProvenIndexTypes
-from tilelang.codegen.names import CUDA_WORDS, Names, identifier
+from tilelang.codegen.names import CUDA_RESERVED, Names, identifier
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
 from tilelang.errors import NOWHERE, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Scope
@@ -64,7 +64,7 @@ class _Program:
 
     def __init__(self, func: PrimFunc) -> None:
         self._func = func
-        self._names = Names(CUDA_WORDS)
+        self._names = Names(CUDA_RESERVED)
         self._types = ProvenIndexTypes(of_calls(func), wide=dict(func.attributes).get(INDEX_BITS) == 64)
         self._exprs = ExprPrinter(self._names, CUDA, self._types)
         self._out = Emitter()
@@ -105,7 +105,7 @@ class _Program:
             parts += [text.rstrip("\n"), ""]
         text, lines = self._out.finish("\n".join(parts) + "\n" if parts else "")
         sizes = tuple(_bytes_text(buffer) for buffer in self._workspaces)
-        name = self._launches[0].name if self._launches else identifier(self._func.name, CUDA_WORDS)
+        name = self._launches[0].name if self._launches else identifier(self._func.name, CUDA_RESERVED)
         return Source(
             "cuda",
             text,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from tilelang.codegen.advance import advances
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.c_stmt import StmtPrinter
 from tilelang.codegen.emitter import Emitter
+from tilelang.codegen.pointer_increments import pointer_increments
 from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, cast, int_const
@@ -110,14 +110,14 @@ class CudaStmtPrinter(StmtPrinter):
         """A loop that stays one, with the pointers that go along with it."""
         exprs, also = self._exprs, []
         outside = dict(exprs.pointers)
-        for (buffer, place), advance in advances(node).items():
+        for (buffer, place), increment in pointer_increments(node).items():
             if self._types.offset_bits(buffer) != 32:
                 continue  # what unrolled loops add might not fit into an `int`
             name = self._names.fresh(f"{buffer.name}_at")
-            first = exprs.address(Region(buffer, advance.start, ()))
+            first = exprs.address(Region(buffer, increment.start, ()))
             self._out.line(f"{pointer_type(buffer, exprs, self._written)} {name} = {first};")
-            also.append(f"{name} += {exprs.distance(buffer, advance.steps)}")
-            exprs.pointers[buffer, place] = name, advance.moves
+            also.append(f"{name} += {exprs.distance(buffer, increment.steps)}")
+            exprs.pointers[buffer, place] = name, increment.unrolled_steps
         super()._for(node, also)
         exprs.pointers = outside
 

@@ -1,9 +1,9 @@
-"""Takes what unrolled loops add to an address out of its index arithmetic, which is then the same in every iteration.
+"""Splits an address into a base that unrolled loops share and an offset that depends on them.
 
     &A[base + i * 1024 + 4096]  =>  &A[base] + (i * 1024 + 4096)
 
-Takes the place of an access and the variables of the unrolled loops around it, gives the part that stays and what the
-variables add to it. Invariant: the sum of both is the place. Compilers cannot do this: a sum in `int` that is widened
+Takes the indices of an access and the variables of the unrolled loops around it, gives the base and the offset that the
+variables add. Invariant: the sum of both is the address. Compilers cannot do this: a sum in `int` that is widened
 to an address would have to be known not to overflow when it is taken apart; so each iteration would widen its own,
 where one address and a literal in the instruction would do.
 """
@@ -21,38 +21,38 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import substitute
 from tilelang.records import record
 
-_REACH = 2**31  # what moves further is no `int`
+_INT_LIMIT = 2**31  # of an offset in `int`
 
 
 @record
-class Moves:
-    """What is added to a part that stays: `constant + sum(factors[v] * v)`."""
+class Offset:
+    """An offset that depends on unrolled loops: `constant + sum(factors[v] * v)`."""
 
     factors: Mapping[Var, int]
     constant: int = 0
 
 
-def take_address_apart(
+def split_address(
     buffer: Buffer, start: tuple[Expr, ...], unrolled: Mapping[Var, int]
-) -> tuple[tuple[Expr, ...], Moves]:
-    """A place in the first iteration of unrolled loops, and what these add to it, in elements.
+) -> tuple[tuple[Expr, ...], Offset]:
+    """The indices of the first iteration of unrolled loops, and the offset of the others, in elements.
 
     Args:
-        buffer: What the place is in; literals are taken out of places in flat shared memory too.
+        buffer: What is accessed; literals are moved to the offset in flat shared memory too.
         start: The indices.
         unrolled: The variables of the unrolled loops around, each with its largest value.
     """
     factors: dict[Var, int] = {}
     for var, last in unrolled.items():
         step = stride_along(buffer, start, var)
-        if step and abs(step) * last < _REACH:
+        if step and abs(step) * last < _INT_LIMIT:
             start = tuple(_at_zero(index, var) for index in start)
             factors[var] = step
     constant = 0
     if buffer.scope is Scope.SHARED and len(start) == 1:
         rest, constant = _without_literals(start[0])
         start = (rest,)
-    return start, Moves(factors, constant)
+    return start, Offset(factors, constant)
 
 
 def _at_zero(index: Expr, var: Var) -> Expr:

@@ -1,11 +1,11 @@
-"""Which addresses of a loop move by the same distance in every iteration, so that a pointer can go along.
+"""Strength reduction of addresses: a pointer that a loop increments in place of index arithmetic.
 
     for k:  copy(&A[row * K + k * 32])  =>  p = &A[row * K];  for k, p += 32:  copy(p)
 
-Takes a loop, gives the global addresses in it that instructions take, each as a place in the first iteration and a
-distance. Invariant: in every iteration in which the address is taken, the pointer that went along equals it; and the
-first place lies no further from the beginning of the buffer than the others, so that arithmetic which holds those holds
-it too. Compilers find such pointers in most loops, but not where strides are known at run time only.
+Takes a loop, gives the global addresses in it that instructions take, each as the indices of the first iteration and an
+increment. Invariant: in every iteration in which the address is taken, the incremented pointer equals it; and the
+first address lies no further from the beginning of the buffer than the others, so that arithmetic wide enough for those
+is wide enough for it. Compilers find such pointers in most loops, but not where strides are known at run time only.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, Stmt
 from tilelang.ir.visit import sub_statements, substitute, variables_of, walk, walk_expr
 from tilelang.records import record
 
-Place = tuple[Buffer, tuple[ExprKey, ...]]
+AddressKey = tuple[Buffer, tuple[ExprKey, ...]]
 Steps = tuple[int, ...]  # per index
 
 
 @record
-class Advance:
-    """An address that moves with a loop.
+class PointerIncrement:
+    """An address that grows by a constant step per iteration.
 
     Attributes:
         start: The indices in the first iteration of the loop, and of unrolled loops inside.
         steps: By how much each index grows per iteration.
-        moves: The same for the variables of unrolled loops inside.
+        unrolled_steps: The same for the variables of unrolled loops inside.
     """
 
     start: tuple[Expr, ...]
     steps: Steps
-    moves: Mapping[Var, Steps]
+    unrolled_steps: Mapping[Var, Steps]
 
 
-def place_of(region: Region) -> Place:
-    """What tells one address from another."""
+def address_key(region: Region) -> AddressKey:
+    """A key by which equal addresses are found."""
     return region.buffer, tuple(expr_key(index) for index in region.start)
 
 
-def advances(loop: For) -> dict[Place, Advance]:
-    """The addresses that move with a loop, in program order."""
-    found: dict[Place, Advance] = {}
+def pointer_increments(loop: For) -> dict[AddressKey, PointerIncrement]:
+    """The addresses that a loop can increment, in program order."""
+    found: dict[AddressKey, PointerIncrement] = {}
     if loop.step > 0:
         changing = {var for stmt in walk(loop.body) if (var := _defined_by(stmt)) is not None}
         for region, unrolled in _regions(loop.body, ()):
-            place = place_of(region)
-            known = None if place in found else _advance(region, loop, unrolled, changing)
+            place = address_key(region)
+            known = None if place in found else _increment(region, loop, unrolled, changing)
             if known is not None:
                 found[place] = known
     return found
@@ -77,10 +77,10 @@ def _defined_by(stmt: Stmt) -> Var | None:
     return stmt.result if isinstance(stmt, CallStmt | Atomic) else None
 
 
-def _advance(region: Region, loop: For, unrolled: tuple[Var, ...], changing: set[Var]) -> Advance | None:
+def _increment(region: Region, loop: For, unrolled: tuple[Var, ...], changing: set[Var]) -> PointerIncrement | None:
     buffer, start = region.buffer, region.start
     steps = _steps(start, loop.var, loop.step)
-    if steps is None or not any(steps) or not _goes_up(buffer, steps):
+    if steps is None or not any(steps) or not _only_increases(buffer, steps):
         return None
     moves = {var: _steps(start, var, 1) for var in unrolled if any(var in variables_of(index) for index in start)}
     first = {loop.var: loop.start, **{var: const(0, var.dtype) for var in moves}}
@@ -88,7 +88,7 @@ def _advance(region: Region, loop: For, unrolled: tuple[Var, ...], changing: set
     if any(variables_of(index) & changing or _loads(index) for index in start):
         return None
     known = {var: factors for var, factors in moves.items() if factors is not None}
-    return Advance(start, steps, known) if len(known) == len(moves) else None
+    return PointerIncrement(start, steps, known) if len(known) == len(moves) else None
 
 
 def _steps(start: tuple[Expr, ...], var: Var, count: int) -> Steps | None:
@@ -96,7 +96,7 @@ def _steps(start: tuple[Expr, ...], var: Var, count: int) -> Steps | None:
     return None if None in factors else tuple((factor or 0) * count for factor in factors)
 
 
-def _goes_up(buffer: Buffer, steps: Steps) -> bool:
+def _only_increases(buffer: Buffer, steps: Steps) -> bool:
     """Whether no step leads back towards the beginning of a buffer."""
     strides = buffer.strides or (None,) * len(steps)
     return all(

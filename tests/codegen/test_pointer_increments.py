@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilelang.codegen.advance import advances, place_of
+from tilelang.codegen.pointer_increments import address_key, pointer_increments
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
@@ -30,7 +30,7 @@ def loop(body, var=K, kind=ForKind.SERIAL, start=0, step=1, stop=8):
 
 
 def found(body, **given):
-    return list(advances(loop(body, **given)).values())
+    return list(pointer_increments(loop(body, **given)).values())
 
 
 @given(st.integers(0, 3), st.integers(1, 3), st.tuples(*[st.integers(0, 9)] * 4))
@@ -39,15 +39,15 @@ def test_start_and_steps_make_the_place_in_every_iteration(start, step, factors)
     indices = (ROW + K * a + I * b, (K + 4) * c + I * d)
     made = found(loop(copy(*indices), I, ForKind.UNROLLED, stop=4), start=start, step=step)
     assert len(made) == (a + c > 0)
-    for advance in made:
+    for increment in made:
         for trip in range(4):
             for i in range(4):
                 env = {ROW: 5, K: start + trip * step, I: i}
                 expected = tuple(int(evaluate(index, env)) for index in indices)
-                moved = advance.moves.get(I, (0, 0))
+                moved = increment.unrolled_steps.get(I, (0, 0))
                 assert expected == tuple(
                     int(evaluate(first, {ROW: 5})) + trip * by + i * more
-                    for first, by, more in zip(advance.start, advance.steps, moved, strict=True)
+                    for first, by, more in zip(increment.start, increment.steps, moved, strict=True)
                 )
 
 
@@ -73,6 +73,6 @@ def test_a_loop_that_counts_down_keeps_no_pointers():
 
 def test_addresses_are_told_apart_by_what_they_say():
     body = Seq((copy(ROW, K * 8), copy(ROW, K * 8), copy(ROW + 1, K * 8)))
-    made = advances(loop(body))
+    made = pointer_increments(loop(body))
     assert 2 == len(made)
-    assert place_of(body.body[1].args[1]) in made
+    assert address_key(body.body[1].args[1]) in made

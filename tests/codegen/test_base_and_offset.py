@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilelang.codegen.apart import take_address_apart
+from tilelang.codegen.base_and_offset import split_address
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
@@ -27,7 +27,7 @@ DYNAMIC = Buffer("B", (N, N), FLOAT16, Scope.GLOBAL)
 def test_both_parts_make_the_place(step, other, literal, flips, buffer):
     inner = ((ROW * 8) ^ (J * flips)) + I * step * 8 + literal
     start = (inner,) if buffer is TILE else (ROW + J * other, inner)
-    first, moves = take_address_apart(buffer, start, {I: 3, J: 1})
+    first, moves = split_address(buffer, start, {I: 3, J: 1})
     assert step == 0 or all(I not in variables_of(index) for index in first)
     for i, j, row in itertools.product(range(4), range(2), range(3)):
         env = {I: i, J: j, ROW: row}
@@ -51,5 +51,5 @@ def place(buffer, indices, env):
     ],
 )
 def test_known_distances_are_taken_out(buffer, start, factors, constant):
-    _, moves = take_address_apart(buffer, start, {I: 3, J: 1})
+    _, moves = split_address(buffer, start, {I: 3, J: 1})
     assert (factors, constant) == (moves.factors, moves.constant)
