@@ -95,10 +95,10 @@ def test_what_is_said_of_other_variables_alone_does_not_matter_to_an_expression(
     outer = Domain().with_range(n, 0, 7)
     loop = outer.with_loop(i, 0, 16, 4)
     bound = loop.with_value(m, i * 2)
-    assert outer is bound.home(n + 1)
-    assert loop is bound.home(n + i)
-    assert bound is bound.home(m + 0 * n)
-    assert bound is bound.home(n + m + i)
+    assert outer is bound.relevant(n + 1)
+    assert loop is bound.relevant(n + i)
+    assert bound is bound.relevant(m + 0 * n)
+    assert bound is bound.relevant(n + m + i)
 
 
 def test_facts_that_relate_variables_matter_to_all():
@@ -108,8 +108,8 @@ def test_facts_that_relate_variables_matter_to_all():
         outer.assume(n < m),
         outer.with_range(i, 0, n).with_range(n, 1, 7),  # of n alone, but i is related to it
     ):
-        assert related is related.home(n + 1)
-        assert related is related.home(m + 1)
+        assert related is related.relevant(n + 1)
+        assert related is related.relevant(m + 1)
 
 
 @given(st.data())
@@ -135,7 +135,7 @@ def test_answers_are_the_same_as_without_sharing_them_among_domains(data):
                     bound.add(var)
                     made = made.with_value(var, substitute(value, dict.fromkeys(bound, const(number, INT32))))
             if not shared:
-                made.alone = None
+                made.sole_variable = None
         return made
 
     one, other = domain(True), domain(False)

@@ -52,12 +52,12 @@ class Domain:
         fact: What this domain adds to its parent.
         values: Bindings whose value may stand for the variable anywhere.
         memo: Room for what other modules of `arith` work out once per domain.
-        mentioned: The variables of which anything is said.
-        alone: A variable, if this domain adds to its parent only what holds of that one by itself.
+        constrained: The variables that any fact mentions.
+        sole_variable: A variable, if this domain adds to its parent only facts about that one.
         loads: The memory that facts look at, each by the buffer that owns it.
     """
 
-    __slots__ = ("alone", "fact", "loads", "memo", "mentioned", "parent", "values")
+    __slots__ = ("constrained", "fact", "loads", "memo", "parent", "sole_variable", "values")
 
     def __init__(
         self, parent: Domain | None = None, fact: Fact | None = None, values: Mapping[Var, Expr] | None = None
@@ -68,17 +68,17 @@ class Domain:
         self.fact = fact
         self.values: Mapping[Var, Expr] = values
         self.memo: dict[str, object] = {}
-        about, subject = self._said()
+        about, subject = self._constrained_here()
         self.loads: frozenset[Buffer] = _NO_LOADS if parent is None else parent.loads
         if isinstance(fact, Expr):
             self.loads |= loaded_buffers(fact)
-        before = _NO_VARIABLES if parent is None else parent.mentioned
-        self.mentioned: frozenset[Var] = before | about
-        fresh = parent is not None and (subject not in before or subject is parent.alone)
-        self.alone: Var | None = subject if fresh else None
+        before = _NO_VARIABLES if parent is None else parent.constrained
+        self.constrained: frozenset[Var] = before | about
+        fresh = parent is not None and (subject not in before or subject is parent.sole_variable)
+        self.sole_variable: Var | None = subject if fresh else None
 
-    def _said(self) -> tuple[frozenset[Var], Var | None]:
-        """The variables that this domain alone speaks of, and the one that it does not relate to others."""
+    def _constrained_here(self) -> tuple[frozenset[Var], Var | None]:
+        """The variables that this domain itself constrains, and the one that it relates to no other."""
         match self.fact:
             case None:
                 known = self.parent.values if self.parent is not None else _NO_VALUES
@@ -92,12 +92,12 @@ class Domain:
                 return frozenset((var,)), var
         return variables_of(self.fact), None
 
-    def home(self, expr: Expr) -> Domain:
-        """The outermost domain that knows as much of an expression: facts of other variables alone are left out."""
+    def relevant(self, expr: Expr) -> Domain:
+        """The outermost domain with the same facts about an expression: facts of other variables are skipped."""
         domain, mine = self, None
-        while domain.alone is not None and domain.parent is not None:
+        while domain.sole_variable is not None and domain.parent is not None:
             mine = variables_of(expr) if mine is None else mine
-            if domain.alone in mine:
+            if domain.sole_variable in mine:
                 break
             domain = domain.parent
         return domain

@@ -90,18 +90,18 @@ class Analysis(Linearizer):
         self._limits: dict[ExprKey, Interval] = dict(parent._limits) if parent else {}
         self._steppings: dict[ExprKey, tuple[int, int]] = dict(parent._steppings) if parent else {}
         self._depth: int = domain.memo.get("depth", parent._depth if parent else 0)  # type: ignore[assignment]
-        # by identity, and in their home by structure, since passes write the same index anew for each use
+        # by identity, and in their relevant domain by structure, since passes write the same index anew for each use
         self._bounds: dict[int | ExprKey, tuple[Expr, Interval]] = {}
         self._atoms: dict[int | ExprKey, tuple[Expr, Interval]] = {}
         self._inside: dict[tuple[int, bool], tuple[Expr, Analysis]] = {}
         self._settled: dict[int, tuple[Expr, bool]] = {}
         self._choices: _Allowance = parent._choices if parent and self._depth else _Allowance(_MANY_CHOICES)
-        shared = parent is not None and domain.alone is not None
+        shared = parent is not None and domain.sole_variable is not None
         self._asking: list[bool] = parent._asking if parent is not None and shared else [False]
 
-    def _home(self, expr: Expr) -> Analysis:
-        """Where an expression is looked at: domains that differ in other variables alone share the answer."""
-        domain = self.domain.home(expr)
+    def _relevant(self, expr: Expr) -> Analysis:
+        """The analyzer that answers for an expression: domains that differ only in other variables share it."""
+        domain = self.domain.relevant(expr)
         return self if domain is self.domain else analysis_of(domain, expand=self._expand)
 
     # -- what the domain says of atoms ----------------------------------------------------------------------
@@ -109,13 +109,13 @@ class Analysis(Linearizer):
         """Bounds of any expression."""
         known = self._bounds.get(id(expr))
         if known is None:
-            home, key = self._home(expr), expr_key(expr)
-            known = home._bounds.get(key)
+            relevant, key = self._relevant(expr), expr_key(expr)
+            known = relevant._bounds.get(key)
             if known is None:
-                result = home.atom_bounds(expr)
-                if isinstance(expr, Binary) and expr.dtype.is_int and (expr.is_index or home.is_exact(expr)):
-                    result = result.meet(home.sum_bounds(home.sum(expr)))
-                known = home._bounds[key] = (expr, result)
+                result = relevant.atom_bounds(expr)
+                if isinstance(expr, Binary) and expr.dtype.is_int and (expr.is_index or relevant.is_exact(expr)):
+                    result = result.meet(relevant.sum_bounds(relevant.sum(expr)))
+                known = relevant._bounds[key] = (expr, result)
             self._bounds[id(expr)] = (expr, known[1])
         return known[1]
 
@@ -125,10 +125,10 @@ class Analysis(Linearizer):
             return super().sum(expr)
         known = self._sums.get(id(expr))
         if known is None:
-            home, key = self._home(expr), expr_key(expr)
-            known = home._sums.get(key)
+            relevant, key = self._relevant(expr), expr_key(expr)
+            known = relevant._sums.get(key)
             if known is None:
-                known = home._sums[key] = (expr, home._sum(expr))
+                known = relevant._sums[key] = (expr, relevant._sum(expr))
             self._sums[id(expr)] = (expr, known[1])
         return known[1]
 
@@ -138,12 +138,12 @@ class Analysis(Linearizer):
             return ANYTHING if expr.dtype.is_float else Interval(int(expr.value), int(expr.value))
         known = self._atoms.get(id(expr))
         if known is None:
-            home, key = self._home(expr), expr_key(expr)
-            known = home._atoms.get(key)
+            relevant, key = self._relevant(expr), expr_key(expr)
+            known = relevant._atoms.get(key)
             if known is None:
-                result = home._compute(expr)
-                limit = home._limits.get(key)
-                known = home._atoms[key] = (expr, result if limit is None else result.meet(limit))
+                result = relevant._compute(expr)
+                limit = relevant._limits.get(key)
+                known = relevant._atoms[key] = (expr, result if limit is None else result.meet(limit))
             self._atoms[id(expr)] = (expr, known[1])
         return known[1]
 

@@ -43,7 +43,7 @@ class _Simplifier(Rewriter):
         self._domain = domain
         self._analysis = analysis_of(domain)
         self._keeping = analysis_of(domain, expand=False)
-        # by identity, and in their home by structure, since passes write the same index anew for each use
+        # by identity, and in their relevant domain by structure, since passes write the same index anew for each use
         self._seen: dict[int | ExprKey, tuple[Expr, Expr]] = {}
 
     def expr(self, node: Expr) -> Expr:
@@ -51,11 +51,11 @@ class _Simplifier(Rewriter):
             return node
         known = self._seen.get(id(node))
         if known is None:
-            domain, key = self._domain.home(node), expr_key(node)
-            home = self if domain is self._domain else _simplifier(domain)
-            known = home._seen.get(key)
+            domain, key = self._domain.relevant(node), expr_key(node)
+            relevant = self if domain is self._domain else _simplifier(domain)
+            known = relevant._seen.get(key)
             if known is None:
-                known = home._seen[key] = (node, home._simplified(node))
+                known = relevant._seen[key] = (node, relevant._simplified(node))
             self._seen[id(node)] = (node, known[1])
         return known[1]
 
