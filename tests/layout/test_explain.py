@@ -1,7 +1,7 @@
 from warps import blocked
 
 from tilelang.errors import Loc
-from tilelang.layout.constraints import InShared, Is, Why
+from tilelang.layout.constraints import FixedLayout, SharedLayout, Why
 from tilelang.layout.explain import conversion_line, detour_line, fragment_line, shared_line, unmet, unsolvable
 from tilelang.layout.memory import row_major
 from tilelang.layout.solve import Conflict
@@ -21,11 +21,11 @@ def test_a_shared_tile_names_who_asked() -> None:
 
 
 def test_a_conversion_names_both_sides_and_its_cost() -> None:
-    wish = Is("P", replicated((64,), 128), Why("T.annotate_layout", Loc("kernel.py", 5)))
-    line = conversion_line("P", Conflict(wish, GEMM, wish.layout), 256)
+    request = FixedLayout("P", replicated((64,), 128), Why("T.annotate_layout", Loc("kernel.py", 5)))
+    line = conversion_line("P", Conflict(request, GEMM, request.layout), 256)
     assert "P: goes through 256 bytes of shared memory for T.annotate_layout (line 5)" in line
     assert "its layout is fixed by T.gemm accumulates in it (line 12)" in line
-    assert conversion_line("P", Conflict(wish, None, None), 256).endswith("(line 5)")
+    assert conversion_line("P", Conflict(request, None, None), 256).endswith("(line 5)")
 
 
 def test_a_detour_says_what_it_saves() -> None:
@@ -35,11 +35,11 @@ def test_a_detour_says_what_it_saves() -> None:
 
 
 def test_errors_name_who_stands_in_the_way() -> None:
-    wish = Is("P", replicated((64,), 128), Why("T.annotate_layout", Loc("kernel.py", 5)))
-    error = unsolvable(Conflict(wish, GEMM, wish.layout))
+    request = FixedLayout("P", replicated((64,), 128), Why("T.annotate_layout", Loc("kernel.py", 5)))
+    error = unsolvable(Conflict(request, GEMM, request.layout))
     needed = "T.annotate_layout (line 5) needs another layout than T.gemm accumulates in it (line 12)"
     assert f"'a loop': {needed}" in str(error)
-    assert "than nothing" in str(unsolvable(Conflict(wish, None, None)))
-    asked = InShared("A", row_major((8, 8)), Why("T.copy brings it", Loc("kernel.py", 3)))
+    assert "than nothing" in str(unsolvable(Conflict(request, None, None)))
+    asked = SharedLayout("A", row_major((8, 8)), Why("T.copy brings it", Loc("kernel.py", 3)))
     text = str(unmet(asked, GEMM))
     assert "T.copy brings it (line 3), and needs another layout in shared memory than T.gemm accumulates" in text

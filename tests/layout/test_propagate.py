@@ -9,8 +9,7 @@ from layouts import drop_dim, fragments, owners
 from warps import blocked
 
 from tilelang.layout.digits import DigitMap, Mode, NotDigits, identity
-from tilelang.layout.thread_values import Fragment, digit, fragment
-from tilelang.layout.through import (
+from tilelang.layout.propagate import (
     element_layout,
     lifted_layout,
     nest_layout,
@@ -19,6 +18,7 @@ from tilelang.layout.through import (
     run_length,
     vectorized,
 )
+from tilelang.layout.thread_values import Fragment, digit, fragment
 
 
 @st.composite

@@ -17,7 +17,7 @@ from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Store
-from tilelang.layout.constraints import InShared, Is
+from tilelang.layout.constraints import FixedLayout, SharedLayout
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import whole
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
@@ -132,9 +132,9 @@ def lowered(case, lowering):
     plan = accepted(lowering, op, context)
     fragments, shared = {}, {}
     for constraint in lowering.constrain(op, plan, context):
-        if isinstance(constraint, Is):
+        if isinstance(constraint, FixedLayout):
             fragments[constraint.var] = constraint.layout
-        elif isinstance(constraint, InShared):
+        elif isinstance(constraint, SharedLayout):
             shared[constraint.var] = constraint.layout
     thread = Var("thread", INT32, index=True)
     params = [

@@ -1,4 +1,4 @@
-"""The words in which operators speak about layouts; the solver reads them, a conflict names the two that disagree.
+"""The constraints of operators and accesses on layouts; the solver reads them, a conflict names the two that disagree.
 
 A variable is anything hashable: the buffer, or the loop, that gets a layout.
 """
@@ -16,14 +16,14 @@ from tilelang.records import record
 
 @record(slots=True)
 class Why:
-    """Who asks: the words for it, such as "T.gemm accumulates in it", and the place."""
+    """The reason of a constraint: text, such as "T.gemm accumulates in it", and the location."""
 
     text: str
     loc: Loc = NOWHERE
 
 
 @record(slots=True)
-class Is:
+class FixedLayout:
     """An instruction or the user fixes a fragment's layout; value digits may come in any order."""
 
     var: Hashable
@@ -32,16 +32,16 @@ class Is:
 
 
 @record(slots=True)
-class Through:
+class AccessLayout:
     """Element `access(x)` of `var` is used by the thread that owns x of `loop`.
 
     `loop` is a loop nest, or a fragment whose elements are folded or moved into `var`.
 
     Attributes:
         var: The fragment that is accessed.
-        loop: What spreads the work.
+        loop: What distributes the work.
         access: Coordinates of `loop`, and of what each thread walks alone, to coordinates of `var`.
-        why: Who asks.
+        why: The reason.
         writes: Whether elements are stored, so that every copy of them must be; copies more than needed may be read.
         free: How many of the last inputs of `access` each thread walks alone, such as a serial loop in the nest.
     """
@@ -55,7 +55,7 @@ class Through:
 
 
 @record(slots=True)
-class Renames:
+class Alias:
     """`var` is another name of the registers of `storage`, so that the layout of one is that of the other.
 
     Attributes:
@@ -72,13 +72,13 @@ class Renames:
 
 
 @record(slots=True)
-class Prefer:
+class LayoutChoice:
     """A free choice, best first; the heaviest choices are made first.
 
     Attributes:
         var: The fragment or loop nest.
         candidates: Best first.
-        why: Who asks.
+        why: The reason.
         weight: What is at stake, such as the bytes that a loop moves.
         vector: Neighbors along the last dimension that a thread should have, for layouts made from those of others.
     """
@@ -91,13 +91,13 @@ class Prefer:
 
 
 @record(slots=True)
-class InShared:
+class SharedLayout:
     """A shared buffer should lie like this, so that the accesses of an instruction meet no bank conflicts.
 
     Attributes:
         var: The buffer.
         layout: How it should lie.
-        why: Who asks.
+        why: The reason.
         required: Whether the instruction finds nothing in another layout.
     """
 
@@ -107,4 +107,4 @@ class InShared:
     required: bool = False
 
 
-Constraint = Is | Through | Renames | Prefer | InShared
+Constraint = FixedLayout | AccessLayout | Alias | LayoutChoice | SharedLayout

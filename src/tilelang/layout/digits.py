@@ -146,7 +146,7 @@ def compose(outer: DigitMap, inner: DigitMap) -> DigitMap:
             elif len(moved) > 1:
                 raise NotDigits("a digit moves two dimensions")
             else:
-                new.extend(_through(outer.inputs[moved[0][0]], moved[0][1], mode.size))
+                new.extend(_access_layout(outer.inputs[moved[0][0]], moved[0][1], mode.size))
         inputs.append(tuple(new) or (Mode(1, idle),))
     return DigitMap(tuple(inputs), outer.out_shape)
 
@@ -161,7 +161,7 @@ def _check_carries(inner: DigitMap, axis: int) -> None:
         reach += stride * (size - 1)
 
 
-def _through(digits: tuple[Mode, ...], stride: int, size: int) -> list[Mode]:
+def _access_layout(digits: tuple[Mode, ...], stride: int, size: int) -> list[Mode]:
     """Where `size` steps of `stride` in a coordinate with these digits move the output, as digits."""
     out: list[Mode] = []
     place = 1

@@ -7,7 +7,7 @@ decided.
 from __future__ import annotations
 
 from tilelang.errors import LayoutConflict, Note
-from tilelang.layout.constraints import InShared, Why
+from tilelang.layout.constraints import SharedLayout, Why
 from tilelang.layout.layout import Layout
 from tilelang.layout.solve import Conflict
 from tilelang.layout.thread_values import Fragment
@@ -44,12 +44,12 @@ def detour_line(name: str, times: float, size: int, fixed_by: Why) -> str:
     )
 
 
-def unmet(wish: InShared, standing: Why) -> LayoutConflict:
+def unmet(request: SharedLayout, standing: Why) -> LayoutConflict:
     """The error for a layout in shared memory that an instruction cannot have, as it is fixed already."""
-    name = getattr(wish.var, "name", "a tile")
+    name = getattr(request.var, "name", "a tile")
     return LayoutConflict(
-        f"'{name}': {place(wish.why)}, and needs another layout in shared memory than {place(standing)}",
-        loc=wish.why.loc,
+        f"'{name}': {place(request.why)}, and needs another layout in shared memory than {place(standing)}",
+        loc=request.why.loc,
         notes=(Note(f"the layout of '{name}' is fixed by {standing.text}", standing.loc),),
         hint="copy it into a shared tile of its own for one of the two",
     )

@@ -1,4 +1,4 @@
-"""How the layout of a loop nest and the layout of a fragment it accesses follow from each other.
+"""Layout propagation: from a loop nest to the fragments it accesses, and back.
 
 Takes the map from iterations to elements, gives `Fragment`s of the other side. Invariant: in what is given, the threads
 that hold element `access(x)` are exactly those that run an iteration which leads there.

@@ -11,11 +11,11 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import field
 
-from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Renames, Through, Why
+from tilelang.layout.constraints import AccessLayout, Alias, Constraint, FixedLayout, LayoutChoice, SharedLayout, Why
 from tilelang.layout.digits import DigitMap, NotDigits
 from tilelang.layout.layout import Layout
+from tilelang.layout.propagate import element_layout, lifted_layout, nest_layout, renamed
 from tilelang.layout.thread_values import Fragment
-from tilelang.layout.through import element_layout, lifted_layout, nest_layout, renamed
 from tilelang.records import record
 
 
@@ -29,7 +29,7 @@ class Conflict:
         needed: The layout that the use needs; None where digits do not tell it.
     """
 
-    constraint: Is | Through
+    constraint: FixedLayout | AccessLayout
     fixed_by: Why | None
     needed: Fragment | None
 
@@ -45,16 +45,16 @@ class Solution:
         shared_reasons: Who asked for them.
         unmet: What an instruction requires, but another one's layout stands in the way of; with that one.
         conflicts: Uses to convert, in the order of the constraints.
-        torn: Fragments whose layout digits do not tell under another of their names.
+        unrepresentable: Fragments whose layout digits do not tell under another of their names.
     """
 
     layouts: dict[Hashable, Fragment] = field(default_factory=dict)
     reasons: dict[Hashable, Why] = field(default_factory=dict)
     shared: dict[Hashable, Layout] = field(default_factory=dict)
     shared_reasons: dict[Hashable, Why] = field(default_factory=dict)
-    unmet: tuple[tuple[InShared, InShared], ...] = ()
+    unmet: tuple[tuple[SharedLayout, SharedLayout], ...] = ()
     conflicts: tuple[Conflict, ...] = ()
-    torn: frozenset[Hashable] = frozenset()
+    unrepresentable: frozenset[Hashable] = frozenset()
 
 
 def solve(constraints: Sequence[Constraint]) -> Solution:
@@ -71,23 +71,23 @@ def solve(constraints: Sequence[Constraint]) -> Solution:
 
 class _Solver:
     def __init__(self, constraints: Sequence[Constraint]) -> None:
-        self._fixed = [c for c in constraints if isinstance(c, Is)]
-        self._uses = [c for c in constraints if isinstance(c, Through)]
-        self._choices = [c for c in constraints if isinstance(c, Prefer)]
-        self._shared = [c for c in constraints if isinstance(c, InShared)]
-        self._of_var: dict[Hashable, list[Through]] = {}
-        self._of_loop: dict[Hashable, list[Through]] = {}
+        self._fixed = [c for c in constraints if isinstance(c, FixedLayout)]
+        self._uses = [c for c in constraints if isinstance(c, AccessLayout)]
+        self._choices = [c for c in constraints if isinstance(c, LayoutChoice)]
+        self._shared = [c for c in constraints if isinstance(c, SharedLayout)]
+        self._of_var: dict[Hashable, list[AccessLayout]] = {}
+        self._of_loop: dict[Hashable, list[AccessLayout]] = {}
         for use in self._uses:
             self._of_var.setdefault(use.var, []).append(use)
             self._of_loop.setdefault(use.loop, []).append(use)
         self._names: dict[Hashable, list[tuple[Hashable, DigitMap]]] = {}  # the other names of each fragment
         self._storage: dict[Hashable, Hashable] = {}
         for constraint in constraints:
-            if isinstance(constraint, Renames):
+            if isinstance(constraint, Alias):
                 self._names.setdefault(constraint.storage, []).append((constraint.var, constraint.names))
                 self._names.setdefault(constraint.var, []).append((constraint.storage, constraint.back))
                 self._storage[constraint.var] = constraint.storage
-        self._torn: set[Hashable] = set()
+        self._unrepresentable: set[Hashable] = set()
         self._layouts: dict[Hashable, Fragment] = {}
         self._reasons: dict[Hashable, Why] = {}
         self._new: list[Hashable] = []  # what was given a layout and has not spread yet, in order
@@ -137,22 +137,22 @@ class _Solver:
         conflicts += [
             Conflict(use, self._reasons.get(use.var), self._need(use)) for use in self._uses if not self._suits(use)
         ]
-        shared: dict[Hashable, InShared] = {}
-        for wish in sorted(self._shared, key=lambda wish: not wish.required):
-            shared.setdefault(wish.var, wish)
+        shared: dict[Hashable, SharedLayout] = {}
+        for request in sorted(self._shared, key=lambda request: not request.required):
+            shared.setdefault(request.var, request)
         unmet = tuple(
-            (wish, shared[wish.var])
-            for wish in self._shared
-            if wish.required and wish.layout != shared[wish.var].layout
+            (request, shared[request.var])
+            for request in self._shared
+            if request.required and request.layout != shared[request.var].layout
         )
         return Solution(
             self._layouts,
             self._reasons,
-            {var: wish.layout for var, wish in shared.items()},
-            {var: wish.why for var, wish in shared.items()},
+            {var: request.layout for var, request in shared.items()},
+            {var: request.why for var, request in shared.items()},
             unmet,
             tuple(conflicts),
-            frozenset(self._torn),
+            frozenset(self._unrepresentable),
         )
 
     # -- spreading ------------------------------------------------------------------------------------------
@@ -165,9 +165,9 @@ class _Solver:
                 try:
                     self._put(name, renamed(access, layout), why)
                 except NotDigits:
-                    self._torn.add(self._storage.get(var, var))
+                    self._unrepresentable.add(self._storage.get(var, var))
 
-    def _spread_to_var(self, use: Through) -> None:
+    def _spread_to_var(self, use: AccessLayout) -> None:
         if use.var not in self._layouts:
             layout = self._need(use)
             if layout is not None:
@@ -191,7 +191,7 @@ class _Solver:
             _, layout, why = min(found, key=lambda entry: entry[0])
             self._put(loop, layout, why)
 
-    def _lifted(self, choice: Prefer) -> list[Fragment]:
+    def _lifted(self, choice: LayoutChoice) -> list[Fragment]:
         """Layouts of an open nest in which known fragments that forget some of its dimensions stay where they are."""
         lifted = []
         for use in self._of_loop.get(choice.var, ()):
@@ -203,7 +203,7 @@ class _Solver:
         return lifted
 
     # -- checking -------------------------------------------------------------------------------------------
-    def _need(self, use: Through) -> Fragment | None:
+    def _need(self, use: AccessLayout) -> Fragment | None:
         """The layout that a use needs of its fragment; None if its nest has no layout, or digits do not tell it."""
         nest = self._layouts.get(use.loop)
         if nest is None:
@@ -213,7 +213,7 @@ class _Solver:
             known = self._needed[id(use)] = (nest, _element_layout(use, nest))
         return known[1]
 
-    def _suits(self, use: Through) -> bool:
+    def _suits(self, use: AccessLayout) -> bool:
         layout, needed = self._layouts.get(use.var), self._need(use)
         return layout is not None and needed is not None and _suits(use, layout, needed)
 
@@ -238,14 +238,14 @@ class _Solver:
         return total
 
 
-def _element_layout(use: Through, nest: Fragment) -> Fragment | None:
+def _element_layout(use: AccessLayout, nest: Fragment) -> Fragment | None:
     try:
         return element_layout(use.access, nest, use.free)
     except NotDigits:
         return None
 
 
-def _suits(use: Through, layout: Fragment, needed: Fragment) -> bool:
+def _suits(use: AccessLayout, layout: Fragment, needed: Fragment) -> bool:
     return layout.same_owners(needed) if use.writes else layout.holds(needed)
 
 

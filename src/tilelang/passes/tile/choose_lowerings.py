@@ -24,7 +24,7 @@ from tilelang.ir.plan import Plan
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, TileOp, seq
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.layout.constraints import InShared
+from tilelang.layout.constraints import SharedLayout
 from tilelang.lowering.lowering import Lowering, LoweringContext, Lowerings, PadsRows, Refusal
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.copy import Copy
@@ -169,7 +169,7 @@ class _Choose(Rewriter):
     def _settle(self, op: Gemm, lowering: Lowering, plan: Plan) -> None:
         """Records the layouts that a gemm's lowering requires, for the operators after it."""
         for constraint in lowering.constrain(op, plan, self._context):
-            if isinstance(constraint, InShared) and constraint.required and isinstance(constraint.var, Buffer):
+            if isinstance(constraint, SharedLayout) and constraint.required and isinstance(constraint.var, Buffer):
                 self._layouts.setdefault(constraint.var, constraint.layout)
 
     def _first(self, op: TileOp, rows: Sequence[Lowering]) -> _Accepted | list[tuple[str, str]]:

@@ -27,8 +27,8 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, For, ForKind, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import Rewriter, accessed_buffers, walk, walk_expr, without
 from tilelang.layout.digits import DigitMap, NotDigits
+from tilelang.layout.propagate import renaming
 from tilelang.layout.thread_values import Fragment
-from tilelang.layout.through import renaming
 from tilelang.lowering.loops import move, scratch
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm

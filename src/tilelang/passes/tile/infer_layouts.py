@@ -30,12 +30,12 @@ from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.blocked import LINE_BYTES, blocked, row_variants
 from tilelang.layout.boxes import ALIGNMENT
-from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Renames, Through, Why
+from tilelang.layout.constraints import AccessLayout, Alias, Constraint, FixedLayout, LayoutChoice, SharedLayout, Why
 from tilelang.layout.explain import conversion_line, detour_line, fragment_line, shared_line, unmet, unsolvable
 from tilelang.layout.layout import Layout
+from tilelang.layout.propagate import renamed, run_length, vectorized
 from tilelang.layout.solve import Conflict, Solution, solve
 from tilelang.layout.thread_values import Fragment, over_threads, replicated
-from tilelang.layout.through import renamed, run_length, vectorized
 from tilelang.lowering.lowering import LoweringContext, Lowerings, chosen_row
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
@@ -142,7 +142,7 @@ class _Inference:
         }
         self._best: dict[ParallelLoop, Fragment] = {}  # the layouts that nests would have by themselves
         self._variants: dict[ParallelLoop, tuple[Fragment, ...]] = {}  # of nests that no fragment binds
-        self._renames: dict[Buffer, Renames] = {}
+        self._renames: dict[Buffer, Alias] = {}
         self.widened: dict[ParallelLoop, ParallelLoop] = {}
         self._long: dict[ParallelLoop, Fragment] = {}  # others, with as many threads as there are along rows
         self._users: dict[int, Stmt] = {}  # the statement that each constraint comes from
@@ -156,7 +156,7 @@ class _Inference:
             # rows for all threads side by side, so that what rows have in common may be a thread's own
             other = solve([self._with_long_rows(c) for c in self._constraints])
             self._solution = min(self._solution, other, key=self._converted_bytes)
-        torn = [buffer for buffer in self._fragments() if buffer in self._solution.torn]
+        torn = [buffer for buffer in self._fragments() if buffer in self._solution.unrepresentable]
         self.refused = dict.fromkeys(torn, "no digits tell its layout under all of its names")
 
     # -- constraints ----------------------------------------------------------------------------------------
@@ -168,12 +168,13 @@ class _Inference:
             yield constraint, None
         operators = [stmt for stmt in walk(self._launch.body) if isinstance(stmt, TileOp)]
         requested = [(constraint, op) for op in operators for constraint in self._requested_by(op)]
-        yield from (pair for pair in requested if isinstance(pair[0], Is) and _writes(pair[1], pair[0].var))
-        yield from (pair for pair in requested if not (isinstance(pair[0], Is) and _writes(pair[1], pair[0].var)))
+        fixed_results = [isinstance(c, FixedLayout) and _writes(op, c.var) for c, op in requested]
+        yield from (pair for pair, fixed in zip(requested, fixed_results, strict=True) if fixed)
+        yield from (pair for pair, fixed in zip(requested, fixed_results, strict=True) if not fixed)
         for buffer, of in self._uses.of.items():
             for use in of.nests:
                 if use.map is not None and static_extents(use.nest) is not None:
-                    yield _through(buffer, use), use.nest
+                    yield _access_layout(buffer, use), use.nest
         for nest in self._uses.nests:
             preference = self._preference(nest)
             if preference is not None:
@@ -182,34 +183,34 @@ class _Inference:
             shape = buffer.static_shape or ()
             size = buffer.dtype.storage_bytes
             layout = blocked(shape, self._holders(buffer), warp_size=self._lanes, bytes_per_element=size)
-            yield Prefer(buffer, (layout,), Why("no statement", buffer.loc), -1), None
+            yield LayoutChoice(buffer, (layout,), Why("no statement", buffer.loc), -1), None
 
     def _fragments(self) -> list[Buffer]:
         allocated = (stmt.buffer for stmt in walk(self._launch.body) if isinstance(stmt, Alloc))
         return [buffer for buffer in allocated if buffer.scope is Scope.FRAGMENT]
 
-    def _renamed(self) -> Iterator[Renames]:
+    def _renamed(self) -> Iterator[Alias]:
         for buffer in self._fragments():
             if buffer.view_of is not None:
                 maps = renamings(buffer)
                 if maps is None:
                     raise CompilerBug(f"'{buffer.name}': a fragment under a name that does not fit")
-                self._renames[buffer] = Renames(buffer, buffer.storage, *maps)
+                self._renames[buffer] = Alias(buffer, buffer.storage, *maps)
                 yield self._renames[buffer]
 
-    def _named_by_scalars(self) -> Iterator[Is]:
+    def _named_by_scalars(self) -> Iterator[FixedLayout]:
         for buffer, of in self._uses.of.items():
             if self._is_named(buffer):
                 layout = replicated(buffer.static_shape or (), self._holders(buffer))
                 named = (*of.scalar, *of.calls)[0]
-                yield Is(buffer, layout, Why("code outside of parallel loops names its elements", named.loc))
+                yield FixedLayout(buffer, layout, Why("code outside of parallel loops names its elements", named.loc))
 
     def _is_named(self, buffer: Buffer) -> bool:
         """Whether scalar code names elements of a fragment."""
         of = self._uses.of.get(buffer)
         return of is not None and bool(of.scalar or of.calls)
 
-    def _annotated(self) -> Iterator[Is]:
+    def _annotated(self) -> Iterator[FixedLayout]:
         for buffer, layout in self._launch.hints.layouts:
             if buffer.scope is not Scope.FRAGMENT or self._is_named(buffer):
                 continue  # every thread holds what scalar code names
@@ -223,9 +224,9 @@ class _Inference:
                 what = f"T.annotate_layout: the layout of '{buffer.name}'"
                 held = self._over_all(layout, what, self._holders(buffer), buffer.loc)
             if held is not None:
-                yield Is(buffer, held, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc))
+                yield FixedLayout(buffer, held, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc))
 
-    def _requested_by_loops(self) -> Iterator[Is]:
+    def _requested_by_loops(self) -> Iterator[FixedLayout]:
         for nest in self._uses.nests:
             if nest.layout is not None:
                 with nest.loc:
@@ -237,7 +238,7 @@ class _Inference:
                             hint="make the layout for the loop's extents",
                         )
                 if run is not None:
-                    yield Is(nest, run, Why("the layout of T.Parallel", nest.loc))
+                    yield FixedLayout(nest, run, Why("the layout of T.Parallel", nest.loc))
 
     def _threads(self, stmt: Stmt) -> int:
         """How many threads execute a statement together."""
@@ -272,11 +273,11 @@ class _Inference:
             row, plan = chosen_row(self._lowerings, op)
             requested = list(row.constrain(op, plan, context))
         for request in requested:
-            if isinstance(request, InShared) and request.required and isinstance(request.var, Buffer):
+            if isinstance(request, SharedLayout) and request.required and isinstance(request.var, Buffer):
                 self._fixed.setdefault(request.var, request.layout)  # for operators that could do with others, too
         return requested
 
-    def _preference(self, nest: ParallelLoop) -> Prefer | None:
+    def _preference(self, nest: ParallelLoop) -> LayoutChoice | None:
         """A coalesced layout of a nest, in vectors as wide as its accesses to memory allow."""
         extents = static_extents(nest)
         if extents is None:
@@ -304,7 +305,7 @@ class _Inference:
             self._variants[nest] = row_variants(extents, threads, vector, warp_size=self._lanes, bytes_per_element=size)
         count, last = math.prod(extents), nest.vars[-1]
         moved = sum(count * p.bytes * (8 if p.is_global else 1) // p.runs.get(last, 1) for p in found)
-        return Prefer(nest, (layout,), Why("T.Parallel", nest.loc), moved, vector)
+        return LayoutChoice(nest, (layout,), Why("T.Parallel", nest.loc), moved, vector)
 
     def _vector(self, nest: ParallelLoop, run: int) -> int:
         if nest.coalesced_width is not None:
@@ -312,7 +313,7 @@ class _Inference:
         return best_vector(self._patterns[nest], nest.vars[-1], run)
 
     def _with_long_rows(self, constraint: Constraint) -> Constraint:
-        if isinstance(constraint, Prefer) and constraint.var in self._long:
+        if isinstance(constraint, LayoutChoice) and constraint.var in self._long:
             return dataclasses.replace(constraint, candidates=(self._long[constraint.var],))
         return constraint
 
@@ -407,7 +408,7 @@ class _Inference:
         requests = [
             c.layout
             for c in self._constraints
-            if isinstance(c, Is) and c.var is buffer and self._users.get(id(c)) is user
+            if isinstance(c, FixedLayout) and c.var is buffer and self._users.get(id(c)) is user
         ]
         return any(not requests[0].same_owners(request) for request in requests[1:])
 
@@ -415,7 +416,7 @@ class _Inference:
         """Whether every thread holds all that is read, so that it does not matter which element it is."""
         constraint = conflict.constraint
         layout = solution.layouts.get(constraint.var)
-        reads = isinstance(constraint, Through) and not constraint.writes
+        reads = isinstance(constraint, AccessLayout) and not constraint.writes
         return reads and layout is not None and layout.replication == layout.threads
 
     # -- the result -----------------------------------------------------------------------------------------
@@ -490,7 +491,8 @@ def _writes(op: TileOp, var: Hashable) -> bool:
     return any(region.buffer is var for region in op.writes())
 
 
-def _through(buffer: Buffer, use: NestUse) -> Through:
+def _access_layout(buffer: Buffer, use: NestUse) -> AccessLayout:
     assert use.map is not None
     access = use.access
-    return Through(buffer, use.nest, use.map.map, Why("T.Parallel", access.loc), writes=access.write, free=use.map.free)
+    why = Why("T.Parallel", access.loc)
+    return AccessLayout(buffer, use.nest, use.map.map, why, writes=access.write, free=use.map.free)

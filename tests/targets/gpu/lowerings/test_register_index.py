@@ -13,8 +13,8 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Mode, identity
+from tilelang.layout.propagate import element_layout
 from tilelang.layout.thread_values import fragment, replicated
-from tilelang.layout.through import element_layout
 from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition
 from tilelang.targets.gpu.lowerings.register_index import RegisterIndices, is_replicated, replicated_register_index
 

@@ -16,7 +16,7 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import Rewriter
 from tilelang.layout.boxes import Boxes, boxed, find_boxes
-from tilelang.layout.constraints import InShared
+from tilelang.layout.constraints import SharedLayout
 from tilelang.layout.swizzle_modes import swizzled
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.ops.gemm import GemmWarpPolicy
@@ -222,7 +222,7 @@ def test_parts_of_tiles(orders, a_at, b_at):
 def shared(made, **context):
     op = made.gemm()
     found = constraints(LOWERING, op, LoweringContext(Target("cuda", ARCH), CompileOptions(), made.threads, **context))
-    wishes = [wish for wish in found if isinstance(wish, InShared)]
+    wishes = [wish for wish in found if isinstance(wish, SharedLayout)]
     assert all(wish.required for wish in wishes)
     return {wish.var.name: find_boxes(wish.layout, wish.var.static_shape, wish.var.dtype.bits) for wish in wishes}
 
@@ -248,7 +248,7 @@ def test_a_layout_that_is_there_is_taken_or_refused():
         context = LoweringContext(Target("cuda", ARCH), CompileOptions(), 128, shared_layouts={op.a.buffer: layout})
         assert taken is (not reason(LOWERING, op, context))
         if taken:
-            wishes = [c.layout for c in constraints(LOWERING, op, context) if isinstance(c, InShared)]
+            wishes = [c.layout for c in constraints(LOWERING, op, context) if isinstance(c, SharedLayout)]
             assert wishes[0] == layout
         else:
             assert "'A_tile' has a layout that descriptors cannot tell" in reason(LOWERING, op, context)

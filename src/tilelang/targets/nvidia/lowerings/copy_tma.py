@@ -24,7 +24,7 @@ from tilelang.ir.expr import Expr, Var, cast, const, int_const
 from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import CallStmt, If
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
-from tilelang.layout.constraints import Constraint, InShared, Why
+from tilelang.layout.constraints import Constraint, SharedLayout, Why
 from tilelang.layout.memory import row_major
 from tilelang.layout.swizzle_modes import MODES
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
@@ -294,7 +294,7 @@ def in_boxes(op: Copy, tile: Region, plan: EnginePlan) -> Iterable[Constraint]:
     if len(shape) > 1:
         bits, swizzle = tile.dtype.storage_bytes * 8, plan.swizzle
         layout = boxed(shape[-2:], bits, swizzle) if swizzle else row_major(shape[-2:])
-        yield InShared(tile.buffer, layout, Why(f"{op.name} moves it by the copy engine", op.loc))
+        yield SharedLayout(tile.buffer, layout, Why(f"{op.name} moves it by the copy engine", op.loc))
 
 
 def _mode(shape: tuple[int, ...], size: int) -> int:
