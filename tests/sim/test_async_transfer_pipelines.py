@@ -1,4 +1,4 @@
-"""Rings that the copy engine fills: barriers with phases, and how each of their bugs is told."""
+"""Pipelines that the copy engine fills: barriers with phases, and how each of their bugs is reported."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Asynchronous copies: they land in the wait that guarantees them, and nobody may touch what is on its way."""
+"""Asynchronous copies: they complete in the wait that guarantees them, and nobody may touch what is on its way."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Barriers of a block: meetings of all and of some, arrivals without waiting, and warps that do not come."""
+"""Barriers of a block: of all threads and of some, arrivals without waiting, and warps that do not come."""
 
 import numpy as np
 import pytest

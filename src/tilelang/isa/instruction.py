@@ -61,9 +61,9 @@ class Effect(enum.Flag):
     """What an instruction does beside reading and writing the regions of its call."""
 
     NONE = 0
-    SYNC_BLOCK = enum.auto()  # all threads of the block meet, and see each other's writes
-    SYNC_GRID = enum.auto()  # the threads of all blocks meet, and see each other's writes
-    SYNC_SOME = enum.auto()  # the threads of a barrier meet, and see each other's writes
+    SYNC_BLOCK = enum.auto()  # a barrier of all threads of the block, which then see each other's writes
+    SYNC_GRID = enum.auto()  # a barrier of the threads of all blocks, which then see each other's writes
+    SYNC_SOME = enum.auto()  # a barrier of some threads of the block, which then see each other's writes
     SYNC_WARP = enum.auto()  # so do the lanes of a warp that its first argument, a mask, names
     COMMIT = enum.auto()  # closes a group of work of its asynchronous unit
     WAIT = enum.auto()  # waits for groups of its asynchronous unit
