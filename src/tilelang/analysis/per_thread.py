@@ -1,9 +1,9 @@
-"""What a tile-level program says of single threads: values that depend on the thread index, and what stands under them.
+"""Divergence analysis of a tile-level program: values that depend on the thread index, and divergent control flow.
 
-Takes a tile-level launch, gives a `PerThread`. Invariant: what is not called per-thread is part of the block's one
-sequential program, whose scalars have one value at a time whatever the number of threads. Of what stands in a group
-that the compiler made, the same is said of the group: its threads are all there are. Whether the threads of a group
-come together is decided by what they alone see: other groups assign copies of their own of the scalars that all have.
+Takes a tile-level launch, gives a `PerThread`. Invariant: everything that is not per-thread belongs to the sequential
+program of the block, whose scalars have one value at a time for all threads. Within a group of threads that the
+compiler made, the same holds for the group. Divergence within a group depends on assignments in that group only: each
+group has its own copies of the block's scalars.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The accumulator of a gemm in a thread's registers.
 
-Takes the product and the layout in which its lowering wants the sums; gives an `Accumulator`, which brings them there
-and back. Invariant: sums that already lie as wanted, in the dtype that is wanted, are used in place.
+Takes the gemm and the layout of C that its lowering requires; gives an `Accumulator`, which converts C to that layout
+and back. Invariant: a C that already has the required layout and dtype is used in place.
 """
 
 from __future__ import annotations

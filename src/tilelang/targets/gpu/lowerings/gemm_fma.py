@@ -1,8 +1,8 @@
-"""`T.gemm` by multiply-and-add of single threads, for dtypes and shapes that matrix instructions do not serve.
+"""`T.gemm` by scalar FMA instructions, for dtypes and shapes that mma instructions do not support.
 
-Takes products of shared operands into a fragment, gives the program of one thread: for each step along K it loads a
-few elements of its rows of A and of its columns of B, and adds all their products. Invariant: what lies beyond M or N
-is loaded from inside, since it only reaches elements of C that are not there.
+Takes a gemm of shared operands into a fragment, gives the program of one thread: for each step along K it loads
+elements of its rows of A and of its columns of B, and accumulates their outer product. Invariant: rows and columns
+beyond M or N are loaded from in-bounds positions, since they only contribute to elements of C that do not exist.
 """
 
 from __future__ import annotations

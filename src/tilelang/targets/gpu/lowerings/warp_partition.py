@@ -1,8 +1,8 @@
 """Partition of the tile of a gemm over the warps of a block.
 
-Takes the tile's extents, the size of the matrix instruction and the user's policy; gives a `WarpPartition` and the
-fragments of the operands under it. Invariant: every warp does the same number of instructions; what the tile's extents
-leave over is padding, and warps for which nothing is left repeat the work of others.
+Takes the tile's extents, the shape of the mma instruction and the user's policy; gives a `WarpPartition` and the
+fragments of the operands under it. Invariant: every warp executes the same number of mma instructions; the tile is
+padded to whole instructions, and warps without work of their own repeat that of others.
 """
 
 from __future__ import annotations
