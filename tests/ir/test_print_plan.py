@@ -31,7 +31,8 @@ def test_nothing_is_said_where_nothing_was_decided():
 
 
 def test_a_launch_shows_its_schedule_memory_and_tensor_maps():
-    swizzle = TensorMap(Var("A_map", SCALARS["uint64"]), A, exprs(128, 256), exprs(256), (64, 64), 128)
+    name = Var("A_map", SCALARS["uint64"])
+    swizzle = TensorMap(name, A, exprs(128, 256), exprs(256), (64, 64), 128, rules=lambda *_: "")
     plan = LaunchPlan(schedule=Schedule(), loops_ahead=True, shared_bytes=1024, tensor_maps=(swizzle,))
     assert [
         "schedule: two consumers",
