@@ -7,9 +7,9 @@ JOBS ?= 2
 # the interpreter of `make device-test`: one that has pytest, hypothesis and torch for the GPU
 DEVICE_PYTHON ?= $(PYTHON)
 
-# the folders in which most tests are pure
+# the folders in which most tests are pure; those of tune and of the CPU's target compile in threads and processes
 PURE := analysis arith backend carver codegen contrib ir isa jit language layout lowering messages ops passes profile runtime \
-	sim targets tools transforms tune
+	targets/gpu targets/nvidia tools transforms
 
 # how long `make fuzz` runs
 SECONDS ?= 60
@@ -29,7 +29,7 @@ test: $(VENV)/.dev
 
 # what needs no compiler, no process and no simulated GPU: under two minutes on two cores, for every change
 test-pure: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -r fE --pure $(addprefix tests/,$(PURE)) tests/test_*.py
+	$(BIN)/python -m pytest -n $(JOBS) -r fE --pure $(addprefix tests/,$(PURE)) tests/test_*.py tests/targets/test_*.py
 
 # on a machine with a GPU: the device against the simulator and the reference; elsewhere all of it is skipped
 device-test:
