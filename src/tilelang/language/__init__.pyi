@@ -1372,7 +1372,7 @@ def tma_store_wait(count: builtins.int = 0, read: builtins.bool = True) -> None:
     """
 
 def fence_proxy_async(space: str = 'shared') -> None:
-    """Makes what the thread has written visible to engines that are told of it later.
+    """Makes the thread's writes visible to the async proxy: the copy engine and the matrix units.
 
     The copy engine and the matrix instructions of warpgroups read memory by a way of their own. Between tile
     operators the compiler puts this fence where it is needed. It does not for `T.tma_copy` of global memory that

@@ -35,7 +35,7 @@ def _proxy(name: str, what: str, space: str) -> Instruction:
 
 
 FENCE_PROXY_ASYNC = _proxy("proxy_async", "shared", "shared::cta")
-"""Makes the thread's writes to shared memory visible to engines that are told of them later; called with nothing."""
+"""Makes the thread's writes to shared memory visible to the async proxy; called with nothing."""
 
 FENCE_PROXY_ASYNC_GLOBAL = _proxy("proxy_async_global", "global", "global")
 """The same for global memory."""
@@ -53,7 +53,7 @@ FUNCTIONS = (
     Function(
         "fence_proxy_async",
         _FENCES.__getitem__,
-        """Makes what the thread has written visible to engines that are told of it later.
+        """Makes the thread's writes visible to the async proxy: the copy engine and the matrix units.
 
         The copy engine and the matrix instructions of warpgroups read memory by a way of their own. Between tile
         operators the compiler puts this fence where it is needed. It does not for `T.tma_copy` of global memory that
