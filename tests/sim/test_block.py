@@ -4,6 +4,7 @@ from tilelang.sim.block import Block, Grid
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.clusters import Cluster
 from tilelang.sim.proxies import Proxies
+from tilelang.targets.machine import Machine
 
 
 def blocks(count, threads):
@@ -12,7 +13,7 @@ def blocks(count, threads):
     made = [
         Block(
             (n,), grid, cluster, threads,
-            clocks=clocks, window=None, buffers=(), lazy=True, counters=None, printer=print,
+            machine=Machine("warps", warp_size=32), clocks=clocks, window=None, buffers=(), lazy=True, counters=None, printer=print,
         )
         for n in range(count)
     ]  # fmt: skip

@@ -13,8 +13,8 @@ LINE = Loc("kernel.py", 7)
 class Board:
     """A history of 8 units with the calls that tests need."""
 
-    def __init__(self, threads=64):
-        self.clocks = Clocks(threads)
+    def __init__(self, threads=64, warp_size=32):
+        self.clocks = Clocks(threads, warp_size=warp_size)
         self.history = History(8, self.clocks, AccessSites())
 
     def stamps(self, threads, loc=LINE):
@@ -97,6 +97,15 @@ def test_all_lanes_that_read_one_unit_in_one_statement_count(board):
     board.read(list(range(32)), [3] * 32)
     assert board.write([31], [3]) is not None
     assert board.write([0], [3]) is not None
+
+
+def test_a_reader_of_another_warp_of_64_threads_is_remembered():
+    """Threads 0 and 40 belong to one warp, so that both of their reads leave the slot of other warps to thread 70."""
+    board = Board(threads=128, warp_size=64)
+    for thread in (70, 0, 40):
+        board.read([thread], [3])
+    board.clocks.synchronize(np.arange(64))
+    assert 70 == board.write([0], [3]).other
 
 
 def test_atomics_do_not_conflict_with_each_other_but_with_plain_accesses(board):

@@ -20,6 +20,8 @@ from tilelang.layout.layout import Coordinate, Layout
 from tilelang.targets.machine import Machine
 
 MAX_VECTOR_BYTES = 16
+INACTIVE = -1
+"""The address of a lane that does not access memory."""
 
 
 def row_major(shape: Sequence[int]) -> Layout:
@@ -80,7 +82,7 @@ def wavefronts(addresses: np.ndarray, width: int, machine: Machine) -> np.ndarra
     """How many cycles shared memory needs for accesses of a warp.
 
     Args:
-        addresses: In bytes, one per lane; negative for lanes that take no part.
+        addresses: In bytes, one per lane; `INACTIVE` for lanes that are masked off.
         width: Bytes per lane, a power of two up to 16.
         machine: Whose memory it is.
 

@@ -21,6 +21,7 @@ from tilelang.sim.counters import Counters
 from tilelang.sim.device_memory import Window
 from tilelang.sim.proxies import Proxies
 from tilelang.sim.races import RaceDetector
+from tilelang.targets.machine import Machine
 
 
 @record(frozen=False)
@@ -46,6 +47,7 @@ class Block:
         grid: What it shares with the other blocks.
         cluster: What it shares with those that run together with it.
         threads: How many it has.
+        machine: What runs it.
         clocks: What orders accesses.
         window: The shared and global memory of a buffer, by slot.
         buffers: All that the program names, by slot.
@@ -66,6 +68,7 @@ class Block:
         cluster: Cluster,
         threads: int,
         *,
+        machine: Machine,
         clocks: Clocks,
         window: Callable[[int], Window],
         buffers: Sequence[Buffer],
@@ -74,7 +77,7 @@ class Block:
         printer: Callable[[str], object],
     ) -> None:
         self.index, self.grid, self.cluster, self.threads = index, grid, cluster, threads
-        self.clocks, self.window, self.buffers = clocks, window, buffers
+        self.machine, self.clocks, self.window, self.buffers = machine, clocks, window, buffers
         self.lazy, self.counters, self.printer = lazy, counters, printer
         self.pending_transfers = PendingTransfers()
         self.slots = {buffer: slot for slot, buffer in enumerate(buffers)}

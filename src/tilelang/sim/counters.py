@@ -6,9 +6,7 @@ many of its lanes are active; counting never changes a run.
 The rules of memory, per request of a warp:
 - global memory moves in sectors of 32 bytes; a request costs as many as its lanes touch
   (Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory");
-- shared memory has 32 banks of 4 bytes, and one wavefront serves one word of each bank; lanes that want the same word
-  share it. Accesses of 8 bytes per lane are served a half warp at a time, those of 16 bytes a quarter
-  (Source: CUDA C++ Programming Guide, "Shared Memory" of each compute capability; Nsight Compute, "Shared memory").
+- shared memory serves wavefronts, as `layout.memory` counts them for the banks of the machine.
 """
 
 from __future__ import annotations
@@ -19,12 +17,11 @@ from dataclasses import field
 import numpy as np
 
 from tilelang.errors import Loc
+from tilelang.layout.memory import INACTIVE, least_wavefronts, wavefronts
 from tilelang.records import record
+from tilelang.targets.machine import Machine
 
 SECTOR_BYTES = 32
-BANKS = 32
-BANK_BYTES = 4
-_PHASE_BYTES = BANKS * BANK_BYTES
 
 
 @record(frozen=False)
@@ -93,7 +90,9 @@ class Counters:
         ideal = len(np.unique(addresses)) * width
         self._enter(f"global {kind}", loc, len(addresses) * width, sectors, -(-ideal // SECTOR_BYTES))
 
-    def shared_access(self, kind: str, addresses: np.ndarray, lanes: np.ndarray, width: int, loc: Loc) -> None:
+    def shared_access(
+        self, kind: str, addresses: np.ndarray, lanes: np.ndarray, width: int, loc: Loc, machine: Machine
+    ) -> None:
         """A warp touches shared memory.
 
         Args:
@@ -102,9 +101,12 @@ class Counters:
             lanes: The numbers of these lanes.
             width: Bytes per lane.
             loc: The user's line.
+            machine: Its warp size and banks.
         """
-        fronts, ideal = wavefronts(addresses, lanes, width)
-        self._enter(f"shared {kind}", loc, len(addresses) * width, fronts, ideal)
+        of_lane = np.full(machine.warp_size, INACTIVE)
+        of_lane[lanes] = addresses
+        count, ideal = wavefronts(of_lane, width, machine), least_wavefronts(of_lane, width, machine)
+        self._enter(f"shared {kind}", loc, len(addresses) * width, int(count), int(ideal))
 
     def bulk_access(self, kind: str, size: int, loc: Loc) -> None:
         """An engine moves bytes, as few sectors as they fill.
@@ -163,20 +165,3 @@ def distinct_sectors(addresses: np.ndarray, width: int) -> int:
     reach = int((last - first).max(initial=0)) + 1
     touched = first[:, None] + np.arange(reach)
     return len(np.unique(touched[touched <= last[:, None]]))
-
-
-def wavefronts(addresses: np.ndarray, lanes: np.ndarray, width: int) -> tuple[int, int]:
-    """How many wavefronts serve accesses of `width` bytes, and how many would if no banks collided.
-
-    Shapes: addresses and lanes (active lanes,).
-    """
-    per_phase = min(BANKS, max(1, _PHASE_BYTES // max(width, BANK_BYTES)))  # lanes that are served together
-    words_per_lane = -(-width // BANK_BYTES)
-    words = addresses[:, None] // BANK_BYTES + np.arange(words_per_lane)
-    phases = np.broadcast_to(lanes[:, None] // per_phase, words.shape)
-    count = ideal = 0
-    for phase in np.unique(phases):
-        distinct = np.unique(words[phases == phase])
-        count += int(np.bincount(distinct % BANKS).max(initial=0))
-        ideal += -(-len(distinct) // BANKS)
-    return count, ideal

@@ -391,7 +391,7 @@ class Window:
         if self.memory == "global":
             counters.global_access(kind, addresses, width, warp.loc)
         else:
-            counters.shared_access(kind, addresses, active_lanes(warp), width, warp.loc)
+            counters.shared_access(kind, addresses, active_lanes(warp), width, warp.loc, warp.machine)
 
     # -- what went wrong --------------------------------------------------------------------------------------
     def _element(self, offset: int) -> str:

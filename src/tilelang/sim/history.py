@@ -253,11 +253,12 @@ class History:
         earlier = self._reader[units]
         late = earlier >= (self._clocks.floor + 1) << _TIME_SHIFT
         if late.any():  # keep whom we displace, unless it is the same thread
-            warps = ((earlier ^ stamps) & _THREAD_MASK) >> 5
-            elsewhere = late & (warps != 0)
+            warp_size = self._clocks.warp_size
+            same_warp = thread_of(earlier) // warp_size == thread_of(stamps) // warp_size
+            elsewhere = late & ~same_warp
             if elsewhere.any():
                 self._other[units[elsewhere]] = earlier[elsewhere]
-            beside = late & (warps == 0) & ((earlier ^ stamps) & _THREAD_MASK != 0)
+            beside = late & same_warp & (thread_of(earlier) != thread_of(stamps))
             if beside.any():
                 self._peer[units[beside]] = earlier[beside]
         self._reader[units] = stamps

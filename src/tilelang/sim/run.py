@@ -206,6 +206,7 @@ class Simulation:
             grid,
             cluster,
             threads,
+            machine=self._target.machine,
             clocks=clocks,
             window=window,
             buffers=slots.buffers,

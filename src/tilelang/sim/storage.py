@@ -18,6 +18,7 @@ from tilelang.records import record
 from tilelang.sim.counters import Counters
 from tilelang.sim.history import History
 from tilelang.sim.races import ShadowMemory
+from tilelang.targets.machine import Machine
 
 MAX_VECTOR_BYTES = 16  # of one access of a thread. Source: PTX ISA, "ld", vector sizes
 Change = Callable[[np.ndarray, np.ndarray], Any]
@@ -35,6 +36,7 @@ class Accessor(Protocol):
         threads: Number in the block of every lane's thread. Shape (size,).
         thread_ids: The same among all threads that run together.
         loc: The statement.
+        machine: What it runs on.
         counters: Where accesses are counted, if anywhere.
         footprint: Receives what asynchronous work will touch, while it is only asked; None while it happens.
         fences: How often it ordered accesses to registers before matrix instructions.
@@ -48,6 +50,7 @@ class Accessor(Protocol):
     threads: np.ndarray
     thread_ids: np.ndarray
     loc: Loc
+    machine: Machine
     counters: Counters | None
     footprint: Footprint | None
     fences: int

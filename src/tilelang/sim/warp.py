@@ -97,6 +97,7 @@ class SimWarp:
         threads: The number in the block of every lane's thread.
         thread_ids: Its number among all threads that run together.
         loc: The statement that is executed.
+        machine: What it runs on.
         broken: Lanes that have left the innermost loop that can be left.
     """
 
@@ -112,7 +113,7 @@ class SimWarp:
         self.present = self.threads < block.threads
         self.thread_ids = self.threads + block.clocks.of_block(block.rank).start
         self.loc: Loc = NOWHERE
-        self.counters = block.counters
+        self.machine, self.counters = block.machine, block.counters
         self.footprint: Footprint | None = None
         self.fences, self.completing = 0, False
         self.broken = self.none

@@ -17,12 +17,12 @@ from tilelang.ir.stmt import Atomic, Bind, For, ForKind, Stmt, Store
 from tilelang.ir.visit import expressions, variables_of, walk, walk_expr
 
 _FEW = 16  # unrolled iterations of loops that need not be unrolled
-_MOST_BYTES = 1024  # of an array that the assembler may still keep in registers
+_MAX_REGISTER_ARRAY_BYTES = 1024  # the assembler keeps no larger array in the 255 registers of a thread
 
 
 def may_lie_in_registers(array: Buffer) -> bool:
     """Whether the assembler can keep a thread's array in registers; larger ones go to local memory."""
-    return array.scope is Scope.LOCAL and (array.storage.bytes or 0) <= _MOST_BYTES
+    return array.scope is Scope.LOCAL and (array.storage.bytes or 0) <= _MAX_REGISTER_ARRAY_BYTES
 
 
 def register_index_variables(body: Stmt) -> frozenset[Var]:
