@@ -29,23 +29,23 @@ def verdict(loop, used=False):
 
 def test_elements_of_their_own_need_nothing():
     how = verdict(nest(store(F, I, J, load(F, I, J) + load(A, I, J))))
-    assert ([], {}, {}, [], "") == (how.folds, how.atomics, how.final, how.last, how.reason)
+    assert ([], {}, {}, [], "") == (how.reductions, how.atomics, how.final, how.last, how.reason)
 
 
-def test_updates_of_fewer_elements_are_folds():
+def test_updates_of_fewer_elements_are_reductions():
     how = verdict(nest(store(M, I, load(M, I) + load(A, I, J)), Store(X, (), largest(load(X), load(A, I, J)))))
-    assert [("M", "+", {I}), ("x", "max", set())] == [(f.buffer.name, f.op, set(f.moved_by)) for f in how.folds]
+    assert [("M", "+", {I}), ("x", "max", set())] == [(f.buffer.name, f.op, set(f.moved_by)) for f in how.reductions]
 
 
-def test_a_variable_of_one_value_in_a_subscript_does_not_forbid_a_fold():
+def test_a_variable_of_one_value_in_a_subscript_does_not_forbid_a_reduction():
     how = verdict(ParallelLoop((I, J), exprs(1, 8), store(M, I, load(M, I) + load(A, I, J))))
-    assert [("M", "+", set())] == [(f.buffer.name, f.op, set(f.moved_by)) for f in how.folds]
-    assert [0] == [int_const(f.indices[0]) for f in how.folds]
+    assert [("M", "+", set())] == [(f.buffer.name, f.op, set(f.moved_by)) for f in how.reductions]
+    assert [0] == [int_const(f.indices[0]) for f in how.reductions]
 
 
-def test_elements_of_one_buffer_are_separate_folds():
+def test_elements_of_one_buffer_are_separate_reductions():
     how = verdict(nest(store(M, 0, load(M, 0) + load(A, I, J)), store(M, 1, load(M, 1) + 1.0)))
-    assert [0, 1] == [int(f.indices[0].value) for f in how.folds]
+    assert [0, 1] == [int(f.indices[0].value) for f in how.reductions]
 
 
 def test_updates_under_a_pattern_that_is_not_seen_are_atomic():
@@ -88,7 +88,7 @@ def test_scalars_that_an_iteration_writes_first_are_its_own():
     assert ([], "") == (verdict(nest(*body)).last, verdict(nest(*body)).reason)
     assert [X] == verdict(nest(*body), used=True).last
     again = (Store(X, (), as_expr(0.0)), Store(X, (), load(X) + load(A, I, J)), store(F, I, J, load(X)))
-    assert ([], "") == (verdict(nest(*again)).folds, verdict(nest(*again)).reason)
+    assert ([], "") == (verdict(nest(*again)).reductions, verdict(nest(*again)).reason)
 
 
 def test_a_scalar_that_a_branch_writes_first_is_the_iteration_s_own():
@@ -109,14 +109,14 @@ def test_names_and_scalars_of_an_iteration_do_not_matter():
     own = buffer("own", scope=Scope.VAR)
     x = Var("y", own.dtype)
     body = (Bind(x, load(A, I, J)), Alloc(own, x), Store(own, (), load(own) + x), store(F, I, J, load(own)))
-    assert ([], "") == (verdict(nest(*body)).folds, verdict(nest(*body)).reason)
+    assert ([], "") == (verdict(nest(*body)).reductions, verdict(nest(*body)).reason)
 
 
-def test_truth_values_fold_by_bits():
+def test_truth_values_are_reduced_by_bits():
     flag = buffer("flag", scope=Scope.VAR, dtype=BOOL)
     old = Load(flag, (), BOOL)
     how = verdict(nest(Store(flag, (), old & (load(A, I, J) > 0.0))))
-    assert ["&"] == [f.op for f in how.folds]
+    assert ["&"] == [f.op for f in how.reductions]
 
 
 def test_contents_from_before_matter_unless_they_are_overwritten():

@@ -68,6 +68,6 @@ def test_on_a_cpu_blocks_tiles_and_lanes_are_told():
     assert [
         "main, kernel 1: a grid of 64, blocks run on the processor's threads; the tiles of a block take 2052 bytes: "
         "'x' 2048, 'm' 4",
-        "4: the loop over i runs as SIMD lanes, and folds by max, |",
+        "4: the loop over i runs as SIMD lanes, and reduces by max, |",
         "6: the loop over j runs as SIMD lanes",
     ] == soft("cpu", execution_backend="reference")

@@ -208,13 +208,13 @@ def test_the_text_compiles(arch: str) -> None:
 
 REFUSED = {
     "T.argmax: 'fragment_1' holds float32, but indices are integers": lambda a, b: T.argmax(a, b),
-    r"T.argmin: 'fragment' is \(4, 8\) and loses dimension 0, but 'fragment_1' is \(4,\)": (
+    r"T.argmin: 'fragment' is \(4, 8\) and is reduced along dimension 0, but 'fragment_1' is \(4,\)": (
         lambda a, b: T.argmin(a, b, dim=0)
     ),
     "has no dimension 3": lambda a, b: T.argmin(a, b, dim=3),
     "T.sort: dim is 0, but elements are put in order along the last dimension": lambda a, b: T.sort(a, dim=0),
     r"T.sort: 'fragment' is \(4, 8\) but 'fragment_1' is \(4,\)": lambda a, b: T.sort(a, b),
-    "T.topk: k is 9, but a line of 'fragment' has 8 elements": lambda a, b: T.topk(a, 9, b),
+    "T.topk: k is 9, but a row of 'fragment' has 8 elements": lambda a, b: T.topk(a, 9, b),
     "T.topk: 'fragment' is .* and k is 2, but 'fragment_1' is": lambda a, b: T.topk(a, 2, b),
     "T.gather: 'fragment_1' holds float32, but indices are integers": lambda a, b: T.gather(a, b, a),
     "T.scatter: '.*' is .*, but indices of rows have one dimension": (

@@ -122,7 +122,7 @@ m = T.alloc_fragment((4,), "float32")
 T.reduce_max(S, m, dim=1)
 """,
         """\
-T.reduce_max: 'S' is (8, 4) and loses dimension 1, but 'm' is (4,)
+T.reduce_max: 'S' is (8, 4) and is reduced along dimension 1, but 'm' is (4,)
  --> kernel.py:9:9
 9 |         T.reduce_max(S, m, dim=1)
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^

@@ -1,4 +1,4 @@
-"""What the tests of tile operators share: operands by hand, and a run of one operator on arrays."""
+"""Fixtures of the tests of tile operators: operands, and the execution of one operator on arrays."""
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace

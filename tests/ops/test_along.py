@@ -1,4 +1,4 @@
-"""Operators along one dimension say whose dimensions they count."""
+"""Operators along one dimension: the operand that the dimension refers to."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import as_expr
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ops.along import AlongDimension
-from tilelang.ops.lines import LineFold, operator_of_lines
+from tilelang.ops.combine import CombineReduce, binary_combine
 from tilelang.ops.reduce import Reduce, ReduceOp
 
 A = Buffer("A", (as_expr(4), as_expr(8)), FLOAT32, Scope.SHARED)
@@ -22,11 +22,11 @@ def whole(buffer):
     "op",
     [
         Reduce(ReduceOp.MAX, whole(A), whole(B), 1),
-        LineFold("T.reduce", *operator_of_lines(BinaryOp.MAX, FLOAT32), (whole(A),), (whole(B),), 1),
+        CombineReduce("T.reduce", *binary_combine(BinaryOp.MAX, FLOAT32), (whole(A),), (whole(B),), 1),
     ],
     ids=["one tile", "several tiles"],
 )
-def test_the_dimension_is_one_of_the_first_tile(op):
+def test_the_dimension_refers_to_the_first_operand(op):
     assert isinstance(op, AlongDimension)
-    assert A is op.counted.buffer
-    assert 8 == op.counted.static_extent[op.dim]
+    assert A is op.dim_operand.buffer
+    assert 8 == op.dim_operand.static_extent[op.dim]

@@ -1,4 +1,4 @@
-"""Where extreme elements are."""
+"""`T.argmax` and `T.argmin` against NumPy."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_indices_are_those_of_numpy(ops, draw, dim, dtype):
         np.testing.assert_array_equal(np.take_along_axis(values, np.expand_dims(expected, dim), dim).squeeze(dim), extreme)
 
 
-def test_the_first_nan_is_both(ops):
+def test_the_first_nan_is_argmax_and_argmin(ops):
     src, dst = ops.tile("S", (4,)), ops.tile("D", (1,), "int32")
     where = np.zeros(1, np.int32)
     for op in (ReduceOp.MAX, ReduceOp.MIN):

@@ -22,7 +22,7 @@ def test_tiles_are_combined_elementwise_in_the_destinations_dtype(ops, draw, op,
     np.testing.assert_array_equal(expected, old[0].astype("f"))
 
 
-def test_one_scalar_goes_to_all_elements(ops):
+def test_a_scalar_is_broadcast(ops):
     dst = ops.tile("D", (4,), scope=Scope.GLOBAL)
     old = np.arange(4, dtype="f")
     ops.apply(AtomicTile(AtomicOp.ADD, as_expr(2), ops.region(dst.buffer, (1, 2))), {dst: old})
@@ -34,7 +34,7 @@ def test_extents_must_agree(ops):
         AtomicTile(AtomicOp.ADD, ops.tile("S", (4,)), ops.tile("D", (5,), scope=Scope.GLOBAL)).check()
 
 
-def test_tiles_are_only_added_and_compared(ops):
+def test_tiles_have_add_min_and_max_only(ops):
     with pytest.raises(ProgramError, match="T.atomic_exchange: works on one element, not on tiles"):
         AtomicTile(AtomicOp.EXCHANGE, as_expr(1), ops.tile("D", (5,))).check()
 

@@ -1,4 +1,4 @@
-"""The catalogue holds every operator, and all of them are whole."""
+"""The catalogue is complete, and so is the interface of every operator."""
 
 import importlib
 import inspect
@@ -17,5 +17,5 @@ def test_the_catalogue_holds_every_operator_of_the_package():
     assert found == set(TILE_OPS)
 
 
-def test_every_operator_says_all_that_is_asked():
+def test_every_operator_implements_the_interface():
     assert [] == [op.__name__ for op in TILE_OPS if inspect.isabstract(op)]

@@ -1,4 +1,4 @@
-"""Sums over clusters: what blocks own are parts of the tile, and there is room for what the others send."""
+"""Reductions over clusters: owners, partial sums and their shared memory."""
 
 import numpy as np
 import pytest
@@ -22,31 +22,31 @@ def made(ops):
     return make
 
 
-def test_as_many_blocks_own_a_part_as_there_are_parts(made):
+def test_the_number_of_owners(made):
     for own, room, owners in (((64, 16), 64 * 16 * 3, 4), ((64, 32), 64 * 32 * 3, 2), ((64, 64), 64 * 64 * 3, 1)):
         op = made(own, room)
         op.check()
         assert owners == op.owners
 
 
-def test_the_sums_and_what_comes_are_read_and_the_part_is_written(made):
+def test_reads_and_writes(made):
     op = made()
     assert ((op.sums, op.parts), (op.own, op.parts)) == (op.reads(), op.writes())
 
 
 @pytest.mark.parametrize("own", [(64, 24), (32, 16), (64, 8)])
-def test_parts_are_columns_of_as_many_blocks_as_there_are(made, own):
+def test_owned_columns_must_divide_the_tile(made, own):
     with pytest.raises(ProgramError, match="'C_own' is no part of 'C'"):
         made(own, own[0] * own[1] * 3).check()
 
 
 @pytest.mark.parametrize("wrong", [{"room": 100}, {"scope": Scope.FRAGMENT}, {"dtype": "float16"}])
-def test_what_comes_has_room_in_shared_memory(made, wrong):
-    with pytest.raises(ProgramError, match="'parts' is no room for 3072 sums"):
+def test_the_size_of_the_partial_sums_is_checked(made, wrong):
+    with pytest.raises(ProgramError, match="'parts' does not hold 3072 sums"):
         made(**wrong).check()
 
 
-def test_one_block_alone_cannot_do_it(made, ops):
+def test_one_block_cannot_be_interpreted(made, ops):
     op = made()
     arrays = [np.zeros(r.buffer.static_shape, "float32") for r in (op.sums, op.own, op.parts)]
     with pytest.raises(CompilerBug, match="interpreted without the others of its cluster"):

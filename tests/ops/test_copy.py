@@ -1,4 +1,4 @@
-"""`T.copy` and `T.transpose`: what fits, what they do."""
+"""`T.copy` and `T.transpose`: checks and reference."""
 
 
 import dataclasses
@@ -24,18 +24,18 @@ from tilelang.targets.machine import NOTHING
 FLOAT = as_dtype("float32")
 
 
-def test_extents_that_differ_are_refused_with_names_and_shapes(ops):
+def test_different_extents_are_refused_with_names_and_shapes(ops):
     with pytest.raises(ProgramError) as error:
         Copy(ops.tile("A_s", (64, 32)), ops.tile("B_s", (32, 32))).check()
     assert "T.copy: 'A_s' is (64, 32) but 'B_s' is (32, 32)" == error.value.message
     assert "slice the larger side, or allocate both with equal extents" == error.value.hint
 
 
-def test_unit_extents_do_not_count(ops):
+def test_unit_extents_are_ignored(ops):
     Copy(ops.tile("A", (1, 64, 1, 32)), ops.tile("B", (64, 32, 1))).check()
 
 
-def test_symbolic_extents_are_left_to_the_run(ops):
+def test_symbolic_extents_are_not_checked_at_compile_time(ops):
     n = Var("n", as_dtype("int32"), index=True)
     Copy(ops.tile("A", (n, 4)), ops.tile("B", (8, 4))).check()
 
@@ -71,7 +71,7 @@ def test_every_dtype_is_converted_to_every_other(ops, draw, source, target):
 
 
 @given(st.data())
-def test_a_copy_moves_the_box_and_nothing_else(data):
+def test_a_copy_writes_its_region_only(data):
     rank = data.draw(st.integers(1, 3))
     size = st.integers(0, 4)
     extent = tuple(data.draw(size) for _ in range(rank))
@@ -99,7 +99,7 @@ def test_out_of_bounds_of_global_memory_reads_zero_and_drops(ops):
     np.testing.assert_array_equal([[9, 9, 9, 9], [9, 9, 0, 0], [9, 9, 2, 3]], b)
 
 
-def test_transpose_turns_a_tile_round(ops, draw):
+def test_transpose_of_a_tile(ops, draw):
     src, dst = ops.tile("A", (3, 5), "float16"), ops.tile("B", (5, 3), "float32")
     a, b = draw((3, 5), "float16"), np.zeros((5, 3), "f")
     ops.apply(Transpose(src, dst), {src: a, dst: b})
@@ -114,7 +114,7 @@ def test_transpose_of_a_row_is_a_column(ops):
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 4), (2, 3, 4, 5), (2, 3, 1), (2, 1, 3), (1, 2, 3), (1, 1, 3)])
-def test_transpose_of_a_stack_turns_each_tile_round(ops, draw, shape):
+def test_transpose_of_a_batch(ops, draw, shape):
     turned = (*shape[:-2], shape[-1], shape[-2])
     src, dst = ops.tile("A", shape), ops.tile("B", turned)
     a, b = draw(shape, "float32"), np.zeros(turned, "f")
@@ -122,7 +122,7 @@ def test_transpose_of_a_stack_turns_each_tile_round(ops, draw, shape):
     np.testing.assert_array_equal(a.swapaxes(-1, -2), b)
 
 
-def test_transpose_needs_turned_extents(ops):
+def test_transpose_needs_swapped_extents(ops):
     with pytest.raises(ProgramError) as error:
         Transpose(ops.tile("A", (64, 32)), ops.tile("B", (64, 32))).check()
     assert "T.transpose: 'A' is (64, 32) but 'B' is (64, 32)" == error.value.message
@@ -155,13 +155,13 @@ def test_a_barrier_may_count_the_bytes_of_a_copy_into_shared_memory(ops):
         ({"dst": Scope.FRAGMENT}, "to 'A_s' (local.fragment)"),
     ],
 )
-def test_nothing_else_counts_and_is_counted(ops, change, words):
+def test_other_barriers_and_copies_are_refused(ops, change, words):
     with pytest.raises(ProgramError) as error:
         counted(ops, **change).check()
     assert words in error.value.message
 
 
-def test_a_copy_that_is_counted_means_what_any_copy_means(ops, draw):
+def test_a_copy_with_a_barrier_has_the_same_reference(ops, draw):
     src, dst, a = ops.tile("A", (4, 8)), ops.tile("A_s", (4, 8)), draw((4, 8), "float32")
     b, bar = np.zeros((4, 8), "f"), ops.tile("full", (1,), "uint64", Scope.BARRIER)
     copy = Copy(src, dst, barrier=bar)
@@ -173,7 +173,7 @@ def test_a_copy_that_is_counted_means_what_any_copy_means(ops, draw):
     assert not same_func(func, other)
 
 
-def test_a_copy_that_is_asked_for_by_name_has_that_name_and_is_done_by_nothing_else(ops):
+def test_a_request_by_name_is_a_copys_name_and_only_lowering(ops):
     copy = counted(ops)
     assert ("T.copy", "") == (copy.name, copy.demanded)
     named = dataclasses.replace(copy, request=Request("T.fast_copy", "copy.fast", NOTHING, "T.copy"))

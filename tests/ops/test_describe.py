@@ -1,4 +1,4 @@
-"""How operands are spoken of, and when extents agree."""
+"""Operands as text, and the comparison of extents."""
 
 from tilelang.dtypes import as_dtype
 from tilelang.ir.expr import Var, as_expr
@@ -7,7 +7,7 @@ from tilelang.ops.describe import drop_units, extent_text, may_equal, operand_te
 N = Var("n", as_dtype("int32"), index=True)
 
 
-def test_extents_read_as_the_user_wrote_them():
+def test_extents_are_printed_as_written():
     assert "64" == extent_text(as_expr(64))
     assert "n * 2 + 1" == extent_text(N * 2 + 1)
     assert "(64,)" == shape_text([as_expr(64)])
@@ -25,5 +25,5 @@ def test_only_constants_can_disagree():
     assert not same_extents([N], [N, N])
 
 
-def test_units_are_dropped():
+def test_unit_extents_are_dropped():
     assert (N,) == drop_units([as_expr(1), N, as_expr(1)])

@@ -1,4 +1,4 @@
-"""`T.fill`: one value, one region."""
+"""`T.fill`: checks and reference."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tilelang.ir.expr import as_expr
 from tilelang.ops.fill import Fill
 
 
-def test_a_fill_ends_at_its_region(ops):
+def test_a_fill_writes_its_region_only(ops):
     dst = ops.tile("A", (4, 4))
     a = np.zeros((4, 4), "f")
     ops.apply(Fill(ops.region(dst.buffer, (1, 2), (0, 3)), as_expr(2.5)), {dst: a})
@@ -32,7 +32,7 @@ def test_a_fill_writes_and_reads_nothing(ops):
     assert ((), (fill.dst,)) == (fill.reads(), fill.writes())
 
 
-def test_vectors_have_no_value_to_be_filled_with(ops):
+def test_vector_dtypes_cannot_be_filled(ops):
     with pytest.raises(ProgramError, match="T.fill: 'A' holds float16x2, and vector dtypes have no arithmetic"):
         Fill(ops.tile("A", (2,), "float16x2"), as_expr(0)).check()
 

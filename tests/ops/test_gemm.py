@@ -1,4 +1,4 @@
-"""`T.gemm`: shapes, scopes, dtypes, and the product."""
+"""`T.gemm`: scopes, shapes, dtypes and reference."""
 
 import re
 
@@ -33,7 +33,7 @@ def test_inner_extents_must_agree(ops):
     assert "write transpose_A=True, and give C the shape (32, 48)" == hint
 
 
-def test_the_hint_names_the_flag_that_fits(ops):
+def test_the_hint_names_the_transpose_flag_to_change(ops):
     op = Gemm(ops.tile("A", (64, 32)), ops.tile("B", (48, 32)), ops.tile("C", (64, 48)))
     assert "write transpose_B=True" == message_of(op)[1]
     op = Gemm(ops.tile("A", (64, 32)), ops.tile("B", (32, 48)), ops.tile("C", (64, 48)), transpose_b=True)
@@ -48,7 +48,7 @@ def test_the_hint_names_the_flag_that_fits(ops):
 @pytest.mark.parametrize("a", [(64, 32), (32, 64), (48, 16)])
 @pytest.mark.parametrize("b", [(64, 48), (32, 64), (64, 32)])
 @pytest.mark.parametrize("c", [(64, 64), (64, 48), (32, 32)])
-def test_a_hint_that_is_followed_gives_a_product(ops, a, b, c):
+def test_following_the_hint_gives_a_valid_gemm(ops, a, b, c):
     def product(shape, **flags):
         return Gemm(ops.tile("A", a), ops.tile("B", b), ops.tile("C", shape), **flags)
 
@@ -84,7 +84,7 @@ def test_global_operands_are_refused(ops, letter):
     assert hint.startswith(expected)
 
 
-def test_local_operands_are_refused_where_they_are_a_threads(ops):
+def test_local_operands_are_refused_in_blocks_of_threads(ops):
     tiles = [ops.tile("A", (4, 4), scope=Scope.LOCAL), ops.tile("B", (4, 4)), ops.tile("C", (4, 4))]
     product = Gemm(*tiles)
     product.check()
@@ -111,7 +111,7 @@ def test_operands_are_matrices(ops):
         ("float16x2", "float16x2", "float32", "'A' holds float16x2, and vector dtypes have no arithmetic"),
     ],
 )
-def test_dtypes_that_do_not_fit_are_refused(ops, a, b, c, expected):
+def test_unsupported_dtypes_are_refused(ops, a, b, c, expected):
     op = Gemm(*(ops.tile(name, (8, 8), dtype) for name, dtype in zip("ABC", (a, b, c), strict=True)))
     assert message_of(op)[0].startswith(f"T.gemm: {expected}")
 
@@ -127,7 +127,7 @@ def text(extents):
     return f"({', '.join(str(extent.value) for extent in extents)})"
 
 
-def test_old_contents_matter_unless_they_are_always_cleared(ops):
+def test_c_is_read_unless_it_is_always_cleared(ops):
     a, b, c = (ops.tile(name, (4, 4)) for name in "ABC")
     assert (a, b, c) == Gemm(a, b, c).reads()
     assert (a, b) == Gemm(a, b, c, clear_accum=TRUE).reads()
@@ -164,7 +164,7 @@ def test_every_pair_of_dtypes_multiplies(ops, draw, operand, result):
 
 @pytest.mark.parametrize("family", ["fn fn", "fnuz fnuz"])
 @pytest.mark.parametrize("wide_is_left", [True, False])
-def test_8_bit_floats_of_a_family_multiply_each_other(ops, draw, family, wide_is_left):
+def test_8_bit_floats_of_one_encoding_may_be_mixed(ops, draw, family, wide_is_left):
     digits, exponents = ("float8_e4m3fn", "float8_e5m2") if family == "fn fn" else ("float8_e4m3fnuz", "float8_e5m2fnuz")
     dtypes = (exponents, digits) if wide_is_left else (digits, exponents)
     a, b, c = (
@@ -216,21 +216,21 @@ def test_a_wide_operand_is_rounded_to_the_narrow_one(ops, wide_is_left):
     np.testing.assert_array_equal(wide.astype(narrow).astype("f"), z)
 
 
-def test_narrow_accumulators_add_up_in_float32(ops):
+def test_narrow_results_accumulate_in_float32(ops):
     a, b, c = ops.tile("A", (1, 4096), "float16"), ops.tile("B", (4096, 1), "float16"), ops.tile("C", (1, 1), "float16")
     z = np.zeros((1, 1), np.float16)
     ops.apply(Gemm(a, b, c), {a: np.ones((1, 4096), np.float16), b: np.ones((4096, 1), np.float16), c: z})
     assert 4096 == z[0, 0]  # float16 sums would stop growing at 2048
 
 
-def test_integer_products_wrap_at_32_bits(ops):
+def test_integer_gemms_wrap_at_32_bits(ops):
     a, b, c = (ops.tile(name, (1, 1), "int32") for name in "ABC")
     z = np.ones((1, 1), np.int32)
     ops.apply(Gemm(a, b, c), {a: np.full((1, 1), 2**16, np.int32), b: np.full((1, 1), 2**15, np.int32), c: z})
     assert -(2**31) + 1 == z[0, 0]
 
 
-def test_a_gemm_that_is_asked_for_by_name_has_that_name_and_is_done_by_nothing_else(ops):
+def test_a_request_by_name_is_a_gemms_name_and_only_lowering(ops):
     a, b, c = (ops.tile(name, (64, 64), scope=Scope.SHARED) for name in "ABC")
     assert ("T.gemm", "") == (Gemm(a, b, c).name, Gemm(a, b, c).demanded)
     op = Gemm(a, b, c, request=Request("T.fast_gemm", "gemm.fast", NOTHING, "T.gemm"))

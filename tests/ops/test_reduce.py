@@ -34,7 +34,7 @@ def fold(op, numbers):
     total = numbers[0]
     for number in numbers[1:]:
         total = PYTHON[op](total, number)
-    return abs(total) if op.of_magnitudes else total
+    return abs(total) if op.takes_absolute else total
 
 
 DTYPES = ("int32", "int8", "uint16", "float32", "bfloat16", "float64", "int4")
@@ -42,12 +42,12 @@ DTYPES = ("int32", "int8", "uint16", "float32", "bfloat16", "float64", "int4")
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
 @pytest.mark.parametrize(
-    ("op", "dtype"), [(op, name) for op in ReduceOp for name in DTYPES if not (op.of_bits and as_dtype(name).is_float)]
+    ("op", "dtype"), [(op, name) for op in ReduceOp for name in DTYPES if not (op.is_bitwise and as_dtype(name).is_float)]
 )
-def test_every_operator_folds_every_axis(ops, draw, op, dim, dtype):
+def test_every_operator_reduces_every_axis(ops, draw, op, dim, dtype):
     shape = (2, 3, 5)
     left = shape[:dim] + shape[dim + 1 :]
-    src, dst = ops.tile("S", shape, dtype), ops.tile("D", left, "int32" if op.of_bits else "float64")
+    src, dst = ops.tile("S", shape, dtype), ops.tile("D", left, "int32" if op.is_bitwise else "float64")
     values, result = draw(shape, dtype), np.zeros(left, dst.dtype.numpy)
     expected = np.apply_along_axis(lambda row: fold(op, [int(v) for v in row]), dim, values.astype("i8"))
     ops.apply(Reduce(op, src, dst, dim), {src: values, dst: result})
@@ -55,7 +55,7 @@ def test_every_operator_folds_every_axis(ops, draw, op, dim, dtype):
 
 
 @pytest.mark.parametrize("op", list(ReduceOp))
-def test_without_clearing_the_old_value_is_folded_in(ops, draw, op):
+def test_without_clear_the_old_value_is_combined(ops, draw, op):
     src, dst = ops.tile("S", (3, 4), "int32"), ops.tile("D", (3,), "int32")
     values, old = draw((3, 4), "int32"), np.array([5, -7, 1], np.int32)
     rows = [fold(op, [int(v) for v in row]) for row in values]
@@ -107,7 +107,7 @@ def test_an_empty_dimension_gives_the_neutral_element(ops, op, dtype, expected):
 
 @pytest.mark.parametrize("op", [ReduceOp.MAX, ReduceOp.MIN, ReduceOp.ABSMAX])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_nan_wins(ops, op, dtype):
+def test_nan_propagates(ops, op, dtype):
     src, dst = ops.tile("S", (3,), dtype), ops.tile("D", (1,), dtype)
     storage = as_dtype(dtype).numpy
     result = np.zeros(1, storage)
@@ -131,14 +131,14 @@ def test_the_magnitude_of_the_least_integer_is_below_any_other(columns):
     assert expected == run_everywhere(main, tiles, np.zeros(3, np.int32))[1].tolist()
 
 
-def test_narrow_floats_add_up_in_float32(ops):
+def test_narrow_floats_accumulate_in_float32(ops):
     src, dst = ops.tile("S", (4096,), "float16"), ops.tile("D", (1,), "float16")
     result = np.zeros(1, np.float16)
     ops.apply(Reduce(ReduceOp.SUM, src, dst, 0), {src: np.ones(4096, np.float16), dst: result})
     assert 4096 == result[0]
 
 
-def test_truth_values_are_counted(ops):
+def test_sums_of_bool_are_int32(ops):
     src, dst = ops.tile("S", (4,), "bool"), ops.tile("D", (1,), "int32")
     result = np.zeros(1, np.int32)
     ops.apply(Reduce(ReduceOp.SUM, src, dst, 0), {src: np.array([True, True, False, True]), dst: result})
@@ -152,10 +152,10 @@ def test_the_reduced_dimension_may_stay_with_extent_one(ops):
     np.testing.assert_array_equal(values.sum(1, keepdims=True), result)
 
 
-def test_the_destination_must_have_the_extents_that_are_left(ops):
+def test_the_destination_must_have_the_remaining_extents(ops):
     with pytest.raises(ProgramError) as error:
         Reduce(ReduceOp.MAX, ops.tile("S", (64, 32)), ops.tile("D", (32,)), 1).check()
-    assert "T.reduce_max: 'S' is (64, 32) and loses dimension 1, but 'D' is (32,)" == error.value.message
+    assert "T.reduce_max: 'S' is (64, 32) and is reduced along dimension 1, but 'D' is (32,)" == error.value.message
     assert "give 'D' the shape (64,)" == error.value.hint
 
 
@@ -167,12 +167,12 @@ def test_the_dimension_must_exist(ops, dim):
     assert "dim is one of -2, -1, 0, 1" == error.value.hint
 
 
-def test_bits_are_combined_of_integers_only(ops):
+def test_bitwise_reductions_need_integers(ops):
     with pytest.raises(ProgramError, match="T.reduce_bitor: 'S' holds float32, but only integers and bool have bits"):
         Reduce(ReduceOp.BITOR, ops.tile("S", (4, 4)), ops.tile("D", (4,), "int32"), 1).check()
 
 
-def test_the_destination_is_read_only_if_it_is_kept(ops):
+def test_the_destination_is_read_unless_it_is_cleared(ops):
     src, dst = ops.tile("S", (4, 4)), ops.tile("D", (4,))
     assert (src,) == Reduce(ReduceOp.SUM, src, dst, 1).reads()
     assert (src, dst) == Reduce(ReduceOp.SUM, src, dst, 1, clear=False).reads()

@@ -47,7 +47,7 @@ def test_short_dimensions(ops, shape):
     np.testing.assert_array_equal(values, result)
 
 
-def test_nan_stays_from_where_it_appears(ops):
+def test_nan_propagates_from_its_position(ops):
     src, dst = ops.tile("S", (4,)), ops.tile("D", (4,))
     result = np.zeros(4, "f")
     ops.apply(named_scan(ScanOp.MAX, src, dst, 0), {src: np.array([1, math.nan, 5, 0], "f"), dst: result})

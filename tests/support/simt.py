@@ -24,7 +24,7 @@ from tilelang.ir.stmt import (
     Launch,
     Seq,
 )
-from tilelang.ops.lines import LineFold
+from tilelang.ops.combine import CombineReduce
 from tilelang.ops.scan import Scan
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
@@ -35,8 +35,8 @@ from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.sim.tile_interp import run_reference
-from tilelang.targets.gpu.isa.lanes import FOLDS
-from tilelang.targets.gpu.lowerings.line_fold import SimtLineFold
+from tilelang.targets.gpu.isa.lanes import REDUCE_OPERATORS
+from tilelang.targets.gpu.lowerings.combine_reduce import SimtCombineReduce
 from tilelang.targets.gpu.lowerings.scan import SimtScan
 from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
 from tilelang.targets.nvidia.lowerings.matrix_stores import by_matrix_stores
@@ -225,7 +225,7 @@ class InStep:
             assert (lanes < self.threads).all(), "a mask names lanes that do not exist"
             assert mask[lanes].all(), "a lane named by the mask does not come"
         if name == "redux":
-            fold = functools.partial(data_binary, FOLDS[operation], dtype=stmt.result.dtype)
+            fold = functools.partial(data_binary, REDUCE_OPERATORS[operation], dtype=stmt.result.dtype)
             totals = [functools.reduce(fold, value[t - lane[t] + np.flatnonzero(named[t])]) for t in thread]
             self.set(stmt.result, np.array(totals), mask)
             return mask
@@ -314,7 +314,7 @@ def lane_of(expr, lane):
 
 
 SM80 = PassContext(target=Target("cuda", "sm_80"))
-LOWERINGS = {LineFold: (SimtLineFold(),), Scan: (SimtScan(),)}
+LOWERINGS = {CombineReduce: (SimtCombineReduce(),), Scan: (SimtScan(),)}
 TO_THREADS = (
     expand_library.PASS,
     inline_bindings.PASS,

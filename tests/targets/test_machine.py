@@ -15,8 +15,8 @@ class Other(enum.Flag):
 def test_a_machine_has_features_of_its_own_vendor_alone() -> None:
     machine = Machine("m", Unit.MATRIX)
     assert machine.has(NOTHING) and machine.has(Unit(0)) and machine.has(Unit.MATRIX)
-    assert Machine("f", Unit.MATRIX, CommonFeature.FOLD_LANES).has(CommonFeature.FOLD_LANES)
-    assert not machine.has(CommonFeature.FOLD_LANES)
+    assert Machine("f", Unit.MATRIX, CommonFeature.REDUCE_LANES).has(CommonFeature.REDUCE_LANES)
+    assert not machine.has(CommonFeature.REDUCE_LANES)
     assert not machine.has(Unit.COPY) and not machine.has(Unit.MATRIX | Unit.COPY) and not machine.has(Other.MATRIX)
     assert Machine("n").has(NOTHING) and not Machine("n").has(Unit.MATRIX)
 

@@ -2,7 +2,7 @@
 
 Takes a loop and the facts that hold around it, gives a `ParallelLegality`. Invariant: running the iterations in any
 order, each on one thread (or on several that repeat its effects on per-thread memory), gives the sequential result,
-provided that folds are accumulated per thread and combined afterwards, that updates in `atomics` are atomic, that
+provided that reductions are accumulated per thread and combined afterwards, that updates in `atomics` are atomic, that
 stores in `final` execute only in the iterations listed there, and that scalars in `last` take the value of the last
 iteration. A non-empty `reason` means that the iterations must run in order. Buffers declared sequential are private to
 each thread and are ignored.
@@ -40,7 +40,7 @@ _BITS = ("&", "|", "^")
 
 
 @record(slots=True, eq=False)
-class Fold:
+class ParallelReduction:
     """An element that iterations update by one associative operator.
 
     Attributes:
@@ -63,14 +63,14 @@ class ParallelLegality:
     """Requirements on a lowering that distributes a parallel loop over threads.
 
     Attributes:
-        folds: Reductions: elements that several iterations update, in order of first appearance.
+        reductions: Reductions: elements that several iterations update, in order of first appearance.
         atomics: Updates of elements where different iterations may collide unpredictably; lowered to atomics.
         final: Stores of several iterations to one element, with the variables that must have their last value.
         last: Live-out scalars: defined outside the loop, their value of the last iteration is used after it.
         reason: Why the loop must run sequentially; empty if it may run in parallel.
     """
 
-    folds: list[Fold] = field(default_factory=list)
+    reductions: list[ParallelReduction] = field(default_factory=list)
     atomics: dict[Store, Update] = field(default_factory=dict)
     final: dict[Store, tuple[Var, ...]] = field(default_factory=dict)
     last: list[Buffer] = field(default_factory=list)
@@ -148,16 +148,16 @@ class _Checker:
         for access in storage_accesses:
             groups.setdefault(tuple(expr_key(index) for index in access.start), []).append(access)
         for group in groups.values():
-            self._fold(storage, op, group)
+            self._reduce(storage, op, group)
 
-    def _fold(self, storage: Buffer, op: str, group: list[Access]) -> None:
+    def _reduce(self, storage: Buffer, op: str, group: list[Access]) -> None:
         updates = tuple(a.update for a in group if a.write and a.update is not None)
         named = self._named(group[0])
         moved_by = frozenset(var for var in self._vars() if self._selects_elements(var, group))
         plain = named is not None and named <= moved_by and op != PICK
         if plain and _has_neutral(op, storage):
             indices = tuple(substitute(index, self._single) for index in group[0].start)
-            self.legality.folds.append(Fold(storage, indices, op, moved_by, updates))
+            self.legality.reductions.append(ParallelReduction(storage, indices, op, moved_by, updates))
         elif moved_by == frozenset(self._vars()):
             return
         elif storage.scope in _OF_BLOCK and _is_atomic(op, storage):

@@ -121,8 +121,8 @@ def _lanes(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[s
             continue
         inside = [s for s in walk(loop.body) if isinstance(s, For | CallStmt)]
         if loop.kind is ForKind.VECTORIZED:
-            folds = dict.fromkeys(r.op for r in loop.reductions)
-            what = f", and folds by {', '.join(folds)}" if folds else ""
+            operators = dict.fromkeys(r.op for r in loop.reductions)
+            what = f", and reduces by {', '.join(operators)}" if operators else ""
             yield f"{_at(loop.loc)}the loop over {loop.var.name} runs as SIMD lanes{what}"
         elif not inside and loop.kind is ForKind.SERIAL:
             yield f"{_at(loop.loc)}the loop over {loop.var.name} runs one iteration at a time"

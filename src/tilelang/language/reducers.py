@@ -38,7 +38,7 @@ __all__ = [
     "reducer_update",
 ]
 
-_OPS = {op.value: op for op in ReduceOp if not op.of_magnitudes}
+_OPS = {op.value: op for op in ReduceOp if not op.takes_absolute}
 
 
 @api
@@ -78,7 +78,7 @@ def alloc_reducer(
         warn_deprecated("T.alloc_reducer: replication", "it means nothing, leave it out")
     reducer = on_chip(what, shape, dtype, Scope.FRAGMENT)
     row = reducer.buffer.dtype
-    if _OPS[op].of_bits and row.is_float:
+    if _OPS[op].is_bitwise and row.is_float:
         raise ProgramAssertionError(
             f"{what}: op={op!r} needs an integer dtype, got {row!s}", hint="name the bits as integers with T.view"
         )

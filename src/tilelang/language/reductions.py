@@ -13,8 +13,8 @@ from tilelang.language.api import api
 from tilelang.language.combining import Combine, as_many, as_tiles, combining
 from tilelang.language.operators import emit_op, plain_bool, plain_int
 from tilelang.language.regions import Operand, tile_dim, tile_region
-from tilelang.ops.accumulate import accumulator
-from tilelang.ops.lines import LineFold
+from tilelang.ops.accumulator_dtype import accumulator_dtype
+from tilelang.ops.combine import CombineReduce
 from tilelang.ops.reduce import Reduce, ReduceOp
 
 __all__ = [
@@ -90,9 +90,9 @@ def _fold_by(
 ) -> None:
     srcs = tuple(tile_region(tile, what) for tile in buffers)
     dsts = tuple(tile_region(tile, what, element=True) for tile in outs)
-    dtypes = [accumulator(src.dtype, dst.dtype) for src, dst in zip(srcs, as_many(what, srcs, dsts), strict=True)]
+    dtypes = [accumulator_dtype(src.dtype, dst.dtype) for src, dst in zip(srcs, as_many(what, srcs, dsts), strict=True)]
     variables, body = combining(what, function, dtypes)
-    emit_op(LineFold(what, variables, body, srcs, dsts, tile_dim(buffers[0], dim, what)))
+    emit_op(CombineReduce(what, variables, body, srcs, dsts, tile_dim(buffers[0], dim, what)))
 
 
 def _reduce(

@@ -11,7 +11,7 @@ from tilelang.language.combining import Combine, as_many, as_tiles, combining
 from tilelang.language.operators import emit_op, plain_bool
 from tilelang.language.regions import Operand, scalar_operand, tile_dim, tile_region
 from tilelang.language.stage import current
-from tilelang.ops.accumulate import accumulator
+from tilelang.ops.accumulator_dtype import accumulator_dtype
 from tilelang.ops.scan import Scan, ScanOp, named_scan
 
 __all__ = [
@@ -105,7 +105,7 @@ def associative_scan(
     tiles = as_tiles(what, src)
     srcs = tuple(tile_region(tile, what) for tile in tiles)
     dsts = srcs if dst is None else tuple(tile_region(tile, what) for tile in as_tiles(what, dst))
-    dtypes = [accumulator(a.dtype, b.dtype) for a, b in zip(srcs, as_many(what, srcs, dsts), strict=True)]
+    dtypes = [accumulator_dtype(a.dtype, b.dtype) for a, b in zip(srcs, as_many(what, srcs, dsts), strict=True)]
     variables, body = combining(what, combine, dtypes)
     given = () if init is None else tuple(init) if isinstance(init, tuple | list) else (init,)
     if len(given) != (len(srcs) if plain_bool(what, "exclusive", exclusive) else 0):

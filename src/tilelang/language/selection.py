@@ -10,8 +10,8 @@ from tilelang.language.combining import as_tiles
 from tilelang.language.operators import emit_op, plain_bool, plain_int
 from tilelang.language.regions import Operand, tile_dim, tile_region
 from tilelang.ops.arg_reduce import ArgReduce
+from tilelang.ops.gather_scatter import GatherRows, ScatterRows
 from tilelang.ops.reduce import ReduceOp
-from tilelang.ops.rows import GatherRows, ScatterRows
 from tilelang.ops.sort import Sort, TopK
 
 __all__ = [

@@ -19,14 +19,14 @@ from tilelang.ir.stmt import Alloc, For, ForKind, ParallelLoop, Print, Store
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering import elements
 from tilelang.lowering.elements import LETTERS, Element
-from tilelang.lowering.fold import Fold
 from tilelang.lowering.patches import gather, patch
+from tilelang.lowering.reduce import ReduceParts
 from tilelang.lowering.regions import ZERO, axes, indices, load, may_overlap, same_region, whole
 from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.combine import CombineOp
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.im2col import Im2Col
-from tilelang.ops.lines import LineOp
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 
@@ -141,73 +141,73 @@ def expand_print(stmt: Print, region: Region, build: Builder) -> None:
     build.emit(Print(shown, stmt.message, stmt.source))
 
 
-# -- folding -------------------------------------------------------------------------------------------------
+# -- reductions -------------------------------------------------------------------------------------------------
 _REGISTERS = (Scope.FRAGMENT, Scope.LOCAL, Scope.VAR)
 
 
 def expand_reduce(op: Reduce, build: Builder) -> None:
     """A loop over all elements that updates one running value per element of the destination."""
-    fold = Fold(op)
-    out = [*fold.outer, *fold.inner]
-    if fold.along == 0:
-        parallel(build, out, lambda at: fold.result(build, at, fold.start))
+    parts = ReduceParts(op)
+    out = [*parts.outer, *parts.inner]
+    if parts.along == 0:
+        parallel(build, out, lambda at: parts.result(build, at, parts.start))
     elif op.src.static_extent is None:
-        _fold_unknown(fold, build, out)
-    elif op.dst.buffer.scope in _REGISTERS and op.dst.dtype == fold.dtype and not may_overlap(op.src, op.dst):
+        _reduce_symbolic(parts, build, out)
+    elif op.dst.buffer.scope in _REGISTERS and op.dst.dtype == parts.dtype and not may_overlap(op.src, op.dst):
         if op.clear:
             parallel(
-                build, out, lambda at: build.emit(Store(op.dst.buffer, indices(op.dst, at), fold.start))
+                build, out, lambda at: build.emit(Store(op.dst.buffer, indices(op.dst, at), parts.start))
             )
-        _accumulate(fold, build, op.dst)
+        _accumulate(parts, build, op.dst)
     else:
-        running = _running(fold, build, [int(e.value) for e in out if isinstance(e, Const)])
-        parallel(build, out, lambda at: build.emit(Store(running.buffer, at, fold.start)))
-        _accumulate(fold, build, running)
-        parallel(build, out, lambda at: fold.result(build, at, load(running, at, tuple(range(len(at))))))
+        running = _running(parts, build, [int(e.value) for e in out if isinstance(e, Const)])
+        parallel(build, out, lambda at: build.emit(Store(running.buffer, at, parts.start)))
+        _accumulate(parts, build, running)
+        parallel(build, out, lambda at: parts.result(build, at, load(running, at, tuple(range(len(at))))))
 
 
-def _running(fold: Fold, build: Builder, extents: Sequence[int]) -> Region:
+def _running(parts: ReduceParts, build: Builder, extents: Sequence[int]) -> Region:
     scope = Scope.FRAGMENT if extents else Scope.VAR
-    return scratch(build, f"{fold.op.dst.buffer.name}_fold", extents, fold.dtype, scope)
+    return scratch(build, f"{parts.op.dst.buffer.name}_fold", extents, parts.dtype, scope)
 
 
-def _accumulate(fold: Fold, build: Builder, into: Region) -> None:
+def _accumulate(parts: ReduceParts, build: Builder, into: Region) -> None:
     """`into[...] = combine(into[...], src[...])` for every element of the source."""
-    outer = len(fold.outer)
+    outer = len(parts.outer)
     along = axes(into)
 
     def element(at: tuple[Var, ...]) -> None:
         rest = (*at[:outer], *at[outer + 1 :])
-        value = fold.combine(load(into, rest, along), fold.source(at[:outer], at[outer], at[outer + 1 :]))
+        value = parts.combine(load(into, rest, along), parts.source(at[:outer], at[outer], at[outer + 1 :]))
         build.emit(Store(into.buffer, indices(into, rest, along), value))
 
-    parallel(build, [*fold.outer, fold.op.src.extent[fold.op.dim], *fold.inner], element)
+    parallel(build, [*parts.outer, parts.op.src.extent[parts.op.dim], *parts.inner], element)
 
 
-def _fold_unknown(fold: Fold, build: Builder, out: Sequence[Expr]) -> None:
+def _reduce_symbolic(parts: ReduceParts, build: Builder, out: Sequence[Expr]) -> None:
     """Extents that are only known when the kernel runs: one running scalar per element of the destination."""
-    outer = len(fold.outer)
+    outer = len(parts.outer)
 
     def element(at: tuple[Var, ...]) -> None:
-        running = Buffer("folded", (), fold.dtype, Scope.VAR)
-        build.emit(Alloc(running, fold.start))
-        value = Load(running, (), fold.dtype)
+        running = Buffer("folded", (), parts.dtype, Scope.VAR)
+        build.emit(Alloc(running, parts.start))
+        value = Load(running, (), parts.dtype)
 
         def step(k: Var) -> None:
-            build.emit(Store(running, (), fold.combine(value, fold.source(at[:outer], k, at[outer:]))))
+            build.emit(Store(running, (), parts.combine(value, parts.source(at[:outer], k, at[outer:]))))
 
-        extent = fold.op.src.extent[fold.op.dim]
+        extent = parts.op.src.extent[parts.op.dim]
         if out:
             serial(build, "k", ZERO, extent, step)
         else:
             parallel(build, [extent], lambda k: step(k[0]), letters="k")
-        fold.result(build, at, value)
+        parts.result(build, at, value)
 
     parallel(build, out, element, letters="ijlmnop")
 
 
 # -- lines -----------------------------------------------------------------------------------------------------
-def expand_lines(op: LineOp, build: Builder) -> None:
+def expand_combine(op: CombineOp, build: Builder) -> None:
     """An operator on lines whose operands all threads can reach, between copies to and from shared memory."""
     srcs = [_reached(op, number, build) for number in range(len(op.srcs))]
     dsts = []
@@ -224,7 +224,7 @@ def expand_lines(op: LineOp, build: Builder) -> None:
             move(build, dst, wanted)
 
 
-def _reached(op: LineOp, number: int, build: Builder) -> Region:
+def _reached(op: CombineOp, number: int, build: Builder) -> Region:
     """A source, or a copy of it: of what is in registers, and of what the operator may write elsewhere."""
     src = op.srcs[number]
     own = isinstance(op, Scan) and same_region(src, op.dsts[number])
@@ -236,6 +236,6 @@ def _reached(op: LineOp, number: int, build: Builder) -> Region:
     return copied
 
 
-def _line(op: LineOp, region: Region, build: Builder) -> Region:
+def _line(op: CombineOp, region: Region, build: Builder) -> Region:
     name = f"{region.buffer.name}_line"
     return scratch(build, name, _constant(op.name, region), region.dtype, Scope.SHARED)

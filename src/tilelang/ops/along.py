@@ -1,7 +1,6 @@
-"""What operators along one dimension have in common: the tile whose dimensions they count.
+"""Base class of operators along one dimension of a tile: reductions, scans, sorts, gather and scatter.
 
-Gives `AlongDimension`. Invariant: `dim` of such an operator is a dimension of `counted`, and changes where that gets
-dimensions in front of its own.
+Invariant: `dim` is a dimension of `dim_operand`. A transform that prepends dimensions to its buffer adjusts `dim`.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from tilelang.ir.stmt import TileOp
 
 
 class AlongDimension(TileOp):
-    """An operator that goes along dimension `dim` of a tile."""
+    """An operator along dimension `dim` of a tile."""
 
     dim: int
 
     @property
     @abc.abstractmethod
-    def counted(self) -> Region:
-        """The tile whose dimensions are counted."""
+    def dim_operand(self) -> Region:
+        """The operand whose dimensions `dim` refers to."""

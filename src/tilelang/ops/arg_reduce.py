@@ -1,4 +1,4 @@
-"""`T.argmax` and `T.argmin`: where the largest or smallest element along a dimension is."""
+"""`T.argmax` and `T.argmin`: the index of the largest or smallest element along a dimension."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from tilelang.ir.buffer import Region
 from tilelang.ir.expr import int_const
 from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import TileMemory
-from tilelang.ops.accumulate import accumulator
+from tilelang.ops.accumulator_dtype import accumulator_dtype
 from tilelang.ops.along import AlongDimension
-from tilelang.ops.describe import check_dim, check_left, check_memory, check_scalars, operand_text
+from tilelang.ops.describe import check_dim, check_memory, check_reduced_extents, check_scalars, operand_text
 from tilelang.ops.reduce import ReduceOp
 from tilelang.records import record
 
 
 @record(eq=False)
 class ArgReduce(AlongDimension):
-    """`dst = argmax(src, dim)`, or argmin: of equals the first; the first NaN wins, as in NumPy.
+    """`dst = argmax(src, dim)` or argmin: the first of equal elements; the first NaN if there is one, as in NumPy.
 
-    Shapes: dst, and values if there are any, are src without `dim`, or with extent 1 there.
+    Shapes: dst and values are src without `dim`, or with extent 1 there.
 
     Attributes:
         op: MAX or MIN.
         src: The tile.
-        dst: Where the indices go, counted from the beginning of the tile.
+        dst: Receives the indices, relative to the start of the tile.
         dim: The dimension.
-        values: Where the elements themselves go.
+        values: Receives the selected elements, if not None.
     """
 
     op: ReduceOp
@@ -38,16 +38,16 @@ class ArgReduce(AlongDimension):
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return f"T.arg{self.op.value}"
 
     @property
-    def counted(self) -> Region:
+    def dim_operand(self) -> Region:
         """The source."""
         return self.src
 
     def reads(self) -> tuple[Region, ...]:
-        """The tile."""
+        """The source."""
         return (self.src,)
 
     def writes(self) -> tuple[Region, ...]:
@@ -60,14 +60,14 @@ class ArgReduce(AlongDimension):
         check_scalars(self.name, self.src, *self.writes())
         check_dim(self.name, self.src, self.dim)
         for region in self.writes():
-            check_left(self.name, self.src, region, self.dim)
+            check_reduced_extents(self.name, self.src, region, self.dim)
         if int_const(self.src.extent[self.dim]) == 0:
             raise ProgramValueError(f"{self.name}: {operand_text(self.src)} and has no element in dimension {self.dim}")
         check_integers(self.name, self.dst)
 
     def reference(self, memory: TileMemory) -> None:
-        """The place of NumPy's choice."""
-        values = np.asarray(convert(memory.read(self.src), accumulator(self.src.dtype, self.src.dtype)))
+        """NumPy's argmax or argmin."""
+        values = np.asarray(convert(memory.read(self.src), accumulator_dtype(self.src.dtype, self.src.dtype)))
         if values.shape[self.dim] == 0:
             return
         choose = np.argmax if self.op is ReduceOp.MAX else np.argmin

@@ -1,4 +1,4 @@
-"""`T.atomic_add` and friends on whole tiles."""
+"""`T.atomic_add`, `T.atomic_max` and `T.atomic_min` on tiles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ON_TILES = (AtomicOp.ADD, AtomicOp.MAX, AtomicOp.MIN)
 
 @record(eq=False)
 class AtomicTile(TileOp):
-    """`dst[...] = op(dst[...], src[...])`, each element indivisibly; `src` is a region or one scalar for all."""
+    """`dst[...] = op(dst[...], src[...])`, atomic per element; `src` is a region or a scalar."""
 
     op: AtomicOp  # ADD, MAX or MIN
     src: Region | Expr
@@ -27,7 +27,7 @@ class AtomicTile(TileOp):
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return f"T.atomic_{self.op.value}"
 
     def reads(self) -> tuple[Region, ...]:
@@ -39,7 +39,7 @@ class AtomicTile(TileOp):
         return (self.dst,)
 
     def check(self) -> None:
-        """The operator exists on tiles, and the extents agree."""
+        """The operator is defined on tiles, and the extents are equal."""
         if self.op not in _ON_TILES:
             raise ProgramError(
                 f"{self.name}: works on one element, not on tiles", hint="name one element: C[i, j] instead of C[i, :]"
@@ -52,7 +52,7 @@ class AtomicTile(TileOp):
     def reference(self, memory: TileMemory) -> None:
         """The operator, elementwise, in the destination's dtype."""
         dtype, operator = self.dst.dtype, self.op.operator
-        assert operator is not None  # `check` saw to it
+        assert operator is not None  # by `check`
         raw = memory.read(self.src) if isinstance(self.src, Region) else memory.value(self.src)
         values = np.asarray(convert(raw, dtype))
 

@@ -6,13 +6,13 @@ from tilelang.ir.stmt import TileOp
 from tilelang.ops.arg_reduce import ArgReduce
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.cluster_sum import ClusterSum
+from tilelang.ops.combine import CombineReduce
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
+from tilelang.ops.gather_scatter import GatherRows, ScatterRows
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
-from tilelang.ops.lines import LineFold
 from tilelang.ops.reduce import Reduce
-from tilelang.ops.rows import GatherRows, ScatterRows
 from tilelang.ops.scan import Scan
 from tilelang.ops.sort import Sort, TopK
 
@@ -22,7 +22,7 @@ TILE_OPS: tuple[type[TileOp], ...] = (
     Fill,
     Gemm,
     Im2Col,
-    LineFold,
+    CombineReduce,
     Reduce,
     Scan,
     ArgReduce,

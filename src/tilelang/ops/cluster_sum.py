@@ -1,4 +1,4 @@
-"""Sums of a tile over the blocks of a cluster: what the compiler writes where blocks share the work on one tile."""
+"""Reduction of an accumulator over the blocks of a cluster, emitted by the compiler for split-K within a cluster."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from tilelang.records import record
 
 @record(eq=False)
 class ClusterSum(TileOp):
-    """In the first blocks of a cluster, `own` becomes a part of the sum of all blocks' `sums`, in the order of ranks.
+    """`own = sum over blocks of sums[:, own columns]` in the first `owners` blocks of a cluster.
 
-    The owners have as many neighboring columns each, the block of rank r from `r * columns of own` on. What the others
-    hold is of no use behind it, and they need not wait for anything. It stands once in a program, and the blocks have
-    met before it.
+    The block of rank r owns the columns from `r * columns of own` on; partial sums are added in the order of ranks.
+    Blocks that own no columns hold undefined values afterwards and do not wait. A program has at most one such
+    operator, preceded by a cluster barrier.
 
     Attributes:
-        sums: A whole fragment, which lies alike in all blocks.
-        own: A whole fragment, of as many rows; the same as `sums` where one block owns all.
-        parts: Shared memory for what comes from the others: as many elements as a block less than all of them has for
-            `own`.
-        barrier: Counts one arrival and the bytes that come.
-        rank: The number of the executing block in its cluster.
-        blocks: How many there are.
+        sums: A whole fragment, with the same layout in all blocks.
+        own: A whole fragment with the rows of `sums`; `sums` itself if one block owns all columns.
+        parts: Shared memory for the partial sums of the other blocks: `blocks - 1` times the elements of `own`.
+        barrier: A transaction barrier: one arrival, and the received bytes.
+        rank: Rank of the executing block in the cluster.
+        blocks: Blocks of the cluster.
     """
 
     sums: Region
@@ -39,24 +38,24 @@ class ClusterSum(TileOp):
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Name in messages."""
         return "sum over a cluster"
 
     @property
     def owners(self) -> int:
-        """How many of the blocks own a part of the sum."""
+        """Number of blocks that own a part of the sum."""
         return math.prod(self.sums.static_extent or (0,)) // math.prod(self.own.static_extent or (1,))
 
     def reads(self) -> tuple[Region, ...]:
-        """The block's own sums, and what has come."""
+        """The block's sums, and the received partial sums."""
         return (self.sums, self.parts)
 
     def writes(self) -> tuple[Region, ...]:
-        """The result, and what comes. A barrier only counts: its contents are nobody's business."""
+        """The result, and the received partial sums. The barrier is not data."""
         return (self.own, self.parts)
 
     def check(self) -> None:
-        """The parts are parts of the tile, and there is room for what comes."""
+        """`own` is a part of `sums`, and `parts` has the needed size."""
         check_memory(self.name, self.sums, self.own, self.parts)
         check_scalars(self.name, self.sums)
         rows, columns = self.sums.static_extent or (0, 0)
@@ -64,10 +63,10 @@ class ClusterSum(TileOp):
         if own_rows != rows or not own_columns or columns % own_columns or columns // own_columns > self.blocks:
             raise ProgramError(f"{self.name}: '{self.own.buffer.name}' is no part of '{self.sums.buffer.name}'")
         needed = rows * own_columns * (self.blocks - 1)
-        room = math.prod(self.parts.static_extent or (0,))
-        if self.parts.buffer.scope is not Scope.SHARED or self.parts.dtype != self.sums.dtype or room != needed:
-            raise ProgramError(f"{self.name}: '{self.parts.buffer.name}' is no room for {needed} sums")
+        size = math.prod(self.parts.static_extent or (0,))
+        if self.parts.buffer.scope is not Scope.SHARED or self.parts.dtype != self.sums.dtype or size != needed:
+            raise ProgramError(f"{self.name}: '{self.parts.buffer.name}' does not hold {needed} sums")
 
     def reference(self, memory: TileMemory) -> None:
-        """Never asked: the program of the user has no such operator, and one block alone cannot do it."""
+        """Not interpreted: the interpreter runs one block at a time, and users cannot write this operator."""
         raise CompilerBug(f"{self.name}: the program of a block is interpreted without the others of its cluster")

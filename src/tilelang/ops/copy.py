@@ -32,23 +32,23 @@ class Copy(TileOp):
     Attributes:
         src: What is read.
         dst: What is written.
-        coalesced_width: Elements per access that the user asks for.
-        layout: Which thread copies which elements, if the user says so; over the extents without units.
-        eviction: How long global memory should stay cached: "evict_normal", "evict_first" or "evict_last". A hint to
-            the L2 cache, which a target may ignore; None leaves it to the compiler.
-        cache_policy: The value in which the machine takes that hint, where the program has computed it before.
-        allow_bulk: Whether a copy engine may do it, which moves whole boxes.
-        is_async: Whether a store may still be under way behind its statement: the program itself waits for its end.
-        barrier: A barrier that counts the bytes of an asynchronous load: the tile is there once the phase is complete.
-            None where the copy is complete when the statement is done. If the user has asked for the copy engine by
-            name, the statement announces the bytes to the barrier; otherwise the program does.
-        multicast_mask: The blocks of the cluster that a load comes to, one bit each: to the same place, and counted on
-            the same barrier, of each. None for the block itself. If the user has asked for the copy engine by name, it
-            is a constant: the lowest of these blocks starts the engine for all of them, and the others for themselves.
-        leaders: Of how many threads one starts the copy engine, if the user says so; None is all that come here.
-        part: Which of `parts` equal parts of the tile is loaded, where other blocks load the others for all; the parts
-            lie along whatever dimension suits the copy engine. None for all of it.
-        parts: How many there are.
+        coalesced_width: Elements per access, if the user sets it.
+        layout: Which thread copies which elements, if the user sets it; over the extents without units.
+        eviction: Eviction priority of the global side in the L2 cache: "evict_normal", "evict_first" or "evict_last". A
+            hint that a target may ignore; None leaves the choice to the compiler.
+        cache_policy: The cache policy operand of the machine, if the program has computed it.
+        allow_bulk: Whether the copy engine may be used.
+        is_async: Whether a store may still be in flight after the statement; the program waits explicitly.
+        barrier: A transaction barrier that counts the bytes of an asynchronous load; the tile is valid when the phase
+            completes. None if the copy is synchronous. If `request` names the copy engine, the statement also announces
+            the bytes (expect-tx) to the barrier; otherwise the program does.
+        multicast_mask: Bit mask of the blocks of the cluster that receive the load, at the same offset and counted on
+            the same barrier in each. None for the executing block only. If `request` names the copy engine, the mask is
+            constant: the lowest block of the mask issues the load for all of them, any other block for itself.
+        leaders: One of how many threads issues the copy, if the user sets it; None for all that execute the statement.
+        part: Which of `parts` equal parts of the tile this block loads when the blocks of a cluster share a multicast
+            load; the copy engine's lowering chooses the dimension. None for all of it.
+        parts: Number of parts.
     """
 
     src: Region
@@ -67,12 +67,12 @@ class Copy(TileOp):
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return "T.copy" if self.request is None else self.request.name
 
     @property
     def source_indices(self) -> tuple[Expr, ...]:
-        """What decides which elements of the source are read."""
+        """Expressions that select the elements of the source."""
         return (*self.src.start, *self.src.extent)
 
     def reads(self) -> tuple[Region, ...]:
@@ -80,11 +80,11 @@ class Copy(TileOp):
         return (self.src,)
 
     def writes(self) -> tuple[Region, ...]:
-        """The destination. A barrier only counts: its contents are nobody's business."""
+        """The destination. The barrier is not data."""
         return (self.dst,)
 
     def check(self) -> None:
-        """Extents agree, lanes agree, neither side is a barrier; what counts the bytes is one."""
+        """Extents and lanes agree, neither side is a barrier, and `barrier` is one."""
         check_memory(self.name, self.src, self.dst)
         check_extents(self.name, self.src, self.dst)
         check_lanes(self.name, self.src, self.dst)
@@ -92,12 +92,12 @@ class Copy(TileOp):
             _check_counted(self.name, self.src, self.dst, self.barrier)
 
     def reference(self, memory: TileMemory) -> None:
-        """Elements in row-major order, at once whatever counts them; contents that are undefined stay so."""
+        """Copies in row-major order and synchronously; undefined elements stay undefined."""
         memory.move(self.src, self.dst)
 
 
 def _check_counted(name: str, src: Region, dst: Region, barrier: Region) -> None:
-    """Checks a copy whose bytes a barrier counts."""
+    """Checks the barrier of an asynchronous load."""
     if barrier.buffer.scope is not Scope.BARRIER or any(int_const(extent) != 1 for extent in barrier.extent):
         raise ProgramError(
             f"{name}: {operand_text(barrier)} and is no single barrier to count the bytes of a copy",
@@ -113,9 +113,9 @@ def _check_counted(name: str, src: Region, dst: Region, barrier: Region) -> None
 
 @record(eq=False)
 class Transpose(TileOp):
-    """`dst[..., j, i] = src[..., i, j]` on regions of equal rank; else on matrices, without their further unit extents.
+    """`dst[..., j, i] = src[..., i, j]` on regions of equal rank; otherwise on matrices, without further unit extents.
 
-    The source is read as a whole before the destination is written, so both may be one buffer.
+    The whole source is read before the destination is written, so both may be one buffer.
     """
 
     src: Region
@@ -123,12 +123,12 @@ class Transpose(TileOp):
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return "T.transpose"
 
     @property
     def source_indices(self) -> tuple[Expr, ...]:
-        """What decides which elements of the source are read."""
+        """Expressions that select the elements of the source."""
         return (*self.src.start, *self.src.extent)
 
     def reads(self) -> tuple[Region, ...]:
@@ -141,9 +141,9 @@ class Transpose(TileOp):
 
     @property
     def axes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The dimensions of the source and of the destination that belong together, but for the order of the last two.
+        """The corresponding dimensions of source and destination, before the last two are swapped.
 
-        The other dimensions have extent 1.
+        All other dimensions have extent 1.
         """
         if self._is_stack():
             every = tuple(range(len(self.src.extent)))
@@ -151,12 +151,12 @@ class Transpose(TileOp):
         return matrix_axes(self.src), matrix_axes(self.dst)
 
     def _is_stack(self) -> bool:
-        """Whether both are as many matrices."""
+        """Whether both regions are batches of matrices of equal rank."""
         a, b = self.src.extent, self.dst.extent
         return len(a) >= 2 and same_extents((*a[:-2], a[-1], a[-2]), b)
 
     def check(self) -> None:
-        """Both sides are matrices, one with the extents of the other turned round."""
+        """Both sides are matrices, and the extents of one are those of the other swapped."""
         check_memory(self.name, self.src, self.dst)
         check_lanes(self.name, self.src, self.dst)
         if self._is_stack():
@@ -175,7 +175,7 @@ class Transpose(TileOp):
             )
 
     def reference(self, memory: TileMemory) -> None:
-        """The tile turned round."""
+        """Moves the elements in transposed order."""
         axes, _ = self.axes
         units = (axis for axis in range(len(self.src.extent)) if axis not in axes)
         memory.move(self.src, self.dst, order=(*units, *axes[:-2], axes[-1], axes[-2]))

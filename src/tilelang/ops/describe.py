@@ -1,7 +1,6 @@
-"""How tile operators speak of their operands, and the comparisons of extents that every check is made of.
+"""Checks that tile operators share, and operands as text in their messages.
 
-Takes regions, gives texts such as `'A_s' is (64, 32)` and verdicts about extents. Invariant: only extents that are
-both constant can disagree; symbolic ones are compared when the kernel runs.
+Invariant: only two constant extents can disagree at compile time; symbolic ones are compared when the kernel runs.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from tilelang.ir.printer import to_text
 
 
 def extent_text(expr: Expr) -> str:
-    """An extent or index as a user would write it."""
+    """An extent or index in the syntax of the language."""
     value = int_const(expr)
     return to_text(expr) if value is None else str(value)
 
 
 def shape_text(extents: Sequence[Expr]) -> str:
-    """Extents in the form of a Python tuple."""
+    """Extents as a Python tuple."""
     inner = ", ".join(extent_text(extent) for extent in extents)
     return f"({inner},)" if len(extents) == 1 else f"({inner})"
 
@@ -37,7 +36,7 @@ def drop_units(extents: Sequence[Expr]) -> tuple[Expr, ...]:
 
 
 def matrix_axes(region: Region) -> tuple[int, ...]:
-    """The dimensions of a region that is a matrix: units beyond two are dropped, the foremost first."""
+    """The dimensions of a region as a matrix: unit dimensions beyond two are dropped, leading ones first."""
     axes = list(range(len(region.extent)))
     for axis in tuple(axes):
         if len(axes) > 2 and int_const(region.extent[axis]) == 1:
@@ -46,21 +45,21 @@ def matrix_axes(region: Region) -> tuple[int, ...]:
 
 
 def may_equal(a: Expr, b: Expr) -> bool:
-    """Whether two extents may agree: always, unless both are constant and differ."""
+    """Whether two extents may be equal: unless both are constant and differ."""
     x, y = int_const(a), int_const(b)
     return x is None or y is None or x == y
 
 
 def same_extents(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
-    """Whether two lists of extents may agree one by one."""
+    """Whether two lists of extents may be equal."""
     return len(a) == len(b) and all(may_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def check_extents(name: str, src: Region, dst: Region) -> None:
-    """Checks that two regions have the same extents once unit extents are dropped.
+    """Checks that two regions have equal extents, without unit extents.
 
     Raises:
-        ProgramValueError: They do not.
+        ProgramValueError: They differ.
     """
     if not same_extents(drop_units(src.extent), drop_units(dst.extent)):
         raise ProgramValueError(
@@ -70,10 +69,10 @@ def check_extents(name: str, src: Region, dst: Region) -> None:
 
 
 def check_memory(name: str, *regions: Region) -> None:
-    """Checks that every operand holds data: barriers do not.
+    """Checks that no operand is a barrier.
 
     Raises:
-        ProgramError: One of them is a barrier.
+        ProgramError: One is.
     """
     for region in regions:
         if region.buffer.scope is Scope.BARRIER:
@@ -84,37 +83,37 @@ def check_memory(name: str, *regions: Region) -> None:
 
 
 def check_lanes(name: str, src: Region, dst: Region) -> None:
-    """Checks that elements can be converted: vectors have equally many lanes on both sides.
+    """Checks that the dtypes of both sides have the same number of lanes.
 
     Raises:
-        ProgramError: They do not.
+        ProgramError: They differ.
     """
     if src.dtype.lanes != dst.dtype.lanes:
         raise ProgramError(
             f"{name}: '{src.buffer.name}' holds {src.dtype!s} but '{dst.buffer.name}' holds {dst.dtype!s}",
-            hint="give both sides a dtype with the same number of lanes, or name the bytes anew with T.view",
+            hint="give both sides a dtype with the same number of lanes, or reinterpret one with T.view",
         )
 
 
 def check_scalars(name: str, *regions: Region) -> None:
-    """Checks that the operands' dtypes have arithmetic, which vector dtypes have not.
+    """Checks that no operand has a vector dtype.
 
     Raises:
-        ProgramError: One of them is a vector dtype.
+        ProgramError: One has.
     """
     for region in regions:
         if region.dtype.lanes > 1:
             raise ProgramError(
                 f"{name}: '{region.buffer.name}' holds {region.dtype!s}, and vector dtypes have no arithmetic",
-                hint="name its lanes as elements with T.view",
+                hint="view its lanes as elements with T.view",
             )
 
 
 def check_dim(name: str, region: Region, dim: int) -> None:
-    """Checks that a region has a dimension of this number, counted from 0.
+    """Checks that `dim` is a dimension of a region, counted from 0.
 
     Raises:
-        ProgramValueError: It has not.
+        ProgramValueError: It is not.
     """
     rank = len(region.extent)
     if not 0 <= dim < rank:
@@ -125,15 +124,15 @@ def check_dim(name: str, region: Region, dim: int) -> None:
         )
 
 
-def check_left(name: str, src: Region, dst: Region, dim: int) -> None:
-    """Checks that a destination has the extents that are left of a source without a dimension.
+def check_reduced_extents(name: str, src: Region, dst: Region, dim: int) -> None:
+    """Checks that `dst` has the extents of `src` without dimension `dim`.
 
     Raises:
-        ProgramValueError: It has not.
+        ProgramValueError: It has others.
     """
-    left = src.extent[:dim] + src.extent[dim + 1 :]
-    if not same_extents(drop_units(left), drop_units(dst.extent)):
+    reduced = src.extent[:dim] + src.extent[dim + 1 :]
+    if not same_extents(drop_units(reduced), drop_units(dst.extent)):
         raise ProgramValueError(
-            f"{name}: {operand_text(src)} and loses dimension {dim}, but {operand_text(dst)}",
-            hint=f"give '{dst.buffer.name}' the shape {shape_text(left) if left else '(1,)'}",
+            f"{name}: {operand_text(src)} and is reduced along dimension {dim}, but {operand_text(dst)}",
+            hint=f"give '{dst.buffer.name}' the shape {shape_text(reduced) if reduced else '(1,)'}",
         )

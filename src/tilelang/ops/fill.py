@@ -14,14 +14,14 @@ from tilelang.records import record
 
 @record(eq=False)
 class Fill(TileOp):
-    """Every element of `dst` becomes `value`, converted to its dtype; nothing beyond the region changes."""
+    """Stores `value`, converted to the dtype of `dst`, to every element of `dst`."""
 
     dst: Region
     value: Expr
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return "T.fill"
 
     def reads(self) -> tuple[Region, ...]:
@@ -38,5 +38,5 @@ class Fill(TileOp):
         check_scalars(self.name, self.dst)
 
     def reference(self, memory: TileMemory) -> None:
-        """One value everywhere."""
+        """Writes the value to the region."""
         memory.write(self.dst, np.asarray(convert(memory.value(self.value), self.dst.dtype)))

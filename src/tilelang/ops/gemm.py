@@ -1,4 +1,4 @@
-"""`T.gemm`: the product of two tiles added to a third."""
+"""`T.gemm`: matrix multiplication of tiles with accumulation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Const, Expr
 from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import TileMemory, TileOp
-from tilelang.ops.accumulate import accumulator
+from tilelang.ops.accumulator_dtype import accumulator_dtype
 from tilelang.ops.describe import check_scalars, extent_text, matrix_axes, may_equal, operand_text, shape_text
 from tilelang.records import record
 
 
 class GemmWarpPolicy(enum.Enum):
-    """How warps share the tile on a GPU; without meaning elsewhere."""
+    """How the warps of a GPU partition C; ignored by other targets."""
 
     Square = "square"
     FullRow = "full_row"
@@ -35,11 +35,11 @@ class GemmWarpPolicy(enum.Enum):
 
 
 _EIGHT_BIT_FLOATS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
-# Dtypes of one family, which matrix instructions multiply with each other: more digits, or a wider range.
+# Dtypes that one matrix instruction may take as A and B: e4m3 and e5m2 of one encoding.
 # Source: PTX ISA, "wgmma.mma_async" and "mma", .e4m3 and .e5m2 of each operand; for AMD, the bf8_fp8 forms of MFMA
 _FAMILIES = (frozenset(_EIGHT_BIT_FLOATS[:2]), frozenset(_EIGHT_BIT_FLOATS[2:]))
 
-# dtype of the operands: dtypes that C may have
+# dtype of the operands -> permitted dtypes of C
 _RESULTS: dict[str, tuple[str, ...]] = {
     "float64": ("float64",),
     "float32": ("float32", "float64"),
@@ -62,13 +62,13 @@ class Gemm(TileOp):
     Attributes:
         a: The left operand.
         b: The right operand.
-        c: The sums.
+        c: The accumulator.
         transpose_a: Whether A is stored as (K, M).
         transpose_b: Whether B is stored as (N, K).
-        clear_accum: When the sums begin at zero: never if None, else if it is true.
-        policy: How the warps of a GPU share the tile.
-        wait: Where mma instructions are asynchronous, how many of the newest gemms may be under way behind it, itself
-            included; -1 leaves the wait to the program.
+        clear_accum: Whether C is zeroed first; None means never.
+        policy: How the warps of a GPU partition C.
+        wait: With asynchronous mma instructions: how many of the latest gemms, including this one, may still be in
+            flight after it; -1 if the program waits explicitly.
     """
 
     a: Region
@@ -82,23 +82,23 @@ class Gemm(TileOp):
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return "T.gemm" if self.request is None else self.request.name
 
     @property
     def always_clears(self) -> bool:
-        """Whether the old contents of C never matter."""
+        """Whether C is zeroed unconditionally."""
         return isinstance(self.clear_accum, Const) and bool(self.clear_accum.value)
 
     @property
     def operands(self) -> tuple[DType, DType]:
-        """The dtypes in which elements of A and of B are multiplied, after the rounding of a wide operand."""
+        """The dtypes of A and B in the multiplication, after a wide operand is rounded."""
         a, b = self.a.dtype, self.b.dtype
         return (b if self._rounds(a, b) else a), (a if self._rounds(b, a) else b)
 
     @property
     def multiplied(self) -> str:
-        """The dtypes of the operands in words: one name, or two."""
+        """`operands` as text: one dtype, or two joined by "by"."""
         return " by ".join(dict.fromkeys(map(str, self.operands)))
 
     def _rounds(self, wide: DType, other: DType) -> bool:
@@ -106,9 +106,9 @@ class Gemm(TileOp):
         return wide == self.c.dtype and wide.bits > 16 and wide.is_float and other.is_float and other.bits == 16
 
     @property
-    def accumulator(self) -> DType:
-        """The dtype of the running sums."""
-        return accumulator(self.c.dtype, self.c.dtype)
+    def accumulator_dtype(self) -> DType:
+        """The dtype of accumulation."""
+        return accumulator_dtype(self.c.dtype, self.c.dtype)
 
     @property
     def sizes(self) -> tuple[Expr, Expr, Expr]:
@@ -125,13 +125,13 @@ class Gemm(TileOp):
         return (self.c,)
 
     def check(self) -> None:
-        """Scopes, shapes and dtypes, in this order."""
+        """Checks scopes, shapes and dtypes, in this order."""
         self.check_scopes(Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
         self._check_shapes()
         self._check_dtypes()
 
     def check_scopes(self, *allowed: Scope) -> None:
-        """The operands are tiles in some scopes: a local array is a tile where a block has no threads.
+        """Checks the scopes of the operands.
 
         Raises:
             ProgramError: One is in another scope.
@@ -185,7 +185,7 @@ class Gemm(TileOp):
         return f"{shape_text(shape)} transposed" if transposed else shape_text(shape)
 
     def _remedy(self, a: tuple[Expr, ...], b: tuple[Expr, ...], c: tuple[Expr, ...]) -> str:
-        """What makes the shapes agree: other flags if these alone do, else also another C."""
+        """The smallest change that makes the shapes agree: flags if they suffice, else also the shape of C."""
         remedies = []
         for transpose_a, transpose_b in itertools.product((self.transpose_a, not self.transpose_a), (False, True)):
             m, k = a[::-1] if transpose_a else a
@@ -224,21 +224,21 @@ class Gemm(TileOp):
             )
 
     def reference(self, memory: TileMemory) -> None:
-        """The matrix product, in the accumulator's dtype."""
+        """NumPy's matrix product in the accumulator dtype."""
         a, b = (self._matrix(memory, x, dtype) for x, dtype in zip((self.a, self.b), self.operands, strict=True))
         product = (a.T if self.transpose_a else a) @ (b.T if self.transpose_b else b)
         if self.clear_accum is None or not memory.value(self.clear_accum):
             old = memory.read(self.c)
-            product = product.reshape(old.shape) + old.astype(self.accumulator.numpy)
+            product = product.reshape(old.shape) + old.astype(self.accumulator_dtype.numpy)
         memory.write(self.c, np.asarray(convert(product, self.c.dtype)))
 
     def _matrix(self, memory: TileMemory, region: Region, dtype: DType) -> np.ndarray:
         values = memory.read(region)
         rows, columns = matrix_axes(region)
-        rounded = np.asarray(convert(values, dtype)).astype(self.accumulator.numpy)
+        rounded = np.asarray(convert(values, dtype)).astype(self.accumulator_dtype.numpy)
         return rounded.reshape(values.shape[rows], values.shape[columns])
 
 
 def matrix_extents(region: Region) -> tuple[Expr, ...]:
-    """The extents of a region as a matrix: units beyond two dimensions are dropped, the foremost first."""
+    """The extents of a region as a matrix, by `matrix_axes`."""
     return tuple(region.extent[axis] for axis in matrix_axes(region))

@@ -1,4 +1,4 @@
-"""`T.c2d_im2col`: the patches of an image as rows of a matrix."""
+"""`T.c2d_im2col`: a tile of the im2col matrix of an image."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Im2Col(Copy):
 
     Row m of the matrix is output pixel (n, oh, ow) in row-major order; column k is (kh, kw, c) in row-major order.
     `dst[i, j] = src[n, oh * stride + kh * dilation - pad, ow * stride + kw * dilation - pad, c]` for
-    m = row_tile * rows + i and k = column_tile * columns + j, with 0 where the pixel or the column lies outside.
+    m = row_tile * rows + i and k = column_tile * columns + j, with 0 for pixels and columns out of range.
 
     Shapes: src (N, H, W, C); dst (rows, columns).
     """
@@ -33,16 +33,16 @@ class Im2Col(Copy):
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return "T.c2d_im2col"
 
     @property
     def source_indices(self) -> tuple[Expr, ...]:
-        """Those of the image, and which tile it is."""
+        """The indices of the image, and of the tile."""
         return (*self.src.start, *self.src.extent, self.row_tile, self.column_tile)
 
     def check(self) -> None:
-        """Ranks, and numbers that make sense."""
+        """Ranks, and the ranges of kernel, stride, dilation and padding."""
         check_memory(self.name, self.src, self.dst)
         check_scalars(self.name, self.src, self.dst)
         if len(self.src.extent) != 4:
@@ -77,7 +77,7 @@ class Im2Col(Copy):
             max(0, (size + 2 * self.pad - self.dilation * (self.kernel - 1) - 1) // self.stride + 1)
             for size in (height, width)
         )
-        assert self.dst.static_extent is not None  # `check` saw to it
+        assert self.dst.static_extent is not None  # by `check`
         rows, columns = self.dst.static_extent[-2:]
         row = int(memory.value(self.row_tile)) * rows + np.arange(rows)[:, None]
         column = int(memory.value(self.column_tile)) * columns + np.arange(columns)[None, :]

@@ -1,4 +1,4 @@
-"""`T.reduce_*`: one dimension of a tile folded away."""
+"""`T.reduce_*`: reductions along one dimension of a tile by a named operator."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tilelang.errors import ProgramValueError
 from tilelang.ir.buffer import Region
 from tilelang.ir.scalar import DROPS_NAN, BinaryOp, convert
 from tilelang.ir.stmt import TileMemory
-from tilelang.ops.accumulate import accumulator
+from tilelang.ops.accumulator_dtype import accumulator_dtype
 from tilelang.ops.along import AlongDimension
-from tilelang.ops.describe import check_dim, check_left, check_memory, check_scalars
+from tilelang.ops.describe import check_dim, check_memory, check_reduced_extents, check_scalars
 from tilelang.records import record
 
 
 class ReduceOp(enum.Enum):
-    """The associative operators; the value is the suffix of `T.reduce_`."""
+    """Reduction operators; the value is the suffix of `T.reduce_`."""
 
     SUM = "sum"
     MAX = "max"
@@ -33,19 +33,19 @@ class ReduceOp(enum.Enum):
     BITXOR = "bitxor"
 
     @property
-    def of_magnitudes(self) -> bool:
-        """Whether absolute values are folded."""
+    def takes_absolute(self) -> bool:
+        """Whether it reduces absolute values."""
         return self in (ReduceOp.ABSSUM, ReduceOp.ABSMAX)
 
     @property
-    def of_bits(self) -> bool:
-        """Whether it folds bit patterns, so that only integers and truth values have it."""
+    def is_bitwise(self) -> bool:
+        """Whether it is bitwise, and thus defined for integers and bool only."""
         return self in (ReduceOp.BITAND, ReduceOp.BITOR, ReduceOp.BITXOR)
 
 
-_FOLD = {
+_UFUNCS = {
     ReduceOp.SUM: np.add,
-    ReduceOp.MAX: np.maximum,  # NaN wins
+    ReduceOp.MAX: np.maximum,  # propagates NaN
     ReduceOp.MIN: np.minimum,
     ReduceOp.ABSSUM: np.add,
     ReduceOp.ABSMAX: np.maximum,
@@ -53,7 +53,7 @@ _FOLD = {
     ReduceOp.BITOR: np.bitwise_or,
     ReduceOp.BITXOR: np.bitwise_xor,
 }
-_FOLD_WITHOUT_NAN = {ReduceOp.MAX: np.fmax, ReduceOp.MIN: np.fmin, ReduceOp.ABSMAX: np.fmax}
+_UFUNCS_WITHOUT_NAN = {ReduceOp.MAX: np.fmax, ReduceOp.MIN: np.fmin, ReduceOp.ABSMAX: np.fmax}
 
 
 OPERATORS: Mapping[ReduceOp, BinaryOp] = MappingProxyType(
@@ -68,13 +68,13 @@ OPERATORS: Mapping[ReduceOp, BinaryOp] = MappingProxyType(
         ReduceOp.BITXOR: BinaryOp.BITXOR,
     }
 )
-"""The operator of one step of a fold."""
+"""The binary operator of each reduction."""
 
 
 def neutral(op: ReduceOp, dtype: DType) -> int | float:
-    """What an empty dimension folds to: the value that changes nothing when it is folded in.
+    """The neutral element of a reduction, which is also the result over an empty dimension.
 
-    Dtypes without infinities have their largest finite value instead.
+    In dtypes without infinities the largest or smallest finite value takes their place.
     """
     low, high = dtype.limits
     if dtype.is_float and math.isinf(float(convert(math.inf, dtype))):
@@ -91,12 +91,12 @@ def neutral(op: ReduceOp, dtype: DType) -> int | float:
 
 @record(eq=False)
 class Reduce(AlongDimension):
-    """`dst = fold(op, src, dim)`, or `dst = op(dst, fold)` if not `clear`.
+    """`dst = reduce(op, src, dim)`, or `dst = op(dst, reduce(op, src, dim))` if not `clear`.
 
-    Shapes: dst is src without `dim`, or with extent 1 there; a tile of one dimension folds into one element. NaN wins
-    in max and min, or is dropped: then NaN alone fold to the neutral element. The fold runs in
-    `accumulate.accumulator` of both dtypes (float32 for narrower floats) and is converted to dst's dtype once. An empty
-    dimension gives the operator's neutral element.
+    Shapes: dst is src without `dim`, or with extent 1 there; a tile of one dimension reduces to one element. Max and
+    min propagate NaN if `nan_propagate`; otherwise they ignore NaN, and NaN alone reduce to the neutral element.
+    Accumulates in `accumulator_dtype` of both dtypes and converts to dst's dtype once. An empty dimension gives the
+    operator's neutral element.
     """
 
     op: ReduceOp
@@ -108,24 +108,24 @@ class Reduce(AlongDimension):
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return f"T.reduce_{self.op.value}"
 
     @property
-    def accumulator(self) -> DType:
+    def accumulator_dtype(self) -> DType:
         """The dtype of the running value."""
-        dtype = accumulator(self.src.dtype, self.dst.dtype)
+        dtype = accumulator_dtype(self.src.dtype, self.dst.dtype)
         adds_truths = dtype.is_bool and self.op in (ReduceOp.SUM, ReduceOp.ABSSUM)
         return DType("int32") if adds_truths else dtype
 
     @property
     def operator(self) -> BinaryOp:
-        """One step of the fold."""
+        """The binary operator that combines two values."""
         operator = OPERATORS[self.op]
         return operator if self.nan_propagate else DROPS_NAN.get(operator, operator)
 
     @property
-    def counted(self) -> Region:
+    def dim_operand(self) -> Region:
         """The source."""
         return self.src
 
@@ -138,13 +138,13 @@ class Reduce(AlongDimension):
         return (self.dst,)
 
     def check(self) -> None:
-        """The dimension exists, the destination has the extents that are left, and bits are folded of integers."""
+        """The dimension exists, the destination has the remaining extents, and bitwise operators have integers."""
         check_memory(self.name, self.src, self.dst)
         check_scalars(self.name, self.src, self.dst)
         check_dim(self.name, self.src, self.dim)
-        check_left(self.name, self.src, self.dst, self.dim)
+        check_reduced_extents(self.name, self.src, self.dst, self.dim)
         for region in (self.src, self.dst):
-            if self.op.of_bits and region.dtype.is_float:
+            if self.op.is_bitwise and region.dtype.is_float:
                 raise ProgramValueError(
                     f"{self.name}: '{region.buffer.name}' holds {region.dtype!s}, but only integers and bool have bits "
                     "to combine",
@@ -152,21 +152,21 @@ class Reduce(AlongDimension):
                 )
 
     def reference(self, memory: TileMemory) -> None:
-        """The fold along one axis."""
-        running = self.accumulator
+        """NumPy's reduction along the axis."""
+        running = self.accumulator_dtype
         values = np.asarray(convert(memory.read(self.src), running))
-        if self.op.of_magnitudes and not running.is_bool:
+        if self.op.takes_absolute and not running.is_bool:
             values = np.abs(values)
-        drops_nan = not self.nan_propagate and self.op in _FOLD_WITHOUT_NAN and running.is_float
-        fold = _FOLD_WITHOUT_NAN[self.op] if drops_nan else _FOLD[self.op]
+        drops_nan = not self.nan_propagate and self.op in _UFUNCS_WITHOUT_NAN and running.is_float
+        ufunc = _UFUNCS_WITHOUT_NAN[self.op] if drops_nan else _UFUNCS[self.op]
         if values.shape[self.dim] == 0:
             empty = np.delete(values.shape, self.dim)
-            folded = np.full(empty, convert(neutral(self.op, self.dst.dtype), self.dst.dtype))
+            result = np.full(empty, convert(neutral(self.op, self.dst.dtype), self.dst.dtype))
         elif drops_nan or self.op is ReduceOp.ABSMAX:  # the magnitude of the least integer wraps to below 0
-            folded = fold.reduce(values, axis=self.dim, dtype=running.numpy, initial=neutral(self.op, running))
+            result = ufunc.reduce(values, axis=self.dim, dtype=running.numpy, initial=neutral(self.op, running))
         else:
-            folded = fold.reduce(values, axis=self.dim, dtype=running.numpy)
+            result = ufunc.reduce(values, axis=self.dim, dtype=running.numpy)
         if not self.clear:
             old = convert(memory.read(self.dst), running)
-            folded = fold(old, np.asarray(convert(folded, running)).reshape(old.shape))
-        memory.write(self.dst, np.asarray(convert(folded, self.dst.dtype)))
+            result = ufunc(old, np.asarray(convert(result, running)).reshape(old.shape))
+        memory.write(self.dst, np.asarray(convert(result, self.dst.dtype)))

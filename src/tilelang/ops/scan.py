@@ -1,4 +1,4 @@
-"""`T.cumsum`, `T.cummax` and `T.associative_scan`: running totals along one dimension."""
+"""`T.cumsum`, `T.cummax` and `T.associative_scan`: scans along one dimension of tiles."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr
 from tilelang.ir.scalar import BinaryOp, convert
 from tilelang.ir.stmt import TileMemory
-from tilelang.ops.accumulate import accumulator
+from tilelang.ops.accumulator_dtype import accumulator_dtype
+from tilelang.ops.combine import CombineOp, binary_combine
 from tilelang.ops.describe import check_extents
-from tilelang.ops.lines import LineOp, operator_of_lines
 from tilelang.records import record
 
 
 class ScanOp(enum.Enum):
-    """The running operators with names of their own; the value is the suffix of `T.cum`."""
+    """Scan operators with a function of their own; the value is the suffix of `T.cum`."""
 
     SUM = "sum"
     MAX = "max"
 
 
-_OPERATORS = {ScanOp.SUM: BinaryOp.ADD, ScanOp.MAX: BinaryOp.MAX}  # NaN wins in max
+_OPERATORS = {ScanOp.SUM: BinaryOp.ADD, ScanOp.MAX: BinaryOp.MAX}  # max propagates NaN
 
 
 @record(eq=False)
-class Scan(LineOp):
-    """`dst[..., i, ...] = fold(function, src[..., 0..i, ...])`; from the end if `reverse`.
+class Scan(CombineOp):
+    """`dst[..., i, ...] = reduce(combine, src[..., 0..i, ...])`; from the end if `reverse`.
 
-    A destination may be its source. The function is associative. Without `init` the first value is the first element;
-    with it, place i has what `init` and the elements before it make, so that the element itself is left out.
+    A destination may be its source. The function is associative. With `init` the scan is exclusive: position i gets
+    `init` combined with the elements before i. Without it, the scan is inclusive.
 
     Attributes:
-        reverse: Whether the line is run along from its end.
-        init: What stands in front of the first element in a scan that is exclusive.
+        reverse: Whether the scan starts at the last position.
+        init: Initial values of an exclusive scan, one per tile; empty for an inclusive scan.
     """
 
     reverse: bool = False
@@ -44,27 +44,27 @@ class Scan(LineOp):
 
     @property
     def exclusive(self) -> bool:
-        """Whether an element does not take part in what is written to its place."""
+        """Whether position i excludes element i."""
         return bool(self.init)
 
     def check(self) -> None:
-        """Both sides have the same extents."""
+        """Each destination has the extents of its source."""
         super().check()
         for src, dst in zip(self.srcs, self.dsts, strict=True):
             check_extents(self.name, src, dst)
 
     def reference(self, memory: TileMemory) -> None:
-        """Element after element."""
-        lines = self.lines(memory)
-        results = [np.empty_like(line) for line in lines]
-        order = range(len(lines[0]))
+        """Combines positions in order."""
+        arrays = self.source_arrays(memory)
+        results = [np.empty_like(array) for array in arrays]
+        order = range(len(arrays[0]))
         running: list[np.ndarray] | None = None
         if self.exclusive:
             running = [
-                np.broadcast_to(memory.value(e), line.shape[1:]) for e, line in zip(self.init, lines, strict=True)
+                np.broadcast_to(memory.value(e), array.shape[1:]) for e, array in zip(self.init, arrays, strict=True)
             ]
         for k in reversed(order) if self.reverse else order:
-            here = [line[k] for line in lines]
+            here = [array[k] for array in arrays]
             after = here if running is None else self.combine_arrays(memory, running, here)
             for result, value in zip(results, running if self.exclusive and running else after, strict=True):
                 result[k] = value
@@ -74,15 +74,15 @@ class Scan(LineOp):
 
 
 def running_dtype(op: ScanOp, src: DType, dst: DType) -> DType:
-    """The dtype of the running value of a named operator: that of any fold, and int32 for sums of truth values."""
-    dtype = accumulator(src, dst)
+    """The accumulator dtype of a named scan: `accumulator_dtype`, but int32 for sums of bool."""
+    dtype = accumulator_dtype(src, dst)
     return DType("int32") if dtype.is_bool and op is ScanOp.SUM else dtype
 
 
 def named_scan(
     op: ScanOp, src: Region, dst: Region, dim: int, *, reverse: bool = False, init: Expr | None = None
 ) -> Scan:
-    """The scan of a named operator."""
-    variables, body = operator_of_lines(_OPERATORS[op], running_dtype(op, src.dtype, dst.dtype))
+    """A `Scan` by a named operator."""
+    variables, body = binary_combine(_OPERATORS[op], running_dtype(op, src.dtype, dst.dtype))
     first = () if init is None else (init,)
     return Scan(f"T.cum{op.value}", variables, body, (src,), (dst,), dim, reverse, first)

@@ -1,4 +1,4 @@
-"""`T.sort` and `T.topk`: the last dimension of a tile in order."""
+"""`T.sort` and `T.topk`: sorting along the last dimension of a tile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilelang.errors import ProgramValueError
 from tilelang.ir.buffer import Region
 from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import TileMemory
-from tilelang.ops.accumulate import accumulator
+from tilelang.ops.accumulator_dtype import accumulator_dtype
 from tilelang.ops.along import AlongDimension
 from tilelang.ops.arg_reduce import check_integers
 from tilelang.ops.describe import check_extents, check_memory, check_scalars, operand_text
@@ -19,16 +19,16 @@ from tilelang.records import record
 
 @record(eq=False)
 class SortOp(AlongDimension):
-    """What sorting and choosing the first few have in common: the order.
+    """Base of `Sort` and `TopK`: a stable sort of the rows of a tile.
 
-    NaN counts as greater than anything. Elements that are equal stay in the order in which they were.
+    A row is a 1-D slice along `dim`. NaN is greater than every number.
 
     Attributes:
         src: The keys; all extents are constant.
-        dim: The dimension along which they are ordered, the last one that the user sees.
-        descending: Whether the greatest come first.
-        dst: Where the keys go in order; None drops them.
-        indices: Where the places go at which they were; None drops them.
+        dim: The dimension to sort along, the last one that the user sees.
+        descending: Whether the greatest key is first.
+        dst: Receives the sorted keys, if not None.
+        indices: Receives the positions of the sorted keys in their row, if not None.
     """
 
     src: Region
@@ -38,7 +38,7 @@ class SortOp(AlongDimension):
     indices: Region | None
 
     @property
-    def counted(self) -> Region:
+    def dim_operand(self) -> Region:
         """The keys."""
         return self.src
 
@@ -47,11 +47,11 @@ class SortOp(AlongDimension):
         return (self.src,)
 
     def writes(self) -> tuple[Region, ...]:
-        """What is wanted of keys and places."""
+        """The outputs that are not None."""
         return tuple(region for region in (self.dst, self.indices) if region is not None)
 
     def check(self) -> None:
-        """All extents are known, and places are integers."""
+        """All extents are constant, and indices are integers."""
         check_memory(self.name, self.src, *self.writes())
         check_scalars(self.name, self.src, *self.writes())
         if self.src.static_extent is None:
@@ -63,27 +63,27 @@ class SortOp(AlongDimension):
             check_integers(self.name, self.indices)
 
     @property
-    def lines(self) -> tuple[int, ...]:
-        """The extents of the dimensions that tell lines apart, units dropped."""
+    def outer_extents(self) -> tuple[int, ...]:
+        """The extents of the dimensions other than `dim`, without units."""
         extent = self.src.static_extent or ()
         return tuple(e for axis, e in enumerate(extent) if axis != self.dim and e != 1)
 
     @property
     def length(self) -> int:
-        """How many elements a line has."""
+        """Elements of a row."""
         return (self.src.static_extent or ())[self.dim]
 
     def order(self, memory: TileMemory) -> tuple[np.ndarray, np.ndarray]:
-        """The keys as lines, and the places of each line in order."""
+        """The keys as a matrix of rows, and the permutation that sorts each row."""
         values = memory.read(self.src).reshape(-1, self.length)
-        wide = np.asarray(convert(values, accumulator(self.src.dtype, self.src.dtype)))
+        wide = np.asarray(convert(values, accumulator_dtype(self.src.dtype, self.src.dtype)))
         if not self.descending:
             return values, np.argsort(wide, axis=1, kind="stable")
         backwards = np.argsort(wide[:, ::-1], axis=1, kind="stable")[:, ::-1]
         return values, self.length - 1 - backwards
 
-    def give(self, memory: TileMemory, values: np.ndarray, order: np.ndarray) -> None:
-        """Writes what is wanted."""
+    def store_sorted(self, memory: TileMemory, values: np.ndarray, order: np.ndarray) -> None:
+        """Writes the outputs that are not None."""
         if self.dst is not None:
             memory.write(self.dst, np.asarray(convert(np.take_along_axis(values, order, 1), self.dst.dtype)))
         if self.indices is not None:
@@ -92,31 +92,31 @@ class SortOp(AlongDimension):
 
 @record(eq=False)
 class Sort(SortOp):
-    """Each line in order.
+    """Sorts each row.
 
     Shapes: dst, indices and all of payload have the shape of src.
 
     Attributes:
-        payload: Tiles whose elements move with the keys.
+        payload: Tiles that are permuted like the keys, in place.
     """
 
     payload: tuple[Region, ...] = field(default=(), kw_only=True)
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return "T.sort"
 
     def reads(self) -> tuple[Region, ...]:
-        """The keys and what moves with them."""
+        """The keys and the payload."""
         return (self.src, *self.payload)
 
     def writes(self) -> tuple[Region, ...]:
-        """What is wanted of keys and places, and what moves with them."""
+        """The outputs and the payload."""
         return (*super().writes(), *self.payload)
 
     def check(self) -> None:
-        """All have the same extents."""
+        """All operands have the same extents."""
         super().check()
         for region in self.writes():
             check_extents(self.name, self.src, region)
@@ -125,14 +125,14 @@ class Sort(SortOp):
         """NumPy's stable order."""
         values, order = self.order(memory)
         moved = [memory.read(tile).reshape(values.shape) for tile in self.payload]
-        self.give(memory, values, order)
+        self.store_sorted(memory, values, order)
         for tile, old in zip(self.payload, moved, strict=True):
             memory.write(tile, np.take_along_axis(old, order, 1))
 
 
 @record(eq=False)
 class TopK(SortOp):
-    """The first `count` of each line in order.
+    """The first `count` elements of each sorted row.
 
     Shapes: dst and indices have the shape of src with extent `count` in its last dimension.
     """
@@ -141,25 +141,25 @@ class TopK(SortOp):
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return "T.topk"
 
     def check(self) -> None:
-        """There are that many, and what is wanted has room for them."""
+        """A row has that many elements, and the outputs have the extents for them."""
         super().check()
         if not 1 <= self.count <= self.length:
             raise ProgramValueError(
-                f"{self.name}: k is {self.count}, but a line of '{self.src.buffer.name}' has {self.length} elements"
+                f"{self.name}: k is {self.count}, but a row of '{self.src.buffer.name}' has {self.length} elements"
             )
         for region in self.writes():
             extents = [e for e in region.static_extent or () if e != 1]
-            if extents != [*self.lines, *([self.count] if self.count != 1 else [])]:
+            if extents != [*self.outer_extents, *([self.count] if self.count != 1 else [])]:
                 raise ProgramValueError(
                     f"{self.name}: {operand_text(self.src)} and k is {self.count}, but {operand_text(region)}",
-                    hint=f"give '{region.buffer.name}' the shape {(*self.lines, self.count)}",
+                    hint=f"give '{region.buffer.name}' the shape {(*self.outer_extents, self.count)}",
                 )
 
     def reference(self, memory: TileMemory) -> None:
-        """The beginning of NumPy's stable order."""
+        """The first elements in NumPy's stable order."""
         values, order = self.order(memory)
-        self.give(memory, values, order[:, : self.count])
+        self.store_sorted(memory, values, order[:, : self.count])

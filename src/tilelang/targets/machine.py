@@ -14,7 +14,7 @@ class CommonFeature(enum.Flag):
     """What machines of several vendors can do, and code that belongs to none of them makes use of."""
 
     NONE = 0
-    FOLD_LANES = enum.auto()  # one instruction folds an integer over the lanes of a warp
+    REDUCE_LANES = enum.auto()  # one instruction folds an integer over the lanes of a warp
 
 
 NOTHING: enum.Flag = CommonFeature.NONE

@@ -58,6 +58,6 @@ class OnVersion(Rewriter):
             buffer, index = self._versions[node.buffer]
             return dataclasses.replace(new, buffer=buffer, indices=(index, *new.indices))
         new = self.rebuild_stmt(node)
-        if isinstance(node, AlongDimension) and node.counted.buffer in self._versions and new is not None:
+        if isinstance(node, AlongDimension) and node.dim_operand.buffer in self._versions and new is not None:
             return dataclasses.replace(new, dim=node.dim + 1)  # type: ignore[call-arg]
         return new

@@ -4,8 +4,8 @@ import tilelang.language as T
 from tilelang.ir.stmt import ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.ops.arg_reduce import ArgReduce
+from tilelang.ops.gather_scatter import GatherRows, ScatterRows
 from tilelang.ops.reduce import Reduce
-from tilelang.ops.rows import GatherRows, ScatterRows
 from tilelang.ops.sort import Sort, TopK
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import expand_library

@@ -11,19 +11,19 @@ from tilelang.errors import NoLowering
 from tilelang.ir.func import PrimFunc
 from tilelang.lowering.by_loop import ByLoop
 from tilelang.lowering.lowering import Lowerings
+from tilelang.ops.combine import CombineReduce
 from tilelang.ops.gemm import Gemm
-from tilelang.ops.lines import LineFold
 from tilelang.ops.scan import Scan
 from tilelang.targets.backend import Backend
 from tilelang.targets.gpu.lowerings import gemm_loops
+from tilelang.targets.gpu.lowerings.combine_reduce import SimtCombineReduce
 from tilelang.targets.gpu.lowerings.gemm_fma import GemmFma
-from tilelang.targets.gpu.lowerings.line_fold import SimtLineFold
 from tilelang.targets.gpu.lowerings.scan import SimtScan
 
 LOWERINGS: Lowerings = MappingProxyType(
     {
         Gemm: (GemmMatrix(), GemmFma(), ByLoop(gemm_loops.NAME)),
-        LineFold: (SimtLineFold(),),
+        CombineReduce: (SimtCombineReduce(),),
         Scan: (SimtScan(),),
     }
 )

@@ -3,7 +3,7 @@
 from tilelang.ops.arg_reduce import ArgReduce
 from tilelang.ops.catalogue import TILE_OPS
 from tilelang.ops.cluster_sum import ClusterSum
-from tilelang.ops.rows import GatherRows, ScatterRows
+from tilelang.ops.gather_scatter import GatherRows, ScatterRows
 from tilelang.ops.sort import Sort, TopK
 from tilelang.targets.cpu.backend import BACKEND, LOWERINGS
 

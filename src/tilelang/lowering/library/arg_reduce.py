@@ -15,7 +15,7 @@ from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Store
 from tilelang.lowering.library.order import follows, same
 from tilelang.lowering.loops import move, parallel, scratch
 from tilelang.lowering.regions import ZERO, axes, indices, load
-from tilelang.ops.accumulate import accumulator
+from tilelang.ops.accumulator_dtype import accumulator_dtype
 from tilelang.ops.arg_reduce import ArgReduce
 from tilelang.ops.reduce import Reduce, ReduceOp
 
@@ -26,7 +26,7 @@ def expand_arg_reduce(op: ArgReduce, build: Builder) -> None:
     if extent is None:
         _by_lines(op, build)
         return
-    dtype = accumulator(op.src.dtype, op.src.dtype)
+    dtype = accumulator_dtype(op.src.dtype, op.src.dtype)
     left = [e for axis, e in enumerate(extent) if axis != op.dim and e != 1] or [1]
     best = scratch(build, f"{op.dst.buffer.name}_best", left, dtype, Scope.FRAGMENT)
     where = scratch(build, f"{op.dst.buffer.name}_where", left, INT32, Scope.FRAGMENT)
@@ -53,7 +53,7 @@ def expand_arg_reduce(op: ArgReduce, build: Builder) -> None:
 
 def _by_lines(op: ArgReduce, build: Builder) -> None:
     """One iteration per line, which looks at its elements in order."""
-    dtype = accumulator(op.src.dtype, op.src.dtype)
+    dtype = accumulator_dtype(op.src.dtype, op.src.dtype)
     across = [axis for axis in axes(op.src) if axis != op.dim]
 
     def line(at: tuple[Var, ...]) -> None:

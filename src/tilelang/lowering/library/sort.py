@@ -20,7 +20,7 @@ from tilelang.lowering.library.network import sort_lines
 from tilelang.lowering.library.order import both, comes_after, same
 from tilelang.lowering.loops import parallel, scratch, serial
 from tilelang.lowering.regions import ZERO, axes, indices
-from tilelang.ops.accumulate import accumulator
+from tilelang.ops.accumulator_dtype import accumulator_dtype
 from tilelang.ops.reduce import ReduceOp, neutral
 from tilelang.ops.sort import Sort, SortOp, TopK
 
@@ -67,29 +67,29 @@ def _read(op: SortOp, region: Region, line: Sequence[Expr], j: Expr) -> Load:
 def _there(op: SortOp, region: Region, line: Sequence[Expr], j: Expr) -> tuple[Expr, ...]:
     """Where the element j of a line is in a tile that ends with the dimension that is sorted."""
     along = list(axes(region))
-    has_last = len(along) > len(op.lines)
+    has_last = len(along) > len(op.outer_extents)
     return indices(region, (*line, j) if has_last else tuple(line), along)
 
 
 def _copied(op: SortOp, region: Region, build: Builder) -> Region:
     """A copy in shared memory, whose lines all threads reach."""
-    old = scratch(build, f"{region.buffer.name}_old", [*op.lines, op.length], region.dtype, Scope.SHARED)
+    old = scratch(build, f"{region.buffer.name}_old", [*op.outer_extents, op.length], region.dtype, Scope.SHARED)
 
     def element(at: tuple[Var, ...]) -> None:
         *line, j = at
         build.emit(Store(old.buffer, at, _read(op, region, line, j)))
 
-    parallel(build, [const(e, INT32) for e in (*op.lines, op.length)], element)
+    parallel(build, [const(e, INT32) for e in (*op.outer_extents, op.length)], element)
     return old
 
 
 def _sorted(op: SortOp, build: Builder, *, with_places: bool) -> tuple[Buffer, Buffer | None]:
     """The lines in order, and where their elements were; behind a line's end stand elements that come last."""
     padded, name, dtype = 1 << _log2(op.length), op.src.buffer.name, op.src.dtype
-    keys = scratch(build, f"{name}_keys", [*op.lines, padded], dtype, Scope.SHARED).buffer
+    keys = scratch(build, f"{name}_keys", [*op.outer_extents, padded], dtype, Scope.SHARED).buffer
     places = None
     if with_places:
-        places = scratch(build, f"{name}_places", [*op.lines, padded], INT32, Scope.SHARED).buffer
+        places = scratch(build, f"{name}_places", [*op.outer_extents, padded], INT32, Scope.SHARED).buffer
 
     def element(at: tuple[Var, ...]) -> None:
         *line, j = at
@@ -120,7 +120,7 @@ def _give(op: SortOp, build: Builder, keys: Buffer, places: Buffer | None, count
 
 def _extents(op: SortOp, last: int) -> list[Expr]:
     """The extents of a loop over lines and so many elements of each."""
-    return [const(e, INT32) for e in (*op.lines, last)]
+    return [const(e, INT32) for e in (*op.outer_extents, last)]
 
 
 def _extreme_key(op: SortOp, *, first: bool) -> int | float:
@@ -136,12 +136,12 @@ class _Folds:
 
     def __init__(self, op: TopK, build: Builder) -> None:
         self._op, self._build = op, build
-        self._dtype = INT32 if op.src.dtype.is_bool else accumulator(op.src.dtype, op.src.dtype)
-        self._lines = list(op.lines) or [1]
+        self._dtype = INT32 if op.src.dtype.is_bool else accumulator_dtype(op.src.dtype, op.src.dtype)
+        self._lines = list(op.outer_extents) or [1]
         self._best, self._last = self._tile("best", self._dtype), self._tile("last", self._dtype)
         self._where, self._last_where = self._tile("where", INT32), self._tile("last_where", INT32)
         self._keys = self._tile("keys", self._dtype, op.length)
-        found = [*op.lines, op.count]
+        found = [*op.outer_extents, op.count]
         name = op.src.buffer.name
         self._found = scratch(build, f"{name}_found", found, self._dtype, Scope.SHARED).buffer
         self._places = scratch(build, f"{name}_places", found, INT32, Scope.SHARED).buffer
@@ -171,7 +171,7 @@ class _Folds:
 
     def _there(self, line: At) -> At:
         """A line's coordinates in the operands, which may have only one."""
-        return line if self._op.lines else ()
+        return line if self._op.outer_extents else ()
 
     def _keep(self, line: At, j: Expr) -> None:
         key = cast(_read(self._op, self._op.src, self._there(line), j), self._dtype)

@@ -1,6 +1,6 @@
 """Marks loops whose iterations may run as vector lanes, and gives reductions scalars of their own.
 
-Takes serial loops, gives loops of kind VECTORIZED whose `reductions` name mutable scalars. A loop that folds into an
+Takes serial loops, gives loops of kind VECTORIZED whose `reductions` name mutable scalars. A loop that reduces into an
 element of a buffer gets a scalar that is loaded before and stored after it. The innermost loop is the one that is
 marked, unless it strides through memory and the loop around it does not, as in a product of matrices.
 Invariant: the results are the same up to reassociation of `+` and `*`; NaN still wins in min and max, by a second
@@ -32,7 +32,7 @@ _CHOICE = {"max": (BinaryOp.MAX, BinaryOp.GT), "min": (BinaryOp.MIN, BinaryOp.LT
 
 def vectorize(loop: For, domain: Domain) -> Stmt:
     """The loop as vector lanes with whatever must surround it, or the loop itself, as a serial one."""
-    return _folding(loop, domain, ForKind.VECTORIZED) if is_worthwhile(loop) else _serial(loop)
+    return _reducing(loop, domain, ForKind.VECTORIZED) if is_worthwhile(loop) else _serial(loop)
 
 
 def vectorize_around(loop: For, domain: Domain) -> Stmt | None:
@@ -46,7 +46,7 @@ def vectorize_around(loop: For, domain: Domain) -> Stmt | None:
     verdict = lanes(loop.var, loop.body, inside, step=loop.step)
     if not verdict or verdict.private or verdict.reductions:
         return None
-    body = _Inner(inner[0], _folding(inner[0], inside, ForKind.SERIAL)).visit(loop.body) or loop.body
+    body = _Inner(inner[0], _reducing(inner[0], inside, ForKind.SERIAL)).visit(loop.body) or loop.body
     return dataclasses.replace(loop, kind=ForKind.VECTORIZED, body=body)
 
 
@@ -64,7 +64,7 @@ def _serial(loop: For) -> For:
     return loop if loop.kind is not ForKind.VECTORIZED else dataclasses.replace(loop, kind=ForKind.SERIAL)
 
 
-def _folding(loop: For, domain: Domain, kind: ForKind) -> Stmt:
+def _reducing(loop: For, domain: Domain, kind: ForKind) -> Stmt:
     """The loop with its reductions in scalars of their own, or as it is if its iterations may not be lanes."""
     serial = _serial(loop)
     inside = domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
@@ -76,20 +76,20 @@ def _folding(loop: For, domain: Domain, kind: ForKind) -> Stmt:
     reductions: list[Reduction] = []
     body = loop.body
     for reduction in verdict.reductions:
-        folded = _Folded(reduction, loop)
-        changed = folded.rewrite(body)
+        scalars = _VectorReduction(reduction, loop)
+        changed = scalars.rewrite(body)
         if changed is None:
             return serial
         body = changed
-        before += folded.before
-        after += folded.after
-        reductions += folded.reductions
+        before += scalars.before
+        after += scalars.after
+        reductions += scalars.reductions
     clauses = tuple(reductions) if kind is ForKind.VECTORIZED else ()
-    folding = dataclasses.replace(loop, kind=kind, body=body, reductions=clauses)
-    return Seq((*before, folding, *after), loc=loop.loc) if before or after else folding
+    reduced = dataclasses.replace(loop, kind=kind, body=body, reductions=clauses)
+    return Seq((*before, reduced, *after), loc=loop.loc) if before or after else reduced
 
 
-class _Folded:
+class _VectorReduction:
     """How one reduction of a loop is carried in mutable scalars.
 
     Attributes:

@@ -15,10 +15,10 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Stmt, TileOp
 from tilelang.ir.visit import Rewriter
 from tilelang.lowering.library.arg_reduce import expand_arg_reduce
-from tilelang.lowering.library.rows import expand_gather, expand_scatter
+from tilelang.lowering.library.gather_scatter import expand_gather, expand_scatter
 from tilelang.lowering.library.sort import expand_sort, expand_topk
 from tilelang.ops.arg_reduce import ArgReduce
-from tilelang.ops.rows import GatherRows, ScatterRows
+from tilelang.ops.gather_scatter import GatherRows, ScatterRows
 from tilelang.ops.sort import Sort, TopK
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property

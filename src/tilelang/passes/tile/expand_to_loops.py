@@ -18,11 +18,11 @@ from tilelang.ir.stmt import Print, Stmt, TileOp
 from tilelang.ir.visit import Rewriter
 from tilelang.lowering import loops
 from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.combine import CombineReduce
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
-from tilelang.ops.lines import LineFold
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -41,8 +41,8 @@ EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProxy
         Gemm: gemm_loops.expand_gemm,
         Im2Col: loops.expand_im2col,
         Reduce: loops.expand_reduce,
-        LineFold: loops.expand_lines,
-        Scan: loops.expand_lines,
+        CombineReduce: loops.expand_combine,
+        Scan: loops.expand_combine,
         Transpose: loops.expand_transpose,
     }
 )

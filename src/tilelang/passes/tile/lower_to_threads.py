@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from tilelang.analysis.defer_folds import Deferral
+from tilelang.analysis.defer_reductions import Deferral
 from tilelang.analysis.liveness import Liveness
 from tilelang.analysis.parallel_legality import ParallelLegality, parallel_legality
 from tilelang.analysis.per_thread import PerThread
@@ -137,7 +137,7 @@ class _Block:
         self._thread = context.thread
         self._elected = self._thread == 0  # says for the threads at hand whether the executing one acts for all
         self._own_scalars: list[Buffer] = []
-        self._waiting: dict[ParallelLoop, tuple[DistributedLoop, list[Accumulated]]] = {}  # folds that end after a loop
+        self._waiting: dict[ParallelLoop, tuple[DistributedLoop, list[Accumulated]]] = {}  # end after a loop
         # other blocks may write it, between the reads of two threads
         self._unsteady = frozenset(
             b.storage for s in walk(launch.body) for b in written_buffers(s) if b.scope is Scope.GLOBAL
@@ -202,7 +202,7 @@ class _Block:
             body.append(part)
 
     def _for(self, node: For, domain: Domain) -> Stmt | None:
-        """A loop that all threads run; folds that nothing in it looks at are completed behind it."""
+        """A loop that all threads run; reductions that nothing in it reads are completed after it."""
         build = Builder(node.loc)
         inside = domain.with_loop(node.var, node.start, node.stop, node.step)
         waiting = self._wait(node, inside)
@@ -217,7 +217,7 @@ class _Block:
         return build.finish()
 
     def _wait(self, node: For, domain: Domain) -> list[tuple[DistributedLoop, list[Accumulated]]]:
-        """The folds that may be completed after a loop, those apart that wait for a loop around it already."""
+        """The reductions to complete after a loop, without those that are completed after a loop around it."""
         if node in self._own.divergent_in_group:
             return []
         deferral = Deferral(node)
@@ -227,9 +227,9 @@ class _Block:
             if nest in self._waiting or separate:
                 continue
             legality = self._legality(nest, domain)
-            distributed = self._distributed(nest, legality) if legality.folds else None
+            distributed = self._distributed(nest, legality) if legality.reductions else None
             items = [] if distributed is None else distributed.accumulated
-            items = [item for item in items if deferral.may_wait(nest, item.fold)]
+            items = [item for item in items if deferral.may_wait(nest, item.reduction)]
             if distributed is not None and items:
                 self._waiting[nest] = (distributed, items)
                 found.append((distributed, items))

@@ -7,15 +7,15 @@ from types import MappingProxyType
 from tilelang.lowering.by_loop import ByLoop
 from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.cluster_sum import ClusterSum
+from tilelang.ops.combine import CombineReduce
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
-from tilelang.ops.lines import LineFold
 from tilelang.ops.scan import Scan
 from tilelang.targets.backend import Backend
 from tilelang.targets.gpu.lowerings import gemm_loops
+from tilelang.targets.gpu.lowerings.combine_reduce import SimtCombineReduce
 from tilelang.targets.gpu.lowerings.gemm_fma import GemmFma
-from tilelang.targets.gpu.lowerings.line_fold import SimtLineFold
 from tilelang.targets.gpu.lowerings.scan import SimtScan
 from tilelang.targets.nvidia import pipelines
 from tilelang.targets.nvidia.codegen.cuda import emit
@@ -32,7 +32,7 @@ LOWERINGS: Lowerings = MappingProxyType(
         Copy: (TmaLoad(), TmaStore(), AsyncCopy(), ByLoop("copy.loop")),
         Gemm: (GemmWgmma(), GemmMma(), GemmFma(), ByLoop(gemm_loops.NAME)),
         Im2Col: (TmaIm2Col(), ByLoop("copy.loop")),
-        LineFold: (SimtLineFold(),),
+        CombineReduce: (SimtCombineReduce(),),
         Scan: (SimtScan(),),
         ClusterSum: (PushSums(),),
     }

@@ -60,7 +60,7 @@ def _machine(name: str, features: Feature, shared_kib: int, groups: tuple[int, .
         name,
         features,
         # redux.sync
-        CommonFeature.FOLD_LANES if Feature.MMA_AMPERE in features else CommonFeature.NONE,
+        CommonFeature.REDUCE_LANES if Feature.MMA_AMPERE in features else CommonFeature.NONE,
         warp_size=WARP_SIZE,
         max_threads=MAX_THREADS,
         max_grid=MAX_GRID,

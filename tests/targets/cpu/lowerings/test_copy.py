@@ -11,7 +11,7 @@ FLAGS = "-O1"
 
 
 @pytest.mark.parametrize(("source", "target"), [("float32", "float32"), ("float32", "bfloat16"), ("int8", "float16")])
-def test_tiles_in_and_out_of_tensors_that_they_do_not_divide(source, target):
+def test_tiles_at_the_edges_of_tensors(source, target):
     @T.prim_func
     def main(A: T.Tensor((13, 21), source), B: T.Tensor((13, 21), target)):
         with T.Kernel(3, 2) as (bx, by):

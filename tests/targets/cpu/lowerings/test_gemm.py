@@ -1,4 +1,4 @@
-"""Matrix products: the micro-kernel where it fits, loops elsewhere, the same result."""
+"""Gemms by the micro-kernel and by loops against NumPy."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def calls_routine(func):
     ("dtype", "accum"),
     [("float32", "float32"), ("bfloat16", "float32"), ("float16", "float16"), ("int8", "int32"), ("float64", "float64")],
 )
-def test_the_micro_kernel_serves_common_dtypes(dtype, accum):
+def test_the_micro_kernel_computes_common_dtypes(dtype, accum):
     func = product(9, 20, 11, dtype, accum)
     assert calls_routine(func)
     run_everywhere(func, *arguments(9, 20, 11, dtype, accum))
@@ -69,7 +69,7 @@ def test_a_wide_operand_beside_a_narrow_one_is_rounded():
     run_everywhere(func, a + np.float32(0.001), b, c)
 
 
-def test_a_result_cleared_by_a_condition_that_the_kernel_computes():
+def test_a_computed_clear_condition():
     @T.prim_func
     def main(A: T.Tensor((4, 4), "float32"), C: T.Tensor((4, 4), "float32")):
         with T.Kernel(1):
@@ -84,7 +84,7 @@ def test_a_result_cleared_by_a_condition_that_the_kernel_computes():
 
 
 @pytest.mark.parametrize("trans_b", [False, True])
-def test_sizes_known_only_when_the_kernel_runs_take_loops(trans_b):
+def test_symbolic_sizes_are_lowered_to_loops(trans_b):
     @T.prim_func
     def main(A: T.Tensor((8, 8), "float32"), C: T.Tensor((8, 8), "float32"), n: T.int32):
         with T.Kernel(1):

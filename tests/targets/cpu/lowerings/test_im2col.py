@@ -1,4 +1,4 @@
-"""Patches of an image as rows of a matrix, at the borders of image and matrix."""
+"""im2col tiles at the borders of image and matrix."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import tilelang.language as T
 
 
 @pytest.mark.parametrize(("kernel", "stride", "dilation", "pad"), [(3, 1, 1, 1), (2, 2, 1, 0), (3, 2, 2, 3), (5, 1, 1, 0)])
-def test_every_tile_of_the_matrix(kernel, stride, dilation, pad):
+def test_every_tile(kernel, stride, dilation, pad):
     @T.prim_func
     def main(X: T.Tensor((2, 4, 5, 3), "int32"), M: T.Tensor((4, 3, 16, 24), "int32")):
         with T.Kernel(3, 4) as (bx, by):

@@ -18,7 +18,7 @@ def test_loops_run_in_row_major_order():
     assert [("i", 2), ("j", 3)] == [(s.var.name, int_const(s.stop)) for s in found if isinstance(s, For)]
 
 
-def test_scalars_and_scratch_are_allocated_where_they_are_asked_for():
+def test_scalars_and_scratch_are_allocated_in_place():
     build = Builder()
     total = variable(build, "total", FLOAT32, const(0, FLOAT32))
     row = scratch(build, "row", (3, 5), FLOAT32)

@@ -43,7 +43,7 @@ def test_reductions_over_every_axis(dtype):
     run_everywhere(main, a, *outs, compile_flags=FLAGS)
 
 
-def test_nan_wins_over_each_axis():
+def test_nan_propagates_along_each_axis():
     @T.prim_func
     def main(A: T.Tensor((6, 20), "float32"), R: T.Tensor((6,), "float32"), C: T.Tensor((20,), "float32")):
         with T.Kernel(1):
@@ -64,7 +64,7 @@ def test_nan_wins_over_each_axis():
 
 
 @pytest.mark.filterwarnings("ignore::tilelang.errors.ProgramWarning")
-def test_a_long_row_is_folded_without_a_row_of_running_values():
+def test_a_long_row_is_reduced_element_by_element():
     @T.prim_func
     def main(A: T.Tensor((2, 20000), "float32"), B: T.Tensor((20000,), "float32")):
         with T.Kernel(1):

@@ -1,4 +1,4 @@
-"""Products by single threads, lowered and simulated, against NumPy."""
+"""Gemms by FMA instructions, lowered and simulated, against NumPy."""
 
 import itertools
 
@@ -67,12 +67,12 @@ def test_operands_of_two_dtypes(dtypes):
     threads=st.integers(1, 70),
     stages=st.integers(1, 2),
 )
-def test_random_products(m, n, k, dtype, orders, threads, stages):
+def test_random_gemms(m, n, k, dtype, orders, threads, stages):
     check(Case(m, n, k, *dtype, *orders, threads=threads, stages=stages))
 
 
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
-def test_loads_of_operands_meet_no_bank_conflicts(transpose_a, transpose_b):
+def test_operand_loads_are_free_of_bank_conflicts(transpose_a, transpose_b):
     counters = Counters()
     run(Case(64, 64, 16, "float32", "float32", transpose_a, transpose_b), LOWERING, report=counters)
     assert 0 == counters.traffic["shared load"].extra

@@ -1,4 +1,4 @@
-"""Products of sizes known only when the kernel runs."""
+"""Gemms of symbolic sizes."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ import tilelang.language as T
         ("float32", "bfloat16", "float32"),
     ],
 )
-def test_a_product_of_parts_whose_size_is_an_argument(dtype, other, accum, transpose_a, transpose_b, clear):
+def test_a_gemm_of_regions_of_symbolic_size(dtype, other, accum, transpose_a, transpose_b, clear):
     m, n, k = T.dynamic("m"), T.dynamic("n"), T.dynamic("k")
     shape_a, shape_b = (k, m) if transpose_a else (m, k), (n, k) if transpose_b else (k, n)
 

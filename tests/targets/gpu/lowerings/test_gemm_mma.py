@@ -1,4 +1,4 @@
-"""Products by a matrix instruction of warps that a vendor states; those of vendors run in their own tests."""
+"""Gemms by warp-level matrix instructions: plan, refusals and prefetch; those of vendors run in their own tests."""
 
 import pytest
 from invented.isa.matrix import MATRIX_MULTIPLY
@@ -35,17 +35,17 @@ def test_the_plan_names_the_instruction_and_the_warps():
         (Case(64, 64, 32, a_scope=Scope.LOCAL), "wave64", "A is in scope local"),
     ],
 )
-def test_what_the_instruction_cannot_do_is_refused(case, arch, reason):
+def test_unsupported_gemms_are_refused(case, arch, reason):
     assert reason in answer(case, arch=arch).reason
 
 
-def test_threads_that_are_no_whole_warps_are_an_error():
+def test_incomplete_warps_are_refused():
     with pytest.raises(ResourceError, match="96 threads are no whole number of warps of 64"):
         answer(Case(64, 64, 32), threads=96)
 
 
 @pytest.mark.parametrize(("depth", "sets"), [(8, 1), (32, 2)])
-def test_a_step_is_fetched_while_the_one_before_is_multiplied(depth, sets):
+def test_operands_of_the_next_step_are_prefetched(depth, sets):
     @T.prim_func
     def main(A: T.Tensor((64, depth), "float16"), B: T.Tensor((depth, 64), "float16"), C: T.Tensor((64, 64), "float32")):
         with T.Kernel(1, threads=256):

@@ -1,4 +1,4 @@
-"""Which thread runs which iterations."""
+"""The partition of parallel loops over threads."""
 
 import itertools
 import math
@@ -46,7 +46,7 @@ extents = st.lists(st.sampled_from([1, 2, 3, 5, 8, 12, 16, 33]), min_size=1, max
 
 
 @given(extents, st.sampled_from([1, 6, 32, 48]), st.sampled_from([1, 2, 4]), st.booleans())
-def test_every_iteration_is_run_once_by_each_set_of_copies(shape, threads, vector, copies):
+def test_every_iteration_runs_once_per_replica(shape, threads, vector, copies):
     vector = math.gcd(vector, shape[-1])
     layout = blocked(shape, threads, vector, copies=copies)
     partition = LoopPartition(layout, THREAD)
@@ -55,7 +55,7 @@ def test_every_iteration_is_run_once_by_each_set_of_copies(shape, threads, vecto
     assert expected == sorted(found)
 
 
-def test_the_vector_is_innermost_and_tests_stand_outside_of_it():
+def test_the_vector_loop_is_innermost_and_predicates_are_outside_of_it():
     partition = LoopPartition(blocked((10, 24), 32, 8, copies=False), THREAD)
     made = partition.emit_loops(Break())
     loops = [s for s in walk(made) if isinstance(s, For)]
@@ -66,7 +66,7 @@ def test_the_vector_is_innermost_and_tests_stand_outside_of_it():
     assert tests
 
 
-def test_an_extent_that_cuts_a_vector_is_tested_inside():
+def test_an_extent_that_cuts_a_vector_is_predicated_per_element():
     layout = fragment((30,), [Mode(4, (8,))], [Mode(8, (1,))])
     made = LoopPartition(layout, THREAD).emit_loops(Break())
     assert isinstance(made, For)
@@ -77,14 +77,14 @@ def loops_of(made):
     return [(int(s.stop.value), s.unroll_factor) for s in walk(made) if isinstance(s, For)]
 
 
-def test_long_loops_are_unrolled_in_part():
+def test_long_loops_are_partially_unrolled():
     layout = fragment((64, 32), [Mode(32, (0, 1))], [Mode(64, (1, 0))])
     assert [(4, None), (16, None)] == loops_of(LoopPartition(layout, THREAD).emit_loops(Break()))
     layout = fragment((640, 32), [Mode(32, (0, 1))], [Mode(640, (1, 0))])
     assert [(40, 16), (16, None)] == loops_of(LoopPartition(layout, THREAD).emit_loops(Break()))
 
 
-def test_loops_that_choose_registers_are_unrolled_as_a_whole():
+def test_loops_that_index_registers_are_fully_unrolled():
     layout = fragment((640, 32), [Mode(32, (0, 1))], [Mode(640, (1, 0))])
     partition = LoopPartition(layout, THREAD)
     inner, outer = (digit.var for digit in partition.digits)
@@ -97,7 +97,7 @@ def test_loops_that_choose_registers_are_unrolled_as_a_whole():
     assert [(13, None), (4, 1), (16, None)] == loops_of(partition.emit_loops(store(array, outer, 1)))
 
 
-def test_copies_differ_in_the_digits_without_a_stride():
+def test_replicas_differ_in_the_digits_of_stride_0():
     partition = LoopPartition(fragment((4,), [Mode(2, (0,)), Mode(4, (1,)), Mode(4, (0,))], []), THREAD)
     condition = partition.is_first_copy()
     first = [t for t in range(32) if evaluate(condition, {THREAD: t})]
@@ -107,7 +107,7 @@ def test_copies_differ_in_the_digits_without_a_stride():
     assert [0] == [t for t in range(32) if evaluate(only, {THREAD: t})]
 
 
-def test_digits_of_threads_come_in_primes_and_join_again():
+def test_thread_digits_are_split_into_primes_and_joined():
     digits = LoopPartition(blocked((96,), 96), THREAD).thread_digits()
     assert [2, 2, 2, 2, 2, 3] == [d.size for d in digits]
     assert [(1, 96)] == [(d.thread_stride, d.size) for d in merge_digits(digits)]
@@ -117,7 +117,7 @@ def test_digits_of_threads_come_in_primes_and_join_again():
     assert list(threads // 4 % 3) == values
 
 
-def test_threads_beyond_the_extents_may_repeat_what_others_do():
+def test_surplus_threads_may_repeat_iterations():
     layout = fragment((24, 4), [Mode(4, (0, 1)), Mode(8, (1, 0)), Mode(4, (16, 0))], [Mode(2, (8, 0))])
     partition = LoopPartition(layout, THREAD)
     assert any(isinstance(s, If) for s in walk(partition.emit_loops(Break())))

@@ -1,4 +1,4 @@
-"""What a warp's share of an operand says about how each lane loads its elements."""
+"""Shared memory loads of mma operands: vector width and bank conflicts."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def share(rows, depth, dtype="float16", *, turned=False, atom=MATRIX_ATOM.a, ato
     return Share(whole(tile), *((1, 0) if turned else (0, 1)), rows, depth, atom, atoms, rows)
 
 
-def test_neighbors_of_a_lane_are_loaded_together_where_they_are_neighbors_in_memory():
+def test_contiguous_elements_of_a_lane_are_one_vector_load():
     assert 4 == share(64, 32).width
     assert 1 == share(64, 32, turned=True).width
     rows_first = fragment((4, 64), [digit(64, 0, 1)], [digit(4, 1, 0)])
@@ -36,7 +36,7 @@ def test_a_load_has_no_more_than_16_bytes(dtype, width):
 
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize(("rows", "depth"), [(64, 32), (128, 64), (64, 20)])
-def test_loads_of_a_wave_lose_no_cycle_in_the_layout(turned, rows, depth):
+def test_loads_of_a_wave_are_free_of_bank_conflicts(turned, rows, depth):
     made = share(rows, depth, turned=turned)
     height, length = (depth, rows) if turned else (rows, depth)
     places = offsets(made.layout(MACHINE) or row_major((height, length))) * as_dtype("float16").storage_bytes
@@ -45,7 +45,7 @@ def test_loads_of_a_wave_lose_no_cycle_in_the_layout(turned, rows, depth):
         assert 0 == conflicts(places[access.rows, access.columns], access.bytes, MACHINE)
 
 
-def test_the_tile_of_a_warp_is_its_instructions_one_after_another():
+def test_the_tile_of_a_warp_is_a_sequence_of_instruction_tiles():
     tile = share(64, 32).tile
     assert (64, 8) == tile.shape
     np.testing.assert_array_equal(tile.table[5, 4:] - tile.table[5, :4], np.tile([32, 0], (4, 1)))

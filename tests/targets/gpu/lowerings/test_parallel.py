@@ -1,4 +1,4 @@
-"""Parallel loops over threads: the statements that an iteration may hold."""
+"""Parallel loops over threads: the statements that an iteration may contain."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def lowered(func):
 
 
 @pytest.mark.parametrize("threads", [32, 96])
-def test_fragments_live_in_registers(threads):
+def test_fragments_are_in_registers(threads):
     @T.prim_func
     def f(A: T.Tensor((20, 48), T.float32), B: T.Tensor((20, 48), T.float32)):
         with T.Kernel(1, threads=threads) as _:
@@ -46,7 +46,7 @@ def test_fragments_live_in_registers(threads):
     assert (Scope.LOCAL, Scope.LOCAL) == (scopes["a"], scopes["m"])
 
 
-def test_an_iteration_may_hold_loops_branches_and_scalars():
+def test_an_iteration_may_contain_loops_branches_and_scalars():
     @T.prim_func
     def f(A: T.Tensor((40, 6), T.int32), B: T.Tensor((40,), T.int32)):
         with T.Kernel(1, threads=32) as _:
@@ -69,7 +69,7 @@ def test_an_iteration_may_hold_loops_branches_and_scalars():
     assert_threads_agree(f, ints(40, 6, dtype=np.int32), ints(40, dtype=np.int32))
 
 
-def test_loops_that_choose_registers_are_unrolled():
+def test_loops_that_index_registers_are_unrolled():
     @T.prim_func
     def f(A: T.Tensor((32, 6), T.int32), B: T.Tensor((32,), T.int32)):
         with T.Kernel(1, threads=32) as _:
@@ -83,7 +83,7 @@ def test_loops_that_choose_registers_are_unrolled():
     assert_threads_agree(f, ints(32, 6, dtype=np.int32), ints(32, dtype=np.int32))
 
 
-def test_effects_happen_once_where_threads_hold_copies():
+def test_effects_happen_once_if_elements_are_replicated():
     @T.prim_func
     def f(A: T.Tensor((4,), T.int32), B: T.Tensor((4,), T.int32), H: T.Tensor((4,), T.int32)):
         with T.Kernel(1, threads=64) as _:
@@ -96,7 +96,7 @@ def test_effects_happen_once_where_threads_hold_copies():
     assert_threads_agree(f, ints(4, dtype=np.int32), ints(4, dtype=np.int32), ints(4, dtype=np.int32))
 
 
-def test_previous_values_are_stored_where_they_are_made():
+def test_previous_values_of_atomics_are_stored_by_the_same_thread():
     @T.prim_func
     def f(A: T.Tensor((64,), T.int32), B: T.Tensor((64,), T.int32)):
         with T.Kernel(1, threads=64) as _:
@@ -106,7 +106,7 @@ def test_previous_values_are_stored_where_they_are_made():
     assert_threads_agree(f, ints(64, dtype=np.int32), ints(64, dtype=np.int32))
 
 
-def test_a_layout_that_the_user_gives_is_kept():
+def test_a_layout_of_the_user_is_used():
     layout = T.Fragment((16, 4), lambda i, j: (j // 2 * 16 + i, j % 2))
 
     @T.prim_func
@@ -143,7 +143,7 @@ def test_a_loop_under_a_condition_of_single_threads_is_refused():
         lowered(f)
 
 
-def test_updates_of_memory_are_stored_by_one_thread_each():
+def test_updates_of_memory_are_stored_by_one_thread():
     @T.prim_func
     def f(A: T.Tensor((8, 32), T.int32), B: T.Tensor((8,), T.int32), C: T.Tensor((1,), T.int32)):
         with T.Kernel(1, threads=64) as _:
@@ -157,7 +157,7 @@ def test_updates_of_memory_are_stored_by_one_thread_each():
 
 @pytest.mark.filterwarnings("ignore:T.Parallel. the iterations run one after another:tilelang.errors.ProgramWarning")
 @pytest.mark.parametrize("form", ["read", "condition", "update", "update of shared memory"])
-def test_elements_whose_place_another_element_says(form):
+def test_indirect_accesses(form):
     @T.prim_func
     def f(A: T.Tensor((16,), T.int32), B: T.Tensor((16,), T.int32), C: T.Tensor((4,), T.int32)):
         with T.Kernel(1, threads=32) as bx:

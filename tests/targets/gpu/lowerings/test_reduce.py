@@ -1,4 +1,4 @@
-"""Totals over threads."""
+"""Reductions over threads."""
 
 import functools
 import itertools
@@ -63,7 +63,7 @@ def totals(values, op, along, dtype):
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_any_digits_are_combined(data):
+def test_reductions_over_any_thread_digits(data):
     threads = data.draw(st.sampled_from([1, 6, 32, 48, 64, 96, 120, 256]))
     count = data.draw(st.sampled_from([1, 3]))
     role = {d: data.draw(st.sampled_from(["along", "across", "copy"])) for d in digits_of(threads)}
@@ -79,7 +79,7 @@ def test_any_digits_are_combined(data):
     np.testing.assert_array_equal(totals(values, op, along, INT32), actual)
 
 
-def test_nan_reaches_every_thread():
+def test_nan_propagates_to_every_thread():
     func = program(64, 1, "max", FLOAT32, digits_of(64), [])
     values = np.zeros((64, 1), np.float32)
     values[37] = np.nan
@@ -87,7 +87,7 @@ def test_nan_reaches_every_thread():
     assert np.isnan(actual).all()
 
 
-def test_threads_of_one_warp_need_no_memory():
+def test_reductions_within_a_warp_need_no_shared_memory():
     lanes = [d for d in digits_of(128) if d.thread_stride < 32]
     func = program(128, 1, "+", FLOAT32, lanes, [d for d in digits_of(128) if d.thread_stride >= 32])
     scopes = [s.buffer.scope for s in walk(func.body) if isinstance(s, Alloc)]
@@ -126,7 +126,7 @@ def test_other_reductions_over_a_warp_take_shuffles(op, dtype, lanes, arch):
     assert lanes == len(calls) and all(name.startswith("shuffle") for name in calls)
 
 
-def test_warps_hand_over_one_result_each():
+def test_each_warp_stores_one_partial_result():
     func = program(256, 1, "+", FLOAT32, digits_of(256), [])
     (shared,) = [s.buffer for s in walk(func.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
     assert (8,) == tuple(e for e in shared.static_shape if e > 1)
@@ -134,7 +134,7 @@ def test_warps_hand_over_one_result_each():
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "float16", "bfloat16", "float64", "bool"])
 @pytest.mark.parametrize("op", list(COMBINE))
-def test_the_neutral_element_changes_nothing(op, dtype):
+def test_the_neutral_element(op, dtype):
     kind = as_dtype(dtype)
     if kind.is_float and op in "&|^" or kind == BOOL and op in "*+":
         return
@@ -146,7 +146,7 @@ def test_the_neutral_element_changes_nothing(op, dtype):
         assert math.isinf(neutral(op, kind).value)
 
 
-def test_a_cast_of_the_thread_is_what_the_last_warp_has_lanes_for():
+def test_the_cast_of_the_thread_index_in_an_incomplete_last_warp():
     def mask(threads):
         return Combiner(Builder(), THREAD, threads, Target("cuda", "sm_80")).mask()
 

@@ -1,4 +1,4 @@
-"""Registers of elements."""
+"""The register of a fragment element within a thread."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def check(partition, layout, indices, expr, elements):
 
 
 @given(nests())
-def test_an_element_is_found_by_the_digits_of_the_loop(layout):
+def test_the_register_is_computed_from_the_digits_of_the_loop(layout):
     partition = LoopPartition(layout, THREAD)
     register_indices = RegisterIndices(partition, (I, J))
     expr = register_indices.of(tile(*layout.shape), layout, (I, J), {}, writes=True)
@@ -66,7 +66,7 @@ def test_an_element_is_found_by_the_digits_of_the_loop(layout):
 
 
 @given(nests(), st.sampled_from([0, 1]))
-def test_an_element_that_rows_share_is_found_in_every_copy(layout, dim):
+def test_a_replicated_element_is_found_in_every_replica(layout, dim):
     kept = element_layout(drop_dim(layout.shape, dim), layout)
     partition = LoopPartition(layout, THREAD)
     index = J if dim == 0 else I
@@ -75,7 +75,7 @@ def test_an_element_that_rows_share_is_found_in_every_copy(layout, dim):
     check(partition, kept, (index,), expr, lambda i, j: ((j if dim == 0 else i),))
 
 
-def test_values_in_another_order_are_found_by_division():
+def test_permuted_registers_are_found_by_division():
     nest = fragment((4, 8), [Mode(4, (1, 0))], [Mode(8, (0, 1))])
     layout = fragment((4, 8), [Mode(4, (1, 0))], [Mode(2, (0, 4)), Mode(4, (0, 1))])
     partition = LoopPartition(nest, THREAD)
@@ -83,14 +83,14 @@ def test_values_in_another_order_are_found_by_division():
     check(partition, layout, (I, J), expr, lambda i, j: (i, j))
 
 
-def test_loops_inside_of_an_iteration_choose_registers_too():
+def test_inner_loops_index_registers():
     nest = fragment((32,), [Mode(32, (1,))], [])
     layout = fragment((32, 6), [Mode(32, (1, 0))], [Mode(6, (0, 1))])
     expr = RegisterIndices(LoopPartition(nest, THREAD), (I,)).of(tile(32, 6), layout, (I, 5 - K), {K: range(6)}, writes=True)
     assert [5, 4, 3, 2, 1, 0] == [int(evaluate(expr, {K: k})) for k in range(6)]
 
 
-def test_everything_is_named_anywhere_where_all_threads_hold_it():
+def test_fully_replicated_elements_are_accessible_anywhere():
     layout = replicated((3, 4), 32)
     assert is_replicated(layout)
     place = replicated_register_index(layout, (K, as_expr(2)))
@@ -101,7 +101,7 @@ def test_everything_is_named_anywhere_where_all_threads_hold_it():
     assert [0, 5, 10] == [int(evaluate(expr, {partition.digits[0].var: u})) for u in range(3)]
 
 
-def test_what_another_thread_holds_is_refused():
+def test_elements_of_other_threads_are_refused():
     nest = fragment((8,), [Mode(8, (1,))], [])
     register_indices = RegisterIndices(LoopPartition(nest, THREAD), (I,))
     with pytest.raises(CompilerBug, match="another one holds"):
@@ -110,7 +110,7 @@ def test_what_another_thread_holds_is_refused():
         register_indices.of(tile(8), nest, (K,), {}, writes=False)
 
 
-def test_a_store_that_misses_a_copy_is_refused():
+def test_a_store_that_misses_a_replica_is_refused():
     nest = fragment((4,), [Mode(4, (1,)), Mode(2, (4,))], [])  # threads 4 to 7 run nothing
     copies = fragment((4,), [Mode(4, (1,)), Mode(2, (0,))], [])
     with pytest.raises(CompilerBug, match="not every thread"):

@@ -1,4 +1,4 @@
-"""Running totals by lanes and by threads."""
+"""Scans by warps and by threads."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_narrow_floats_run_in_float32():
     assert_threads_agree(f, ints(300, dtype=np.float16, low=0) * 64, ints(300, dtype=np.float16))
 
 
-def test_nan_wins_from_where_it_appears():
+def test_nan_propagates_from_its_position():
     @T.prim_func
     def f(A: T.Tensor((50,), T.float32)):
         with T.Kernel(1, threads=32) as _:
@@ -49,7 +49,7 @@ def test_nan_wins_from_where_it_appears():
     assert_threads_agree(f, values)
 
 
-def test_sizes_that_are_known_when_the_kernel_runs():
+def test_symbolic_sizes():
     n = T.dynamic("n")
 
     @T.prim_func

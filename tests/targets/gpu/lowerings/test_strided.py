@@ -1,11 +1,11 @@
-"""Parallel loops of unknown extents."""
+"""Parallel loops of symbolic extents."""
 
 import numpy as np
 import pytest
 from simt import assert_threads_agree, ints
 
 import tilelang.language as T
-from tilelang.analysis.parallel_legality import Fold, ParallelLegality
+from tilelang.analysis.parallel_legality import ParallelLegality, ParallelReduction
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var
@@ -40,7 +40,7 @@ def test_elements_and_totals(shape, threads):
     assert_threads_agree(f, *tensors)
 
 
-def test_elements_may_be_named_by_loops_of_one_iteration():
+def test_elements_indexed_by_loops_of_one_iteration():
     @T.prim_func
     def f(A: T.Tensor((n,), T.int32), R: T.Tensor((4,), T.int32)):
         with T.Kernel(1, threads=48) as _:
@@ -74,12 +74,12 @@ def test_updates_without_a_pattern_are_atomic():
     assert_threads_agree(f, ints(77, dtype=np.int32), ints(4, dtype=np.int32))
 
 
-def test_one_split_of_the_iterations_must_serve_all_updates():
+def test_all_updates_need_the_same_distribution():
     i, j = (Var(name, INT32, index=True) for name in "ij")
     b = Buffer("b", (), INT32, Scope.VAR)
 
     def moved(*sets):
-        return can_stride(ParallelLegality(folds=[Fold(b, (), "+", frozenset(s), ()) for s in sets]))
+        return can_stride(ParallelLegality(reductions=[ParallelReduction(b, (), "+", frozenset(s), ()) for s in sets]))
 
     assert moved()
     assert moved({i}, {i}, set())

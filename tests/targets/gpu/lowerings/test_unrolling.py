@@ -1,4 +1,4 @@
-"""Which loops of a thread are unrolled."""
+"""Which loops are unrolled."""
 
 import pytest
 from loops import buffer, load, store
@@ -22,12 +22,12 @@ SHARED = buffer("s", 256, scope=Scope.SHARED)
     ("count", "dtype", "expected"),
     [(256, "float32", True), (257, "float32", False), (1024, "int8", True), (130, "float64", False)],
 )
-def test_arrays_that_are_larger_than_the_registers_of_a_thread_lie_elsewhere(count, dtype, expected):
+def test_arrays_larger_than_the_register_file_are_in_local_memory(count, dtype, expected):
     assert expected is may_lie_in_registers(buffer("r", count, scope=Scope.LOCAL, dtype=as_dtype(dtype)))
     assert not may_lie_in_registers(buffer("s", count, scope=Scope.SHARED, dtype=as_dtype(dtype)))
 
 
-def test_variables_choose_registers_where_they_are_in_a_subscript_or_in_a_name_there():
+def test_variables_that_index_registers():
     assert {U, V} == register_index_variables(store(REGISTERS, U * 8 + V, load(SHARED, W)))
     assert {U} == register_index_variables(If(load(REGISTERS, U) > 1.0, store(SHARED, V, 1.0)))
     assert {PLACE, V} == register_index_variables(Seq((Bind(PLACE, V + 1), Bind(W, U * 2), store(REGISTERS, PLACE, 1.0))))
@@ -45,7 +45,7 @@ def test_variables_choose_registers_where_they_are_in_a_subscript_or_in_a_name_t
         (2, 40, 1),
     ],
 )
-def test_loops_that_choose_nothing_write_out_few_iterations(extent, others, expected):
+def test_other_loops_are_unrolled_by_a_small_factor(extent, others, expected):
     made = unrolled_for(U, extent, Break(), {V}, others=others)
     assert (ForKind.UNROLLED, expected) == (made.kind, made.unroll_factor)
     chosen = unrolled_for(U, extent, Break(), {U}, others=others)
@@ -60,7 +60,7 @@ def written_out(stmt) -> int:
     return times * max(map(written_out, sub_statements(stmt)), default=1)
 
 
-def test_long_folds_do_not_make_long_code():
+def test_long_reductions_are_not_fully_unrolled():
     @T.prim_func
     def f(A: T.Tensor((16, 16), T.int32), B: T.Tensor((13,), T.int32)):
         with T.Kernel(1, threads=32) as _:
@@ -78,7 +78,7 @@ def test_long_folds_do_not_make_long_code():
     assert 13 * 16 >= written_out(run_passes(f, TO_ACCESSES, SM80).body)
 
 
-def test_arrays_too_large_for_registers_do_not_make_long_code():
+def test_arrays_too_large_for_registers_are_not_unrolled():
     @T.prim_func
     def f(A: T.Tensor((64, 40), T.int32), B: T.Tensor((64, 40), T.int32)):
         with T.Kernel(1, threads=32) as _:

@@ -1,4 +1,4 @@
-"""Folds under a test touch the elements that the test lets them touch."""
+"""Reductions under a condition update only the elements that the condition selects."""
 
 import numpy as np
 import pytest
@@ -45,13 +45,13 @@ _FORMS = [(form, place) for place in ("shared", "fragment") for form in ("elemen
 
 @pytest.mark.parametrize(("form", "place"), [*_FORMS, ("data", "shared")])  # a fragment would grow
 @pytest.mark.parametrize(("rows", "columns", "size", "threads"), [(4, 64, 24, 128), (3, 33, 7, 96)])
-def test_columns_beyond_a_tile_are_left_out(form, place, rows, columns, size, threads):
+def test_columns_beyond_a_tile_are_not_updated(form, place, rows, columns, size, threads):
     wanted = np.where(np.arange(columns) < size, 1, -1).astype(np.int32)
     func = folded(form, place, rows, columns, size, threads)
     assert_threads_agree(func, ints(rows, columns, dtype=np.int32), wanted, ints(size, dtype=np.int32))
 
 
-def test_a_loop_around_has_no_variable_any_more_when_totals_are_combined():
+def test_the_predicate_has_no_variable_of_an_outer_loop():
     @T.prim_func
     def main(A: T.Tensor((8, 3), "int32"), B: T.Tensor((6,), "int32"), C: T.Tensor((3,), "int32")):
         with T.Kernel(1, threads=64):
@@ -74,7 +74,7 @@ def test_a_loop_around_has_no_variable_any_more_when_totals_are_combined():
     assert_threads_agree(main, ints(8, 3, dtype=np.int32), ints(6, dtype=np.int32), ints(3, dtype=np.int32))
 
 
-def test_an_element_that_there_may_not_be_is_left_out_by_loops_of_unknown_extents():
+def test_loops_of_symbolic_extents_do_not_update_missing_elements():
     n = T.dynamic("n")
 
     @T.prim_func

@@ -1,4 +1,4 @@
-"""How warps share a tile: everything is covered, work is even, policies are followed."""
+"""The partition of a gemm over warps: coverage, balance, policies."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_fragments_hold_every_element(m, n, k, warps, policy):
 
 
 @given(m=st.integers(1, 70), n=st.integers(1, 70), warps=st.integers(1, 8), policy=st.sampled_from(POLICIES))
-def test_a_warp_holds_the_operands_of_its_sums(m, n, warps, policy):
+def test_a_warp_holds_the_operands_of_its_accumulator(m, n, warps, policy):
     split = partition(m, n, ATOM, 32 * warps, policy, 32)
     sums, left, right = (
         tile.table.reshape(warps, -1, 2)
@@ -65,18 +65,18 @@ def test_a_warp_holds_the_operands_of_its_sums(m, n, warps, policy):
 
 
 @pytest.mark.parametrize("threads", [0, 16, 48])
-def test_threads_that_are_no_whole_warps_cannot_be_split(threads):
+def test_incomplete_warps_cannot_be_partitioned(threads):
     with pytest.raises(ResourceError, match=f"{threads} threads are no whole number of warps"):
         partition(64, 64, ATOM, threads, GemmWarpPolicy.FullRow, 32)
 
 
-def test_an_operand_made_of_sums_has_their_owners():
+def test_an_operand_from_an_accumulator_has_the_same_owners():
     """The second product of attention takes the first one's result: rows by warps, columns along K."""
     split = partition(64, 64, ATOM, 128, GemmWarpPolicy.FullRow, 32)
     assert split.accumulator(ATOM, 64, 64).same_owners(split.left(ATOM, 64, 64))
 
 
-def test_a_matrix_may_lie_along_any_dimensions_of_its_buffer():
+def test_a_matrix_in_any_dimensions_of_its_buffer():
     split = WarpPartition(2, 1, 1, 2, 2)
     tile = split.accumulator(ATOM, 64, 16)
     turned = placed(tile, (2, 1), (1, 16, 64))
@@ -85,7 +85,7 @@ def test_a_matrix_may_lie_along_any_dimensions_of_its_buffer():
     assert not turned.table[..., 0].any()
 
 
-def test_threads_beyond_a_single_row_hold_copies_of_it():
+def test_surplus_threads_hold_replicas():
     tile = held(partition(1, 64, ATOM, 128, GemmWarpPolicy.Square, 32).accumulator(ATOM, 1, 64))
     assert not tile.table[..., 0].any()
     assert 8 == tile.replication

@@ -117,7 +117,7 @@ def test_what_is_in_no_group_is_not_waited_for():
     np.testing.assert_array_equal(warp.values(a), old)
 
 
-FOLDS = {
+REDUCE_OPERATORS = {
     "add": lambda a, b: a + b,
     "min": np.minimum,
     "max": np.maximum,
@@ -141,7 +141,7 @@ def test_a_reduction_folds_elements_of_the_maps_dtype(op, dtype):
     run(tma_reduce(2, op), warp, view, s, 8, 4)
     run(TMA_STORE_COMMIT, warp)
     run(tma_store_wait(0, read=False), warp)
-    old[4:, 8:] = FOLDS[op](old[4:, 8:], moved.reshape(4, 8)[:2])
+    old[4:, 8:] = REDUCE_OPERATORS[op](old[4:, 8:], moved.reshape(4, 8)[:2])
     np.testing.assert_array_equal(warp.values(a).reshape(6, 16), old)
 
 

@@ -59,7 +59,7 @@ def _strides(buffer: Buffer) -> tuple[int, ...] | None:
 
 def _loops(op: Gemm, build: Builder) -> None:
     """A dot product for each element of C."""
-    dtype = op.accumulator
+    dtype = op.accumulator_dtype
     a_axes, b_axes, c_axes = (matrix_axes(region) for region in (op.a, op.b, op.c))
     m, n, k = op.sizes
 

@@ -22,8 +22,10 @@ FULL_MASK = 0xFFFFFFFF
 LANE_MASK = Parameter("mask", ParameterKind.LANES, default=FULL_MASK)
 """The lanes that take part, all of them if it is left out."""
 
-# what instructions fold by, by the names that PTX gives them, which are those of `ir.stmt` as well
-FOLDS: Mapping[str, BinaryOp] = MappingProxyType({op.value: op.operator for op in AtomicOp if op.operator is not None})
+REDUCE_OPERATORS: Mapping[str, BinaryOp] = MappingProxyType(
+    {op.value: op.operator for op in AtomicOp if op.operator is not None}
+)
+"""Operators of reductions over lanes and of atomics, by their names in PTX and `ir.stmt`."""
 
 
 def spread(warp: Warp, value: Any) -> np.ndarray:

@@ -24,9 +24,9 @@ from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.simulated import Warp
 from tilelang.targets.gpu.isa.lanes import (
-    FOLDS,
     FULL_MASK,
     LANE_MASK,
+    REDUCE_OPERATORS,
     integers,
     masks_of,
     participants,
@@ -178,9 +178,9 @@ def redux(op: str, dtype: DType) -> Instruction:
             float32 by "min" and "max".
     """
     is_float = dtype == "float32" and op in ("min", "max")
-    if not is_float and (op not in FOLDS or dtype not in ("int32", "uint32")):
+    if not is_float and (op not in REDUCE_OPERATORS or dtype not in ("int32", "uint32")):
         raise NoLowering(f"redux: no instruction for {op!r} on {dtype!s}", hint="reduce with shuffles")
-    combine = FOLDS[op]
+    combine = REDUCE_OPERATORS[op]
 
     def simulate(warp: Warp, mask: Any, value: Any) -> np.ndarray:
         lanes, values = participants(warp, mask, f"redux {op}"), spread(warp, value).astype(dtype.numpy)
@@ -196,7 +196,7 @@ def redux(op: str, dtype: DType) -> Instruction:
         simulate,
         group=Group.WARP,
         result=dtype,
-        needs=CommonFeature.FOLD_LANES,
+        needs=CommonFeature.REDUCE_LANES,
         source=_COMMUNICATION.format("redux.sync"),
         form=("redux", op, dtype),
     )

@@ -153,7 +153,7 @@ class GemmFma:
         a = _Loader(emit, rows, plan.step, thread // across % down * rows.run, context)
         b = _Loader(emit, columns, plan.step, thread % across * columns.run, context)
         tile = _accumulator(op, rows, columns, context.threads)
-        sums = Accumulator(emit, op, context, tile, op.accumulator, run=1, clean=True)
+        sums = Accumulator(emit, op, context, tile, op.accumulator_dtype, run=1, clean=True)
         sums.begin()
 
         def step(at: Expr) -> None:
@@ -166,7 +166,7 @@ class GemmFma:
 
         def multiply_add(i: Expr, j: Expr, k: Expr) -> None:
             elements = a.element(i, k), b.element(j, k)
-            x, y = (cast(cast(e, to), op.accumulator) for e, to in zip(elements, op.operands, strict=True))
+            x, y = (cast(cast(e, to), op.accumulator_dtype) for e, to in zip(elements, op.operands, strict=True))
             old = sums.element(rows.place(i), columns.place(j))
             total = binary(BinaryOp.ADD, old, binary(BinaryOp.MUL, x, y))
             emit.build.emit(Store(old.buffer, old.indices, total))

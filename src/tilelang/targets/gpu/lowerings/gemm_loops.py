@@ -21,7 +21,7 @@ NAME = "gemm.loop"
 
 def expand_gemm(op: Gemm, build: Builder) -> None:
     """A dot product for each element of C."""
-    dtype = op.accumulator
+    dtype = op.accumulator_dtype
     m, n, depth = op.sizes
     clear = op.clear_accum if op.clear_accum is not None else Const(False, BOOL)
 

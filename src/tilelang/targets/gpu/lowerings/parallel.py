@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from tilelang.analysis.parallel_legality import ATOMICS, Fold, ParallelLegality
+from tilelang.analysis.parallel_legality import ATOMICS, ParallelLegality, ParallelReduction
 from tilelang.analysis.reductions import Update
 from tilelang.analysis.unrolled_loops import values
 from tilelang.dtypes import INT32
@@ -52,17 +52,17 @@ _OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
 
 @record(slots=True, eq=False)
 class Accumulated:
-    """A fold with the partial results of the executing thread.
+    """A reduction with the partial results of the executing thread.
 
     Attributes:
-        fold: The fold.
+        reduction: The reduction.
         axes: The dimensions of the loop that select the element.
         digits: The loops of the executing thread along these dimensions.
         partial: One partial result for each of their iterations.
         index: The index of the current iteration's partial result.
     """
 
-    fold: Fold
+    reduction: ParallelReduction
     axes: tuple[int, ...]
     digits: tuple[ValueDigit, ...]
     partial: Partial
@@ -79,7 +79,7 @@ class DistributedLoop:
         context: The threads, and the registers of fragments.
 
     Attributes:
-        accumulated: The folds, with the partial results of the executing thread.
+        accumulated: The reductions, with the partial results of the executing thread.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class DistributedLoop:
         self._loop, self._legality, self._context = loop, legality, context
         self._thread = context.thread
         self._partition = LoopPartition(layout, context.thread)
-        if not legality.folds and not legality.last and _fills_registers(loop.body, context):
+        if not legality.reductions and not legality.last and _fills_registers(loop.body, context):
             self._partition = self._partition.repeating()
         self._register_indices = RegisterIndices(self._partition, loop.vars)
         self._coordinates = dict(zip(loop.vars, self._partition.coordinates(), strict=True))
 
-        self.accumulated = [self._accumulate(fold) for fold in legality.folds]
+        self.accumulated = [self._accumulate(reduction) for reduction in legality.reductions]
 
     def open(self, build: Builder, items: Sequence[Accumulated]) -> None:
         """Initializes partial results to the neutral value."""
@@ -111,8 +111,8 @@ class DistributedLoop:
             self._deliver(item, build, outer or self._loop)
 
     # -- partial results ------------------------------------------------------------------------------------------
-    def _accumulate(self, fold: Fold) -> Accumulated:
-        axes = tuple(axis for axis, var in enumerate(self._loop.vars) if var in fold.moved_by)
+    def _accumulate(self, reduction: ParallelReduction) -> Accumulated:
+        axes = tuple(axis for axis, var in enumerate(self._loop.vars) if var in reduction.moved_by)
         digits = tuple(d for d in self._partition.digits if any(d.mode.stride[axis] for axis in axes))
         index: Expr = ZERO
         place = 1
@@ -121,28 +121,28 @@ class DistributedLoop:
             place *= digit.mode.size
         shape = (as_expr(place),) if place > 1 else ()
         scope = Scope.LOCAL if place > 1 else Scope.VAR
-        buffer = Buffer(f"{fold.buffer.name}_part", shape, fold.buffer.dtype, scope)
+        buffer = Buffer(f"{reduction.buffer.name}_part", shape, reduction.buffer.dtype, scope)
         along: list[ThreadDigit] = []
         across: list[ThreadDigit] = []
         for thread_digit in self._partition.thread_digits():
             moved = [axis for axis, stride in enumerate(thread_digit.stride) if stride]
             if moved:
                 (across if any(axis in axes for axis in moved) else along).append(thread_digit)
-        return Accumulated(fold, axes, digits, Partial(buffer, fold.op, tuple(along), tuple(across)), index)
+        return Accumulated(reduction, axes, digits, Partial(buffer, reduction.op, tuple(along), tuple(across)), index)
 
     def _deliver(self, item: Accumulated, build: Builder, outer: For | ParallelLoop) -> None:
         """Combines the old value of each element with the total."""
-        fold, partial = item.fold, item.partial
-        buffer, dtype = fold.buffer, fold.buffer.dtype
+        reduction, partial = item.reduction, item.partial
+        buffer, dtype = reduction.buffer, reduction.buffer.dtype
         body = _Body(self._loop, self._legality, self._context, self._register_indices, (), None)
-        indices = tuple(substitute(index, self._coordinates) for index in body.exprs(fold.indices))
+        indices = tuple(substitute(index, self._coordinates) for index in body.exprs(reduction.indices))
         if buffer in self._context.registers:
             layout = self._context.fragments[buffer]
-            place = self._register_indices.of(buffer, layout, fold.indices, self._context.unrolled, writes=False)
+            place = self._register_indices.of(buffer, layout, reduction.indices, self._context.unrolled, writes=False)
             buffer, indices = self._context.registers[buffer], (place,)
         value = partial.combine(Load(buffer, indices, dtype), partial.load(item.index))
-        store: Stmt = Store(buffer, indices, value, loc=fold.updates[0].store.loc)
-        known = update_predicate(fold, outer)
+        store: Stmt = Store(buffer, indices, value, loc=reduction.updates[0].store.loc)
+        known = update_predicate(reduction, outer)
         tests = [] if known is None else [substitute(body.expr(known), self._coordinates)]
         is_storing = self._is_storing_thread(item) if buffer.scope in _OF_BLOCK else None
         tests += [] if is_storing is None else [is_storing]
@@ -192,7 +192,7 @@ class DistributedLoop:
 def plain_iteration(
     loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, partition: LoopPartition
 ) -> Stmt:
-    """The code of one iteration without folds, in the variables of the distributed loops."""
+    """The code of one iteration without reductions, in the variables of the distributed loops."""
     body = _Body(loop, legality, context, RegisterIndices(partition, loop.vars), (), None)
     lowered = body.visit(loop.body) or Seq((), loc=loop.body.loc)
     return substitute_stmt(lowered, dict(zip(loop.vars, partition.coordinates(), strict=True)))
@@ -244,11 +244,11 @@ class _Body(Rewriter):
     ) -> None:
         self._loop, self._legality, self._context = loop, legality, context
         self._register_indices, self._first = register_indices, first
-        self._partials = {update.store: item for item in accumulated for update in item.fold.updates}
+        self._partials = {update.store: item for item in accumulated for update in item.reduction.updates}
         self._olds: dict[Load, Expr] = {
             previous: item.partial.load(item.index)
             for item in accumulated
-            for update in item.fold.updates
+            for update in item.reduction.updates
             for previous in update.previous
         }
         self._inner: dict[Var, range] = dict(context.unrolled)

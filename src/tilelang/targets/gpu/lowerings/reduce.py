@@ -157,7 +157,7 @@ class Combiner:
     def _has_redux(self, partial: Partial) -> bool:
         """Whether one instruction combines the results of a warp."""
         operators = _REDUX.get(str(partial.buffer.dtype), {})
-        return self._target.has(CommonFeature.FOLD_LANES) and partial.op in operators
+        return self._target.has(CommonFeature.REDUCE_LANES) and partial.op in operators
 
     def _redux(self, partial: Partial) -> None:
         """Each lane gets the total of its warp by one instruction, where shuffles take five and as many operations."""

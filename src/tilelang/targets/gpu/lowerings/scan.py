@@ -1,7 +1,7 @@
-"""`T.cumsum`, `T.cummax` and `T.associative_scan` by threads: a warp per line, or a thread per line.
+"""`T.cumsum`, `T.cummax` and `T.associative_scan` on GPUs: a warp or a thread per 1-D slice.
 
-Takes scans of tiles that all threads can reach, emits what the executing thread does. Invariant: the element that a
-thread writes is the one it has read before, so that a scan may be in place.
+The operands are in memory that every thread of the block can access. Invariant: a thread stores only elements that it
+has loaded before, so that a scan may be in place.
 """
 
 from __future__ import annotations
@@ -14,80 +14,80 @@ from tilelang.ir.plan import Plan
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import ZERO, matching_axes
 from tilelang.ops.scan import Scan
-from tilelang.targets.gpu.lowerings.lines import At, LineLowering, Lines, values, zeros
+from tilelang.targets.gpu.lowerings.combine import At, CombineLowering, SliceLoops, values, zeros
 
 
-class SimtScan(LineLowering):
-    """Scans by shuffles within warps."""
+class SimtScan(CombineLowering):
+    """Scans a slice within a thread, or across the lanes of a warp by shuffles."""
 
     name = "scan.simt"
 
     def lower(self, op: Scan, plan: Plan, context: LoweringContext, build: Builder) -> None:
-        """Emits the lines that the executing thread has a part in."""
+        """Emits the code of the executing thread."""
         _Scan(op, context, build).lower()
 
 
 class _Scan:
     def __init__(self, op: Scan, context: LoweringContext, build: Builder) -> None:
-        self._op, self._lines = op, Lines(op, context, build)
+        self._op, self._slices = op, SliceLoops(op, context, build)
         self._targets = [(dst, matching_axes(op.srcs[0], dst, op.dim)) for dst in op.dsts]
 
     def lower(self) -> None:
-        self._lines.share(self._by_warp, self._by_thread)
+        self._slices.distribute(self._by_warp, self._by_thread)
 
     def _place(self, k: Expr) -> Expr:
-        return self._lines.extent - 1 - k if self._op.reverse else k
+        return self._slices.extent - 1 - k if self._op.reverse else k
 
-    def _write(self, line: At, k: Expr, what: Sequence[Expr]) -> None:
-        self._lines.write(self._targets, (*line, self._place(k)), what)
+    def _write(self, at: At, k: Expr, what: Sequence[Expr]) -> None:
+        self._slices.write(self._targets, (*at, self._place(k)), what)
 
-    def _onto(self, before: Sequence[Expr], here: Sequence[Expr], is_first: Expr) -> Sequence[Expr]:
-        """Values with all before them folded in; the first have none before them."""
-        folded = self._op.combine(before, here)
+    def _combined(self, before: Sequence[Expr], here: Sequence[Expr], is_first: Expr) -> Sequence[Expr]:
+        """`combine(before, here)`; in an inclusive scan `here` for the first element."""
+        combined = self._op.combine(before, here)
         if self._op.exclusive:
-            return folded
-        return [select(is_first, value, total) for value, total in zip(here, folded, strict=True)]
+            return combined
+        return [select(is_first, value, total) for value, total in zip(here, combined, strict=True)]
 
-    def _by_thread(self, line: At) -> None:
-        lines, op = self._lines, self._op
-        running = lines.scalars("running", op.init or zeros(op.dtypes))
+    def _by_thread(self, at: At) -> None:
+        slices, op = self._slices, self._op
+        running = slices.scalars("running", op.init or zeros(op.dtypes))
 
         def element(k: Expr) -> None:
-            here = [lines.bound("here", value) for value in lines.read(line, self._place(k))]
+            here = [slices.bound("here", value) for value in slices.read(at, self._place(k))]
             if op.exclusive:
-                self._write(line, k, values(running))
-            lines.assign(running, self._onto(values(running), here, k == 0))
+                self._write(at, k, values(running))
+            slices.assign(running, self._combined(values(running), here, k == 0))
             if not op.exclusive:
-                self._write(line, k, values(running))
+                self._write(at, k, values(running))
 
-        lines.loop("k", ZERO, lines.extent, element)
+        slices.loop("k", ZERO, slices.extent, element)
 
-    def _by_warp(self, line: At, lane: Expr) -> None:
-        carry = self._lines.scalars("carry", self._op.init or zeros(self._op.dtypes))
-        lanes = self._lines.lanes
-        pieces = (self._lines.extent + (lanes - 1)) // lanes
+    def _by_warp(self, at: At, lane: Expr) -> None:
+        carry = self._slices.scalars("carry", self._op.init or zeros(self._op.dtypes))
+        lanes = self._slices.lanes
+        pieces = (self._slices.extent + (lanes - 1)) // lanes
 
-        def neighbors(piece: Expr) -> None:
-            """As many neighbors as a warp has lanes: folded with all before them in log steps."""
-            lines, op = self._lines, self._op
+        def scan_piece(piece: Expr) -> None:
+            """Scans as many elements as a warp has lanes, in log2 steps."""
+            slices, op = self._slices, self._op
             k = piece * lanes + lane
-            known = int_const(lines.extent)
-            exists: Expr = (k < lines.extent) | (known is not None and known % lanes == 0)
-            here = lines.read(line, self._place(k))
-            value = lines.scalars("value", [select(exists, v, z) for v, z in zip(here, zeros(op.dtypes), strict=True)])
+            known = int_const(slices.extent)
+            exists: Expr = (k < slices.extent) | (known is not None and known % lanes == 0)
+            here = slices.read(at, self._place(k))
+            value = slices.scalars("value", [select(exists, v, z) for v, z in zip(here, zeros(op.dtypes), strict=True)])
             for step in (1 << bit for bit in range(lanes.bit_length() - 1)):
-                below = lines.shuffled("up", values(value), step)
-                folded = op.combine(below, values(value))
-                lines.assign(value, [select(lane >= step, f, v) for f, v in zip(folded, values(value), strict=True)])
-            lines.assign(value, self._onto(values(carry), values(value), piece == 0))
+                below = slices.shuffled("up", values(value), step)
+                combined = op.combine(below, values(value))
+                slices.assign(value, [select(lane >= step, f, v) for f, v in zip(combined, values(value), strict=True)])
+            slices.assign(value, self._combined(values(carry), values(value), piece == 0))
             if op.exclusive:
-                below = lines.shuffled("up", values(value), 1)
+                below = slices.shuffled("up", values(value), 1)
                 shown: Sequence[Expr] = [
-                    lines.bound("before", select(lane == 0, c, b)) for c, b in zip(values(carry), below, strict=True)
+                    slices.bound("before", select(lane == 0, c, b)) for c, b in zip(values(carry), below, strict=True)
                 ]
             else:
                 shown = values(value)
-            lines.when(exists, lambda: self._write(line, k, shown))
-            lines.assign(carry, lines.shuffled("idx", values(value), lanes - 1))
+            slices.when(exists, lambda: self._write(at, k, shown))
+            slices.assign(carry, slices.shuffled("idx", values(value), lanes - 1))
 
-        self._lines.loop("piece", ZERO, pieces, neighbors)
+        self._slices.loop("piece", ZERO, pieces, scan_piece)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilelang.analysis.parallel_legality import ATOMICS, Fold, ParallelLegality
+from tilelang.analysis.parallel_legality import ATOMICS, ParallelLegality, ParallelReduction
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
@@ -28,7 +28,7 @@ _OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
 
 def can_stride(legality: ParallelLegality) -> bool:
     """Whether one assignment of iterations to threads gives every updated element a single thread."""
-    return len({fold.moved_by for fold in legality.folds if fold.moved_by}) <= 1
+    return len({reduction.moved_by for reduction in legality.reductions if reduction.moved_by}) <= 1
 
 
 def lower_strided(loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, build: Builder) -> None:
@@ -44,7 +44,7 @@ class _Strided:
             raise CompilerBug("T.Parallel: no thread runs it")
         self._loop, self._legality, self._context, self._build = loop, legality, context, build
         self._thread = context.thread
-        moved = {var for fold in legality.folds for var in fold.moved_by}
+        moved = {var for reduction in legality.reductions for var in reduction.moved_by}
         self._distributed = {  # variables distributed over threads; each thread loops over the others
             var: extent
             for var, extent in zip(loop.vars, loop.extents, strict=True)
@@ -53,26 +53,26 @@ class _Strided:
 
     def lower(self) -> None:
         """Emits neutral partial results, the iterations, and the combination of the results."""
-        totals = [fold for fold in self._legality.folds if not fold.moved_by]
-        partials = {fold: self._partial(fold) for fold in totals}
+        totals = [reduction for reduction in self._legality.reductions if not reduction.moved_by]
+        partials = {reduction: self._partial(reduction) for reduction in totals}
         held = [self._hold(scalar) for scalar in self._legality.last]
         body = _Body(self._loop, self._legality, self._context, partials).visit(self._loop.body) or Seq(())
         self._emit_loops(as_body([body, *self._keep(held)], self._loop.loc))
         combiner = Combiner(self._build, self._thread, self._context.threads, self._context.target)
         combiner.all_reduce(list(partials.values()))
-        for fold, partial in partials.items():
-            self._deliver(fold, partial)
+        for reduction, partial in partials.items():
+            self._deliver(reduction, partial)
         for scalar, shared in held:
             self._build.emit(Store(scalar, (), Load(shared, (ZERO,), scalar.dtype)))
 
-    def _partial(self, fold: Fold) -> Partial:
-        buffer = Buffer(f"{fold.buffer.name}_part", (), fold.buffer.dtype, Scope.VAR)
-        self._build.emit(Alloc(buffer, neutral(fold.op, buffer.dtype)))
+    def _partial(self, reduction: ParallelReduction) -> Partial:
+        buffer = Buffer(f"{reduction.buffer.name}_part", (), reduction.buffer.dtype, Scope.VAR)
+        self._build.emit(Alloc(buffer, neutral(reduction.op, buffer.dtype)))
         along, place = [], 1
         for prime in primes(self._context.threads):
             along.append(ThreadDigit(place, prime, (1,)))
             place *= prime
-        return Partial(buffer, fold.op, tuple(along), ())
+        return Partial(buffer, reduction.op, tuple(along), ())
 
     def _emit_loops(self, body: Stmt) -> None:
         loc = self._loop.loc
@@ -96,12 +96,12 @@ class _Strided:
         body = substitute_stmt(body, values)
         self._build.emit(For(turn, self._thread, total, self._context.threads, ForKind.SERIAL, body, loc=loc))
 
-    def _deliver(self, fold: Fold, partial: Partial) -> None:
-        value = partial.combine(Load(fold.buffer, fold.indices, fold.buffer.dtype), partial.load(ZERO))
-        store: Stmt = Store(fold.buffer, fold.indices, value, loc=fold.updates[0].store.loc)
-        known = update_predicate(fold, self._loop)
+    def _deliver(self, reduction: ParallelReduction, partial: Partial) -> None:
+        value = partial.combine(Load(reduction.buffer, reduction.indices, reduction.buffer.dtype), partial.load(ZERO))
+        store: Stmt = Store(reduction.buffer, reduction.indices, value, loc=reduction.updates[0].store.loc)
+        known = update_predicate(reduction, self._loop)
         tests = [] if known is None else [known]
-        tests += [self._thread == 0] if fold.buffer.scope in _OF_BLOCK else []
+        tests += [self._thread == 0] if reduction.buffer.scope in _OF_BLOCK else []
         self._build.emit(If(conjunction(tests), store, loc=store.loc) if tests else store)
 
     def _hold(self, scalar: Buffer) -> tuple[Buffer, Buffer]:
@@ -124,14 +124,20 @@ class _Body(Rewriter):
     """One iteration over partial results."""
 
     def __init__(
-        self, loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, partials: dict[Fold, Partial]
+        self,
+        loop: ParallelLoop,
+        legality: ParallelLegality,
+        context: LoweringContext,
+        partials: dict[ParallelReduction, Partial],
     ) -> None:
         self._loop, self._legality, self._context = loop, legality, context
-        self._partials = {update.store: partial for fold, partial in partials.items() for update in fold.updates}
+        self._partials = {
+            update.store: partial for reduction, partial in partials.items() for update in reduction.updates
+        }
         self._olds: dict[Load, Expr] = {
             previous: partial.load(ZERO)
-            for fold, partial in partials.items()
-            for update in fold.updates
+            for reduction, partial in partials.items()
+            for update in reduction.updates
             for previous in update.previous
         }
 

@@ -1,6 +1,6 @@
-"""The predicate of the elements that a fold may update: only their totals are combined with the old values.
+"""The predicate of the elements that a reduction may update: only their totals are combined with the old values.
 
-Takes a fold and the loop after which its totals are combined, gives a condition on the variables that select the
+Takes a reduction and the loop after which its totals are combined, gives a condition on the variables that select the
 element. Invariant: the condition holds for every element that an iteration updates, and for none outside the buffer.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilelang.analysis.parallel_legality import Fold
+from tilelang.analysis.parallel_legality import ParallelReduction
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Expr, Load, conjunction, const, int_const, unary
@@ -17,21 +17,21 @@ from tilelang.ir.stmt import Bind, For, If, ParallelLoop, Stmt
 from tilelang.ir.visit import sub_statements, variables_of, walk, walk_expr
 
 
-def update_predicate(fold: Fold, loop: For | ParallelLoop) -> Expr | None:
+def update_predicate(reduction: ParallelReduction, loop: For | ParallelLoop) -> Expr | None:
     """The condition under which iterations may update an element; None if they may update all.
 
     Args:
-        fold: The fold.
+        reduction: The reduction.
         loop: Its parallel loop, or an outer loop, after which the totals are combined.
 
     Conditions that depend on more than the element are dropped; in their stead the element must be in bounds.
     """
-    paths = [next(_conditions(loop.body, update.store)) for update in fold.updates]
+    paths = [next(_conditions(loop.body, update.store)) for update in reduction.updates]
     if any(not path for path in paths):
         return None  # an unconditional update: all elements are in bounds
     inner = {stmt.var for stmt in walk(loop) if isinstance(stmt, Bind | For)}
     inner |= {var for stmt in walk(loop) if isinstance(stmt, ParallelLoop) for var in stmt.vars}
-    others = inner - fold.moved_by
+    others = inner - reduction.moved_by
 
     def is_of_element(condition: Expr) -> bool:
         reads = any(isinstance(node, Load) for node in walk_expr(condition))
@@ -40,14 +40,14 @@ def update_predicate(fold: Fold, loop: For | ParallelLoop) -> Expr | None:
     kept = [[condition for condition in path if is_of_element(condition)] for path in paths]
     tests = list(kept[0]) if len(kept) == 1 else []
     if not tests or len(tests) < len(paths[0]):
-        tests += _exists(fold)
+        tests += _exists(reduction)
     return conjunction(tests) if tests else None
 
 
-def _exists(fold: Fold) -> Iterator[Expr]:
-    if fold.buffer.scope is Scope.GLOBAL:  # bounds checks of global accesses are inserted by a later pass
+def _exists(reduction: ParallelReduction) -> Iterator[Expr]:
+    if reduction.buffer.scope is Scope.GLOBAL:  # bounds checks of global accesses are inserted by a later pass
         return
-    for index, extent in zip(fold.indices, fold.buffer.shape, strict=True):
+    for index, extent in zip(reduction.indices, reduction.buffer.shape, strict=True):
         if int_const(index) is None:
             yield index >= const(0, INT32)
             yield index < extent

@@ -25,10 +25,10 @@ from tilelang.ir.scalar import BinaryOp, convert, data_binary
 from tilelang.ir.stmt import Atomic, MemoryOrder, MemoryScope
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.simulated import Pointer, Warp
-from tilelang.targets.gpu.isa.lanes import FOLDS, spread
+from tilelang.targets.gpu.isa.lanes import REDUCE_OPERATORS, spread
 from tilelang.targets.nvidia.isa.atomic_text import ORDERS, SCOPES, Words, operation_text, suffix, vector_text
 
-OPERATIONS = (*FOLDS, "exchange", "cas", "load", "store")
+OPERATIONS = (*REDUCE_OPERATORS, "exchange", "cas", "load", "store")
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
 
 
@@ -105,7 +105,7 @@ def _change(op: str, dtype: DType, old: Any, values: list[np.ndarray], lane: int
             return values[0][lane]
         case "cas":
             return values[1][lane] if old.tobytes() == values[0][lane].tobytes() else old
-    return data_binary(FOLDS[op], old, values[0][lane], dtype)
+    return data_binary(REDUCE_OPERATORS[op], old, values[0][lane], dtype)
 
 
 @cache

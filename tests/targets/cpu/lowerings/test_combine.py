@@ -1,4 +1,4 @@
-"""Scans and folds by functions over every axis."""
+"""Scans and reductions by combine functions along every dimension."""
 
 import itertools
 

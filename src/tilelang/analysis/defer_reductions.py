@@ -1,11 +1,11 @@
-"""Which folds of parallel loops may be completed after the serial loops around them.
+"""Which reductions of parallel loops may be completed after the serial loops around them.
 
     for k in range(n):                                         total_part = 0 in every thread
         for j in T.Parallel(N): total += A[k, j]        =>     for k in range(n): each thread adds to total_part
                                                                total += the sum of all total_part
 
-Takes a serial loop, gives the folds whose element nothing else in it touches. Invariant: the element is not looked at
-between the first iteration and the end of the loop, so that it may receive everything at once.
+Invariant: nothing else in the serial loop accesses the element of such a reduction between the first iteration and the
+end of the loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilelang.analysis.accesses import Accesses, accesses
-from tilelang.analysis.parallel_legality import Fold
+from tilelang.analysis.parallel_legality import ParallelReduction
 from tilelang.analysis.thread_accesses import transfers_ownership
 from tilelang.ir.expr import Load, Var
 from tilelang.ir.stmt import For, ParallelLoop
@@ -36,17 +36,17 @@ class Deferral:
             if isinstance(loop, ParallelLoop) and not any(isinstance(o, ParallelLoop) for o in context.loops())
         ]
 
-    def may_wait(self, nest: ParallelLoop, fold: Fold) -> bool:
-        """Whether a fold of a nest may be completed after the serial loop."""
-        touching = self._by_storage.get(fold.buffer.storage, [])  # nothing if it is new in every iteration
-        if self._looked_at or not touching or any(a.update is None or a.update.op != fold.op for a in touching):
+    def may_wait(self, nest: ParallelLoop, reduction: ParallelReduction) -> bool:
+        """Whether a reduction of a nest may be completed after the serial loop."""
+        touching = self._by_storage.get(reduction.buffer.storage, [])  # nothing if it is new in every iteration
+        if self._looked_at or not touching or any(a.update is None or a.update.op != reduction.op for a in touching):
             return False
-        return not self._depends(fold, nest.vars)
+        return not self._depends(reduction, nest.vars)
 
-    def _depends(self, fold: Fold, nest: Sequence[Var]) -> bool:
+    def _depends(self, reduction: ParallelReduction, nest: Sequence[Var]) -> bool:
         """Whether the element is another one in every iteration of the serial loop."""
         own = frozenset(nest)
-        for index in fold.indices:
+        for index in reduction.indices:
             for node in walk_expr(index):
                 if isinstance(node, Load):
                     return True

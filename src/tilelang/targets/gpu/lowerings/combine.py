@@ -1,8 +1,8 @@
-"""Lines along one dimension of tiles, shared out among threads.
+"""Distributes the 1-D slices of a reduction or scan by a combine function over warps or threads.
 
-A warp does a line where lines lie along memory, and a thread a line elsewhere.
-Takes scans and folds of tiles that all threads can reach, emits the loops over lines that the executing thread runs.
-Invariant: lines are independent of each other; all lanes of a warp execute the code of its line together.
+A slice whose elements are contiguous in memory is processed by a warp, any other by one thread. All operands are in
+memory that every thread of the block can access. Invariant: slices are independent of each other; all lanes of a warp
+execute the code of its slice together.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Store
 from tilelang.layout.constraints import Constraint
 from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Refusal
 from tilelang.lowering.regions import ZERO, axes, indices, load, matching_axes
-from tilelang.ops.lines import LineOp
+from tilelang.ops.combine import CombineOp
 from tilelang.targets.gpu.isa.warp import shuffle
 
 At = tuple[Expr, ...]
 
 
-class LineLowering:
-    """What the lowerings of operators on lines have in common."""
+class CombineLowering:
+    """Base of the lowerings of `CombineReduce` and `Scan`."""
 
     name = ""
 
-    def accepts(self, op: LineOp, context: LoweringContext) -> Plan | Refusal:
+    def accepts(self, op: CombineOp, context: LoweringContext) -> Plan | Refusal:
         """Always accepted: fragments are moved to shared memory beforehand."""
         del op, context
         return ACCEPTED
 
-    def constrain(self, op: LineOp, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
-        """Nothing: its operands have no owners."""
+    def constrain(self, op: CombineOp, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
+        """No constraints: the operands are not in registers."""
         del op, plan, context
         return ()
 
 
-class Lines:
-    """The lines of one operator, and the values of the executing thread.
+class SliceLoops:
+    """Emits the loops over the slices of one operator, and the code of the executing thread.
 
     Args:
         op: The operator.
-        context: The threads.
-        build: Where code goes.
+        context: The context of the lowering.
+        build: Receives the code.
 
     Attributes:
-        extent: How many elements a line has.
+        extent: Elements of a slice.
         across: The dimensions of the first tile other than the reduced one.
         lanes: Threads of a warp.
     """
 
-    def __init__(self, op: LineOp, context: LoweringContext, build: Builder) -> None:
+    def __init__(self, op: CombineOp, context: LoweringContext, build: Builder) -> None:
         reached = all(r.buffer.scope is not Scope.FRAGMENT for r in (*op.srcs, *op.dsts))
         if context.thread is None or not reached:
             raise CompilerBug(f"{op.name}: its operands must be in memory that all threads reach")
@@ -65,8 +65,8 @@ class Lines:
         self._thread, self._threads = context.thread, context.threads
         self._axes = [matching_axes(op.srcs[0], region, op.dim) for region in op.srcs]
 
-    def share(self, by_warp: Callable[[At, Expr], None], by_thread: Callable[[At], None]) -> None:
-        """Emits every line: by a warp where its elements are contiguous in memory, else by a thread."""
+    def distribute(self, by_warp: Callable[[At, Expr], None], by_thread: Callable[[At], None]) -> None:
+        """Emits the code of all slices: by warp if the elements of a slice are contiguous in memory, else by thread."""
         along_memory = not any(axis > self.op.dim for axis in self.across)
         if not along_memory or self._threads < self.lanes:
             self._each(self._thread, self._threads, by_thread)
@@ -76,33 +76,33 @@ class Lines:
         with self.build.block() as statements:
             self._each(self._thread // self.lanes, warps, lambda at: by_warp(at, lane))
         body = as_body(statements, self.build.loc)
-        if self._threads % self.lanes:  # a warp with missing lanes takes no part
+        if self._threads % self.lanes:  # an incomplete warp is idle
             body = If(self._thread < warps * self.lanes, body)
         self.build.emit(Bind(lane, self._thread % self.lanes))
         self.build.emit(body)
 
     def _each(self, worker: Expr, workers: int, body: Callable[[At], None]) -> None:
-        """A strided loop over lines: worker w takes lines w, w + workers, and so on."""
+        """A strided loop over slices: worker w processes the slices w, w + workers, and so on."""
         extents = [self.op.srcs[0].extent[axis] for axis in self.across]
         total: Expr = as_expr(1)
         for extent in extents:
             total = total * extent
-        turn = Var("turn", INT32, index=True)
-        line = worker + turn * workers
+        step = Var("turn", INT32, index=True)
+        number = worker + step * workers
         with self.build.block() as statements:
-            body(_coordinates(line, extents))
+            body(_coordinates(number, extents))
         known = int_const(total)
         within = as_body(statements, self.build.loc)
         if known is None or known % workers:
-            within = If(line < total, within)
-        turns = (total + (workers - 1)) // workers
-        self.build.emit(For(turn, ZERO, turns, 1, ForKind.SERIAL, within))
+            within = If(number < total, within)
+        steps = (total + (workers - 1)) // workers
+        self.build.emit(For(step, ZERO, steps, 1, ForKind.SERIAL, within))
 
     # -- elements -------------------------------------------------------------------------------------------------
-    def read(self, line: At, k: Expr) -> list[Expr]:
-        """The values of one place, in the running dtypes."""
+    def read(self, at: At, k: Expr) -> list[Expr]:
+        """Element k of the slice at some coordinates of all sources, in the running dtypes."""
         return [
-            cast(load(src, (*line, k), along), dtype)
+            cast(load(src, (*at, k), along), dtype)
             for src, along, dtype in zip(self.op.srcs, self._axes, self.op.dtypes, strict=True)
         ]
 
@@ -113,21 +113,21 @@ class Lines:
 
     # -- running values -------------------------------------------------------------------------------------------
     def scalars(self, name: str, values: Sequence[Expr]) -> list[Buffer]:
-        """Mutable scalars of the running dtypes with first values."""
+        """Mutable scalars of the running dtypes, initialized."""
         buffers = [Buffer(name, (), dtype, Scope.VAR) for dtype in self.op.dtypes]
         for buffer, value in zip(buffers, values, strict=True):
             self.build.emit(Alloc(buffer, value))
         return buffers
 
     def assign(self, buffers: Sequence[Buffer], values: Sequence[Expr]) -> None:
-        """Gives mutable scalars new values, all of which are computed first."""
+        """Assigns mutable scalars; all values are computed before the first store."""
         if len(buffers) > 1:
             values = [self.bound("next", value) for value in values]
         for buffer, value in zip(buffers, values, strict=True):
             self.build.emit(Store(buffer, (), value))
 
     def bound(self, name: str, value: Expr) -> Var:
-        """A value under a name."""
+        """Binds a value to a name."""
         var = Var(name, value.dtype)
         self.build.emit(Bind(var, value))
         return var
@@ -151,19 +151,19 @@ class Lines:
         self.build.emit(For(var, start, stop, 1, ForKind.SERIAL, as_body(statements, self.build.loc)))
 
     def when(self, condition: Expr, body: Callable[[], None]) -> None:
-        """A branch; no test where the condition is known to hold."""
+        """A branch; unconditional if the condition is constant true."""
         with self.build.block() as statements:
             body()
         within = as_body(statements, self.build.loc)
         self.build.emit(within if int_const(condition) == 1 else If(condition, within))
 
 
-def _coordinates(line: Expr, extents: Sequence[Expr]) -> At:
+def _coordinates(number: Expr, extents: Sequence[Expr]) -> At:
     found: list[Expr] = []
     for extent in reversed(extents[1:]):
-        found.append(line % extent)
-        line = line // extent
-    return (*([line] if extents else []), *reversed(found))
+        found.append(number % extent)
+        number = number // extent
+    return (*([number] if extents else []), *reversed(found))
 
 
 def values(buffers: Sequence[Buffer]) -> list[Expr]:
@@ -172,5 +172,5 @@ def values(buffers: Sequence[Buffer]) -> list[Expr]:
 
 
 def zeros(dtypes: Sequence[DType]) -> list[Expr]:
-    """A zero of each dtype, for elements beyond the end of a line."""
+    """A zero of each dtype, for elements beyond the end of a slice."""
     return [const(0, dtype) for dtype in dtypes]

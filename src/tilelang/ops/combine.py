@@ -1,8 +1,8 @@
-"""What operators share that combine the elements along one dimension by a function of two values.
+"""Reductions and scans by a combine function: `T.reduce` with a function, `T.cumsum`, `T.associative_scan`.
 
-Takes tiles of equal extents, which are seen as lines along one dimension: the values of one place of all tiles belong
-together, and the function makes one group of values of two. Invariant: running values have the dtypes of `vars`, and
-each is converted to its destination's dtype once, where it is stored.
+The operands are tiles of equal extents. Elements at the same position of all tiles form one tuple of values; the
+combine function takes two such tuples and returns one. Invariant: running values have the dtypes of `vars`, and each
+is converted to its destination's dtype once, where it is stored.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from tilelang.ops.along import AlongDimension
 from tilelang.ops.describe import (
     check_dim,
     check_extents,
-    check_left,
     check_memory,
+    check_reduced_extents,
     check_scalars,
 )
 from tilelang.records import record
 
 
 @record(eq=False)
-class LineOp(AlongDimension):
-    """Combines values along a dimension.
+class CombineOp(AlongDimension):
+    """Combines the elements along a dimension.
 
     Attributes:
-        label: The user's name for it.
-        vars: The values that come first along the line, and then those that come later: the function's parameters.
-        body: What it makes of them.
-        srcs: The tiles.
-        dsts: Where results go, one for each tile.
-        dim: The dimension, in the count of the first tile's buffer.
+        label: Name of the operator in the user's program.
+        vars: Parameters of the combine function: the values of the earlier position, then those of the later one.
+        body: Results of the combine function, one per tile.
+        srcs: Source tiles.
+        dsts: Destinations, one per source.
+        dim: The dimension, as numbered in the buffer of the first source.
     """
 
     label: str
@@ -51,7 +51,7 @@ class LineOp(AlongDimension):
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return self.label
 
     @property
@@ -60,12 +60,12 @@ class LineOp(AlongDimension):
         return tuple(var.dtype for var in self.vars[: len(self.srcs)])
 
     @property
-    def counted(self) -> Region:
-        """The first tile."""
+    def dim_operand(self) -> Region:
+        """The first source."""
         return self.srcs[0]
 
     def reads(self) -> tuple[Region, ...]:
-        """The tiles."""
+        """The sources."""
         return self.srcs
 
     def writes(self) -> tuple[Region, ...]:
@@ -81,12 +81,12 @@ class LineOp(AlongDimension):
             check_extents(self.name, self.srcs[0], other)
 
     def combine(self, first: Sequence[Expr], then: Sequence[Expr]) -> tuple[Expr, ...]:
-        """One group of values for two, of which `first` comes earlier along the line."""
+        """The combine function applied to the values of an earlier and a later position."""
         values = dict(zip(self.vars, (*first, *then), strict=True))
         return tuple(substitute(expr, values) for expr in self.body)
 
-    def lines(self, memory: TileMemory) -> list[np.ndarray]:
-        """The tiles' values with the dimension in front, in the running dtypes."""
+    def source_arrays(self, memory: TileMemory) -> list[np.ndarray]:
+        """The sources with `dim` moved to the front, in the running dtypes."""
         shape = memory.read(self.srcs[0]).shape
         arrays = [
             np.asarray(convert(memory.read(src), dtype)).reshape(shape)
@@ -97,7 +97,7 @@ class LineOp(AlongDimension):
     def combine_arrays(
         self, memory: TileMemory, first: Sequence[np.ndarray], then: Sequence[np.ndarray]
     ) -> list[np.ndarray]:
-        """`combine` for all lines at once."""
+        """`combine` on arrays of values."""
         values: dict[Var, object] = dict(zip(self.vars, (*first, *then), strict=True))
         for expr in self.body:
             values.update({v: memory.value(v) for v in variables_of(expr) - values.keys()})
@@ -107,33 +107,33 @@ class LineOp(AlongDimension):
         ]
 
 
-def operator_of_lines(op: BinaryOp, dtype: DType) -> tuple[tuple[Var, ...], tuple[Expr, ...]]:
-    """The parameters and the body of a function that is one operator."""
+def binary_combine(op: BinaryOp, dtype: DType) -> tuple[tuple[Var, ...], tuple[Expr, ...]]:
+    """Parameters and body of a combine function that is one binary operator."""
     a, b = Var("a", dtype), Var("b", dtype)
     return (a, b), (binary(op, a, b),)
 
 
 @record(eq=False)
-class LineFold(LineOp):
-    """`dst = fold(function, src, dim)`: all values of a line become one, in any order.
+class CombineReduce(CombineOp):
+    """`dst = reduce(src, dim, combine)`.
 
     Shapes: each dst is its src without `dim`, or with extent 1 there. The function is associative and commutative.
-    Where a line has no elements, its destination keeps what it holds.
+    If `dim` has no elements, the destination is unchanged.
     """
 
     def check(self) -> None:
-        """The destinations have the extents that are left."""
+        """The destinations have the extents of the sources without `dim`."""
         super().check()
         for dst in self.dsts:
-            check_left(self.name, self.srcs[0], dst, self.dim)
+            check_reduced_extents(self.name, self.srcs[0], dst, self.dim)
 
     def reference(self, memory: TileMemory) -> None:
-        """Element after element."""
-        lines = self.lines(memory)
-        if not len(lines[0]):
+        """Combines positions in order."""
+        arrays = self.source_arrays(memory)
+        if not len(arrays[0]):
             return
-        running = [line[0] for line in lines]
-        for k in range(1, len(lines[0])):
-            running = self.combine_arrays(memory, running, [line[k] for line in lines])
+        running = [array[0] for array in arrays]
+        for k in range(1, len(arrays[0])):
+            running = self.combine_arrays(memory, running, [array[k] for array in arrays])
         for dst, values in zip(self.dsts, running, strict=True):
             memory.write(dst, np.asarray(convert(np.ascontiguousarray(values), dst.dtype)))

@@ -1,7 +1,7 @@
-"""What all ways of doing one `T.reduce_*` share: operands by coordinates, the first value of a fold, its outcome.
+"""Expressions that every lowering of `T.reduce_*` uses: source elements, start value, combination, final store.
 
-Takes a `Reduce`, gives expressions and stores. Invariant: the fold runs in the accumulator's dtype and is converted to
-the destination's once, as the operator's reference does.
+Invariant: values are accumulated in the accumulator dtype and converted to the destination's dtype once, as in the
+operator's reference.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from tilelang.ops.reduce import Reduce, neutral
 At = tuple[Expr, ...]
 
 
-class Fold:
+class ReduceParts:
     """The parts of one `Reduce`.
 
     Attributes:
         op: The operator.
         dtype: The dtype of the running value.
-        along: Extent of the folded dimension, if constant.
+        along: Extent of the reduced dimension, if constant.
         outer: Extents of the dimensions before it, constant units dropped.
-        inner: Extents of those behind it.
+        inner: Extents of the dimensions after it.
     """
 
     def __init__(self, op: Reduce) -> None:
-        self.op, self.dtype = op, op.accumulator
+        self.op, self.dtype = op, op.accumulator_dtype
         self.along = int_const(op.src.extent[op.dim])
         outer = [axis for axis in axes(op.src) if axis < op.dim]
         inner = [axis for axis in axes(op.src) if axis > op.dim]
@@ -37,22 +37,22 @@ class Fold:
 
     @property
     def start(self) -> Expr:
-        """The value that changes nothing; what an empty dimension folds to, if it is empty."""
+        """The initial value: the neutral element, which is also the result over an empty dimension."""
         dtype = self.op.dst.dtype if self.along == 0 else self.dtype
         return cast(const(neutral(self.op.op, dtype), dtype), self.dtype)
 
     def source(self, outer: At, k: Expr, inner: At) -> Expr:
         """An element of the source in the accumulator's dtype."""
         value = cast(load(self.op.src, (*outer, k, *inner), self._source_axes), self.dtype)
-        return abs(value) if self.op.op.of_magnitudes and not self.dtype.is_bool else value
+        return abs(value) if self.op.op.takes_absolute and not self.dtype.is_bool else value
 
     def combine(self, a: Expr, b: Expr) -> Expr:
-        """One step of the fold."""
+        """Combines two values."""
         return binary(self.op.operator, a, b)
 
-    def result(self, build: Builder, at: At, folded: Expr) -> None:
-        """Stores the outcome for one element of the destination."""
+    def result(self, build: Builder, at: At, value: Expr) -> None:
+        """Stores one element of the destination."""
         dst = self.op.dst
         if not self.op.clear:
-            folded = self.combine(cast(load(dst, at), self.dtype), folded)
-        build.emit(Store(dst.buffer, indices(dst, at), cast(folded, dst.dtype)))
+            value = self.combine(cast(load(dst, at), self.dtype), value)
+        build.emit(Store(dst.buffer, indices(dst, at), cast(value, dst.dtype)))

@@ -1,4 +1,4 @@
-"""Operators on lines: who does which, and operands that are moved out of the way."""
+"""Distribution of slices over warps and threads, and sources that overlap destinations."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`T.gather` and `T.scatter`: rows of a tensor that an index tile names."""
+"""`T.gather` and `T.scatter`: rows of a tensor selected by an index tile."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tilelang.records import record
 
 
 @record(eq=False)
-class RowOp(AlongDimension):
-    """Moves rows between a tensor, where indices name them, and a tile, where they lie one after the other.
+class GatherScatterOp(AlongDimension):
+    """Copies rows between a tensor, where an index tile selects them, and a tile, where they are consecutive.
 
-    A row is what is left of the tensor when one of its dimensions is indexed.
+    A row is the tensor at one index of dimension `dim`.
 
     Attributes:
         tensor: The tensor, or a region of it.
-        index: The rows, counted from the beginning of the region: one dimension beside units.
+        index: Indices into `dim`, relative to the start of the region: one dimension, and unit dimensions.
         tile: The tile.
-        dim: The dimension of the tensor that is indexed.
+        dim: The indexed dimension of the tensor.
     """
 
     tensor: Region
@@ -46,25 +46,25 @@ class RowOp(AlongDimension):
 
     @property
     def source(self) -> Region:
-        """Where rows come from."""
+        """The operand that is read."""
         return self.tensor
 
     @property
     def target(self) -> Region:
-        """Where they go."""
+        """The operand that is written."""
         return self.tile
 
     @property
-    def counted(self) -> Region:
+    def dim_operand(self) -> Region:
         """The tensor."""
         return self.tensor
 
     def reads(self) -> tuple[Region, ...]:
-        """Where rows come from, and the indices."""
+        """The source and the indices."""
         return (self.source, self.index)
 
     def writes(self) -> tuple[Region, ...]:
-        """Where they go."""
+        """The target."""
         return (self.target,)
 
     @property
@@ -73,7 +73,7 @@ class RowOp(AlongDimension):
         return drop_units(self.index.extent)
 
     def check(self) -> None:
-        """The tile has the tensor's extents but for the dimension, of which it has as many as there are indices."""
+        """The tile has the tensor's extents, with the number of indices in place of the extent of `dim`."""
         check_memory(self.name, self.tensor, self.index, self.tile)
         check_lanes(self.name, self.source, self.target)
         check_dim(self.name, self.tensor, self.dim)
@@ -91,8 +91,8 @@ class RowOp(AlongDimension):
                 hint=f"give '{self.tile.buffer.name}' the shape {shape_text(extent)}",
             )
 
-    def named_rows(self, memory: TileMemory) -> Iterator[Region | None]:
-        """The region of each row; None for those that lie outside of the region."""
+    def indexed_rows(self, memory: TileMemory) -> Iterator[Region | None]:
+        """The region of each row; None if its index is out of range."""
         count = int(memory.value(self.tensor.extent[self.dim]))
         for number in np.asarray(memory.read(self.index)).ravel():
             row = int(number)
@@ -102,37 +102,37 @@ class RowOp(AlongDimension):
 
 
 @record(eq=False)
-class GatherRows(RowOp):
-    """`tile[i, ...] = tensor[index[i], ...]`; rows outside of the tensor read 0."""
+class GatherRows(GatherScatterOp):
+    """`tile[i, ...] = tensor[index[i], ...]`; rows out of range read 0."""
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return "T.gather"
 
     def reference(self, memory: TileMemory) -> None:
-        """Row after row."""
+        """Copies row by row."""
         extent = [int(memory.value(e)) for e in self.tensor.extent]
         extent[self.dim] = 1
         dtype = self.tile.dtype.numpy
         rows = [
             np.zeros(extent, dtype) if row is None else np.asarray(convert(memory.read(row), self.tile.dtype))
-            for row in self.named_rows(memory)
+            for row in self.indexed_rows(memory)
         ]
         if rows:
             memory.write(self.tile, np.concatenate(rows, axis=self.dim))
 
 
 @record(eq=False)
-class ScatterRows(RowOp):
-    """`tensor[index[i], ...] = tile[i, ...]`; rows outside of the tensor are dropped.
+class ScatterRows(GatherScatterOp):
+    """`tensor[index[i], ...] = tile[i, ...]`; rows out of range are dropped.
 
-    Of rows with the same index one remains.
+    If several rows have the same index, one of them is stored; which one is unspecified.
     """
 
     @property
     def name(self) -> str:
-        """The user's name for it."""
+        """Name in messages."""
         return "T.scatter"
 
     @property
@@ -146,9 +146,9 @@ class ScatterRows(RowOp):
         return self.tensor
 
     def reference(self, memory: TileMemory) -> None:
-        """Row after row."""
+        """Copies row by row."""
         extent = [int(memory.value(e)) for e in self.tensor.extent]
-        rows = list(self.named_rows(memory))
+        rows = list(self.indexed_rows(memory))
         extent[self.dim] = len(rows)
         values = np.asarray(convert(memory.read(self.tile), self.tensor.dtype)).reshape(extent)
         for number, row in enumerate(rows):

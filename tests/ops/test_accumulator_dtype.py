@@ -1,9 +1,9 @@
-"""Where folds round."""
+"""The accumulator dtype."""
 
 import pytest
 
 from tilelang.dtypes import as_dtype
-from tilelang.ops.accumulate import accumulator
+from tilelang.ops.accumulator_dtype import accumulator_dtype
 
 
 @pytest.mark.parametrize(
@@ -20,5 +20,5 @@ from tilelang.ops.accumulate import accumulator
         ("bool", "bool", "bool"),
     ],
 )
-def test_a_fold_runs_in_the_wider_dtype(src, dst, expected):
-    assert expected == accumulator(as_dtype(src), as_dtype(dst))
+def test_values_accumulate_in_the_wider_dtype(src, dst, expected):
+    assert expected == accumulator_dtype(as_dtype(src), as_dtype(dst))

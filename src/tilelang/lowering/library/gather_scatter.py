@@ -1,8 +1,7 @@
 """`T.gather` and `T.scatter` as parallel loops over the elements of the tile.
 
-Takes a `RowOp`, emits a loop in which the neighbors of a row are neighbors in both places. Invariant: a row is touched
-only if it lies in the region that is indexed; where that is as far as a global tensor goes, the guard of its accesses
-says so.
+Consecutive iterations access consecutive elements of a row on both sides. Invariant: rows out of range are not
+accessed; if the region is a whole dimension of a global tensor, the bounds checks of its accesses ensure it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tilelang.ir.stmt import If, Store
 from tilelang.lowering.library.order import both
 from tilelang.lowering.loops import parallel
 from tilelang.lowering.regions import ZERO, axes, indices, load
-from tilelang.ops.rows import GatherRows, RowOp, ScatterRows
+from tilelang.ops.gather_scatter import GatherRows, GatherScatterOp, ScatterRows
 
 
 def expand_gather(op: GatherRows, build: Builder) -> None:
@@ -45,12 +44,12 @@ def expand_scatter(op: ScatterRows, build: Builder) -> None:
     parallel(build, _extents(op), element)
 
 
-def _axes(op: RowOp) -> tuple[int, ...]:
+def _axes(op: GatherScatterOp) -> tuple[int, ...]:
     """The dimensions of the tensor that matter: those of the tile's, and the indexed one."""
     return tuple(axis for axis in range(len(op.tensor.extent)) if axis == op.dim or axis in axes(op.tensor))
 
 
-def _extents(op: RowOp) -> list[Expr]:
+def _extents(op: GatherScatterOp) -> list[Expr]:
     """How many iterations there are, by dimension of the tile."""
     extents = [*op.rows] if op.rows else []
     found: list[Expr] = []
@@ -59,7 +58,7 @@ def _extents(op: RowOp) -> list[Expr]:
     return found
 
 
-def _row(op: RowOp, at: tuple[Var, ...]) -> tuple[Expr, list[Expr]]:
+def _row(op: GatherScatterOp, at: tuple[Var, ...]) -> tuple[Expr, list[Expr]]:
     """The row of an iteration, and its coordinates in the tensor."""
     along: list[Expr] = []
     rest = list(at)
@@ -73,8 +72,8 @@ def _row(op: RowOp, at: tuple[Var, ...]) -> tuple[Expr, list[Expr]]:
     return row, along
 
 
-def _exists(op: RowOp, row: Expr) -> Expr | None:
-    """Whether a row lies in the region; None where the guard of accesses asks that."""
+def _exists(op: GatherScatterOp, row: Expr) -> Expr | None:
+    """Whether a row is in range; None if the bounds checks of global accesses test it."""
     tensor, count = op.tensor, op.tensor.extent[op.dim]
     is_whole = int_const(tensor.start[op.dim]) == 0 and same_expr(count, tensor.buffer.shape[op.dim])
     if tensor.buffer.scope is Scope.GLOBAL and is_whole:

@@ -1,4 +1,4 @@
-"""The parts that all ways of doing a reduction share."""
+"""The expressions that all lowerings of a reduction share."""
 
 import pytest
 from programs import index_var
@@ -7,20 +7,20 @@ from tilelang.dtypes import FLOAT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Load, as_expr, int_const
-from tilelang.lowering.fold import Fold
+from tilelang.lowering.reduce import ReduceParts
 from tilelang.lowering.regions import whole
 from tilelang.ops.reduce import Reduce, ReduceOp
 
 
-def fold(op, dtype="float16", shape=(3, 5, 4), dim=1, clear=True):
+def parts(op, dtype="float16", shape=(3, 5, 4), dim=1, clear=True):
     src = Buffer("A", tuple(as_expr(e) for e in shape), as_dtype(dtype), Scope.SHARED)
     out = tuple(as_expr(e) for d, e in enumerate(shape) if d != dim)
     dst = Buffer("B", out, as_dtype(dtype), Scope.SHARED)
-    return Fold(Reduce(op, whole(src), whole(dst), dim, clear))
+    return ReduceParts(Reduce(op, whole(src), whole(dst), dim, clear))
 
 
-def test_the_dimensions_around_the_folded_one_keep_their_order():
-    made = fold(ReduceOp.SUM)
+def test_the_other_dimensions_keep_their_order():
+    made = parts(ReduceOp.SUM)
     assert ([3], 5, [4]) == ([int_const(e) for e in made.outer], made.along, [int_const(e) for e in made.inner])
     i, k, j = (index_var(name) for name in "ikj")
     value = made.source((i,), k, (j,))
@@ -29,15 +29,15 @@ def test_the_dimensions_around_the_folded_one_keep_their_order():
 
 
 @pytest.mark.parametrize(("op", "start"), [(ReduceOp.SUM, 0.0), (ReduceOp.MAX, float("-inf")), (ReduceOp.ABSMAX, 0.0)])
-def test_a_fold_starts_with_what_changes_nothing(op, start):
-    assert isinstance(fold(op).start, Const)
-    assert start == fold(op).start.value
+def test_a_reduction_starts_with_the_neutral_element(op, start):
+    assert isinstance(parts(op).start, Const)
+    assert start == parts(op).start.value
 
 
-def test_what_was_there_is_folded_in_unless_it_is_cleared():
+def test_the_old_value_is_combined_unless_it_is_cleared():
     for clear, loads in ((True, 0), (False, 1)):
         build = Builder()
-        fold(ReduceOp.MAX, "float32", clear=clear).result(build, (as_expr(1), as_expr(2)), as_expr(0.5))
+        parts(ReduceOp.MAX, "float32", clear=clear).result(build, (as_expr(1), as_expr(2)), as_expr(0.5))
         (store,) = build.statements
         value = store.value
         assert loads == (not isinstance(value, Const) and isinstance(value.a, Load))

@@ -1,14 +1,14 @@
-"""Rows that an index tile names."""
+"""`T.gather` and `T.scatter`: rows selected by an index tile."""
 
 import numpy as np
 import pytest
 
 from tilelang.ir.buffer import Scope
-from tilelang.ops.rows import GatherRows, ScatterRows
+from tilelang.ops.gather_scatter import GatherRows, ScatterRows
 
 
 @pytest.mark.parametrize("dim", [0, 1])
-def test_rows_come_and_go(ops, dim):
+def test_gather_and_scatter_along_each_dimension(ops, dim):
     tensor, index = ops.tile("T", (6, 5), "int32", Scope.GLOBAL), ops.tile("I", (1, 4), "int64")
     tile = ops.tile("S", (4, 5) if dim == 0 else (6, 4), "int32")
     values, places = np.arange(30, dtype=np.int32).reshape(6, 5) + 1, np.array([[4, -1, 0, 9]])
@@ -23,7 +23,7 @@ def test_rows_come_and_go(ops, dim):
     assert np.take(values, [4, 0], dim).sum() == target.sum()
 
 
-def test_what_is_read_and_written(ops):
+def test_reads_and_writes(ops):
     tensor, index, tile = ops.tile("T", (6, 5)), ops.tile("I", (4,), "int32"), ops.tile("S", (4, 5))
     gather, scatter = GatherRows(tensor, index, tile, 0), ScatterRows(tensor, index, tile, 0)
     assert ((tensor, index), (tile,)) == (gather.reads(), gather.writes())

@@ -12,21 +12,21 @@ from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Var, cast, const, int_const, select
 from tilelang.ir.stmt import Bind, For, ForKind, If, Store
 from tilelang.lowering.regions import ZERO, axes, indices, load, matching_axes, may_overlap, same_region
-from tilelang.ops.lines import LineFold, LineOp
+from tilelang.ops.combine import CombineOp, CombineReduce
 from tilelang.ops.scan import Scan
 from tilelang.targets.cpu.lowerings.copy import copied_if_overlapping
 from tilelang.targets.cpu.lowerings.nest import assign, loop, nest, read, variable
 
 At = tuple[Expr, ...]
-_Op = TypeVar("_Op", bound=LineOp)
+_Op = TypeVar("_Op", bound=CombineOp)
 
 
 def lower_scan(op: Scan, build: Builder) -> None:
-    """One running value per line along the dimension; a scan in place writes each element after it read it."""
-    op = _apart(op, build)
+    """One running value per 1-D slice along the dimension; a scan in place stores each element after it is loaded."""
+    op = _without_overlap(op, build)
     targets = [(dst, matching_axes(op.srcs[0], dst, op.dim)) for dst in op.dsts]
 
-    def line(at: At) -> None:
+    def scan_slice(at: At) -> None:
         first = op.init or [const(0, dtype) for dtype in op.dtypes]
         running = [variable(build, "running", dtype, value) for dtype, value in zip(op.dtypes, first, strict=True)]
 
@@ -45,15 +45,15 @@ def lower_scan(op: Scan, build: Builder) -> None:
 
         loop(build, "k", op.srcs[0].extent[op.dim], element)
 
-    nest(build, _across(op), line, "ijlmnop")
+    nest(build, _outer_extents(op), scan_slice, "ijlmnop")
 
 
-def lower_line_fold(op: LineFold, build: Builder) -> None:
-    """One group of running values per line, the first of which are the first element's."""
-    op = _apart(op, build)
+def lower_combine_reduce(op: CombineReduce, build: Builder) -> None:
+    """One tuple of running values per 1-D slice along the dimension, initialized with the first elements."""
+    op = _without_overlap(op, build)
     extent = op.srcs[0].extent[op.dim]
 
-    def line(at: At) -> None:
+    def reduce_slice(at: At) -> None:
         with build.block() as statements:
             running = [
                 variable(build, "folded", dtype, value)
@@ -67,11 +67,11 @@ def lower_line_fold(op: LineFold, build: Builder) -> None:
         within = as_body(statements, build.loc)
         build.emit(within if (int_const(extent) or 0) > 0 else If(extent > 0, within))
 
-    nest(build, _across(op), line, "ijlmnop")
+    nest(build, _outer_extents(op), reduce_slice, "ijlmnop")
 
 
-def _apart(op: _Op, build: Builder) -> _Op:
-    """The operator with copies of the tiles that overlap a destination other than their own place."""
+def _without_overlap(op: _Op, build: Builder) -> _Op:
+    """The operator with copies of the sources that overlap a destination; a scan may overlap its own."""
     srcs = list(op.srcs)
     for number, src in enumerate(op.srcs):
         for dst_number, dst in enumerate(op.dsts):
@@ -82,11 +82,11 @@ def _apart(op: _Op, build: Builder) -> _Op:
     return dataclasses.replace(op, srcs=tuple(srcs))
 
 
-def _across(op: LineOp) -> list[Expr]:
+def _outer_extents(op: CombineOp) -> list[Expr]:
     return [op.srcs[0].extent[axis] for axis in axes(op.srcs[0]) if axis != op.dim]
 
 
-def _read(op: LineOp, at: At, k: Expr) -> list[Expr]:
+def _read(op: CombineOp, at: At, k: Expr) -> list[Expr]:
     return [
         cast(load(src, (*at, k), matching_axes(op.srcs[0], src, op.dim)), dtype)
         for src, dtype in zip(op.srcs, op.dtypes, strict=True)

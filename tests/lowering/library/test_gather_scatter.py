@@ -6,7 +6,7 @@ from simt import assert_threads_agree, ints
 import tilelang.language as T
 
 
-def test_rows_come_and_go():
+def test_gather_and_scatter_along_each_dimension():
     @T.prim_func
     def f(A: T.Tensor((20, 64), "float16"), I: T.Tensor((8,), "int32"), B: T.Tensor((20, 64), "float16")):
         with T.Kernel(1, threads=64) as _:

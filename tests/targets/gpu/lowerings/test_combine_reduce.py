@@ -1,4 +1,4 @@
-"""Folds by functions, by lanes and by threads."""
+"""Reductions by combine functions, by warps and by threads."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_every_dimension(shape, threads):
     assert_threads_agree(f, ints(*shape, dtype=np.int32), np.zeros((len(shape), shape[0] * 120), np.int32))
 
 
-def test_lines_whose_length_is_known_when_the_kernel_runs():
+def test_symbolic_extents():
     n = T.dynamic("n")
 
     @T.prim_func
