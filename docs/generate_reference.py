@@ -31,7 +31,7 @@ SECTIONS = (
     (
         "Tile operators",
         (
-            *("copies", "products", "sparse_products", "gemm", "tile", "reductions", "scans", "selection"),
+            *("copies", "products", "sparse_gemm", "gemm", "tile", "reductions", "scans", "selection"),
             *("reducers", "atomic"),
         ),
     ),
@@ -43,7 +43,7 @@ SECTIONS = (
         "Level 3: single threads of a GPU",
         (
             *("threads", "groups", "sync", "fence", "dependent_launch", "barriers", "mbarrier"),
-            *("engine", "tma", "multicast", "warpgroups", "wgmma", "clusters", "cluster"),
+            *("copy_engine", "tma", "multicast", "warpgroups", "wgmma", "clusters", "cluster"),
             *("blackwell", "warp", "allreduce", "pointers", "hinted_access", "wide_access", "async_copies", "cp_async"),
             *("matrix_instructions", "mma_emitter", "mma_index", "inline_ptx", "extern", "tensors", "assumptions"),
         ),

@@ -355,7 +355,7 @@ def test_blocks_share_sums_that_threads_cannot_hold():
     made = check(around("mixed"), *arguments, draw((M, N), "float32", 5), tl_split=2)
     notes = [note.text for s in walk(made.body) if isinstance(s, Launch) for note in s.plan.notes]
     assert any(note.startswith("'C_l_own' is kept in shared memory") for note in notes)
-    assert any("2 blocks that share the sums" in note for note in notes)
+    assert any("split-K over clusters of 2 blocks" in note for note in notes)
 
 
 def in_levels(sizes, tile, form, every=2):

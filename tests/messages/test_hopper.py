@@ -127,7 +127,7 @@ REFUSED = {
         ('x = T.alloc_shared((64, 64), "float64")', 'c = T.alloc_fragment((64, 64), "float64")', GROUP, "    T.wgmma_gemm(x, x, c)"),
         "sm_90a",
         NoLowering,
-        "T.wgmma_gemm: warpgroups multiply no float64 with sums in float64",
+        "T.wgmma_gemm: wgmma does not multiply float64 with an accumulator of float64",
         GEMM + REQUIRED,
     ),
     "an operand in registers": (
@@ -210,7 +210,7 @@ REFUSED = {
         "sm_90a",
         ResourceError,
         "T.set_max_nreg: the warpgroups of the block ask for 240 + 240 + 32 = 512 registers of a thread, but have 504 together: 168 each",
-        "ask for 8 fewer; those that bring tiles need 24 to 40",
+        "ask for 8 fewer; producers need 24 to 40",
     ),
     "more registers called fewer": (
         (GROUP, "    T.set_max_nreg(176, False)"),

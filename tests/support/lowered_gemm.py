@@ -28,7 +28,7 @@ from tilelang.sim.run import simulate
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
 from tilelang.targets.nvidia.machines import Feature
-from tilelang.targets.nvidia.requests import by_warpgroups
+from tilelang.targets.nvidia.requests import request_wgmma
 from tilelang.targets.target import Target
 
 BLOCK = Var("bx", INT32, index=True)
@@ -105,7 +105,7 @@ class Case:
         clear = None if self.clear is None else Const(self.clear, BOOL)
         if self.clear_in_block is not None:
             clear = binary(BinaryOp.EQ, BLOCK, constant(self.clear_in_block))
-        asked = by_warpgroups("T.wgmma_gemm", "T.gemm") if self.explicit else None
+        asked = request_wgmma("T.wgmma_gemm", "T.gemm") if self.explicit else None
         return Gemm(*regions, self.transpose_a, self.transpose_b, clear, self.policy, self.wait, request=asked)
 
     def arguments(self, seed=0):

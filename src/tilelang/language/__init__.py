@@ -70,7 +70,7 @@ from tilelang.targets.nvidia.language.barriers import *
 from tilelang.targets.nvidia.language.blackwell import *
 from tilelang.targets.nvidia.language.blackwell import INSTRUCTIONS
 from tilelang.targets.nvidia.language.clusters import *
-from tilelang.targets.nvidia.language.engine import *
+from tilelang.targets.nvidia.language.copy_engine import *
 from tilelang.targets.nvidia.language.functions import FUNCTIONS as NVIDIA_FUNCTIONS
 from tilelang.targets.nvidia.language.hinted_access import *
 from tilelang.targets.nvidia.language.inline_ptx import *
@@ -79,7 +79,7 @@ from tilelang.targets.nvidia.language.mma_emitter import *
 from tilelang.targets.nvidia.language.mma_index import *
 from tilelang.targets.nvidia.language.multicast import *
 from tilelang.targets.nvidia.language.source_kernel import *
-from tilelang.targets.nvidia.language.sparse_products import *
+from tilelang.targets.nvidia.language.sparse_gemm import *
 from tilelang.targets.nvidia.language.sync import *
 from tilelang.targets.nvidia.language.warpgroups import *
 from tilelang.targets.nvidia.language.wide_access import *
@@ -99,8 +99,8 @@ _MODULES = (
     *(
         f"tilelang.targets.nvidia.language.{name}"
         for name in """
-        async_copies barriers blackwell clusters engine hinted_access inline_ptx matrix_instructions mma_emitter
-        mma_index multicast source_kernel sparse_products sync warpgroups wide_access
+        async_copies barriers blackwell clusters copy_engine hinted_access inline_ptx matrix_instructions mma_emitter
+        mma_index multicast source_kernel sparse_gemm sync warpgroups wide_access
         """.split()
     ),
 )

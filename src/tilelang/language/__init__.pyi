@@ -317,8 +317,8 @@ from tilelang.targets.nvidia.language.clusters import get_cluster_id as get_clus
 from tilelang.targets.nvidia.language.clusters import get_cluster_ids as get_cluster_ids
 from tilelang.targets.nvidia.language.clusters import get_cluster_size as get_cluster_size
 from tilelang.targets.nvidia.language.clusters import sync_cluster as sync_cluster
-from tilelang.targets.nvidia.language.engine import tma_copy as tma_copy
-from tilelang.targets.nvidia.language.engine import tma_gather4_bytes as tma_gather4_bytes
+from tilelang.targets.nvidia.language.copy_engine import tma_copy as tma_copy
+from tilelang.targets.nvidia.language.copy_engine import tma_gather4_bytes as tma_gather4_bytes
 from tilelang.targets.nvidia.language.hinted_access import ldg as ldg
 from tilelang.targets.nvidia.language.hinted_access import stg as stg
 from tilelang.targets.nvidia.language.inline_ptx import inline_ptx as inline_ptx
@@ -338,8 +338,8 @@ from tilelang.targets.nvidia.language.mma_index import get_swizzle_layout as get
 from tilelang.targets.nvidia.language.mma_index import mma_store_index_map as mma_store_index_map
 from tilelang.targets.nvidia.language.multicast import copy_cluster as copy_cluster
 from tilelang.targets.nvidia.language.source_kernel import CUDASourceCodeKernel as CUDASourceCodeKernel
-from tilelang.targets.nvidia.language.sparse_products import gemm_sp as gemm_sp
-from tilelang.targets.nvidia.language.sparse_products import wgmma_gemm_sp as wgmma_gemm_sp
+from tilelang.targets.nvidia.language.sparse_gemm import gemm_sp as gemm_sp
+from tilelang.targets.nvidia.language.sparse_gemm import wgmma_gemm_sp as wgmma_gemm_sp
 from tilelang.targets.nvidia.language.sync import named_barrier_arrive as named_barrier_arrive
 from tilelang.targets.nvidia.language.sync import sync_threads as sync_threads
 from tilelang.targets.nvidia.language.warpgroups import annotate_consumer_reg_alloc as annotate_consumer_reg_alloc

@@ -63,7 +63,7 @@ class Property(enum.Enum):
     )
     PERSISTENT_LOOPS = ("persistent loops written", "blocks that stay have a loop over their tiles of the grid")
     GRID_RASTERIZED = ("grid rasterized", "no launch asks for panels of its grid any more")
-    REDUCTION_SPLIT = ("reduction split", "blocks of a cluster that share the sums of a tile do so")
+    REDUCTION_SPLIT = ("reduction split", "reduction loops with split-K are split among the blocks of a cluster")
     WARPS_SPECIALIZED = ("warps specialized", "producers and consumers of the schedule are groups of threads")
     REGISTER_TILES_FOUND = ("register tiles found", "tiles of serial loops that nobody shares are fragments")
     LOWERINGS_CHOSEN = ("lowerings chosen", "operators with instructions of their own name their lowering")

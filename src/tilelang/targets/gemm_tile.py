@@ -30,6 +30,6 @@ class GemmTile:
 
     @property
     def split(self) -> int:
-        """How many blocks share the sums of a tile."""
+        """How many blocks of a cluster split the reduction of a tile."""
         split = self.switches.get(PassConfigKey.TL_SPLIT.value, 1)
         return split if isinstance(split, int) else 1

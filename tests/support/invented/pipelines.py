@@ -17,7 +17,7 @@ from tilelang.passes.thread import (
     predicate_bounds,
     simplify_body,
 )
-from tilelang.passes.thread.group_barriers import group_barriers
+from tilelang.passes.thread.insert_group_barriers import insert_group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.tile import (
     check_program,
@@ -70,7 +70,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         name_scalars.PASS,
         plan_shared_memory.PASS,
         insert_barriers.PASS,
-        group_barriers(WaveBarriers),
+        insert_group_barriers(WaveBarriers),
         flatten_shared.PASS,
         simplify_body.PASS,
         hoist_comparisons.PASS,

@@ -29,7 +29,7 @@ def test_groups_with_the_same_threads_share_a_barrier():
 def test_a_group_for_which_no_number_is_left_is_refused():
     barriers = NamedBarriers(launch())
     assert 8 == numbers(barriers, *(Group(64 * at, 64) for at in range(8)))[-1]
-    with pytest.raises(NoLowering, match="T.ws: no barrier of the block is left for this group; there are 16"):
+    with pytest.raises(NoLowering, match="T.ws: the block has only 16 named barriers, and none is free"):
         barriers.barrier(Group(512, 64), NOWHERE)
 
 

@@ -24,16 +24,16 @@ def test_a_schedule_says_what_it_is():
     full = str(
         Schedule(2, 4, 2, 128, (240, 24), persistent=True, panel=(16, "row"), epilogue_parts=True, mma_in_flight=1)
     )
-    for part in ("2 consumer warpgroups", "240 registers", "in panels of 16 (row)", "1 product in flight", "2 versions"):
+    for part in ("2 consumer warpgroups", "240 registers", "in panels of 16 (row)", "1 gemm in flight", "2 stages of tiles"):
         assert part in full
-    assert str(Schedule(2, 4, ping_pong=True)).startswith("2 consumer warpgroups that take turns with tiles, ")
+    assert str(Schedule(2, 4, ping_pong=True)).startswith("2 consumer warpgroups in ping-pong, ")
 
 
 def test_a_schedule_shows_its_multicast():
     tile = Buffer("A_s", (const(64, INT32),), SCALARS["float16"], Scope.SHARED)
     schedule = Schedule(1, 3, cluster=(2, 4, 1), multicast=((tile, (1,)),))
     assert 8 == schedule.cluster_size
-    assert str(schedule).endswith("3 stages, clusters of 2 x 4 blocks, 'A_s' brought by 4 blocks together")
+    assert str(schedule).endswith("3 stages, clusters of 2 x 4 blocks, 'A_s' loaded by multicast among 4 blocks")
     assert str(Schedule(1, 3, cluster=(1, 1, 2))).endswith("clusters of 1 x 1 x 2 blocks")
 
 

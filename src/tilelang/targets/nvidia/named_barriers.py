@@ -53,7 +53,7 @@ class NamedBarriers:
         if threads not in self._given:
             if not self._free:
                 raise NoLowering(
-                    f"T.ws: no barrier of the block is left for this group; there are {BARRIERS}",
+                    f"T.ws: the block has only {BARRIERS} named barriers, and none is free for this group",
                     loc=loc,
                     hint="use fewer different groups, and numbers below 8 for T.sync_threads",
                 )

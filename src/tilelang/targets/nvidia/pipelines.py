@@ -16,7 +16,7 @@ from tilelang.passes.thread import (
     predicate_bounds,
     simplify_body,
 )
-from tilelang.passes.thread.group_barriers import group_barriers
+from tilelang.passes.thread.insert_group_barriers import insert_group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.tile import (
     check_program,
@@ -101,7 +101,7 @@ def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         overlap_iterations.PASS,
         plan_shared_memory.PASS,
         insert_barriers.PASS,
-        group_barriers(NamedBarriers),
+        insert_group_barriers(NamedBarriers),
         insert_proxy_fences.PASS,
         flatten_shared.PASS,
         simplify_body.PASS,

@@ -22,7 +22,7 @@ class Schedule(WarpSchedule):
         stages: Stages of the tiles that pipelined loops load.
         outer_stages: Stages of the tiles that are loaded outside of pipelined loops.
         producer_threads: Threads of the producer; one of them issues the copies.
-        registers: Registers per thread of consumers and of the producer; None leaves those of the launch.
+        registers: Registers per thread of consumers and of the producer, set by setmaxnreg; None sets none.
         persistent: Whether blocks loop over the tiles of the grid.
         panel: (size, order) as in `T.use_swizzle`: the tile order of a persistent kernel; None is row-major.
         epilogue_parts: In how many parts the epilogue stores asynchronously through staging tiles in shared memory; 0
@@ -73,27 +73,27 @@ class Schedule(WarpSchedule):
         """The text that `kernel.explain()` shows."""
         parts = [f"{self.consumers} consumer warpgroup{'s' if self.consumers > 1 else ''}"]
         if self.ping_pong:
-            parts[0] += " that take turns with tiles"
+            parts[0] += " in ping-pong"
         parts.append(f"a producer of {self.producer_threads} threads")
         parts.append(f"{self.stages} stage{'s' if self.stages > 1 else ''}")
         if self.outer_stages > 1:
-            parts.append(f"{self.outer_stages} versions of what a tile loads once")
+            parts.append(f"{self.outer_stages} stages of tiles loaded outside of the main loop")
         if self.registers is not None:
-            parts.append("{} registers for a consumer's thread and {} for a producer's".format(*self.registers))
+            parts.append("{} registers per consumer thread and {} per producer thread".format(*self.registers))
         if self.persistent:
             order = "row by row" if self.panel is None else f"in panels of {self.panel[0]} ({self.panel[1]})"
-            parts.append(f"persistent blocks that walk the grid {order}")
+            parts.append(f"persistent blocks that compute the tiles of the grid {order}")
         if self.split_k > 1:
-            parts.append(f"clusters of {self.split_k} blocks that share the sums of a tile")
+            parts.append(f"split-K over clusters of {self.split_k} blocks")
         if self.epilogue_parts:
             times = f" in {self.epilogue_parts} parts" if self.epilogue_parts > 1 else ""
-            parts.append(f"results leave through shared memory{times} while the program goes on")
+            parts.append(f"asynchronous epilogue stores through shared memory{times}")
         if self.mma_in_flight:
-            parts.append(f"{self.mma_in_flight} product in flight")
+            parts.append(f"{self.mma_in_flight} gemm in flight")
         if self.cluster != (1, 1, 1):
             parts.append("clusters of {} blocks".format(" x ".join(map(str, self.cluster)).removesuffix(" x 1")))
         for tile, axes in self.multicast:
-            parts.append(f"'{tile.name}' brought by {math.prod(self.cluster[a] for a in axes)} blocks together")
+            parts.append(f"'{tile.name}' loaded by multicast among {math.prod(self.cluster[a] for a in axes)} blocks")
         return ", ".join(parts)
 
 

@@ -13,7 +13,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_ARRIVE,
     MBARRIER_ARRIVE_EXPECT_TX,
     MBARRIER_CP_ASYNC_ARRIVE,
-    MBARRIER_CP_ASYNC_ARRIVE_BESIDE,
+    MBARRIER_CP_ASYNC_ARRIVE_NOINC,
     MBARRIER_EXPECT_TX,
     MBARRIER_INIT,
     MBARRIER_INVAL,
@@ -200,7 +200,7 @@ def test_a_phase_that_waits_for_copies_beside_its_arrivals_needs_both():
     warp, bar = barriers(1, 1)
     completed = []
     warp.defer(CP_ASYNC, lambda: completed.append(True))
-    run(MBARRIER_CP_ASYNC_ARRIVE_BESIDE, warp, bar)
+    run(MBARRIER_CP_ASYNC_ARRIVE_NOINC, warp, bar)
     assert not next(MBARRIER_WAIT.simulate(warp, bar, 0)).ready() and not completed
     run(MBARRIER_ARRIVE, warp, bar)
     run(MBARRIER_WAIT, warp, bar, 0)

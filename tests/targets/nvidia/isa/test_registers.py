@@ -7,7 +7,7 @@ from warp_alone import WarpAlone, run
 from tilelang.errors import CompilerBug
 from tilelang.isa.instruction import Group
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_WAIT
-from tilelang.targets.nvidia.isa.registers import asked_registers, set_max_registers
+from tilelang.targets.nvidia.isa.registers import requested_registers, set_max_registers
 
 
 def test_whole_warps_execute_it():
@@ -24,9 +24,9 @@ def test_the_machine_takes_multiples_of_eight(count):
 
 
 def test_calls_say_what_they_ask_for():
-    assert (240, True) == asked_registers(set_max_registers(240, True))
-    assert (24, False) == asked_registers(set_max_registers(24, False))
-    assert asked_registers(MBARRIER_WAIT) is None
+    assert (240, True) == requested_registers(set_max_registers(240, True))
+    assert (24, False) == requested_registers(set_max_registers(24, False))
+    assert requested_registers(MBARRIER_WAIT) is None
 
 
 @needs_cuda_compiler

@@ -15,8 +15,8 @@ from tilelang.targets.nvidia.isa.wgmma import (
     WGMMA_COMMIT,
     WGMMA_FENCE,
     atom_of,
+    fence_operands,
     forms,
-    settle_registers,
     wgmma,
     wgmma_wait,
 )
@@ -108,7 +108,7 @@ def kernel(number, record, found):
         f"    for (int i = 0; i < {count}; ++i) c[i] = out[i];\n"
         "    alignas(16) unsigned a_registers[4] = {(unsigned)words[2], (unsigned)words[3], 0, 1};\n"
         "    (void)a_registers;\n"
-        f"    {settle_registers(found.c_dtype, found.c.values).spell['cuda'].format('c')};\n"
+        f"    {fence_operands(found.c_dtype, found.c.values).spell['cuda'].format('c')};\n"
         f"    {WGMMA_FENCE.spell['cuda']};\n"
         f"    {record.spell['cuda'].format('c', a, 'words[1]', 'keep')};\n"
         f"    {WGMMA_COMMIT.spell['cuda']};\n"
@@ -123,6 +123,6 @@ def kernel(number, record, found):
 def test_every_form_assembles(pair):
     found = [(record, one) for n in (8, 256) for one in (atom(*pair, n),) for record in forms(one)]
     helpers = [record.helper["cuda"] for record, _ in found]
-    helpers += [settle_registers(one.c_dtype, one.c.values).helper["cuda"] for _, one in found]
+    helpers += [fence_operands(one.c_dtype, one.c.values).helper["cuda"] for _, one in found]
     helpers += [record.helper["cuda"] for record in (WGMMA_FENCE, WGMMA_COMMIT, wgmma_wait(0), MATRIX_DESCRIPTOR)]
     assert compile_cuda(cuda_source(helpers, [kernel(i, *row) for i, row in enumerate(found)]), "sm_90a")

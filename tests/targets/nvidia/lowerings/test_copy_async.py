@@ -60,7 +60,7 @@ def test_what_it_cannot_do_is_refused_in_words():
     wide = Copy(plain.src, whole(tile((64, 32), "float32")))
     assert "does not convert float16 to float32" == reason(lowering, wide, context())
     mine = copy(layout=fragment((64, 32), [digit(128, 0, 1)], [digit(16, 1, 0)]))
-    assert "the user says which thread copies what" == reason(lowering, mine, context())
+    assert "the user fixes which thread copies what" == reason(lowering, mine, context())
     symbolic = Copy(region(buffer("A", (M, 32), "float16"), (0, 0), (M, 32)), plain.dst)
     assert "the extents are not constant" == reason(lowering, symbolic, context())
     assert "there is nothing to copy" == reason(lowering, copy((0, 32)), context())

@@ -29,11 +29,11 @@ from tilelang.options import CompileOptions
 from tilelang.passes.thread.flatten_shared import place
 from tilelang.targets.nvidia.isa.tensor_box import map_fault, shared_pieces, tensor_pieces
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
-from tilelang.targets.nvidia.lowerings.copy_tma import EnginePlan, TmaLoad, TmaStore, widest_swizzle
-from tilelang.targets.nvidia.requests import by_copy_engine
+from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaPlan, TmaStore, widest_swizzle
+from tilelang.targets.nvidia.requests import request_tma
 from tilelang.targets.target import Target
 
-BY_NAME = by_copy_engine("T.tma_copy", load=True)
+BY_NAME = request_tma("T.tma_copy", load=True)
 BX, K, M = index("bx"), index("k"), index("M")
 THREAD = index("t")
 
@@ -76,11 +76,11 @@ def test_what_it_cannot_do_is_refused_in_words():
     assert "" == why(plain)
     assert "no barrier counts its bytes" == why(dataclasses.replace(plain, barrier=None))
     assert "sm_80 has no copy engine for tiles" == why(plain, context("sm_80"))
-    assert "the user forbids it" == why(load(allow_bulk=False))
+    assert "the copy does not allow it" == why(load(allow_bulk=False))
     assert "copies between global and shared memory only" == why(dataclasses.replace(plain, src=plain.dst))
     wide = dataclasses.replace(plain, dst=whole(tile((64, 64), "float32")))
     assert "does not convert float16 to float32" == why(wide)
-    assert "the user says which thread copies what" == why(load(coalesced_width=2))
+    assert "the user fixes which thread copies what" == why(load(coalesced_width=2))
     assert "the extents are not constant" == why(
         dataclasses.replace(plain, src=region(buffer("A", (M, 64), "float16"), (0, 0), (M, 64)))
     )
@@ -112,7 +112,7 @@ def test_what_it_cannot_do_is_refused_in_words():
         dataclasses.replace(plain, src=region(view, (0, 0), (64, 64)))
     )
     placed = dataclasses.replace(buffer("A", (1024, 1024), "float16"), address=Var("p", INT64, index=True))
-    assert "the host does not know the tensor, which lies at an address" == why(
+    assert "the host has no descriptor of the tensor, which is given by an address" == why(
         dataclasses.replace(plain, src=region(placed, (0, 0), (64, 64)))
     )
 
@@ -135,7 +135,7 @@ def test_stores_are_for_programs_that_await_them():
     op = store(load())
     assert reason(TmaStore(), op, context()) == ""
     waiting = dataclasses.replace(op, is_async=False)
-    assert reason(TmaStore(), waiting, context()) == "all threads together store faster than one that waits for it"
+    assert reason(TmaStore(), waiting, context()) == "all threads together store faster than one that waits for TMA"
     assert reason(TmaStore(), load(), context()) == "barriers count the bytes of loads"
 
 
@@ -145,7 +145,7 @@ def test_edges_that_tiles_do_not_divide_need_nothing():
 
 def wishes(op):
     """What a load wants of the layout of its tile."""
-    plan = EnginePlan(widest_swizzle(op.dst))
+    plan = TmaPlan(widest_swizzle(op.dst))
     return list(TmaLoad().constrain(op, plan, context()))
 
 
@@ -155,7 +155,7 @@ def emitted(op, lowering, layout=None, threads=1):
     layouts = {} if layout is None else {shared: layout}
     at = context(threads=threads, thread=THREAD, shared_layouts=layouts)
     build = Builder()
-    lowering.lower(op, EnginePlan(widest_swizzle(whole(shared))), at, build)
+    lowering.lower(op, TmaPlan(widest_swizzle(whole(shared))), at, build)
     return at, build.finish()
 
 
@@ -278,8 +278,8 @@ def test_tiles_without_equal_parts_are_refused():
     def why(shape, parts):
         return reason(TmaLoad(), load(shape, start=(0,) * len(shape), part=BX, parts=parts), context())
 
-    assert "3 blocks cannot bring equal parts of 64 rows and 64 columns" == why((64, 64), 3)
-    assert "2 blocks cannot bring equal parts of 8 rows and 64 columns" == why((8, 64), 2)
+    assert "3 blocks cannot load equal parts of 64 rows and 64 columns" == why((64, 64), 3)
+    assert "2 blocks cannot load equal parts of 8 rows and 64 columns" == why((8, 64), 2)
     alone = Copy(region(buffer("A", (512,), "float16"), (0,), (128,)), whole(tile((128,))), barrier=a_barrier())
     assert "a tile of one dimension has no parts" == reason(
         TmaLoad(), dataclasses.replace(alone, part=BX, parts=2), context()

@@ -251,7 +251,7 @@ def test_a_layout_that_is_there_is_taken_or_refused():
             wishes = [c.layout for c in constraints(LOWERING, op, context) if isinstance(c, SharedLayout)]
             assert wishes[0] == layout
         else:
-            assert "'A_tile' has a layout that descriptors cannot tell" in reason(LOWERING, op, context)
+            assert "'A_tile' has a layout that descriptors cannot describe" in reason(LOWERING, op, context)
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------
@@ -265,8 +265,8 @@ def refusal(made, arch=ARCH, options=CompileOptions()):
     ("made", "words"),
     [
         (case(64, 64, 32, threads=96), "96 threads are no whole number of warpgroups"),
-        (case(32, 64, 32), "M is 32: warps by themselves multiply"),
-        (case(16, 64, 32, a_scope=Scope.FRAGMENT), "M is 16: warps by themselves multiply"),
+        (case(32, 64, 32), "M is 32: mma.sync needs no padding"),
+        (case(16, 64, 32, a_scope=Scope.FRAGMENT), "M is 16: mma.sync needs no padding"),
         (case(40, 64, 32), ""),
         (case(44, 64, 32), "cannot be cut into boxes"),
         (case(44, 64, 32, transpose_a=True), "cannot be cut into boxes"),
@@ -275,12 +275,12 @@ def refusal(made, arch=ARCH, options=CompileOptions()):
         (case(64, 60, 32), "N is 60, no multiple of 8"),
         (case(64, 64, 32, threads=1024, policy=GemmWarpPolicy.FullRow), ""),
         (case(64, 16, 32, threads=512), "its warpgroups do not divide the tile of 64 x 16"),
-        (case(64, 64, 32, "float32", "float32"), "multiply no float32 with sums in float32"),
-        (case(64, 64, 32, "float64", "float64"), "multiply no float64"),
+        (case(64, 64, 32, "float32", "float32"), "does not multiply float32 with an accumulator of float32"),
+        (case(64, 64, 32, "float64", "float64"), "does not multiply float64"),
         (case(64, 64, 32, "int8", "int32"), "B of int8 is not contiguous along K"),
         (case(64, 64, 32, "int8", "int32", transpose_a=True, transpose_b=True), "A of int8 is not contiguous"),
         (case(64, 64, 32, b_scope=Scope.FRAGMENT), "B is in scope local.fragment"),
-        (case(64, 64, 32, wait=8), "8 groups cannot be left under way"),
+        (case(64, 64, 32, wait=8), "8 groups cannot be left pending"),
     ],
 )
 def test_a_refusal_says_why(made, words):
@@ -291,14 +291,14 @@ def test_a_refusal_says_why(made, words):
 @pytest.mark.parametrize("rows", [8, 16, 32])
 def test_few_rows_are_padded_where_others_bring_the_tiles(rows):
     made = case(rows, 64, 32)
-    assert "warps by themselves multiply" in refusal(made)
+    assert "mma.sync needs no padding" in refusal(made)
     context = LoweringContext(Target("cuda", ARCH), CompileOptions(), made.threads, has_producer=True)
     assert not reason(LOWERING, made.gemm(), context)
 
 
 def test_other_targets_have_no_warpgroups():
     made = case(64, 64, 32)
-    assert "sm_80 has no matrix instructions of warpgroups" == refusal(made, "sm_80")
+    assert "sm_80 has no wgmma" == refusal(made, "sm_80")
     assert refusal(made, "sm_90")
     options = CompileOptions(pass_configs=((PassConfigKey.TL_DISABLE_WGMMA.value, True),))
     assert "tl.disable_wgmma is set" == refusal(made, options=options)

@@ -15,7 +15,7 @@ from tilelang.ir.stmt import Alloc, CallStmt, Launch
 from tilelang.ir.visit import walk
 from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
-from tilelang.targets.nvidia.isa.registers import asked_registers
+from tilelang.targets.nvidia.isa.registers import requested_registers
 from tilelang.targets.nvidia.passes.check_registers import registers
 from tilelang.targets.target import Target
 
@@ -217,7 +217,7 @@ def test_registers_that_a_warpgroup_has_already_are_not_asked_for():
         func = lower_for_hopper(moving(256, (24, False), (240, True)))
     assert str(caught[0].message).startswith("T.set_max_nreg: no effect: a thread has 256 registers here already, and 240")
     assert "hint: leave it out, or launch more threads" in str(caught[0].message)
-    requests = [s.routine.name for s in walk(func.body) if isinstance(s, CallStmt) and asked_registers(s.routine)]
+    requests = [s.routine.name for s in walk(func.body) if isinstance(s, CallStmt) and requested_registers(s.routine)]
     assert 1 == len(requests), requests
 
 

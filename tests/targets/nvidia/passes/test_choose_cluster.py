@@ -67,7 +67,7 @@ def test_the_clusters_of_the_kernel_stay_where_an_override_multicasts_nothing():
     func = gemm_kernel(1024, 128 * 6, 256, bn=64, cluster=(1, 2))
     schedule, notes = chosen(func, cluster=(3, 1))
     assert ((1, 2, 1), ["B_s"]) == (schedule.cluster, [tile.name for tile, _ in schedule.multicast])
-    assert "tl.cluster: left out, since no tile can be brought by several blocks together" in notes
+    assert "tl.cluster: left out, since no tile can be loaded by multicast" in notes
     func = gemm_kernel(T.dynamic("M"), 128 * 6, 256, bn=64, cluster=(1, 2))
     assert (1, 2, 1) == chosen(func, cluster=(3, 1))[0].cluster
     assert not chosen(func, cluster=(3, 1))[0].persistent
@@ -97,14 +97,14 @@ def test_tiles_without_equal_parts_are_not_multicast():
     schedule, notes = chosen(gemm_kernel(256, 768, 256, bn=64, cluster=3))
     assert (3, 1, 1) == schedule.cluster and () == schedule.multicast
     (note,) = notes
-    reason = "3 blocks cannot bring equal parts of 128 rows and 64 columns"
-    assert f"T.copy: blocks of a cluster bring 'A_s' apart: {reason}" == note
+    reason = "3 blocks cannot load equal parts of 128 rows and 64 columns"
+    assert f"T.copy: 'A_s' is not loaded by multicast: {reason}" == note
     schedule, notes = chosen(gemm_kernel(256, 768, 256, bn=64), cluster=3)
     assert (1, 1, 1) == schedule.cluster
-    assert "tl.cluster: left out, since no tile can be brought by several blocks together" == notes[-1]
+    assert "tl.cluster: left out, since no tile can be loaded by multicast" == notes[-1]
 
 
-def test_what_threads_read_one_by_one_is_not_multicast():
+def test_tiles_that_threads_read_are_not_multicast():
     @T.prim_func
     def main(A: T.Tensor((256, 256), "float16"), B: T.Tensor((256, 256), "float16"), C: T.Tensor((256, 256), "float16")):
         with T.Kernel(4, 4, threads=128, cluster_dims=2) as (bx, by):
@@ -122,7 +122,7 @@ def test_what_threads_read_one_by_one_is_not_multicast():
 
     schedule, notes = chosen(main)
     assert () == schedule.multicast
-    assert ["T.copy: blocks of a cluster bring 'A_s' apart: threads read it one by one"] == notes
+    assert ["T.copy: 'A_s' is not loaded by multicast: threads read it, not only wgmma"] == notes
 
 
 def test_a_grid_is_cut_where_all_extents_are_multiples():

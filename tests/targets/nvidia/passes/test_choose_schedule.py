@@ -47,7 +47,7 @@ def reason(func, **pass_configs):
             (256, 192, 64),
             Schedule(2, 3, 1, 128, (240, 24), persistent=True, panel=(16, "row"), epilogue_parts=3),
         ),
-        # sums of few products: storing them takes long, so that warpgroups take turns
+        # few k-blocks per tile: the epilogue takes long, so that ping-pong overlaps it
         (
             (8192, 8192, 1024),
             (128, 128, 64),
@@ -210,7 +210,7 @@ def test_parts_that_no_results_have_are_noted():
     assert [3] == [n for n, plan in plans.items() if note in [each.text for each in plan.notes]]
 
 
-def test_results_before_a_release_are_stored_by_threads_and_that_is_noted():
+def test_results_before_a_release_are_stored_by_threads_with_a_note():
     @T.prim_func
     def counted(
         A: T.Tensor((256, 256), "float16"),
@@ -232,7 +232,7 @@ def test_results_before_a_release_are_stored_by_threads_and_that_is_noted():
     plan = launch_of(warp_specialize(counted, passes=PASSES)).plan
     other = launch_of(warp_specialize(gemm_kernel(256, 256, 256), passes=PASSES)).plan
     assert not plan.schedule.epilogue_parts and other.schedule.epilogue_parts
-    (note,) = [note for note in plan.notes if "other blocks are told" in note.text]
+    (note,) = [note for note in plan.notes if "flags signal them" in note.text]
     assert note.loc.line > 0 and note.text.startswith("results are stored by threads")
 
 
@@ -268,7 +268,7 @@ def test_what_tma_cannot_load_is_noted_with_its_line():
         (lambda tile: T.Layout(tile.shape, lambda i, j: (j, i)), False),
     ],
 )
-def test_annotated_tiles_are_brought_if_the_copy_engine_writes_them_so(layout, fits):
+def test_tiles_with_annotated_layouts_are_loaded_if_tma_supports_them(layout, fits):
     @T.prim_func
     def main(A: T.Tensor((256, 256), "float16"), B: T.Tensor((256, 256), "float16"), C: T.Tensor((256, 256), "float16")):
         with T.Kernel(2, 2, threads=128) as (bx, by):
@@ -338,7 +338,7 @@ def test_programs_of_single_threads_are_left_alone():
                 T.gemm(A_s, B_s, C_l, clear_accum=k == 0, wg_wait=1)
             T.copy(C_l, C[bx * 128, 0])
 
-    assert "not specialized: the kernel says itself when a product is waited for" == reason(leaves)
+    assert "not specialized: the kernel waits for its gemms itself" == reason(leaves)
 
 
 def test_tiles_of_which_no_thread_can_hold_its_share_are_refused():

@@ -45,8 +45,8 @@ def test_each_block_has_its_share_and_its_columns():
     assert shown == [
         "with T.Kernel(4, 1, threads=128) as (block, by):",
         "# cluster (2, 1, 1)",
-        "# schedule: 1 consumer warpgroup, a producer of 32 threads, 3 stages, clusters of 2 blocks that share the sums of "
-        "a tile, results leave through shared memory while the program goes on, 1 product in flight",
+        "# schedule: 1 consumer warpgroup, a producer of 32 threads, 3 stages, split-K over clusters of 2 blocks, asynchronous "
+        "epilogue stores through shared memory, 1 gemm in flight",
         "bx = T.min(block // 2, 1)",
         "rank = block % 2",
         'C_l_sent = T.alloc_barrier((1,), "uint64")',
@@ -146,13 +146,13 @@ def variant(kind):
     ("kind", "expected"),
     [
         ("writes before", "global memory is written before the loop"),
-        ("prints", "something stands before the loop that must be done once"),
+        ("prints", "a statement before the loop must be executed once"),
         ("begins with one", "the sums in 'C_l' do not begin with T.clear before the loop"),
         ("not cleared last", "the sums in 'C_l' do not begin with T.clear before the loop"),
-        ("one stage", "the loop of the product is not pipelined, or is left early"),
+        ("one stage", "the loop of the gemm is not pipelined, or has an early exit"),
         ("two products", "it takes one loop with one product, and no other products"),
-        ("more work", "the loop does more than to bring tiles and to multiply them"),
-        ("used later", "a tile that the loop brings is used outside of it"),
+        ("more work", "the loop does more than to load tiles and to multiply them"),
+        ("used later", "a tile that the loop loads is used outside of it"),
     ],
 )
 def test_what_cannot_be_shared_is_told(kind, expected):

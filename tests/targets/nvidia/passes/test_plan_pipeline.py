@@ -116,7 +116,7 @@ def test_what_stands_in_the_way_is_said_and_the_loop_stays_right(case, reason):
 @pytest.mark.parametrize(
     "inner,reason",
     [
-        (If(TRUE, Break()), "it is left or continued in the middle of an iteration"),
+        (If(TRUE, Break()), "it has a break or continue in the middle of an iteration"),
         (CallStmt(CP_ASYNC_WAIT, (const(0, INT32),)), "it waits for asynchronous work by hand (cp_async_wait)"),
     ],
 )

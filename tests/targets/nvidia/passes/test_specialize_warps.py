@@ -155,7 +155,7 @@ def test_blocks_of_a_cluster_synchronize_at_their_beginning_and_end():
 
 
 def test_blocks_without_remote_arrivals_do_not_synchronize_the_cluster():
-    once = to_text(warp_specialize(gemm_kernel(256, 256, 128, cluster=2), stages=2))  # no version is brought twice
+    once = to_text(warp_specialize(gemm_kernel(256, 256, 128, cluster=2), stages=2))  # no version is loaded twice
     assert 1 == once.count("cluster_wait()") and "mbarrier_arrive_remote" not in once
     apart = to_text(warp_specialize(gemm_kernel(512, 256, 128, bm=64, bk=32, cluster=(1, 8)), stages=2))
     assert "cluster_wait()" not in apart and "# cluster (1, 8, 1)" in apart

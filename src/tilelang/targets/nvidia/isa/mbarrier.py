@@ -1,7 +1,7 @@
 """Barriers in shared memory that count arrivals: any thread arrives, any thread waits, and phases follow each other.
 
 Gives the instructions `MBARRIER_INIT`, `MBARRIER_ARRIVE`, `MBARRIER_WAIT`, `MBARRIER_TEST_WAIT`, `MBARRIER_INVAL`,
-`MBARRIER_CP_ASYNC_ARRIVE`, `MBARRIER_CP_ASYNC_ARRIVE_BESIDE`, `MBARRIER_EXPECT_TX`, `MBARRIER_ARRIVE_EXPECT_TX` and
+`MBARRIER_CP_ASYNC_ARRIVE`, `MBARRIER_CP_ASYNC_ARRIVE_NOINC`, `MBARRIER_EXPECT_TX`, `MBARRIER_ARRIVE_EXPECT_TX` and
 `FENCE_MBARRIER_INIT`. Invariant: a
 phase is complete when as many arrivals as the barrier was initialized with have come, and all bytes that were
 announced, which may come before they are; the next phase begins then. Waiting for parity p returns once the phase of
@@ -135,7 +135,7 @@ def _fence_init(warp: Warp) -> None:
     warp.fence_proxy("barriers")
 
 
-def _cp_async_arrive_beside(warp: Warp, pointer: Pointer) -> None:
+def _cp_async_arrive_noinc(warp: Warp, pointer: Pointer) -> None:
     _cp_async_arrive(warp, pointer, beside=True)
 
 
@@ -286,10 +286,10 @@ MBARRIER_CP_ASYNC_ARRIVE = _record(
 )
 """Every executing thread arrives once its copies so far have; called with the barrier's address."""
 
-MBARRIER_CP_ASYNC_ARRIVE_BESIDE = _record(
+MBARRIER_CP_ASYNC_ARRIVE_NOINC = _record(
     "mbarrier_cp_async_arrive_beside",
     "cp.async.mbarrier.arrive.shared.b64 [%0];",
-    _cp_async_arrive_beside,
+    _cp_async_arrive_noinc,
     "Lets the phase wait for one more arrival, which comes as soon as this thread's copies by cp.async are there.",
     section="cp.async.mbarrier.arrive",
     async_unit=CP_ASYNC,
@@ -455,7 +455,7 @@ FUNCTIONS = (
     ),
     Function(
         "ptx_cp_async_barrier",
-        MBARRIER_CP_ASYNC_ARRIVE_BESIDE,
+        MBARRIER_CP_ASYNC_ARRIVE_NOINC,
         """The phase also waits for all copies that the threads that get here have begun with `T.ptx_cp_async`.
 
         Unlike with `T.cp_async_barrier_noinc`, that is no arrival: the barrier counts others as it did.
@@ -487,5 +487,5 @@ FUNCTIONS = (
 def instructions() -> Iterator[Instruction]:
     """Those of this file, one of each form."""
     yield from (MBARRIER_INIT, MBARRIER_INVAL, MBARRIER_ARRIVE, MBARRIER_WAIT, MBARRIER_TEST_WAIT)
-    yield from (MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_BESIDE)
+    yield from (MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_NOINC)
     yield from (MBARRIER_EXPECT_TX, MBARRIER_ARRIVE_EXPECT_TX, FENCE_MBARRIER_INIT)

@@ -252,29 +252,29 @@ WGMMA_FENCE = ptx_statement(
     needs=Feature.WGMMA,
     source=_SOURCE.format("wgmma.fence"),
 )
-"""Needed before the first product, and after others than products touched registers of one; called with nothing."""
+"""Needed before the first wgmma, and after other instructions accessed its registers; takes no arguments."""
 
 WGMMA_COMMIT = ptx_statement(
     "wgmma_commit",
     "wgmma.commit_group.sync.aligned;",
     (),
     wgmma_meaning.commit,
-    "Closes the warpgroup's group of products since the last commit.",
+    "Commits the wgmma instructions since the last commit to a group.",
     group=Group.WARP_GROUP,
     async_unit=WGMMA,
     effect=Effect.COMMIT,
     needs=Feature.WGMMA,
     source=_SOURCE.format("wgmma.commit_group"),
 )
-"""Closes the group of products since the last commit; called with nothing."""
+"""Commits the wgmma instructions since the last commit to a group; takes no arguments."""
 
 
 @cache
-def settle_registers(dtype: DType, count: int) -> Instruction:
-    """Lets a compiler compute an array of registers here, and not later; called with the array.
+def fence_operands(dtype: DType, count: int) -> Instruction:
+    """Forces the compiler to have computed an array of registers here; called with the array.
 
-    To be executed before `WGMMA_FENCE` by those whose products use the array: a compiler that moves the computation
-    behind the fence has to add another one.
+    To be executed before `WGMMA_FENCE` for registers that the wgmma instructions after it use: where ptxas moves their
+    computation past the fence, it serializes the instructions. CUTLASS calls it `warpgroup_fence_operand`.
     """
     kind, letter = ("float", "f") if dtype == "float32" else ("unsigned", "r")
     name = f"tl_settle_{kind}"
@@ -288,7 +288,7 @@ template <int N> __device__ __forceinline__ void {name}(void* registers) {{
 """
 
     def simulate(warp: Warp, registers: Pointer) -> None:
-        """Nothing happens."""
+        """Does nothing: only compilers reorder."""
 
     return Instruction(
         f"settle_{dtype!s}_{count}",
@@ -394,4 +394,4 @@ def instructions() -> Iterator[Instruction]:
         assert atom is not None
         yield from forms(atom)
     yield from (WGMMA_FENCE, WGMMA_COMMIT, *map(wgmma_wait, (0, 1)), MATRIX_DESCRIPTOR)
-    yield from (settle_registers(as_dtype(name), 32) for name in ("float32", "float16", "int32"))
+    yield from (fence_operands(as_dtype(name), 32) for name in ("float32", "float16", "int32"))

@@ -102,7 +102,7 @@ def copy_cluster(
         return
     if mask is not None:
         _check_scopes(what, source, target, (Scope.GLOBAL, Scope.SHARED), "cluster_mask")
-        source = of_the_lowest(source, receivers(what, mask))
+        source = source_of_lowest_rank(source, receivers(what, mask))
     emit_op(Copy(source, target, coalesced_width=width, eviction=given["eviction_policy"]))  # type: ignore[arg-type]
 
 
@@ -167,7 +167,7 @@ def receivers(what: str, cluster_mask: object) -> int:
     return mask
 
 
-def of_the_lowest(source: Region, mask: int) -> Region:
+def source_of_lowest_rank(source: Region, mask: int) -> Region:
     """The tile that the lowest block of a mask names by a region; in blocks that it does not name, their own."""
     hints = inside_kernel("cluster_mask")[1]
     rank, names = _rank(hints), {}
@@ -179,7 +179,7 @@ def of_the_lowest(source: Region, mask: int) -> Region:
             lowest = var - var % size + place % size
             names[var] = lowest if everywhere else select(named, lowest, var)
         place //= size
-    there = _There(names)
+    there = _InBlock(names)
     return Region(source.buffer, tuple(map(there.expr, source.start)), source.extent)
 
 
@@ -193,7 +193,7 @@ def _rank(hints: Hints) -> Expr:
     return rank
 
 
-class _There(Rewriter):
+class _InBlock(Rewriter):
     """Puts the block indices of another block into an expression."""
 
     def __init__(self, names: Mapping[Var, Expr]) -> None:

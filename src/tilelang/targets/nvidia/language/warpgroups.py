@@ -18,7 +18,7 @@ from tilelang.language.products import product
 from tilelang.language.regions import Operand, tile_region
 from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.targets.nvidia.isa.registers import LEAST, MOST, STEP, set_max_registers
-from tilelang.targets.nvidia.requests import by_warpgroups
+from tilelang.targets.nvidia.requests import request_wgmma
 
 __all__ = [
     "annotate_consumer_reg_alloc",
@@ -80,7 +80,7 @@ def wgmma_gemm(
     stager, _ = inside_kernel(what)
     transposed = transpose_A, transpose_B, transpose_a, transpose_b
     made = product(what, A, B, C, transposed, policy, clear_accum)
-    made = dataclasses.replace(made, wait=-1, request=by_warpgroups(what, "T.gemm"))
+    made = dataclasses.replace(made, wait=-1, request=request_wgmma(what, "T.gemm"))
     made.check()
     stager.emit(made)
 

@@ -83,7 +83,7 @@ def _refused(op: Copy, context: LoweringContext) -> str:
     if op.barrier is not None:
         return NOT_COUNTED
     if op.layout is not None:
-        return "the user says which thread copies what"
+        return "the user fixes which thread copies what"
     if op.src.static_extent is None or op.dst.static_extent is None:
         return "the extents are not constant"
     if not math.prod(op.dst.static_extent):

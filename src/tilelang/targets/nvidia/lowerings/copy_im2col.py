@@ -1,8 +1,7 @@
-"""`T.c2d_im2col` by the copy engine: TMA in its im2col mode.
+"""`T.c2d_im2col` by TMA in its im2col mode.
 
-Takes tiles whose columns belong to one tap of the window; emits the instructions of the one thread that starts the
-loads. Invariant: rows of the tile are pixels that the engine walks in the order of the output; what lies outside of the
-image or the matrix is zero.
+Takes tiles whose columns belong to one tap of the filter window; emits the loads that one thread issues. Invariant: row
+i of the tile is the i-th pixel in output order; elements outside of the image or the matrix are zero.
 
 Source: PTX ISA, "Tensors: Im2col mode"; CUDA Driver API, "cuTensorMapEncodeIm2col", for what a map may be.
 """
@@ -26,13 +25,13 @@ from tilelang.ops.im2col import Im2Col
 from tilelang.targets.nvidia.isa.tensor_box import CORNERS, IMAGE_RANK, MAX_OFFSET, MAX_PIXELS, MAX_STEP, map_fault
 from tilelang.targets.nvidia.isa.tma import tma_load
 from tilelang.targets.nvidia.lowerings.copy_tma import (
-    EnginePlan,
+    TmaPlan,
     boxes_of,
     by_one_thread,
-    engine_refusal,
     in_boxes,
     pitches,
     policy_of,
+    tma_refusal,
     widest_swizzle,
 )
 from tilelang.targets.nvidia.requests import COPY_TMA_LOAD
@@ -45,28 +44,28 @@ class TmaIm2Col:
 
     name = COPY_TMA_LOAD
 
-    def accepts(self, op: Im2Col, context: LoweringContext) -> EnginePlan | Refusal:
+    def accepts(self, op: Im2Col, context: LoweringContext) -> TmaPlan | Refusal:
         """The layout of the tile, or a refusal."""
         if op.barrier is None:
             return Refusal("no barrier counts its bytes")
-        refused = engine_refusal(op, op.src, op.dst, context) or _window_refusal(op)
-        return Refusal(refused) if refused else EnginePlan(widest_swizzle(op.dst))
+        refused = tma_refusal(op, op.src, op.dst, context) or _window_refusal(op)
+        return Refusal(refused) if refused else TmaPlan(widest_swizzle(op.dst))
 
-    def constrain(self, op: Im2Col, plan: EnginePlan, context: LoweringContext) -> Iterable[Constraint]:
-        """The shared tile lies in boxes."""
+    def constrain(self, op: Im2Col, plan: TmaPlan, context: LoweringContext) -> Iterable[Constraint]:
+        """The layout of the shared tile is in boxes."""
         return in_boxes(op, op.dst, plan)
 
-    def lower(self, op: Im2Col, plan: EnginePlan, context: LoweringContext, build: Builder) -> None:
-        """One thread starts a load for each box of columns."""
+    def lower(self, op: Im2Col, plan: TmaPlan, context: LoweringContext, build: Builder) -> None:
+        """One thread issues a load for each box of columns."""
         by_one_thread(context, build, lambda: _start(op, context, build), op.leaders or 0)
 
 
 def _window_refusal(op: Im2Col) -> str:
-    """Why the im2col traversal of TMA does not give the tile; empty if it does."""
+    """Why TMA's im2col mode cannot load the tile; empty if it can."""
     reach = op.dilation * (op.kernel - 1)
     rows, columns = (op.dst.static_extent or (0, 0))[-2:]
     if op.multicast_mask is not None or op.part is not None:
-        return "blocks of a cluster do not share windows of an image"
+        return "im2col loads are not multicast"
     if not is_whole(op.src):
         return "a part of a tensor is no image"
     if columns != (op.dst.buffer.static_shape or ())[-1]:
@@ -76,7 +75,7 @@ def _window_refusal(op: Im2Col) -> str:
     if rows > MAX_PIXELS:
         return f"{rows} rows are more than {MAX_PIXELS}"
     if op.stride > MAX_STEP or -op.pad not in CORNERS or op.pad - reach not in CORNERS or reach > MAX_OFFSET:
-        return "the window is larger, or has larger steps, than the copy engine counts"
+        return "the window, or its stride, is larger than TMA supports"
     return ""
 
 

@@ -1,11 +1,11 @@
-"""`T.copy` of whole tiles by the copy engine: TMA.
+"""`T.copy` of whole tiles by TMA, the copy engine.
 
-Takes copies between global and shared memory, emits the instructions of the one thread that starts them; a load tells
-its barrier when its bytes have come, a store ends with a group that the program awaits. Invariant: the engine fills
-what is out of bounds with zero and drops what would be written there, so that no access is tested.
+Takes copies between global and shared memory, emits the instructions, which one thread issues. A load completes its
+bytes on an mbarrier, a store belongs to a bulk group that the program waits for. Accesses have no bounds checks: TMA
+loads zero for elements out of bounds and drops stores to them.
 
-A tile lies in shared memory as boxes of rows that the engine can write (`layout.boxes`); one instruction moves a box,
-or all boxes side by side where the tensor's rows divide into them.
+A tile in shared memory is a sequence of boxes (`layout.boxes`); one instruction copies a box, or all boxes of the
+tile's columns where the tensor's rows are a whole number of them.
 
 Source: PTX ISA, "cp.async.bulk.tensor"; CUDA Driver API, "cuTensorMapEncodeTiled", for what a map may be.
 """
@@ -37,7 +37,7 @@ from tilelang.targets.nvidia.isa.cluster import CLUSTER_RANK
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_EXPECT_TX
 from tilelang.targets.nvidia.isa.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE, map_fault
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_load, tma_store
-from tilelang.targets.nvidia.lowerings.first_there import FirstThere
+from tilelang.targets.nvidia.lowerings.elect_one import ElectOne
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.requests import COPY_TMA_LOAD, COPY_TMA_STORE
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
@@ -46,7 +46,7 @@ _SIZES = (1, 2, 4, 8)  # bytes of an element. Source: CUDA Driver API, enum CUte
 
 
 @record
-class EnginePlan(Plan):
+class TmaPlan(Plan):
     """The preferred layout of a tile that TMA copies.
 
     Attributes:
@@ -56,29 +56,29 @@ class EnginePlan(Plan):
     swizzle: int
 
 
-class TmaLoad(FirstThere):
+class TmaLoad(ElectOne):
     """Loads boxes of a tensor into shared memory; completes on the operator's barrier.
 
-    Who asks for it by name gets them announced there, too.
+    For `T.tma_copy` it also expects the bytes there (`mbarrier.expect_tx`).
     """
 
     name = COPY_TMA_LOAD
 
-    def accepts(self, op: Copy, context: LoweringContext) -> EnginePlan | Refusal:
+    def accepts(self, op: Copy, context: LoweringContext) -> TmaPlan | Refusal:
         """The layout of the tile, or a refusal."""
         refused = (
             ("no barrier counts its bytes" if op.barrier is None else "")
-            or engine_refusal(op, op.src, op.dst, context)
+            or tma_refusal(op, op.src, op.dst, context)
             or _extent_refusal(op.src)
             or _parts_refusal(op, context)
         )
-        return Refusal(refused) if refused else EnginePlan(widest_swizzle(op.dst))
+        return Refusal(refused) if refused else TmaPlan(widest_swizzle(op.dst))
 
-    def constrain(self, op: Copy, plan: EnginePlan, context: LoweringContext) -> Iterable[Constraint]:
+    def constrain(self, op: Copy, plan: TmaPlan, context: LoweringContext) -> Iterable[Constraint]:
         """The shared tile lies in boxes."""
         return in_boxes(op, op.dst, plan)
 
-    def lower(self, op: Copy, plan: EnginePlan, context: LoweringContext, build: Builder) -> None:
+    def lower(self, op: Copy, plan: TmaPlan, context: LoweringContext, build: Builder) -> None:
         """One thread issues all boxes."""
         barrier = op.barrier
         if barrier is None:
@@ -101,29 +101,29 @@ class TmaLoad(FirstThere):
             if op.multicast_mask is None:
                 start()
             elif op.request:
-                _by_the_lowest(int_const(op.multicast_mask) or 1, build, start)
+                _by_lowest_rank(int_const(op.multicast_mask) or 1, build, start)
             else:
                 start(cast(op.multicast_mask, SCALARS["uint16"]))
 
         by_one_thread(context, build, emit, op.leaders or 0)
 
 
-class TmaStore(FirstThere):
-    """Stores boxes of shared memory to a tensor, for operators whose completion the program waits for itself."""
+class TmaStore(ElectOne):
+    """Stores boxes of shared memory to a tensor; the program waits for its completion."""
 
     name = COPY_TMA_STORE
 
-    def accepts(self, op: Copy, context: LoweringContext) -> EnginePlan | Refusal:
+    def accepts(self, op: Copy, context: LoweringContext) -> TmaPlan | Refusal:
         """The layout of the tile, or a refusal."""
-        refused = _store_refusal(op) or engine_refusal(op, op.dst, op.src, context) or _extent_refusal(op.dst)
-        return Refusal(refused) if refused else EnginePlan(widest_swizzle(op.src))
+        refused = _store_refusal(op) or tma_refusal(op, op.dst, op.src, context) or _extent_refusal(op.dst)
+        return Refusal(refused) if refused else TmaPlan(widest_swizzle(op.src))
 
-    def constrain(self, op: Copy, plan: EnginePlan, context: LoweringContext) -> Iterable[Constraint]:
+    def constrain(self, op: Copy, plan: TmaPlan, context: LoweringContext) -> Iterable[Constraint]:
         """The shared tile lies in boxes."""
         return in_boxes(op, op.src, plan)
 
-    def lower(self, op: Copy, plan: EnginePlan, context: LoweringContext, build: Builder) -> None:
-        """One thread of each warpgroup stores its share of the rows, which the warpgroup has often written itself."""
+    def lower(self, op: Copy, plan: TmaPlan, context: LoweringContext, build: Builder) -> None:
+        """One thread stores the tile, or one of each warpgroup a part of its rows, where these divide evenly."""
         tensor, tile, each = op.dst, op.src, op.leaders or context.threads
         rows = int_const(tile.extent[-2]) if len(axes(tile)) > 1 else None
         warpgroups = context.threads // WARPGROUP_THREADS
@@ -137,7 +137,7 @@ class TmaStore(FirstThere):
         def emit() -> None:
             for box in _boxes(tensor, tile, context):
                 args: tuple[Expr | Region, ...] = (box.map, box.shared, *box.at)
-                # no writes: what they meet in the tensor is ordered by whoever awaits the store
+                # no writes: the wait for the store orders it with accesses to the tensor
                 build.emit(CallStmt(tma_store(len(box.at)), args, (box.shared,)))
             build.emit(CallStmt(TMA_STORE_COMMIT, ()))
 
@@ -155,18 +155,18 @@ def policy_of(op: Copy, build: Builder) -> tuple[Expr, ...]:
     return (policy,)
 
 
-def engine_refusal(op: Copy, tensor: Region, tile: Region, context: LoweringContext) -> str:
+def tma_refusal(op: Copy, tensor: Region, tile: Region, context: LoweringContext) -> str:
     """Why TMA cannot copy a tile between a tensor and shared memory; empty if it can."""
     if not context.target.has(Feature.TMA):
         return f"{context.target.arch} has no copy engine for tiles"
     if not op.allow_bulk:
-        return "the user forbids it"
+        return "the copy does not allow it"
     if tensor.buffer.scope is not Scope.GLOBAL or tile.buffer.scope is not Scope.SHARED:
         return "copies between global and shared memory only"
     if tensor.dtype != tile.dtype:
         return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
     if op.layout is not None or op.coalesced_width is not None:
-        return "the user says which thread copies what"
+        return "the user fixes which thread copies what"
     explicit = op.request is not None
     refusal = _tensor_refusal(tensor, explicit=explicit) or _tile_refusal(tile, explicit=explicit)
     return refusal or _layout_refusal(tile, context)
@@ -177,7 +177,7 @@ def _store_refusal(op: Copy) -> str:
     if op.barrier is not None:
         return "barriers count the bytes of loads"
     if not op.is_async:
-        return "all threads together store faster than one that waits for it"
+        return "all threads together store faster than one that waits for TMA"
     if any((int_const(start) or 0) < 0 for start in op.dst.start):
         return "what is stored begins before the tensor"
     return ""
@@ -188,13 +188,13 @@ def _extent_refusal(tensor: Region) -> str:
 
 
 def _tensor_refusal(tensor: Region, *, explicit: bool) -> str:
-    """Why no tensor map can describe a tensor, or no box can begin at the start of the region.
+    """Why no tensor map can describe a tensor, or no box can begin at the start of the region; empty if they can.
 
-    Who asks for the engine by name answers for beginnings that the program does not show.
+    An explicit request for TMA promises the alignment of starts that are not constant.
     """
     buffer, size = tensor.buffer, tensor.dtype.storage_bytes
     if buffer.storage.address is not None:
-        return "the host does not know the tensor, which lies at an address"
+        return "the host has no descriptor of the tensor, which is given by an address"
     if size not in _SIZES or tensor.dtype.lanes != 1:
         return f"a map has no elements of {tensor.dtype!s}"
     if not 1 <= buffer.rank <= MAX_RANK:
@@ -215,7 +215,7 @@ def _tensor_refusal(tensor: Region, *, explicit: bool) -> str:
 
 
 def _tile_refusal(tile: Region, *, explicit: bool) -> str:
-    """Why boxes do not make a tile; who asks for the engine by name may move some of the boxes of a tile."""
+    """Why boxes do not cover a tile; empty if they do. An explicit request may copy some of the boxes of a tile."""
     extent, shape = tile.static_extent, tile.buffer.static_shape
     if extent is None or shape is None:
         return "the extents are not constant"
@@ -243,7 +243,7 @@ def _tile_refusal(tile: Region, *, explicit: bool) -> str:
 
 
 def _layout_refusal(tile: Region, context: LoweringContext) -> str:
-    """Why boxes do not give a tile in its layout, where that is fixed already."""
+    """Why TMA cannot access a tile whose layout is fixed already; empty if it can."""
     if tile.buffer not in context.shared_layouts:
         return ""
     boxes = _find(tile, context)
@@ -265,7 +265,7 @@ def _is_in_boxes(tile: Region, columns: int) -> bool:
 
 
 def _has_some_rows(tile: Region, shape: tuple[int, ...]) -> bool:
-    """Whether a tile is some of the rows of a buffer, from where swizzles and addresses of boxes begin anew."""
+    """Whether a tile is some of the rows of a buffer, from a row at which a swizzle period or aligned box begins."""
     kept, extent = axes(tile), tile.static_extent or ()
     if len(kept) < 2 or extent[kept[0] : -2] != shape[kept[0] : -2]:
         return False
@@ -275,21 +275,21 @@ def _has_some_rows(tile: Region, shape: tuple[int, ...]) -> bool:
 
 
 def _is_front(tile: Region) -> bool:
-    """Whether a tile is the front part of rows that are cut into boxes; a shorter box leaves the rest of its rows out.
+    """Whether a tile is a prefix of the columns of its buffer, for which TMA copies a box with fewer columns.
 
-    Source: seen on an H200, for boxes with a swizzle.
+    Source: measured on an H200, for boxes with a swizzle.
     """
     shape, columns, size = tile.buffer.static_shape or (), (tile.static_extent or (0,))[-1], tile.dtype.storage_bytes
     return int_const(tile.start[-1]) == 0 and columns * size % CHUNK_BYTES == 0 and _mode(shape, size) > 0
 
 
 def widest_swizzle(tile: Region) -> int:
-    """The widest swizzle for a tile that the engine moves, in bytes; 0 for none: a single row would begin within it."""
+    """The widest swizzle of a tile for TMA, in bytes; 0 for none, as for a single row, which starts within a period."""
     return _mode(tile.buffer.static_shape or (), tile.dtype.storage_bytes) if len(axes(tile)) > 1 else 0
 
 
-def in_boxes(op: Copy, tile: Region, plan: EnginePlan) -> Iterable[Constraint]:
-    """The layout of a tile that the engine moves."""
+def in_boxes(op: Copy, tile: Region, plan: TmaPlan) -> Iterable[Constraint]:
+    """The layout of a tile that TMA copies."""
     shape = tile.buffer.static_shape or ()
     if len(shape) > 1:
         bits, swizzle = tile.dtype.storage_bytes * 8, plan.swizzle
@@ -322,7 +322,7 @@ def _parts_refusal(op: Copy, context: LoweringContext) -> str:
         columns = boxes_of(op.dst, context).columns
     if _cut(shape, op.parts, columns) is None:
         rows, columns = shape[-2:]
-        return f"{op.parts} blocks cannot bring equal parts of {rows} rows and {columns} columns"
+        return f"{op.parts} blocks cannot load equal parts of {rows} rows and {columns} columns"
     return ""
 
 
@@ -340,7 +340,7 @@ def _own_part(op: Copy, context: LoweringContext) -> tuple[Region, Region]:
         return tensor, tile
     axis = _cut(tile.static_extent or (), op.parts, boxes_of(tile, context).columns)
     if axis is None:
-        raise CompilerBug(f"'{tile.buffer.name}': its layout leaves it no parts")
+        raise CompilerBug(f"'{tile.buffer.name}': its layout has no parts")
     share = (tile.static_extent or ())[axes(tile)[axis]] // op.parts
     first = op.part * share
     return some_of(tensor, axes(tensor)[axis], first, share), some_of(tile, axes(tile)[axis], first, share)
@@ -349,7 +349,7 @@ def _own_part(op: Copy, context: LoweringContext) -> tuple[Region, Region]:
 # -- boxes ---------------------------------------------------------------------------------------------------------
 @record(slots=True)
 class _Box:
-    """What one instruction moves.
+    """What one instruction copies.
 
     Attributes:
         map: The name of the map.
@@ -365,7 +365,7 @@ class _Box:
 
 
 def _boxes(tensor: Region, tile: Region, context: LoweringContext) -> Iterator[_Box]:
-    """The instructions that move a tile, matrix by matrix."""
+    """The boxes of the instructions that copy a tile, matrix by matrix."""
     shape, size = (1, *(tile.buffer.static_shape or ())), tile.dtype.storage_bytes
     boxes = boxes_of(tile, context)
     extent = tile.static_extent or ()
@@ -466,8 +466,8 @@ def _covered(tensor: Region, tile: Region, parts: Sequence[_Piece]) -> tuple[Reg
     return part(tensor, 0), part(tile, 1)
 
 
-def _by_the_lowest(mask: int, build: Builder, start: Callable[..., None]) -> None:
-    """Starts loads in the lowest block of a mask for all that it names, and in each other block for itself."""
+def _by_lowest_rank(mask: int, build: Builder, start: Callable[..., None]) -> None:
+    """Issues multicast loads in the block of lowest rank in the mask; blocks that are not in the mask load alone."""
     rank = Var("rank", INT32)
     build.emit(CallStmt(CLUSTER_RANK, (), result=rank))
     with build.block() as for_all:
@@ -480,7 +480,7 @@ def _by_the_lowest(mask: int, build: Builder, start: Callable[..., None]) -> Non
 
 
 def by_one_thread(context: LoweringContext, build: Builder, emit: Callable[[], None], each: int = 0) -> None:
-    """Emits what one of the threads does that come here, or the first one of each so many."""
+    """Emits a body that one of the executing threads runs, or one of each `each` threads if that is not 0."""
     if context.thread is None:
         raise CompilerBug("copy engine: there are no threads yet")
     if context.threads == 1:

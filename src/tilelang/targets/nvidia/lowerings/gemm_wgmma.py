@@ -1,9 +1,9 @@
-"""`T.gemm` by the matrix instructions of warpgroups, `wgmma`.
+"""`T.gemm` by `wgmma`, the matrix instructions of warpgroups.
 
-Takes products of a shared tile, or a fragment, with a shared tile into a fragment; gives the program of one thread: a
-fence, all instructions of the warpgroup with their operands told by descriptors, a commit and a wait. Invariant: sums
-are never zeroed by stores where the first instruction can overwrite them. Rows beyond M are whatever lies in shared
-memory behind those of A; their sums are never looked at.
+Takes gemms with A in shared memory or a fragment, B in shared memory and C in a fragment; gives the program of one
+thread: a fence, all wgmma instructions of its warpgroup with descriptors of shared operands, a commit and a wait.
+Invariant: an accumulator is never zeroed by stores where the first instruction can overwrite it (`scale-d` 0). Where M
+is no multiple of 64, the missing rows of A are whatever follows A in shared memory; their results are never read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tilelang.targets.nvidia.isa.wgmma import (
     WgmmaAtom,
     atom_of,
     columns,
-    settle_registers,
+    fence_operands,
     wgmma,
     wgmma_wait,
 )
@@ -51,9 +51,9 @@ from tilelang.targets.nvidia.machines import REGISTERS_PER_SM, Feature
 from tilelang.targets.nvidia.requests import GEMM_WGMMA
 
 _UINT64 = SCALARS["uint64"]
-# Registers that an instruction needs beside its sums. Source: advice C7602 of ptxas 13.0, which counts 154 for n256
+# Registers that an instruction needs beside its accumulator. Source: advice C7602 of ptxas 13.0: 154 for n256
 # and 90 for n128 against the registers that a thread has when the kernel starts
-_BESIDE_SUMS = 26
+_NON_ACCUMULATOR_REGISTERS = 26
 
 
 @record
@@ -62,7 +62,7 @@ class WgmmaPlan(Plan):
 
     Attributes:
         atom: The instruction.
-        groups: How warpgroups, in the place of warps, share the tile.
+        groups: The partition of the tile among warpgroups.
         steps: Instructions along K.
         a: The boxes of A; None if it is a fragment.
         b: The boxes of B.
@@ -102,11 +102,11 @@ class GemmWgmma:
     name = GEMM_WGMMA
 
     def accepts(self, op: Gemm, context: LoweringContext) -> WgmmaPlan | Refusal:
-        """How the gemm is divided, or a refusal."""
+        """The instruction, partition and boxes, or a refusal."""
         m = int_const(op.sizes[0]) or 0
         if 0 < m * 2 <= ROWS and not (op.request or context.has_producer):
-            return Refusal(f"M is {m}: warps by themselves multiply without padding, and no slower")
-        refused = _refused_target(op, context) or _refused_places(op)
+            return Refusal(f"M is {m}: mma.sync needs no padding, and is no slower")
+        refused = _target_refusal(op, context) or _operand_refusal(op)
         if refused:
             return Refusal(refused)
         return _divided(op, context, FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype)
@@ -116,7 +116,7 @@ class GemmWgmma:
         return (int_const(op.sizes[0]) or 0) % ROWS != 0
 
     def constrain(self, op: Gemm, plan: WgmmaPlan, context: LoweringContext) -> Iterable[Constraint]:
-        """The fragments of the instruction over the warpgroups, and the boxes without which it finds no operands."""
+        """The fragments of the instruction over the warpgroups, and the boxes that its descriptors require."""
         sums = held(plan.accumulator(op))
         yield FixedLayout(op.c.buffer, sums, Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
         if plan.a is None:
@@ -152,7 +152,7 @@ class _Emission:
         )
 
     def run(self) -> None:
-        """Emits it."""
+        """Emits the fence, the instructions, the commit and the wait."""
         op, plan, emit, build = self._op, self._plan, self._emit, self._emit.build
         groups, atom = plan.groups, plan.atom
         row_group, column_group = self._warpgroup()
@@ -160,9 +160,9 @@ class _Emission:
         sums.begin(zeroing=False)
         of_a = None if self._a is None else self._descriptor(self._a, row_group, groups.row_atoms * ROWS)
         of_b = self._descriptor(self._b, column_group, groups.column_atoms * atom.n)
-        held_a = self._held(row_group) if of_a is None else None
-        keep = self._keep()
-        self._settle(sums, held_a)
+        held_a = self._a_in_registers(row_group) if of_a is None else None
+        scale_d = self._scale_d()
+        self._fence_operands(sums, held_a)
         build.emit(CallStmt(WGMMA_FENCE, ()))
 
         def multiply(step: Expr, i: Expr, j: Expr) -> None:
@@ -175,7 +175,7 @@ class _Emission:
                 a = held_a.registers(i, step)
                 reads = (a, op.b, c)
             b = self._at(self._b, of_b, j * atom.n, step * atom.k)
-            accumulate = keep if plan.steps == 1 else emit.short(binary(BinaryOp.OR, step > 0, keep))
+            accumulate = scale_d if plan.steps == 1 else emit.short(binary(BinaryOp.OR, step > 0, scale_d))
             first = (row_group * groups.row_atoms + i) * ROWS
             rows = (emit.short(binary(BinaryOp.MIN, self._m - first, ROWS)),) if self._padded else ()
             build.emit(CallStmt(self._record, (c, a, b, accumulate, *rows), reads, (c,)))
@@ -185,17 +185,17 @@ class _Emission:
 
         emit.loop("k_step", plan.steps, lambda step: emit.loop("i", groups.row_atoms, lambda i: along_n(step, i)))
         build.emit(CallStmt(WGMMA_COMMIT, ()))
-        pending = 0 if sums.moves or held_a is not None and held_a.moves else op.wait  # moved again by the next one
+        pending = 0 if sums.moves or held_a is not None and held_a.moves else op.wait  # the next gemm moves them again
         if pending >= 0:
             tiles = tuple(region for region in (op.a, op.b) if region.buffer.scope is Scope.SHARED)
             build.emit(CallStmt(wgmma_wait(pending), (), tiles))
         sums.end()
 
     def _warpgroup(self) -> tuple[Expr, Expr]:
-        """The executing warpgroup's place along M and along N.
+        """The executing warpgroup's index along M and along N.
 
-        Nothing tells the compiler that warps have but one, since it finds descriptors in uniform registers anyhow, and
-        a shuffle would stand between the wait for a tile and its first product.
+        Not made warp-uniform by a shuffle: ptxas keeps descriptors in uniform registers without it, and the shuffle
+        would delay the first wgmma after the wait for a tile.
         """
         groups, count = self._plan.groups, self._context.threads // WARPGROUP
         number = self._emit.bind("warpgroup", self._thread // WARPGROUP, count)
@@ -213,20 +213,20 @@ class _Emission:
         if int_const(group) == 0:
             return whole
         part = Var(f"{buffer.name}_rows", _UINT64)
-        build.emit(Bind(part, self._moved(whole, tile.chunks(boxes, group * rows, ZERO))))
+        build.emit(Bind(part, self._advanced(whole, tile.chunks(boxes, group * rows, ZERO))))
         return part
 
     def _at(self, operand: tuple[Tile, Boxes], descriptor: Expr, row: Expr, k: Expr) -> Expr:
-        """The descriptor of what begins at a row of the warpgroup's and at k."""
+        """The descriptor of the part that begins at a row of the warpgroup and at k."""
         tile, boxes = operand
-        return self._moved(descriptor, tile.chunks(boxes, row, k))
+        return self._advanced(descriptor, tile.chunks(boxes, row, k))
 
-    def _moved(self, descriptor: Expr, chunks: Expr) -> Expr:
+    def _advanced(self, descriptor: Expr, chunks: Expr) -> Expr:
         short = self._emit.short(chunks)
         return descriptor if int_const(short) == 0 else descriptor + cast(short, _UINT64)
 
-    def _held(self, row_group: Expr) -> FragmentOperand:
-        """A in registers, converted to the order of the instruction where needed; all of it, since steps overlap."""
+    def _a_in_registers(self, row_group: Expr) -> FragmentOperand:
+        """A in registers, in the order of the instruction; all steps along K, since their instructions overlap."""
         op, plan, emit = self._op, self._plan, self._emit
         row_axis, k_axis = _axes_of_a(op)
         m, _, k = (int_const(size) or 0 for size in op.sizes)
@@ -239,14 +239,14 @@ class _Emission:
         emit.loop("k_step", plan.steps, lambda step: operand.fetch(step, tail=False))
         return operand
 
-    def _settle(self, sums: Accumulator, held_a: FragmentOperand | None) -> None:
-        """Registers that products will use are computed before the fence; those in use already are left alone."""
+    def _fence_operands(self, sums: Accumulator, held_a: FragmentOperand | None) -> None:
+        """Fences the registers of the accumulator and of A, except those that pending instructions already use."""
         used = [] if self._op.always_clears or self._op.wait else [sums.array]
         for registers in used if held_a is None else [*used, held_a.array]:
-            settle = settle_registers(registers.dtype, int_const(registers.extent[0]) or 0)
-            self._emit.build.emit(CallStmt(settle, (registers,), (registers,), (registers,)))
+            fence = fence_operands(registers.dtype, int_const(registers.extent[0]) or 0)
+            self._emit.build.emit(CallStmt(fence, (registers,), (registers,), (registers,)))
 
-    def _keep(self) -> Expr:
+    def _scale_d(self) -> Expr:
         """The predicate `scale-d`: whether the instruction adds to the accumulator."""
         clear = self._op.clear_accum
         if clear is None or isinstance(clear, Const):
@@ -259,19 +259,19 @@ class _Emission:
 # -- the plan ------------------------------------------------------------------------------------------------------
 
 
-def _refused_target(op: Gemm, context: LoweringContext) -> str:
+def _target_refusal(op: Gemm, context: LoweringContext) -> str:
     if not context.target.has(Feature.WGMMA):
-        return f"{context.target.arch} has no matrix instructions of warpgroups"
+        return f"{context.target.arch} has no wgmma"
     if not context.options.async_mma:
         return f"{PassConfigKey.TL_DISABLE_WGMMA.value} is set"
     if context.threads % WARPGROUP or not context.threads:
         return f"{context.threads} threads are no whole number of warpgroups"
     if (op.a.dtype, op.b.dtype) != op.operands:
         return f"its operands are {op.a.dtype!s} and {op.b.dtype!s}"
-    return "" if op.wait <= MOST_PENDING else f"{op.wait} groups cannot be left under way"
+    return "" if op.wait <= MOST_PENDING else f"{op.wait} groups cannot be left pending"
 
 
-def _refused_places(op: Gemm) -> str:
+def _operand_refusal(op: Gemm) -> str:
     for letter, region in zip("ABC", (op.a, op.b, op.c), strict=True):
         scope = region.buffer.scope
         allowed = {"A": (Scope.SHARED, Scope.FRAGMENT), "B": (Scope.SHARED,), "C": (Scope.FRAGMENT,)}[letter]
@@ -293,7 +293,7 @@ def _divided(op: Gemm, context: LoweringContext, sums: DType) -> WgmmaPlan | Ref
         return Refusal("its extents are not constants above zero")
     operand = op.a.dtype
     if atom_of(*op.operands, sums, columns(operand)[0]) is None:
-        return Refusal(f"warpgroups multiply no {op.multiplied} with sums in {sums!s}")
+        return Refusal(f"wgmma does not multiply {op.multiplied} with an accumulator of {sums!s}")
     held_a = op.a.buffer.scope is Scope.FRAGMENT
     for letter, contiguous in zip("AB", (op.transpose_a and not held_a, not op.transpose_b), strict=True):
         if contiguous and operand.bits != 16:
@@ -345,21 +345,21 @@ def _boxes(tile: Tile, context: LoweringContext) -> Boxes | Refusal:
     boxes = next(tile.candidates(), None) if given is None else tile.boxes_of(given)
     if boxes is None:
         what = "cannot be cut into boxes" if given is None else "has a layout"
-        return Refusal(f"'{buffer.name}' {what} that descriptors {'can' if given is None else 'cannot'} tell")
+        return Refusal(f"'{buffer.name}' {what} that descriptors {'can' if given is None else 'cannot'} describe")
     return boxes
 
 
 def _partitions(m: int, n: int, op: Gemm, context: LoweringContext) -> Iterator[tuple[WarpPartition, int]]:
-    """How warpgroups may share the tile, and the columns of their instructions: best first.
+    """Partitions of the tile among warpgroups, with the columns of their instructions; best first.
 
-    They split the rows first, or the columns if the policy says so.
+    Rows are split first, columns first under `GemmWarpPolicy.FullCol`.
     """
     count, tall = context.threads // WARPGROUP, -(-m // ROWS)
     splits = [rows for rows in range(1, count + 1) if count % rows == 0]
     if op.policy is not GemmWarpPolicy.FullCol:
         splits.reverse()
-    # producers may stand beside these threads, so that there are fewer registers to begin with
-    most = 2 * (min(256, REGISTERS_PER_SM // (context.threads + WARPGROUP) // 8 * 8) - _BESIDE_SUMS)
+    # the block may have a producer as well, so that each thread starts with fewer registers
+    most = 2 * (min(256, REGISTERS_PER_SM // (context.threads + WARPGROUP) // 8 * 8) - _NON_ACCUMULATOR_REGISTERS)
     for rows in splits:
         across = count // rows
         if tall % rows or n % across:

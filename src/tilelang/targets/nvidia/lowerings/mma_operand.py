@@ -1,7 +1,7 @@
 """Operands of `mma.sync` in shared memory, loaded by `ldmatrix` where possible.
 
-Takes an operand of a product and the warp's share of it; gives an object that fetches the registers of one step along
-K; see `targets.gpu.lowerings.mma_operand`, which has what all machines share.
+Takes an operand of a gemm and the warp's part of it; gives an object that loads the registers of one step along K. See
+`targets.gpu.lowerings.mma_operand` for the loads that all machines have.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _LANES = np.arange(WARP_SIZE)
 
 @record
 class MatrixShare(Share):
-    """A warp's share of an operand that matrix loads may fetch."""
+    """A warp's part of an operand that `ldmatrix` may load."""
 
     @property
     def suits_matrix_loads(self) -> bool:
-        """Whether matrix loads can give each lane the elements that the instruction wants.
+        """Whether `ldmatrix` gives each lane the elements that the mma takes.
 
-        Transposing ones move units of 16 bits; the others leave a register as it lies in memory.
+        With `.trans` it distributes units of 16 bits; without, each register holds 4 contiguous bytes of memory.
         """
         if self._last not in (self.row_axis, self.k_axis) or self.dtype.bits not in (8, 16, 32):
             return False
@@ -46,12 +46,12 @@ class MatrixShare(Share):
 
 
 class SharedOperand(ElementOperand):
-    """An operand in shared memory, fetched by matrix loads where its layout allows, else element by element."""
+    """An operand in shared memory, loaded by `ldmatrix` where its layout allows, else element by element."""
 
     _share: MatrixShare
 
     def _begin(self, layout: Layout | None) -> tuple[Expr, Expr] | None:
-        """What is computed before the first step: the places of matrix loads, or of the lane's first element."""
+        """Computes before the first step the addresses of `ldmatrix`, or of the lane's first element."""
         share = self._share
         chunk = ROW_BYTES // share.dtype.numpy.itemsize
         self._by_matrix = share.suits_matrix_loads and keeps_runs(share.region, layout, chunk)
@@ -59,7 +59,7 @@ class SharedOperand(ElementOperand):
         return None if self._by_matrix else self._lane_start()
 
     def _matrix_loads(self) -> list[tuple[int, int, int, Expr, Expr]]:
-        """The loads of a step: how many matrices each takes, of which register on, how often; the lane's row and k."""
+        """The `ldmatrix` of a step: matrices of each, first register, repetitions; the lane's row and k."""
         per = per_register(self._share.dtype)
         total = self._count // per
         loads, first = [], 0

@@ -20,7 +20,7 @@ from tilelang.layout.thread_values import Fragment
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
-from tilelang.targets.nvidia.isa.registers import MOST, STEP, asked_registers
+from tilelang.targets.nvidia.isa.registers import MOST, STEP, requested_registers
 from tilelang.targets.nvidia.machines import MAX_REGISTERS, MAX_THREADS, REGISTERS_PER_SM
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
@@ -72,7 +72,7 @@ def _check_setmaxnreg(launch: Launch) -> set[CallStmt]:
     """Checks the calls of T.set_max_nreg, in program order for each warpgroup; gives those without effect."""
     groups = ThreadGroups(launch)
     calls = [(s, s.routine) for s in walk(launch.body) if isinstance(s, CallStmt)]
-    found = [(s, asked_registers(routine)) for s, routine in calls if isinstance(routine, Instruction)]
+    found = [(s, requested_registers(routine)) for s, routine in calls if isinstance(routine, Instruction)]
     requests = [(s, asked) for s, asked in found if asked is not None]
     if not requests or any(stmt in PerThread(launch).divergent_in_group for stmt, _ in requests):
         return set()  # the executing threads are not known
@@ -123,7 +123,7 @@ def _check_setmaxnreg(launch: Launch) -> set[CallStmt]:
             raise ResourceError(
                 f"T.set_max_nreg: the warpgroups of the block ask for {' + '.join(map(str, held))} = {sum(held)} "
                 f"registers of a thread, but have {together} together: {given} each",
-                hint=f"ask for {-(-(sum(held) - together) // STEP) * STEP} fewer; those that bring tiles need 24 to 40",
+                hint=f"ask for {-(-(sum(held) - together) // STEP) * STEP} fewer; producers need 24 to 40",
             )
     return superfluous
 

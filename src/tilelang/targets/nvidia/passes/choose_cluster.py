@@ -106,13 +106,13 @@ def with_multicast(
             tile, parts = copy.dst.buffer, math.prod(cluster[axis] for axis in axes)
             reason = capabilities.multicast_refusal(copy, parts)
             if not capabilities.only_read_by_wgmma(load_group, schedule.tile_threads):
-                reason = "threads read it one by one"
+                reason = "threads read it, not only wgmma"
             if reason:
-                notes.append(Note(f"T.copy: blocks of a cluster bring '{tile.name}' apart: {reason}", copy.loc))
+                notes.append(Note(f"T.copy: '{tile.name}' is not loaded by multicast: {reason}", copy.loc))
             else:
                 multicast.append((tile, axes))
     if not multicast and cluster != launch.hints.cluster:
-        return schedule, [*notes, not_clustered(launch, "no tile can be brought by several blocks together")]
+        return schedule, [*notes, not_clustered(launch, "no tile can be loaded by multicast")]
     return dataclasses.replace(schedule, cluster=cluster, multicast=tuple(multicast)), notes
 
 

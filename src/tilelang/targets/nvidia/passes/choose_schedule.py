@@ -133,7 +133,7 @@ class _Launches(Rewriter):
         if parts > 1 and schedule.epilogue_parts != parts:
             notes.append(Note(f"tl.staged: no results have rows of {parts} equal parts that can be stored", node.loc))
         if (release := first_release(node)) is not None:
-            notes.append(Note("results are stored by threads: other blocks are told of them", release.loc))
+            notes.append(Note("results are stored by threads, since flags signal them to other blocks", release.loc))
         hints = dataclasses.replace(node.hints, cluster=schedule.cluster)
         plan = dataclasses.replace(node.plan, schedule=schedule, notes=tuple(notes))
         return dataclasses.replace(node, hints=hints, plan=plan)
@@ -267,7 +267,7 @@ class _Choice:
             if isinstance(stmt, TileOp) and stmt.demanded:
                 raise _NotSpecialized(f"the kernel calls {stmt.name} itself")
             if isinstance(stmt, Gemm) and stmt.wait:
-                raise _NotSpecialized("the kernel says itself when a product is waited for")
+                raise _NotSpecialized("the kernel waits for its gemms itself")
             if launch.thread is not None and any_expr(stmt, lambda e: e is launch.thread):
                 raise _NotSpecialized("the kernel names the threads")
 
@@ -290,14 +290,14 @@ class _Choice:
                     copy, reason = filled[operand]
                     raise _NotSpecialized(f"{_line(copy)}T.copy to '{operand.name}': {reason}")
         if not pipelined:
-            raise _NotSpecialized("no copy of a pipelined loop brings a tile that others use")
+            raise _NotSpecialized("no pipelined loop loads a tile that other statements use")
         return list(dict.fromkeys(gemms))
 
     def _consumers(self, gemms: Sequence[Gemm]) -> int:
         """The number of consumer warpgroups, each with 64 rows of a gemm or a multiple of that."""
         threads, fixed = self._unflattened.num_threads, self._has_fixed_layouts()
         if fixed and threads % WARPGROUP_THREADS:
-            text = f"the kernel says what each of {threads} threads holds, which are no whole warpgroups"
+            text = f"the kernel fixes the layouts of {threads} threads, which are no whole warpgroups"
             raise _NotSpecialized(text)
         override = threads // WARPGROUP_THREADS if fixed else self._overrides.consumers
         reasons = []
@@ -316,7 +316,7 @@ class _Choice:
             return f"{_line(gemms[0])}T.gemm: {self._capabilities.wgmma_refusal(gemms[0], threads)}"
         rows = [int_const(gemm.sizes[0]) or 0 for gemm in divisors]
         if not required and count > 1 and any(-(-m // ROWS) % count for m in rows):
-            return f"{count} warpgroups do not divide the rows of a product"
+            return f"{count} warpgroups do not divide the rows of a gemm"
         needed, most = self._registers(count), _REGISTERS.get(count, (0, 0))[0]
         if needed + _OTHER_REGISTERS > most + WARP_SIZE // 2:
             return f"tiles take {needed} registers of a thread"

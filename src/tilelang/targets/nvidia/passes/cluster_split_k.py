@@ -99,7 +99,7 @@ def _check_loop(gemm_loop: GemmLoop, blocks: int) -> None:
     parts = loop.body.body if isinstance(loop.body, Seq) else (loop.body,)
     count = int_const(trip_count(loop))
     if not is_pipelined(loop) or jumps(loop.body):
-        raise NotSplit("the loop of the product is not pipelined, or is left early")
+        raise NotSplit("the loop of the gemm is not pipelined, or has an early exit")
     if count is not None and count < blocks:
         raise NotSplit(f"{blocks} blocks would share iterations of which there are {count}")
     for stmt in parts:
@@ -108,11 +108,11 @@ def _check_loop(gemm_loop: GemmLoop, blocks: int) -> None:
             Scope.SHARED,
         )
         if stmt is not gemm and not loads and not isinstance(stmt, Bind | Alloc):
-            raise NotSplit("the loop does more than to bring tiles and to multiply them")
+            raise NotSplit("the loop does more than to load tiles and to multiply them")
     loaded = {stmt.dst.buffer.storage for stmt in parts if isinstance(stmt, Copy)}
     for stmt in (*gemm_loop.before, *gemm_loop.after):
         if any(access.buffer.storage in loaded for access in accesses(stmt).all):
-            raise NotSplit("a tile that the loop brings is used outside of it")
+            raise NotSplit("a tile that the loop loads is used outside of it")
 
 
 def _check_initialized(gemm_loop: GemmLoop) -> None:
@@ -134,7 +134,7 @@ def _check_repeatable(gemm_loop: GemmLoop) -> None:
     """Refuses prologues that several blocks must not run."""
     for stmt in (inner for each in gemm_loop.before for inner in walk(each)):
         if isinstance(stmt, Print | Assert | Atomic):
-            raise NotSplit("something stands before the loop that must be done once")
+            raise NotSplit("a statement before the loop must be executed once")
     for stmt in gemm_loop.before:
         if any(access.buffer.scope is Scope.GLOBAL for access in accesses(stmt).writes):
             raise NotSplit("global memory is written before the loop")
@@ -198,7 +198,7 @@ def _partitioned_epilogue(
     divisors = [n for n in range(blocks, 1, -1) if not (blocks % n or columns % n or columns // n % _MIN_COLUMNS)]
     try:
         if not divisors:
-            raise NotPartitioned(f"{columns} columns do not come to multiples of {_MIN_COLUMNS} for each block")
+            raise NotPartitioned(f"{columns} columns are no multiples of {_MIN_COLUMNS} for each block")
         if consumers > 1 and (rows % (ROWS * consumers) or gemm_loop.gemm.policy is GemmWarpPolicy.FullCol):
             raise NotPartitioned("warpgroups share the columns of a tile")
         count = const(columns // divisors[0], INT32)

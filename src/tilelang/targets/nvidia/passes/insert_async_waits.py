@@ -27,7 +27,7 @@ from tilelang.lowering.regions import may_overlap, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
-from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_BESIDE
+from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_NOINC
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
 from tilelang.targets.nvidia.passes.async_copies import is_asynchronous
 from tilelang.targets.nvidia.requests import COPY_TMA_STORE
@@ -183,7 +183,7 @@ class _Sequence:
 
 def _signals_barrier(stmt: Stmt) -> bool:
     """Whether a statement makes a barrier track the copies before it."""
-    return isinstance(stmt, CallStmt) and stmt.routine in (MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_BESIDE)
+    return isinstance(stmt, CallStmt) and stmt.routine in (MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_NOINC)
 
 
 def _read_by_async_proxy(body: Stmt) -> set[Buffer]:

@@ -116,7 +116,7 @@ class _Loop:
                 if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
                     raise _Refused(f"{stmt.routine.name} orders threads by other means")
                 if isinstance(stmt, Gemm) and (stmt.wait or stmt.demanded):
-                    raise _Refused("a gemm is still running behind its statement")
+                    raise _Refused("a gemm still runs after its statement")
                 continue
             barrier = region.buffer
             if barrier not in counts:

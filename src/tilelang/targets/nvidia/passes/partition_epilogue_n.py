@@ -164,7 +164,7 @@ class _NarrowTiles(Rewriter):
 
     def _copy(self, node: Copy) -> Copy:
         if node.layout is not None or node.coalesced_width is not None:
-            raise NotPartitioned(f"{_line(node)}a copy says which thread moves what")
+            raise NotPartitioned(f"{_line(node)}a copy has a layout of its threads")
         return dataclasses.replace(node, src=self._columns_of(node.src, node), dst=self._columns_of(node.dst, node))
 
     def _columns_of(self, region: Region, near: Stmt) -> Region:
@@ -183,7 +183,7 @@ class _NarrowTiles(Rewriter):
         assert var is not None
         place = next(place for place, other in enumerate(node.vars) if other is var)
         if node.layout is not None or int_const(node.extents[place]) != self._columns.of_tile:
-            raise NotPartitioned(f"{_line(node)}a loop says which thread does what, or is over some columns")
+            raise NotPartitioned(f"{_line(node)}a loop has a layout of its threads, or is over some columns")
         body = _Elements(node, var, self._columns, self._narrow).visit(node.body) or Seq((), loc=node.loc)
         count = const(self._columns.count, INT32)
         extents = (*node.extents[:place], count, *node.extents[place + 1 :])

@@ -186,13 +186,13 @@ def _keeps_order_within(touching: Sequence[Touching], placement: Placement) -> b
 def _loop_violation(loop: For) -> str:
     """Why the loop as a whole cannot be pipelined; empty if it can."""
     if jumps(loop.body):
-        return "it is left or continued in the middle of an iteration"
+        return "it has a break or continue in the middle of an iteration"
     for stmt in walk(loop.body):
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
         if isinstance(routine, Instruction) and routine.async_unit is not None:
             return f"it waits for asynchronous work by hand ({routine.name})"
         if transfers_ownership(stmt):
-            return "it meets other threads by hand"
+            return "it synchronizes with other threads itself"
     return ""
 
 

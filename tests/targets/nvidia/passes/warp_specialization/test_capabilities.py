@@ -44,7 +44,7 @@ def test_blocks_multicast_tiles_that_have_equal_parts():
     capabilities, launch = roles_and_launch(gemm_kernel(256, 256, 256))
     copy, _ = capabilities.load_groups(launch).found[0].copies
     assert "" == capabilities.multicast_refusal(copy, 2)
-    assert "3 blocks cannot bring equal parts of 128 rows and 64 columns" == capabilities.multicast_refusal(copy, 3)
+    assert "3 blocks cannot load equal parts of 128 rows and 64 columns" == capabilities.multicast_refusal(copy, 3)
 
 
 def test_wide_operands_are_converted_before_the_gemm():

@@ -127,7 +127,7 @@ def in_part(A, A_s, C_l, C, n, count, k):
 @pytest.mark.parametrize(
     "body,reason",
     [
-        (read_before, "'A_s' is also read elsewhere than behind the copy"),
+        (read_before, "'A_s' is also read elsewhere than after the copy"),
         (written_twice, "'A_s' is written in several places"),
         (writes_the_source, "the kernel also writes 'A'"),
         (computed_from_tiles, "what it copies depends on what the block computes"),
@@ -153,7 +153,7 @@ def test_loops_with_early_exits_are_refused():
             T.copy(C_l, C)
 
     ((_, reason),) = load_groups(main).refused
-    assert "a loop around it is left or continued in the middle of an iteration" == reason
+    assert "a loop around it has a break or continue in the middle of an iteration" == reason
 
 
 def test_source_indices_may_be_loaded_from_memory_that_the_kernel_does_not_write():

@@ -262,7 +262,7 @@ class _Search:
         if not readers:
             return f"nothing reads '{tile.name}'"
         if not after.issuperset(readers):
-            return f"'{tile.name}' is also read elsewhere than behind the copy"
+            return f"'{tile.name}' is also read elsewhere than after the copy"
         return ""
 
     def _source_reason(self, copy: Copy, path: tuple[For | If, ...]) -> str:
@@ -279,7 +279,7 @@ class _Search:
                 continue
             needed += [step.start, step.stop]
             if jumps(step.body):
-                return "a loop around it is left or continued in the middle of an iteration"
+                return "a loop around it has a break or continue in the middle of an iteration"
         known = all(map(self._scalars.is_uniform, needed))
         return "" if known else "what it copies depends on what the block computes"
 

@@ -27,7 +27,7 @@ from tilelang.language.regions import Operand, tile_region
 from tilelang.ops.describe import matrix_axes, operand_text, shape_text
 from tilelang.ops.gemm import GemmWarpPolicy, matrix_extents
 from tilelang.records import record
-from tilelang.targets.nvidia.requests import by_warpgroups
+from tilelang.targets.nvidia.requests import request_wgmma
 
 __all__ = [
     "gemm_sp",
@@ -122,7 +122,7 @@ def wgmma_gemm_sp(
     inside_kernel(what)
     left = _Sparse(what, tile_region(A_sparse, what), tile_region(E, what), transpose_A, transpose_E)
     made = product(what, left.written_out(), B, C, (False, transpose_B, False, False), policy, clear_accum)
-    emit_op(dataclasses.replace(made, request=by_warpgroups(what, "T.gemm_sp")))
+    emit_op(dataclasses.replace(made, request=request_wgmma(what, "T.gemm_sp")))
 
 
 @record

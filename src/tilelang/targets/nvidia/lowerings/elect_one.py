@@ -1,7 +1,7 @@
-"""Elects one thread among the converged threads of a warp, whichever these are.
+"""Copies that one thread issues, under divergent control flow: each warp elects one of its active threads.
 
-Takes what a thread does for a copy that it asks for by name, gives what one thread does for all that come with it.
-Invariant: a thread that comes alone does it; so does each one where the copy names places by the thread's index.
+Takes the statement by which one thread issues a copy, gives it under the condition that the executing thread is the
+first active lane of its warp. Copies whose operands depend on the thread index are issued by every active thread.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tilelang.targets.gpu.isa.warp import ACTIVE_MASK
 from tilelang.targets.nvidia.machines import WARP_SIZE
 
 
-class FirstThere(ABC):
-    """A lowering of copies that one thread issues; under divergent control flow each warp elects one."""
+class ElectOne(ABC):
+    """A lowering of copies that one thread issues; under divergent control flow one active thread of each warp."""
 
     @abstractmethod
     def lower(self, op: Copy, plan: Any, context: LoweringContext, build: Builder) -> None:
@@ -34,15 +34,15 @@ class FirstThere(ABC):
         """Emits the copy where only some threads execute the operator."""
         alone = Builder(build.loc)
         self.lower(op, plan, dataclasses.replace(context, threads=1, thread=ZERO), alone)
-        build.emit(by_first_there(op, alone.finish(), thread))
+        build.emit(elect_one(op, alone.finish(), thread))
 
 
-def by_first_there(op: TileOp, made: Stmt, thread: Var) -> Stmt:
-    """The statement, executed by the first of the converged threads of a warp.
+def elect_one(op: TileOp, made: Stmt, thread: Var) -> Stmt:
+    """The statement, executed by the first active thread of each warp.
 
     Args:
-        op: The operator.
-        made: The statement that issues it.
+        op: The operator; if it depends on the thread index, every active thread executes the statement.
+        made: The statement that issues the copy.
         thread: The index of the executing thread.
     """
     if any(thread in variables_of(expr) for expr in expressions(op)):

@@ -48,7 +48,7 @@ class Barriers(Protocol):
         """
 
 
-def group_barriers(of_launch: Callable[[Launch], Barriers]) -> Pass:
+def insert_group_barriers(of_launch: Callable[[Launch], Barriers]) -> Pass:
     """The pass for a machine with these barriers."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
@@ -56,7 +56,7 @@ def group_barriers(of_launch: Callable[[Launch], Barriers]) -> Pass:
         return with_launches(func, lambda launch: _grouped(launch, domain, of_launch, warp_size))
 
     return Pass(
-        "group_barriers", run, Level.THREAD, Level.THREAD,
+        "insert_group_barriers", run, Level.THREAD, Level.THREAD,
         requires=(Property.BLOCK_BARRIERS_PLACED, Property.THREAD_GROUPS, Property.LOGICAL_INDICES),
         establishes=(Property.GROUP_BARRIERS_PLACED,),
     )
@@ -87,7 +87,7 @@ class _Groups(Rewriter):
         first, *rest = node.then_body.body if isinstance(node.then_body, Seq) else (node.then_body,)
         body = Seq(tuple(rest), loc=node.then_body.loc)
         if not isinstance(first, Bind):
-            raise CompilerBug("group_barriers: a group must say first which of its threads is executing")
+            raise CompilerBug("insert_group_barriers: a group must say first which of its threads is executing")
         inside = dataclasses.replace(self._launch, body=body, threads=(group.count, 1, 1), thread=first.var)
         warp = self._warp_size
         alone = functools.partial(block_barrier, group.count, warp)
@@ -101,7 +101,7 @@ class _Groups(Rewriter):
         if group.count > 1:
             thread = self._launch.thread
             if any(any_expr(s, lambda e: e is thread) for s in rest):
-                raise CompilerBug("group_barriers: a group must name its threads by their place in it")
+                raise CompilerBug("insert_group_barriers: a group must name its threads by their place in it")
             teams: list[tuple[int, Callable[[Loc], Stmt]]] = []
             if group.count > warp and group.count % warp == group.first % warp == 0:
                 teams.append((warp, functools.partial(block_barrier, warp, warp)))

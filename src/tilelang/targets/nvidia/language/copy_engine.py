@@ -22,9 +22,9 @@ from tilelang.language.regions import Operand, align
 from tilelang.language.types import DTypeLike, plain_dtype
 from tilelang.ops.copy import Copy
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL
-from tilelang.targets.nvidia.language.multicast import of_the_lowest, receivers
+from tilelang.targets.nvidia.language.multicast import receivers, source_of_lowest_rank
 from tilelang.targets.nvidia.machines import WARP_SIZE
-from tilelang.targets.nvidia.requests import by_copy_engine
+from tilelang.targets.nvidia.requests import request_tma
 
 __all__ = [
     "tma_copy",
@@ -97,12 +97,12 @@ def tma_copy(
         raise ProgramError(f"{what}: only loads come to several blocks", hint="leave cluster_mask out")
     source, target = align(src, dst, what)
     op = Copy(
-        source if mask is None else of_the_lowest(source, mask),
+        source if mask is None else source_of_lowest_rank(source, mask),
         target,
         eviction=given["eviction_policy"] or NORMAL,  # type: ignore[arg-type]
         is_async=counted is None,
         barrier=counted,
-        request=by_copy_engine(what, load=counted is not None, multicast=mask is not None),
+        request=request_tma(what, load=counted is not None, multicast=mask is not None),
         multicast_mask=None if mask is None else const(mask, INT32),
         leaders=_leaders(what, given["leader_scope_threads"]),
     )
