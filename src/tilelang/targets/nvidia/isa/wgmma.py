@@ -259,7 +259,7 @@ WGMMA_COMMIT = ptx_statement(
     "wgmma.commit_group.sync.aligned;",
     (),
     wgmma_meaning.commit,
-    "Commits the wgmma instructions since the last commit to a group.",
+    "Closes the warpgroup's group of products since the last commit.",
     group=Group.WARP_GROUP,
     async_unit=WGMMA,
     effect=Effect.COMMIT,
