@@ -31,6 +31,7 @@ LIMITS = Limits(reference=1.0, executor=60.0)
 # no program comes twice; threads that wait for work keep processors from the other processes
 ENVIRONMENT = {
     "TILELANG_DISABLE_CACHE": "1",
+    "TILELANG_CHECK": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "4",
     "OMP_WAIT_POLICY": "passive",

@@ -40,6 +40,7 @@ _WISHES: dict[str, tuple[object, ...]] = {
 }
 _MOST_SUMS = 24576  # elements of one block's sums, so that simulating takes seconds
 _MOST_WORK = 1 << 21  # products of elements, likewise
+_MOST_POINTS = 1 << 16  # iterations of parallel loops in all blocks, which the reference interpreter takes one by one
 
 
 def wishes(pick: Choices) -> dict[str, object]:
@@ -115,6 +116,18 @@ class RolePrograms(Writer):
     def _fitting(self, options: tuple[int, ...], most: int) -> int:
         return self.pick.one([option for option in options if option <= most] or [min(options)])
 
+    def _within_reach(self, rows: int, tall: int, columns: int, wide: int, more: int = 0) -> tuple[int, int]:
+        """Extents with fewer tiles of `tall` x `wide` if loops over all of them, and `more` columns, would take long."""
+        while True:
+            tiles = -(-rows // tall), -(-columns // wide)
+            points = tiles[0] * tall * tiles[1] * (wide + more) * max(1, self._batches)
+            if tiles == (1, 1) or points <= _MOST_POINTS:
+                return rows, columns
+            if tiles[0] >= tiles[1]:
+                rows -= min(tall, rows - tall)
+            else:
+                columns -= min(wide, columns - wide)
+
     def _begin(self, grid: str, names: str) -> None:
         if self._batches:
             grid, names = f"{grid}, {self._batches}", f"{names}, bz"
@@ -137,6 +150,7 @@ class RolePrograms(Writer):
         m, n, k = self._size(bm, 512), self._size(bn, 512), self._size(bk, 512)
         while m * n * k * max(1, self._batches) > _MOST_WORK and max(m // bm, n // bn, k // bk) > 1:
             m, n, k = (size - tile if size > tile else size for size, tile in ((m, bm), (n, bn), (k, bk)))
+        m, n = self._within_reach(m, bm, n, bn)
         count = pick.one((1, 1, 2, 2, 3)) if bm * bn * 2 <= _MOST_SUMS else 1
         shared_a = pick.often(60)
         shape_a, shape_b = ((k, m) if ta else (m, k)), ((n, k) if tb else (k, n))
@@ -271,6 +285,7 @@ class RolePrograms(Writer):
         d, dv = pick.one((64, 32, 128, 16)), pick.one((64, 32, 96, 16))
         rows, keys = self._size(bm, 400), self._size(bn, 400)
         self._batches = 0 if rows * keys * (d + dv) > _MOST_WORK else self._batches
+        rows, keys = self._within_reach(rows, bm, keys, bn, dv)
         tv = pick.often(25)
         self._tensor("Q", self._dtype, (rows, d))
         self._tensor("K", self._dtype, (keys, d))
