@@ -136,6 +136,33 @@ def test_operators_stay_where_dimensions_keep_their_order() -> None:
     assert "T.annotate_layout({Q: lambda _i, _j, _k, _l: (_i, _k, _j, _l)})" in to_text(main.body)
 
 
+def test_operators_along_a_dimension_find_it_where_the_layout_put_it() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((8, 16), "float32"), B: T.Tensor((8,), "float32")) -> None:
+        with T.Kernel(8, threads=32) as i:
+            T.annotate_layout({A: lambda i, j: (j, i)})
+            row = T.alloc_fragment((1,), "float32")
+            T.reduce_sum(A[i, 0:16], row, dim=0)
+            T.copy(row, B[i])
+
+    a = np.arange(128, dtype=np.float32).reshape(8, 16)
+    for way in WAYS:
+        b = np.zeros(8, np.float32)
+        tilelang.compile(main, **way)(permuted(a, lambda i, j: (j, i)), b)
+        assert np.array_equal(a.sum(axis=1), b)
+
+
+def test_scans_of_tensors_with_a_layout_are_refused() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((8, 16), "float32"), B: T.Tensor((8, 16), "float32")) -> None:
+        with T.Kernel(1, threads=32):
+            T.annotate_layout({A: lambda i, j: (j, i)})
+            T.cumsum(A, B, dim=1)
+
+    with pytest.raises(NoLowering, match="T.cumsum: 'A' has a layout in this kernel that takes its region apart"):
+        permute_tensors(main)
+
+
 def test_functions_without_layouts_stay_as_they_are() -> None:
     @T.prim_func
     def main(A: T.Tensor((4,), "float32")) -> None:

@@ -36,10 +36,16 @@ from tilelang.ir.stmt import (
     TileOp,
 )
 from tilelang.ir.visit import Rewriter, accessed_buffers, substitute, walk
+from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
+from tilelang.ops.fill import Fill
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.expand_to_loops import EXPANSIONS
+
+
+_BY_ELEMENT = (AtomicTile, Copy, Fill)
+"""Operators to which a region is its extents beyond 1, in their order; others number dimensions, units included."""
 
 
 def permute_tensors(func: PrimFunc) -> PrimFunc:
@@ -191,7 +197,7 @@ class _Permute(Rewriter):
 
     def _by_region(self, op: TileOp) -> Stmt | None:
         """The operator on the same elements as regions of the boxes, or None if they are none."""
-        if not isinstance(op, Copy) and type(op) not in EXPANSIONS:
+        if type(op) not in _BY_ELEMENT:
             return None
         changes = {}
         for field in dataclasses.fields(op):
