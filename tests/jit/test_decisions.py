@@ -54,6 +54,8 @@ def soft(target, **keywords):
 def test_loops_widths_and_reductions_of_a_gpu_are_told():
     text = soft({"kind": "cuda", "arch": "sm_80"}, execution_backend="simulator")
     for line in (
+        "4: T.copy is done by copy.loop",
+        "5: T.reduce_max is done by reduce.loop",
         "4: a thread loads 'A' by 16 bytes at a time",
         "5: threads combine their parts by 1 redux.sync instruction, and warps through shared memory",
         "6: T.Parallel: 128 threads run 4 iterations each",
@@ -68,6 +70,8 @@ def test_on_a_cpu_blocks_tiles_and_lanes_are_told():
     assert [
         "main, kernel 1: a grid of 64, blocks run on the processor's threads; the tiles of a block take 2052 bytes: "
         "'x' 2048, 'm' 4",
+        "4: T.copy is done by copy.loop",
+        "5: T.reduce_max is done by reduce.serial",
         "4: the loop over i runs as SIMD lanes, and reduces by max, |",
         "6: the loop over j runs as SIMD lanes",
     ] == soft("cpu", execution_backend="reference")

@@ -12,13 +12,14 @@ import tilelang.language as T
 from tilelang.dtypes import as_dtype
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
-from tilelang.lowering.by_loop import ByLoop
+from tilelang.lowering import by_loop
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.sim.run import simulate
 from tilelang.targets.nvidia import pipelines
+from tilelang.targets.nvidia.backend import LOWERINGS
 from tilelang.targets.nvidia.codegen.cuda import emit
 from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.lowerings.copy_async import AsyncCopy
@@ -28,7 +29,7 @@ from tilelang.targets.nvidia.runtime.device_code import build
 from tilelang.targets.target import Target
 
 TARGET = Target("cuda", "sm_90a")
-TABLE = MappingProxyType({Copy: (AsyncCopy(), ByLoop("copy.loop")), Gemm: (GemmWgmma(), GemmMma())})
+TABLE = MappingProxyType({**LOWERINGS, Copy: (AsyncCopy(), by_loop.COPY), Gemm: (GemmWgmma(), GemmMma())})
 
 
 def lower(func):

@@ -30,6 +30,7 @@ from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.thread import predicate_bounds, simplify_body
 from tilelang.passes.tile import check_program, inline_bindings
+from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.lower_tile_ops import lower_tile_ops
 from tilelang.targets.cpu.backend import LOWERINGS
 from tilelang.targets.cpu.lowerings import gemm
@@ -105,6 +106,7 @@ class _Placed(Rewriter):
 _PASSES = (
     check_program.PASS,
     inline_bindings.PASS,
+    choose_lowerings(LOWERINGS),
     lower_tile_ops(LOWERINGS),
     predicate_bounds.PASS,
     simplify_body.PASS,

@@ -24,14 +24,16 @@ from tilelang.ir.stmt import (
     Launch,
     Seq,
 )
+from tilelang.lowering.by_loop import LOOPS
 from tilelang.ops.combine import CombineReduce
 from tilelang.ops.scan import Scan
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.thread import predicate_bounds, simplify_body
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
-from tilelang.passes.tile import demote_fragments, expand_library, expand_to_loops, flatten_parallel, inline_bindings
+from tilelang.passes.tile import demote_fragments, expand_library, flatten_parallel, inline_bindings
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
+from tilelang.passes.tile.expand_to_loops import expand_to_loops
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.sim.tile_interp import run_reference
@@ -314,12 +316,16 @@ def lane_of(expr, lane):
 
 
 SM80 = PassContext(target=Target("cuda", "sm_80"))
-LOWERINGS = {CombineReduce: (SimtCombineReduce(),), Scan: (SimtScan(),)}
+LOWERINGS = {
+    **{kind: (row,) for kind, row in LOOPS.items()},
+    CombineReduce: (SimtCombineReduce(),),
+    Scan: (SimtScan(),),
+}
 TO_THREADS = (
     expand_library.PASS,
     inline_bindings.PASS,
     choose_lowerings(LOWERINGS),
-    expand_to_loops.PASS,
+    expand_to_loops(LOWERINGS),
     flatten_parallel.PASS,
     demote_fragments.PASS,
     infer_layouts(LOWERINGS),

@@ -17,10 +17,12 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import For, Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.thread_values import Fragment
+from tilelang.lowering.by_loop import LOOPS
 from tilelang.lowering.lowering import LoweringContext, Lowerings, Refusal
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.tile import check_program, demote_fragments, expand_to_loops, flatten_parallel, inline_bindings
+from tilelang.passes.tile import check_program, demote_fragments, flatten_parallel, inline_bindings
+from tilelang.passes.tile.expand_to_loops import expand_to_loops
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.sim.tile_interp import run_reference
@@ -28,7 +30,11 @@ from tilelang.targets.target import Target
 
 SM80 = PassContext(target=Target("cuda", "sm_80"))
 BEFORE = (check_program.PASS, inline_bindings.PASS)
-LOOPS = (flatten_parallel.PASS, expand_to_loops.PASS)
+
+
+def _table(lowerings: Lowerings | None) -> Lowerings:
+    """Some lowerings, and loops for all other operators."""
+    return {**{kind: (row,) for kind, row in LOOPS.items()}, **(lowerings or {})}
 
 
 def _chosen(lowerings: Lowerings) -> Pass:
@@ -56,12 +62,14 @@ def _chosen(lowerings: Lowerings) -> Pass:
 
 def demoted(func: PrimFunc, lowerings: Lowerings | None = None) -> PrimFunc:
     """The function up to the decision which tiles are spread."""
-    return run_passes(func, (*BEFORE, _chosen(lowerings or {}), *LOOPS, demote_fragments.PASS), SM80)
+    table = _table(lowerings)
+    loops = (expand_to_loops(table), flatten_parallel.PASS, demote_fragments.PASS)
+    return run_passes(func, (*BEFORE, _chosen(table), *loops), SM80)
 
 
 def spread(func: PrimFunc, lowerings: Lowerings | None = None) -> PrimFunc:
     """The function with layouts, every one of them checked."""
-    result = run_passes(demoted(func, lowerings), (infer_layouts(lowerings or {}),), SM80)
+    result = run_passes(demoted(func, lowerings), (infer_layouts(_table(lowerings)),), SM80)
     for launch in launches(result):
         _check(result, launch)
     return result
@@ -92,7 +100,7 @@ def assert_same(func: PrimFunc, *arguments: np.ndarray, lowerings: Lowerings | N
     expected = [np.array(a) for a in arguments]
     run_reference(func, expected)
     result = spread(func, lowerings)
-    actual, _ = run_in_step(run_passes(result, (lower_to_threads(lowerings or {}),), SM80), arguments)
+    actual, _ = run_in_step(run_passes(result, (lower_to_threads(_table(lowerings)),), SM80), arguments)
     for want, got in zip(expected, actual, strict=True):
         np.testing.assert_array_equal(want, got)
     return result

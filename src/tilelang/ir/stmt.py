@@ -452,7 +452,7 @@ class TileOp(Stmt, abc.ABC):
     """A tile operator: what it does, never how. Subclasses live in `ops`.
 
     Attributes:
-        choice: The lowering that does it, where a target has several; written once, by `choose_lowerings`.
+        choice: The name of the lowering that does it; written by `choose_lowerings`.
         plan: What that lowering decided.
         request: The way to do it that the user asks for by name; None if any will do.
     """

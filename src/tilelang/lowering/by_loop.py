@@ -1,38 +1,68 @@
-"""The lowering of operators that another pass writes as parallel loops: the last row of the table."""
+"""The lowerings that write operators as parallel loops over their elements: rows for any target's table.
+
+Where a program has threads, `expand_to_loops` writes the loops, and later passes distribute them as the user's own;
+elsewhere `lower_tile_ops` does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from tilelang.errors import CompilerBug
 from tilelang.ir.builder import Builder
 from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import TileOp
-from tilelang.layout.constraints import Constraint
-from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Refusal
-from tilelang.ops.copy import Copy
+from tilelang.lowering import loops
+from tilelang.lowering.lowering import ACCEPTED, LoweringContext, PlainLowering, Refusal
+from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.im2col import Im2Col
+from tilelang.ops.reduce import Reduce
 
 NOT_COUNTED = "nothing would count its bytes at the barrier"
 
 
-class ByLoop:
-    """Stands for the loops that `expand_to_loops` makes.
+class ByLoop(PlainLowering):
+    """The lowering of one kind of operator.
 
     Attributes:
-        name: The choice as that pass knows it, such as "copy.loop".
+        name: Such as "copy.loop".
+        expand: Emits the loops of an operator.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, expand: Callable[[Any, Builder], None]) -> None:
+        self.name, self.expand = name, expand
 
     def accepts(self, op: TileOp, context: LoweringContext) -> Plan | Refusal:
         """Loops can do everything but complete a barrier."""
         return Refusal(NOT_COUNTED) if isinstance(op, Copy) and op.barrier is not None else ACCEPTED
 
-    def constrain(self, op: TileOp, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
-        """The loops speak for themselves."""
-        return ()
-
     def lower(self, op: TileOp, plan: Plan, context: LoweringContext, build: Builder) -> None:
         """Never asked, since no such operator is left."""
         raise CompilerBug(f"{op.name}: chosen to be done by loops, but no pass has written them")
+
+
+ATOMIC = ByLoop("atomic.loop", loops.expand_atomic)
+COPY = ByLoop("copy.loop", loops.expand_copy)
+FILL = ByLoop("fill.loop", loops.expand_fill)
+GEMM = ByLoop("gemm.loop", loops.expand_gemm)
+IM2COL = ByLoop("im2col.loop", loops.expand_im2col)
+REDUCE = ByLoop("reduce.loop", loops.expand_reduce)
+TRANSPOSE = ByLoop("transpose.loop", loops.expand_transpose)
+
+LOOPS: Mapping[type[TileOp], ByLoop] = MappingProxyType(
+    {
+        AtomicTile: ATOMIC,
+        Copy: COPY,
+        Fill: FILL,
+        Gemm: GEMM,
+        Im2Col: IM2COL,
+        Reduce: REDUCE,
+        Transpose: TRANSPOSE,
+    }
+)
+"""What loops can do on every target; which lowering a target prefers is in its own table."""

@@ -10,11 +10,12 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tilelang.dtypes import INT32, DType
+from tilelang.dtypes import BOOL, INT32, DType
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
-from tilelang.ir.expr import Const, Expr, Load, Var, as_expr
+from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, binary, cast, const, select
+from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, For, ForKind, ParallelLoop, Print, Store
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering import elements
@@ -25,7 +26,9 @@ from tilelang.lowering.regions import ZERO, axes, indices, load, may_overlap, sa
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.combine import CombineOp
 from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.describe import matrix_axes
 from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
@@ -204,6 +207,35 @@ def _reduce_symbolic(parts: ReduceParts, build: Builder, out: Sequence[Expr]) ->
         parts.result(build, at, value)
 
     parallel(build, out, element, letters="ijlmnop")
+
+
+# -- gemms ---------------------------------------------------------------------------------------------------
+def expand_gemm(op: Gemm, build: Builder) -> None:
+    """A dot product for each element of C."""
+    dtype = op.accumulator_dtype
+    m, n, depth = op.sizes
+    clear = op.clear_accum if op.clear_accum is not None else Const(False, BOOL)
+
+    def operand(region: Region, multiplied: DType, row: Expr, column: Expr) -> Expr:
+        return cast(cast(load(region, (row, column), matrix_axes(region)), multiplied), dtype)
+
+    def element(at: tuple[Var, ...]) -> None:
+        i, j = at
+        along = matrix_axes(op.c)
+        total = Buffer("dot", (), dtype, Scope.VAR)
+        old = cast(load(op.c, at, along), dtype)
+        build.emit(Alloc(total, select(clear, const(0, dtype), old)))
+        running = Load(total, (), dtype)
+
+        def step(k: Var) -> None:
+            a = operand(op.a, op.operands[0], *((k, i) if op.transpose_a else (i, k)))
+            b = operand(op.b, op.operands[1], *((j, k) if op.transpose_b else (k, j)))
+            build.emit(Store(total, (), binary(BinaryOp.ADD, running, binary(BinaryOp.MUL, a, b))))
+
+        serial(build, "k", ZERO, depth, step)
+        build.emit(Store(op.c.buffer, indices(op.c, at, along), cast(running, op.c.dtype)))
+
+    parallel(build, (m, n), element)
 
 
 # -- lines -----------------------------------------------------------------------------------------------------

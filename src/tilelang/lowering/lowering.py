@@ -133,6 +133,28 @@ class Lowering(Protocol):
         """Emits what the executing thread does."""
 
 
+class PlainLowering:
+    """What lowerings have in common that have nothing to decide: they accept any operator, in any layout."""
+
+    def accepts(self, op: TileOp, context: LoweringContext) -> Plan | Refusal:
+        """Accepted, unless a subclass refuses."""
+        del op, context
+        return ACCEPTED
+
+    def constrain(self, op: TileOp, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
+        """No constraint."""
+        del op, plan, context
+        return ()
+
+
+@runtime_checkable
+class ExpandsTiles(Protocol):
+    """A lowering that first writes its operator as other tile-level statements: as loops, or itself between copies."""
+
+    def expand(self, op: Any, build: Builder) -> None:
+        """Emits these statements."""
+
+
 @runtime_checkable
 class PadsRows(Protocol):
     """A lowering of `Gemm` whose instructions may multiply more rows than A has: in a fragment those must be zero."""
@@ -150,6 +172,7 @@ class LowersDivergent(Protocol):
 
 
 Lowerings = Mapping[type[TileOp], tuple[Lowering, ...]]
+"""A target's table of lowerings: of each operator, in order of preference."""
 
 LoopLowering = Callable[[ParallelLoop, ParallelLegality, LoweringContext, Builder], str]
 """A way to do a parallel loop that has a layout by more than loads and stores of single elements: emits what the
@@ -166,3 +189,8 @@ def chosen_row(lowerings: Lowerings, op: TileOp) -> tuple[Lowering, Plan]:
     if row is None or op.plan is None:
         raise CompilerBug(f"{op.name}: there is no lowering {op.choice!r}, or it has no plan")
     return row, op.plan
+
+
+def expansion(lowerings: Lowerings, op: TileOp) -> ExpandsTiles | None:
+    """The first lowering of an operator that writes it as other tile-level statements, chosen or not."""
+    return next((row for row in lowerings.get(type(op), ()) if isinstance(row, ExpandsTiles)), None)

@@ -66,7 +66,7 @@ class Property(enum.Enum):
     REDUCTION_SPLIT = ("reduction split", "reduction loops with split-K are split among the blocks of a cluster")
     WARPS_SPECIALIZED = ("warps specialized", "producers and consumers of the schedule are groups of threads")
     REGISTER_TILES_FOUND = ("register tiles found", "tiles of serial loops that nobody shares are fragments")
-    LOWERINGS_CHOSEN = ("lowerings chosen", "operators with instructions of their own name their lowering")
+    LOWERINGS_CHOSEN = ("lowerings chosen", "every operator names its lowering, and keeps the plan of it")
     STAGES_ASSIGNED = (
         "stages assigned",
         "statements of pipelined loops have a stage and a position",

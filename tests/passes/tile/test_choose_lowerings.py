@@ -14,8 +14,8 @@ from tilelang.ir.expr import const
 from tilelang.ir.stmt import Alloc, Launch, TileOp
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.swizzle_modes import swizzled
-from tilelang.lowering.by_loop import ByLoop
-from tilelang.lowering.lowering import Refusal
+from tilelang.lowering import by_loop
+from tilelang.lowering.lowering import PlainLowering, Refusal
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
@@ -23,12 +23,13 @@ from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
+from tilelang.targets.cpu.backend import LOWERINGS as CPU_LOWERINGS
 from tilelang.targets.gpu.lowerings import gemm_fma
 from tilelang.targets.nvidia.backend import BACKEND, LOWERINGS
 from tilelang.targets.nvidia.lowerings import gemm_mma, gemm_wgmma
 from tilelang.targets.target import Target
 
-TABLE = {Gemm: (gemm_mma.LOWERING, gemm_fma.LOWERING), Copy: (ByLoop("copy.loop"),)}
+TABLE = {**LOWERINGS, Gemm: (gemm_mma.LOWERING, gemm_fma.LOWERING), Copy: (by_loop.COPY,)}
 POLICY = T.GemmWarpPolicy
 
 
@@ -219,18 +220,27 @@ def test_results_of_groups_leave_in_rows_as_long_as_there_is_memory_for_all_at_o
 
 
 def test_all_refusals_are_told():
-    class Never(ByLoop):
+    class Never(PlainLowering):
+        def __init__(self, name):
+            self.name = name
+
         def accepts(self, op, context):
             return Refusal(f"it is {self.name}")
 
     with pytest.raises(NoLowering, match="cuda:sm_80 has no way to do it") as caught:
-        chosen(product(), table={Gemm: (Never("one"), Never("two"))})
+        chosen(product(), table={**TABLE, Gemm: (Never("one"), Never("two"))})
     assert ["one: it is one", "two: it is two"] == [note.text for note in caught.value.notes]
 
 
-def test_what_is_not_in_the_table_is_left_alone():
-    func = product()
-    assert func is chosen(func, table={}) or [""] * 4 == [op.choice for op in ops(chosen(func, table={}))]
+def test_what_is_not_in_the_table_is_refused_with_its_line():
+    with pytest.raises(NoLowering, match="T.copy: cuda:sm_80 has no way to do it") as caught:
+        chosen(product(), table={})
+    assert __file__ == caught.value.loc.file
+
+
+def test_every_operator_names_its_lowering_on_a_cpu():
+    func = choose_lowerings(CPU_LOWERINGS).run(product(c="shared"), PassContext())
+    assert ["copy.loop", "copy.loop", "gemm.micro_kernel", "copy.loop"] == [op.choice for op in ops(func)]
 
 
 def test_statements_keep_their_places():
@@ -262,7 +272,7 @@ def twice(split):
 
 @pytest.mark.parametrize(("split", "second"), [(False, "gemm.wgmma"), (True, "gemm.mma")])
 def test_a_product_that_needs_another_layout_of_a_tile_is_done_otherwise(split, second):
-    table = {Gemm: (gemm_wgmma.LOWERING, gemm_mma.LOWERING), Copy: TABLE[Copy]}
+    table = {**TABLE, Gemm: (gemm_wgmma.LOWERING, gemm_mma.LOWERING)}
     products = ops(chosen(twice(split), "sm_90a", table), Gemm)
     assert ["gemm.wgmma", second] == [op.choice for op in products]
 
@@ -283,7 +293,7 @@ def test_an_annotated_layout_decides_who_multiplies(width, name):
             T.gemm(x, y, z, transpose_B=True, clear_accum=True)
             T.copy(z, C)
 
-    table = {Gemm: (gemm_wgmma.LOWERING, gemm_mma.LOWERING), Copy: TABLE[Copy]}
+    table = {**TABLE, Gemm: (gemm_wgmma.LOWERING, gemm_mma.LOWERING)}
     assert [name] == [op.choice for op in ops(chosen(main, "sm_90a", table), Gemm)]
 
 

@@ -9,14 +9,16 @@ import tilelang.language as T
 from tilelang.ir.buffer import Scope
 from tilelang.ir.stmt import Alloc, ParallelLoop, Print, TileOp
 from tilelang.ir.visit import walk
+from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import PassContext
-from tilelang.passes.tile import expand_to_loops
+from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded, expand_to_loops
 from tilelang.sim.tile_interp import run_reference
+from tilelang.targets.nvidia.backend import LOWERINGS
 
 
 def expand(func):
-    return expand_to_loops.PASS.run(func, PassContext())
+    return all_but_gemms_expanded(func, LOWERINGS)
 
 
 def statements(func, kind):
@@ -73,9 +75,24 @@ def test_a_copy_with_an_instruction_of_its_own_stays():
             T.copy(A, s)
 
     (op,) = statements(f, Copy)
-    for choice, left in (("", 0), ("copy.loop", 0), ("copy.cp_async", 1)):
+    for choice, left in (("copy.loop", 0), ("copy.cp_async", 1)):
         object.__setattr__(op, "choice", choice)
-        assert left == len(statements(expand(f), Copy))
+        object.__setattr__(op, "plan", ACCEPTED)
+        assert left == len(statements(expand_to_loops(LOWERINGS).run(f, PassContext()), Copy))
+
+
+def test_before_lowerings_are_chosen_only_gemms_stay():
+    @T.prim_func
+    def f(A: T.Tensor((16, 16), T.float16)):
+        with T.Kernel(1, threads=32) as _:
+            s = T.alloc_shared((16, 16), T.float16)
+            c = T.alloc_fragment((16, 16), T.float32)
+            T.copy(A, s)
+            T.clear(c)
+            T.gemm(s, s, c)
+            T.cumsum(s, dim=0)
+
+    assert ["T.gemm", "T.cumsum"] == [s.name for s in statements(expand(f), TileOp)]
 
 
 def test_wishes_for_a_copy_reach_its_loop():

@@ -3,11 +3,12 @@
 import pytest
 
 import tilelang.language as T
-from tilelang.errors import NoLowering
+from tilelang.errors import CompilerBug
 from tilelang.ir.func import Level
 from tilelang.ir.stmt import For, ForKind, ParallelLoop, TileOp
 from tilelang.ir.visit import walk
 from tilelang.passes.runner import run_passes
+from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.lower_tile_ops import lower_tile_ops
 from tilelang.targets.cpu.backend import LOWERINGS
 
@@ -23,19 +24,18 @@ def add_one(A: T.Tensor((8, 4), "float32")):
 
 
 def test_nothing_of_the_tile_level_is_left():
-    lowered = run_passes(add_one, (lower_tile_ops(LOWERINGS),))
+    lowered = run_passes(add_one, (choose_lowerings(LOWERINGS), lower_tile_ops(LOWERINGS)))
     assert Level.THREAD is lowered.level
     assert not [s for s in walk(lowered.body) if isinstance(s, TileOp | ParallelLoop)]
     assert {ForKind.SERIAL} == {s.kind for s in walk(lowered.body) if isinstance(s, For)}
 
 
 def test_lowered_statements_keep_the_line_of_their_operator():
-    lowered = run_passes(add_one, (lower_tile_ops(LOWERINGS),))
+    lowered = run_passes(add_one, (choose_lowerings(LOWERINGS), lower_tile_ops(LOWERINGS)))
     loops = {s.loc.line for s in walk(lowered.body) if isinstance(s, For)}
     assert 3 == len(loops)
 
 
-def test_an_operator_without_a_lowering_is_named_with_its_line():
-    with pytest.raises(NoLowering, match="T.copy: this target has no way to do it") as caught:
-        run_passes(add_one, (lower_tile_ops({}),))
-    assert caught.value.loc.file == __file__
+def test_an_operator_whose_lowering_nobody_chose_is_our_fault():
+    with pytest.raises(CompilerBug, match="T.copy: there is no lowering ''"):
+        run_passes(add_one, (lower_tile_ops(LOWERINGS),))

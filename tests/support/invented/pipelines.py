@@ -25,7 +25,6 @@ from tilelang.passes.tile import (
     drop_nan,
     drop_optional,
     expand_library,
-    expand_to_loops,
     find_groups,
     flatten_parallel,
     grow_fragments,
@@ -38,6 +37,7 @@ from tilelang.passes.tile import (
     warn_of_order,
 )
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
+from tilelang.passes.tile.expand_to_loops import expand_to_loops
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 
@@ -60,7 +60,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         keep_in_registers.PASS,
         choose_lowerings(lowerings),
         run_in_order.PASS,
-        expand_to_loops.PASS,
+        expand_to_loops(lowerings),
         flatten_parallel.PASS,
         demote_fragments.PASS,
         infer_layouts(lowerings),

@@ -1,9 +1,14 @@
 """The CPU's record: a way to do every tile operator, and passes from tile level to thread level."""
 
+from tilelang.lowering.by_loop import LOOPS
 from tilelang.ops.arg_reduce import ArgReduce
+from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.catalogue import TILE_OPS
 from tilelang.ops.cluster_sum import ClusterSum
+from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.fill import Fill
 from tilelang.ops.gather_scatter import GatherRows, ScatterRows
+from tilelang.ops.gemm import Gemm
 from tilelang.ops.sort import Sort, TopK
 from tilelang.targets.cpu.backend import BACKEND, LOWERINGS
 
@@ -12,6 +17,12 @@ EXPANDED = {ArgReduce, GatherRows, ScatterRows, Sort, TopK}  # written out as ot
 
 def test_every_tile_operator_but_that_of_clusters_has_a_lowering():
     assert set(TILE_OPS) - {ClusterSum} - EXPANDED == set(LOWERINGS)
+
+
+def test_what_cpus_have_no_better_way_for_is_done_by_loops():
+    by_loops = {kind for kind, rows in LOWERINGS.items() if rows == (LOOPS.get(kind),)}
+    assert {AtomicTile, Copy, Fill, Transpose} == by_loops
+    assert LOWERINGS[Gemm][-1] is LOOPS[Gemm]
 
 
 def test_the_record_serves_cpu_targets():

@@ -1,16 +1,17 @@
 """Decides how each tile operator is done: writes its lowering and what that decided into it.
 
-Takes a target's table of lowerings; gives the pass. Where lowerings need operands in other places or dtypes than the
-user has them, the pass puts tiles of its own between: sums that are not a whole fragment go through one, a wide operand
-is rounded into one, and the result of a product leaves for global memory through shared memory where that makes whole
-rows of it. Invariant: the choice is the first row of the table that does not refuse, and the program means the same.
+Takes a target's table of lowerings; gives the pass. Where tiles are spread over the registers of threads and lowerings
+need operands in other places or dtypes than the user has them, the pass puts tiles of its own between: sums that are
+not a whole fragment go through one, a wide operand is rounded into one, and the result of a gemm is stored to global
+memory through shared memory where that makes whole rows of it. Invariant: the choice is the first row of the table that
+does not refuse, and the program means the same.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tilelang.analysis.fixed_layouts import fixed_layouts
 from tilelang.arith.domain import Domain
@@ -31,7 +32,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm, matrix_extents
-from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 
 _Accepted = tuple[Lowering, Plan]
@@ -42,8 +43,15 @@ _STAGED_ELEMENTS = 4096  # a tile from which on the detour through shared memory
 def choose_lowerings(lowerings: Lowerings) -> Pass:
     """The pass for one target's table of lowerings."""
 
+    def choose(launch: Launch, context: PassContext) -> Stmt | None:
+        if not context.target.is_gpu:
+            return _Choose(lowerings, context, launch).rebuild_stmt(launch)
+        chosen = _ChooseForThreads(lowerings, context, launch)
+        made = chosen.rebuild_stmt(launch)
+        return _Cleared(chosen, launch.num_threads).visit(made) if made and chosen.padded else made
+
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
-        return with_body(func, _Launches(lowerings, context).visit(func.body))
+        return with_launches(func, lambda launch: choose(launch, context))
 
     return Pass(
         "choose_lowerings", run, Level.TILE, Level.TILE,
@@ -59,31 +67,12 @@ def choose_lowerings(lowerings: Lowerings) -> Pass:
     )
 
 
-class _Launches(Rewriter):
-    def __init__(self, lowerings: Lowerings, context: PassContext) -> None:
-        self._lowerings, self._context = lowerings, context
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, Launch):
-            choose = _Choose(self._lowerings, self._context, node)
-            made = choose.rebuild_stmt(node)
-            return _Cleared(choose.padded, node.num_threads).visit(made) if made and choose.padded else made
-        return self.rebuild_stmt(node)
-
-
 class _Choose(Rewriter):
-    """The choices of one launch.
-
-    Attributes:
-        padded: Operands in registers of which a lowering multiplies more rows than there are, and for how many threads.
-    """
+    """The choices of one launch."""
 
     def __init__(self, lowerings: Lowerings, context: PassContext, launch: Launch) -> None:
-        self.padded: dict[Buffer, int] = {}
         self._lowerings = lowerings
         self._layouts = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
-        self._sums = {op.c.buffer for op in walk(launch) if isinstance(op, Gemm)}
-        self._shared_bytes = _shared_bytes(launch)
         self._has_roles = launch.plan.schedule is not None  # then everything in shared memory is in use at any time
         self._context = LoweringContext(
             context.target,
@@ -124,24 +113,18 @@ class _Choose(Rewriter):
 
     def _done(self, op: TileOp) -> list[Stmt]:
         """The operator with its choice, and what must stand around it."""
-        match op:
-            case Gemm():
-                statements = self._gemm(op)
-            case Copy() if self._leaves_by_rows(op):
-                statements = self._by_rows(op)
-            case _:
-                statements = [self._chosen(op)]
-        return [s if s.loc.file else dataclasses.replace(s, loc=op.loc) for s in statements]
+        return [s if s.loc.file else dataclasses.replace(s, loc=op.loc) for s in self._statements(op)]
+
+    def _statements(self, op: TileOp) -> list[Stmt]:
+        return [self._chosen(op)]
 
     def _chosen(self, op: TileOp) -> TileOp:
-        """The operator with the first lowering that does not refuse; as it is if the table has no row for it.
+        """The operator with the first lowering that does not refuse.
 
         Raises:
-            NoLowering: All refuse.
+            NoLowering: All refuse, or the table has none for it.
         """
-        rows = self._lowerings.get(type(op))
-        if rows is None:
-            return op
+        rows = self._lowerings.get(type(op), ())
         return self._answered(op, self._first(op, [row for row in rows if op.demanded in ("", row.name)]))
 
     def _answered(self, op: TileOp, answer: _Accepted | list[tuple[str, str]]) -> TileOp:
@@ -160,17 +143,11 @@ class _Choose(Rewriter):
             notes = tuple(Note(f"{name}: {reason}") for name, reason in answer)
             raise NoLowering(f"{op.name}: {self._context.target} has no way to do it", notes=notes)
         lowering, plan = answer
-        if isinstance(op, Gemm):
-            self._settle(op, lowering, plan)
-            if isinstance(lowering, PadsRows) and _held(op.a) and lowering.pads_rows(op):
-                self.padded[op.a.buffer] = self._context.threads
+        self._accepted(op, lowering, plan)
         return dataclasses.replace(op, choice=lowering.name, plan=plan)
 
-    def _settle(self, op: Gemm, lowering: Lowering, plan: Plan) -> None:
-        """Records the layouts that a gemm's lowering requires, for the operators after it."""
-        for constraint in lowering.constrain(op, plan, self._context):
-            if isinstance(constraint, SharedLayout) and constraint.required and isinstance(constraint.var, Buffer):
-                self._layouts.setdefault(constraint.var, constraint.layout)
+    def _accepted(self, op: TileOp, lowering: Lowering, plan: Plan) -> None:
+        """Records what a choice means for the operators after it."""
 
     def _first(self, op: TileOp, rows: Sequence[Lowering]) -> _Accepted | list[tuple[str, str]]:
         """The first lowering that accepts an operator, with its plan; the names and reasons of all if all refuse."""
@@ -181,6 +158,42 @@ class _Choose(Rewriter):
                 return lowering, answer
             refusals.append((lowering.name, answer.reason))
         return refusals
+
+
+class _ChooseForThreads(_Choose):
+    """The choices where tiles are spread over the registers of threads.
+
+    Attributes:
+        padded: Operands in registers of which a lowering multiplies more rows than there are, and for how many threads.
+    """
+
+    def __init__(self, lowerings: Lowerings, context: PassContext, launch: Launch) -> None:
+        super().__init__(lowerings, context, launch)
+        self.padded: dict[Buffer, int] = {}
+        self._sums = {op.c.buffer for op in walk(launch) if isinstance(op, Gemm)}
+        self._shared_bytes = _shared_bytes(launch)
+
+    def zeros(self, tile: Buffer) -> TileOp:
+        """A fill of a tile."""
+        return self._chosen(Fill(whole(tile), const(0, tile.dtype)))
+
+    def _statements(self, op: TileOp) -> list[Stmt]:
+        match op:
+            case Gemm():
+                return self._gemm(op)
+            case Copy() if self._leaves_by_rows(op):
+                return self._by_rows(op)
+        return [self._chosen(op)]
+
+    def _accepted(self, op: TileOp, lowering: Lowering, plan: Plan) -> None:
+        """Records the layouts that a gemm's lowering requires, and operands that it pads."""
+        if not isinstance(op, Gemm):
+            return
+        for constraint in lowering.constrain(op, plan, self._context):
+            if isinstance(constraint, SharedLayout) and constraint.required and isinstance(constraint.var, Buffer):
+                self._layouts.setdefault(constraint.var, constraint.layout)
+        if isinstance(lowering, PadsRows) and _held(op.a) and lowering.pads_rows(op):
+            self.padded[op.a.buffer] = self._context.threads
 
     # -- gemms ----------------------------------------------------------------------------------------------
     def _gemm(self, op: Gemm) -> list[Stmt]:
@@ -200,7 +213,7 @@ class _Choose(Rewriter):
             a, b = (self._moved(r, r.dtype, Scope.SHARED, before) if _held(r) else r for r in (op.a, op.b))
             op = dataclasses.replace(op, a=a, b=b)
             answer = self._first(op, rows)
-        return [*before, self._answered(op, answer) if rows else op, *after]
+        return [*before, self._answered(op, answer), *after]
 
     def _with_sums_in_fragment(self, op: Gemm, before: list[Stmt], after: list[Stmt]) -> Gemm:
         """The gemm into a new fragment; the old accumulator is loaded unless it is cleared."""
@@ -262,8 +275,8 @@ class _Cleared(Rewriter):
     What the other rows give belongs to no element, but loops over sums compute with it where that saves a test.
     """
 
-    def __init__(self, tiles: Mapping[Buffer, int], threads: int) -> None:
-        self._tiles, self._threads = tiles, threads
+    def __init__(self, chosen: _ChooseForThreads, threads: int) -> None:
+        self._chosen, self._threads = chosen, threads
 
     def stmt(self, node: Stmt) -> Stmt | None:
         match node:
@@ -280,8 +293,8 @@ class _Cleared(Rewriter):
 
     def _with_zeros(self, node: Stmt) -> list[Stmt]:
         made = self.visit(node) or Seq((), loc=node.loc)
-        if isinstance(node, Alloc) and self._tiles.get(node.buffer) == self._threads:
-            return [made, Fill(whole(node.buffer), const(0, node.buffer.dtype), loc=node.loc)]
+        if isinstance(node, Alloc) and self._chosen.padded.get(node.buffer) == self._threads:
+            return [made, dataclasses.replace(self._chosen.zeros(node.buffer), loc=node.loc)]
         return [made]
 
 

@@ -1,61 +1,61 @@
 """Replaces tile operators and parallel loops by the loops and calls that do them: from tile level to thread level.
 
-Takes the table of lowerings of a target; whatever it has no row for is an error that names the operator.
+Takes the table of lowerings of a target whose blocks are run by one thread each; gives the pass. Parallel loops, those
+of lowerings by loops among them, become serial ones in row-major order.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
 
 from tilelang.dtypes import INT32
-from tilelang.errors import NoLowering
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import For, ForKind, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter
-from tilelang.passes.base import Pass, PassContext
+from tilelang.lowering.lowering import ExpandsTiles, LoweringContext, Lowerings, chosen_row
+from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
-
-# A lowering takes an instance of its key's class; Python's types cannot say so of a mapping
-Lowerings = Mapping[type[TileOp], Callable[[Any, Builder], None]]
 
 
 def lower_tile_ops(lowerings: Lowerings) -> Pass:
     """The pass for one target's table of lowerings."""
 
-    def run(func: PrimFunc, _: PassContext) -> PrimFunc:
-        body = _Lower(lowerings).visit(func.body) or Seq((), loc=func.body.loc)
-        return dataclasses.replace(func, body=body, level=Level.THREAD)
+    def run(func: PrimFunc, context: PassContext) -> PrimFunc:
+        lower = _Lower(lowerings, LoweringContext(context.target, context.options, threads=1))
+        return dataclasses.replace(with_body(func, lower.visit(func.body)), level=Level.THREAD)
 
     return Pass(
         "lower_tile_ops", run, Level.TILE, Level.THREAD,
-        requires=(Property.NO_LIBRARY_OPERATORS, Property.INDICES_INLINED, Property.TENSORS_DIRECT),
+        requires=(Property.NO_LIBRARY_OPERATORS, Property.INDICES_INLINED, Property.LOWERINGS_CHOSEN),
         invalidates=(Property.OPERATORS_WHOLE,),
     )
 
 
 class _Lower(Rewriter):
-    def __init__(self, lowerings: Lowerings) -> None:
-        self._lowerings = lowerings
+    def __init__(self, lowerings: Lowerings, context: LoweringContext) -> None:
+        self._lowerings, self._context = lowerings, context
 
     def stmt(self, node: Stmt) -> Stmt | None:
         match node:
             case TileOp():
-                lowering = self._lowerings.get(type(node))
-                if lowering is None:
-                    raise NoLowering(f"{node.name}: this target has no way to do it")
-                build = Builder(node.loc)
-                lowering(node, build)
-                return build.finish()
+                return self._operator(node)
             case ParallelLoop():
                 return self._parallel(node)
             case For(kind=ForKind.PIPELINED):
                 serial = dataclasses.replace(node, kind=ForKind.SERIAL, pipeline=None)
                 return self.rebuild_stmt(serial)
         return self.rebuild_stmt(node)
+
+    def _operator(self, op: TileOp) -> Stmt | None:
+        row, plan = chosen_row(self._lowerings, op)
+        build = Builder(op.loc)
+        if isinstance(row, ExpandsTiles):
+            row.expand(op, build)
+        else:
+            row.lower(op, plan, self._context, build)
+        return self.visit(build.finish())
 
     def _parallel(self, node: ParallelLoop) -> Stmt:
         """A nest in row-major order, which is the order that the iterations seem to have."""

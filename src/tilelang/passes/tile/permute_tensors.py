@@ -36,13 +36,12 @@ from tilelang.ir.stmt import (
     TileOp,
 )
 from tilelang.ir.visit import Rewriter, accessed_buffers, substitute, walk
+from tilelang.lowering.by_loop import LOOPS
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
-from tilelang.passes.tile.expand_to_loops import EXPANSIONS
-
 
 _BY_ELEMENT = (AtomicTile, Copy, Fill)
 """Operators to which a region is its extents beyond 1, in their order; others number dimensions, units included."""
@@ -155,16 +154,12 @@ class _Permute(Rewriter):
         moved = self._by_region(op)
         if moved is not None:
             return moved
-        expand = EXPANSIONS.get(type(op))
-        if expand is None or isinstance(op, Copy) and op.request:
+        row = LOOPS.get(type(op))
+        if row is None or isinstance(op, Copy) and op.request:
             self._refuse(op)
         build = Builder(op.loc)
-        expand(op, build)
-        loops = build.finish()
-        left = [s for s in walk(loops) if isinstance(s, TileOp) and type(s) is type(op)]
-        if any(not self._placed.keys().isdisjoint(accessed_buffers(stmt)) for stmt in left):
-            self._refuse(op)
-        return self.visit(loops)
+        row.expand(op, build)
+        return self.visit(build.finish())
 
     def _refuse(self, op: TileOp) -> NoReturn:
         name = next(buffer.name for buffer in accessed_buffers(op) if buffer in self._placed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilelang.lowering.lowering import Lowerings
 from tilelang.passes.base import Pass
 from tilelang.passes.properties import Property, in_order
 from tilelang.passes.thread import (
@@ -23,7 +24,8 @@ from tilelang.passes.tile import (
     permute_tensors,
     warn_of_order,
 )
-from tilelang.passes.tile.lower_tile_ops import Lowerings, lower_tile_ops
+from tilelang.passes.tile.choose_lowerings import choose_lowerings
+from tilelang.passes.tile.lower_tile_ops import lower_tile_ops
 from tilelang.targets.cpu.passes import batch_halves, stream_stores
 
 
@@ -40,6 +42,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         inline_bindings.PASS,
         permute_tensors.PASS,
         forward_copies.PASS,
+        choose_lowerings(lowerings),
         lower_tile_ops(lowerings),
         check_subscripts.PASS,
         fuse_loops.PASS,
@@ -48,5 +51,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         simplify_body.PASS,
         stream_stores.PASS,
         batch_halves.PASS,
+        # one thread runs a block
+        holds=(Property.WARPS_SPECIALIZED, Property.REGISTER_TILES_FOUND),
         gives=(Property.RULES_CHECKED, Property.SUBSCRIPTS_CHECKED, Property.ACCESSES_IN_RANGE),
     )

@@ -1,19 +1,21 @@
-"""How programs are compiled for NVIDIA GPUs: ways to do each tile operator, passes, printer."""
+"""How programs are compiled for NVIDIA GPUs: the lowerings of each tile operator, passes, printer."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
-from tilelang.lowering.by_loop import ByLoop
+from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import Lowerings
+from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.combine import CombineReduce
-from tilelang.ops.copy import Copy
+from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
+from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.targets.backend import Backend
-from tilelang.targets.gpu.lowerings import gemm_loops
 from tilelang.targets.gpu.lowerings.combine_reduce import SimtCombineReduce
 from tilelang.targets.gpu.lowerings.gemm_fma import GemmFma
 from tilelang.targets.gpu.lowerings.scan import SimtScan
@@ -26,15 +28,19 @@ from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaStore
 from tilelang.targets.nvidia.lowerings.gemm_mma import GemmMma
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
 
-# The first row that does not refuse does the operator; operators without rows become parallel loops
+# The first row that does not refuse does the operator
 LOWERINGS: Lowerings = MappingProxyType(
     {
-        Copy: (TmaLoad(), TmaStore(), AsyncCopy(), ByLoop("copy.loop")),
-        Gemm: (GemmWgmma(), GemmMma(), GemmFma(), ByLoop(gemm_loops.NAME)),
-        Im2Col: (TmaIm2Col(), ByLoop("copy.loop")),
-        CombineReduce: (SimtCombineReduce(),),
-        Scan: (SimtScan(),),
+        AtomicTile: (by_loop.ATOMIC,),
         ClusterSum: (PushSums(),),
+        Copy: (TmaLoad(), TmaStore(), AsyncCopy(), by_loop.COPY),
+        Fill: (by_loop.FILL,),
+        Gemm: (GemmWgmma(), GemmMma(), GemmFma(), by_loop.GEMM),
+        Im2Col: (TmaIm2Col(), by_loop.IM2COL),
+        CombineReduce: (SimtCombineReduce(),),
+        Reduce: (by_loop.REDUCE,),
+        Scan: (SimtScan(),),
+        Transpose: (by_loop.TRANSPOSE,),
     }
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilelang.lowering.lowering import Lowerings as GpuLowerings
+from tilelang.lowering.lowering import Lowerings
 from tilelang.passes.base import Pass
 from tilelang.passes.properties import Property, in_order
 from tilelang.passes.thread import (
@@ -24,7 +24,6 @@ from tilelang.passes.tile import (
     drop_nan,
     drop_optional,
     expand_library,
-    expand_to_loops,
     find_groups,
     flatten_parallel,
     grow_fragments,
@@ -37,6 +36,7 @@ from tilelang.passes.tile import (
     warn_of_order,
 )
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
+from tilelang.passes.tile.expand_to_loops import expand_to_loops
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
@@ -61,7 +61,7 @@ from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
 
 
-def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
+def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to the program of one thread."""
     return in_order(
         drop_optional.PASS,
@@ -87,7 +87,7 @@ def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         choose_lowerings(lowerings),
         plan_pipeline.PASS,
         expand_pipeline.PASS,
-        expand_to_loops.PASS,
+        expand_to_loops(lowerings),
         flatten_parallel.PASS,
         demote_fragments.PASS,
         infer_layouts(lowerings),

@@ -10,8 +10,8 @@ from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Load, Var
 from tilelang.ir.stmt import Bind, Launch, ParallelLoop, Seq, Store
 from tilelang.ir.visit import walk
+from tilelang.lowering import by_loop
 from tilelang.ops.copy import Copy
-from tilelang.passes.tile.expand_to_loops import BY_LOOP
 from tilelang.targets.nvidia.lowerings.copy_async import NAME
 from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill, target_of
 
@@ -44,7 +44,7 @@ def copying(safe):
 
 
 def test_copies_of_what_is_not_zero_out_of_bounds_are_no_longer_asynchronous():
-    for safe, choices in ((None, [NAME, NAME]), (0, [NAME, NAME]), (2, [BY_LOOP, NAME])):
+    for safe, choices in ((None, [NAME, NAME]), (0, [NAME, NAME]), (2, [by_loop.COPY.name, NAME])):
         made = only_zero_fill(copying(safe))
         assert choices == [s.choice for s in walk(made.body) if isinstance(s, Copy)]
         assert ["s", "s"] == [target_of(s).name for s in walk(copying(safe).body) if is_asynchronous(s)]

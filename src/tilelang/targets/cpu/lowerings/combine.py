@@ -10,64 +10,76 @@ from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Var, cast, const, int_const, select
+from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import Bind, For, ForKind, If, Store
+from tilelang.lowering.loops import copied_if_overlapping
+from tilelang.lowering.lowering import LoweringContext, PlainLowering
 from tilelang.lowering.regions import ZERO, axes, indices, load, matching_axes, may_overlap, same_region
 from tilelang.ops.combine import CombineOp, CombineReduce
 from tilelang.ops.scan import Scan
-from tilelang.targets.cpu.lowerings.copy import copied_if_overlapping
 from tilelang.targets.cpu.lowerings.nest import assign, loop, nest, read, variable
 
 At = tuple[Expr, ...]
 _Op = TypeVar("_Op", bound=CombineOp)
 
 
-def lower_scan(op: Scan, build: Builder) -> None:
-    """One running value per 1-D slice along the dimension; a scan in place stores each element after it is loaded."""
-    op = _without_overlap(op, build)
-    targets = [(dst, matching_axes(op.srcs[0], dst, op.dim)) for dst in op.dsts]
+class SerialScan(PlainLowering):
+    """Scans as loops."""
 
-    def scan_slice(at: At) -> None:
-        first = op.init or [const(0, dtype) for dtype in op.dtypes]
-        running = [variable(build, "running", dtype, value) for dtype, value in zip(op.dtypes, first, strict=True)]
+    name = "scan.serial"
 
-        def element(k: Var) -> None:
-            extent = op.srcs[0].extent[op.dim]
-            place: Expr = extent - 1 - k if op.reverse else k
-            here = [_bound(build, value) for value in _read(op, at, place)]
-            after: Sequence[Expr] = op.combine(_values(running), here)
-            if op.exclusive:
-                _write(build, targets, (*at, place), _values(running))
-            else:
-                after = [select(k == 0, value, total) for value, total in zip(here, after, strict=True)]
-            _assign(build, running, after)
-            if not op.exclusive:
-                _write(build, targets, (*at, place), _values(running))
+    def lower(self, op: Scan, plan: Plan, context: LoweringContext, build: Builder) -> None:
+        """One running value per 1-D slice along the dimension; in place, each element is loaded before it is stored."""
+        op = _without_overlap(op, build)
+        targets = [(dst, matching_axes(op.srcs[0], dst, op.dim)) for dst in op.dsts]
 
-        loop(build, "k", op.srcs[0].extent[op.dim], element)
+        def scan_slice(at: At) -> None:
+            first = op.init or [const(0, dtype) for dtype in op.dtypes]
+            running = [variable(build, "running", dtype, value) for dtype, value in zip(op.dtypes, first, strict=True)]
 
-    nest(build, _outer_extents(op), scan_slice, "ijlmnop")
+            def element(k: Var) -> None:
+                extent = op.srcs[0].extent[op.dim]
+                place: Expr = extent - 1 - k if op.reverse else k
+                here = [_bound(build, value) for value in _read(op, at, place)]
+                after: Sequence[Expr] = op.combine(_values(running), here)
+                if op.exclusive:
+                    _write(build, targets, (*at, place), _values(running))
+                else:
+                    after = [select(k == 0, value, total) for value, total in zip(here, after, strict=True)]
+                _assign(build, running, after)
+                if not op.exclusive:
+                    _write(build, targets, (*at, place), _values(running))
+
+            loop(build, "k", op.srcs[0].extent[op.dim], element)
+
+        nest(build, _outer_extents(op), scan_slice, "ijlmnop")
 
 
-def lower_combine_reduce(op: CombineReduce, build: Builder) -> None:
-    """One tuple of running values per 1-D slice along the dimension, initialized with the first elements."""
-    op = _without_overlap(op, build)
-    extent = op.srcs[0].extent[op.dim]
+class SerialCombineReduce(PlainLowering):
+    """Reductions with a combine function as loops."""
 
-    def reduce_slice(at: At) -> None:
-        with build.block() as statements:
-            running = [
-                variable(build, "folded", dtype, value)
-                for dtype, value in zip(op.dtypes, _read(op, at, ZERO), strict=True)
-            ]
-            k = Var("k", INT32, index=True)
-            with build.block() as body:
-                _assign(build, running, op.combine(_values(running), _read(op, at, k)))
-            build.emit(For(k, const(1, INT32), extent, 1, ForKind.SERIAL, as_body(body, build.loc)))
-            _write(build, [(dst, None) for dst in op.dsts], at, _values(running))
-        within = as_body(statements, build.loc)
-        build.emit(within if (int_const(extent) or 0) > 0 else If(extent > 0, within))
+    name = "reduce.combine_serial"
 
-    nest(build, _outer_extents(op), reduce_slice, "ijlmnop")
+    def lower(self, op: CombineReduce, plan: Plan, context: LoweringContext, build: Builder) -> None:
+        """One tuple of running values per 1-D slice along the dimension, initialized with the first elements."""
+        op = _without_overlap(op, build)
+        extent = op.srcs[0].extent[op.dim]
+
+        def reduce_slice(at: At) -> None:
+            with build.block() as statements:
+                running = [
+                    variable(build, "folded", dtype, value)
+                    for dtype, value in zip(op.dtypes, _read(op, at, ZERO), strict=True)
+                ]
+                k = Var("k", INT32, index=True)
+                with build.block() as body:
+                    _assign(build, running, op.combine(_values(running), _read(op, at, k)))
+                build.emit(For(k, const(1, INT32), extent, 1, ForKind.SERIAL, as_body(body, build.loc)))
+                _write(build, [(dst, None) for dst in op.dsts], at, _values(running))
+            within = as_body(statements, build.loc)
+            build.emit(within if (int_const(extent) or 0) > 0 else If(extent > 0, within))
+
+        nest(build, _outer_extents(op), reduce_slice, "ijlmnop")
 
 
 def _without_overlap(op: _Op, build: Builder) -> _Op:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Var
+from tilelang.ir.plan import Plan
+from tilelang.lowering.lowering import LoweringContext, PlainLowering
 from tilelang.lowering.patches import gather, patch
 from tilelang.ops.im2col import Im2Col
 from tilelang.targets.cpu.lowerings.nest import loop
 
 
-def lower_im2col(op: Im2Col, build: Builder) -> None:
+class SerialIm2Col(PlainLowering):
     """Rows of the tile are pixels, columns are taps; what lies outside the image or the matrix is 0."""
-    rows, columns = op.dst.extent[-2:]
 
-    def row(i: Var) -> None:
-        pixel = patch(op, i, build)
-        loop(build, "j", columns, lambda j: gather(op, pixel, i, j, build))
+    name = "im2col.serial"
 
-    loop(build, "i", rows, row)
+    def lower(self, op: Im2Col, plan: Plan, context: LoweringContext, build: Builder) -> None:
+        """Emits what all columns of a row share in front of them."""
+        rows, columns = op.dst.extent[-2:]
+
+        def row(i: Var) -> None:
+            pixel = patch(op, i, build)
+            loop(build, "j", columns, lambda j: gather(op, pixel, i, j, build))
+
+        loop(build, "i", rows, row)

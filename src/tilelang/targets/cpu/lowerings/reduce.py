@@ -12,23 +12,31 @@ from collections.abc import Callable
 
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, Var, int_const
+from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import Store
+from tilelang.lowering.loops import copied_if_overlapping
+from tilelang.lowering.lowering import LoweringContext, PlainLowering
 from tilelang.lowering.reduce import At, ReduceParts
 from tilelang.lowering.regions import indices, load
 from tilelang.ops.reduce import Reduce
-from tilelang.targets.cpu.lowerings.copy import copied_if_overlapping
 from tilelang.targets.cpu.lowerings.nest import assign, loop, nest, read, scratch, variable
 
 _SCRATCH_BYTES = 64 * 1024  # a row of running values beyond this is reduced element by element instead
 
-def lower_reduce(op: Reduce, build: Builder) -> None:
-    """Chooses the loop order by where the reduced dimension is."""
-    parts = ReduceParts(dataclasses.replace(op, src=copied_if_overlapping(op.name, op.src, op.dst, build)))
-    row = [int_const(extent) for extent in parts.inner]
-    if not row or None in row or math.prod(e or 0 for e in row) * parts.dtype.storage_bytes > _SCRATCH_BYTES:
-        _reduce_elements(parts, build)
-    else:
-        _reduce_rows(parts, build, [e or 0 for e in row])
+
+class SerialReduce(PlainLowering):
+    """The lowering."""
+
+    name = "reduce.serial"
+
+    def lower(self, op: Reduce, plan: Plan, context: LoweringContext, build: Builder) -> None:
+        """Chooses the loop order by where the reduced dimension is."""
+        parts = ReduceParts(dataclasses.replace(op, src=copied_if_overlapping(op.name, op.src, op.dst, build)))
+        row = [int_const(extent) for extent in parts.inner]
+        if not row or None in row or math.prod(e or 0 for e in row) * parts.dtype.storage_bytes > _SCRATCH_BYTES:
+            _reduce_elements(parts, build)
+        else:
+            _reduce_rows(parts, build, [e or 0 for e in row])
 
 
 def _reduce_elements(parts: ReduceParts, build: Builder) -> None:

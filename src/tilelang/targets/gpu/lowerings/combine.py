@@ -7,17 +7,16 @@ execute the code of its slice together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from tilelang.dtypes import INT32, SCALARS, DType
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, const, int_const
-from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Store
-from tilelang.layout.constraints import Constraint
-from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Refusal
+from tilelang.lowering.loops import expand_combine
+from tilelang.lowering.lowering import LoweringContext, PlainLowering
 from tilelang.lowering.regions import ZERO, axes, indices, load, matching_axes
 from tilelang.ops.combine import CombineOp
 from tilelang.targets.gpu.isa.warp import shuffle
@@ -25,20 +24,14 @@ from tilelang.targets.gpu.isa.warp import shuffle
 At = tuple[Expr, ...]
 
 
-class CombineLowering:
+class CombineLowering(PlainLowering):
     """Base of the lowerings of `CombineReduce` and `Scan`."""
 
     name = ""
 
-    def accepts(self, op: CombineOp, context: LoweringContext) -> Plan | Refusal:
-        """Always accepted: fragments are moved to shared memory beforehand."""
-        del op, context
-        return ACCEPTED
-
-    def constrain(self, op: CombineOp, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
-        """No constraints: the operands are not in registers."""
-        del op, plan, context
-        return ()
+    def expand(self, op: CombineOp, build: Builder) -> None:
+        """Moves operands in registers to shared memory, where all threads reach them."""
+        expand_combine(op, build)
 
 
 class SliceLoops:

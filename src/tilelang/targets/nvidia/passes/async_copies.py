@@ -14,9 +14,9 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const
 from tilelang.ir.stmt import Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
+from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
-from tilelang.passes.tile.expand_to_loops import BY_LOOP
 from tilelang.targets.nvidia.lowerings.copy_async import NAME
 
 
@@ -54,5 +54,5 @@ class _OnlyZeroFill(Rewriter):
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Copy) and is_asynchronous(node) and node.src.buffer.storage in self._safe:
-            return dataclasses.replace(node, choice=BY_LOOP, plan=ACCEPTED)
+            return dataclasses.replace(node, choice=by_loop.COPY.name, plan=ACCEPTED)
         return self.rebuild_stmt(node)

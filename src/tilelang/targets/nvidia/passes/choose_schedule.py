@@ -29,7 +29,8 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
-from tilelang.passes.tile import demote_fragments, expand_to_loops, flatten_parallel
+from tilelang.passes.tile import demote_fragments, flatten_parallel
+from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.machines import REGISTERS_PER_SM, WARP_SIZE, Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
@@ -249,8 +250,8 @@ class _Choice:
         """The fragments that `demote_fragments` will keep in shared memory."""
         if self._launch not in self._demoted:
             func = dataclasses.replace(self._func, body=self._launch)
-            for step in (expand_to_loops.PASS, flatten_parallel.PASS):
-                func = step.run(func, self._capabilities.context)
+            func = all_but_gemms_expanded(func, self._capabilities.lowerings)
+            func = flatten_parallel.PASS.run(func, self._capabilities.context)
             launch = next(stmt for stmt in walk(func.body) if isinstance(stmt, Launch))
             reasons = demote_fragments.judged(func, launch)
             self._demoted[self._launch] = [buffer for buffer, reason in reasons.items() if reason]

@@ -38,12 +38,12 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr
 from tilelang.isa.instruction import Instruction
+from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.passes.tile.expand_to_loops import BY_LOOP
 from tilelang.records import record
 from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill, target_of
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
@@ -326,7 +326,7 @@ class _Plan(Rewriter):
             return self._loop(node)
         if isinstance(node, Copy) and is_asynchronous(node) and self._pipelined:
             # a wait for it would stop all that run ahead
-            return dataclasses.replace(node, choice=BY_LOOP, plan=ACCEPTED)
+            return dataclasses.replace(node, choice=by_loop.COPY.name, plan=ACCEPTED)
         return self.rebuild_stmt(node)
 
     def _loop(self, node: For) -> Stmt:
