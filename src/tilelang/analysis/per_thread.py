@@ -34,6 +34,7 @@ from tilelang.ir.stmt import (
 from tilelang.ir.visit import (
     accessed_buffers,
     expressions,
+    loads_of,
     sub_statements,
     variables_of,
     walk,
@@ -81,11 +82,10 @@ class _Values:
     def names(self, exprs: Iterable[Expr]) -> bool:
         """Whether an expression depends on the thread."""
         for expr in exprs:
-            for node in walk_expr(expr):
-                if isinstance(node, Var) and node in self.variables:
-                    return True
-                if isinstance(node, Load) and node.buffer.storage in self.memory:
-                    return True
+            if not self.variables.isdisjoint(variables_of(expr)):
+                return True
+            if any(load.buffer.storage in self.memory for load in loads_of(expr)):
+                return True
         return False
 
     def runs_per_thread(self, loop: ParallelLoop) -> bool:

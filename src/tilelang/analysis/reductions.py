@@ -16,7 +16,7 @@ from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Call, Cast, Expr, Load, Select
 from tilelang.ir.scalar import COMPARISONS, BinaryOp
 from tilelang.ir.stmt import Store
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import loads_of
 from tilelang.records import record
 
 PICK = "pick"
@@ -68,7 +68,7 @@ class Update:
 
 def as_update(store: Store) -> Update | None:
     """The store as an associative update, or None if it is none."""
-    previous = tuple(e for e in walk_expr(store.value) if isinstance(e, Load) and _is_element(e, store))
+    previous = tuple(e for e in loads_of(store.value) if _is_element(e, store))
     if not previous:
         return None
     if any(_reads(index, store) for index in store.indices):
@@ -91,7 +91,7 @@ def _is_element(load: Load, store: Store) -> bool:
 
 
 def _reads(expr: Expr, store: Store) -> bool:
-    return any(isinstance(e, Load) and _is_element(e, store) for e in walk_expr(expr))
+    return any(_is_element(e, store) for e in loads_of(expr))
 
 
 def _operator(value: Expr, store: Store, crossed: list[DType]) -> str | None:

@@ -14,7 +14,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.stmt import Atomic, CallStmt, For, Stmt, Store
-from tilelang.ir.visit import expressions, sub_statements, variables_of, walk_expr
+from tilelang.ir.visit import expressions, loads_of, sub_statements, variables_of, walk_expr
 from tilelang.records import record
 
 _OF_THREAD = (Scope.LOCAL, Scope.VAR)
@@ -84,7 +84,7 @@ def _of_region(region: Region, loops: Loops) -> frozenset[int] | None:
 
 
 def _elements(buffer: Buffer, indices: tuple[Expr, ...], count: int, loops: Loops) -> frozenset[int] | None:
-    if len(indices) != 1 or not indices[0].is_index or any(isinstance(e, Load) for e in walk_expr(indices[0])):
+    if len(indices) != 1 or not indices[0].is_index or loads_of(indices[0]):
         return None
     names = sorted(variables_of(indices[0]), key=lambda var: var.name)
     if any(var not in loops for var in names):

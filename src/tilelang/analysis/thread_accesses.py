@@ -18,7 +18,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Select, Var, int_const, unary
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, Group, Print, Stmt, Store, While
-from tilelang.ir.visit import children, expressions, substitute, variables_of, walk, walk_expr, written_buffers
+from tilelang.ir.visit import children, expressions, loads_of, substitute, variables_of, walk, written_buffers
 from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.records import record
 
@@ -114,11 +114,7 @@ def accesses_memory(stmt: Stmt, matters: Callable[[Buffer], bool] = is_shared) -
     writes = any(matters(buffer) for buffer in written_buffers(stmt))
     regions = stmt.reads if isinstance(stmt, CallStmt) else ()
     reads = isinstance(stmt, Print | Atomic) or any(matters(region.buffer) for region in regions)
-    accesses = writes or reads or any(
-        isinstance(node, Load) and matters(node.buffer)
-        for root in expressions(stmt)
-        for node in walk_expr(root)
-    )
+    accesses = writes or reads or any(matters(load.buffer) for root in expressions(stmt) for load in loads_of(root))
     return accesses, writes
 
 
@@ -213,7 +209,7 @@ class _Collector:
 def plain(expr: Expr, values: Mapping[Var, Expr]) -> Expr | None:
     """The expression with bound variables substituted; None if it depends on the contents of memory."""
     whole = substitute(expr, values) if values else expr
-    return None if any(isinstance(node, Load) for node in walk_expr(whole)) else whole
+    return None if loads_of(whole) else whole
 
 
 # -- accesses of earlier iterations -----------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Binary, Expr, Load, Var
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Launch
-from tilelang.ir.visit import walk, walk_expr, written_buffers
+from tilelang.ir.visit import loads_of, walk, walk_expr, written_buffers
 from tilelang.records import record
 
 _MANY = 1 << 17  # elements that are enumerated; beyond, ranges decide
@@ -261,7 +261,7 @@ class Conflicts:
         if known is None:
             mask: np.ndarray | None = None
             for condition in access.conditions:
-                if any(isinstance(n, Load) for n in walk_expr(condition)):
+                if loads_of(condition):
                     continue
                 table = self._table(condition, access, names)
                 if table is not None:

@@ -12,7 +12,7 @@ import dataclasses
 
 from tilelang.analysis.thread_groups import contains
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Expr, Load, Var
+from tilelang.ir.expr import Expr, Var
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
@@ -28,7 +28,7 @@ from tilelang.ir.stmt import (
     Store,
     While,
 )
-from tilelang.ir.visit import expressions, sub_statements, walk, walk_expr, written_buffers
+from tilelang.ir.visit import expressions, loads_of, sub_statements, variables_of, walk, written_buffers
 from tilelang.records import record
 
 _OF_THREAD = (Scope.LOCAL, Scope.VAR, Scope.FRAGMENT)
@@ -61,12 +61,9 @@ class _Values:
 
     def is_uniform(self, expr: Expr) -> bool:
         """Whether all threads that reach the expression compute the same value."""
-        for node in walk_expr(expr):
-            if isinstance(node, Var) and node in self.variables:
-                return False
-            if isinstance(node, Load) and node.buffer.storage in self.memory:
-                return False
-        return True
+        if not self.variables.isdisjoint(variables_of(expr)):
+            return False
+        return all(load.buffer.storage not in self.memory for load in loads_of(expr))
 
     def diverges(self, stmt: Stmt) -> bool:
         """Whether threads may go different ways at a branch, as groups do, or leave a loop at different times."""
@@ -93,10 +90,8 @@ class Uniformity(_Values):
             if threads not in views:
                 views[threads] = _View(launch, group)
             for root in expressions(stmt):
-                for node in walk_expr(root):
-                    if isinstance(node, Var | Load):
-                        name = node if isinstance(node, Var) else node.buffer.storage
-                        readers.setdefault(name, set()).add(threads)
+                for name in (*variables_of(root), *(load.buffer.storage for load in loads_of(root))):
+                    readers.setdefault(name, set()).add(threads)
             if isinstance(stmt, For | While):
                 loops.append((stmt, threads))
             if isinstance(stmt, If) and stmt.group is not None:

@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterator
 
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Expr, Load, Var, int_const
+from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.stmt import Bind, For, ForKind, Launch, ParallelLoop, Stmt, Store, TileOp
-from tilelang.ir.visit import expressions, jumps, sub_statements, walk, walk_expr
+from tilelang.ir.visit import expressions, jumps, loads_of, sub_statements, walk, walk_expr
 
 MOST_STATEMENTS = 1024
 """Statements of one thread that a loop may become when it is unrolled for the sake of a subscript."""
@@ -68,7 +68,7 @@ def _elements(body: Stmt) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
         if isinstance(stmt, Store):
             yield stmt.buffer, stmt.indices
         for root in expressions(stmt):
-            yield from ((e.buffer, e.indices) for e in walk_expr(root) if isinstance(e, Load))
+            yield from ((e.buffer, e.indices) for e in loads_of(root))
 
 
 def _name(indices: tuple[Expr, ...], var: Var) -> bool:

@@ -17,9 +17,9 @@ from tilelang.arith.domain import Domain
 from tilelang.arith.simplify import simplify
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import ExprKey, expr_key
-from tilelang.ir.expr import Expr, Load, Var, const, int_const
+from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, Stmt
-from tilelang.ir.visit import sub_statements, substitute, variables_of, walk, walk_expr
+from tilelang.ir.visit import loads_of, sub_statements, substitute, variables_of, walk
 from tilelang.records import record
 
 AddressKey = tuple[Buffer, tuple[ExprKey, ...]]
@@ -106,4 +106,4 @@ def _only_increases(buffer: Buffer, steps: Steps) -> bool:
 
 
 def _loads(index: Expr) -> bool:
-    return any(isinstance(node, Load) for node in walk_expr(index))
+    return bool(loads_of(index))

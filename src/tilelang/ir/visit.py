@@ -73,7 +73,9 @@ def walk_expr(expr: Expr) -> Iterator[Expr]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(children(node)))
+        operands = _OPERANDS.get(type(node))
+        if operands is not None:
+            stack.extend(operands(node)[::-1])
 
 
 def variables_of(expr: Expr) -> frozenset[Var]:
@@ -87,31 +89,47 @@ def variables_of(expr: Expr) -> frozenset[Var]:
     return known
 
 
+def loads_of(expr: Expr) -> tuple[Load, ...]:
+    """The loads in an expression in the order of `walk_expr`, kept on the node."""
+    if isinstance(expr, Var | Const):
+        return ()
+    known: tuple[Load, ...] | None = expr.__dict__.get("_loads")
+    if known is None:
+        known = expr.__dict__["_loads"] = tuple([node for node in walk_expr(expr) if isinstance(node, Load)])
+    return known
+
+
 def walk(stmt: Stmt) -> Iterator[Stmt]:
     """The statement and all statements below it, in program order."""
-    yield stmt
-    with stmt.loc:
-        for child in sub_statements(stmt):
-            yield from walk(child)
+    stack = [stmt]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(sub_statements(node)[::-1])
 
 
-def sub_statements(stmt: Stmt) -> Iterator[Stmt]:
-    """The direct sub-statements, in program order."""
+def sub_statements(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The direct sub-statements, in program order, kept on the node."""
     if isinstance(stmt, Seq):
-        yield from stmt.body
-        return
-    for field in _fields(type(stmt)):
-        value = getattr(stmt, field)
-        if isinstance(value, Stmt):
-            yield value
+        return stmt.body
+    known: tuple[Stmt, ...] | None = stmt.__dict__.get("_sub_statements")
+    if known is None:
+        values = [getattr(stmt, field) for field in _fields(type(stmt))]
+        known = stmt.__dict__["_sub_statements"] = tuple([value for value in values if isinstance(value, Stmt)])
+    return known
 
 
-def expressions(stmt: Stmt) -> Iterator[Expr]:
-    """The expressions that stand directly in a statement (operands, indices, bounds), not in its sub-statements."""
-    for field in _fields(type(stmt)):
-        yield from _expressions_in(getattr(stmt, field))
-    if isinstance(stmt, Alloc):
-        yield from stmt.buffer.expressions
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions that stand directly in a statement (operands, indices, bounds), kept on the node.
+
+    Those in its sub-statements do not count.
+    """
+    known: tuple[Expr, ...] | None = stmt.__dict__.get("_expressions")
+    if known is None:
+        found = [expr for field in _fields(type(stmt)) for expr in _expressions_in(getattr(stmt, field))]
+        declared = stmt.buffer.expressions if isinstance(stmt, Alloc) else ()
+        known = stmt.__dict__["_expressions"] = (*found, *declared)
+    return known
 
 
 def _expressions_in(value: object) -> Iterator[Expr]:
@@ -156,7 +174,7 @@ def accessed_buffers(stmt: Stmt) -> Iterator[Buffer]:
         case For(reductions=reductions):
             yield from (reduction.buffer for reduction in reductions)
     for root in expressions(stmt):
-        yield from (node.buffer for node in walk_expr(root) if isinstance(node, Load))
+        yield from (load.buffer for load in loads_of(root))
 
 
 def jumps(stmt: Stmt, *kinds: type[Stmt]) -> bool:

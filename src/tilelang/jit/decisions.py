@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Load
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, Launch, ParallelLoop, Stmt, Store, TileOp
-from tilelang.ir.visit import expressions, walk, walk_expr
+from tilelang.ir.visit import expressions, loads_of, walk
 from tilelang.passes.runner import Snapshot
 
 
@@ -95,7 +94,7 @@ def _widths(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[
     """How many bytes a thread loads or stores at a time, of each tensor in each line."""
     widths: dict[tuple[Loc, str, str], int] = {}
     for stmt in walk(launch.body):
-        loads = [e for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load)]
+        loads = [e for root in expressions(stmt) for e in loads_of(root)]
         found = [("loads", load.buffer, load.dtype.storage_bytes) for load in loads]
         if isinstance(stmt, Store):
             found.append(("stores", stmt.buffer, stmt.value.dtype.storage_bytes))

@@ -15,7 +15,7 @@ from tilelang.errors import ProgramAssertionError, ProgramValueError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, binary, cast
 from tilelang.ir.stmt import Alloc, Stmt, Store
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import loads_of
 from tilelang.language.alloc import on_chip
 from tilelang.language.api import api
 from tilelang.language.deprecation import warn_deprecated
@@ -160,7 +160,7 @@ def reducer_update(target: Expr, value: ExprLike) -> None:
     buffer = target.buffer
     _start_without_fill(stager, buffer)
     operand = cast(as_expr(scalar_operand(value, what, "value")), buffer.dtype)
-    if any(isinstance(node, Load) and node.buffer is buffer for node in walk_expr(operand)):
+    if any(node.buffer is buffer for node in loads_of(operand)):
         raise ProgramValueError(
             f"{what}: illegal read of reducer '{buffer.name}' in the value, whose parts are not combined yet",
             hint=f"read the fragment that T.finalize_reducer({buffer.name}, dst) writes",

@@ -33,7 +33,7 @@ from tilelang.ir.func import Param
 from tilelang.ir.not_plain import TEXT_MADE
 from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store, TensorLayout
 from tilelang.ir.vector import pack, packed_lanes
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import loads_of
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.ops.reduce import ReduceOp
 from tilelang.records import record
@@ -255,7 +255,7 @@ def is_mutable(value: object) -> bool:
 
 def reads_memory(value: Expr) -> bool:
     """Whether an expression loads from any buffer."""
-    return any(isinstance(node, Load) for node in walk_expr(value))
+    return bool(loads_of(value))
 
 
 _CURRENT: ContextVar[Stager | None] = ContextVar("stager", default=None)

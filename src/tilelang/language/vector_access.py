@@ -15,7 +15,7 @@ from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, cast, select
 from tilelang.ir.stmt import For, ForKind, Store
 from tilelang.ir.vector import lanes_of, pack
-from tilelang.ir.visit import children, walk_expr
+from tilelang.ir.visit import children, loads_of
 from tilelang.language.stage import Stager
 
 Indices = tuple[Expr, ...]
@@ -75,7 +75,7 @@ def store_elements(stager: Stager, buffer: Buffer, places: Sequence[Indices], va
             f"{len(places)} elements of '{buffer.name}' are assigned a vector of {value.dtype.lanes} lanes"
         )
     lanes = lanes_of(value) if value.dtype.lanes > 1 else (value,) * len(places)
-    if any(isinstance(node, Load) and node.buffer is buffer for lane in lanes for node in walk_expr(lane)):
+    if any(node.buffer is buffer for lane in lanes for node in loads_of(lane)):
         lanes = tuple(stager.bind("lane", lane) for lane in lanes)
     values = [cast(lane, buffer.dtype) for lane in lanes]
     var = Var(stager.unique("lane"), INT32, index=True)

@@ -14,7 +14,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, ExprLike, Load, const, int_const
 from tilelang.ir.stmt import Alloc, Stmt
-from tilelang.ir.visit import expressions, walk_expr, written_buffers
+from tilelang.ir.visit import expressions, loads_of, written_buffers
 
 ZERO = const(0, INT32)
 
@@ -101,9 +101,9 @@ def shared_storages(stmt: Stmt) -> Iterator[Buffer]:
         if buffer.scope is Scope.SHARED:
             yield buffer.storage
     for root in expressions(stmt):
-        for node in walk_expr(root):
-            if isinstance(node, Load) and node.buffer.scope is Scope.SHARED:
-                yield node.buffer.storage
+        for load in loads_of(root):
+            if load.buffer.scope is Scope.SHARED:
+                yield load.buffer.storage
 
 
 def _named(stmt: Stmt) -> Iterator[Buffer]:

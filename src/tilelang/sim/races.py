@@ -18,9 +18,8 @@ import numpy as np
 from tilelang.analysis.mapped_stores import stored_by_maps
 from tilelang.errors import NOWHERE, DataRace, Loc, MissingProxyFence, Note
 from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Load
 from tilelang.ir.stmt import Atomic, CallStmt, Launch, TileOp
-from tilelang.ir.visit import expressions, walk, walk_expr, written_buffers
+from tilelang.ir.visit import expressions, loads_of, walk, written_buffers
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.release_acquire import AtomicAccess, ReleaseAcquire, releases_and_acquires
 
@@ -398,7 +397,7 @@ def _watched(launch: Launch) -> dict[Buffer, int]:
         if isinstance(stmt, Atomic):
             named.add(stmt.buffer)
         for root in expressions(stmt):
-            named |= {node.buffer for node in walk_expr(root) if isinstance(node, Load)}
+            named |= {node.buffer for node in loads_of(root)}
         if isinstance(stmt, TileOp):
             named |= {region.buffer for region in stmt.reads()}
         if isinstance(stmt, CallStmt):

@@ -17,11 +17,11 @@ import numpy as np
 
 from tilelang.errors import ArgumentError, BarrierDivergence, CompilerBug, ResourceError, SimulationError
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, Load
+from tilelang.ir.expr import Expr
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan, TensorMap
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Launch, Seq, Stmt
-from tilelang.ir.visit import expressions, walk, walk_expr
+from tilelang.ir.visit import expressions, loads_of, walk
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.simulated import TensorMapView, Wait
 from tilelang.records import record
@@ -463,4 +463,4 @@ def _buffers(stmt: Stmt) -> Iterator[Buffer]:
         if isinstance(part, CallStmt):
             yield from (o.buffer for o in (*part.args, *part.reads, *part.writes) if isinstance(o, Region))
         for root in expressions(part):
-            yield from (node.buffer for node in walk_expr(root) if isinstance(node, Load))
+            yield from (node.buffer for node in loads_of(root))

@@ -25,10 +25,10 @@ from tilelang.analysis.independence import lanes
 from tilelang.arith.domain import Domain, behind, inside, of_function
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
-from tilelang.ir.expr import Expr, Load
+from tilelang.ir.expr import Expr
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Seq, Stmt, Store, While
-from tilelang.ir.visit import accessed_buffers, substitute_stmt, variables_of, walk, walk_expr
+from tilelang.ir.visit import accessed_buffers, loads_of, substitute_stmt, variables_of, walk
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.passes.thread.vectorize_loops import is_worthwhile, vectorize_around
@@ -111,7 +111,7 @@ def _last_loop(done: list[Stmt]) -> int | None:
 
 
 def _is_literal(init: Expr) -> bool:
-    return not variables_of(init) and not any(isinstance(e, Load) for e in walk_expr(init))
+    return not variables_of(init) and not loads_of(init)
 
 
 def _same_range(first: For, second: For) -> bool:
@@ -125,7 +125,7 @@ def _same_range(first: For, second: For) -> bool:
 
 def _is_fixed(end: Expr) -> bool:
     """Whether the first loop cannot change where the second one ends."""
-    return not any(isinstance(e, Load) for e in walk_expr(end))
+    return not loads_of(end)
 
 
 def _is_innermost(loop: For) -> bool:

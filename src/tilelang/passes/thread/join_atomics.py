@@ -30,7 +30,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Atomic, AtomicOp, For, ForKind, If, Launch, MemoryOrder, Seq, Stmt, While
 from tilelang.ir.vector import pack, vector_dtype
-from tilelang.ir.visit import expressions, substitute_stmt, walk_expr
+from tilelang.ir.visit import expressions, loads_of, substitute_stmt
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
@@ -157,7 +157,7 @@ def _is_plain(stmt: Atomic) -> bool:
         return False
     if value.dtype != buffer.dtype:
         return False
-    read = (node for root in expressions(stmt) for node in walk_expr(root) if isinstance(node, Load))
+    read = (node for root in expressions(stmt) for node in loads_of(root))
     return bool(stmt.indices) and all(node.buffer.storage is not buffer.storage for node in read)
 
 

@@ -21,7 +21,7 @@ from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Var, binary, cas
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Reduction, Seq, Stmt, Store, While
-from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
+from tilelang.ir.visit import Rewriter, expressions, loads_of, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
@@ -182,7 +182,7 @@ class _Running(Rewriter):
         if isinstance(value, Binary) and value.op is _CHOICE[self._of.op][0]:
             a, b = self._others(value.a), self._others(value.b)
             return None if a is None or b is None else a + b
-        reads = any(isinstance(e, Load) and self._is_element(e.buffer, e.indices) for e in walk_expr(value))
+        reads = any(self._is_element(e.buffer, e.indices) for e in loads_of(value))
         return None if reads else [value]
 
     def _is_element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> bool:
@@ -210,7 +210,7 @@ def is_worthwhile(loop: For, inner: For | None = None) -> bool:
         if isinstance(stmt, Store) and stride_along(stmt.buffer, stmt.indices, loop.var) not in (0, 1):
             return False
         for root in expressions(stmt):
-            loads += [stride_along(e.buffer, e.indices, loop.var) for e in walk_expr(root) if isinstance(e, Load)]
+            loads += [stride_along(e.buffer, e.indices, loop.var) for e in loads_of(root)]
     near = [stride in (0, 1) for stride in loads]
     return all(near) if inner is not None else not near or any(near)
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from tilelang.analysis.per_thread import shows_tile
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Expr, Load, Var, unary
+from tilelang.ir.expr import Expr, Var, unary
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import CallStmt, Group, If, Launch, ParallelLoop, Seq, Stmt, TileOp
-from tilelang.ir.visit import Rewriter, sub_statements, variables_of, walk_expr
+from tilelang.ir.visit import Rewriter, loads_of, sub_statements, variables_of
 from tilelang.isa import instruction as isa
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
@@ -70,7 +70,7 @@ class _Find(Rewriter):
 
     def _taken(self, condition: Expr) -> np.ndarray | None:
         """Which threads take a branch; None if that depends on more than their index."""
-        if variables_of(condition) != {self._thread} or any(isinstance(e, Load) for e in walk_expr(condition)):
+        if variables_of(condition) != {self._thread} or loads_of(condition):
             return None
         indices = np.arange(self._group.first, self._group.end)
         return np.broadcast_to(np.asarray(evaluate(condition, {self._thread: indices}), bool), indices.shape)

@@ -27,7 +27,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Load, Var, cast, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, ParallelLoop, Seq, Stmt, Store, TileOp, seq
-from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr, written_buffers
+from tilelang.ir.visit import Rewriter, expressions, jumps, loads_of, walk, walk_expr, written_buffers
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
@@ -244,7 +244,7 @@ def _depends(expr: Expr, variables: Sequence[Var]) -> bool:
 
 
 def _loads(expr: Expr) -> bool:
-    return any(isinstance(e, Load) for e in walk_expr(expr))
+    return bool(loads_of(expr))
 
 
 def _all_expressions(stmts: Iterable[Stmt]) -> Iterable[Expr]:
@@ -271,7 +271,7 @@ def _is_update_of(scalar: Buffer, groups: Sequence[Sequence[Stmt]]) -> bool:
     stores = [
         s for g in groups for stmt in g for s in walk(stmt) if isinstance(s, Store) and s.buffer is scalar
     ]
-    return all(any(isinstance(e, Load) and e.buffer is scalar for e in walk_expr(s.value)) for s in stores)
+    return all(any(e.buffer is scalar for e in loads_of(s.value)) for s in stores)
 
 
 def _with_serial_loops(loop: ParallelLoop) -> ParallelLoop:

@@ -26,7 +26,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, Bind, For, If, Launch, ParallelLoop, Print, Seq, Stmt, Store, TileOp, While
-from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr, written_buffers
+from tilelang.ir.visit import Rewriter, expressions, loads_of, walk, written_buffers
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -86,7 +86,7 @@ def _is_reader(stmt: Stmt, buffer: Buffer) -> bool:
 def _uses(stmt: Stmt) -> Iterator[tuple[Buffer, bool]]:
     """Buffers that a statement itself accesses, and whether it writes them."""
     for root in expressions(stmt):
-        yield from ((e.buffer, False) for e in walk_expr(root) if isinstance(e, Load))
+        yield from ((e.buffer, False) for e in loads_of(root))
     match stmt:
         case TileOp():
             yield from ((region.buffer, False) for region in stmt.reads())
@@ -109,7 +109,7 @@ def _fills_as_it_is(copy: Copy) -> bool:
         return False
     if dst.static_extent != shape or extent[-len(shape) :] != shape or any(e != 1 for e in extent[: -len(shape)]):
         return False
-    return not any(isinstance(e, Load) for start in src.start for e in walk_expr(start))
+    return not any(map(loads_of, src.start))
 
 
 def _is_run(copy: Copy) -> bool:
@@ -179,7 +179,7 @@ def _runs_at_most(loop: ParallelLoop, most: int) -> bool:
 def _loads(stmt: Stmt, buffer: Buffer) -> list[Load]:
     """The loads of a buffer's elements in a statement and those below it."""
     roots = (root for inner in walk(stmt) for root in expressions(inner))
-    return [e for root in roots for e in walk_expr(root) if isinstance(e, Load) and e.buffer is buffer]
+    return [e for root in roots for e in loads_of(root) if e.buffer is buffer]
 
 
 def _element(load: Load) -> Region:

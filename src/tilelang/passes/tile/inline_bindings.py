@@ -5,10 +5,10 @@ Only bindings of index arithmetic that loads nothing are inlined: their value is
 
 from __future__ import annotations
 
-from tilelang.ir.expr import Expr, Load, Var
+from tilelang.ir.expr import Expr, Var
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Bind, Stmt
-from tilelang.ir.visit import Rewriter, walk_expr
+from tilelang.ir.visit import Rewriter, loads_of
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
@@ -25,7 +25,7 @@ class _Inline(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Bind) and node.var.index and node.value.is_index:
             value = self.expr(node.value)
-            if not any(isinstance(e, Load) for e in walk_expr(value)):
+            if not loads_of(value):
                 self._values[node.var] = value
                 return None
         return self.rebuild_stmt(node)

@@ -44,7 +44,7 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
-from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute_stmt, walk, walk_expr, written_buffers
+from tilelang.ir.visit import Rewriter, expressions, loads_of, sub_statements, substitute_stmt, walk, written_buffers
 from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import LoopLowering, LoweringContext, Lowerings, LowersDivergent, chosen_row
 from tilelang.passes.base import Pass, PassContext
@@ -303,7 +303,7 @@ class _Block:
             return []
         if isinstance(node, Store) and node.buffer.scope in _OF_BLOCK:
             return []
-        found = [e for root in expressions(node) for e in walk_expr(root) if isinstance(e, Load)]
+        found = [e for root in expressions(node) for e in loads_of(root)]
         return [e for e in found if e.buffer.storage in self._unsteady]
 
     def _steady(self, node: Stmt, domain: Domain) -> Stmt | None:

@@ -17,7 +17,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Cast, Expr, Load
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, For, ForKind, Launch, Seq, TileOp
-from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
+from tilelang.ir.visit import Rewriter, expressions, loads_of, walk
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
@@ -56,7 +56,7 @@ def _tiles(launch: Launch) -> dict[Buffer, Buffer]:
     candidates = {b for b in allocated if b.scope is Scope.SHARED and b.strides is None and b not in fixed}
     if not any(isinstance(stmt, Copy) and stmt.dst.buffer in candidates and _converts(stmt) for stmt in stmts):
         return {}
-    loads = (e for stmt in stmts for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load))
+    loads = (e for stmt in stmts for root in expressions(stmt) for e in loads_of(root))
     candidates -= {load.buffer for load in loads if load.dtype != load.buffer.dtype}  # several elements at a time
     storage_accesses: dict[Buffer, list[Access]] = {}
     for access in accesses(launch.body).all:

@@ -43,7 +43,7 @@ from tilelang.ir.expr import (
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import LOGICAL, BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, Seq, Stmt, Store
-from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
+from tilelang.ir.visit import Rewriter, expressions, loads_of, substitute, substitute_stmt, walk, walk_expr
 from tilelang.isa.intrinsic import Intrinsic
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
@@ -322,7 +322,7 @@ class _Batch:
 
     def _guards(self, exprs: Iterable[Expr]) -> bool:
         """Whether expressions that are not always computed read elements that nothing else has read."""
-        loads = [e for expr in exprs for e in walk_expr(expr) if isinstance(e, Load)]
+        loads = [e for expr in exprs for e in loads_of(expr)]
         known = [load for load, _ in self._widened]
         return any(e.buffer.scope is not Scope.VAR and not any(same_expr(e, k) for k in known) for e in loads)
 

@@ -12,10 +12,10 @@ import dataclasses
 from tilelang.analysis.strides import stride_along
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Load, Var, as_expr, const, int_const
+from tilelang.ir.expr import Var, as_expr, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, Print, Seq, Stmt, Store
-from tilelang.ir.visit import Rewriter, expressions, substitute_stmt, walk, walk_expr
+from tilelang.ir.visit import Rewriter, expressions, loads_of, substitute_stmt, walk
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.targets.cpu.isa.stream import LINE_BYTES, STREAM_LINE
@@ -69,7 +69,7 @@ def _candidates(func: PrimFunc) -> set[Buffer]:
     others: set[Buffer] = set()
     for stmt in walk(func.body):
         for root in expressions(stmt):
-            others.update(e.buffer.storage for e in walk_expr(root) if isinstance(e, Load))
+            others.update(e.buffer.storage for e in loads_of(root))
         match stmt:
             case Store(buffer=buffer) if buffer.scope is Scope.GLOBAL:
                 written.add(buffer)

@@ -36,7 +36,7 @@ from tilelang.ir.stmt import (
     Store,
     TileOp,
 )
-from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
+from tilelang.ir.visit import Rewriter, expressions, loads_of, substitute, substitute_stmt, walk, walk_expr
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.records import record
@@ -224,7 +224,7 @@ def _fills_registers(body: Stmt, context: LoweringContext) -> bool:
         fills = isinstance(stmt, Store) and stmt.buffer in context.registers
         if not fills and not isinstance(stmt, Seq | Bind | If | For):
             return False
-        loads = (e for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load))
+        loads = (e for root in expressions(stmt) for e in loads_of(root))
         if any(load.buffer.scope is Scope.GLOBAL for load in loads):
             return False
     return True
@@ -375,7 +375,7 @@ def _chooses(var: Var, body: Stmt, registers: Mapping[Buffer, Buffer]) -> bool:
     """Whether a variable indexes a fragment that may be kept in registers."""
     held = {buffer for buffer, array in registers.items() if may_lie_in_registers(array)}
     for stmt in walk(body):
-        loads = [e for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load)]
+        loads = [e for root in expressions(stmt) for e in loads_of(root)]
         named = [(e.buffer, e.indices) for e in loads]
         if isinstance(stmt, Store):
             named.append((stmt.buffer, stmt.indices))

@@ -14,7 +14,7 @@ from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var, const
 from tilelang.ir.stmt import Atomic, Bind, For, ForKind, Stmt, Store
-from tilelang.ir.visit import expressions, variables_of, walk, walk_expr
+from tilelang.ir.visit import expressions, loads_of, variables_of, walk
 
 _FEW = 16  # unrolled iterations of loops that need not be unrolled
 _MAX_REGISTER_ARRAY_BYTES = 1024  # the assembler keeps no larger array in the 255 registers of a thread
@@ -31,7 +31,7 @@ def register_index_variables(body: Stmt) -> frozenset[Var]:
     for stmt in reversed(list(walk(body))):  # uses before definitions
         if isinstance(stmt, Bind) and stmt.var in found:
             found |= variables_of(stmt.value)
-        accesses = [e for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load)]
+        accesses = [e for root in expressions(stmt) for e in loads_of(root)]
         for access in (*accesses, stmt):
             if isinstance(access, Load | Store | Atomic) and may_lie_in_registers(access.buffer):
                 found = found.union(*map(variables_of, access.indices))

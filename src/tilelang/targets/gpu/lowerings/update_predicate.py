@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from tilelang.analysis.parallel_legality import ParallelReduction
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Scope
-from tilelang.ir.expr import Expr, Load, conjunction, const, int_const, unary
+from tilelang.ir.expr import Expr, conjunction, const, int_const, unary
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Bind, For, If, ParallelLoop, Stmt
-from tilelang.ir.visit import sub_statements, variables_of, walk, walk_expr
+from tilelang.ir.visit import loads_of, sub_statements, variables_of, walk
 
 
 def update_predicate(reduction: ParallelReduction, loop: For | ParallelLoop) -> Expr | None:
@@ -34,7 +34,7 @@ def update_predicate(reduction: ParallelReduction, loop: For | ParallelLoop) -> 
     others = inner - reduction.moved_by
 
     def is_of_element(condition: Expr) -> bool:
-        reads = any(isinstance(node, Load) for node in walk_expr(condition))
+        reads = bool(loads_of(condition))
         return not reads and others.isdisjoint(variables_of(condition))
 
     kept = [[condition for condition in path if is_of_element(condition)] for path in paths]

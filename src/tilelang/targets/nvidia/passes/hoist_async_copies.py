@@ -15,9 +15,9 @@ from collections.abc import Set as AbstractSet
 from tilelang.analysis.accesses import accesses
 from tilelang.analysis.thread_accesses import transfers_ownership
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Load, Var
+from tilelang.ir.expr import Var
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, ParallelLoop, Seq, Stmt, Store, TileOp
-from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
+from tilelang.ir.visit import Rewriter, expressions, loads_of, walk, walk_expr
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
@@ -153,7 +153,7 @@ def _may_pass(copy: Copy, stmt: Stmt) -> bool:
     used = {e for root in expressions(copy) for e in walk_expr(root) if isinstance(e, Var)}
     if isinstance(stmt, Bind) and stmt.var in used:
         return False
-    reads = {e.buffer.storage for root in expressions(copy) for e in walk_expr(root) if isinstance(e, Load)}
+    reads = {e.buffer.storage for root in expressions(copy) for e in loads_of(root)}
     found = accesses(stmt)
     written = {a.buffer.storage for a in found.writes}
     return written.isdisjoint({*source, *reads}) and all(a.buffer.storage is not target for a in found.all)

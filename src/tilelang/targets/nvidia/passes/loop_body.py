@@ -13,7 +13,7 @@ from tilelang.ir.assumption import Assume, loaded_buffers
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, Seq, Stmt
-from tilelang.ir.visit import expressions, variables_of, walk, walk_expr
+from tilelang.ir.visit import expressions, loads_of, variables_of, walk, walk_expr
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.passes.tile.check_program import effectful
@@ -97,7 +97,7 @@ class LoopBody:
 
     def is_volatile(self, name: Var) -> bool:
         """Whether a binding loads memory that the loop writes, so that it must not move."""
-        loads = {node.buffer.storage for node in walk_expr(self._names[name].value) if isinstance(node, Load)}
+        loads = {node.buffer.storage for node in loads_of(self._names[name].value)}
         return any(storage in loads and write for touched in self.touched for storage, _, write in touched)
 
     def read_by_names(self, stmt: Stmt) -> Iterator[Buffer]:

@@ -29,6 +29,7 @@ from tilelang.ir.visit import (
     Rewriter,
     expressions,
     jumps,
+    loads_of,
     sub_statements,
     substitute_stmt,
     variables_of,
@@ -200,7 +201,7 @@ def _on_registers(stmt: Stmt) -> bool:
 def _shared_reads(stmt: Stmt) -> Iterator[tuple[Buffer, Sequence[Expr]]]:
     """The reads of shared memory in a statement: buffer and indices."""
     for inner in walk(stmt):
-        loads = (e for root in expressions(inner) for e in walk_expr(root) if isinstance(e, Load))
+        loads = (e for root in expressions(inner) for e in loads_of(root))
         yield from ((e.buffer, e.indices) for e in loads if e.buffer.scope is Scope.SHARED)
         if isinstance(inner, CallStmt):
             yield from ((r.buffer, r.start) for r in inner.reads if r.buffer.scope is Scope.SHARED)
@@ -245,7 +246,7 @@ def _may_pass(stmt: Stmt, copy: Stmt) -> bool:
 
 
 def _is_plain(stmt: Bind) -> bool:
-    return stmt.var.index and not any(isinstance(e, Load) for e in walk_expr(stmt.value))
+    return stmt.var.index and not loads_of(stmt.value)
 
 
 def _is_register(stmt: Alloc) -> bool:

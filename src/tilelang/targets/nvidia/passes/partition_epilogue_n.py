@@ -15,7 +15,7 @@ from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import Alloc, Assert, Atomic, For, If, ParallelLoop, Print, Seq, Stmt, Store
-from tilelang.ir.visit import Rewriter, expressions, variables_of, walk, walk_expr
+from tilelang.ir.visit import Rewriter, expressions, loads_of, variables_of, walk, walk_expr
 from tilelang.lowering.regions import axes, is_whole, some_of, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
@@ -149,7 +149,7 @@ class _NarrowTiles(Rewriter):
         return node
 
     def _check_control(self, node: Stmt) -> None:
-        if any(isinstance(e, Load) and e.buffer in self._narrow for root in expressions(node) for e in walk_expr(root)):
+        if any(e.buffer in self._narrow for root in expressions(node) for e in loads_of(root)):
             raise NotPartitioned(f"{_line(node)}one element of a tile decides what is done")
 
     def _check_repeatable(self, node: Stmt) -> None:
