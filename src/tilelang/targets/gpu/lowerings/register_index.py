@@ -7,6 +7,7 @@ on the thread, so it becomes a constant once the loops are unrolled.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -15,12 +16,13 @@ import numpy as np
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.compare import expr_key
+from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Var, const
-from tilelang.ir.visit import substitute, walk_expr
+from tilelang.ir.visit import substitute, variables_of
 from tilelang.layout.digits import Mode
 from tilelang.layout.thread_values import Fragment
+from tilelang.records import record
 from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition, primes
 
 Ranges = Mapping[Var, range]
@@ -49,7 +51,6 @@ class RegisterIndices:
         self._partition = partition
         self._vars = tuple(variables)
         self._coordinates = dict(zip(self._vars, partition.coordinates(), strict=True))
-        self._cache: dict[object, Expr] = {}
 
     def of(self, buffer: Buffer, layout: Fragment, indices: Sequence[Expr], inner: Ranges, *, writes: bool) -> Expr:
         """The register index of an element.
@@ -61,74 +62,23 @@ class RegisterIndices:
             inner: The values of the variables of those loops.
             writes: Whether the element is written, which every thread that holds a copy of it must do.
         """
-        used = {node for index in indices for node in walk_expr(index) if isinstance(node, Var)}
+        used = frozenset().union(*map(variables_of, indices))
         if is_replicated(layout) and (not writes or used.isdisjoint(self._vars)):
             return self._in_thread(replicated_register_index(layout, indices))
         if not all(var in self._coordinates or var in inner for var in used):
             raise CompilerBug(f"'{buffer.name}': an element of a distributed tile is named by more than loop variables")
         ranges = {var: taken for var, taken in inner.items() if var in used}
-        key = (buffer, tuple(expr_key(index) for index in indices), writes)
-        if key not in self._cache:
-            register, valid = self._table(buffer, layout, indices, ranges, writes=writes)
-            fixed = _per_value(register, valid)
-            linear = None if fixed is None else self._linear(*fixed, ranges)
-            # an index that depends on the thread is correct, but forces the array into local memory
-            self._cache[key] = self._in_thread(replicated_register_index(layout, indices)) if linear is None else linear
-        return self._cache[key]
+        names = {var: _coordinate(n) for n, var in enumerate((*self._vars, *ranges))}
+        keys = tuple(expr_key(substitute(index, names)) for index in indices)
+        found = _registers(self._partition.layout, layout, keys, tuple(ranges.values()), writes)
+        if found.mistake:
+            raise CompilerBug(f"'{buffer.name}': {found.mistake}")
+        linear = None if found.register is None else self._linear(found.register, found.known, ranges)
+        # an index that depends on the thread is correct, but forces the array into local memory
+        return self._in_thread(replicated_register_index(layout, indices)) if linear is None else linear
 
     def _in_thread(self, expr: Expr) -> Expr:
         return substitute(expr, self._coordinates)
-
-    # -- enumerating all threads --------------------------------------------------------------------------------
-    def _table(
-        self, buffer: Buffer, layout: Fragment, indices: Sequence[Expr], ranges: Ranges, *, writes: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The register for every thread, value and inner iteration, and whether that combination accesses one at all.
-
-        Shapes: (threads, values, *lengths of `ranges`).
-        """
-        iteration = self._partition.layout
-        table = iteration.table
-        inside = (table < np.array(iteration.shape, np.int64)).all(axis=-1)
-        depth = len(ranges)
-        env: dict[Var, object] = {
-            var: table[..., axis].reshape(*inside.shape, *[1] * depth) for axis, var in enumerate(self._vars)
-        }
-        for n, (var, taken) in enumerate(ranges.items()):
-            env[var] = np.array(taken, np.int64).reshape(*[1] * (2 + n), len(taken), *[1] * (depth - 1 - n))
-        full = (*inside.shape, *map(len, ranges.values()))
-        at = [np.broadcast_to(np.asarray(evaluate(index, env, exact=True), np.int64), full) for index in indices]
-        valid = np.broadcast_to(inside.reshape(*inside.shape, *[1] * depth), full).copy()
-        for coordinate, extent in zip(at, layout.shape, strict=True):
-            valid &= (coordinate >= 0) & (coordinate < extent)
-        register = np.where(valid, np.broadcast_to(np.asarray(layout.owner(*at)[1], np.int64), full), 0)
-        thread = np.arange(full[0]).reshape(-1, *[1] * (len(full) - 1))
-        self._check(buffer, layout, at, np.broadcast_to(thread, full), register, valid, writes=writes)
-        return register, valid
-
-    def _check(
-        self,
-        buffer: Buffer,
-        layout: Fragment,
-        at: Sequence[np.ndarray],
-        thread: np.ndarray,
-        register: np.ndarray,
-        valid: np.ndarray,
-        *,
-        writes: bool,
-    ) -> None:
-        """Checks that threads hold what they access, and that all threads with a copy of an element write it."""
-        held = layout.table[thread, register]
-        wanted = np.stack(at, axis=-1)
-        if not (held == wanted).all(axis=-1)[valid].all():
-            raise CompilerBug(f"'{buffer.name}': a thread names an element that another one holds")
-        if writes and layout.replication > 1:
-            element = np.ravel_multi_index([np.where(valid, a, 0) for a in at], layout.cover)
-            elements = _count_distinct(element[valid], math.prod(layout.cover))
-            threads, values, _ = layout.table.shape
-            named = _count_distinct((thread * values + register)[valid], threads * values)
-            if named != elements * layout.replication:
-                raise CompilerBug(f"'{buffer.name}': not every thread that holds a copy of an element writes it")
 
     # -- as an expression ---------------------------------------------------------------------------------------
     def _linear(self, fixed: np.ndarray, known: np.ndarray, ranges: Ranges) -> Expr | None:
@@ -159,19 +109,105 @@ class RegisterIndices:
         return expr
 
 
+# -- enumerating all threads --------------------------------------------------------------------------------------
+@record(slots=True, eq=False)
+class _Registers:
+    """The registers that the iterations of a distributed loop access.
+
+    Attributes:
+        register: The register per value and inner iteration; None if it differs between threads.
+        known: Where it is defined: some thread accesses an element there.
+        mistake: What is wrong with the layouts of loop and fragment; empty if nothing is.
+    """
+
+    register: np.ndarray | None
+    known: np.ndarray
+    mistake: str = ""
+
+
+@functools.cache
+def _coordinate(number: int) -> Var:
+    """What stands for a variable of any loop, so that the same subscripts in other loops are found again."""
+    return Var(f"x{number}", INT32, index=True)
+
+
+@functools.lru_cache(maxsize=256)
+def _registers(
+    iteration: Fragment, layout: Fragment, indices: tuple[ExprKey, ...], ranges: tuple[range, ...], writes: bool
+) -> _Registers:
+    """The registers of the elements with these subscripts.
+
+    Args:
+        iteration: The layout of the loop.
+        layout: The layout of the fragment.
+        indices: Subscripts, in `_coordinate`s: those of the loop, then those of the unrolled loops inside or around it.
+        ranges: The values that the variables of the unrolled loops have.
+        writes: Whether the elements are written.
+    """
+    register, thread, at, valid = _table(iteration, layout, [key.expr for key in indices], ranges)
+    mistake = _mistake(layout, at, thread, register, valid, writes=writes)
+    highest = np.where(valid, register, -1).max(axis=0)
+    lowest = np.where(valid, register, np.iinfo(np.int64).max).min(axis=0)
+    known = np.asarray(valid.any(axis=0))
+    return _Registers(highest if (highest == lowest)[known].all() else None, known, mistake)
+
+
+def _table(
+    iteration: Fragment, layout: Fragment, indices: Sequence[Expr], ranges: Sequence[range]
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray], np.ndarray]:
+    """For every thread, value and inner iteration: register, thread, element, and whether one is accessed at all.
+
+    Shapes: (threads, values, *lengths of `ranges`).
+    """
+    table = iteration.table
+    inside = (table < np.array(iteration.shape, np.int64)).all(axis=-1)
+    rank, depth = len(iteration.shape), len(ranges)
+    env: dict[Var, object] = {
+        _coordinate(axis): table[..., axis].reshape(*inside.shape, *[1] * depth) for axis in range(rank)
+    }
+    for n, taken in enumerate(ranges):
+        values = np.array(taken, np.int64)
+        env[_coordinate(rank + n)] = values.reshape(*[1] * (2 + n), len(taken), *[1] * (depth - 1 - n))
+    full = (*inside.shape, *map(len, ranges))
+    at = [np.broadcast_to(np.asarray(evaluate(index, env, exact=True), np.int64), full) for index in indices]
+    valid = np.broadcast_to(inside.reshape(*inside.shape, *[1] * depth), full).copy()
+    for coordinate, extent in zip(at, layout.shape, strict=True):
+        valid &= (coordinate >= 0) & (coordinate < extent)
+    register = np.where(valid, np.broadcast_to(np.asarray(layout.owner(*at)[1], np.int64), full), 0)
+    thread = np.arange(full[0]).reshape(-1, *[1] * (len(full) - 1))
+    return register, np.broadcast_to(thread, full), at, valid
+
+
+def _mistake(
+    layout: Fragment,
+    at: Sequence[np.ndarray],
+    thread: np.ndarray,
+    register: np.ndarray,
+    valid: np.ndarray,
+    *,
+    writes: bool,
+) -> str:
+    """What is wrong: a thread does not hold what it accesses, or one with a copy of an element does not write it."""
+    held = layout.table[thread, register]
+    wanted = np.stack(at, axis=-1)
+    if not (held == wanted).all(axis=-1)[valid].all():
+        return "a thread names an element that another one holds"
+    if writes and layout.replication > 1:
+        element = np.ravel_multi_index([np.where(valid, a, 0) for a in at], layout.cover)
+        elements = _count_distinct(element[valid], math.prod(layout.cover))
+        threads, values, _ = layout.table.shape
+        named = _count_distinct((thread * values + register)[valid], threads * values)
+        if named != elements * layout.replication:
+            return "not every thread that holds a copy of an element writes it"
+    return ""
+
+
+# -- linear functions of digits -----------------------------------------------------------------------------------
 def _number(var: Var, taken: range) -> Expr:
     """Which of its values a variable has, counted from 0."""
     if taken.step < 0:
         return (taken.start - var) // -taken.step
     return (var - taken.start) // taken.step
-
-
-def _per_value(register: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The register per value, and where it is defined; None if it differs between threads."""
-    highest = np.where(valid, register, -1).max(axis=0)
-    lowest = np.where(valid, register, np.iinfo(np.int64).max).min(axis=0)
-    known = np.asarray(valid.any(axis=0))
-    return (highest, known) if (highest == lowest)[known].all() else None
 
 
 def _fit(values: np.ndarray, known: np.ndarray) -> tuple[int, list[int] | None]:
