@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from tilelang.dtypes import BOOL, FLOAT32, INT32, INT64, as_dtype
@@ -29,6 +31,7 @@ from tilelang.ir.visit import (
     children,
     expressions,
     jumps,
+    loads_of,
     sub_statements,
     substitute,
     substitute_stmt,
@@ -218,3 +221,33 @@ def test_the_variables_of_an_expression_are_those_of_all_its_parts():
     assert frozenset((i, j)) == variables_of(load) == variables_of(load + 0 * i)
     assert frozenset((i,)) == variables_of(i)
     assert frozenset() == variables_of(const(3, INT32))
+
+
+def test_the_loads_of_an_expression_come_parents_first_and_left_to_right():
+    inner = Load(B, (i, j), INT32)
+    outer, other = Load(A, (inner, j), FLOAT32), Load(A, (i, j), FLOAT32)
+    assert (outer, inner, other) == loads_of(outer * 2.0 + other)
+    assert () == loads_of(i + 1) == loads_of(i) == loads_of(const(3, INT32))
+
+
+def test_what_a_statement_holds_is_listed_once():
+    inner = store(f)
+    outer = loop(inner)
+    assert expressions(outer) is expressions(outer)
+    assert (inner,) == sub_statements(outer) and sub_statements(outer) is sub_statements(outer)
+
+
+def test_a_rewriter_of_statements_alone_leaves_expressions_and_leaves_as_they_are():
+    class Unroll(Rewriter):
+        def stmt(self, node: Stmt) -> Stmt | None:
+            new = self.rebuild_stmt(node)
+            return dataclasses.replace(new, kind=ForKind.UNROLLED) if isinstance(new, For) else new
+
+    class Named(Unroll):
+        def expr(self, node: Expr) -> Expr:
+            return j if node is i else self.rebuild_expr(node)
+
+    body = store(i + 1)
+    new = Unroll().visit(loop(body))
+    assert new.kind is ForKind.UNROLLED and new.body is body
+    assert same_expr(j + 1, Named().visit(loop(body)).body.value)

@@ -37,7 +37,6 @@ from tilelang.ir.stmt import (
     Continue,
     For,
     ParallelLoop,
-    PipelineSpec,
     Print,
     Reduction,
     Seq,
@@ -204,6 +203,10 @@ class Rewriter:
     """
 
     _declared: dict[Buffer, Buffer] | None = None  # tensors at addresses, and views of them, whose declaration changed
+    _only_statements = True  # nothing that rewrites expressions or buffers is overridden
+
+    def __init_subclass__(cls) -> None:
+        cls._only_statements = all(getattr(cls, name) is getattr(Rewriter, name) for name in _REWRITE_EXPRESSIONS)
 
     def expr(self, node: Expr) -> Expr:
         """The replacement of an expression; the default rebuilds it from rewritten operands."""
@@ -250,30 +253,30 @@ class Rewriter:
             case Binary(op=op, a=a, b=b):
                 x, y = self.expr(a), self.expr(b)
                 return node if x is a and y is b else _typed_as(node, binary(op, x, y))
-            case Unary(op=op, a=a):
-                x = self.expr(a)
-                return node if x is a else _typed_as(node, unary(op, x))
-            case Cast(a=a, dtype=dtype):
-                x = self.expr(a)
-                return node if x is a else cast(x, dtype)
-            case Reinterpret(a=a, dtype=dtype):
-                x = self.expr(a)
-                return node if x is a else Reinterpret(x, dtype)
-            case Select(condition=c, a=a, b=b):
-                z, x, y = self.expr(c), self.expr(a), self.expr(b)
-                return node if z is c and x is a and y is b else _typed_as(node, select(z, x, y))
             case Load(buffer=buffer, indices=indices, dtype=dtype):
                 new, changed = self._named(buffer), self.exprs(indices)
                 return node if new is buffer and changed is indices else Load(new, changed, dtype)
+            case Cast(a=a, dtype=dtype):
+                x = self.expr(a)
+                return node if x is a else cast(x, dtype)
             case Call(callee=callee, args=args, dtype=dtype):
                 changed = self.exprs(args)
                 return node if changed is args else Call(callee, changed, dtype)
+            case Select(condition=c, a=a, b=b):
+                z, x, y = self.expr(c), self.expr(a), self.expr(b)
+                return node if z is c and x is a and y is b else _typed_as(node, select(z, x, y))
+            case Unary(op=op, a=a):
+                x = self.expr(a)
+                return node if x is a else _typed_as(node, unary(op, x))
+            case Reinterpret(a=a, dtype=dtype):
+                x = self.expr(a)
+                return node if x is a else Reinterpret(x, dtype)
         return node
 
     def exprs(self, nodes: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Rewrites a tuple of expressions; the same tuple if nothing changed."""
         new = tuple([self.expr(n) for n in nodes])
-        return nodes if all(x is y for x, y in zip(new, nodes, strict=True)) else new
+        return nodes if all(map(operator.is_, new, nodes)) else new
 
     def region(self, node: Region) -> Region:
         """Rewrites the parts of a region."""
@@ -286,6 +289,8 @@ class Rewriter:
         """The same statement over rewritten parts."""
         if isinstance(node, Seq):
             return self._rebuild_seq(node)
+        if self._only_statements and not sub_statements(node):
+            return node
         if isinstance(node, Alloc) and (node.buffer.address is not None or self._declared and node.buffer.view_of):
             self._declare(node.buffer)
         changes: dict[str, object] = {}
@@ -309,25 +314,40 @@ class Rewriter:
         return Seq(tuple(body), loc=node.loc) if changed else node
 
     def _part(self, value: object) -> object:
-        match value:
-            case Stmt():
-                return self.visit(value) or Seq((), loc=value.loc)
-            case Expr():
-                return self.expr(value)
-            case Region():
-                return self.region(value)
-            case Buffer():
-                return self._named(value)
-            case Reduction():
-                new, indices = self._named(value.buffer), self.exprs(value.indices)
-                same = new is value.buffer and indices is value.indices
-                return value if same else Reduction(new, indices, value.op)
-            case PipelineSpec() | str() | int():
-                return value
-            case tuple():
-                parts = tuple(self._part(v) for v in value)
-                return value if all(x is y for x, y in zip(parts, value, strict=True)) else parts
-        return value
+        cls = type(value)
+        if cls not in _REWRITES:
+            kinds = (rewrite for kind, rewrite in _REWRITES_OF_KINDS.items() if issubclass(cls, kind))
+            _REWRITES[cls] = next(kinds, None)
+        rewrite = _REWRITES[cls]
+        return value if rewrite is None else rewrite(self, value)
+
+    def _sub_statement(self, node: Stmt) -> Stmt:
+        return self.visit(node) or Seq((), loc=node.loc)
+
+    def _root(self, node: Expr) -> Expr:
+        return node if self._only_statements else self.expr(node)
+
+    def _reduction(self, value: Reduction) -> Reduction:
+        new, indices = self._named(value.buffer), self.exprs(value.indices)
+        same = new is value.buffer and indices is value.indices
+        return value if same else Reduction(new, indices, value.op)
+
+    def _tuple(self, values: tuple[object, ...]) -> tuple[object, ...]:
+        parts = tuple([self._part(v) for v in values])
+        return values if all(map(operator.is_, parts, values)) else parts
+
+
+_REWRITE_EXPRESSIONS = ("expr", "rebuild_expr", "exprs", "region", "buffer")
+# how the parts of statements are rewritten; those of other kinds stay as they are
+_REWRITES_OF_KINDS: dict[type, Callable[[Rewriter, Any], object]] = {
+    Stmt: Rewriter._sub_statement,
+    Expr: Rewriter._root,
+    Region: lambda rewriter, value: rewriter.region(value),
+    Buffer: Rewriter._named,
+    Reduction: Rewriter._reduction,
+    tuple: Rewriter._tuple,
+}
+_REWRITES: dict[type, Callable[[Rewriter, Any], object] | None] = {}  # the same for each class that was met
 
 
 def _typed_as(old: Expr, new: Expr) -> Expr:
