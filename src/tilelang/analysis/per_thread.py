@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from tilelang.analysis.thread_groups import contains
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var
+from tilelang.ir.kept import kept
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
@@ -225,6 +226,11 @@ class PerThread(_Values):
             divergent_in_group = divergent_in_group or seen.diverges(stmt)
         for child in sub_statements(stmt):
             self._find_divergent_in_group(child, seen, divergent_in_group=divergent_in_group)
+
+
+def per_thread(launch: Launch) -> PerThread:
+    """The analysis of a launch; kept on its body."""
+    return kept(launch.body, "_per_thread", (launch.thread,), lambda: PerThread(launch))
 
 
 class _InGroup(_Values):

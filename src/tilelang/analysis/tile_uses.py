@@ -6,6 +6,7 @@ that an iteration of a parallel loop allocates for itself.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import field
 from functools import cached_property
@@ -17,6 +18,7 @@ from tilelang.arith.domain import Domain, of_function
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, int_const
 from tilelang.ir.func import PrimFunc
+from tilelang.ir.kept import kept
 from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, TileOp
 from tilelang.ir.visit import walk
 from tilelang.records import record
@@ -99,7 +101,14 @@ def around_launch(func: PrimFunc, launch: Launch) -> Domain:
 
 
 def tile_uses(func: PrimFunc, launch: Launch, scopes: Collection[Scope]) -> TileUses:
-    """Who touches the buffers of some scopes."""
+    """Who touches the buffers of some scopes; kept on the body of the launch."""
+    facts = (func.params, func.symbols, func.assumptions, func.attributes)
+    inputs = (*facts, launch.block_vars, launch.grid, launch.thread, launch.threads)
+    found = kept(launch.body, "_tile_uses", inputs, lambda: _all_uses(func, launch))
+    return dataclasses.replace(found, of={buffer: uses for buffer, uses in found.of.items() if buffer.scope in scopes})
+
+
+def _all_uses(func: PrimFunc, launch: Launch) -> TileUses:
     domain = around_launch(func, launch)
     found = accesses(launch.body)
     nests: dict[ParallelLoop, Domain] = {}
@@ -113,8 +122,6 @@ def tile_uses(func: PrimFunc, launch: Launch, scopes: Collection[Scope]) -> Tile
             private[loop] = frozenset(s.buffer for s in walk(loop.body) if isinstance(s, Alloc))
     uses: dict[Buffer, Uses] = {}
     for access in found.all:
-        if access.buffer.scope not in scopes:
-            continue
         nest = next((loop for loop in access.context.loops() if isinstance(loop, ParallelLoop)), None)
         if nest is not None and access.buffer.storage in private[nest]:
             continue

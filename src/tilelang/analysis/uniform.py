@@ -9,10 +9,12 @@ copies, is uniform if each group that reads it finds one value in its own.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Set
 
 from tilelang.analysis.thread_groups import contains
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var
+from tilelang.ir.kept import kept
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
@@ -45,18 +47,20 @@ class _Place:
 class _Values:
     """What differs between some threads.
 
+    Args:
+        launch: The launch.
+        written: The global memory that it writes.
+
     Attributes:
         variables: Names whose value may differ between threads, the thread index among them.
         memory: Buffers whose contents may differ between threads, or change under the block's eyes.
         loops: Loops that threads may leave at different times.
     """
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, written: Set[Buffer]) -> None:
         self.variables: set[Var] = set() if launch.thread is None else {launch.thread}
         # another block may write what this block also writes, between the reads of two threads
-        self.memory: set[Buffer] = {
-            buffer.storage for s in walk(launch.body) for buffer in written_buffers(s) if buffer.scope is Scope.GLOBAL
-        }
+        self.memory: set[Buffer] = set(written)
         self.loops: set[Stmt] = set()
 
     def is_uniform(self, expr: Expr) -> bool:
@@ -79,7 +83,9 @@ class Uniformity(_Values):
     """The answers for one launch, each given as the threads that ask see it: those of the group, or the block's."""
 
     def __init__(self, launch: Launch) -> None:
-        super().__init__(launch)
+        written = (buffer for s in walk(launch.body) for buffer in written_buffers(s))
+        of_all_blocks = frozenset(buffer.storage for buffer in written if buffer.scope is Scope.GLOBAL)
+        super().__init__(launch, of_all_blocks)
         block = Group(0, launch.num_threads)
         views: dict[tuple[int, int], _View] = {}
         readers: dict[Var | Buffer, set[tuple[int, int]]] = {}
@@ -88,7 +94,7 @@ class Uniformity(_Values):
         def look(stmt: Stmt, group: Group) -> None:
             threads = (group.first, group.count)
             if threads not in views:
-                views[threads] = _View(launch, group)
+                views[threads] = _View(launch, group, of_all_blocks)
             for root in expressions(stmt):
                 for name in (*variables_of(root), *(load.buffer.storage for load in loads_of(root))):
                     readers.setdefault(name, set()).add(threads)
@@ -106,11 +112,17 @@ class Uniformity(_Values):
         self.loops.update(loop for loop, threads in loops if loop in views[threads].loops)
 
 
+def uniformity(launch: Launch) -> Uniformity:
+    """The answers for a launch; kept on its body."""
+    inputs = (launch.thread, launch.threads, launch.plan.uniform)
+    return kept(launch.body, "_uniformity", inputs, lambda: Uniformity(launch))
+
+
 class _View(_Values):
     """What differs between the threads of one group, which need not come together to what other groups do."""
 
-    def __init__(self, launch: Launch, group: Group) -> None:
-        super().__init__(launch)
+    def __init__(self, launch: Launch, group: Group, written: Set[Buffer]) -> None:
+        super().__init__(launch, written)
         self._group = group
         self._known = frozenset(launch.plan.uniform)
         size = -1

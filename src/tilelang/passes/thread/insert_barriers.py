@@ -38,7 +38,7 @@ from tilelang.analysis.thread_accesses import (
     thread_accesses,
 )
 from tilelang.analysis.thread_conflicts import Conflicts
-from tilelang.analysis.uniform import Uniformity
+from tilelang.analysis.uniform import Uniformity, uniformity
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.prove import proves
 from tilelang.errors import CompilerBug, Loc
@@ -476,7 +476,7 @@ def insert_barriers(
     """
     if launch.num_threads == 1:
         return launch
-    found = _Launch(launch, warp_size, domain, uniform or Uniformity(launch))
+    found = _Launch(launch, warp_size, domain, uniform or uniformity(launch))
     found.run()
     if not found.before and not found.ends:
         return launch

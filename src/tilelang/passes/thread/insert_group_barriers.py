@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tilelang.analysis.thread_accesses import transfers_ownership
-from tilelang.analysis.uniform import Uniformity
+from tilelang.analysis.uniform import Uniformity, uniformity
 from tilelang.arith.domain import Domain, of_function
 from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.expr import Expr
@@ -116,5 +116,5 @@ def _grouped(launch: Launch, domain: Domain, of_launch: Callable[[Launch], Barri
     if not any(isinstance(s, If) and s.group for s in walk(launch.body)):
         return launch
     block = Group(0, launch.num_threads)
-    groups = _Groups(launch, block, domain, Uniformity(launch), of_launch(launch), warp_size)
+    groups = _Groups(launch, block, domain, uniformity(launch), of_launch(launch), warp_size)
     return dataclasses.replace(launch, body=groups.visit(launch.body) or launch.body)

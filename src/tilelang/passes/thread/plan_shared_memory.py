@@ -17,7 +17,7 @@ from functools import cached_property
 
 from tilelang.analysis.pending_accesses import groups_pending
 from tilelang.analysis.thread_accesses import syncs_some_threads
-from tilelang.analysis.uniform import Uniformity
+from tilelang.analysis.uniform import Uniformity, uniformity
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, Note, ResourceError
 from tilelang.ir.buffer import Buffer, Scope
@@ -209,7 +209,7 @@ class _Life:
 
     @cached_property
     def _uniform(self) -> Uniformity:
-        return Uniformity(self._launch)
+        return uniformity(self._launch)
 
     def end(self) -> None:
         """Nothing comes behind; products and copies that nobody waits for have all of the rest."""

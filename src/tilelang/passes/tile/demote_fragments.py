@@ -15,7 +15,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 
 from tilelang.analysis.parallel_legality import parallel_legality
-from tilelang.analysis.per_thread import PerThread
+from tilelang.analysis.per_thread import per_thread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, Uses, static_extents, tile_uses
 from tilelang.analysis.unrolled_loops import subscripting
@@ -177,17 +177,17 @@ def _private(launch: Launch) -> Iterable[Buffer]:
 
 def _of_single_threads(launch: Launch) -> Iterable[Buffer]:
     """Arrays over which each thread goes by itself; those that meet fragments have to be held as these are."""
-    own = PerThread(launch)
-    per_thread: dict[Buffer, None] = {}
+    own = per_thread(launch)
+    arrays: dict[Buffer, None] = {}
     shared_out: set[Buffer] = set()
     for nest in walk(launch.body):
         if isinstance(nest, ParallelLoop):
             accessed = [buffer.storage for stmt in walk(nest) for buffer in accessed_buffers(stmt)]
             if own.runs_per_thread(nest):
-                per_thread.update(dict.fromkeys(buffer for buffer in accessed if buffer.scope is Scope.LOCAL))
+                arrays.update(dict.fromkeys(buffer for buffer in accessed if buffer.scope is Scope.LOCAL))
             elif any(buffer.scope is Scope.FRAGMENT for buffer in accessed):
                 shared_out.update(accessed)
-    return [buffer for buffer in per_thread if buffer not in shared_out]
+    return [buffer for buffer in arrays if buffer not in shared_out]
 
 
 class _Judge:

@@ -19,7 +19,7 @@ from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.analysis.fixed_layouts import fixed_layouts, viewed_tiles
 from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
 from tilelang.analysis.parallel_legality import parallel_legality
-from tilelang.analysis.per_thread import PerThread
+from tilelang.analysis.per_thread import per_thread
 from tilelang.analysis.sampled_accesses import excess
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, static_extents, tile_uses
@@ -131,7 +131,7 @@ class _Inference:
 
     def __init__(self, launch: Launch, uses: TileUses, context: PassContext, lowerings: Lowerings) -> None:
         self._launch, self._lowerings = launch, lowerings
-        self._groups, self._own = ThreadGroups(launch), PerThread(launch)
+        self._groups, self._own = ThreadGroups(launch), per_thread(launch)
         self._context = LoweringContext(context.target, context.options, launch.num_threads)
         self._lanes = context.target.machine.warp_size
         self._fixed = fixed_layouts(launch)  # of tiles whose layout nobody can change any more

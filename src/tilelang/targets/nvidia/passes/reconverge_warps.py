@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tilelang.analysis.uniform import Uniformity
+from tilelang.analysis.uniform import uniformity
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Atomic, Break, CallStmt, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import sub_statements, walk
@@ -49,7 +49,7 @@ class _Reconvergence:
     """The statements before which, and the bodies at whose end, `__syncwarp` is inserted."""
 
     def __init__(self, launch: Launch) -> None:
-        self._uniform = Uniformity(launch)
+        self._uniform = uniformity(launch)
         self.before: set[Stmt] = set()
         self.ends: set[Stmt] = set()
 

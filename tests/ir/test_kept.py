@@ -1,0 +1,24 @@
+"""Answers kept on nodes: given again for the same inputs, worked out anew for others."""
+
+from __future__ import annotations
+
+from tilelang.dtypes import INT32
+from tilelang.ir.expr import Const
+from tilelang.ir.kept import kept
+from tilelang.ir.stmt import Seq
+
+
+def test_an_answer_is_worked_out_once_for_the_same_inputs():
+    node, asked = Seq(()), []
+    domain = Const(1, INT32)
+    answers = [kept(node, "_answer", (domain,), lambda: asked.append(domain) or len(asked)) for _ in range(3)]
+    assert answers == [1, 1, 1]
+
+
+def test_other_inputs_and_other_questions_have_answers_of_their_own():
+    node, one, other = Seq(()), Const(1, INT32), Const(1, INT32)
+    assert kept(node, "_answer", (one,), lambda: "one") == "one"
+    assert kept(node, "_answer", (other,), lambda: "other") == "other"  # equal in value, but another object
+    assert kept(node, "_question", (other,), lambda: "question") == "question"
+    assert kept(node, "_answer", (one,), lambda: "anew") == "anew"  # only the last answer is kept
+    assert kept(Seq(()), "_answer", (one,), lambda: "another node") == "another node"
