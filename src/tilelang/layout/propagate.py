@@ -5,10 +5,13 @@ that hold element `access(x)` are exactly those that run an iteration which lead
 
 An access map may have more inputs than the nest has dimensions: the last `free` of them are walked by each thread
 alone, such as a serial loop inside the nest or around it, so that all their elements have one owner.
+
+A solver asks the same question for every access, so the last answers are kept.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -16,6 +19,7 @@ from tilelang.layout.digits import DigitMap, Mode, NotDigits, compose, merged, u
 from tilelang.layout.thread_values import Fragment
 
 
+@functools.lru_cache(maxsize=1024)
 def element_layout(access: DigitMap, nest: Fragment, free: int = 0) -> Fragment:
     """The layout of the elements `access(x)`, given the threads that run x.
 
@@ -38,6 +42,7 @@ def element_layout(access: DigitMap, nest: Fragment, free: int = 0) -> Fragment:
     return layout
 
 
+@functools.lru_cache(maxsize=1024)
 def nest_layout(access: DigitMap, elements: Fragment, free: int = 0) -> Fragment:
     """The layout of a nest in which every iteration x runs where element `access(x)` is.
 
@@ -54,6 +59,7 @@ def nest_layout(access: DigitMap, elements: Fragment, free: int = 0) -> Fragment
     return layout
 
 
+@functools.lru_cache(maxsize=1024)
 def lifted_layout(access: DigitMap, elements: Fragment, vector: int = 1, free: int = 0) -> Fragment:
     """A layout of a nest for an access that forgets some of its dimensions: copies share these dimensions.
 

@@ -8,6 +8,7 @@ the tile's extents is never stored anywhere.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -153,8 +154,7 @@ class Fragment:
             return False
         if self.thread == other.thread and self._value_digits == other._value_digits:
             return True
-        theirs = other.first_thread[..., None] + other.copies
-        return bool((self.first_copy(theirs) == self.first_thread[..., None]).all())
+        return _holds(self, other)
 
     def same_owners(self, other: Fragment) -> bool:
         """Whether every element is held by the same threads in both; the order of values may differ."""
@@ -168,6 +168,13 @@ class Fragment:
         digits = ", ".join(f"{mode.size}:{mode.stride}" for mode in self.thread)
         values = ", ".join(f"{mode.size}:{mode.stride}" for mode in self.value)
         return f"Fragment({self.shape}, thread=[{digits}], value=[{values}])"
+
+
+@functools.lru_cache(maxsize=1024)
+def _holds(held: Fragment, other: Fragment) -> bool:
+    """Whether the threads with an element of `other` have it in `held`, by a look at all elements."""
+    theirs = other.first_thread[..., None] + other.copies
+    return bool((held.first_copy(theirs) == held.first_thread[..., None]).all())
 
 
 def digit(size: int, *stride: int) -> Mode:
