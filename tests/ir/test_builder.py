@@ -1,4 +1,4 @@
-"""Appending statements, in nested blocks, under a current place."""
+"""Appending statements, in nested blocks, with a current location."""
 
 from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.builder import Builder, as_body
@@ -7,7 +7,7 @@ from tilelang.ir.stmt import Break, Continue, Seq
 HERE, THERE = Loc("a.py", 1), Loc("a.py", 2)
 
 
-def test_a_statement_receives_the_current_place() -> None:
+def test_a_statement_receives_the_current_location() -> None:
     build = Builder(HERE)
     build.emit(Break())
     build.loc = THERE
@@ -15,7 +15,7 @@ def test_a_statement_receives_the_current_place() -> None:
     assert [HERE, THERE] == [stmt.loc for stmt in build.statements]
 
 
-def test_a_statement_keeps_a_place_of_its_own() -> None:
+def test_a_statement_keeps_its_own_location() -> None:
     build = Builder(HERE)
     build.emit(Break(loc=THERE))
     assert THERE is build.statements[0].loc

@@ -1,4 +1,4 @@
-"""What the IR knows of functions and procedures, on the example of one of each."""
+"""Callees and routines."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from tilelang.ir.callee import Callee, Routine
 from tilelang.ir.expr import Call, const
 
 
-def test_a_callee_says_what_a_call_gives_and_computes() -> None:
+def test_a_callee_has_result_dtype_and_meaning() -> None:
     double = Callee("double", 1, lambda given: given[0], lambda x: x + x, lambda given: FLOAT32)
     half = as_dtype("float16")
     call = Call(double, (const(1.5, half),), double.result((half,)))

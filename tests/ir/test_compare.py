@@ -78,7 +78,7 @@ def test_nan_is_the_same_literal_as_nan():
     assert same_expr(const(math.nan, FLOAT32), const(math.nan, FLOAT32))
 
 
-def test_weakness_of_a_literal_does_not_count():
+def test_weakness_of_a_literal_is_ignored():
     assert same_expr(Const(3, INT32, weak=True), const(3, INT32))
     assert same_expr(Const(0.1, FLOAT32, weak=True), const(0.1, FLOAT32))
 
@@ -159,13 +159,13 @@ def make(
     return PrimFunc(name, (TensorParam(a), ScalarParam(scale)), launch, symbols=(n,), attributes=attrs, loc=place())
 
 
-def test_functions_are_equal_up_to_local_names_and_places():
+def test_functions_are_equal_up_to_local_names_and_locations():
     assert same_func(make(), make(prefix="other_", loc="b.py"))
     assert digest(make()) == digest(make(prefix="other_", loc="b.py"))
     assert "" == first_difference(make(), make(prefix="other_", loc="b.py"))
 
 
-def test_sharing_of_nodes_does_not_count():
+def test_sharing_of_nodes_is_ignored():
     assert same_func(make(), make(twice=True))
 
 
@@ -193,7 +193,7 @@ def test_sharing_of_nodes_does_not_count():
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_everything_with_a_meaning_takes_part(change):
+def test_everything_with_a_meaning_is_compared(change):
     assert not same_func(make(), make(**change))
     assert digest(make()) != digest(make(**change))
     assert first_difference(make(), make(**change))
@@ -209,7 +209,7 @@ def test_an_attribute_without_a_stable_form_is_refused():
         digest(make(attrs=(("a", object()),)))
 
 
-def test_layouts_count_by_the_map_they_are():
+def test_layouts_are_compared_as_maps():
     def hinted(layout: Layout) -> PrimFunc:
         return make(hints=LaunchHints(layouts=((Buffer("s", (const(8, INT32),), FLOAT32, Scope.SHARED), layout),)))
 
@@ -217,7 +217,7 @@ def test_layouts_count_by_the_map_they_are():
     assert not same_func(hinted(Layout((8,), lambda x: x ^ 1)), hinted(Layout((8,), lambda x: x ^ 2)))
 
 
-def test_the_first_difference_says_where_and_what():
+def test_the_first_difference():
     assert "func: tile function 'kernel' is not tile function 'other'" == first_difference(make(), make(name="other"))
     assert "body.threads[0]: 128 is not 256" == first_difference(make(), make(threads=256))
     text = first_difference(make(), make(op=BinaryOp.SUB))
@@ -255,7 +255,7 @@ def test_the_digest_is_the_same_in_every_process():
     assert {digest(make())} == outputs
 
 
-def test_stores_that_may_be_late_are_others():
+def test_asynchronous_stores_differ():
     tile = Buffer("tile", (const(8, INT32),), FLOAT32, Scope.SHARED)
 
     def storing(*, late: bool) -> PrimFunc:

@@ -57,12 +57,12 @@ def test_division_by_zero_gives_zero(op, x):
 
 
 @pytest.mark.parametrize(("op", "expected"), [(BinaryOp.MIN, np.nan), (BinaryOp.MAX, np.nan)])
-def test_nan_wins_over_numbers(op, expected):
+def test_nan_propagates(op, expected):
     np.testing.assert_equal(evaluate(binary(op, f, 1.0), {f: np.nan}), np.float32(expected))
     np.testing.assert_equal(evaluate(binary(op, 1.0, f), {f: np.nan}), np.float32(expected))
 
 
-def test_a_choice_looks_only_at_the_chosen_side():
+def test_select_evaluates_only_the_selected_side():
     guarded = Select(i < 8, Load(A, (i,), INT32), const(-1, INT32), INT32)
     assert -1 == evaluate(guarded, {i: 9}, load=lambda node, at: pytest.fail("loaded"))
     assert 40 == evaluate(guarded, {i: 4}, load=lambda node, at: np.int32(10 * at[0]))
@@ -124,7 +124,7 @@ def _integers(expr: Expr) -> list[Expr]:
     return [node for node in walk_expr(expr) if node.dtype.is_int]
 
 
-def test_arrays_take_both_sides_of_choices_and_connectives():
+def test_on_arrays_both_sides_are_evaluated():
     n = np.arange(6)
     assert [0, 1, 2, 7, 7, 7] == evaluate(select(i < 3, i, 7), {i: n}).tolist()
     both = binary(BinaryOp.OR, i < 1, i > 4)
@@ -133,7 +133,7 @@ def test_arrays_take_both_sides_of_choices_and_connectives():
     assert [1.5, 0.0] == evaluate(select(p, f, 0.0), {p: np.array([True, False]), f: 1.5}).tolist()
 
 
-def test_a_variable_without_a_value_is_a_fault_of_ours():
+def test_a_variable_without_a_value_is_a_compiler_bug():
     with pytest.raises(CompilerBug, match="variable 'i' has no value"):
         evaluate(i + 1, {})
     with pytest.raises(CompilerBug, match="no value for Load"):

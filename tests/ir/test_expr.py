@@ -61,11 +61,11 @@ p = Var("p", BOOL)
         ("int32", abs(p)),
     ],
 )
-def test_operands_meet_in_one_dtype(expected, expr):
+def test_operands_are_promoted_to_one_dtype(expected, expr):
     assert expected == expr.dtype
 
 
-def test_index_arithmetic_is_what_has_only_indices_and_literals():
+def test_index_arithmetic_has_only_indices_and_literals():
     assert all(e.is_index for e in (i, i + 1, i * j // 3, -i, ~i, select(p, i, 3), cast(i, INT64), as_expr(5)))
     assert not any(e.is_index for e in (d32, i + d32, d8 * 1, i < 1, cast(i, FLOAT32), f, cast(i, as_dtype("int8"))))
 
@@ -85,7 +85,7 @@ def test_literals_of_index_width_are_exact():
     assert (2**31, INT64) == (negated.value, negated.dtype)
 
 
-def test_bare_numbers_keep_their_precision_until_they_meet_a_dtype():
+def test_bare_numbers_are_exact_until_combined_with_a_dtype():
     third = as_expr(1.0) / 3
     assert 1.0 / 3 == third.value
     assert float(np.float32(1.0 / 3)) == (third + const(0.0, FLOAT32)).value
@@ -152,13 +152,13 @@ def test_casts_fold_and_vanish():
     assert cast(math.nan, BOOL).value is True
 
 
-def test_truth_values_are_asked_for():
+def test_conversion_to_truth_values():
     assert p is as_bool(p)
     assert as_bool(3).value is True
     assert same_expr(d32 != 0, as_bool(d32))
 
 
-def test_connectives_drop_what_is_settled():
+def test_connectives_with_constant_operands_fold():
     yes, no = Const(True, BOOL), Const(False, BOOL)
     assert p is binary(BinaryOp.AND, yes, p)
     assert p is binary(BinaryOp.AND, p, yes)
@@ -168,7 +168,7 @@ def test_connectives_drop_what_is_settled():
     assert same_expr(binary(BinaryOp.AND, p, i < 3), conjunction([p, i < 3]))
 
 
-def test_choices_with_a_settled_condition_are_their_side():
+def test_select_with_a_constant_condition_folds():
     assert i is select(True, i, 3)
     assert d32 is select(False, d32 + 1, d32)
 
@@ -212,7 +212,7 @@ def test_signs_are_operators_too():
     assert isinstance(unary(UnaryOp.NOT, i), Expr)
 
 
-def test_shifts_by_the_width_and_more_leave_nothing():
+def test_shifts_by_the_width_or_more_give_zero():
     for amount in (32, 40, -1):
         assert 0 == int_const(i << amount)
         assert 0 == int_const(const(5, INT32) << amount)

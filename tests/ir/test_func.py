@@ -8,14 +8,14 @@ from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Seq
 
 
-def test_a_tensor_parameter_speaks_for_its_buffer() -> None:
+def test_the_properties_of_a_tensor_parameter() -> None:
     n = Var("n", INT32, index=True)
     param = TensorParam(Buffer("A", (n, as_expr(3)), as_dtype("float16"), Scope.GLOBAL))
     assert ("A", "float16") == (param.name, param.dtype)
     assert n is param.shape[0]
 
 
-def test_a_scalar_parameter_speaks_for_its_variable() -> None:
+def test_the_properties_of_a_scalar_parameter() -> None:
     param = ScalarParam(Var("count", INT32))
     assert ("count", "int32") == (param.name, param.dtype)
 

@@ -25,7 +25,7 @@ def test_strides_are_row_major_without_any() -> None:
     assert -1 == whole[5]
 
 
-def test_the_owner_lives_as_long_as_the_array() -> None:
+def test_the_array_keeps_its_owner_alive() -> None:
     found = array_at((owner := np.arange(4)).ctypes.data, (4,), owner.dtype, owner=owner)
     del owner
     gc.collect()

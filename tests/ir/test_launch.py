@@ -1,4 +1,4 @@
-"""What a plan says of the memory that its layouts take."""
+"""Shared memory of layouts, and tensor maps of launches."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def buffer(*shape):
     return Buffer("S", tuple(const(e, INT32) for e in shape), FLOAT32, Scope.SHARED)
 
 
-def test_a_buffer_takes_its_shape_or_what_its_layout_reaches_once_per_version():
+def test_the_elements_of_a_shared_buffer_include_padding_and_versions():
     plain, ring = buffer(4, 8), buffer(3, 4, 8)
     plan = LaunchPlan(shared_layouts=((ring, padded((4, 8), 2)),))
     assert 32 == plan.shared_elements(plain)
@@ -31,7 +31,7 @@ def test_shared_memory_has_constant_shapes():
         LaunchPlan().shared_elements(symbolic)
 
 
-def test_the_maps_of_a_launch_are_visible_in_it():
+def test_the_tensor_maps_of_a_launch_are_visible_in_it():
     tensor = Buffer("A", (const(64, INT32),), FLOAT32, Scope.GLOBAL)
     var = Var("A_map", SCALARS["uint64"])
     tensor_map = TensorMap(var, tensor, tensor.shape, (), (64,), 0, lambda *numbers: "")

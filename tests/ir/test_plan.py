@@ -1,7 +1,7 @@
-"""What operators keep of a decision."""
+"""Plans of lowerings."""
 
 from tilelang.ir.plan import Plan
 
 
-def test_a_plan_that_decides_nothing_has_nothing_to_show():
+def test_an_empty_plan_has_no_text():
     assert "" == str(Plan())

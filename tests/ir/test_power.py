@@ -19,7 +19,7 @@ def test_an_integer_power_is_exact(base, exponent):
     assert base**exponent == evaluate(result, {x: base})
 
 
-def test_few_products_are_enough():
+def test_the_number_of_multiplications():
     products = {id(node) for node in walk_expr(power(Var("x", FLOAT64), 63)) if isinstance(node, Binary)}
     assert 10 == len(products)
 

@@ -88,7 +88,7 @@ def test_regions_are_slices(expected, start, extent):
     assert expected == text(Region(S, exprs(*start), exprs(*extent)))
 
 
-def test_names_are_given_once_and_are_free_again_behind_their_scope():
+def test_names_are_unique_and_released_after_their_scope():
     printer, other = ExprPrinter(), Var("i", INT32)
     with printer.scope():
         assert ["i", "i_1", "i"] == [printer.name(each) for each in (i, other, i)]

@@ -1,4 +1,4 @@
-"""The IR as text: what users read when they ask for it."""
+"""The IR as text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def lines(node, **options):
     return to_text(node, **options).splitlines()
 
 
-def test_groups_say_how_many_threads_they_are():
+def test_groups_show_their_threads():
     inner = If(i < 1, Break(), group=Group(0, 1))
     assert "if i < 32:  # 32 threads together\n    if i < 1:  # one thread\n        break\n" == to_text(
         If(i < 32, inner, group=Group(0, 32))
@@ -137,12 +137,12 @@ def test_thread_level_nodes_are_printed():
     ] == lines(PrimFunc("f", (), body, Level.THREAD))
 
 
-def test_a_store_says_that_it_may_be_late():
+def test_asynchronous_stores_are_marked():
     late = dataclasses.replace(store(buffer("S", 4), 0, 1.0), asynchronous=True)
     assert lines(late)[-1].endswith("S[0] = 1.0  # asynchronous")
 
 
-def test_two_variables_of_one_name_are_told_apart_while_both_are_visible():
+def test_variables_of_one_name_get_suffixes_while_both_are_visible():
     other = Var("i", INT32, index=True)
     nested = serial(i, 4, serial(other, 4, store(C, i, other, 0.0)))
     assert ["for i in T.serial(4):", "    for i_1 in T.serial(4):", "        C[i, i_1] = 0.0"] == lines(nested)
@@ -150,12 +150,12 @@ def test_two_variables_of_one_name_are_told_apart_while_both_are_visible():
     assert ["for i in T.serial(4):", "    C[i, 0] = 0.0"] * 2 == lines(in_turn)
 
 
-def test_a_view_names_what_it_shows():
+def test_a_view_shows_its_storage():
     view = Buffer("V", exprs(1024), FLOAT16, Scope.SHARED, view_of=S)
     assert ['V = T.view(S, (1024,), "float16")'] == lines(Alloc(view))
 
 
-def test_places_are_shown_on_request():
+def test_locations_are_shown_on_request():
     stmt = Alloc(C, loc=Loc("kernel.py", 12))
     assert ['C = T.alloc_fragment((16, 16), "float32")  # kernel.py:12'] == lines(stmt, mark_loc=True)
     assert ['C = T.alloc_fragment((16, 16), "float32")'] == lines(stmt)
@@ -166,14 +166,14 @@ def test_text_does_not_depend_on_what_was_printed_before():
     assert to_text(stmt) == to_text(stmt)
 
 
-def test_a_call_says_what_it_touches_beside_its_arguments():
+def test_a_call_shows_buffers_that_are_not_arguments():
     wait = CallStmt(Routine("wait", {}, {}), (Region(C, exprs(0, 0), exprs(16, 16)),), (Region(S, exprs(0, 0), exprs(16, 64)),))
     assert ["wait(C)  # reads S"] == lines(wait)
     both = dataclasses.replace(wait, args=(), writes=wait.args)
     assert ["wait()  # reads S; writes C"] == lines(both)
 
 
-def test_a_parallel_loop_says_who_runs_its_iterations():
+def test_a_parallel_loop_shows_the_threads_of_its_iterations():
     spread = fragment((4, 16), [digit(16, 0, 1)], [digit(4, 1, 0)])
     loop = ParallelLoop((i, j), exprs(4, 16), store(C, i, j, 0.0), coalesced_width=2, layout=spread)
     assert (
@@ -182,7 +182,7 @@ def test_a_parallel_loop_says_who_runs_its_iterations():
     ) == lines(loop)[0]
 
 
-def test_what_was_decided_about_a_launch_and_its_buffers_stands_beside_them():
+def test_decisions_about_a_launch_and_its_buffers_are_comments():
     plan = LaunchPlan(shared_bytes=2048, shared_offsets=((S, 0),), versions=((S, 2),))
     launch = Launch((bx,), exprs(4), (32, 1, 1), Alloc(S), plan=plan)
     assert [

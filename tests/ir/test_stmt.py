@@ -1,4 +1,4 @@
-"""Statements: places, identity, and joining them."""
+"""Statements: locations, identity, and joining them."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.stmt import Bind, Break, Continue, Group, Seq, TileOp, seq
 
 
-def test_statements_are_compared_by_identity_and_keep_their_place() -> None:
+def test_statements_are_compared_by_identity_and_keep_their_location() -> None:
     here = Loc("a.py", 1)
     assert Break() != Break()
     assert (NOWHERE, here) == (Break().loc, Break(loc=here).loc)
@@ -26,14 +26,14 @@ def test_sequences_are_joined() -> None:
     assert [Break, Continue, Break] == [type(stmt) for stmt in joined.body]
 
 
-def test_a_sequence_that_names_something_stays_a_scope() -> None:
+def test_a_sequence_with_bindings_stays_a_scope() -> None:
     scope = Seq((Bind(Var("x", INT32), as_expr(1)), Break()))
     joined = seq([Continue(), scope])
     assert isinstance(joined, Seq)
     assert scope is joined.body[1]
 
 
-def test_an_operator_without_its_meaning_cannot_be_made() -> None:
+def test_an_operator_without_a_reference_is_abstract() -> None:
     class Incomplete(TileOp):
         """Says nothing."""
 
@@ -41,21 +41,21 @@ def test_an_operator_without_its_meaning_cannot_be_made() -> None:
         Incomplete()
 
 
-def test_a_group_says_which_threads_it_has() -> None:
+def test_the_threads_of_a_group() -> None:
     thread = Var("thread", INT32, index=True)
     condition = Group(128, 64).condition(thread)
     assert list(range(128, 192)) == [n for n in range(256) if evaluate(condition, {thread: n})]
 
 
 def test_groups_of_one_may_be_any_thread_of_their_warp() -> None:
-    assert Group(128, 1, among=32).meets(Group(130, 1))
-    assert Group(128, 1).meets(Group(0, 160))
-    assert Group(128, 128).meets(Group(128, 1, among=32))
-    assert not Group(128, 1, among=32).meets(Group(160, 32))
-    assert not Group(128, 1).meets(Group(0, 128))
-    assert not Group(0, 128).meets(Group(128, 128))
+    assert Group(128, 1, among=32).overlaps(Group(130, 1))
+    assert Group(128, 1).overlaps(Group(0, 160))
+    assert Group(128, 128).overlaps(Group(128, 1, among=32))
+    assert not Group(128, 1, among=32).overlaps(Group(160, 32))
+    assert not Group(128, 1).overlaps(Group(0, 128))
+    assert not Group(0, 128).overlaps(Group(128, 128))
 
 
-def test_groups_are_told_apart_by_their_threads() -> None:
+def test_groups_of_the_same_threads() -> None:
     assert Group(0, 128).same_threads(Group(0, 128, collective=True))
     assert not Group(0, 128).same_threads(Group(0, 64))

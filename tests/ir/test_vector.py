@@ -9,7 +9,7 @@ from tilelang.dtypes import FLOAT32, INT32, as_dtype
 from tilelang.errors import ProgramValueError
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Select, Var, as_expr, cast, const, select
-from tilelang.ir.vector import by_lane, lane, lanes_of, pack, packed_lanes, packing, taken_lane, taking
+from tilelang.ir.vector import by_lane, extracted_lane, lane, lane_callee, lanes_of, pack, pack_callee, packed_lanes
 
 numbers = st.lists(st.integers(-1000, 1000), min_size=2, max_size=8)
 
@@ -23,35 +23,35 @@ def test_operators_work_lane_by_lane(values, scalar):
     np.testing.assert_array_equal(array.astype(np.float32), evaluate(cast(vector, as_dtype(f"float32x{len(values)}")), {}))
 
 
-def test_a_lane_of_a_packed_vector_is_what_it_was_packed_of():
+def test_a_lane_of_a_packed_vector_is_its_operand():
     x, y = Var("x", FLOAT32), Var("y", FLOAT32)
     vector = pack([x, y])
     assert "float32x2" == vector.dtype
-    assert vector.callee is packing(2)
+    assert vector.callee is pack_callee(2)
     assert x is lane(vector, 0)
     assert (x, y) == packed_lanes(vector) == lanes_of(vector)
     assert x is pack([x])
     assert lanes_of(x) == (x,)
 
 
-def test_a_lane_of_another_vector_is_taken_when_the_kernel_runs():
+def test_a_lane_of_another_vector_is_extracted_at_run_time():
     vector = Var("v", as_dtype("int16x4"))
     second = lane(vector, 1)
-    assert (1, "int16") == (taken_lane(second), second.dtype)
-    assert second.callee is taking(1)
+    assert (1, "int16") == (extracted_lane(second), second.dtype)
+    assert second.callee is lane_callee(1)
     assert 8 == evaluate(second, {vector: np.array([7, 8, 9, 10], np.int16)})
     assert packed_lanes(second) is None
-    assert taken_lane(pack([second, second])) is None
+    assert extracted_lane(pack([second, second])) is None
     assert 0 == lane(Const(0, as_dtype("int16x4")), 3).value
 
 
-def test_lanes_have_one_dtype_which_bare_literals_follow():
+def test_lanes_are_promoted_to_one_dtype():
     half = Var("h", as_dtype("float16"))
     assert "float16x2" == pack([half, as_expr(1.5)]).dtype
     assert "float32x2" == pack([half, Var("x", FLOAT32)]).dtype
 
 
-def test_a_choice_between_whole_vectors_stays_one():
+def test_a_select_of_vectors_stays_one():
     a, b = Var("a", as_dtype("float32x4")), Var("b", as_dtype("float32x4"))
     assert isinstance(select(Var("c", as_dtype("bool")), a, b), Select)
 

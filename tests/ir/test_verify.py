@@ -1,4 +1,4 @@
-"""What the verifier accepts, what it blames on the user, and what it blames on us."""
+"""What the verifier accepts, reports as an error of the user, or as an error of the compiler."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_whole_program_is_accepted():
         ("'D': shared.dyn memory needs a constant shape, got (bx)", (Alloc(Buffer("D", (bx,), FLOAT32, Scope.SHARED)),)),
     ],
 )
-def test_the_user_is_told(message, body):
+def test_errors_of_the_user(message, body):
     with pytest.raises(ProgramError) as caught:
         verify(function(*body))
     assert caught.value.message.startswith(message)
@@ -133,7 +133,7 @@ REGION = Region(A, exprs(0), exprs(4))
         ),
     ],
 )
-def test_our_mistakes_are_named(message, level, body):
+def test_errors_of_the_compiler(message, level, body):
     with pytest.raises(CompilerBug) as caught:
         verify(function(body, level=level), warp_size=32)
     assert message in caught.value.message

@@ -122,7 +122,7 @@ def test_a_rebuilt_operation_keeps_its_dtype():
     assert INT64 == substitute(chosen, {chosen.a: d, chosen.b: d}).dtype
 
 
-def test_a_rewritten_statement_keeps_its_place():
+def test_a_rewritten_statement_keeps_its_location():
     new = substitute_stmt(loop(store(f)), {f: f + 1})
     assert HERE == new.loc
     assert THERE == new.body.loc
@@ -154,7 +154,7 @@ def test_a_statement_may_be_deleted_or_multiplied():
     assert () == emptied.body.body
 
 
-def test_an_error_leaves_with_the_innermost_place():
+def test_an_error_has_the_innermost_location():
     class Fail(Rewriter):
         def expr(self, node: Expr) -> Expr:
             if node is f:
@@ -174,7 +174,7 @@ def test_an_error_leaves_with_the_innermost_place():
         look()
 
 
-def test_any_expression_is_looked_at():
+def test_any_expression_is_visited():
     launch = Launch((i,), (j + 1,), (128, 1, 1), ParallelLoop((k,), (const(8, INT32),), store(f)))
     assert any_expr(launch, lambda e: e is f)
     assert any_expr(launch, lambda e: e is j)
@@ -206,7 +206,7 @@ def test_atomics_that_combine_have_an_operator():
     assert [None] * 3 == [op.operator for op in (AtomicOp.EXCHANGE, AtomicOp.LOAD, AtomicOp.STORE)]
 
 
-def test_a_literal_that_index_arithmetic_became_wraps_where_it_is_stored():
+def test_a_folded_index_literal_wraps_at_a_store():
     """Index arithmetic has no width, but an element has."""
     buffer = Buffer("A", (const(4, INT32),), INT32, Scope.GLOBAL)
     i = Var("i", INT32, index=True)
@@ -216,7 +216,7 @@ def test_a_literal_that_index_arithmetic_became_wraps_where_it_is_stored():
     assert (-1073741824, INT32) == (changed.value.value, changed.value.dtype)
 
 
-def test_the_variables_of_an_expression_are_those_of_all_its_parts():
+def test_variables_of_an_expression():
     load = Load(A, (i + 1, j * 2), INT32)
     assert frozenset((i, j)) == variables_of(load) == variables_of(load + 0 * i)
     assert frozenset((i,)) == variables_of(i)

@@ -8,8 +8,8 @@ import tilelang
 import tilelang.language as T
 from tilelang.codegen.source import DeviceLaunch, Source
 from tilelang.errors import DriverError, ProgramWarning
-from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc
+from tilelang.ir.specialization import Specialization
 from tilelang.jit.device_runner import DeviceRunner, warn_of_spills
 from tilelang.options import CompileOptions
 from tilelang.targets.nvidia.runtime.cuda_driver import open_driver
@@ -59,7 +59,7 @@ def test_symbolic_sizes_are_compiled_for_multiples_of_128_first() -> None:
     assert "N_div128" in kernel.get_kernel_source()
     runner = kernel._runner
     assert isinstance(runner, DeviceRunner)
-    general = runner._variant(Facts())
+    general = runner._variant(Specialization())
     assert "N_div128" not in general.code.source.text
     assert ["N"] == [symbol.name for symbol in general.signature.symbols]
     assert general.grids({"N": 257}) == [(2, 1, 1)]

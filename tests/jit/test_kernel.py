@@ -302,7 +302,7 @@ def tiled(A: T.Tensor((512, 256), "float16"), B: T.Tensor((256, 512), "float16")
             "infer_layouts",
             [
                 '"float32")  # 256 threads hold 64 values each: thread 4:(0,2) 8:(1,0) 4:(16,0) 2:(64,0), value 2:(0,1) ',
-                "[_i, _j] lies at [_i, (_j // 8 ^ _i % 8) * 8 + _j % 8]",
+                "layout [_i, _j] -> [_i, (_j // 8 ^ _i % 8) * 8 + _j % 8]",
                 "# 256 threads run 64 iterations each: thread ",
             ],
         ),

@@ -10,7 +10,7 @@ from harness import assert_same, run_reference_on_copies
 import tilelang
 import tilelang.language as T
 from tilelang.dtypes import as_dtype
-from tilelang.ir.facts import Facts
+from tilelang.ir.specialization import Specialization
 from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk
 from tilelang.options import CompileOptions
@@ -456,4 +456,4 @@ def test_code_has_no_spills_and_no_waits_between_products(func):
 
 def aligned(func):
     """The program for calls whose sizes divide evenly."""
-    return lowered(specialize(func, Facts(tuple((symbol.name, 128) for symbol in func.symbols))))
+    return lowered(specialize(func, Specialization(tuple((symbol.name, 128) for symbol in func.symbols))))

@@ -75,5 +75,5 @@ def test_the_layout_of_a_global_tensor_is_a_bijection(tensor: Tensor, stager: St
     T.annotate_layout({huge: lambda i, j: (j, i), tensor("S", (n, 8)): lambda i, j: (j, i)})
     assert stager.hints is not None
     assert ["16384, 16384", "8, n"] == [
-        ", ".join(map(str, layout.box)) for layout in stager.hints.tensor_layouts.values()
+        ", ".join(map(str, layout.shape)) for layout in stager.hints.tensor_layouts.values()
     ]

@@ -293,7 +293,7 @@ a value known only when the kernel runs is no Python float
  --> kernel.py:8:9
 8 |         A[0, 0] = math.exp(A[0, 0])
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-hint: write T.float32(x) to convert it, and T.exp(x), T.sqrt(x), ... in place of math.exp and its kin
+hint: write T.float32(x) to convert it, and T.exp(x), T.sqrt(x), ... in place of functions of `math`
 """,
     ),
     "a function of NumPy": (

@@ -175,9 +175,9 @@ def test_a_copy_with_a_barrier_has_the_same_reference(ops, draw):
 
 def test_a_request_by_name_is_a_copys_name_and_only_lowering(ops):
     copy = counted(ops)
-    assert ("T.copy", "") == (copy.name, copy.demanded)
+    assert ("T.copy", "") == (copy.name, copy.required_lowering)
     named = dataclasses.replace(copy, request=Request("T.fast_copy", "copy.fast", NOTHING, "T.copy"))
-    assert ("T.fast_copy", "copy.fast") == (named.name, named.demanded)
+    assert ("T.fast_copy", "copy.fast") == (named.name, named.required_lowering)
     with pytest.raises(ProgramError, match="T.fast_copy: "):
         dataclasses.replace(named, src=named.dst, dst=named.src).check()
     assert not same_func(PrimFunc("test", (), copy), PrimFunc("test", (), named))

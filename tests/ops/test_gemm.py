@@ -232,9 +232,9 @@ def test_integer_gemms_wrap_at_32_bits(ops):
 
 def test_a_request_by_name_is_a_gemms_name_and_only_lowering(ops):
     a, b, c = (ops.tile(name, (64, 64), scope=Scope.SHARED) for name in "ABC")
-    assert ("T.gemm", "") == (Gemm(a, b, c).name, Gemm(a, b, c).demanded)
+    assert ("T.gemm", "") == (Gemm(a, b, c).name, Gemm(a, b, c).required_lowering)
     op = Gemm(a, b, c, request=Request("T.fast_gemm", "gemm.fast", NOTHING, "T.gemm"))
-    assert ("T.fast_gemm", "gemm.fast") == (op.name, op.demanded)
+    assert ("T.fast_gemm", "gemm.fast") == (op.name, op.required_lowering)
 
 
 def test_sizes_are_m_n_k(ops):

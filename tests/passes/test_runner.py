@@ -59,7 +59,7 @@ def test_a_pass_that_leaves_an_ill_formed_function_is_named(monkeypatch):
 
 def with_loops_ahead(func, context):
     def planned(launch):
-        return dataclasses.replace(launch, plan=dataclasses.replace(launch.plan, loops_ahead=context.loops_ahead))
+        return dataclasses.replace(launch, plan=dataclasses.replace(launch.plan, prefetch_loops=context.prefetch_loops))
 
     return with_launches(func, planned)
 
@@ -69,15 +69,15 @@ def test_what_takes_too_much_memory_is_tried_without_loops_that_run_ahead(fits):
     attempts, shots = [], []
 
     def place(func, context):
-        attempts.append(context.loops_ahead)
-        if context.loops_ahead or not fits:
+        attempts.append(context.prefetch_loops)
+        if context.prefetch_loops or not fits:
             raise ResourceError(f"attempt {len(attempts)}")
         return func
 
     passes = (Pass("ahead", with_loops_ahead, *[Level.TILE] * 2), Pass("place", place, *[Level.TILE] * 2))
     if fits:
         made = run_passes(make(), passes, snapshots=shots)
-        assert [False] == [s.plan.loops_ahead for s in walk(made.body) if isinstance(s, Launch)]
+        assert [False] == [s.plan.prefetch_loops for s in walk(made.body) if isinstance(s, Launch)]
     else:
         with pytest.raises(ResourceError, match="attempt 2"):
             run_passes(make(), passes, snapshots=shots)
@@ -89,7 +89,7 @@ def test_what_takes_too_much_memory_anyway_is_not_tried_again():
     attempts = []
 
     def place(_, context):
-        attempts.append(context.loops_ahead)
+        attempts.append(context.prefetch_loops)
         raise ResourceError("too much")
 
     with pytest.raises(ResourceError, match="too much"):

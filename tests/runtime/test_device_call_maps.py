@@ -21,7 +21,7 @@ from fake_cuda import (  # noqa: F401
 from tilelang.dtypes import INT32
 from tilelang.errors import ArgumentError, DriverError, NoLowering
 from tilelang.ir.expr import Var
-from tilelang.ir.facts import Facts
+from tilelang.ir.specialization import Specialization
 
 M, K = (Var(name, INT32, index=True) for name in "MK")
 
@@ -30,11 +30,11 @@ def mapped(cuda: FakeCuda, *, needed: str = "") -> Calls:
     """A kernel whose programs have maps of A and C where these may have one; `needed` says what it cannot do without."""
     s = signature(tensor("A", M, K, dtype="float16"), tensor("C", M, K, dtype="float16"), symbols=(M, K))
 
-    def make(facts: Facts) -> Any:
-        columns = f"K_div{factor} * {factor}" if (factor := dict(facts.multiples).get("K")) else "K"
-        if facts.misaligned and needed == "aligned":
+    def make(specialization: Specialization) -> Any:
+        columns = f"K_div{factor} * {factor}" if (factor := dict(specialization.multiples).get("K")) else "K"
+        if specialization.misaligned and needed == "aligned":
             raise NoLowering("T.tma_copy: 'A' may begin at any element")
-        tensors = [n for n, name in enumerate("AC") if factor and (name not in facts.misaligned or needed == "maps")]
+        tensors = [n for n, name in enumerate("AC") if factor and (name not in specialization.misaligned or needed == "maps")]
         maps = tuple(map_text(n, (columns, "M"), (f"{columns} * 2",), (64, 8)) for n in tensors)
         arguments = [("tensor_map", n, "tl_tensor_map") for n in range(len(maps))]
         return device_code(launch(("tensor", 0, "void*"), *arguments, grid=("4",), maps=maps))
@@ -58,7 +58,7 @@ def test_maps_say_where_tensors_are_on_both_ways(cuda: FakeCuda, torch: FakeTorc
         assert [(t.pointer, (columns, rows), (columns * 2,), (64, 8)) for t in tensors] == [
             (one.address, one.dims, one.strides, one.box) for one in maps_of(cuda.launches[-1])
         ]
-    assert (2, [Facts((("K", 128),))]) == (calls.long, calls.variants)
+    assert (2, [Specialization((("K", 128),))]) == (calls.long, calls.variants)
 
 
 def test_the_same_tensors_are_described_once(cuda: FakeCuda, torch: FakeTorch) -> None:
@@ -74,7 +74,7 @@ def test_sizes_without_maps_take_another_program(cuda: FakeCuda, torch: FakeTorc
     for _ in range(2):
         calls(*two(torch, 16, 129))
         assert [] == cuda.launches[-1].arguments[1:]
-    assert (1, [Facts()]) == (calls.long, calls.variants)
+    assert (1, [Specialization()]) == (calls.long, calls.variants)
 
 
 def test_a_tensor_that_no_map_can_describe_loses_its_map_only(cuda: FakeCuda, torch: FakeTorch) -> None:
@@ -82,7 +82,7 @@ def test_a_tensor_that_no_map_can_describe_loses_its_map_only(cuda: FakeCuda, to
     a, c = two(torch, 16, 128)
     calls(a.shifted(2), c)
     assert [c.pointer] == [one.address for one in maps_of(cuda.launches[-1])]
-    assert [Facts((("K", 128),), ("A",))] == calls.variants
+    assert [Specialization((("K", 128),), ("A",))] == calls.variants
 
 
 def test_empty_tensors_have_no_maps_and_still_a_short_way(cuda: FakeCuda, torch: FakeTorch) -> None:
@@ -90,7 +90,7 @@ def test_empty_tensors_have_no_maps_and_still_a_short_way(cuda: FakeCuda, torch:
     for _ in range(3):
         calls(*two(torch, 0, 128))
     assert ([[]] * 3, 1) == ([done.arguments[1:] for done in cuda.launches], calls.long)
-    assert [Facts((("K", 128),)), Facts((("K", 128),), ("A", "C"))] == calls.variants
+    assert [Specialization((("K", 128),)), Specialization((("K", 128),), ("A", "C"))] == calls.variants
 
 
 def test_a_kernel_that_asks_for_a_map_by_name_says_what_is_wrong(cuda: FakeCuda, torch: FakeTorch) -> None:

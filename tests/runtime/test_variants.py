@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.expr import Var
-from tilelang.ir.facts import Facts
 from tilelang.ir.func import ScalarParam
+from tilelang.ir.specialization import Specialization
 from tilelang.runtime.arrays import ArrayView
 from tilelang.runtime.variants import Variants
 
@@ -29,24 +29,24 @@ def at(pointer: int, shape: tuple[int, ...] = (4,), strides: tuple[int, ...] = (
 
 
 def test_most_calls_have_rows_that_divide_evenly() -> None:
-    assert Facts((("K", 128), ("N", 128))) == Variants(GEMM).usual  # rows of A, C do not depend on their number
-    assert Facts((("M", 128),)) == Variants(signature(tensor("A", M), symbols=(M,))).usual
+    assert Specialization((("K", 128), ("N", 128))) == Variants(GEMM).usual  # rows of A, C do not depend on their number
+    assert Specialization((("M", 128),)) == Variants(signature(tensor("A", M), symbols=(M,))).usual
     strided = signature(tensor("A", M, 4, strides=(S, S)), symbols=(M, S))
-    assert Facts((("S", 128),)) == Variants(strided).usual
-    assert Facts() == Variants(signature(tensor("A", 8))).usual
+    assert Specialization((("S", 128),)) == Variants(strided).usual
+    assert Specialization() == Variants(signature(tensor("A", 8))).usual
 
 
 @given(st.integers(1, 400), st.integers(1, 400))
 def test_what_is_said_of_sizes_holds(k: int, n: int) -> None:
-    facts = dict(Variants(GEMM).of([at(0)] * 3, [5, k, n]).multiples)
-    assert set(facts) <= {"K", "N"}
+    specialization = dict(Variants(GEMM).of([at(0)] * 3, [5, k, n]).multiples)
+    assert set(specialization) <= {"K", "N"}
     for name, value in (("K", k), ("N", n)):
-        assert facts.get(name) == (128 if value % 128 == 0 else 16 if value % 16 == 0 else 8 if value % 8 == 0 else None)
+        assert specialization.get(name) == (128 if value % 128 == 0 else 16 if value % 16 == 0 else 8 if value % 8 == 0 else None)
 
 
 def test_tensors_between_16_bytes_are_named() -> None:
     s = signature(tensor("A", 4), tensor("B", 4), tensor("C", 4))
-    assert Facts(misaligned=("B", "C")) == Variants(s).of([at(32), at(36), at(40)], [])
+    assert Specialization(misaligned=("B", "C")) == Variants(s).of([at(32), at(36), at(40)], [])
 
 
 def test_where_tensors_begin_is_told() -> None:
@@ -56,8 +56,8 @@ def test_where_tensors_begin_is_told() -> None:
 
 def test_nothing_is_relied_on_for_tensors_without_maps() -> None:
     s = signature(tensor("A", M), tensor("B", M), tensor("C", M), symbols=(M,))
-    facts = Facts((("M", 8),), ("B",), wide=True)
-    assert Facts((("M", 8),), ("A", "B"), wide=True) == Variants(s).without_maps(facts, {"A": "why"})
+    specialization = Specialization((("M", 8),), ("B",), wide=True)
+    assert Specialization((("M", 8),), ("A", "B"), wide=True) == Variants(s).without_maps(specialization, {"A": "why"})
 
 
 def test_distances_beyond_32_bits_count_where_shapes_are_symbolic() -> None:
@@ -71,5 +71,5 @@ def test_distances_beyond_32_bits_count_where_shapes_are_symbolic() -> None:
 def test_general_facts_are_few() -> None:
     s = signature(tensor("A", M), tensor("B", M), symbols=(M,))
     variants = Variants(s)
-    assert Facts((), ("A", "B"), wide=True) == variants.general(Facts((("M", 8),), ("B",), wide=True))
-    assert Facts() == variants.general(Facts((("M", 8),)))
+    assert Specialization((), ("A", "B"), wide=True) == variants.general(Specialization((("M", 8),), ("B",), wide=True))
+    assert Specialization() == variants.general(Specialization((("M", 8),)))

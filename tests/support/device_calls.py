@@ -5,8 +5,8 @@ from typing import Any
 
 from fake_cuda import FakeCuda
 
-from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc
+from tilelang.ir.specialization import Specialization
 from tilelang.ir.stmt import Seq
 from tilelang.runtime.parameters import Signature
 from tilelang.targets.nvidia.runtime.cuda_driver import Driver
@@ -19,14 +19,14 @@ from tilelang.transforms.specialize_symbols import specialize
 class Calls:
     """A kernel of imaginary devices, with the variants that were compiled of it."""
 
-    def __init__(self, cuda: FakeCuda, s: Signature, make: Callable[[Facts], Any]) -> None:
+    def __init__(self, cuda: FakeCuda, s: Signature, make: Callable[[Specialization], Any]) -> None:
         self.cuda, self.variants, self.long = cuda, [], 0
         self.board = FailureBoard()
 
-        def compile_variant(facts: Facts) -> DeviceProgram:
-            self.variants.append(facts)
-            func = specialize(PrimFunc(s.name, s.params, Seq(()), symbols=s.symbols), facts)
-            code = make(facts)
+        def compile_variant(specialization: Specialization) -> DeviceProgram:
+            self.variants.append(specialization)
+            func = specialize(PrimFunc(s.name, s.params, Seq(()), symbols=s.symbols), specialization)
+            code = make(specialization)
             cuda.arities = {part.name: len(part.arguments) for part in code.source.launches}
             special = Signature(s.name, s.loc, func.params, s.outputs, s.inputs, s.written, func.symbols)
             return DeviceProgram(special, code, self.board)

@@ -8,9 +8,9 @@ from tilelang.arith.prove import proves
 from tilelang.errors import ProgramError
 from tilelang.ir.compare import digest, same_func
 from tilelang.ir.expr import Var
-from tilelang.ir.facts import INDEX_BITS, Facts
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.printer import to_text
+from tilelang.ir.specialization import INDEX_BITS, Specialization
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import any_expr
 from tilelang.passes.tile.check_program import check_program
@@ -44,12 +44,12 @@ def tensor_of(func: PrimFunc, index: int) -> TensorParam:
 
 
 def test_without_facts_nothing_changes(scaled: PrimFunc) -> None:
-    assert same_func(scaled, specialize(scaled, Facts()))
+    assert same_func(scaled, specialize(scaled, Specialization()))
 
 
 @pytest.mark.parametrize("names", [(), ("M",), ("N",), ("M", "N")])
 def test_the_meaning_stays(scaled: PrimFunc, names: tuple[str, ...]) -> None:
-    special = specialize(scaled, Facts(tuple((name, 4) for name in names), misaligned=("A",), wide=True))
+    special = specialize(scaled, Specialization(tuple((name, 4) for name in names), misaligned=("A",), wide=True))
     verify(special)
     kernel = tilelang.compile(special, target="cpu")  # whose calls solve 4 * M_div4 for M_div4
     for m, n in ((1, 1), (2, 3), (5, 1)):
@@ -61,7 +61,7 @@ def test_the_meaning_stays(scaled: PrimFunc, names: tuple[str, ...]) -> None:
 
 
 def test_a_symbol_that_divides_is_gone_and_its_multiple_can_be_proven(scaled: PrimFunc) -> None:
-    special = specialize(scaled, Facts((("N", 16),)))
+    special = specialize(scaled, Specialization((("N", 16),)))
     assert ["M", "N_div16"] == [symbol.name for symbol in special.symbols]
     old = scaled.symbols[1]
     assert not any_expr(special.body, lambda e: isinstance(e, Var) and e is old)
@@ -72,7 +72,7 @@ def test_a_symbol_that_divides_is_gone_and_its_multiple_can_be_proven(scaled: Pr
 
 
 def test_a_multiple_is_never_zero(scaled: PrimFunc) -> None:
-    special = specialize(scaled, Facts((("N", 4),)))
+    special = specialize(scaled, Specialization((("N", 4),)))
     (part,) = [symbol for symbol in special.symbols if symbol.name == "N_div4"]
     assert proves(part >= 1, of_function(special))
     (whole,) = [symbol for symbol in special.symbols if symbol.name == "M"]
@@ -80,18 +80,18 @@ def test_a_multiple_is_never_zero(scaled: PrimFunc) -> None:
 
 
 def test_a_misaligned_tensor_says_so(scaled: PrimFunc) -> None:
-    special = specialize(scaled, Facts(misaligned=("A",)))
+    special = specialize(scaled, Specialization(misaligned=("A",)))
     assert [4, 16] == [tensor_of(special, n).buffer.alignment_bytes for n in (0, 1)]
     assert digest(scaled) != digest(special)
 
 
 def test_a_wide_program_says_so(scaled: PrimFunc) -> None:
-    assert ((INDEX_BITS, 64),) == specialize(scaled, Facts(wide=True)).attributes
-    assert digest(scaled) != digest(specialize(scaled, Facts(wide=True)))
+    assert ((INDEX_BITS, 64),) == specialize(scaled, Specialization(wide=True)).attributes
+    assert digest(scaled) != digest(specialize(scaled, Specialization(wide=True)))
 
 
 def test_buffers_are_replaced_everywhere(scaled: PrimFunc) -> None:
-    special = specialize(scaled, Facts((("M", 8), ("N", 8))))
+    special = specialize(scaled, Specialization((("M", 8), ("N", 8))))
     text = to_text(special)
     for name in ("(M,", " M)", "M *", "N)"):
         assert name not in text.replace("M_div8", "").replace("N_div8", "")
@@ -107,12 +107,12 @@ def test_what_only_some_calls_bring_makes_no_program_wrong() -> None:
             few[n - 1] = A[0, n - 1]  # right where n is small
             A[0, 0] = few[n - 1]
 
-    special = specialize(main, Facts((("n", 128),)))
+    special = specialize(main, Specialization((("n", 128),)))
     assert check_program(special) is special
 
 
 def test_what_was_specialized_is_general_again(scaled: PrimFunc) -> None:
-    special = specialize(scaled, Facts((("M", 4), ("N", 128))))
+    special = specialize(scaled, Specialization((("M", 4), ("N", 128))))
     again = generalize(special)
     assert to_text(scaled) == to_text(again)
     assert ["M", "N"] == [symbol.name for symbol in again.symbols]

@@ -250,7 +250,7 @@ class _InGroup(_Values):
     def _enter(self, stmt: Stmt, at: _Place) -> _Place | None:
         if not isinstance(stmt, If) or stmt.group is None:
             return super()._enter(stmt, at)
-        if not stmt.group.meets(self._group):
+        if not stmt.group.overlaps(self._group):
             return None  # others assign copies of their own there
         return at if contains(stmt.group, self._group) else dataclasses.replace(at, divergent=True)
 

@@ -132,7 +132,7 @@ class _View(_Values):
     def _visit(self, stmt: Stmt, at: _Place) -> None:
         self._learn(stmt, at)
         if isinstance(stmt, If) and stmt.group is not None:
-            if not stmt.group.meets(self._group):
+            if not stmt.group.overlaps(self._group):
                 return  # others assign copies of their own there
             if not contains(stmt.group, self._group):
                 at = dataclasses.replace(at, divergent=True)

@@ -16,8 +16,8 @@ from tilelang.dtypes import INT32
 from tilelang.ir.assumption import Assume, loaded_buffers
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, int_const
-from tilelang.ir.facts import MULTIPLES
 from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.specialization import MULTIPLES
 from tilelang.ir.stmt import Bind, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import children, variables_of, walk_expr
 from tilelang.records import record

@@ -37,7 +37,7 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, const, int_const
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp, convert
-from tilelang.ir.vector import packed_lanes, taken_lane
+from tilelang.ir.vector import extracted_lane, packed_lanes
 from tilelang.ir.visit import walk_expr
 from tilelang.isa.intrinsic import Intrinsic
 
@@ -385,7 +385,7 @@ class ExprPrinter(IndexPrinter):
             scalar = lane_dtype(expr.dtype)
             parts = ", ".join(self.stored(lane, scalar) for lane in lanes)
             return f"tl_pack<{self.storage(expr.dtype)}, {self.storage(scalar)}>({parts})", POSTFIX
-        index = taken_lane(expr)
+        index = extracted_lane(expr)
         if index is not None:
             self.need("tl_lane")
             text = f"tl_lane<{self.storage(expr.dtype)}>({self.value(expr.args[0])}, {index})"

@@ -1,8 +1,7 @@
-"""`Assume`: a condition that the user promises.
+"""`Assume`: a condition that the user asserts by `T.assume`, for the compiler to rely on.
 
-A promise has a name as the value of a `Bind` has one, so that every pass treats it like the other names among the
-statements: it moves with them, and is dropped where it cannot stay. Nothing uses the name. Invariant: a program
-without its assumptions computes the same, if they hold.
+An assumption is a `Bind` of a name that nothing uses, so passes move and drop it like other bindings. Invariant:
+removing all assumptions of a program does not change its results.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ _NONE: frozenset[Buffer] = frozenset()
 
 @record(eq=False)
 class Assume(Bind):
-    """Says that a condition holds where it stands: `value`, under a name that nothing uses."""
+    """A condition that holds at this point: `value`, bound to an unused name."""
 
 
 def assume(condition: Expr, loc: Loc) -> Assume:
-    """The statement for a condition."""
+    """The `Assume` statement of a condition."""
     return Assume(Var("assumed", BOOL), condition, loc=loc)
 
 
 def loaded_buffers(condition: Expr) -> frozenset[Buffer]:
-    """The memory that a condition looks at, each by the buffer that owns it; kept on the node."""
+    """The buffers that a condition loads from, each by its storage; cached on the node."""
     known: frozenset[Buffer] | None = condition.__dict__.get("_loaded_buffers")
     if known is None:
         known = _NONE.union(*[loaded_buffers(child) for child in children(condition)])
@@ -39,14 +38,14 @@ def loaded_buffers(condition: Expr) -> frozenset[Buffer]:
     return known
 
 
-def of_all_iterations(promise: Assume, var: Var, trips: int) -> tuple[Assume, ...]:
-    """What the body of a loop promises, for each of the iterations from 0 on by itself."""
-    if var not in variables_of(promise.value):
-        return (promise,)
-    each = (substitute(promise.value, {var: const(n, var.dtype)}) for n in range(trips))
-    return tuple(assume(condition, promise.loc) for condition in each)
+def of_all_iterations(assumption: Assume, var: Var, trips: int) -> tuple[Assume, ...]:
+    """An assumption in the body of a loop of constant trip count, instantiated for every iteration."""
+    if var not in variables_of(assumption.value):
+        return (assumption,)
+    each = (substitute(assumption.value, {var: const(n, var.dtype)}) for n in range(trips))
+    return tuple(assume(condition, assumption.loc) for condition in each)
 
 
-def without_promises(body: Stmt) -> Stmt:
-    """A body that promises nothing."""
+def without_assumptions(body: Stmt) -> Stmt:
+    """A body without its assumptions."""
     return without(body, {stmt for stmt in walk(body) if isinstance(stmt, Assume)})

@@ -1,4 +1,4 @@
-"""Memory that statements name: buffers, the scopes they live in, and regions of them."""
+"""Buffers, their scopes, and regions of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilelang.records import record
 
 
 class Scope(enum.Enum):
-    """Where a buffer lives. The value is the name that users see from `buffer.scope()`."""
+    """The memory space of a buffer; the value is what `buffer.scope()` returns."""
 
     GLOBAL = "global"
     SHARED = "shared.dyn"
@@ -33,21 +33,20 @@ class Buffer:
     """A typed, shaped piece of memory; compared by identity.
 
     Attributes:
-        name: The user's name for it.
+        name: Name in the program.
         shape: Extents in elements; on-chip buffers have constant ones.
         dtype: Element dtype.
-        scope: Where it lives.
-        strides: Distance of neighbors per dimension, in elements; None means row-major and dense.
-        view_of: The buffer whose bytes this one names, for `T.view` and `T.reshape`.
+        scope: Memory space.
+        strides: Elements between neighbors, per dimension; None means row-major and dense.
+        view_of: The buffer that this one is a view of, by `T.view` or `T.reshape`.
         loc: Where it was declared.
-        alignment_bytes: The address of a parameter's first element is a multiple of this on a GPU; the caller checks.
-            Of a view, its storage's counts.
-        address: Where a global tensor begins that is neither a parameter nor a workspace: an integer expression, whose
-            value holds where the `Alloc` of the buffer stands. Its shape and strides may then depend on variables of a
-            block, too.
-        sequential: Whether it is state that each thread advances for itself: the iterations of a parallel loop that a
-            thread executes take turns in increasing order, and what one of them leaves is what the next one finds.
-        scope_name: What the user called the scope, if that is another name of it, as "shared" is of "shared.dyn".
+        alignment_bytes: Alignment of a parameter's address on a GPU, checked by the call. A view has that of its
+            storage.
+        address: Address of a global tensor that is neither a parameter nor a workspace: an integer expression,
+            evaluated at its `Alloc`. Shape and strides may then depend on variables of the block.
+        sequential: Whether it is per-thread state that is carried from one iteration of a parallel loop to the next
+            one of the same thread, in increasing order.
+        scope_name: The alias of the scope that the user wrote, such as "shared" for "shared.dyn".
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Appends statements under a current place: the only way the front end and the lowerings create code."""
+"""Builder of statements, with the source location that new statements receive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilelang.ir.stmt import Seq, Stmt
 
 
 class Builder:
-    """A growing program: nested blocks of statements, each stamped with the place that was current.
+    """A program under construction: a stack of blocks of statements.
 
     Attributes:
         loc: The place that new statements without one receive.
@@ -23,7 +23,7 @@ class Builder:
 
     @property
     def statements(self) -> list[Stmt]:
-        """The innermost open block, to look at or insert into."""
+        """The statements of the innermost open block."""
         return self._blocks[-1]
 
     @property
@@ -53,7 +53,7 @@ class Builder:
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
-        """Collects what is emitted inside into a list of its own instead of the surrounding block."""
+        """Collects the statements emitted inside the `with` in a list of their own."""
         body = self.open_block()
         try:
             yield body
@@ -66,5 +66,5 @@ class Builder:
 
 
 def as_body(statements: list[Stmt], loc: Loc = NOWHERE) -> Stmt:
-    """A list of statements as one: itself if alone, else a `Seq`."""
+    """A list of statements as one statement: a single one as it is, else a `Seq`."""
     return statements[0] if len(statements) == 1 else Seq(tuple(statements), loc=loc)

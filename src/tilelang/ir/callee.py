@@ -1,4 +1,4 @@
-"""What the IR must know of a function that expressions call: its name, how many operands, what it computes."""
+"""Functions that expressions call, and routines that statements call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Callee:
 
 @record(slots=True)
 class Routine:
-    """A procedure on memory that statements call; its text in each language is a helper that `isa` supplies.
+    """A procedure on memory that statements call; its text per language is given by `isa`.
 
     Attributes:
         name: The helper's name, for printed IR.

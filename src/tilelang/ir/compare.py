@@ -1,7 +1,7 @@
-"""When two programs are the same: structural keys of expressions, equality of functions up to renaming, digests.
+"""Structural equality and digests of programs.
 
-Takes IR, gives keys and hexadecimal digests. Invariant: everything that affects what a program computes or how it is
-called takes part; places in the source (`loc`) and the names of local variables and buffers do not.
+Everything that affects what a program computes or how it is called is compared; source locations and the names of local
+variables and buffers are not.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tilelang.layout.layout import Layout
 
 
 class ExprKey:
-    """What an expression is, apart from which object it is: hashable, equal for equal structure.
+    """The structure of an expression as a hashable key: equal for equal structure.
 
-    Variables, buffers and callees count by identity. Weakness of a literal does not count.
+    Variables, buffers and callees compare by identity. The `weak` flag of literals is ignored.
 
     Attributes:
-        expr: An expression of this structure; also keeps the objects alive that count by identity.
+        expr: An expression of this structure; keeps alive the objects that compare by identity.
     """
 
     __slots__ = ("_hash", "_parts", "expr")
@@ -57,7 +57,7 @@ class ExprKey:
 
 
 def expr_key(expr: Expr) -> ExprKey:
-    """The structural key of an expression, kept on the node."""
+    """The structural key of an expression, cached on the node."""
     key: ExprKey | None = expr.__dict__.get("_key")
     if key is None:
         key = ExprKey(expr, _parts(expr))
@@ -71,7 +71,7 @@ def _parts(expr: Expr) -> tuple[object, ...]:
 
 
 def _head(expr: Expr) -> tuple[object, ...]:
-    """What a node says besides its operands; variables are treated by the caller."""
+    """The fields of a node that are not operands; variables are treated by the caller."""
     match expr:
         case Const(dtype=dtype):
             return "Const", str(dtype), literal_bits(expr)
@@ -110,12 +110,12 @@ def same_func(a: PrimFunc, b: PrimFunc) -> bool:
 
 
 def digest(func: PrimFunc) -> str:
-    """A hexadecimal digest, the same in every process, equal for functions that `same_func` calls equal."""
+    """A hexadecimal digest: the same in every process, and equal for functions that are equal by `same_func`."""
     return _digest(repr(_encode(func).tokens).encode())
 
 
 def first_difference(a: PrimFunc, b: PrimFunc) -> str:
-    """Where two functions first differ and what stands there in each; empty if they are the same."""
+    """The first difference of two functions, as text of both sides; empty if they are equal."""
     left, right = _encode(a), _encode(b)
     for i, (x, y) in enumerate(zip(left.tokens, right.tokens, strict=False)):
         if x != y:
@@ -214,7 +214,7 @@ class _Encoder:
                 self._value(value, where)
 
     def _value(self, value: object, path: str) -> None:
-        """Any field of a node."""
+        """The token of any field of a node."""
         if isinstance(value, Expr):
             number = self._expr(value, path)
             self._emit(("expr", number), path, _text(value))
@@ -286,7 +286,7 @@ def _text(expr: Expr) -> str:
 
 
 def _plain(value: object, path: str) -> object:
-    """A token for a value that is no IR; its type takes part, so that 1, 1.0 and True differ."""
+    """A token for a value that is not IR; includes its type, so that 1, 1.0 and True differ."""
     if value is None or isinstance(value, bool | str | bytes):
         return type(value).__name__, value if not isinstance(value, str) else str(value)
     if isinstance(value, int | np.integer):

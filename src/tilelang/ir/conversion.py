@@ -1,7 +1,7 @@
-"""Conversions of values to other dtypes, with a rounding mode and saturation.
+"""Conversions to other dtypes with a rounding mode and saturation.
 
-Takes expressions and dtypes, gives expressions. Invariant: everything is expressed by the conversion to nearest even
-and integer arithmetic on the bits of its result, so that every target computes the same.
+Everything is expressed by round-to-nearest-even and integer arithmetic on the bits of its result, so that every target
+computes the same values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STOCHASTIC = {16: "FP16", 8: "FP8", 4: "FP4"}  # what the instructions are call
 
 
 def refuse_stochastic(dtype: DType) -> NoReturn:
-    """Says that no target rounds stochastically.
+    """Raises: no target implements stochastic rounding.
 
     Raises:
         NoLowering: Always.
@@ -36,7 +36,7 @@ STOCHASTIC = Callee("cast_rs", 2, lambda of: of[0], lambda value, bits: refuse_s
 def as_cast(
     value: Expr, dtype: DType, round: str = "", sat: bool = True, rbits: object = None, span: object = None
 ) -> Expr:
-    """What `T.cast` and `x.astype(dtype)` give; their arguments.
+    """The expression of `T.cast` and `x.astype(dtype)`.
 
     Raises:
         ProgramError: The dtypes differ in lanes.
@@ -79,16 +79,16 @@ def _to_float(value: Expr, dtype: DType, mode: str, sat: bool) -> Expr:
 
 
 def _clamped(value: Expr, dtype: DType) -> Expr:
-    """A value within the finite range of a dtype; NaN stays NaN."""
+    """A value clamped to the finite range of a dtype; NaN stays NaN."""
     wide = value if value.dtype.is_float and value.dtype.bits >= 32 else cast(value, FLOAT32)
     low, high = (const(float(bound), wide.dtype) for bound in dtype.limits)
     return binary(BinaryOp.MIN, binary(BinaryOp.MAX, wide, low), high)
 
 
 def _directed(value: Expr, rounded: Expr, mode: str) -> Expr:
-    """The neighbor of the nearest value that a rounding mode asks for, where the nearest lies on the wrong side.
+    """The nearest value, moved by one step in the direction of the rounding mode if it is on the wrong side.
 
-    The bits of a float without its sign grow with its magnitude, so that a neighbor is one bit pattern away.
+    The bit pattern of a float without its sign grows with its magnitude, so one step is one bit pattern.
     """
     word = SCALARS[f"uint{max(rounded.dtype.bits, 8)}"]
     bits: Expr = Reinterpret(rounded, word)

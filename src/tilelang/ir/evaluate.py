@@ -1,8 +1,7 @@
-"""The value of an expression on Python integers, NumPy scalars or NumPy arrays.
+"""Evaluation of expressions on Python integers, NumPy scalars or NumPy arrays.
 
-Takes an expression and the values of its variables, gives its value: a Python int (or an int64 array) for index
-arithmetic, a NumPy value of its dtype for data. Invariant: this is the meaning of expressions; every other way to
-compute them (folding, simplifying, generated code) agrees with it.
+Index arithmetic evaluates to a Python int or an int64 array, data to NumPy values of its dtype. This defines the
+semantics of expressions: constant folding, simplification and generated code agree with it.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ LoadValue = Callable[[Load, "tuple[Value, ...]"], Value]
 
 
 def evaluate(expr: Expr, env: Mapping[Var, Value], *, exact: bool = False, load: LoadValue | None = None) -> Value:
-    """The value of `expr` where every variable has the value that `env` gives it.
+    """The value of `expr`, given values of its variables.
 
-    Values may be arrays that broadcast against each other. On scalars `Select`, `and` and `or` evaluate only what
-    they need; on arrays they evaluate both sides.
+    Values may be arrays that broadcast against each other. On scalars `Select`, `and` and `or` are evaluated lazily; on
+    arrays both sides are evaluated.
 
     Args:
         expr: What to evaluate.
-        env: A value for every variable: an integer for index variables, anything `convert` takes for others.
-        exact: Evaluate as in index position: integer data takes part in exact arithmetic instead of wrapping.
-        load: What a `Load` gives, from the node and the exact values of its indices.
+        env: Values of all variables: integers for index variables, anything that `convert` accepts for others.
+        exact: Whether to evaluate as an index: integer data is exact and does not wrap.
+        load: The value of a `Load`, from the node and its evaluated indices.
 
     Raises:
         CompilerBug: A variable has no value, or there is a `Load` and no `load`.
@@ -128,7 +127,7 @@ class _Evaluator:
         x, y = self.value(a, exact), self.value(b, exact)
         if (a.is_index and b.is_index) or (exact and a.dtype.is_int and b.dtype.is_int):
             return exact_binary(expr.op, x, y)
-        # index arithmetic that meets data takes the data's width
+        # index arithmetic combined with data takes the width of the data
         x = convert(x, b.dtype) if a.is_index else x
         y = convert(y, a.dtype) if b.is_index else y
         result = data_binary(expr.op, x, y, expr.dtype)
@@ -136,7 +135,7 @@ class _Evaluator:
 
 
 def as_exact(value: Value) -> Value:
-    """An integer value as exact arithmetic wants it: a Python int, or an array of int64."""
+    """An integer value for exact arithmetic: a Python int, or an int64 array."""
     if isinstance(value, int):
         return int(value)
     if _is_array(value):

@@ -1,12 +1,11 @@
 """Scalar expressions: frozen, pure, typed nodes; operators on them build further nodes and fold constants.
 
-Takes Python numbers and expressions, gives expressions. Invariant: an expression has no effect and evaluates to one
-value of its `dtype`. Nodes compare by identity, since `a == b` builds a comparison; for structural equality see
-`ir.compare`.
+An expression has no effect and evaluates to one value of its `dtype`. Nodes compare by identity, since `a == b` builds
+a comparison; for structural equality see `ir.compare`.
 
-Integer arithmetic comes in two kinds. An expression whose leaves are loop variables, block indices, dimensions and
-constants is *index arithmetic* (`is_index`): it is exact, as if integers had no width. Everything else is *data*: it
-wraps at its dtype's width.
+An integer expression whose leaves are loop variables, block indices, dimensions and constants is *index arithmetic*
+(`is_index`): it is exact, as if integers had unlimited width. All other arithmetic is *data*: it wraps at its dtype's
+width.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tilelang.api import public
 from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, as_dtype, lane_dtype, promote
 from tilelang.errors import OperandError, ProgramError, StagingTypeError
 from tilelang.ir.callee import Callee
-from tilelang.ir.not_plain import NotPlain
+from tilelang.ir.runtime_value import RuntimeValue
 from tilelang.ir.scalar import (
     BITWISE,
     COMPARISONS,
@@ -46,17 +45,17 @@ ExprLike = Union["Expr", Number]
 
 
 def _on_left(op: BinaryOp) -> Callable[[Expr, ExprLike], Expr]:
-    """The method of an operator that has the expression on its left."""
+    """The method of an operator with the expression on its left."""
     return lambda expr, other: binary(op, expr, other)
 
 
 def _on_right(op: BinaryOp) -> Callable[[Expr, ExprLike], Expr]:
-    """The method of an operator that has the expression on its right, and something else on its left."""
+    """The reflected method of an operator: the expression is on its right."""
     return lambda expr, other: binary(op, other, expr)
 
 
-class Expr(NotPlain):
-    """The root of all expressions; subclasses are records with a `dtype`."""
+class Expr(RuntimeValue):
+    """Base class of expressions; subclasses are records with a `dtype`."""
 
     dtype: DType
     __array_ufunc__ = None  # NumPy scalars leave `scalar * expression` to us
@@ -124,9 +123,9 @@ class Expr(NotPlain):
 
 @record(eq=False, repr=False)
 class Const(Expr):
-    """A literal. `weak` marks one that came from a bare Python number and takes the dtype of its partner.
+    """A literal. A `weak` one was written as a bare Python number and takes the dtype of the other operand.
 
-    A literal that was given another width than that of indices, such as `T.uint8(3)`, is data.
+    A literal of an explicit dtype that is not an index dtype, such as `T.uint8(3)`, is data.
     """
 
     value: Number
@@ -189,7 +188,7 @@ class Unary(Expr):
 
 @record(eq=False, repr=False)
 class Select(Expr):
-    """`a if condition else b`; only the chosen side is evaluated, so it may guard a load."""
+    """`a if condition else b`; only the selected side is evaluated."""
 
     condition: Expr
     a: Expr
@@ -218,7 +217,7 @@ class Cast(Expr):
 
 @record(eq=False, repr=False)
 class Reinterpret(Expr):
-    """The bits of `a` read as `dtype`, which has the same width."""
+    """The bits of `a` as `dtype` of the same width."""
 
     a: Expr
     dtype: DType

@@ -16,13 +16,13 @@ from tilelang.ir.stmt import Stmt
 from tilelang.records import record
 
 PASS_CONFIGS = "tilelang_pass_configs"
-"""The attribute in which `T.annotate_pass_configs` collects, as a dict."""
+"""The attribute that `T.annotate_pass_configs` sets, a dict."""
 COMPILE_FLAGS = "tilelang_compile_flags"
-"""The attribute in which `T.annotate_compile_flags` collects, as a list."""
+"""The attribute that `T.annotate_compile_flags` extends, a list."""
 
 
 class Level(enum.Enum):
-    """Which nodes a body may hold; `ir.verify` knows the rows."""
+    """Which nodes a body may contain; see `ir.verify`."""
 
     TILE = "tile"
     THREAD = "thread"
@@ -56,7 +56,7 @@ class ScalarParam:
 
     Attributes:
         var: Its value.
-        pointer: Whether it is an address of global memory, for which a call may pass the tensor that lies there.
+        pointer: Whether it is an address of global memory; a call may then pass a tensor.
     """
 
     var: Var
@@ -78,17 +78,17 @@ Param = TensorParam | ScalarParam
 
 @record(eq=False)
 class PrimFunc:
-    """A kernel function as the front end leaves it and passes hand it on.
+    """A kernel function, from the front end through all passes.
 
     Attributes:
         name: The user's function name.
-        params: In the order of the signature.
+        params: Parameters in the order of the signature.
         body: Launches in order, and allocations of global workspaces between them.
         level: Which nodes the body may hold.
         symbols: Symbolic dims and strides, in order of first appearance in the parameters.
-        attributes: `T.func_attr`, free-form facts from the user, and what other annotations say of the whole function.
-        assumptions: Conditions of symbols and scalar parameters that every call satisfies, by `T.assume` and because
-            other names of tensors lie within them.
+        attributes: Attributes by `T.func_attr` and by annotations of the whole function.
+        assumptions: Conditions on symbols and scalar parameters that every call satisfies, by `T.assume` and because
+            views are within their tensors.
         outputs: Positions of the parameters that a call allocates and returns, in the order of return: the tensors of
             `T.empty`.
         loc: Where the function was defined.
@@ -106,11 +106,11 @@ class PrimFunc:
 
     @property
     def attrs(self) -> Mapping[str, object]:
-        """What is known of the function, by name.
+        """The attributes of the function, by name.
 
-        Besides what `T.func_attr` says, `global_symbol` is its name, `tilelang_out_idx` the positions of the tensors
-        that it returns, counted from the last parameter, and `tilelang_pass_configs` and `tilelang_compile_flags` are
-        what `T.annotate_pass_configs` and `T.annotate_compile_flags` say; each is absent where there is nothing to say.
+        Besides those of `T.func_attr`: `global_symbol`, its name; `tilelang_out_idx`, the positions of the returned
+        tensors, counted from the last parameter; `tilelang_pass_configs` and `tilelang_compile_flags`, from
+        `T.annotate_pass_configs` and `T.annotate_compile_flags`. Absent where empty.
         """
         known: dict[str, object] = {"global_symbol": self.name, **dict(self.attributes)}
         if self.outputs:
@@ -118,7 +118,7 @@ class PrimFunc:
         return MappingProxyType(known)
 
     def __call__(self, *arguments: object, **keywords: object) -> NoReturn:
-        """Refuses a call: a program is compiled before it runs.
+        """Raises: a program must be compiled before it is called.
 
         Raises:
             StagingTypeError: Always.
@@ -137,7 +137,7 @@ class PrimFunc:
         return f"PrimFunc({self.name})"
 
     def script(self) -> str:
-        """The function as text, as `str` gives it."""
+        """The function as text, like `str`."""
         return str(self)
 
     def __str__(self) -> str:

@@ -1,7 +1,6 @@
-"""Memory of this process as arrays, by its address.
+"""NumPy arrays over memory of this process at a given address.
 
-Takes an address with a shape and a dtype, gives a NumPy array on the same bytes. Invariant: nothing is copied; whoever
-asks answers for the memory being there.
+Nothing is copied; the caller ensures that the memory is valid.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 def array_at(
     address: int, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int] | None = None, owner: object = None
 ) -> np.ndarray:
-    """The array whose first element lies at an address.
+    """An array over the memory at an address.
 
     Args:
         address: In bytes.

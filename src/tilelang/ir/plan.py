@@ -1,14 +1,13 @@
-"""What a lowering decided about a tile operator: the operator keeps it, and nobody works it out again."""
+"""The decisions of a lowering about a tile operator, stored on the operator."""
 
 from __future__ import annotations
 
 
 class Plan:
-    """How a lowering does a tile operator, as it decided when it accepted it.
+    """The decisions of a lowering about a tile operator, made when it accepted the operator.
 
-    It says nothing of buffers, so that it holds as long as the operator's extents, dtypes and scopes do: versions of
-    tiles come later. Lowerings that decide something have records of their own. Its text is what the printed program
-    says beside the lowering's name.
+    A plan does not refer to buffers: it depends on extents, dtypes and scopes only. Lowerings with decisions have
+    subclasses. Its text is printed beside the lowering's name.
     """
 
     def __str__(self) -> str:

@@ -1,7 +1,6 @@
-"""Powers of expressions with a constant exponent, as products.
+"""Powers with a constant exponent as multiplications, by repeated squaring.
 
-Takes an expression and an exponent, gives an expression. Invariant: a power takes fewer than twice as many products as
-its exponent has binary digits.
+Takes fewer than twice as many multiplications as the exponent has binary digits.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from tilelang.ir.expr import Expr, ExprLike, cast, int_const
 
 
 def power(base: Expr, exponent: ExprLike) -> Expr:
-    """`base ** exponent` for a constant integer exponent, as products.
+    """`base ** exponent` for a constant integer exponent.
 
     Raises:
         ProgramError: The exponent is something else, or negative for an integer.

@@ -1,8 +1,7 @@
-"""Expressions and regions of the IR as text, and the names that things have in it.
+"""Expressions and regions of the IR as text, and unique names.
 
-Takes expressions, regions, buffers, gives text. Two variables or buffers that share a name while both are visible are
-told apart by a suffix. Literals are written so that reading them back in their surroundings gives the same value and
-dtype.
+Variables or buffers of the same name that are visible at the same time get suffixes. A literal is written such that
+reading it back in its context gives the same value and dtype.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _REGROUPS = frozenset({BinaryOp.AND, BinaryOp.OR})  # a op (b op c) needs no par
 
 
 class ExprPrinter:
-    """Gives the text of expressions; names stay the same as long as the printer does."""
+    """Prints expressions; names are stable for the lifetime of the printer."""
 
     def __init__(self) -> None:
         self._names: dict[Var | Buffer, str] = {}
@@ -64,7 +63,7 @@ class ExprPrinter:
 
     # -- names ----------------------------------------------------------------------------------------------
     def name(self, thing: Var | Buffer) -> str:
-        """Its name, given when first asked for."""
+        """The unique name, assigned at first use."""
         known = self._names.get(thing)
         if known is not None:
             return known
@@ -79,7 +78,7 @@ class ExprPrinter:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Names given inside are free again afterwards."""
+        """Releases the names assigned inside."""
         names, taken = dict(self._names), set(self._taken)
         try:
             yield
@@ -87,7 +86,7 @@ class ExprPrinter:
             self._names, self._taken = names, taken
 
     def part(self, value: object) -> str:
-        """The text of what a node's field may hold."""
+        """The text of any field of a node."""
         match value:
             case Expr():
                 return self.expr(value)
@@ -143,20 +142,20 @@ class ExprPrinter:
         return f"({text})" if level < outer else text
 
     def _pair(self, a: Expr, b: Expr, left: int = 0, right: int = 0) -> tuple[str, str]:
-        """Both operands; a literal beside an expression takes its dtype from there and needs none of its own."""
+        """Both operands; a literal beside an expression needs no dtype."""
         x = self.bare(a, b.dtype, left) if not isinstance(b, Const) else self.expr(a, left)
         y = self.bare(b, a.dtype, right) if not isinstance(a, Const) else self.expr(b, right)
         return x, y
 
     def bare(self, node: Expr, dtype: DType, outer: int = 0) -> str:
-        """The text where a literal of `dtype` is understood to have it."""
+        """The text in a context that implies the dtype of a literal."""
         if isinstance(node, Const) and node.dtype == dtype and math.isfinite(node.value):
             text = _number(node)
             return f"({text})" if text.startswith("-") and outer > _SIGN else text
         return self.expr(node, outer)
 
     def element(self, buffer: Buffer, indices: Sequence[Expr], lanes: int = 1) -> str:
-        """An element of a buffer, or several neighbors of its last dimension as a slice."""
+        """An element of a buffer, or a vector of its last dimension as a slice."""
         if not indices:
             return self.name(buffer)
         parts = [self.expr(i) for i in indices]
@@ -188,13 +187,13 @@ class ExprPrinter:
         return f"{self.expr(start)}:{self.expr(stop)}"
 
     def items(self, values: Sequence[object]) -> str:
-        """A tuple of what fields may hold."""
+        """A tuple of fields."""
         parts = [self.part(v) for v in values]
         return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
 def _literal(node: Const) -> str:
-    """A literal that has its dtype wherever it stands."""
+    """A literal with its dtype, independent of context."""
     if node.dtype.is_float and not math.isfinite(node.value):
         if math.isnan(node.value):
             return f'T.{node.dtype!s}("nan")'

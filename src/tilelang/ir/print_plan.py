@@ -1,8 +1,7 @@
-"""What passes decided about a launch, as comments for the printed program.
+"""Decisions about a launch as comments of the printed program.
 
-Takes plans of launches and layouts, gives short texts: schedule, shared memory and tensor maps of a launch; versions,
-layout and offset of a buffer; who runs the iterations of a parallel loop. Why it was decided is in the plan's notes,
-which `kernel.explain()` shows.
+Launches have schedule, shared memory and tensor maps; buffers have versions, layouts and offsets; parallel loops have
+the threads of their iterations. Reasons are in the notes of the plan, by `kernel.explain()`.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment
 
 Text = Callable[[Expr], str]
-"""How an expression is printed."""
+"""Prints an expression."""
 
 
-def about_launch(plan: LaunchPlan, text: Text) -> list[str]:
-    """A line for each decision about a whole launch."""
+def launch_comments(plan: LaunchPlan, text: Text) -> list[str]:
+    """One comment per decision about the launch."""
     lines = [] if plan.schedule is None else [f"schedule: {plan.schedule}"]
-    if plan.loops_ahead:
+    if plan.prefetch_loops:
         lines.append("parallel loops that copy run ahead in pipelines")
     if plan.shared_bytes:
         lines.append(f"{plan.shared_bytes} bytes of shared memory")
-    if plan.shared_end is not None:
-        lines.append(f"{text(plan.shared_end)} bytes of shared memory at the launch")
+    if plan.dynamic_shared_bytes is not None:
+        lines.append(f"{text(plan.dynamic_shared_bytes)} bytes of shared memory at the launch")
     return lines + [_tensor_map(each, text) for each in plan.tensor_maps]
 
 
@@ -41,26 +40,26 @@ def _tensor_map(tensor_map: TensorMap, text: Text) -> str:
     return f"{tensor_map.var.name}: {what} of {box} elements of {dims} of '{tensor_map.tensor.name}'{swizzled}"
 
 
-def about_buffers(plan: LaunchPlan, text: Text) -> Mapping[Buffer, Sequence[str]]:
-    """What was decided about each buffer of a launch, one text for each decision."""
+def buffer_comments(plan: LaunchPlan, text: Text) -> Mapping[Buffer, Sequence[str]]:
+    """The comments of each buffer of a launch."""
     found: dict[Buffer, list[str]] = {}
     for buffer in plan.uniform:
         found.setdefault(buffer, []).append("the same in all threads")
     for buffer, count in plan.versions:
         found.setdefault(buffer, []).append(f"{count} version{'s' if count > 1 else ''}")
     for buffer, fragment in plan.fragments:
-        found.setdefault(buffer, []).append(spread("hold", "value", fragment))
+        found.setdefault(buffer, []).append(thread_mapping("hold", "value", fragment))
     for buffer, layout in plan.shared_layouts:
-        found.setdefault(buffer, []).append(placed(layout))
+        found.setdefault(buffer, []).append(shared_layout_text(layout))
     for buffer, offset in plan.shared_offsets:
         found.setdefault(buffer, []).append(f"at byte {offset}")
-    for buffer, place in plan.shared_tail:
+    for buffer, place in plan.dynamic_shared_offsets:
         found.setdefault(buffer, []).append(f"at byte {text(place)}")
     return found
 
 
-def spread(verb: str, what: str, layout: Fragment) -> str:
-    """Which threads hold or run what: digits of thread and value index as size:stride, least significant first."""
+def thread_mapping(verb: str, what: str, layout: Fragment) -> str:
+    """The mapping of threads to values or iterations: digits as size:stride, least significant first."""
     one = layout.threads == 1
     who = f"1 thread {verb}s" if one else f"{layout.threads} threads {verb}"
     count = f"{layout.values} {what}{'s' if layout.values > 1 else ''}{'' if one else ' each'}"
@@ -72,12 +71,12 @@ def _digits(modes: Iterable[Mode]) -> str:
     return shown or "1"
 
 
-def placed(layout: Layout) -> str:
-    """Where the elements of a shared tile lie, as `[_i, _j] lies at [...]`."""
+def shared_layout_text(layout: Layout) -> str:
+    """The layout of a shared tile, as `layout [_i, _j] -> [...]`."""
     printer = ExprPrinter()
     try:
         names, places = layout.get_forward_vars(), layout.get_forward_index()
         here, there = (", ".join(printer.expr(as_expr(each)) for each in part) for part in (names, places))
-    except Exception:  # the index function decides with Python's `if`, or looks up in a table
-        return f"lies as {layout!r}"
-    return f"[{here}] lies at [{there}]"
+    except Exception:  # an index function with Python branches or table lookups
+        return f"layout {layout!r}"
+    return f"layout [{here}] -> [{there}]"

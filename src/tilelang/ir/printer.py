@@ -1,7 +1,6 @@
-"""The IR as text, close to the language that users write.
+"""The IR as text in a syntax close to the language, with decisions of passes as comments.
 
-Takes functions, statements, regions and expressions, gives text; what passes decided stands in comments. The text is
-stable: it depends on the node alone.
+The text depends on the node alone.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.print_expr import ExprPrinter, quote
-from tilelang.ir.print_plan import about_buffers, about_launch, spread
+from tilelang.ir.print_plan import buffer_comments, launch_comments, thread_mapping
 from tilelang.ir.stmt import (
     Alloc,
     Assert,
@@ -185,7 +184,7 @@ class _Printer(ExprPrinter):
                 self._line(f"{type(node).__name__}({', '.join(self._fields(node))})", node)
 
     def _besides(self, verb: str, regions: Sequence[Region], args: Sequence[Expr | Region]) -> str:
-        """The buffers that a call reads or writes and that its arguments do not name, such as what a wait is for."""
+        """The buffers that a call reads or writes and that are not among its arguments."""
         named = {a.buffer for a in args if isinstance(a, Region)}
         others = dict.fromkeys(self.name(region.buffer) for region in regions if region.buffer not in named)
         return f"{verb} {', '.join(others)}" if others else ""
@@ -214,11 +213,11 @@ class _Printer(ExprPrinter):
                 head, variables, note = self._range(node), (node.var,), self._reductions(node)
             case ParallelLoop():
                 head, variables = self._parallel(node), node.vars
-                note = "" if node.layout is None else spread("run", "iteration", node.layout)
+                note = "" if node.layout is None else thread_mapping("run", "iteration", node.layout)
             case Launch():
                 head, variables, first = self._kernel(node), node.block_vars, self._hints(node)
-                first += [f"# {line}" for line in about_launch(node.plan, self.expr)]
-                self._decided = about_buffers(node.plan, self.expr)
+                first += [f"# {line}" for line in launch_comments(node.plan, self.expr)]
+                self._decided = buffer_comments(node.plan, self.expr)
         with self.scope():
             names = ", ".join(self.name(v) for v in variables)
             if isinstance(node, Launch):
@@ -273,7 +272,7 @@ class _Printer(ExprPrinter):
         for buffer, layout in hints.layouts:  # the buffer is declared further down, so its name is the user's
             lines.append(f"T.annotate_layout({{{buffer.name}: {layout}}})")
         for buffer, placed in hints.tensor_layouts:
-            names, places = (", ".join(map(to_text, part)) for part in (placed.variables, placed.places))
+            names, places = (", ".join(map(to_text, part)) for part in (placed.variables, placed.coordinates))
             lines.append(f"T.annotate_layout({{{self.name(buffer)}: lambda {names}: ({places})}})")
         return lines
 
@@ -301,7 +300,7 @@ class _Printer(ExprPrinter):
         return call if node.result is None else f"{self.name(node.result)} = {call}"
 
     def _fields(self, node: Stmt, skip: frozenset[str] | set[str] = frozenset()) -> Iterator[str]:
-        """A statement's fields as arguments: what must be given by position, the rest by keyword where set."""
+        """The fields of a statement as arguments: required ones by position, others by keyword if set."""
         keyword = False
         for field in dataclasses.fields(node):
             value = getattr(node, field.name)
@@ -320,12 +319,12 @@ class _Printer(ExprPrinter):
 
 
 def _chosen(op: TileOp) -> str:
-    """The lowering of an operator, and what it decided."""
+    """The chosen lowering of an operator, and its plan."""
     decided = "" if op.plan is None else str(op.plan)
     return f"{op.choice}: {decided}" if decided else op.choice
 
 
 def _comment(*texts: str) -> str:
-    """Texts behind a statement, in one comment; nothing where there is none."""
+    """Several texts as one trailing comment; empty without texts."""
     shown = "; ".join(filter(None, texts))
     return f"  # {shown}" if shown else ""

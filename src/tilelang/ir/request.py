@@ -1,4 +1,4 @@
-"""What a user asks of an operator by calling it by the name of one way to do it, and not by its own name."""
+"""A lowering that the user requests by calling an operator under the name of that lowering."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from tilelang.records import record
 
 @record(slots=True)
 class Request:
-    """A way to do an operator that is asked for by name: where it cannot be done so, it is refused.
+    """The lowering that a call requires by its name; refused if that lowering cannot be used.
 
     Attributes:
-        name: What the user has called, as in `T.copy`.
-        lowering: The name of the lowering that must do it.
-        needs: What the target must be able to do for that; a flag of its vendor.
-        instead: What leaves the choice to the compiler.
-        requires: What it requires of the target and of its operands, as the end of a hint; empty if that goes without
-            saying.
+        name: Name of the called function, such as `T.copy`.
+        lowering: Name of the required lowering.
+        needs: The feature that the target must have; a flag of its vendor.
+        instead: The call to write to leave the choice to the compiler.
+        requires: Its requirements on target and operands, as the end of a hint; may be empty.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""The meaning of arithmetic: what each operator of the IR computes, on Python numbers and NumPy values.
+"""The semantics of the operators of the IR, on Python numbers and NumPy values.
 
-Everybody who evaluates asks here: constant folding, the simplifier's tests, the reference interpreter. Two modes
-exist. *Exact*: Python integers, for index arithmetic, never wraps. *Data*: NumPy scalars or arrays of the operator's
-dtype, wraps at the dtype's width and rounds after every operation.
+Used by constant folding, the tests of the simplifier and the reference interpreter. *Exact* arithmetic is on Python
+integers, for index arithmetic, and never wraps. *Data* arithmetic is on NumPy scalars or arrays of the operator's
+dtype; it wraps at the dtype's width and rounds after every operation.
 """
 
 from __future__ import annotations
@@ -182,15 +182,15 @@ _PLAIN = COMPARISONS | {BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL}
 
 
 def plain_binary(op: BinaryOp, operand: DType) -> Callable[[Value, Value], Value] | None:
-    """What `data_binary` does on operands of a dtype with which NumPy computes as this language does, if it is one.
+    """The NumPy function that computes `data_binary` on a dtype, if one does without conversions.
 
-    It leaves floating-point warnings to the caller.
+    Floating-point warnings are left to the caller.
     """
     return _BINARY[op] if op in _PLAIN and str(operand) in _NATIVE else None
 
 
 def plain_conversion(source: DType, dtype: DType) -> Callable[[Value], Value] | None:
-    """What `convert` does on scalars where NumPy's own conversion does so without loss, if it does."""
+    """The NumPy conversion that is equal to `convert` on scalars, if there is one."""
     return dtype.numpy.type if str(source) in ("float16", "float32") and str(dtype) in ("float32", "float64") else None
 
 
@@ -207,7 +207,7 @@ def data_unary(op: UnaryOp, a: Value, dtype: DType) -> Value:
 
 
 def _widen(a: Value) -> Value:
-    """The same value in a dtype NumPy computes with natively: ml_dtypes integers lack some loops."""
+    """The same value in a dtype of NumPy: ml_dtypes integers lack some operations."""
     array = np.asarray(a)
     if array.dtype.kind == "V" or array.dtype.name in ("int4", "uint4"):
         return array.astype(np.float32 if "float" in array.dtype.name else np.int16)

@@ -1,8 +1,7 @@
-"""Statements: what a block does, in order. Frozen nodes, each with the place in the user's program it came from.
+"""Statements of the IR: frozen nodes, each with its location in the user's program.
 
-Tile-level programs use everything here plus the operators in `ops`; the pass `lower_tile_ops` leaves only `Seq`,
-`Bind`, `Alloc`, `Store`, `For`, `While`, `If`, `Break`, `Continue`, `Atomic`, `Assert`, `Print`, `Launch` and
-`CallStmt`.
+Tile-level programs use all of them and the operators in `ops`. The pass `lower_tile_ops` leaves only `Seq`, `Bind`,
+`Alloc`, `Store`, `For`, `While`, `If`, `Break`, `Continue`, `Atomic`, `Assert`, `Print`, `Launch` and `CallStmt`.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ if TYPE_CHECKING:
 
 @record(eq=False, kw_only=True)
 class Stmt:
-    """The root of all statements."""
+    """Base class of statements."""
 
     loc: Loc = field(default=NOWHERE, repr=False)
 
 
 @record(eq=False)
 class Seq(Stmt):
-    """Statements one after another; also the scope of the allocations and bindings among them."""
+    """A sequence of statements; the scope of its allocations and bindings."""
 
     body: tuple[Stmt, ...]
 
 
 @record(eq=False)
 class Bind(Stmt):
-    """Gives a value a name, visible to the statements after it in the same `Seq`."""
+    """Binds a value to a name, visible in the rest of the enclosing `Seq`."""
 
     var: Var
     value: Expr
@@ -52,10 +51,10 @@ class Bind(Stmt):
 
 @record(eq=False)
 class Alloc(Stmt):
-    """Brings a buffer into being, with undefined contents, for the statements after it in the same `Seq`.
+    """Allocates a buffer with undefined contents, visible in the rest of the enclosing `Seq`.
 
-    Inside a loop the buffer is a new one in every iteration. A view allocates nothing and names older bytes.
-    `init` is the first value of a mutable scalar.
+    Inside a loop every iteration has a new buffer. A view allocates no memory. `init` is the initial value of a mutable
+    scalar.
     """
 
     buffer: Buffer
@@ -64,7 +63,7 @@ class Alloc(Stmt):
 
 @record(eq=False)
 class Store(Stmt):
-    """Writes one element; a global one out of bounds is dropped. An asynchronous one may be late until a wait."""
+    """Stores one element; out of bounds of a global buffer it is dropped. An asynchronous store completes at a wait."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -73,7 +72,7 @@ class Store(Stmt):
 
 
 class ForKind(enum.Enum):
-    """How a loop is meant; none of them changes its result."""
+    """The execution strategy of a loop; it does not change the result."""
 
     SERIAL = "serial"
     UNROLLED = "unroll"
@@ -83,12 +82,12 @@ class ForKind(enum.Enum):
 
 @record(slots=True)
 class PipelineSpec:
-    """What the user said of a pipelined loop.
+    """The arguments of `T.Pipelined`.
 
     Attributes:
-        num_stages: Buffer versions in flight; 0 leaves the loop serial.
-        order: Position of each effectful statement, by hand; None leaves it to the compiler.
-        stage: Stage of each effectful statement, by hand; lower means an earlier iteration.
+        num_stages: Number of buffer versions; 0 for a serial loop.
+        order: Position of each statement with effects; None leaves it to the compiler.
+        stage: Pipeline stage of each statement with effects; lower ones run iterations ahead.
     """
 
     num_stages: int = 0
@@ -122,16 +121,16 @@ class For(Stmt):
 
 @record(eq=False)
 class ParallelLoop(Stmt):
-    """An elementwise nest: `for v0, v1, ... in T.Parallel(e0, e1, ...)`.
+    """An elementwise loop nest: `for v0, v1, ... in T.Parallel(e0, e1, ...)`.
 
-    Iterations run as if in row-major order; apart from associative updates they do not depend on each other.
+    Iterations run as if in row-major order; apart from associative updates they are independent.
 
     Attributes:
         vars: One per dimension.
-        extents: How many iterations each dimension has.
+        extents: Iterations of each dimension.
         body: One iteration.
-        coalesced_width: Elements per access that the user asks for.
-        layout: Which thread runs which iterations: the user's wish, or what a pass decided.
+        coalesced_width: Elements per access, if the user sets it.
+        layout: Which thread runs which iterations, as set by the user or decided by a pass.
     """
 
     vars: tuple[Var, ...]
@@ -143,7 +142,7 @@ class ParallelLoop(Stmt):
 
 @record(eq=False)
 class While(Stmt):
-    """Runs the body as long as the condition holds, asked before each iteration."""
+    """Runs the body while the condition holds."""
 
     condition: Expr
     body: Stmt
@@ -151,21 +150,21 @@ class While(Stmt):
 
 @record(slots=True)
 class Group:
-    """Neighboring threads of a block that do something together, at the same time as the others do something else.
+    """Consecutive threads of a block that execute a statement together, concurrently with other groups.
 
-    More than one thread begin at a whole warp, and are whole warps or part of one. A group inside of another one
-    consists of some of its threads. Two groups of the same numbers are the same threads.
+    A group of more than one thread starts at a warp boundary and is whole warps, or part of one warp. A nested group is
+    a subset of the enclosing one. Groups of the same numbers are the same threads.
 
-    A group of one may be any of several threads, as long as it is the same one each time: its condition may ask for the
-    thread that a warp elects. Nothing inside may depend on which thread it is; there, its index in the group is 0.
+    A group of one thread may be any of `among` threads, as long as it is the same one each time: its condition may be
+    the election of a lane. The body must not depend on which thread it is; its index in the group is 0.
 
     Attributes:
         first: The first thread's index in the block.
-        count: How many threads there are.
-        collective: Made by the compiler: what stands inside is a part of the block's own program that these threads do,
-            as if the block had no others: a scalar has one value, an effect happens once. Otherwise the user asked for
-            the group, and what is no tile operator or parallel loop is done by each thread, as in CUDA.
-        among: For a group of one, of how many threads it may be any, from `first` on.
+        count: Number of threads.
+        collective: Whether the body is executed as by a block of these threads: a scalar has one value, an effect
+            happens once. Set for groups of the compiler. In groups of the user, statements other than tile operators
+            and parallel loops are executed by each thread, as in CUDA.
+        among: For a group of one thread: the number of threads, from `first` on, that it may be.
     """
 
     first: int
@@ -179,29 +178,29 @@ class Group:
         return self.first + self.count
 
     def same_threads(self, other: Group) -> bool:
-        """Whether both are the same threads, whoever made them."""
+        """Whether both are the same threads."""
         return (self.first, self.count) == (other.first, other.count)
 
-    def meets(self, other: Group) -> bool:
-        """Whether some thread may be in both."""
+    def overlaps(self, other: Group) -> bool:
+        """Whether the groups may have a thread in common."""
         mine, others = (g.first + max(g.count, g.among) for g in (self, other))
         return self.first < others and other.first < mine
 
     def condition(self, thread: Expr) -> Expr:
-        """Whether the thread of an index belongs to it."""
+        """Whether a thread index is in the group."""
         return conjunction([thread >= self.first, thread < self.end])
 
 
 @record(eq=False)
 class If(Stmt):
-    """A branch taken when the kernel runs.
+    """A branch at run time.
 
     Attributes:
         condition: When the first body runs.
         then_body: The first body.
-        else_body: The other one, if there is one; groups have none.
-        group: The threads for which the condition holds, if they do together what stands inside. At thread level the
-            body begins by binding the thread's index in the group.
+        else_body: The second body, if any; None for groups.
+        group: The threads for which the condition holds, if they execute the body together. At thread level the body
+            starts with the binding of the thread index in the group.
     """
 
     condition: Expr
@@ -212,16 +211,16 @@ class If(Stmt):
 
 @record(eq=False)
 class Break(Stmt):
-    """Leaves the innermost loop."""
+    """Exits the innermost loop."""
 
 
 @record(eq=False)
 class Continue(Stmt):
-    """Goes on with the next iteration of the innermost loop."""
+    """Continues with the next iteration of the innermost loop."""
 
 
 class AtomicOp(enum.Enum):
-    """What an atomic statement does to the element."""
+    """The operation of an atomic statement."""
 
     ADD = "add"
     MAX = "max"
@@ -236,7 +235,7 @@ class AtomicOp(enum.Enum):
 
     @property
     def operator(self) -> BinaryOp | None:
-        """What combines the element with the operand; None for those that only move values."""
+        """The operator that combines the element with the operand; None if the operation only moves values."""
         return _ATOMIC_OPERATORS.get(self)
 
 
@@ -251,7 +250,7 @@ _ATOMIC_OPERATORS = {
 
 
 class MemoryScope(enum.Enum):
-    """The threads among which an atomic statement is indivisible: of the block, of the GPU, or of all processors."""
+    """The threads for which an atomic is atomic: of the block, of the GPU, or of the system."""
 
     BLOCK = "block"
     GPU = "gpu"
@@ -259,7 +258,7 @@ class MemoryScope(enum.Enum):
 
 
 class MemoryOrder(enum.Enum):
-    """What else an atomic statement orders, as in C++: accesses before a release are seen by who acquires after it."""
+    """The memory order of an atomic, as in C++."""
 
     RELAXED = "relaxed"
     ACQUIRE = "acquire"
@@ -269,30 +268,30 @@ class MemoryOrder(enum.Enum):
 
     @property
     def releases(self) -> bool:
-        """Whether a value stored so lets those who acquire it see what was done before."""
+        """Whether a store of this order is a release."""
         return self in (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST)
 
     @property
     def acquires(self) -> bool:
-        """Whether what follows sees what was done before a value loaded so was released."""
+        """Whether a load of this order is an acquire."""
         return self in (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST)
 
 
 @record(eq=False)
 class Atomic(Stmt):
-    """An indivisible read-modify-write of one element; `result` receives the previous value if wanted.
+    """An atomic read-modify-write of one element; `result` receives the previous value.
 
-    A global element out of bounds is left alone and reads as 0.
+    Out of bounds of a global buffer it has no effect and returns 0.
 
     Attributes:
-        op: What happens to the element.
-        buffer: Where it is.
-        indices: Which one it is.
-        value: The operand, or a vector that is added to neighbors, each by itself; None of a load.
-        result: What receives the value before.
-        order: What else is in order before and after.
-        compare: What the element has to be, bit for bit, for `CAS` to store the value.
-        scope: Among whom it is indivisible and in order.
+        op: The operation.
+        buffer: The buffer.
+        indices: The indices of the element.
+        value: The operand, or a vector that is added to consecutive elements, atomic per element; None for loads.
+        result: Receives the previous value.
+        order: The memory order.
+        compare: The expected value of `CAS`, compared bitwise.
+        scope: The memory scope.
     """
 
     op: AtomicOp
@@ -306,18 +305,18 @@ class Atomic(Stmt):
 
     @property
     def releases(self) -> bool:
-        """Whether it stores a value and releases what was done before."""
+        """Whether it is a release operation."""
         return self.order.releases and self.op is not AtomicOp.LOAD
 
     @property
     def acquires(self) -> bool:
-        """Whether it loads a value and acquires what was released by it."""
+        """Whether it is an acquire operation."""
         return self.order.acquires and self.op is not AtomicOp.STORE
 
 
 @record(eq=False)
 class Assert(Stmt):
-    """Stops the launch with `DeviceAssertError` if the condition does not hold."""
+    """Aborts the launch with `DeviceAssertError` if the condition is false."""
 
     condition: Expr
     message: str
@@ -325,9 +324,9 @@ class Assert(Stmt):
 
 @record(eq=False)
 class Print(Stmt):
-    """Prints a scalar or a region, in logical order, or the message alone, once per execution.
+    """Prints a scalar or a region in logical order, or the message alone, once per execution.
 
-    `source` is the text the user wrote for the operand, for messages without `message`.
+    `source` is the user's text of the operand, printed if there is no message.
     """
 
     operand: Expr | Region | None
@@ -337,11 +336,11 @@ class Print(Stmt):
 
 @record(eq=False)
 class CallStmt(Stmt):
-    """A call of a routine with an effect: a matrix micro-kernel, an instruction on memory, a barrier, a shuffle.
+    """A call of a routine with side effects: a matrix micro-kernel, an instruction on memory, a barrier, a shuffle.
 
-    A region among the arguments stands for the address of its first element; strides and extents that the routine
-    needs are arguments of their own. `reads` and `writes` say what the call touches; `result` receives its value if it
-    has one, and is visible to the statements after it in the same `Seq`.
+    A region argument is passed as the address of its first element; strides and extents are separate arguments. `reads`
+    and `writes` are the regions that the call accesses; `result` receives its value, visible in the rest of the
+    enclosing `Seq`.
     """
 
     routine: Routine
@@ -353,32 +352,32 @@ class CallStmt(Stmt):
 
 @record(slots=True)
 class TensorLayout:
-    """Where the elements of a global tensor lie, for one kernel.
+    """The layout of a global tensor within one kernel.
 
     Attributes:
         variables: One index variable per dimension of the tensor.
-        places: The coordinate in the box at which the element lies that the variables name.
-        box: The extents in which places are counted row-major; as many elements as the tensor has.
+        coordinates: The coordinates of the element in memory, as functions of `variables`.
+        shape: The extents of the memory, which is row-major; as many elements as the tensor has.
     """
 
     variables: tuple[Var, ...]
-    places: tuple[Expr, ...]
-    box: tuple[Expr, ...]
+    coordinates: tuple[Expr, ...]
+    shape: tuple[Expr, ...]
 
 
 @record(slots=True)
 class LaunchHints:
-    """What a kernel says about itself beyond its meaning; targets use what they understand.
+    """Annotations of a kernel; targets use those that they support.
 
     Attributes:
         layouts: `T.annotate_layout`, per on-chip buffer.
-        tensor_layouts: `T.annotate_layout`, per global buffer; part of what the kernel means.
-        safe_values: What a guarded load of a global buffer gives out of bounds; 0 where absent.
+        tensor_layouts: `T.annotate_layout`, per global buffer; part of the kernel's semantics.
+        safe_values: The value of loads out of bounds of a global buffer; 0 where absent.
         swizzle: (panel size, order) of `T.use_swizzle`.
         l2_hit_ratios: `T.annotate_l2_hit_ratio`, per global buffer.
         cluster: Extents of a cluster of blocks.
-        min_blocks_per_sm: Occupancy asked for.
-        sources: The user's own C++, to stand before the kernel.
+        min_blocks_per_sm: Requested occupancy.
+        sources: C++ of the user, printed before the kernel.
         move_registers: Whether the compiler may move registers between the warps of a block.
     """
 
@@ -395,17 +394,17 @@ class LaunchHints:
 
 @record(eq=False)
 class Launch(Stmt):
-    """`with T.Kernel(...)`: the body once for every point of the grid, blocks in no order.
+    """`with T.Kernel(...)`: runs the body for every block of the grid, in no defined order.
 
     Attributes:
         block_vars: One index variable per grid dimension (1 to 3).
         grid: Extents; expressions of dimensions and scalar parameters.
         threads: Threads per block as (x, y, z).
         body: The program of one block.
-        hints: What the kernel says about itself.
-        thread: The index of a thread in its block, x running fastest; None where no statement names it. At thread
-            level on a GPU the body is the program of this thread.
-        plan: What passes have decided so far.
+        hints: Annotations.
+        thread: Variable of the thread index in the block, x fastest; None if no statement uses it. At thread level on a
+            GPU the body is the program of this thread.
+        plan: Decisions of passes so far.
     """
 
     block_vars: tuple[Var, ...]
@@ -424,37 +423,37 @@ class Launch(Stmt):
 
 
 class TileMemory(Protocol):
-    """What a tile operator's reference meaning may do with memory; the interpreter implements it."""
+    """Memory accesses available to the reference of a tile operator; implemented by the interpreter."""
 
     def read(self, region: Region) -> np.ndarray:
         """A copy of the region; elements out of bounds of a global buffer read as its safe value."""
 
     def write(self, region: Region, values: np.ndarray) -> None:
-        """Stores one value everywhere, or as many as the region has elements, in its dtype and in row-major order.
+        """Stores one value to all elements, or an array in row-major order, converted to the dtype.
 
-        What is out of bounds of a global buffer is dropped.
+        Elements out of bounds of a global buffer are dropped.
         """
 
     def move(self, src: Region, dst: Region, *, order: Sequence[int] = ()) -> None:
-        """Converts and stores `src`, its dimensions in an order, in `dst` row-major; what is undefined stays so."""
+        """Copies and converts `src`, dimensions permuted by `order`, to `dst`; undefined elements stay undefined."""
 
     def update(
         self, region: Region, change: Callable[[np.ndarray], np.ndarray], order: MemoryOrder = MemoryOrder.RELAXED
     ) -> None:
-        """Replaces the region by `change` of its values, indivisibly as seen from other blocks."""
+        """Replaces the region by `change` of its values, atomically with respect to other blocks."""
 
     def value(self, expr: Expr) -> Value:
-        """A scalar operand's value, as a NumPy scalar of its dtype."""
+        """The value of a scalar operand, as a NumPy scalar of its dtype."""
 
 
 @record(eq=False)
 class TileOp(Stmt, abc.ABC):
-    """A tile operator: what it does, never how. Subclasses live in `ops`.
+    """Base class of tile operators: what is computed, independent of how. Subclasses are in `ops`.
 
     Attributes:
-        choice: The name of the lowering that does it; written by `choose_lowerings`.
-        plan: What that lowering decided.
-        request: The way to do it that the user asks for by name; None if any will do.
+        choice: Name of the chosen lowering; set by `choose_lowerings`.
+        plan: The plan of that lowering.
+        request: The lowering that the user requires by name; None if any may be used.
     """
 
     choice: str = field(default="", kw_only=True)
@@ -464,32 +463,32 @@ class TileOp(Stmt, abc.ABC):
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """The user's name for it, as in `T.copy`."""
+        """Name in messages, such as `T.copy`."""
 
     @property
-    def demanded(self) -> str:
-        """The only lowering that may do it, if the user asks for that by name; "" if any may."""
+    def required_lowering(self) -> str:
+        """The lowering that the user requires by name; "" if any may be used."""
         return "" if self.request is None else self.request.lowering
 
     @abc.abstractmethod
     def reads(self) -> tuple[Region, ...]:
-        """Regions whose contents matter."""
+        """Regions that are read."""
 
     @abc.abstractmethod
     def writes(self) -> tuple[Region, ...]:
-        """Regions that may change."""
+        """Regions that may be written."""
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Raises `ProgramError` if shapes, dtypes or scopes do not fit."""
+        """Raises `ProgramError` if shapes, dtypes or scopes are invalid."""
 
     @abc.abstractmethod
     def reference(self, memory: TileMemory) -> None:
-        """Does it, in a few lines of NumPy."""
+        """Computes the operator in NumPy."""
 
 
 def seq(statements: Sequence[Stmt], loc: Loc = NOWHERE) -> Stmt:
-    """The statements as one, without needless nesting."""
+    """The statements as one, flattened."""
     flat: list[Stmt] = []
     for statement in statements:
         if isinstance(statement, Seq) and not any(isinstance(s, Bind | Alloc) for s in statement.body):

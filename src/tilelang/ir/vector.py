@@ -1,8 +1,7 @@
-"""Short vectors: made of scalars, and taken apart.
+"""Short vectors: pack_callee of scalars, and extraction of lanes.
 
-Takes scalar expressions, gives expressions of a vector dtype and their lanes. Invariant: operators on vectors are done
-lane by lane, and lanes of a packed vector are the expressions that it was packed of; so a vector only reaches a target
-where it is kept in memory or handed to an instruction.
+Operators on vectors are expanded lane by lane, and the lanes of a packed vector are the packed expressions. Thus a
+vector only reaches a target if it is in memory or an operand of an instruction.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from tilelang.ir.expr import Call, Const, Expr, as_expr, cast
 
 
 @cache
-def packing(count: int) -> Callee:
-    """The function that makes a vector of `count` scalars of one dtype."""
+def pack_callee(count: int) -> Callee:
+    """The callee that packs `count` scalars of one dtype into a vector."""
 
     def stack(*lanes: Any) -> Any:
         return np.stack(np.broadcast_arrays(*lanes), axis=-1)
@@ -30,8 +29,8 @@ def packing(count: int) -> Callee:
 
 
 @cache
-def taking(index: int) -> Callee:
-    """The function that gives one lane of a vector."""
+def lane_callee(index: int) -> Callee:
+    """The callee that extracts one lane of a vector."""
 
     def take(vector: Any) -> Any:
         return vector[..., index]
@@ -40,32 +39,32 @@ def taking(index: int) -> Callee:
 
 
 def packed_lanes(expr: Expr) -> tuple[Expr, ...] | None:
-    """The lanes of a vector that is packed, None of any other expression."""
-    return expr.args if isinstance(expr, Call) and expr.callee is packing(len(expr.args)) else None
+    """The lanes of a packed vector; None for any other expression."""
+    return expr.args if isinstance(expr, Call) and expr.callee is pack_callee(len(expr.args)) else None
 
 
-def taken_lane(expr: Call) -> int | None:
-    """Which lane of its operand a call gives, None of any other call."""
+def extracted_lane(expr: Call) -> int | None:
+    """The lane that a call extracts; None for any other call."""
     index = expr.callee.name.removeprefix("lane")
-    return int(index) if index.isdecimal() and expr.callee is taking(int(index)) else None
+    return int(index) if index.isdecimal() and expr.callee is lane_callee(int(index)) else None
 
 
 def vector_dtype(dtype: DType, count: int) -> DType:
-    """The dtype of `count` scalars of a dtype."""
+    """The vector dtype of `count` lanes of `dtype`."""
     return as_dtype(f"{dtype!s}x{count}")
 
 
 def pack(lanes: Sequence[Expr]) -> Expr:
-    """The vector of some scalars, which are brought to one dtype; one scalar is itself."""
+    """The vector of some scalars, converted to their common dtype; a single scalar as it is."""
     if len(lanes) == 1:
         return lanes[0]
     dtype = reduce(promote, [lane.dtype for lane in _leading(lanes)])
     one = [lane if lane.is_index else _in_dtype(lane, dtype) for lane in lanes]
-    return Call(packing(len(lanes)), tuple(one), vector_dtype(dtype, len(lanes)))
+    return Call(pack_callee(len(lanes)), tuple(one), vector_dtype(dtype, len(lanes)))
 
 
 def _leading(lanes: Sequence[Expr]) -> Sequence[Expr]:
-    """The lanes that choose the dtype: bare literals follow the others."""
+    """The lanes that determine the dtype: all that are not bare literals, if any."""
     return [lane for lane in lanes if not (isinstance(lane, Const) and lane.weak)] or lanes
 
 
@@ -81,16 +80,16 @@ def lane(vector: Expr, index: int) -> Expr:
     scalar = lane_dtype(vector.dtype)
     if isinstance(vector, Const):
         return Const(vector.value, scalar)
-    return Call(taking(index), (vector,), scalar)
+    return Call(lane_callee(index), (vector,), scalar)
 
 
 def lanes_of(vector: Expr) -> tuple[Expr, ...]:
-    """The lanes of a vector in order; a scalar is one."""
+    """All lanes of a vector; a scalar has one."""
     return tuple(lane(vector, i) for i in range(vector.dtype.lanes)) if vector.dtype.lanes > 1 else (vector,)
 
 
 def by_lane(function: Callable[..., Expr], *operands: Expr) -> Expr:
-    """The vector of what a function of scalars gives for each lane; a scalar operand serves all lanes.
+    """Applies a function of scalars lane by lane; scalar operands are broadcast.
 
     Raises:
         ProgramValueError: Two vectors have different numbers of lanes.

@@ -1,8 +1,7 @@
-"""Checks that a function is well formed: legal nodes for its level, names defined before use, dtypes that agree.
+"""Checks that a function is well formed: legal nodes for its level, names defined before use, equal dtypes.
 
-Takes a `PrimFunc`, gives nothing. Invariant: what passes here can be interpreted and lowered without meeting an
-undefined name or an ill-typed node. A name used outside of the loop or branch that defines it is the user's mistake
-and raises `ProgramError`; everything else is ours and raises `CompilerBug`.
+A name used outside of the loop or branch that defines it is an error of the user (`ProgramError`); all others are
+errors of the compiler (`CompilerBug`).
 """
 
 from __future__ import annotations
@@ -66,12 +65,12 @@ _FOR_KINDS: Mapping[Level, frozenset[ForKind]] = MappingProxyType(
 
 
 def verify(func: PrimFunc, *, staged: bool = False, warp_size: int = 1) -> None:
-    """Accepts a well-formed function, or one as the user's code was `staged`.
+    """Raises if a function is not well formed.
 
     Args:
         func: The function.
-        staged: Whether nothing has been made of it yet.
-        warp_size: Threads of a warp of the machine that it is compiled for, if that is known.
+        staged: Whether it comes directly from the front end.
+        warp_size: Threads of a warp of the target machine; 1 if unknown.
 
     Raises:
         ProgramError: A variable or buffer is used outside of the scope that defines it, or stands where the language
@@ -84,7 +83,7 @@ def verify(func: PrimFunc, *, staged: bool = False, warp_size: int = 1) -> None:
 
 
 class _Verifier:
-    """One walk over a function with the set of visible names."""
+    """One traversal of a function with the set of visible names."""
 
     def __init__(self, func: PrimFunc, staged: bool, warp_size: int) -> None:
         self._func = func
@@ -147,12 +146,12 @@ class _Verifier:
                     self._leaf(node)
 
     def _enter(self, group: Group, else_body: Stmt | None) -> None:
-        """Goes on with the threads of a group."""
+        """Makes a group the executing threads."""
         around = self._group
         if not group.collective and around is not None and (group.first < around.first or group.end > around.end):
             raise ProgramError(
-                "T.ws: only some of its threads come here",
-                hint="write it beside the other T.ws, or name in it groups that the other one names, too",
+                "T.ws: only some of its threads execute this statement",
+                hint="move it out of the enclosing T.ws, or list only warp groups of the enclosing one",
             )
         if around is None or group.first < around.first or group.end > around.end or group.count < 1:
             self._bug(f"If: there are no threads {group.first} to {group.end - 1} here")
@@ -217,7 +216,7 @@ class _Verifier:
                     self._visible.add(result)
 
     def _scoped(self, body: Stmt, *variables: Var) -> None:
-        """A body in a scope of its own, with variables that only it sees."""
+        """Visits a body in a new scope with additional variables."""
         before = set(self._visible)
         self._visible.update(variables)
         self._stmt(body)
@@ -295,7 +294,7 @@ class _Verifier:
         self._visible.add(buffer)
 
     def _is_known_before(self, extent: Expr) -> bool:
-        """Whether an extent is known before the launch."""
+        """Whether an extent can be evaluated before the launch."""
         given = {param.var for param in self._func.params if isinstance(param, ScalarParam)}
         return variables_of(extent) <= given.union(self._func.symbols)
 
@@ -414,7 +413,7 @@ class _Verifier:
         self._bug(f"'{name}' is never defined")
 
     def _definition(self, thing: Var | Buffer) -> Stmt | None:
-        """The statement that defines a name, wherever it stands."""
+        """The statement that defines a name."""
         for stmt in walk(self._func.body):
             match stmt:
                 case Bind(var=var) | For(var=var):

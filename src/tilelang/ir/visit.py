@@ -1,7 +1,7 @@
-"""Walking and rewriting: the only code that knows every node's children.
+"""Traversal and rewriting of the IR: the only code that enumerates the children of nodes.
 
-Invariant: both walkers enter `stmt.loc` while they treat a statement, so an error raised by any pass leaves with the
-line of the statement being treated; and a rewritten statement keeps its `loc`.
+Invariant: both walkers enter `stmt.loc` while they visit a statement, so that errors of passes have the user's line; a
+rewritten statement keeps its `loc`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def walk_expr(expr: Expr) -> Iterator[Expr]:
 
 
 def variables_of(expr: Expr) -> frozenset[Var]:
-    """The variables in an expression, kept on the node."""
+    """The variables of an expression, cached on the node."""
     if isinstance(expr, Var):
         return frozenset((expr,))
     known: frozenset[Var] | None = expr.__dict__.get("_variables")
@@ -119,10 +119,7 @@ def sub_statements(stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    """The expressions that stand directly in a statement (operands, indices, bounds), kept on the node.
-
-    Those in its sub-statements do not count.
-    """
+    """The expressions of a statement itself: operands, indices, bounds; not of sub-statements. Cached on the node."""
     known: tuple[Expr, ...] | None = stmt.__dict__.get("_expressions")
     if known is None:
         found = [expr for field in _fields(type(stmt)) for expr in _expressions_in(getattr(stmt, field))]
@@ -177,7 +174,7 @@ def accessed_buffers(stmt: Stmt) -> Iterator[Buffer]:
 
 
 def jumps(stmt: Stmt, *kinds: type[Stmt]) -> bool:
-    """Whether a statement holds a `break` or `continue`, or one of these two kinds, of the loop around it."""
+    """Whether a statement contains a `break` or `continue`, or one of given kinds, of the enclosing loop."""
     if isinstance(stmt, kinds or (Break, Continue)):
         return True
     return not isinstance(stmt, For | ParallelLoop | While) and any(jumps(s, *kinds) for s in sub_statements(stmt))
@@ -225,7 +222,7 @@ class Rewriter:
         return self._declared.get(new, new) if self._declared else new
 
     def _declare(self, node: Buffer) -> None:
-        """Rewrites what the declaration of a tensor at an address, or of a view of one, says."""
+        """Rewrites the declaration of a tensor at an address, or of a view of one."""
         old = self.buffer(node)
         changes: dict[str, object] = {}
         if old.address is not None:
@@ -241,7 +238,7 @@ class Rewriter:
             self._declared[old] = dataclasses.replace(old, **changes)  # type: ignore[arg-type]
 
     def visit(self, node: Stmt) -> Stmt | None:
-        """Rewrites a statement with its place at hand for errors."""
+        """Rewrites a statement with its location set for errors."""
         with node.loc:
             return self.stmt(node)
 
@@ -351,7 +348,7 @@ _REWRITES: dict[type, Callable[[Rewriter, Any], object] | None] = {}  # the same
 
 
 def _typed_as(old: Expr, new: Expr) -> Expr:
-    """`new` in the dtype of `old`, for whose users that was right; index arithmetic has no width to keep."""
+    """`new` converted to the dtype of `old`; index arithmetic stays as it is."""
     return new if new.dtype == old.dtype or (new.is_index and old.is_index) else cast(new, old.dtype)
 
 
@@ -398,5 +395,5 @@ def without(body: Stmt, dropped: Set[Stmt]) -> Stmt:
 
 
 def any_expr(stmt: Stmt, test: Callable[[Expr], bool]) -> bool:
-    """Whether any expression anywhere in the statement satisfies the test."""
+    """Whether any expression in the statement satisfies a predicate."""
     return any(test(e) for s in walk(stmt) for root in expressions(s) for e in walk_expr(root))

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tilelang.errors import Note, warn
-from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc
+from tilelang.ir.specialization import Specialization
 from tilelang.jit.program import Program, compile_program
 from tilelang.jit.runners import specialized
 from tilelang.options import CompileOptions
@@ -71,12 +71,12 @@ class DeviceRunner:
     def synchronize(self) -> None:  # noqa: D102  see `Runner`
         self.caller.synchronize()
 
-    def _variant(self, facts: Facts) -> DeviceProgram:
-        """The program for calls of which these facts hold."""
+    def _variant(self, specialization: Specialization) -> DeviceProgram:
+        """The program for calls of which these specialization hold."""
         from tilelang.targets.nvidia.runtime.device_program import DeviceProgram  # noqa: PLC0415  as above
         from tilelang.targets.nvidia.runtime.failures import FAILURES  # noqa: PLC0415
 
-        func = specialized(self._func, facts)
+        func = specialized(self._func, specialization)
         code = _code_of(compile_program(func, self._target, self._options, self._compiler))
         outputs = None if func.outputs else self._signature.outputs
         return DeviceProgram(Signature.of(func, outputs), code, FAILURES)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc
+from tilelang.ir.specialization import Specialization
 from tilelang.jit.program import Program
 from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import Signature
@@ -68,9 +68,9 @@ def simulator_runner(func: PrimFunc, signature: Signature, target: Target, optio
     return import_module("tilelang.jit.simulator_runner").SimulatorRunner(func, signature, target, options)
 
 
-def specialized(func: PrimFunc, facts: Facts) -> PrimFunc:
-    """The function for calls of which these facts hold."""
-    if facts == Facts():
+def specialized(func: PrimFunc, specialization: Specialization) -> PrimFunc:
+    """The function for calls of which these specialization hold."""
+    if specialization == Specialization():
         return func
-    result: PrimFunc = import_module(_SPECIALIZE).specialize(func, facts)
+    result: PrimFunc = import_module(_SPECIALIZE).specialize(func, specialization)
     return result

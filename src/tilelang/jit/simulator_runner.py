@@ -14,8 +14,8 @@ import numpy as np
 from tilelang.analysis.dropped_stores import warn_of_dropped_stores
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var
-from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc, ScalarParam, TensorParam
+from tilelang.ir.specialization import Specialization
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.jit.program import Program, lowered
@@ -41,7 +41,7 @@ class SimulatorRunner:
     def __init__(self, func: PrimFunc, signature: Signature, target: Target, options: CompileOptions) -> None:
         self._func, self._signature, self._target, self._options = func, signature, target, options
         self._variants = Variants(signature)
-        self._programs: dict[Facts, PrimFunc] = {}
+        self._programs: dict[Specialization, PrimFunc] = {}
         self._program(self._variants.usual)  # what cannot be compiled is refused at once
 
     def call(self, *args: Any) -> Any:  # noqa: D102  see `Runner`
@@ -69,22 +69,22 @@ class SimulatorRunner:
 
     def _chosen(self, bound: Bound) -> PrimFunc:
         """The program for a call, which has maps only of tensors that they can describe."""
-        facts = self._variants.of(bound.values, bound.symbols)
-        program = self._program(facts)
-        while not (refused := _without_map(self._signature, program, facts, bound)) <= set(facts.misaligned):
-            facts = self._variants.without_maps(facts, refused)
-            program = self._program(facts)
+        spec = self._variants.of(bound.values, bound.symbols)
+        program = self._program(spec)
+        while not (refused := _without_map(self._signature, program, spec, bound)) <= set(spec.misaligned):
+            spec = self._variants.without_maps(spec, refused)
+            program = self._program(spec)
         return program
 
-    def _program(self, facts: Facts) -> PrimFunc:
-        if facts not in self._programs:
-            self._programs[facts] = lowered(specialized(self._func, facts), self._target, self._options)
-        return self._programs[facts]
+    def _program(self, spec: Specialization) -> PrimFunc:
+        if spec not in self._programs:
+            self._programs[spec] = lowered(specialized(self._func, spec), self._target, self._options)
+        return self._programs[spec]
 
 
-def _without_map(signature: Signature, program: PrimFunc, facts: Facts, bound: Bound) -> set[str]:
+def _without_map(signature: Signature, program: PrimFunc, spec: Specialization, bound: Bound) -> set[str]:
     """The names of tensors of which a program has maps, although there can be none for this call."""
-    factors = dict(facts.multiples)
+    factors = dict(spec.multiples)
     env: dict[Var, Any] = {
         symbol: value // factors.get(general.name, 1)
         for general, symbol, value in zip(signature.symbols, program.symbols, bound.symbols, strict=True)

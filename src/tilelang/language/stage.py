@@ -30,7 +30,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, cast, int_const
 from tilelang.ir.func import Param
-from tilelang.ir.not_plain import TEXT_MADE
+from tilelang.ir.runtime_value import TEXT_MADE
 from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store, TensorLayout
 from tilelang.ir.vector import pack, packed_lanes
 from tilelang.ir.visit import loads_of

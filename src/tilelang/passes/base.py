@@ -25,12 +25,12 @@ class PassContext:
     Attributes:
         options: What the user asked for.
         target: What is compiled for.
-        loops_ahead: Whether parallel loops that copy may run ahead in pipelines, with more versions of their tiles.
+        prefetch_loops: Whether parallel loops that copy may run ahead in pipelines, with more versions of their tiles.
     """
 
     options: CompileOptions = CompileOptions()
     target: Target = Target("cpu")
-    loops_ahead: bool = True
+    prefetch_loops: bool = True
 
 
 @record(slots=True)

@@ -57,7 +57,7 @@ def run_passes(
         if not _loops_ahead(shots[-1].func):
             raise
         shots.clear()
-        _run(func, passes, dataclasses.replace(context, loops_ahead=False), shots)
+        _run(func, passes, dataclasses.replace(context, prefetch_loops=False), shots)
     finally:
         if snapshots is not None:
             snapshots += shots
@@ -79,7 +79,7 @@ def _run(func: PrimFunc, passes: Sequence[Pass], context: PassContext, shots: li
 
 def _loops_ahead(func: PrimFunc) -> bool:
     """Whether parallel loops run ahead in pipelines."""
-    return any(isinstance(s, Launch) and s.plan.loops_ahead for s in walk(func.body))
+    return any(isinstance(s, Launch) and s.plan.prefetch_loops for s in walk(func.body))
 
 
 def _verify(func: PrimFunc, step: Pass, context: PassContext) -> None:

@@ -1,6 +1,6 @@
 """What a call shows that a program can be compiled for: sizes that divide evenly, alignment, very large tensors.
 
-Takes a `Signature` and the values of a call, gives `Facts`. Invariant: the facts hold of the call.
+Takes a `Signature` and the values of a call, gives `Specialization`. Invariant: the specialization hold of the call.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tilelang.ir.expr import Var, int_const
-from tilelang.ir.facts import Facts
 from tilelang.ir.func import TensorParam
+from tilelang.ir.specialization import Specialization
 from tilelang.ir.visit import walk_expr
 from tilelang.runtime.parameters import Signature, dims_and_strides
 
@@ -26,7 +26,7 @@ WIDE = 2**31  # elements; from here on 32 bits do not hold the distance between 
 
 
 class Variants:
-    """The facts that matter for calls of one signature."""
+    """The specialization that matter for calls of one signature."""
 
     def __init__(self, signature: Signature) -> None:
         self._signature = signature
@@ -37,11 +37,11 @@ class Variants:
         ]  # fmt: skip
 
     @property
-    def usual(self) -> Facts:
+    def usual(self) -> Specialization:
         """What is known of most calls: sizes that divide evenly."""
-        return Facts(tuple((name, _MULTIPLES[0]) for name in self._dividing))
+        return Specialization(tuple((name, _MULTIPLES[0]) for name in self._dividing))
 
-    def of(self, values: Sequence[ArrayView | int | float], symbols: Sequence[int]) -> Facts:
+    def of(self, values: Sequence[ArrayView | int | float], symbols: Sequence[int]) -> Specialization:
         """What is known of a call.
 
         Args:
@@ -55,7 +55,8 @@ class Variants:
             if symbol.name in self._dividing
             and (factor := next((n for n in _MULTIPLES if value > 0 and value % n == 0), 0))
         )
-        return Facts(multiples, tuple(self.misaligned(values)), any(_is_wide(values[i]) for i in self._symbolic))
+        wide = any(_is_wide(values[i]) for i in self._symbolic)
+        return Specialization(multiples, tuple(self.misaligned(values)), wide)
 
     def misaligned(self, values: Sequence[ArrayView | int | float]) -> dict[str, str]:
         """The tensors of a call that begin between two multiples of 16 bytes, and how to say so."""
@@ -67,20 +68,20 @@ class Variants:
                 found[param.name] = f"'{param.name}' begins at address {int(address):#x}, {between}"
         return found
 
-    def without_maps(self, facts: Facts, names: Iterable[str]) -> Facts:
-        """Facts like these of calls in which some tensors cannot be described by tensor maps.
+    def without_maps(self, specialization: Specialization, names: Iterable[str]) -> Specialization:
+        """Specialization like these of calls in which some tensors cannot be described by tensor maps.
 
         Nothing is relied on for them: where a tensor may begin at any element, there is no map of it either.
         """
-        wanted = {*facts.misaligned, *names}
+        wanted = {*specialization.misaligned, *names}
         order = tuple(param.name for param in self._signature.params if param.name in wanted)
-        return dataclasses.replace(facts, misaligned=order)
+        return dataclasses.replace(specialization, misaligned=order)
 
-    def general(self, facts: Facts) -> Facts:
-        """Facts that follow from these, of which there are only few."""
+    def general(self, specialization: Specialization) -> Specialization:
+        """Specialization that follow from these, of which there are only few."""
         params = self._signature.params
         tensors = tuple(param.name for param in params if isinstance(param, TensorParam) or param.pointer)
-        return Facts((), tensors if facts.misaligned else (), facts.wide)
+        return Specialization((), tensors if specialization.misaligned else (), specialization.wide)
 
 
 def _is_wide(value: ArrayView | int | float) -> bool:

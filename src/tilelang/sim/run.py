@@ -169,7 +169,7 @@ class Simulation:
     def check_shared(self, plan: LaunchPlan) -> None:
         """Refuses more shared memory than a block has, where that shows at the launch only."""
         most = self._target.machine.shared_bytes
-        size = 0 if plan.shared_end is None else self._evaluator.index(plan.shared_end)
+        size = 0 if plan.dynamic_shared_bytes is None else self._evaluator.index(plan.dynamic_shared_bytes)
         if size > most:
             raise ResourceError(
                 f"{self._func.name}: shared memory: {size} bytes asked, {most} available on {self._target.arch}",
@@ -424,7 +424,7 @@ class _Launch:
         Those that no plan has placed come behind the others.
         """
         plan = self._stmt.plan
-        tail = {buffer: self._simulation.numbers((offset,))[0] for buffer, offset in plan.shared_tail}
+        tail = {buffer: self._simulation.numbers((offset,))[0] for buffer, offset in plan.dynamic_shared_offsets}
         offsets = {**dict(plan.shared_offsets), **tail}
         named = {buffer for buffer in _buffers(self._stmt.body) if buffer.scope in (Scope.SHARED, Scope.BARRIER)}
         named.update(offsets)

@@ -1,8 +1,8 @@
-"""Makes a program for calls of which something is known: which sizes divide evenly, how arguments are aligned.
+"""Specializes a program for calls with known properties: divisibility of sizes, alignment, index width.
 
-Takes a tile-level function and `Facts` about a call, gives a function that is right for such calls only. Invariant: a
-symbol that is known to be a multiple of n is written as a new variable times n everywhere, so that whoever asks about
-divisibility finds it; the function's parameters keep their order and names.
+Takes a tile-level function and a `Specialization`, gives a function that is valid for such calls only. Invariant: a
+symbol that is a multiple of n is replaced by a new variable times n, so that the arithmetic analyses find the
+divisibility; the parameters keep their order and names.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Mapping
 
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Binary, Expr, Var, const, int_const
-from tilelang.ir.facts import INDEX_BITS, MULTIPLES, Facts
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.specialization import INDEX_BITS, MULTIPLES, Specialization
 from tilelang.ir.stmt import CallStmt, Launch, Stmt, TensorLayout
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.instruction import Instruction
 
 
-def specialize(func: PrimFunc, facts: Facts) -> PrimFunc:
-    """The function for calls of which these facts hold."""
+def specialize(func: PrimFunc, specialization: Specialization) -> PrimFunc:
+    """The function for calls of which these specialization hold."""
     routines = [s.routine for s in walk(func.body) if isinstance(s, CallStmt)]
     verbatim = any(isinstance(routine, Instruction) and routine.verbatim for routine in routines)
-    multiples = {} if verbatim else dict(facts.multiples)
+    multiples = {} if verbatim else dict(specialization.multiples)
     factors = {symbol: multiples[symbol.name] for symbol in func.symbols if symbol.name in multiples}
     parts = {
         symbol: Var(f"{symbol.name}_div{factor}", symbol.dtype, index=symbol.index)
@@ -32,10 +32,10 @@ def specialize(func: PrimFunc, facts: Facts) -> PrimFunc:
     }
     rewriter = _Specialize(
         {symbol: part * const(factors[symbol], symbol.dtype) for symbol, part in parts.items()},
-        frozenset(facts.misaligned),
+        frozenset(specialization.misaligned),
         frozenset(param.buffer for param in func.params if isinstance(param, TensorParam)),
     )
-    known: list[tuple[str, object]] = [(INDEX_BITS, 64)] if facts.wide else []
+    known: list[tuple[str, object]] = [(INDEX_BITS, 64)] if specialization.wide else []
     names = tuple((part.name, symbol.name, factors[symbol]) for symbol, part in parts.items())
     known += [(MULTIPLES, names)] if parts else []
     return _rewritten(func, rewriter, parts, (*func.attributes, *known))
@@ -98,8 +98,8 @@ class _Symbols(Rewriter):
             new.hints,
             layouts=tuple((self.buffer(buffer), layout) for buffer, layout in new.hints.layouts),
             tensor_layouts=tuple(
-                (self.buffer(buffer), TensorLayout(placed.variables, self.exprs(placed.places), self.exprs(placed.box)))
-                for buffer, placed in new.hints.tensor_layouts
+                (self.buffer(buffer), TensorLayout(old.variables, self.exprs(old.coordinates), self.exprs(old.shape)))
+                for buffer, old in new.hints.tensor_layouts
             ),
             safe_values=tuple((self.buffer(buffer), self.expr(value)) for buffer, value in new.hints.safe_values),
             l2_hit_ratios=tuple((self.buffer(buffer), ratio) for buffer, ratio in new.hints.l2_hit_ratios),

@@ -72,7 +72,7 @@ def test_tiles_that_live_together_never_share_bytes_and_all_are_aligned(drawn):
         assert offsets[t.buffer] + t.bytes <= total
     for a, b in itertools.combinations(tiles, 2):
         apart = offsets[a.buffer] + a.bytes <= offsets[b.buffer] or offsets[b.buffer] + b.bytes <= offsets[a.buffer]
-        assert apart or not a.meets(b)
+        assert apart or not a.overlaps(b)
 
 
 def test_what_is_dead_leaves_its_bytes_to_what_follows():

@@ -162,7 +162,7 @@ def flatten_launch(launch: Launch) -> Launch:
         launch.plan,
         shared_layouts=(),
         shared_offsets=tuple((renamed.get(b, b), offset) for b, offset in launch.plan.shared_offsets),
-        shared_tail=tuple((renamed.get(b, b), offset) for b, offset in launch.plan.shared_tail),
+        dynamic_shared_offsets=tuple((renamed.get(b, b), offset) for b, offset in launch.plan.dynamic_shared_offsets),
         versions=tuple((renamed.get(b, b), count) for b, count in launch.plan.versions),
     )
     return dataclasses.replace(launch, body=body, plan=plan)

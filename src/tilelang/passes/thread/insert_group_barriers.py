@@ -95,7 +95,7 @@ class _Groups(Rewriter):
         before: list[Stmt] = []
         if any(transfers_ownership(s) for s in walk(body)):
             # where the program orders groups itself, no barrier of the block does it for what these threads did before
-            if group.count > 1 and (self._loops or any(group.meets(other) for other in self._busy)):
+            if group.count > 1 and (self._loops or any(group.overlaps(other) for other in self._busy)):
                 before = [barrier(node.loc)]
             self._busy.append(group)
         if group.count > 1:

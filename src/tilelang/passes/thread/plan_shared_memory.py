@@ -60,7 +60,7 @@ class Tile:
     versions: int = 1
     overhang: int = 0
 
-    def meets(self, other: Tile) -> bool:
+    def overlaps(self, other: Tile) -> bool:
         """Whether both live at some moment."""
         return self.first <= other.last and other.first <= self.last
 
@@ -85,8 +85,8 @@ def plan_launch(launch: Launch, target: Target) -> Launch:
         launch.plan,
         shared_offsets=tuple((t.buffer, offsets[t.buffer]) for t in tiles),
         shared_bytes=total,
-        shared_tail=tail,
-        shared_end=end,
+        dynamic_shared_offsets=tail,
+        dynamic_shared_bytes=end,
     )
     kept = frozenset((*offsets, *(buffer for buffer, _ in tail)))
     allocs = (stmt for stmt in walk(launch.body) if isinstance(stmt, Alloc) and _in_shared(stmt.buffer))
@@ -118,7 +118,7 @@ def place(tiles: Sequence[Tile]) -> tuple[Mapping[Buffer, int], int]:
     placed: list[tuple[int, Tile]] = []
     for tile in sorted(tiles, key=lambda t: (t.overhang == 0, -t.bytes, t.first)):
         offset = 0
-        for begin, other in sorted((p for p in placed if p[1].meets(tile)), key=lambda p: p[0]):
+        for begin, other in sorted((p for p in placed if p[1].overlaps(tile)), key=lambda p: p[0]):
             if offset + tile.bytes <= begin:
                 break
             offset = max(offset, _rounded(begin + other.bytes, tile.align))

@@ -125,7 +125,7 @@ class _Choose(Rewriter):
             NoLowering: All refuse, or the table has none for it.
         """
         rows = self._lowerings.get(type(op), ())
-        return self._answered(op, self._first(op, [row for row in rows if op.demanded in ("", row.name)]))
+        return self._answered(op, self._first(op, [row for row in rows if op.required_lowering in ("", row.name)]))
 
     def _answered(self, op: TileOp, answer: _Accepted | list[tuple[str, str]]) -> TileOp:
         """The operator with the lowering that accepts it.
@@ -197,7 +197,7 @@ class _ChooseForThreads(_Choose):
 
     # -- gemms ----------------------------------------------------------------------------------------------
     def _gemm(self, op: Gemm) -> list[Stmt]:
-        if op.demanded or not all(int_const(size) for size in op.sizes):
+        if op.required_lowering or not all(int_const(size) for size in op.sizes):
             return [self._chosen(op)]  # as it is; and there are no tiles of no size
         before: list[Stmt] = []
         after: list[Stmt] = []

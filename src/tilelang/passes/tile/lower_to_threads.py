@@ -267,7 +267,7 @@ class _Block:
         held = {
             buffer: registers
             for buffer, registers in self._context.registers.items()
-            if (user := self._groups.only_user(buffer)) is None or user.meets(group)
+            if (user := self._groups.only_user(buffer)) is None or user.overlaps(group)
         }
         return dataclasses.replace(self._context, threads=group.count, thread=own, registers=held)
 

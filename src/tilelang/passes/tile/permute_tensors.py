@@ -71,7 +71,7 @@ class _Launches(Rewriter):
         placed = {}
         for buffer, layout in node.hints.tensor_layouts:
             name = f"{buffer.name}_permuted"
-            laid_out = Buffer(name, layout.box, buffer.dtype, buffer.scope, view_of=buffer, loc=buffer.loc)
+            laid_out = Buffer(name, layout.shape, buffer.dtype, buffer.scope, view_of=buffer, loc=buffer.loc)
             placed[buffer] = layout, laid_out
         domain = self._domain.with_extents(node.block_vars, node.grid)
         body = _Permute(placed, domain).visit(node.body)
@@ -179,7 +179,7 @@ class _Permute(Rewriter):
         """Where an element lies."""
         layout, laid_out = self._placed[buffer]
         values = dict(zip(layout.variables, indices, strict=True))
-        places = [simplify(substitute(place, values), self._domain) for place in layout.places]
+        places = [simplify(substitute(place, values), self._domain) for place in layout.coordinates]
         tests = [
             test
             for index, extent in zip(indices, buffer.shape, strict=True)
@@ -207,10 +207,11 @@ class _Permute(Rewriter):
     def _permuted(self, region: Region) -> Region | None:
         """The region in the box, if the layout exchanges dimensions and these keep their order."""
         layout, laid_out = self._placed[region.buffer]
-        if set(map(id, layout.places)) != set(map(id, layout.variables)) or len(layout.places) != len(layout.variables):
+        sizes = len(layout.coordinates), len(layout.variables)
+        if sizes[0] != sizes[1] or set(map(id, layout.coordinates)) != set(map(id, layout.variables)):
             return None
         number = {var: axis for axis, var in enumerate(layout.variables)}
-        order = [number[place] for place in layout.places if isinstance(place, Var)]
+        order = [number[place] for place in layout.coordinates if isinstance(place, Var)]
         long = [axis for axis in order if int_const(region.extent[axis]) != 1]
         if long != sorted(long):
             return None

@@ -1,4 +1,4 @@
-"""Whole programs as CUDA: random kernels compute what the reference interpreter does; the host's facts are right."""
+"""Whole programs as CUDA: random kernels compute what the reference interpreter does; the host's specialization are right."""
 
 import dataclasses
 
@@ -17,8 +17,8 @@ from tilelang.dtypes import FLOAT32, as_dtype
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Load, Var, as_expr, cast
-from tilelang.ir.facts import INDEX_BITS
 from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.specialization import INDEX_BITS
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, If, LaunchHints, Seq, Store
 from tilelang.targets.gpu.isa.extern import call_extern
 from tilelang.targets.nvidia.codegen.cuda import emit

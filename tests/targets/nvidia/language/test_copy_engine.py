@@ -31,7 +31,7 @@ def test_a_load_is_counted_by_its_barrier_and_done_by_nothing_else() -> None:
         T.tma_copy(A[64, 0], S[1, :, :], barrier=full[1], eviction_policy="evict_first")
 
     (copy,) = copies(staged(body))
-    assert ("copy.tma", "T.tma_copy", "evict_first") == (copy.demanded, copy.name, copy.eviction)
+    assert ("copy.tma", "T.tma_copy", "evict_first") == (copy.required_lowering, copy.name, copy.eviction)
     assert copy.barrier is not None
     assert [1] == [start.value for start in copy.barrier.start]
     assert not copy.is_async
@@ -46,7 +46,7 @@ def test_a_store_is_awaited_by_the_program() -> None:
 
     func = staged(body)
     (copy,) = copies(func)
-    assert ("copy.tma_store", True) == (copy.demanded, copy.is_async)
+    assert ("copy.tma_store", True) == (copy.required_lowering, copy.is_async)
     assert ["tma_store_commit", "tma_store_wait_read_0", "tma_store_wait_1"] == called(func)
 
 

@@ -31,7 +31,7 @@ def test_a_product_is_begun_and_not_awaited() -> None:
         T.wgmma_gemm(S, S, C, transpose_b=True, policy=GemmWarpPolicy.FullCol, clear_accum=True)
 
     (product,) = [s for s in walk(staged(body).body) if isinstance(s, Gemm)]
-    assert ("gemm.wgmma", "T.wgmma_gemm", -1) == (product.demanded, product.name, product.wait)
+    assert ("gemm.wgmma", "T.wgmma_gemm", -1) == (product.required_lowering, product.name, product.wait)
     assert (False, True, GemmWarpPolicy.FullCol) == (product.transpose_a, product.transpose_b, product.policy)
     assert product.always_clears
 

@@ -4,7 +4,7 @@ import pytest
 from specialized import TABLE, context, gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
-from tilelang.ir.facts import Facts
+from tilelang.ir.specialization import Specialization
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import PassContext
@@ -49,7 +49,7 @@ def test_what_is_read_once_goes_first(func, expected):
 
 def test_sizes_that_only_the_host_knows():
     func = gemm_kernel(64, T.dynamic("N"), 4096, 64, 128, 64)
-    assert SKINNY == hints(specialize(func, Facts(multiples=(("N", 16),))))
+    assert SKINNY == hints(specialize(func, Specialization(multiples=(("N", 16),))))
     assert {} == hints(func), "threads copy rows that may begin anywhere"
     assert {} == hints(gemm_kernel(T.dynamic("M"), 4096, 4096))
 

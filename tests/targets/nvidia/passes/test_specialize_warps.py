@@ -4,8 +4,8 @@ import pytest
 from specialized import gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
-from tilelang.ir.facts import Facts
 from tilelang.ir.printer import to_text
+from tilelang.ir.specialization import Specialization
 from tilelang.ir.stmt import Alloc, CallStmt, If
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
@@ -75,7 +75,7 @@ tma_store_wait_read_0()
 
 def test_results_of_symbolic_sizes_are_stored_through_shared_memory_too():
     func = gemm_kernel(T.dynamic("M"), T.dynamic("N"), T.dynamic("K"), bn=256)
-    text = to_text(warp_specialize(specialize(func, Facts(multiples=(("N", 128), ("K", 128))))))
+    text = to_text(warp_specialize(specialize(func, Specialization(multiples=(("N", 128), ("K", 128))))))
     assert "is_async=True" in text
 
 

@@ -22,7 +22,7 @@ from fake_cuda import (  # noqa: F401
 from tilelang.dtypes import INT32
 from tilelang.errors import ArgumentError, DeviceAssertError, DriverError, Loc, ResourceError
 from tilelang.ir.expr import Var
-from tilelang.ir.facts import Facts
+from tilelang.ir.specialization import Specialization
 from tilelang.runtime.fast_path import MISSED
 
 M, K = (Var(name, INT32, index=True) for name in "MK")
@@ -32,7 +32,7 @@ THREE = (("tensor", 0, "void*"), ("tensor", 1, "void*"), ("tensor", 2, "void*"))
 @pytest.fixture
 def add(cuda: FakeCuda) -> Calls:
     s = signature(tensor("A", 8, 4), tensor("B", 8, 4), tensor("C", 8, 4))
-    return Calls(cuda, s, lambda facts: device_code(launch(*THREE)))
+    return Calls(cuda, s, lambda specialization: device_code(launch(*THREE)))
 
 
 def three(torch: FakeTorch, device: int = 0) -> list[FakeTensor]:
@@ -95,14 +95,14 @@ def test_a_tensor_that_begins_between_16_bytes_gets_a_variant(add: Calls, torch:
     add(a, b, c)
     add(a, b.shifted(4), c)
     add(a, b.shifted(8), c)
-    assert [Facts(), Facts(misaligned=("B",))] == add.variants
+    assert [Specialization(), Specialization(misaligned=("B",))] == add.variants
     assert b.pointer + 8 == add.cuda.launches[-1].values("QQQ")[1]
 
 
 def test_outputs_are_allocated_on_the_device_of_the_inputs(torch: FakeTorch) -> None:
     cuda = FakeCuda(devices=2)
     s = signature(tensor("A", 8, 4), tensor("B", 8, 4), tensor("C", 8, 4), out_idx=-1)
-    calls = Calls(cuda, s, lambda facts: device_code(launch(*THREE)))
+    calls = Calls(cuda, s, lambda specialization: device_code(launch(*THREE)))
     torch.current = 1
     for _ in range(3):
         a, b, _ = three(torch, 1)
@@ -117,7 +117,7 @@ def test_outputs_are_allocated_on_the_device_of_the_inputs(torch: FakeTorch) -> 
 def test_a_device_that_is_not_the_current_one_is_entered_for_the_launch(torch: FakeTorch) -> None:
     cuda = FakeCuda(devices=2)
     s = signature(tensor("A", 8, 4), tensor("B", 8, 4), tensor("C", 8, 4))
-    calls = Calls(cuda, s, lambda facts: device_code(launch(*THREE)))
+    calls = Calls(cuda, s, lambda specialization: device_code(launch(*THREE)))
     cuda.context = 100
     for _ in range(2):
         calls(*three(torch, 1))
@@ -128,8 +128,8 @@ def dynamic(cuda: FakeCuda) -> Calls:
     s = signature(tensor("A", 4, M), tensor("C", 4, M), symbols=(M,))
     arguments = (("tensor", 0, "void*"), ("tensor", 1, "void*"), ("symbol", 0, "int32_t"))
 
-    def make(facts: Facts) -> Any:
-        name = f"M_div{dict(facts.multiples)['M']}" if facts.multiples else "M"
+    def make(specialization: Specialization) -> Any:
+        name = f"M_div{dict(specialization.multiples)['M']}" if specialization.multiples else "M"
         return device_code(launch(*arguments, grid=(name,)))
 
     return Calls(cuda, s, make)
@@ -140,7 +140,7 @@ def test_sizes_that_divide_evenly_get_a_variant_of_their_own(cuda: FakeCuda, tor
     for rows in (32, 5, 24, 64, 32, 7, 0):
         if rows:
             calls(*[FakeTensor((4, rows), torch.float32) for _ in range(2)])
-    assert [Facts((("M", 16),)), Facts(), Facts((("M", 8),))] == calls.variants
+    assert [Specialization((("M", 16),)), Specialization(), Specialization((("M", 8),))] == calls.variants
     assert [(2, 2), (5, 5), (3, 3), (4, 4), (2, 2), (7, 7)] == [
         (done.grid[0], done.values("QQi")[2]) for done in cuda.launches
     ]
@@ -148,10 +148,10 @@ def test_sizes_that_divide_evenly_get_a_variant_of_their_own(cuda: FakeCuda, tor
 
 def test_an_outermost_size_makes_no_variants(cuda: FakeCuda, torch: FakeTorch) -> None:
     s = signature(tensor("A", M, 4), symbols=(M,))
-    calls = Calls(cuda, s, lambda facts: device_code(launch(("tensor", 0, "void*"), grid=("M",))))
+    calls = Calls(cuda, s, lambda specialization: device_code(launch(("tensor", 0, "void*"), grid=("M",))))
     for rows in (32, 5, 24):
         calls(FakeTensor((rows, 4), torch.float32))
-    assert [Facts()] == calls.variants
+    assert [Specialization()] == calls.variants
 
 
 def test_sizes_seen_before_take_the_short_way_in_any_order(cuda: FakeCuda, torch: FakeTorch) -> None:
@@ -165,7 +165,7 @@ def test_sizes_seen_before_take_the_short_way_in_any_order(cuda: FakeCuda, torch
 
 def test_shared_memory_is_as_large_as_a_call_needs(cuda: FakeCuda, torch: FakeTorch) -> None:
     kernel = launch(("tensor", 0, "void*"), grid=("1",), shared_text="(512 + (n * 4))")
-    calls = Calls(cuda, signature(tensor("A", 8), scalar("n")), lambda facts: device_code(kernel))
+    calls = Calls(cuda, signature(tensor("A", 8), scalar("n")), lambda specialization: device_code(kernel))
     for n in (4, 8, 4, 8):
         calls(FakeTensor((8,), torch.float32), n)
         assert 512 + n * 4 == cuda.launches[-1].shared_bytes
@@ -186,13 +186,13 @@ def test_tensors_beyond_32_bits_get_a_wide_program(cuda: FakeCuda, torch: FakeTo
     for t in tensors:
         t.shape, t.strides = (4, 2**30 + 1), (2**30 + 1, 1)
     calls(*tensors)
-    assert [Facts(wide=True)] == calls.variants
+    assert [Specialization(wide=True)] == calls.variants
 
 
 def test_variants_have_an_end(cuda: FakeCuda, torch: FakeTorch) -> None:
     names = [Var(f"M{n}", INT32, index=True) for n in range(4)]
     s = signature(*(tensor(f"A{n}", names[n]) for n in range(4)), symbols=tuple(names))
-    calls = Calls(cuda, s, lambda facts: device_code(launch(("tensor", 0, "void*"), grid=("1",))))
+    calls = Calls(cuda, s, lambda specialization: device_code(launch(("tensor", 0, "void*"), grid=("1",))))
     for n in range(16):
         calls(*[FakeTensor((16 if n >> k & 1 else 3,), torch.float32) for k in range(4)])
     assert 16 == len(cuda.launches)
@@ -205,7 +205,7 @@ def test_scalars_and_workspaces_reach_their_places(cuda: FakeCuda, torch: FakeTo
         ("tensor", 0, "void*"), ("workspace", 0, "void*"), ("scalar", 2, "float"), ("scalar", 3, "bool"), grid=("n",)
     )
     second = launch(("scalar", 1, "int32_t"), ("workspace", 0, "void*"), name="second", grid=("3",))
-    calls = Calls(cuda, s, lambda facts: device_code(first, second, workspaces=("n * 4",)))
+    calls = Calls(cuda, s, lambda specialization: device_code(first, second, workspaces=("n * 4",)))
     for n in (5, 6, 5, 6):
         a = FakeTensor((8,), torch.float32)
         calls(a, n, 1.5, True)
@@ -220,7 +220,7 @@ def test_scalars_and_workspaces_reach_their_places(cuda: FakeCuda, torch: FakeTo
 
 def test_a_scalar_out_of_range_is_refused_on_both_ways(cuda: FakeCuda, torch: FakeTorch) -> None:
     s = signature(tensor("A", 8), scalar("n"))
-    calls = Calls(cuda, s, lambda facts: device_code(launch(("tensor", 0, "void*"), ("scalar", 1, "int32_t"))))
+    calls = Calls(cuda, s, lambda specialization: device_code(launch(("tensor", 0, "void*"), ("scalar", 1, "int32_t"))))
     calls(FakeTensor((8,), torch.float32), 3)
     with pytest.raises(ArgumentError, match="'n' is 4294967296, which int32 cannot hold"):
         calls(FakeTensor((8,), torch.float32), 2**32)
@@ -230,7 +230,7 @@ def test_strided_tensors_are_told_apart_by_their_strides(cuda: FakeCuda, torch: 
     step = Var("step", INT32, index=True)
     s = signature(tensor("A", M, 4, strides=(step, step)), symbols=(M, step))
     calls = Calls(
-        cuda, s, lambda facts: device_code(launch(("tensor", 0, "void*"), ("symbol", 1, "int64_t"), grid=("1",)))
+        cuda, s, lambda specialization: device_code(launch(("tensor", 0, "void*"), ("symbol", 1, "int64_t"), grid=("1",)))
     )
     for stride in (5, 6, 5):
         calls(FakeTensor((3, 4), torch.float32, strides=(stride, stride)))
@@ -298,7 +298,7 @@ def test_a_launch_that_the_driver_refuses_names_the_kernel(add: Calls, torch: Fa
 def asserting(cuda: FakeCuda) -> Calls:
     arguments = (("tensor", 0, "void*"), ("failure", 0, "void*"))
     asserts = (("too large", Loc("user.py", 7)),)
-    return Calls(cuda, signature(tensor("A", 8)), lambda facts: device_code(launch(*arguments), asserts=asserts))
+    return Calls(cuda, signature(tensor("A", 8)), lambda specialization: device_code(launch(*arguments), asserts=asserts))
 
 
 @pytest.mark.parametrize("before", [0, 1])
@@ -353,7 +353,7 @@ def test_the_device_of_an_array_that_does_not_say_is_asked_of_the_driver(add: Ca
 
 def test_resources_are_refused_before_anything_is_launched(cuda: FakeCuda, torch: FakeTorch) -> None:
     s = signature(tensor("A", 8))
-    calls = Calls(cuda, s, lambda facts: device_code(launch(("tensor", 0, "void*"), shared_bytes=10**6)))
+    calls = Calls(cuda, s, lambda specialization: device_code(launch(("tensor", 0, "void*"), shared_bytes=10**6)))
     for _ in range(2):
         with pytest.raises(ResourceError, match="shared memory: 1000000 bytes asked"):
             calls(FakeTensor((8,), torch.float32))
@@ -392,8 +392,8 @@ def test_another_context_of_the_device_goes_the_long_way(add: Calls, torch: Fake
 def test_scalars_that_only_some_programs_use_for_their_grids_are_looked_at(cuda: FakeCuda, torch: FakeTorch) -> None:
     s = signature(tensor("A", 4, M), scalar("n"), symbols=(M,))
 
-    def make(facts: Facts) -> Any:
-        return device_code(launch(("tensor", 0, "void*"), grid=("1",) if facts.multiples else ("n",)))
+    def make(specialization: Specialization) -> Any:
+        return device_code(launch(("tensor", 0, "void*"), grid=("1",) if specialization.multiples else ("n",)))
 
     calls = Calls(cuda, s, make)
     for size, n in ((16, 1), (16, 2), (5, 3), (5, 4), (5, 3)):

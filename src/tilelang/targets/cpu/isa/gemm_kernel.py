@@ -1,4 +1,4 @@
-"""The C++ text of the matrix micro-kernel and of the packing around it; `isa.cpu.gemm` chooses among the pieces.
+"""The C++ text of the matrix micro-kernel and of the pack_callee around it; `isa.cpu.gemm` chooses among the pieces.
 
 Gives `KERNEL` (the driver for any element type), the steps and loads that adapt it to dtypes, and `ROUNDED` for
 results narrower than their accumulator. Invariant: every size and stride is a template argument, so the compiler sees

@@ -27,9 +27,9 @@ from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, Tensor
 from tilelang.errors import NOWHERE, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var, as_expr
-from tilelang.ir.facts import INDEX_BITS
 from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.launch import TensorMap
+from tilelang.ir.specialization import INDEX_BITS
 from tilelang.ir.stmt import Alloc, Assert, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import walk, walk_expr, written_buffers
 from tilelang.isa.instruction import Effect, Instruction
@@ -187,7 +187,7 @@ class _Program:
                 tensor_maps=tuple(map(self._map_text, maps)),
                 cooperative=any(Effect.SYNC_GRID in instruction.effect for instruction in _instructions(launch)),
                 early=early,
-                shared_text="" if launch.plan.shared_end is None else python_text(launch.plan.shared_end),
+                shared_text=python_text(dynamic) if (dynamic := launch.plan.dynamic_shared_bytes) is not None else "",
                 fragments=tuple(
                     (buffer.name, layout.values * buffer.dtype.storage_bytes)
                     for buffer, layout in launch.plan.fragments
@@ -236,7 +236,7 @@ class _Program:
 
     def _prologue(self, launch: Launch, out: Emitter, used: Set[Var | Buffer], renamed: dict[ScalarParam, str]) -> None:
         """Shared memory, indices of blocks and threads, and parameters that arrive in another form."""
-        shared = {buffer for buffer, _ in (*launch.plan.shared_offsets, *launch.plan.shared_tail)}
+        shared = {buffer for buffer, _ in (*launch.plan.shared_offsets, *launch.plan.dynamic_shared_offsets)}
         if any(isinstance(s, Alloc) and s.buffer in shared for s in walk(launch.body)):
             out.line(f"extern __shared__ __align__(1024) unsigned char {ARENA}[];")
         for var, axis in zip(launch.block_vars, "xyz", strict=False):

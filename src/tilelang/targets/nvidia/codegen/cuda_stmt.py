@@ -46,7 +46,7 @@ class CudaStmtPrinter(StmtPrinter):
         asserts: list[tuple[str, Loc]],
     ) -> None:
         super().__init__(out, exprs, asserts)
-        self._offsets: dict[Buffer, int | Expr] = {**dict(plan.shared_offsets), **dict(plan.shared_tail)}
+        self._offsets: dict[Buffer, int | Expr] = {**dict(plan.shared_offsets), **dict(plan.dynamic_shared_offsets)}
         self._written = written
 
     def _alloc(self, node: Alloc) -> None:

@@ -64,7 +64,7 @@ class _Held:
     count: int
     sums: str  # the product that accumulates in them; empty for those that one only reads
 
-    def meets(self, other: _Held) -> bool:
+    def overlaps(self, other: _Held) -> bool:
         """Whether both name one register."""
         apart = self.pointer.offset[0] - other.pointer.offset[0]
         return self.pointer.buffer is other.pointer.buffer and -self.count < apart < other.count
@@ -202,7 +202,7 @@ class Product:
                 hint="execute wgmma.fence between the two, and before the first product",
             )
         for other in under_way:
-            if other.meets(registers) and (other.sums or registers.sums) and other.sums != registers.sums:
+            if other.overlaps(registers) and (other.sums or registers.sums) and other.sums != registers.sums:
                 does = "accumulates in" if other.sums else "reads"
                 raise SimulationError(
                     f"{self.name}: uses registers of '{name}' that another product under way {does}",

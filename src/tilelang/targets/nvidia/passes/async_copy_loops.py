@@ -63,7 +63,7 @@ class AsyncCopyLoops:
 
     def __init__(self, launch: Launch, domain: Domain, context: PassContext) -> None:
         self._possible = context.target.has(Feature.CP_ASYNC)
-        self._wanted = context.loops_ahead
+        self._wanted = context.prefetch_loops
         self._domain = domain.with_extents(launch.block_vars, launch.grid)
         self._facts = Facts(fixed_layouts(launch), with_safe_values(launch)) if self._possible else Facts()
         self.notes: list[Note] = []

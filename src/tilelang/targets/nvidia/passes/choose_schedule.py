@@ -265,7 +265,7 @@ class _Choice:
         for stmt in walk(launch.body):
             if isinstance(stmt, CallStmt):
                 raise _NotSpecialized(f"the kernel calls {stmt.routine.name} itself")
-            if isinstance(stmt, TileOp) and stmt.demanded:
+            if isinstance(stmt, TileOp) and stmt.required_lowering:
                 raise _NotSpecialized(f"the kernel calls {stmt.name} itself")
             if isinstance(stmt, Gemm) and stmt.wait:
                 raise _NotSpecialized("the kernel waits for its gemms itself")

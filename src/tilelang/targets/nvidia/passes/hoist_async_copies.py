@@ -143,7 +143,7 @@ def _may_pass(copy: Copy, stmt: Stmt) -> bool:
         return False
     if is_asynchronous(stmt) or transfers_ownership(stmt):
         return False
-    if isinstance(stmt, TileOp) and (stmt.demanded or any(transfers_ownership(s) for s in walk(stmt))):
+    if isinstance(stmt, TileOp) and (stmt.required_lowering or any(transfers_ownership(s) for s in walk(stmt))):
         return False
     own = accesses(copy)
     source = {a.buffer.storage for a in own.reads}

@@ -91,7 +91,7 @@ class _UniformGroups(Rewriter):
         branches: list[tuple[If, Group]] = []
         for child in (*node.body, None):
             group = child.group if isinstance(child, If) else None
-            joins = group is not None and all(not g.meets(group) for _, g in branches)
+            joins = group is not None and all(not g.overlaps(group) for _, g in branches)
             joins = joins and all(map(_is_of_warps, (group, *(g for _, g in branches))))
             if branches and not joins:
                 body.append(self._branches(branches))

@@ -115,7 +115,7 @@ class _Loop:
             if region is None:
                 if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
                     raise _Refused(f"{stmt.routine.name} orders threads by other means")
-                if isinstance(stmt, Gemm) and (stmt.wait or stmt.demanded):
+                if isinstance(stmt, Gemm) and (stmt.wait or stmt.required_lowering):
                     raise _Refused("a gemm still runs after its statement")
                 continue
             barrier = region.buffer
@@ -180,7 +180,7 @@ class _Loop:
         if not reading:
             raise _Refused(f"'{tile.name}' is not read")
         for read in reading:
-            if read.group.meets(fill.group):
+            if read.group.overlaps(fill.group):
                 raise _Refused(f"'{tile.name}' is read by the threads that fill it")
             full = self._signals(fill, read, lag=0)
             released = self._signals(read, fill, lag=1)

@@ -20,7 +20,7 @@ from tilelang.analysis.register_accesses import conflict, register_accesses
 from tilelang.analysis.thread_conflicts import of_other_versions
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.prove import proves
-from tilelang.ir.assumption import without_promises
+from tilelang.ir.assumption import without_assumptions
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
@@ -286,7 +286,7 @@ class _Launches(Rewriter):
         if not isinstance(node, For):
             return self.rebuild_stmt(node)
         if node.kind is ForKind.SERIAL and node.step > 0 and not jumps(node.body):
-            loop = dataclasses.replace(node, body=without_promises(node.body))  # the head runs where they do not hold
+            loop = dataclasses.replace(node, body=without_assumptions(node.body))  # they may not hold in the head
             parts = _parts(loop.body)
             overlap = parts and _Overlap(loop, parts, self._domain)
             if overlap and overlap.is_legal():

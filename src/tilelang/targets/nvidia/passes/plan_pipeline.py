@@ -384,7 +384,9 @@ def _planned(launch: Launch, domain: Domain, context: PassContext) -> Launch:
         return launch
     notes = (*launch.plan.notes, *plan.notes)
     ahead = any(asynchronous_store(s) is not None for s in walk(body))
-    return dataclasses.replace(launch, body=body, plan=dataclasses.replace(launch.plan, notes=notes, loops_ahead=ahead))
+    return dataclasses.replace(
+        launch, body=body, plan=dataclasses.replace(launch.plan, notes=notes, prefetch_loops=ahead)
+    )
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:

@@ -44,9 +44,9 @@ def _published_launch(launch: Launch) -> Stmt | None:
 
 def _unit(op: TileOp) -> AsyncUnit | None:
     """The asynchronous unit that may still work on an operator after its statement."""
-    if isinstance(op, Gemm) and (op.demanded or op.wait):
+    if isinstance(op, Gemm) and (op.required_lowering or op.wait):
         return WGMMA
-    return TMA_STORE if op.demanded == COPY_TMA_STORE else None
+    return TMA_STORE if op.required_lowering == COPY_TMA_STORE else None
 
 
 def _tiles(operators: Iterable[TileOp]) -> Iterable[Buffer]:

@@ -15,8 +15,8 @@ from typing import Any
 
 from tilelang.codegen.source import KernelArgument
 from tilelang.errors import ArgumentError, DriverError, NoLowering, Note, ProgramError, TileLangError
-from tilelang.ir.facts import Facts
 from tilelang.ir.func import ScalarParam
+from tilelang.ir.specialization import Specialization
 from tilelang.records import record
 from tilelang.runtime.argument_table import ArgumentTable, Match
 from tilelang.runtime.arguments import Bound, Devices, bind
@@ -73,7 +73,7 @@ class DeviceCaller:
     Args:
         signature: What the call must bring.
         arch: What the kernel is compiled for.
-        compile_variant: Compiles the kernel for calls of which some facts are known.
+        compile_variant: Compiles the kernel for calls of which some specialization are known.
         opener: Gives the driver.
         board: Where failed assertions report.
         changed: Gets `call` and `attempt` whenever they change.
@@ -91,7 +91,7 @@ class DeviceCaller:
         self,
         signature: Signature,
         arch: str,
-        compile_variant: Callable[[Facts], DeviceProgram],
+        compile_variant: Callable[[Specialization], DeviceProgram],
         opener: Callable[[], Driver] = open_driver,
         board: FailureBoard = FAILURES,
         changed: Callable[[Callable[..., Any], Callable[..., Any] | None], None] = lambda call, attempt: None,
@@ -104,7 +104,7 @@ class DeviceCaller:
         self._opener = opener
         self._board = board
         self._changed = changed
-        self._programs: dict[Facts, DeviceProgram] = {}
+        self._programs: dict[Specialization, DeviceProgram] = {}
         self._plans: dict[Any, Plan] = {}
         self._builder = builder
         self._fast_path: FastPath | None = None
@@ -113,12 +113,12 @@ class DeviceCaller:
         self.call: Callable[..., Any] = lambda *args: self.long_way(args)
         self.attempt: Callable[..., Any] | None = None
 
-    def program(self, facts: Facts) -> DeviceProgram:
-        """The program for calls of which these facts hold, compiled when it is first needed."""
+    def program(self, specialization: Specialization) -> DeviceProgram:
+        """The program for calls of which these specialization hold, compiled when it is first needed."""
         with self._lock:
-            if facts not in self._programs:
-                self._programs[facts] = self._compile(facts)
-            return self._programs[facts]
+            if specialization not in self._programs:
+                self._programs[specialization] = self._compile(specialization)
+            return self._programs[specialization]
 
     def synchronize(self) -> None:
         """Waits until everything that was launched in the current context is done.
@@ -150,10 +150,10 @@ class DeviceCaller:
         devices = Devices(self.arch, driver.device_of, lambda: driver.current_device() or 0)
         bound = bind(self.signature, args, devices)
         assert bound.device is not None
-        facts, program, names = self._chosen(bound)
+        specialization, program, names = self._chosen(bound)
         aligned = not self.variants.misaligned(bound.values)
         with driver.inside(bound.device) as context:
-            key = (bound.device, context, facts, tuple(bound.symbols), tuple(sorted(names.items())))
+            key = (bound.device, context, specialization, tuple(bound.symbols), tuple(sorted(names.items())))
             plan = self._plans.get(key)
             if plan is None:
                 if len(self._plans) >= _MAX_PLANS:
@@ -212,33 +212,33 @@ class DeviceCaller:
         raise self._opener().error(status, f"{self.signature.name}: launch of {kernel}")
 
     # -- what is known of a call ----------------------------------------------------------------------------
-    def _chosen(self, bound: Bound) -> tuple[Facts, DeviceProgram, dict[str, int | float]]:
+    def _chosen(self, bound: Bound) -> tuple[Specialization, DeviceProgram, dict[str, int | float]]:
         """The program for a call, and the values by which its grids and workspaces are computed."""
-        facts = self.variants.of(bound.values, bound.symbols)
-        if facts not in self._programs and len(self._programs) >= _MAX_VARIANTS:
-            facts = self.variants.general(facts)
-        program = self._program_for(facts, self.variants.misaligned(bound.values))
-        names = self._names(bound, program, facts)
-        if not facts.wide and any(size >= WIDE for size in program.workspaces(names)):
-            facts = dataclasses.replace(facts, wide=True)
-            program = self.program(facts)
-            names = self._names(bound, program, facts)
+        specialization = self.variants.of(bound.values, bound.symbols)
+        if specialization not in self._programs and len(self._programs) >= _MAX_VARIANTS:
+            specialization = self.variants.general(specialization)
+        program = self._program_for(specialization, self.variants.misaligned(bound.values))
+        names = self._names(bound, program, specialization)
+        if not specialization.wide and any(size >= WIDE for size in program.workspaces(names)):
+            specialization = dataclasses.replace(specialization, wide=True)
+            program = self.program(specialization)
+            names = self._names(bound, program, specialization)
         while refused := self._refused_maps(bound, program, names):
-            if set(refused) <= set(facts.misaligned):
+            if set(refused) <= set(specialization.misaligned):
                 raise self._unreachable(refused)
-            facts = self.variants.without_maps(facts, refused)
-            program = self._program_for(facts, refused)
-            names = self._names(bound, program, facts)
-        return facts, program, names
+            specialization = self.variants.without_maps(specialization, refused)
+            program = self._program_for(specialization, refused)
+            names = self._names(bound, program, specialization)
+        return specialization, program, names
 
-    def _program_for(self, facts: Facts, refused: Mapping[str, str]) -> DeviceProgram:
+    def _program_for(self, specialization: Specialization, refused: Mapping[str, str]) -> DeviceProgram:
         """The program for calls with tensors that TMA cannot reach.
 
         Raises:
             ArgumentError: The kernel asks for TMA by name.
         """
         try:
-            return self.program(facts)
+            return self.program(specialization)
         except (NoLowering, ProgramError) as error:
             if not refused:
                 raise
@@ -259,13 +259,13 @@ class DeviceCaller:
                     found[shape.name] = why
         return found
 
-    def _names(self, bound: Bound, program: DeviceProgram, facts: Facts) -> dict[str, int | float]:
+    def _names(self, bound: Bound, program: DeviceProgram, specialization: Specialization) -> dict[str, int | float]:
         found: dict[str, int | float] = {
             param.name: value
             for param, value in zip(self.signature.params, bound.values, strict=True)
             if isinstance(param, ScalarParam) and not isinstance(value, ArrayView) and param.name in program.used_names
         }
-        factors = dict(facts.multiples)
+        factors = dict(specialization.multiples)
         pairs = zip(self.signature.symbols, program.signature.symbols, bound.symbols, strict=True)
         for general, special, value in pairs:  # a program may take the symbol itself although more is known of it
             found[special.name] = value if special.name == general.name else value // factors[general.name]

@@ -1,7 +1,6 @@
-"""What a value that is known only when the kernel runs says where Python asks for a plain value.
+"""Base class of values that are known only when the kernel runs.
 
-Gives the base class of expressions. Invariant: Python gets no number and no truth value from an expression; its text is
-that of the program, and a kernel that makes one is told.
+Invariant: conversion to a Python number or truth value raises; conversion to text is reported to the stager.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import Any
 from tilelang.errors import StagingError, is_user_code
 
 TEXT_MADE: ContextVar[Callable[[object], None] | None] = ContextVar("text_made", default=None)
-"""What is called with an expression that code of the user makes a text of; set while a kernel is staged."""
+"""Called with every expression that user code converts to text; set while a kernel is staged."""
 
 
-class NotPlain:
-    """Refuses to become a plain value of Python."""
+class RuntimeValue:
+    """A value known only when the kernel runs; conversions to plain Python values raise."""
 
     def __bool__(self) -> bool:
         raise StagingError(
@@ -39,22 +38,22 @@ class NotPlain:
     def __float__(self) -> float:
         raise StagingError(
             "a value known only when the kernel runs is no Python float",
-            hint="write T.float32(x) to convert it, and T.exp(x), T.sqrt(x), ... in place of math.exp and its kin",
+            hint="write T.float32(x) to convert it, and T.exp(x), T.sqrt(x), ... in place of functions of `math`",
         )
 
     def __iter__(self) -> Iterable[Any]:
         raise StagingError("a scalar cannot be iterated over")
 
     def __str__(self) -> str:
-        _tell(self, sys._getframe(1).f_code.co_filename)
+        _report_text(self, sys._getframe(1).f_code.co_filename)
         return repr(self)
 
     def __format__(self, spec: str) -> str:
-        _tell(self, sys._getframe(1).f_code.co_filename)
+        _report_text(self, sys._getframe(1).f_code.co_filename)
         return format(repr(self), spec)
 
 
-def _tell(value: NotPlain, caller: str) -> None:
+def _report_text(value: RuntimeValue, caller: str) -> None:
     notice = TEXT_MADE.get()
     if notice is not None and is_user_code(caller):
         notice(value)

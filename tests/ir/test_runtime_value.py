@@ -9,18 +9,18 @@ x = Var("x", INT32)
 
 
 @pytest.mark.parametrize("use", [bool, int, float, iter, range, [1, 2].__getitem__])
-def test_an_expression_is_no_plain_value(use):
+def test_conversion_to_a_plain_value_raises(use):
     with pytest.raises(StagingError) as caught:
         use(x)
     assert "scalar cannot be iterated" in caught.value.message or caught.value.hint
 
 
-def test_outside_of_a_kernel_a_text_is_the_programs():
+def test_conversion_to_text_outside_of_a_kernel():
     assert ("x + 1", "  x") == (str(x + 1), f"{x:>3}")
 
 
 @pytest.mark.parametrize("use", [lambda a: f"value: {a}", str, lambda a: "%s" % a, lambda a: "{}".format(a)])
-def test_a_text_of_a_value_that_is_not_known_yet_is_a_warning(use):
+def test_conversion_to_text_in_a_kernel_is_a_warning(use):
     with pytest.warns(ProgramWarning) as caught:
 
         @T.prim_func
