@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tilelang.passes.base import Pass
-from tilelang.passes.properties import AS_WRITTEN, Property
+from tilelang.passes.properties import INITIAL, Property
 from tilelang.targets.cpu.backend import BACKEND as CPU
 from tilelang.targets.nvidia.backend import BACKEND as CUDA
 
@@ -33,7 +33,7 @@ def properties_table() -> str:
     """A row for each property, those of every program first."""
     lines = ["| property | what holds |", "|---|---|"]
     for each in Property:
-        given = " (of every program to begin with)" if each in AS_WRITTEN else ""
+        given = " (of every program to begin with)" if each in INITIAL else ""
         lines.append(f"| {each.label} | {each.meaning}{given} |")
     return "\n".join(lines)
 

@@ -36,7 +36,7 @@ def test_a_launch_shows_its_schedule_memory_and_tensor_maps():
     plan = LaunchPlan(schedule=Schedule(), prefetch_loops=True, shared_bytes=1024, tensor_maps=(swizzle,))
     assert [
         "schedule: two consumers",
-        "parallel loops that copy run ahead in pipelines",
+        "pipelines prefetch by parallel loops",
         "1024 bytes of shared memory",
         "A_map: boxes of 64 x 64 elements of 128 x 256 of 'A', swizzled within 128 bytes",
     ] == launch_comments(plan, to_text)

@@ -307,7 +307,7 @@ def tiled(A: T.Tensor((512, 256), "float16"), B: T.Tensor((256, 512), "float16")
             ],
         ),
         ("sm_90a", "lower_to_threads", ["# A_map: boxes of 64 x 128 elements of 256 x 512 of 'A', swizzled within 128 bytes"]),
-        ("sm_80", "plan_shared_memory", ["# 131072 bytes of shared memory", "; at byte 0\n", "; at byte 49152\n"]),
+        ("sm_80", "allocate_shared_memory", ["# 131072 bytes of shared memory", "; at byte 0\n", "; at byte 49152\n"]),
     ],
 )
 def test_a_pass_shows_what_it_decided(arch: str, pass_name: str, shown: list[str]) -> None:

@@ -208,7 +208,7 @@ def test_pipelining_never_changes_results(stages, trips):
     np.testing.assert_array_equal(expected, b)
 
 
-@pytest.mark.filterwarnings("ignore:T.Parallel. the iterations run one after another:tilelang.errors.ProgramWarning")
+@pytest.mark.filterwarnings("ignore:T.Parallel. the iterations run serially:tilelang.errors.ProgramWarning")
 @pytest.mark.parametrize("seed", range(3))
 def test_the_first_of_equal_elements_wins_whatever_lies_contiguous(seed):
     """A loop that must run in order keeps its order, though memory would be read faster the other way."""

@@ -210,7 +210,7 @@ def test_tiles_need_threads_of_which_none_has_returned():
             T.copy(A, s)
             A[0] = s[1]
 
-    message = "T.copy: needs all threads of the block or of a group, but stands where only some of them come"
+    message = "T.copy: needs all threads of the block or of a group, but only some of them execute it"
     with pytest.raises(NoLowering, match=message):
         tilelang.compile(f, target={"kind": "cuda", "arch": "sm_90a"})
 

@@ -246,7 +246,7 @@ T.Kernel: a grid of 1 block along y cannot be cut into clusters of 2
 hint: round the grid up to a multiple, and let the blocks beyond the end do nothing
 """),
     "a meeting of all blocks": (errors.NoLowering, "4", "2", "        T.sync_grid()\n        A[0, 0] = 1.0\n", """\
-T.sync_grid: the blocks of a grid that is cut into clusters cannot meet
+T.sync_grid: the blocks of a grid with clusters cannot synchronize
  --> kernel.py:7:9
 7 |         T.sync_grid()
   |         ^^^^^^^^^^^^^
@@ -353,7 +353,7 @@ hint: all threads of a warp must arrive together: move the barrier out of the br
         "reference",
         "tx = T.get_thread_binding()\nA[0, tx % 64] = 1.0\n",
         """\
-the thread index: says what single GPU threads do, and the reference interpreter runs a block as one program
+the thread index: is for single GPU threads, and the reference interpreter runs a block as one program
  --> kernel.py:8:9
 8 |         A[0, tx % 64] = 1.0
   |         ^^^^^^^^^^^^^^^^^^^
@@ -365,7 +365,7 @@ hint: run it with execution_backend='simulator' and target={'kind': 'cuda', 'arc
         "reference",
         'x = T.alloc_var("float32", init=3.0)\nA[0, 0] = T.shfl_xor(x, 1)\n',
         """\
-shuffle_xor_float32: says what single GPU threads do, and the reference interpreter runs a block as one program
+shuffle_xor_float32: is for single GPU threads, and the reference interpreter runs a block as one program
  --> kernel.py:8:9
 8 |         A[0, 0] = T.shfl_xor(x, 1)
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^

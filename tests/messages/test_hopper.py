@@ -237,7 +237,7 @@ REFUSED = {
         (X, SUMS, "if T.get_thread_binding() == 0:", "    T.gemm(x, x, c)"),
         "sm_90a",
         NoLowering,
-        "T.gemm: needs all threads of the block or of a group, but stands where only some of them come",
+        "T.gemm: needs all threads of the block or of a group, but only some of them execute it",
         "take it out of the branch or loop that depends on the thread index",
     ),
     "more bytes than a barrier counts": (

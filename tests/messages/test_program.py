@@ -286,7 +286,7 @@ tx = T.get_thread_binding()
 A[tx, 0] = 1.0
 """,
         """\
-the thread index: says what single GPU threads do, which has no meaning on target cpu
+the thread index: is for single GPU threads, which has no meaning on target cpu
  --> kernel.py:8:9
 8 |         A[tx, 0] = 1.0
   |         ^^^^^^^^^^^^^^

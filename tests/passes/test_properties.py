@@ -5,7 +5,7 @@ import pytest
 from tilelang.errors import CompilerBug
 from tilelang.ir.func import Level
 from tilelang.passes.base import Pass
-from tilelang.passes.properties import AS_WRITTEN, Property, in_order
+from tilelang.passes.properties import INITIAL, Property, build_pipeline
 from tilelang.targets.cpu.backend import BACKEND as CPU
 from tilelang.targets.nvidia.backend import BACKEND as CUDA
 
@@ -20,43 +20,43 @@ INFER = step("infer", requires=(Property.LOWERINGS_CHOSEN,), establishes=(Proper
 
 
 def test_passes_that_get_what_they_require_are_a_pipeline():
-    assert (CHOOSE, INFER, LOWER) == in_order(CHOOSE, INFER, LOWER, gives=(Property.LAYOUTS_INFERRED,))
+    assert (CHOOSE, INFER, LOWER) == build_pipeline(CHOOSE, INFER, LOWER, establishes=(Property.LAYOUTS_INFERRED,))
 
 
 def test_a_pass_in_front_of_the_one_that_serves_it_is_refused():
-    with pytest.raises(CompilerBug, match="pass infer requires 'lowerings chosen', which choose establishes only behind it"):
-        in_order(INFER, CHOOSE, LOWER)
+    with pytest.raises(CompilerBug, match="pass infer requires 'lowerings chosen', which choose establishes only after it"):
+        build_pipeline(INFER, CHOOSE, LOWER)
 
 
 def test_a_pass_that_nobody_serves_is_refused():
     with pytest.raises(CompilerBug, match="pass infer requires 'lowerings chosen', which no pass establishes"):
-        in_order(INFER, LOWER)
+        build_pipeline(INFER, LOWER)
 
 
 def test_a_pass_behind_one_that_invalidates_what_it_requires_is_refused():
-    expand = step("expand", invalidates=(Property.OPERATORS_WHOLE,))
-    narrow = step("narrow", requires=(Property.OPERATORS_WHOLE,))
-    in_order(narrow, expand, LOWER)
-    with pytest.raises(CompilerBug, match="narrow requires 'operators whole', which expand in front of it invalidates"):
-        in_order(expand, narrow, LOWER)
+    expand = step("expand", invalidates=(Property.ELEMENTWISE_UNEXPANDED,))
+    narrow = step("narrow", requires=(Property.ELEMENTWISE_UNEXPANDED,))
+    build_pipeline(narrow, expand, LOWER)
+    with pytest.raises(CompilerBug, match="narrow requires 'elementwise operators unexpanded', which expand before it invalidates"):
+        build_pipeline(expand, narrow, LOWER)
 
 
 def test_what_is_established_anew_holds_again():
-    again = step("again", establishes=(Property.OPERATORS_WHOLE,))
-    expand = step("expand", invalidates=(Property.OPERATORS_WHOLE,))
-    in_order(expand, again, LOWER, gives=(Property.OPERATORS_WHOLE,))
+    again = step("again", establishes=(Property.ELEMENTWISE_UNEXPANDED,))
+    expand = step("expand", invalidates=(Property.ELEMENTWISE_UNEXPANDED,))
+    build_pipeline(expand, again, LOWER, establishes=(Property.ELEMENTWISE_UNEXPANDED,))
 
 
 def test_levels_follow_one_another():
     with pytest.raises(CompilerBug, match="pass late reads thread level, but gets tile level"):
-        in_order(step("late", reads=Level.THREAD, writes=Level.THREAD))
+        build_pipeline(step("late", reads=Level.THREAD, writes=Level.THREAD))
     with pytest.raises(CompilerBug, match="code generation reads thread level, but gets tile level"):
-        in_order(CHOOSE)
+        build_pipeline(CHOOSE)
 
 
 def test_code_generation_requires_too():
-    with pytest.raises(CompilerBug, match="code generation requires 'fences placed', which no pass establishes"):
-        in_order(LOWER, gives=(Property.FENCES_PLACED,))
+    with pytest.raises(CompilerBug, match="code generation requires 'proxy fences inserted', which no pass establishes"):
+        build_pipeline(LOWER, establishes=(Property.PROXY_FENCES_INSERTED,))
 
 
 @pytest.mark.parametrize("backend", [CPU, CUDA], ids=["cpu", "cuda"])
@@ -64,11 +64,11 @@ def test_no_pass_of_a_pipeline_may_change_places_with_one_that_serves_it(backend
     passes, swapped = backend.passes, 0
     for later, behind in enumerate(passes):
         for earlier, before in enumerate(passes[:later]):
-            if set(before.establishes) & set(behind.requires) or set(before.requires) & set(behind.invalidates) & AS_WRITTEN:
+            if set(before.establishes) & set(behind.requires) or set(before.requires) & set(behind.invalidates) & INITIAL:
                 wrong = list(passes)
                 wrong[earlier], wrong[later] = behind, before
                 with pytest.raises(CompilerBug, match=r"pass \w+ (requires|reads)"):
-                    in_order(*wrong)
+                    build_pipeline(*wrong)
                 swapped += 1
     assert swapped >= len(passes)
 
@@ -77,8 +77,8 @@ def test_every_property_is_required_by_some_pass_and_comes_from_somewhere():
     passes = {step.name: step for backend in (CPU, CUDA) for step in backend.passes}.values()
     required = {each for step in passes for each in step.requires}
     established = {each for step in passes for each in step.establishes}
-    assert set(Property) == established | AS_WRITTEN
-    for_code = {Property.FENCES_PLACED, Property.SHARED_MEMORY_FLAT, Property.WARPS_RECONVERGED}
+    assert set(Property) == established | INITIAL
+    for_code = {Property.PROXY_FENCES_INSERTED, Property.SHARED_MEMORY_FLAT, Property.WARPS_RECONVERGED}
     assert set(Property) == required | for_code
 
 
@@ -99,5 +99,5 @@ def test_what_no_pass_for_a_machine_changes_holds_from_the_beginning():
     overlap = Property.ITERATIONS_OVERLAPPED
     plan = step("plan", requires=(overlap,))
     with pytest.raises(CompilerBug, match="plan requires 'iterations overlapped', which no pass establishes"):
-        in_order(plan, LOWER)
-    in_order(plan, LOWER, holds=(overlap,), gives=(overlap,))
+        build_pipeline(plan, LOWER)
+    build_pipeline(plan, LOWER, assumes=(overlap,), establishes=(overlap,))

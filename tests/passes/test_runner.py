@@ -46,7 +46,7 @@ def test_a_pass_is_not_given_a_function_of_another_level():
 def test_a_pass_that_breaks_its_promise_is_named(monkeypatch):
     monkeypatch.setenv("TILELANG_CHECK", "1")
     step = Pass("lazy", lambda func, _: func, Level.TILE, Level.THREAD)
-    with pytest.raises(CompilerBug, match="pass lazy: promised thread level, left tile level"):
+    with pytest.raises(CompilerBug, match="pass lazy: writes thread level, but gave tile level"):
         run_passes(make(), (step,))
 
 

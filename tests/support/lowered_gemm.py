@@ -23,7 +23,7 @@ from tilelang.lowering.regions import whole
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
-from tilelang.passes.thread import flatten_shared, plan_shared_memory
+from tilelang.passes.thread import allocate_shared_memory, flatten_shared
 from tilelang.sim.run import simulate
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
@@ -172,7 +172,7 @@ def lowered(case, lowering):
     launch = Launch((BLOCK,), (constant(1),), (case.threads, 1, 1), build.finish(), thread=thread, plan=layouts)
     func = PrimFunc("main", tuple(TensorParam(p) for p in params), launch, Level.THREAD)
     context = PassContext(target=target)
-    return flatten_shared.PASS.run(plan_shared_memory.PASS.run(func, context), context)
+    return flatten_shared.PASS.run(allocate_shared_memory.PASS.run(func, context), context)
 
 
 def _fill_shared(build, param, region, thread, threads):

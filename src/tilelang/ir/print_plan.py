@@ -24,7 +24,7 @@ def launch_comments(plan: LaunchPlan, text: Text) -> list[str]:
     """One comment per decision about the launch."""
     lines = [] if plan.schedule is None else [f"schedule: {plan.schedule}"]
     if plan.prefetch_loops:
-        lines.append("parallel loops that copy run ahead in pipelines")
+        lines.append("pipelines prefetch by parallel loops")
     if plan.shared_bytes:
         lines.append(f"{plan.shared_bytes} bytes of shared memory")
     if plan.dynamic_shared_bytes is not None:

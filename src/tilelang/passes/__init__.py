@@ -1,1 +1,1 @@
-"""Passes: pure steps from one function to the next, their order, and the loop that runs them."""
+"""Passes: pure functions from `PrimFunc` to `PrimFunc`, their properties, and the pass manager."""

@@ -1,6 +1,6 @@
-"""What a pass is: a named, pure step from one function to the next, and what it may know besides the function.
+"""`Pass`: a named, pure function from `PrimFunc` to `PrimFunc`; `PassContext`: its other inputs.
 
-Gives `Pass`, `PassContext`, and how most passes give the next function: `with_body` and `with_launches`.
+`with_body` and `with_launches` build a pass's result.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from tilelang.targets.target import Target
 
 @record
 class PassContext:
-    """What passes may ask about beside the program.
+    """Inputs of a pass besides the function.
 
     Attributes:
-        options: What the user asked for.
-        target: What is compiled for.
-        prefetch_loops: Whether parallel loops that copy may run ahead in pipelines, with more versions of their tiles.
+        options: Compile options of the user.
+        target: The target to compile for.
+        prefetch_loops: Whether software pipelines may prefetch by parallel loops that copy, with a version of
+            their tiles per stage.
     """
 
     options: CompileOptions = CompileOptions()
@@ -35,16 +36,16 @@ class PassContext:
 
 @record(slots=True)
 class Pass:
-    """One step of a pipeline.
+    """One pass of a pipeline.
 
     Attributes:
         name: As shown by `kernel.show_ir()`; equals the module's name.
-        run: The step itself; pure.
-        reads: Level of the functions it takes.
-        writes: Level of the functions it gives.
-        requires: What must hold of the functions it takes; `properties.in_order` checks it when a pipeline is built.
-        establishes: What holds of the functions it gives.
-        invalidates: What need not hold of them any more; everything else stays as it was.
+        run: The function of the pass; pure.
+        reads: Level of its input.
+        writes: Level of its result.
+        requires: Properties of its input, checked by `properties.build_pipeline`.
+        establishes: Properties of its result.
+        invalidates: Properties that its result may lack; all others are preserved.
     """
 
     name: str
@@ -57,19 +58,19 @@ class Pass:
 
     @property
     def summary(self) -> str:
-        """What it does: the first sentence of its module's documentation, without the full stop."""
+        """The first sentence of its module's docstring, without the full stop."""
         text = " ".join((sys.modules[self.run.__module__].__doc__ or "").split("\n\n")[0].split())
         return text.removesuffix(".")
 
 
 def with_body(func: PrimFunc, body: Stmt | None) -> PrimFunc:
-    """The function with another body, of which nothing may be left; the same function if that is the same body."""
+    """The function with another body, None for an empty one; the same object if the body is the same."""
     body = body or Seq((), loc=func.body.loc)
     return func if body is func.body else dataclasses.replace(func, body=body)
 
 
 def with_launches(func: PrimFunc, step: Callable[[Launch], Stmt | None]) -> PrimFunc:
-    """The function with what a step makes of each launch; the same function if no launch changes."""
+    """The function with each launch replaced by `step(launch)`; the same object if no launch changes."""
     return with_body(func, _Launches(step).visit(func.body))
 
 

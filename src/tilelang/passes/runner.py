@@ -1,7 +1,7 @@
-"""Runs a tuple of passes in order, and keeps the program after each of them for whoever asked to see it.
+"""Runs passes in order, and records a snapshot of the function after each.
 
-Invariant: with `TILELANG_CHECK=1` in the environment (the tests set it) every pass leaves a function that
-`ir.verify` accepts; a pass that does not is named in the error.
+With `TILELANG_CHECK=1` in the environment (the tests set it), `ir.verify` checks the function after every pass; the
+error names the pass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilelang.records import record
 
 @record(slots=True)
 class Snapshot:
-    """The program as it left a pass; the first one, named "input", is what the user wrote."""
+    """The function after a pass; the first one, named "input", is the function before all passes."""
 
     name: str
     func: PrimFunc
@@ -40,21 +40,21 @@ def run_passes(
     *,
     snapshots: list[Snapshot] | None = None,
 ) -> PrimFunc:
-    """The function after all passes; a second time with less shared memory where the first attempt takes too much.
+    """Runs all passes; where shared memory does not suffice, again without pipelining parallel loops.
 
     Args:
-        func: What the first pass reads.
+        func: The input of the first pass.
         passes: In order.
-        context: Options; none by default.
-        snapshots: A list that receives the input and the result of each pass.
+        context: Options and target; defaults if None.
+        snapshots: A list to which the input and the result of each pass are appended.
     """
     context = context or PassContext()
     shots: list[Snapshot] = []
     try:
         _run(func, passes, context, shots)
     except ResourceError:
-        # the user asked for the stages of copies, but it was the compiler that made copies of parallel loops
-        if not _loops_ahead(shots[-1].func):
+        # stages of copies are the user's request; versions of tiles of parallel loops are the compiler's choice
+        if not _prefetches_by_loops(shots[-1].func):
             raise
         shots.clear()
         _run(func, passes, dataclasses.replace(context, prefetch_loops=False), shots)
@@ -77,14 +77,14 @@ def _run(func: PrimFunc, passes: Sequence[Pass], context: PassContext, shots: li
         shots.append(Snapshot(step.name, func))
 
 
-def _loops_ahead(func: PrimFunc) -> bool:
-    """Whether parallel loops run ahead in pipelines."""
+def _prefetches_by_loops(func: PrimFunc) -> bool:
+    """Whether a pipeline prefetches by parallel loops."""
     return any(isinstance(s, Launch) and s.plan.prefetch_loops for s in walk(func.body))
 
 
 def _verify(func: PrimFunc, step: Pass, context: PassContext) -> None:
     if func.level is not step.writes:
-        raise CompilerBug(f"pass {step.name}: promised {step.writes.value} level, left {func.level.value} level")
+        raise CompilerBug(f"pass {step.name}: writes {step.writes.value} level, but gave {func.level.value} level")
     try:
         verify(func, warp_size=context.target.machine.warp_size)
     except TileLangError as error:

@@ -44,8 +44,8 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
+from tilelang.passes.tile.apply_tensor_layouts import apply_tensor_layouts
 from tilelang.passes.tile.grow_fragments import grow_fragments
-from tilelang.passes.tile.permute_tensors import permute_tensors
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.memory import Box, Cells, Memory
@@ -76,7 +76,7 @@ def run_reference(
         DeviceAssertError: An assertion of the kernel failed.
     """
     with func.loc, np.errstate(all="ignore"):
-        Interpreter(printer, seed).run(permute_tensors(grow_fragments(func)), arguments)
+        Interpreter(printer, seed).run(apply_tensor_layouts(grow_fragments(func)), arguments)
 
 
 class _Leave(enum.Enum):
@@ -320,7 +320,7 @@ def _refuse_threads(body: Stmt, thread: Var) -> None:
 
 def _refusal(what: str) -> NoLowering:
     return NoLowering(
-        f"{what}: says what single GPU threads do, and the reference interpreter runs a block as one program",
+        f"{what}: is for single GPU threads, and the reference interpreter runs a block as one program",
         hint=f"run it with execution_backend='simulator' and target={_gpu()}",
     )
 

@@ -17,7 +17,7 @@ from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, CallStmt, For, ForKind, La
 from tilelang.ir.visit import variables_of, walk, walk_expr
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import offsets, padded
-from tilelang.passes.thread.flatten_shared import flatten_launch, place
+from tilelang.passes.thread.flatten_shared import element_offset, flatten_launch
 from tilelang.targets.nvidia.isa.cp_async import cp_async
 
 I, J, K, THREAD = (index(name) for name in "ijkt")
@@ -40,7 +40,7 @@ def test_versions_follow_one_another_and_each_is_laid_out_alike(layout, versions
     shared = tile(versions, 16, 64)
     box = int(np.prod(layout.output_shape))
     for version in range(versions):
-        at = place(shared, layout, (K, I, J))
+        at = element_offset(shared, layout, (K, I, J))
         assert version * box + int(offsets(layout)[i, j]) == evaluate(at, {K: version, I: i, J: j})
 
 
@@ -64,7 +64,7 @@ def test_the_number_of_a_version_is_added_behind_the_xor(rows):
 
 def test_without_a_layout_elements_lie_row_by_row():
     shared = tile(3, 4, 5)
-    assert 2 * 20 + 3 * 5 + 4 == evaluate(place(shared, None, (K, I, J)), {K: 2, I: 3, J: 4})
+    assert 2 * 20 + 3 * 5 + 4 == evaluate(element_offset(shared, None, (K, I, J)), {K: 2, I: 3, J: 4})
 
 
 def test_loads_stores_and_atomics_name_one_flat_buffer():
@@ -127,7 +127,7 @@ def test_views_name_the_bytes_of_the_flat_buffer():
     first, second = result.body.body
     assert second.buffer.view_of is first.buffer
     assert ((1024,), (2048,)) == (first.buffer.static_shape, second.buffer.static_shape)
-    with pytest.raises(CompilerBug, match="'V' and 'S' name the same bytes, but one has no layout"):
+    with pytest.raises(CompilerBug, match="'V' and 'S' share memory, but one has no layout"):
         flattened(Store(view, (I, J), Const(0.0, view.dtype)), shared_layouts=((base, SWIZZLED),))
 
 

@@ -107,5 +107,5 @@ def test_groups_under_conditions_of_threads_are_refused():
                 with T.ws(0):
                     A[0] = 1
 
-    with pytest.raises(NoLowering, match="T.ws: stands where only some threads come"):
+    with pytest.raises(NoLowering, match="T.ws: is in a branch or loop that only some threads execute"):
         lower_func(main)

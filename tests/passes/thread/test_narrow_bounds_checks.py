@@ -23,7 +23,7 @@ DOMAIN = Domain().with_range(K, 0, 2**20).with_range(LANE, 0, 255).with_range(M,
 EDGES = st.sampled_from([-(2**31), -1, 0, 1, 255, 2**31 - 256, 2**31 - 1]) | st.integers(-(2**31), 2**31 - 1)
 
 
-def place(start=FIRST, pitch=1024):
+def index(start=FIRST, pitch=1024):
     return cast(start, INT64) + cast(K * pitch, INT64) + cast(LANE, INT64)
 
 
@@ -37,7 +37,7 @@ def is_narrow(test):
 
 @given(EDGES, st.integers(0, 2**20), st.integers(0, 255), st.integers(0, 2**31 - 1))
 def test_outcomes_stay_the_same_although_sums_pass_32_bits(first, k, lane, extent):
-    test = within(place())
+    test = within(index())
     env = {FIRST: first, K: k, LANE: lane, M: extent}
     made = narrowed(test, DOMAIN)
     assert is_narrow(made)
@@ -58,12 +58,12 @@ def test_differences_and_products_keep_their_outcomes_too(page, lane, extent):
 
 def test_tests_stay_wide_where_rests_could_deceive():
     for test in (
-        within(place(pitch=4096)),  # beyond 2**32
-        within(cast(FIRST, INT64) - cast(K * 4096, INT64)),  # so far below 0 that its rest looks like a place
-        within(place(), extent=index_var("unbounded")),
-        place() >= 0,
-        conjunction([place() >= 0, place(COUNT) < cast(M, INT64)]),  # not of the same sum
-        conjunction([place() >= 1, place() < cast(M, INT64)]),
+        within(index(pitch=4096)),  # beyond 2**32
+        within(cast(FIRST, INT64) - cast(K * 4096, INT64)),  # so far below 0 that its rest looks like an index
+        within(index(), extent=index_var("unbounded")),
+        index() >= 0,
+        conjunction([index() >= 0, index(COUNT) < cast(M, INT64)]),  # not of the same sum
+        conjunction([index() >= 1, index() < cast(M, INT64)]),
         conjunction([K >= 0, K < M]),  # index arithmetic, whose width is chosen when it is printed
     ):
         assert test is narrowed(test, DOMAIN)
@@ -72,8 +72,8 @@ def test_tests_stay_wide_where_rests_could_deceive():
 def test_the_pass_knows_loops_names_and_sizes():
     tensor = Buffer("A", (M,), INT32, Scope.GLOBAL)
     trips = Var("n", INT32)
-    store = If(within(place(pitch=256)), Store(tensor, (K,), const(1, INT32)))
-    choice = Store(tensor, (K,), select(within(place(pitch=256)), const(1, INT32), const(2, INT32)))
+    store = If(within(index(pitch=256)), Store(tensor, (K,), const(1, INT32)))
+    choice = Store(tensor, (K,), select(within(index(pitch=256)), const(1, INT32), const(2, INT32)))
     body = [
         Bind(trips, Binary(BinaryOp.FLOORDIV, COUNT, const(256, INT32), INT32)),
         For(K, as_expr(0), trips, 1, ForKind.SERIAL, Seq((store, choice))),

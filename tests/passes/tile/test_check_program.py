@@ -199,7 +199,7 @@ def test_operators_of_all_threads_inside_of_parallel_iterations_are_value_errors
                 A[i, 0] = R[i]
 
     what = statement.partition("(")[0]
-    with pytest.raises(ValueError, match=f"{what}: stands inside of a T.Parallel loop, whose iterations run side by"):
+    with pytest.raises(ValueError, match=f"{what}: is inside of a T.Parallel loop, whose iterations run in parallel"):
         check_program(main)
 
 

@@ -227,13 +227,13 @@ def test_all_refusals_are_told():
         def accepts(self, op, context):
             return Refusal(f"it is {self.name}")
 
-    with pytest.raises(NoLowering, match="cuda:sm_80 has no way to do it") as caught:
+    with pytest.raises(NoLowering, match="cuda:sm_80 has no lowering for it") as caught:
         chosen(product(), table={**TABLE, Gemm: (Never("one"), Never("two"))})
     assert ["one: it is one", "two: it is two"] == [note.text for note in caught.value.notes]
 
 
 def test_what_is_not_in_the_table_is_refused_with_its_line():
-    with pytest.raises(NoLowering, match="T.copy: cuda:sm_80 has no way to do it") as caught:
+    with pytest.raises(NoLowering, match="T.copy: cuda:sm_80 has no lowering for it") as caught:
         chosen(product(), table={})
     assert __file__ == caught.value.loc.file
 
@@ -314,7 +314,7 @@ def test_bytes_that_a_barrier_counts_come_by_the_copy_engine_or_not_at_all():
             return self.rebuild_stmt(node)
 
     counted = dataclasses.replace(main, body=Counted().visit(main.body))
-    with pytest.raises(NoLowering, match="T.copy: sm_90a has no way to do it|T.copy: cuda"):
+    with pytest.raises(NoLowering, match="T.copy: sm_90a has no lowering for it|T.copy: cuda"):
         chosen(counted, "sm_90a", LOWERINGS)
 
 

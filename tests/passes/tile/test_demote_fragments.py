@@ -138,12 +138,12 @@ def shared_store(A, B, x, n):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (data_dependent, "a subscript of it cannot be told by digits of the loop's variables"),
-        (reversed_subscript, "a subscript of it cannot be told by digits of the loop's variables"),
-        (shifted, "a subscript of it cannot be told by digits of the loop's variables"),
-        (serial, "scalar code names its elements"),
+        (data_dependent, "a subscript of it does not consist of digits of the loop's variables"),
+        (reversed_subscript, "a subscript of it does not consist of digits of the loop's variables"),
+        (shifted, "a subscript of it does not consist of digits of the loop's variables"),
+        (serial, "scalar code accesses its elements"),
         (symbolic, "a parallel loop that uses it has extents that are not constant"),
-        (divided, "no digits tell where its elements are under the name 'y'"),
+        (divided, "no layout fits its view 'y'"),
         (atomic, "it is updated atomically"),
         (shared_store, "several iterations store one element of it"),
     ],
@@ -290,7 +290,7 @@ def test_rows_that_end_within_others_are_no_digits():
             T.copy(A, x)
             T.copy(y, B)
 
-    assert ["'x' is kept in shared memory: no digits tell where its elements are under the name 'y'"] == reasons(f)
+    assert ["'x' is kept in shared memory: no layout fits its view 'y'"] == reasons(f)
     assert_same(f, ints(6, 4, dtype=np.int32), ints(4, 6, dtype=np.int32))
 
 

@@ -115,7 +115,7 @@ def test_updates_without_a_pattern_are_atomic():
     assert_threads_agree(f, ints(200, dtype=np.int32, low=0), ints(8, dtype=np.int32), ints(8, dtype=np.int32))
 
 
-@pytest.mark.filterwarnings("ignore:T.Parallel. the iterations run one after another:tilelang.errors.ProgramWarning")
+@pytest.mark.filterwarnings("ignore:T.Parallel. the iterations run serially:tilelang.errors.ProgramWarning")
 def test_updates_that_cannot_be_shared_out_run_in_order():
     @T.prim_func
     def f(A: T.Tensor((50,), T.int32), B: T.Tensor((2,), T.int32)):

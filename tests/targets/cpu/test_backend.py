@@ -27,4 +27,4 @@ def test_what_cpus_have_no_better_way_for_is_done_by_loops():
 
 def test_the_record_serves_cpu_targets():
     assert "cpu" == BACKEND.kind
-    assert ["drop_optional", "grow_fragments", "check_program"] == [p.name for p in BACKEND.passes[:3]]
+    assert ["drop_optional_calls", "grow_fragments", "check_program"] == [p.name for p in BACKEND.passes[:3]]

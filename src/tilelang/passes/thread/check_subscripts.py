@@ -1,9 +1,8 @@
-"""Tests indices of memory on the chip that are not proven in range, so that a wrong one is an error and no crash.
+"""Inserts assertions that indices of on-chip memory are in bounds, where that is not proven.
 
-Takes a thread-level function of the CPU, gives one in which an assertion stands in front of every statement that may
-leave a buffer on the chip, or of the loop around it: an index that was read from memory, or that a size decides.
-Invariant: where the assertions hold, the function does what it did; the option `tl.disable_safe_memory_legalize` leaves
-them out.
+Takes a thread-level function for a CPU. The assertion is inserted before the statement with the access, or before the
+loop around it if it is loop-invariant; it reports an error instead of a crash. Invariant: the semantics are unchanged
+where the assertions hold. The option `tl.disable_safe_memory_legalize` disables the pass.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _CHECKED = (Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
 
 
 def check_subscripts(func: PrimFunc, context: PassContext) -> PrimFunc:
-    """The function with assertions, unless the options leave them out."""
+    """The function with assertions, unless the options disable them."""
     if not context.options.checks_subscripts:
         return func
     return with_body(func, _stmt(func.body, of_function(func), Clobbers(func.body)))
@@ -55,7 +54,7 @@ def _stmt(node: Stmt, domain: Domain, memory: Clobbers) -> Stmt:
                 new_then = _stmt(then, domain.assume(condition), memory)
                 new_other = other and _stmt(other, domain.assume(_not(condition)), memory)
                 return _checked(_with(node, then_body=new_then, else_body=new_other), (condition,), domain)
-            case While(condition=condition, body=body):  # the condition is computed again behind the body
+            case While(condition=condition, body=body):  # the condition is evaluated again at the end of the body
                 domain = memory.after(body, domain)
                 tests = list(_tests((condition,), domain))
                 inner = _stmt(body, domain.assume(condition), memory)
@@ -65,7 +64,7 @@ def _stmt(node: Stmt, domain: Domain, memory: Clobbers) -> Stmt:
             case Launch(block_vars=variables, grid=grid, body=body):
                 return _with(node, body=_stmt(body, domain.with_extents(variables, grid), memory))
             case Assume():
-                return node  # nobody computes it
+                return node  # not evaluated at run time
         return _checked(node, tuple(expressions(node)), domain)
 
 
@@ -73,10 +72,10 @@ def _seq(node: Seq, domain: Domain, memory: Clobbers) -> Seq:
     body: list[Stmt] = []
     for child in node.body:
         new = _stmt(child, domain, memory)
-        # names that a statement declares are visible behind it, and so not within a sequence of its own
+        # inlined: names that a statement declares are visible to the statements after it
         body.extend(new.body if isinstance(new, Seq) and not isinstance(child, Seq) else (new,))
         if isinstance(child, Assume):
-            domain = domain.assume(exactly(child.value), momentary=True)  # until what it looks at is written
+            domain = domain.assume(exactly(child.value), momentary=True)  # until memory that it reads is written
         else:
             domain = memory.after(child, behind(child, domain))
     same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
@@ -89,7 +88,7 @@ def _with(node: Stmt, **parts: Stmt | None) -> Stmt:
 
 
 def _checked(node: Stmt, exprs: tuple[Expr, ...], domain: Domain) -> Stmt:
-    """A statement behind assertions for what it accesses itself."""
+    """A statement after assertions for its own accesses."""
     tests = list(_tests(exprs, domain))
     if isinstance(node, Store | Atomic):
         tests += _of_access(node.buffer, node.indices, domain)
@@ -105,7 +104,7 @@ def _asserts(tests: list[tuple[Expr, str]], loc: Loc) -> Iterator[Stmt]:
 
 
 def _tests(exprs: tuple[Expr, ...], domain: Domain) -> Iterator[tuple[Expr, str]]:
-    """What has to hold before the expressions are computed, inner accesses first, each with what is wrong if not."""
+    """Bounds checks of the loads in expressions, inner loads first, each with the error message."""
     for expr in exprs:
         if isinstance(expr, Select):
             yield from _tests((expr.condition,), domain)
@@ -150,7 +149,7 @@ def _of_access(buffer: Buffer, indices: tuple[Expr, ...], domain: Domain) -> lis
 
 
 def _narrowed(test: Expr) -> Expr:
-    """A test of a loaded integer as the integer that it was: twice as many of those fit a vector."""
+    """A comparison of a sign-extended int32 load in int32 instead of int64: twice as many fit a vector."""
     match test:
         case Binary(op=op, a=Cast(a=Load() as loaded, dtype=wide), b=Const(value=value)):
             low, high = INT32.limits
@@ -165,6 +164,6 @@ def _one_dimension(buffer: Buffer, axis: int) -> Buffer:
 
 PASS = Pass(
     "check_subscripts", check_subscripts, Level.THREAD, Level.THREAD,
-    requires=(Property.ACCESSES_UNTESTED,),
+    requires=(Property.ACCESSES_UNPREDICATED,),
     establishes=(Property.SUBSCRIPTS_CHECKED,),
 )

@@ -1,8 +1,8 @@
-"""Turns every access to shared memory into one at an offset: applies the layouts that were decided.
+"""Flattens shared memory: applies the layouts of shared buffers, so that accesses are by offset.
 
 Takes a thread-level function whose accesses to shared buffers have logical indices; gives one in which shared buffers
-have one dimension, are as long as their layouts reach, and are indexed by the place in memory, in elements. Invariant:
-an access of neighboring elements stays one of neighboring elements, since layouts are only chosen where that holds.
+have one dimension, whose extent is the size of their layout, and are indexed by offset in elements. Invariant: a vector
+access stays contiguous, since layouts are only chosen where that holds.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ZERO, _ONE = const(0, INT32), const(1, INT32)
 _LETTERS = "ijklmnop"
 
 
-def place(buffer: Buffer, layout: Layout | None, indices: tuple[Expr, ...]) -> Expr:
-    """Where an element lies, in elements from the beginning of its buffer."""
+def element_offset(buffer: Buffer, layout: Layout | None, indices: tuple[Expr, ...]) -> Expr:
+    """The offset of an element from the start of its buffer, in elements."""
     at = tuple(exact(index) for index in indices)
     if layout is None:
         return _row_major(at, buffer.static_shape) if buffer.static_shape is not None else _symbolic(at, buffer.shape)
@@ -41,7 +41,7 @@ def place(buffer: Buffer, layout: Layout | None, indices: tuple[Expr, ...]) -> E
 
 
 def _row_major(coordinates: tuple[Expr, ...], shape: tuple[int, ...]) -> Expr:
-    """Every coordinate times its own constant, which is how one reads and simplifies it best."""
+    """The row-major offset as a sum of coordinates times constant strides."""
     total: Expr = _ZERO
     stride = math.prod(shape)
     for coordinate, extent in zip(coordinates, shape, strict=True):
@@ -51,7 +51,7 @@ def _row_major(coordinates: tuple[Expr, ...], shape: tuple[int, ...]) -> Expr:
 
 
 def _symbolic(coordinates: tuple[Expr, ...], shape: tuple[Expr, ...]) -> Expr:
-    """The same for extents that are known at the launch."""
+    """The row-major offset for symbolic extents."""
     total: Expr = _ZERO
     stride: Expr = _ONE
     for coordinate, extent in zip(reversed(coordinates), reversed(shape), strict=True):
@@ -79,7 +79,7 @@ class _Flatten(Rewriter):
 
     def _flattened(self, node: Buffer) -> Buffer:
         if node.view_of is not None and (node in self._layouts) != (node.storage in self._layouts):
-            raise CompilerBug(f"'{node.name}' and '{node.storage.name}' name the same bytes, but one has no layout")
+            raise CompilerBug(f"'{node.name}' and '{node.storage.name}' share memory, but one has no layout")
         base = None if node.view_of is None else self.buffer(node.view_of)
         shape: tuple[Expr, ...] = (functools.reduce(operator.mul, node.shape, _ONE),)
         if node.static_shape is not None:
@@ -90,13 +90,13 @@ class _Flatten(Rewriter):
         layout, at = self._layouts.get(buffer), self.exprs(indices)
         folded = None if layout is None else self._folder.fold(layout, at)
         if folded is not None and layout is not None:
-            # versions come last: what is XORed is then the same for all of them, and computed once
+            # the version is added last, so that the XOR is common to all versions and computed once
             leading = len(at) - len(layout.shape)
             versions = (*at[:leading], *(_ZERO for _ in layout.output_shape))
             shape = (*(buffer.static_shape or ())[:leading], *layout.output_shape)
             offset = folded.apply(_row_major(layout(*map(exact, folded.base)), layout.output_shape))
             return (offset + _row_major(tuple(map(exact, versions)), shape) if leading else offset,)
-        return (place(buffer, layout, at),)
+        return (element_offset(buffer, layout, at),)
 
     def expr(self, node: Expr) -> Expr:
         if isinstance(node, Load) and node.buffer.scope is Scope.SHARED:
@@ -104,14 +104,14 @@ class _Flatten(Rewriter):
         return self.rebuild_expr(node)
 
     def region(self, node: Region) -> Region:
-        """A region becomes the address of its first element, with what it surely spans."""
+        """The region from the offset of its first element, of a proven contiguous extent."""
         if node.buffer.scope is not Scope.SHARED:
             return Rewriter.region(self, node)
         start = self._offset(node.buffer, node.start)
         return Region(self.buffer(node.buffer), start, (self._span(node),))
 
     def _span(self, node: Region) -> Expr:
-        """Elements in a row from the first one on; 1 where the layout does not say how a box lies."""
+        """The contiguous extent of a region in elements; 1 if its buffer has a layout."""
         extent, shape = node.static_extent, node.buffer.static_shape
         if extent is None or shape is None or node.buffer in self._layouts:
             return _ONE
@@ -140,7 +140,7 @@ class _Flatten(Rewriter):
 
 
 def _printed_from_a_copy(node: Print, region: Region) -> Stmt:
-    """A tile is printed in logical order, which its place in memory does not show: from a copy that has its shape."""
+    """Prints a tile in logical order, from a copy with its logical shape."""
     buffer = region.buffer
     copy = dataclasses.replace(buffer, scope=Scope.LOCAL, strides=None, view_of=None)
     at = tuple(Var(name, INT32, index=True) for name, _ in zip(_LETTERS, buffer.shape, strict=False))
@@ -152,7 +152,7 @@ def _printed_from_a_copy(node: Print, region: Region) -> Stmt:
 
 
 def flatten_launch(launch: Launch) -> Launch:
-    """The launch with its shared memory flat; its plan speaks of the flat buffers."""
+    """The launch with flat shared buffers, in its body and its plan."""
     flatten = _Flatten(launch)
     body = flatten.visit(launch.body) or Seq((), loc=launch.body.loc)
     if not flatten.flat:
@@ -174,7 +174,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "flatten_shared", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.SHARED_MEMORY_PLANNED, Property.LOGICAL_INDICES),
+    requires=(Property.SHARED_MEMORY_ALLOCATED, Property.LOGICAL_INDICES),
     establishes=(Property.SHARED_MEMORY_FLAT,),
     invalidates=(Property.LOGICAL_INDICES,),
 )

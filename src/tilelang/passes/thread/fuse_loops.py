@@ -1,7 +1,7 @@
-"""Makes one loop of neighboring ones over the same range, so that elements are used while they are in registers.
+"""Fuses adjacent loops over the same range, so that values are used while they are in registers.
 
-Takes loops that follow one another, gives one whose body does what theirs do; a copy of a row and the search of its
-largest element, say, or exponentials and their sum:
+Takes adjacent loops, gives one loop with both bodies: a copy of a row and its maximum, say, or exponentials and their
+sum:
 
     for i in range(4):                                 for i in range(4):
         for j in range(n): rows[i, j] = X[i, j]            folded = -inf
@@ -11,9 +11,9 @@ largest element, say, or exponentials and their sum:
             folded = max(folded, rows[i, k])               largest[i] = folded
         largest[i] = folded
 
-Loops around others become one only where innermost loops then do. Loops that write tensors stay alone, since large
-results are written past the caches. Invariant: no iteration touches what another one of the loop writes, but for
-running values that one of the loops alone updates, so every element gets the value that it did.
+Outer loops are fused only if innermost loops then fuse. Loops that write tensors are not, since large results are
+written by non-temporal stores. Invariant: iterations of the fused loop are independent, but for reductions that only
+one of the two loops accesses, so every element gets the same value.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.passes.thread.vectorize_loops import is_worthwhile, vectorize_around
 
-_MOST_STATEMENTS = 6  # of an innermost loop, so that its values stay in registers
+_MOST_STATEMENTS = 6  # of an innermost loop; with more, its values may spill
 
 
 class _Fuse:
-    """Visits sequences with what is known around them."""
+    """Rewrites statements bottom-up, given the facts that hold at each."""
 
     def __init__(self) -> None:
-        self._fused = 0  # how many innermost loops became part of others
+        self._num_fused = 0  # pairs of innermost loops fused so far
 
     def stmt(self, node: Stmt, domain: Domain) -> Stmt:
         with node.loc:
@@ -48,62 +48,62 @@ class _Fuse:
 
     def _sequence(self, node: Seq, domain: Domain) -> Seq:
         done: list[Stmt] = []
-        for child in _flat(node):
+        for child in _inlined_statements(node):
             new = self.stmt(child, domain)
-            place = _last_loop(done)
-            whole = self._together(done[place], new, domain) if place is not None else None
-            if place is None or whole is None:
+            position = _last_loop(done)
+            merged = self._fused_pair(done[position], new, domain) if position is not None else None
+            if position is None or merged is None:
                 done.append(new)
             else:
-                done[place:] = [*done[place + 1 :], whole]
+                done[position:] = [*done[position + 1 :], merged]
             domain = behind(child, domain)
         same = len(done) == len(node.body) and all(x is y for x, y in zip(done, node.body, strict=True))
         return node if same else Seq(tuple(done), loc=node.loc)
 
-    def _together(self, first: Stmt, second: Stmt, domain: Domain) -> For | None:
-        """Both loops as one; None where that is not the same, or gains nothing."""
+    def _fused_pair(self, first: Stmt, second: Stmt, domain: Domain) -> For | None:
+        """The fusion of two loops; None if it is illegal or not profitable."""
         if not isinstance(first, For) or not isinstance(second, For) or not _same_range(first, second):
             return None
         is_inner = _is_innermost(first)
         if is_inner != _is_innermost(second):
             return None
         other = substitute_stmt(second.body, {second.var: first.var})
-        whole = dataclasses.replace(first, body=Seq((*_parts(first.body), *_parts(other)), loc=first.loc))
-        if is_inner and not all(_only_computes(loop) and is_worthwhile(loop) for loop in (first, second, whole)):
+        merged = dataclasses.replace(first, body=Seq((*_parts(first.body), *_parts(other)), loc=first.loc))
+        if is_inner and not all(_is_small(loop) and is_worthwhile(loop) for loop in (first, second, merged)):
             return None
         if not is_inner and any(vectorize_around(loop, domain) is not None for loop in (first, second)):
             return None
-        inside = domain.with_loop(whole.var, whole.start, whole.stop, whole.step)
-        verdict = lanes(whole.var, whole.body, inside, step=whole.step)
+        inside = domain.with_loop(merged.var, merged.start, merged.stop, merged.step)
+        verdict = lanes(merged.var, merged.body, inside, step=merged.step)
         if not verdict or verdict.private:
             return None
-        both = _touched(first) & _touched(second)
+        both = _accessed(first) & _accessed(second)
         if any(reduction.buffer.storage in both for reduction in verdict.reductions):
             return None
         if is_inner:
-            self._fused += 1
-            return whole
-        before, body = self._fused, self.stmt(whole.body, inside)
-        return dataclasses.replace(whole, body=body) if self._fused > before else None
+            self._num_fused += 1
+            return merged
+        before, body = self._num_fused, self.stmt(merged.body, inside)
+        return dataclasses.replace(merged, body=body) if self._num_fused > before else None
 
 
-def _flat(node: Seq) -> Iterator[Stmt]:
-    """The statements of a sequence, and of those in it that allocate no memory for that time."""
+def _inlined_statements(node: Seq) -> Iterator[Stmt]:
+    """The statements of a sequence, with nested sequences inlined unless they allocate memory for their duration."""
     for child in node.body:
         if isinstance(child, Seq) and not any(
             isinstance(s, Alloc) and s.buffer.scope is not Scope.VAR for s in child.body
         ):
-            yield from _flat(child)
+            yield from _inlined_statements(child)
         else:
             yield child
 
 
 def _last_loop(done: list[Stmt]) -> int | None:
-    """The place of the last loop, where nothing stands behind it but new scalars that begin with a literal."""
-    for place in reversed(range(len(done))):
-        match done[place]:
+    """The position of the last loop, if only scalars with a literal as initial value are allocated after it."""
+    for position in reversed(range(len(done))):
+        match done[position]:
             case For():
-                return place
+                return position
             case Alloc(buffer=buffer, init=init) if buffer.scope is Scope.VAR and (init is None or _is_literal(init)):
                 continue
         break
@@ -124,7 +124,7 @@ def _same_range(first: For, second: For) -> bool:
 
 
 def _is_fixed(end: Expr) -> bool:
-    """Whether the first loop cannot change where the second one ends."""
+    """Whether a loop bound loads nothing, so that the first loop cannot change it."""
     return not loads_of(end)
 
 
@@ -136,14 +136,14 @@ def _parts(body: Stmt) -> tuple[Stmt, ...]:
     return body.body if isinstance(body, Seq) else (body,)
 
 
-def _only_computes(loop: For) -> bool:
-    """Whether a loop consists of a few stores to memory on the chip."""
+def _is_small(loop: For) -> bool:
+    """Whether a loop consists of a few stores to on-chip memory."""
     stmts = [s for s in walk(loop.body) if not isinstance(s, Seq)]
     on_chip = all(isinstance(s, Bind) or isinstance(s, Store) and s.buffer.scope is not Scope.GLOBAL for s in stmts)
     return on_chip and len(stmts) <= _MOST_STATEMENTS
 
 
-def _touched(loop: For) -> set[Buffer]:
+def _accessed(loop: For) -> set[Buffer]:
     return {buffer.storage for stmt in walk(loop.body) for buffer in accessed_buffers(stmt)}
 
 
@@ -153,6 +153,6 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "fuse_loops", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.SUBSCRIPTS_CHECKED, Property.ACCESSES_UNTESTED),
+    requires=(Property.SUBSCRIPTS_CHECKED, Property.ACCESSES_UNPREDICATED),
     establishes=(Property.LOOPS_FUSED,),
 )

@@ -1,13 +1,12 @@
-"""Computes what tests of unrolled loops compare with outside of the loops around, where it is the same each time.
+"""Hoists the loop-invariant comparand of comparisons in unrolled loops out of the enclosing loops.
 
     for k:  for i unrolled:  if row + i * 32 < M:  ...
  => limit = M - row
     for k:  for i unrolled:  if i * 32 < limit:  ...
 
-Takes a thread-level function, gives one in which such tests compare a literal, once the loop is unrolled, with a name;
-so their outcomes can stay in predicates while the loops run, which no compiler finds: it would have to know that
-`row + i * 32` does not overflow. Invariant: the same tests with the same outcomes, in exact arithmetic; what is moved
-reads no memory.
+After unrolling, such a comparison is between a literal and a name, so its result can stay in a predicate register
+during the loops. The C++ compiler cannot do that, since it cannot prove that `row + i * 32` does not overflow.
+Invariant: the same results, in exact arithmetic; hoisted expressions load nothing.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ _NAME = "limit"
 
 
 def split_comparison(test: Binary, unrolled: frozenset[Var]) -> tuple[Expr, Expr] | None:
-    """A test's two sides once all that the variables of unrolled loops change stands on the left, and nothing else.
+    """A comparison rewritten with the terms in variables of unrolled loops on the left, and all others on the right.
 
     Returns:
-        None if a test is no such comparison, or has nothing to be computed on one of the sides.
+        The two sides; None if it is not a linear comparison of indices, or a side would be empty.
     """
     if test.op not in _ORDERS or not (test.a.is_index and test.b.is_index):
         return None
@@ -47,7 +46,7 @@ def split_comparison(test: Binary, unrolled: frozenset[Var]) -> tuple[Expr, Expr
         x, y = coefficient(a, var), coefficient(b, var)
         if x is None or y is None:
             return None
-        a, b = _at_zero(a, var), _at_zero(b, var)
+        a, b = _with_zero(a, var), _with_zero(b, var)
         if x != y:
             move = var * (x - y)
             left = move if left is None else left + move
@@ -57,7 +56,7 @@ def split_comparison(test: Binary, unrolled: frozenset[Var]) -> tuple[Expr, Expr
     return left, right
 
 
-def _at_zero(index: Expr, var: Var) -> Expr:
+def _with_zero(index: Expr, var: Var) -> Expr:
     return simplify(substitute(index, {var: const(0, var.dtype)}), Domain())
 
 
@@ -65,15 +64,15 @@ def _is_arithmetic(expr: Expr) -> bool:
     return isinstance(expr, Const | Var | Binary | Unary | Select | Cast) and (expr.is_index or expr.dtype.is_bool)
 
 
-def defined_by(stmt: Stmt) -> Var | None:
-    """The variable that is known behind a statement."""
+def defined_var(stmt: Stmt) -> Var | None:
+    """The variable that a statement defines, if any."""
     if isinstance(stmt, Bind):
         return stmt.var
     return stmt.result if isinstance(stmt, CallStmt | Atomic) else None
 
 
-def _wanted(launch: Launch) -> tuple[ExprKey, ...]:
-    """The right sides that some loop would compute again and again, in program order."""
+def _repeated_comparands(launch: Launch) -> tuple[ExprKey, ...]:
+    """The right sides that are invariant in some enclosing loop, in program order."""
     found: dict[ExprKey, None] = {}
 
     def visit(stmt: Stmt, depths: dict[Var, int], unrolled: frozenset[Var], depth: int) -> None:
@@ -91,7 +90,7 @@ def _wanted(launch: Launch) -> tuple[ExprKey, ...]:
             depths[stmt.var] = depth
         for child in sub_statements(stmt):
             visit(child, depths, unrolled, depth)
-            var = defined_by(child)
+            var = defined_var(child)
             if var is not None:
                 depths[var] = depth
 
@@ -100,20 +99,20 @@ def _wanted(launch: Launch) -> tuple[ExprKey, ...]:
 
 
 class _Hoist(Rewriter):
-    """The rewriting of one launch; a wanted side gets its name as soon as its variables are known."""
+    """The rewriter of one launch; a comparand is bound as soon as all its variables are defined."""
 
-    def __init__(self, launch: Launch, wanted: tuple[ExprKey, ...]) -> None:
-        self._wanted = wanted
+    def __init__(self, launch: Launch, comparands: tuple[ExprKey, ...]) -> None:
+        self._repeated_comparands = comparands
         inner = {s.var for s in walk(launch.body) if isinstance(s, For)}
-        inner |= {var for s in walk(launch.body) if (var := defined_by(s)) is not None}
-        self._unknown = inner
+        inner |= {var for s in walk(launch.body) if (var := defined_var(s)) is not None}
+        self._undefined = inner
         self._names: dict[ExprKey, Var] = {}
         self._unrolled: frozenset[Var] = frozenset()
 
     def body(self, node: Stmt) -> Stmt:
-        """A body with the names that are possible at its beginning."""
+        """A body, after bindings of the comparands that are computable at its start."""
         with self._scope():
-            first = self._due(node)
+            first = self._computable(node)
             new = self.visit(node) or Seq((), loc=node.loc)
         if not first:
             return new
@@ -122,17 +121,17 @@ class _Hoist(Rewriter):
 
     @contextmanager
     def _scope(self) -> Iterator[None]:
-        before = dict(self._names), set(self._unknown), self._unrolled
+        before = dict(self._names), set(self._undefined), self._unrolled
         try:
             yield
         finally:
-            self._names, self._unknown, self._unrolled = before
+            self._names, self._undefined, self._unrolled = before
 
-    def _due(self, near: Stmt) -> list[Bind]:
-        """Names for the sides whose variables are all known by now."""
+    def _computable(self, near: Stmt) -> list[Bind]:
+        """Bindings of the comparands whose variables are all defined."""
         made = []
-        for key in self._wanted:
-            if key not in self._names and not variables_of(key.expr) & self._unknown:
+        for key in self._repeated_comparands:
+            if key not in self._names and not variables_of(key.expr) & self._undefined:
                 self._names[key] = var = Var(_NAME, key.expr.dtype, index=True)
                 made.append(Bind(var, key.expr, loc=near.loc))
         return made
@@ -144,7 +143,7 @@ class _Hoist(Rewriter):
         if isinstance(node, For):
             start, stop = self.expr(node.start), self.expr(node.stop)
             with self._scope():
-                self._unknown.discard(node.var)
+                self._undefined.discard(node.var)
                 if node.kind is ForKind.UNROLLED:
                     self._unrolled |= {node.var}
                 body = self.body(node.body)
@@ -158,10 +157,10 @@ class _Hoist(Rewriter):
             new = self.visit(child)
             if new is not None:
                 body.append(new)
-            var = defined_by(child)
-            if var is not None and var in self._unknown:
-                self._unknown.discard(var)
-                body.extend(self._due(child))
+            var = defined_var(child)
+            if var is not None and var in self._undefined:
+                self._undefined.discard(var)
+                body.extend(self._computable(child))
         same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
         return node if same else Seq(tuple(body), loc=node.loc)
 
@@ -175,11 +174,11 @@ class _Hoist(Rewriter):
 
 
 def hoist_launch(launch: Launch) -> Launch:
-    """The launch with the sides of its tests computed outside of loops."""
-    wanted = _wanted(launch)
-    if not wanted:
+    """The launch with loop-invariant comparands hoisted."""
+    comparands = _repeated_comparands(launch)
+    if not comparands:
         return launch
-    return dataclasses.replace(launch, body=_Hoist(launch, wanted).body(launch.body))
+    return dataclasses.replace(launch, body=_Hoist(launch, comparands).body(launch.body))
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
@@ -188,6 +187,6 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "hoist_comparisons", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.EXPRESSIONS_SHORT, Property.ACCESSES_IN_RANGE),
-    establishes=(Property.TESTS_HOISTED,),
+    requires=(Property.EXPRESSIONS_SIMPLIFIED, Property.ACCESSES_IN_RANGE),
+    establishes=(Property.COMPARANDS_HOISTED,),
 )

@@ -53,7 +53,7 @@ from tilelang.records import record
 from tilelang.transforms.place_barriers import PlaceBarriers, block_barrier
 
 _ROUNDS = 30  # of the fixed point over one loop; some more for each group that a wait leaves in flight
-_MANY_TRIALS = 16  # barriers whose removal is tried
+_MANY_TRIALS = 16  # with more barriers, removal of redundant ones is not tried
 
 
 @record(slots=True)
@@ -255,7 +255,7 @@ class _Launch:
         return any(self._conflicts.conflict(earlier, access, domain) for access in accesses)
 
     def _place_barrier(self, stmt: Stmt, conflicting: list[Pending]) -> None:
-        """Puts a barrier before a statement, or before the loop that all of the clashing accesses precede."""
+        """Inserts a barrier before a statement, or before the outermost loop that all conflicting accesses precede."""
         if not self._insert:
             raise _BarrierMissing
         depth = -1
@@ -354,7 +354,7 @@ class _Launch:
             state = self._leaf(stmt, state, facts)
         if stmt in self._independent:
             return self._diverged(stmt, state, facts)
-        if stmt not in self._visited:  # first conflicts between its own iterations
+        if stmt not in self._visited:  # conflicts between its own iterations first
             self._visited.add(stmt)
             if self._summary(stmt).writes or self._summary(stmt).syncs:
                 self._iterate(stmt, {}, facts)
@@ -384,7 +384,7 @@ class _Launch:
                 start = self._leaf_of_while(stmt, head, facts)
             last = self._stmt(stmt.body, start, inside)
             breaks, continues = self._exit_states.pop()
-            if isinstance(stmt, While):  # it ends with an evaluation of its condition
+            if isinstance(stmt, While):  # exits after evaluating its condition
                 exits = [*breaks, start]
             else:
                 exits = [*breaks, *continues, *([] if last is None else [last])]
@@ -463,12 +463,12 @@ def insert_barriers(
     barrier: Callable[[Loc], Stmt] | None = None,
     teams: Sequence[tuple[int, Callable[[Loc], Stmt]]] = (),
 ) -> Launch:
-    """The launch with the barriers it needs.
+    """The launch with barriers between conflicting accesses.
 
     Args:
         launch: At thread level, with offsets in shared memory.
         warp_size: Threads of a warp.
-        domain: The facts around it.
+        domain: The facts that hold around it.
         uniform: Which values are uniform; None to analyze it.
         barrier: Makes a barrier, for groups of threads that are treated as a block.
         teams: Sizes of teams of neighboring threads in ascending order, each with what makes a barrier of a team: the
@@ -493,6 +493,6 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "insert_barriers", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.SHARED_MEMORY_PLANNED, Property.PLACES_NAMED, Property.LOGICAL_INDICES),
-    establishes=(Property.BLOCK_BARRIERS_PLACED,),
+    requires=(Property.SHARED_MEMORY_ALLOCATED, Property.SCALAR_LOADS_HOISTED, Property.LOGICAL_INDICES),
+    establishes=(Property.BLOCK_BARRIERS_INSERTED,),
 )

@@ -1,9 +1,9 @@
-"""Inserts the barriers that groups of threads need among themselves, which are their own: others do not come there.
+"""Inserts barriers between the threads of a group (named barriers), for conflicting accesses within the group.
 
-Takes a thread-level function in which barriers of the block stand where they are needed; treats what each group does
-together as the program of a block of these threads, and groups in it likewise. Where the warps of a group, or teams of
-several that have barriers, never meet on shared memory, each waits for its own threads only, so that one may compute
-while another stores. Invariant: nothing but barriers of groups is added.
+Takes a thread-level function with its block barriers; analyzes the body of each thread group as the program of a block
+of these threads, recursively. Where warps of a group, or teams of several warps that have barriers, have no conflicts
+with each other, each gets a barrier of its own, so that one may compute while another stores. Invariant: only barriers
+are added.
 """
 
 from __future__ import annotations
@@ -26,30 +26,28 @@ from tilelang.passes.properties import Property
 from tilelang.passes.thread.insert_barriers import insert_barriers
 from tilelang.transforms.place_barriers import block_barrier
 
-_LOWEST = 8  # numbers below are the program's own, whichever it computes
-
 
 class Barriers(Protocol):
-    """The barriers of a machine for groups of threads of one launch; those of a warp are the same for all machines."""
+    """Barriers of a machine for thread groups larger than a warp, allocated for one launch."""
 
     def barrier(self, group: Group, loc: Loc) -> Stmt:
         """A barrier of the threads of a group, which are more than a warp.
 
         Raises:
-            NoLowering: The machine has none, or none is left.
+            NoLowering: The machine has none, or all are in use.
         """
 
     def teams(self, group: Group, thread: Expr) -> Sequence[tuple[int, Callable[[Loc], Stmt]]]:
-        """Numbers of neighbors of a group that may have barriers of their own, and what makes those.
+        """Sizes of teams of neighboring threads that can have a barrier each, with a function that makes it.
 
         Args:
             group: The group.
-            thread: The executing thread's place in it.
+            thread: The index of the executing thread in the group.
         """
 
 
 def insert_group_barriers(of_launch: Callable[[Launch], Barriers]) -> Pass:
-    """The pass for a machine with these barriers."""
+    """The pass for a machine; `of_launch` makes the barriers of a launch."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
         domain, warp_size = of_function(func), context.target.machine.warp_size
@@ -57,21 +55,21 @@ def insert_group_barriers(of_launch: Callable[[Launch], Barriers]) -> Pass:
 
     return Pass(
         "insert_group_barriers", run, Level.THREAD, Level.THREAD,
-        requires=(Property.BLOCK_BARRIERS_PLACED, Property.THREAD_GROUPS, Property.LOGICAL_INDICES),
-        establishes=(Property.GROUP_BARRIERS_PLACED,),
+        requires=(Property.BLOCK_BARRIERS_INSERTED, Property.THREAD_GROUPS_DETECTED, Property.LOGICAL_INDICES),
+        establishes=(Property.GROUP_BARRIERS_INSERTED,),
     )
 
 
 class _Groups(Rewriter):
-    """The groups that stand in a launch, or in what a group does as if it were one."""
+    """Inserts barriers into the groups of a launch, or of a group's body treated as a launch."""
 
     def __init__(
         self, launch: Launch, threads: Group, domain: Domain, uniform: Uniformity, barriers: Barriers, warp_size: int
     ) -> None:
         self._launch, self._threads, self._domain = launch, threads, domain
         self._uniform, self._barriers, self._warp_size = uniform, barriers, warp_size
-        self._loops = 0  # around the current statement
-        self._busy: list[Group] = []  # those up to here that the program itself orders among each other
+        self._loops = 0  # depth of loops around the current statement
+        self._busy: list[Group] = []  # preceding groups that the program itself synchronizes with each other
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, If) and node.group is not None:
@@ -87,21 +85,21 @@ class _Groups(Rewriter):
         first, *rest = node.then_body.body if isinstance(node.then_body, Seq) else (node.then_body,)
         body = Seq(tuple(rest), loc=node.then_body.loc)
         if not isinstance(first, Bind):
-            raise CompilerBug("insert_group_barriers: a group must say first which of its threads is executing")
+            raise CompilerBug("insert_group_barriers: the body of a group must begin with the thread's index in it")
         inside = dataclasses.replace(self._launch, body=body, threads=(group.count, 1, 1), thread=first.var)
         warp = self._warp_size
         alone = functools.partial(block_barrier, group.count, warp)
         barrier = alone if group.count <= warp else functools.partial(self._barriers.barrier, group)
         before: list[Stmt] = []
         if any(transfers_ownership(s) for s in walk(body)):
-            # where the program orders groups itself, no barrier of the block does it for what these threads did before
+            # no block barrier orders earlier accesses of these threads where the program synchronizes groups itself
             if group.count > 1 and (self._loops or any(group.overlaps(other) for other in self._busy)):
                 before = [barrier(node.loc)]
             self._busy.append(group)
         if group.count > 1:
             thread = self._launch.thread
             if any(any_expr(s, lambda e: e is thread) for s in rest):
-                raise CompilerBug("insert_group_barriers: a group must name its threads by their place in it")
+                raise CompilerBug("insert_group_barriers: the body of a group must use the thread's index in it")
             teams: list[tuple[int, Callable[[Loc], Stmt]]] = []
             if group.count > warp and group.count % warp == group.first % warp == 0:
                 teams.append((warp, functools.partial(block_barrier, warp, warp)))

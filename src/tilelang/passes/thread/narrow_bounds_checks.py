@@ -1,11 +1,11 @@
-"""Tests that a place is within a tensor by 32-bit arithmetic, where the place is a sum of data and 64 bits hold it.
+"""Narrows bounds checks of 64-bit indices that are computed from loaded values to 32-bit unsigned comparisons.
 
     int64(first) + i * 256 + lane >= 0  and  int64(first) + i * 256 + lane < M
  => uint32(first) + uint32(i) * 256 + uint32(lane) < uint32(M)
 
-Takes a thread-level function, gives one in which a pair of such tests is one comparison of unsigned 32-bit integers.
-Invariant: the same outcomes. A sum, a difference and a product of what is left of integers modulo 2**32 is what is left
-of their sum, difference and product; and a value from M - 2**32 to 2**32 - 1 is in [0, M) exactly if its rest is.
+Takes a thread-level function, gives one in which such a pair of comparisons is one comparison of uint32. Invariant: the
+same results, since addition, subtraction and multiplication commute with truncation modulo 2**32, and a value from
+M - 2**32 to 2**32 - 1 is in [0, M) exactly if its truncation is.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 
 _UINT32 = SCALARS["uint32"]
-_RESTS = 2**32
-_NARROW = of_dtype(INT32)
-_RING = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL})
+_MODULUS = 2**32
+_INT32_RANGE = of_dtype(INT32)
+_MODULAR = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL})
 
 
 def narrowed(test: Expr, domain: Domain) -> Expr:
-    """A condition with pairs of tests of the same 64-bit sum as one of 32 bits, where that has the same outcome."""
+    """A conjunction with pairs `x >= 0 and x < n` in int64 replaced by one uint32 comparison, where that is exact."""
     if not isinstance(test, Binary) or test.op is not BinaryOp.AND:
         return test
     parts = list(_conjuncts(test))
@@ -43,11 +43,11 @@ def narrowed(test: Expr, domain: Domain) -> Expr:
     made: list[Expr] = []
     for part in parts:
         upper = below.get(expr_key(part.a)) if _compares(part, BinaryOp.GE) and int_const(part.b) == 0 else None
-        if upper is None or not _is_within(upper.a, upper.b, domain):
+        if upper is None or not _is_exact(upper.a, upper.b, domain):
             made.append(part)
             continue
         dropped.append(upper)
-        made.append(binary(BinaryOp.LT, _rest(upper.a, domain), _rest(upper.b, domain)))
+        made.append(binary(BinaryOp.LT, _truncated(upper.a, domain), _truncated(upper.b, domain)))
     return conjunction(part for part in made if not any(part is each for each in dropped)) if dropped else test
 
 
@@ -60,32 +60,34 @@ def _conjuncts(condition: Expr) -> Iterator[Expr]:
 
 
 def _compares(part: Expr, op: BinaryOp) -> TypeGuard[Binary]:
-    """Whether this is such a comparison of data of 64 bits."""
+    """Whether an expression is the comparison `op` of int64 data."""
     return isinstance(part, Binary) and part.op is op and part.a.dtype == INT64 and not part.a.is_index
 
 
-def _is_within(place: Expr, extent: Expr, domain: Domain) -> bool:
-    """Whether the rest of a place is in [0, extent) only if the place is."""
-    at, most = bounds(place, domain), bounds(extent, domain).high
-    if at.low is None or at.high is None or most is None:
+def _is_exact(index: Expr, extent: Expr, domain: Domain) -> bool:
+    """Whether an index is in [0, extent) exactly if its truncation to 32 bits is."""
+    values, most = bounds(index, domain), bounds(extent, domain).high
+    if values.low is None or values.high is None or most is None:
         return False
-    return max(most - _RESTS, -_RESTS) <= at.low and at.high < _RESTS and most < _RESTS
+    return max(most - _MODULUS, -_MODULUS) <= values.low and values.high < _MODULUS and most < _MODULUS
 
 
-def _rest(expr: Expr, domain: Domain) -> Expr:
-    """What is left of an integer modulo 2**32."""
+def _truncated(expr: Expr, domain: Domain) -> Expr:
+    """An integer expression modulo 2**32, as uint32."""
     match expr:
         case Const(value=value):
-            return const(int(value) % _RESTS, _UINT32)
+            return const(int(value) % _MODULUS, _UINT32)
         case Cast(a=a, dtype=dtype) if dtype == INT64 and a.dtype.is_int:
-            return _rest(a, domain) if a.is_index or a.dtype == INT64 else cast(a, _UINT32)
-        case Binary(op=op, a=a, b=b) if op in _RING and not (expr.is_index and bounds(expr, domain).within(_NARROW)):
-            return binary(op, _rest(a, domain), _rest(b, domain))
+            return _truncated(a, domain) if a.is_index or a.dtype == INT64 else cast(a, _UINT32)
+        case Binary(op=op, a=a, b=b) if op in _MODULAR:
+            if expr.is_index and bounds(expr, domain).within(_INT32_RANGE):
+                return cast(expr, _UINT32)
+            return binary(op, _truncated(a, domain), _truncated(b, domain))
     return cast(expr, _UINT32)
 
 
 class _Narrow(Rewriter):
-    """The rewriting of one launch; `_domain` is what is known where it stands."""
+    """The rewriter of one launch; `_domain` has the facts at the current point."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
@@ -111,13 +113,13 @@ class _Narrow(Rewriter):
         for child in node.body:
             new = self.visit(child)
             body += [] if new is None else [new]
-            self._domain = _knowing(child, self._domain)
+            self._domain = _facts_after(child, self._domain)
         same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
         return node if same else Seq(tuple(body), loc=node.loc)
 
 
-def _knowing(stmt: Stmt, domain: Domain) -> Domain:
-    """What is known behind a statement; of data that has a name it is how large it can be."""
+def _facts_after(stmt: Stmt, domain: Domain) -> Domain:
+    """The facts after a statement, with the range of a bound data variable."""
     if isinstance(stmt, Bind) and stmt.var.dtype.is_int and stmt.var.dtype.lanes == 1 and not stmt.var.index:
         return domain.with_range(stmt.var, *computed(stmt.value, domain))
     return behind(stmt, domain)
@@ -138,5 +140,5 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "narrow_bounds_checks", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.TESTS_HOISTED,),
+    requires=(Property.COMPARANDS_HOISTED,),
 )

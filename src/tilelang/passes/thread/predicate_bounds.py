@@ -80,7 +80,7 @@ class _PredicateBounds:
                     return self._atomic(node, domain)
                 case Assume(value=condition):
                     own = all(buffer.scope in _OWN for buffer in loaded_buffers(condition))
-                    return node if own else None  # used up here; later passes need not order its loads
+                    return node if own else None  # dropped, so that later passes need not order its loads
                 case CallStmt(routine=Instruction() as instruction) if instruction.predicate is not None:
                     return self._call(node, instruction.predicate, domain)
             return _Expressions(self, domain).rebuild_stmt(node)
@@ -242,7 +242,7 @@ class _PredicateBounds:
         return _NOTHING if body is None else dataclasses.replace(loop, body=body)
 
     def _end(self, loop: For, domain: Domain, ends: Ends) -> Stmt:
-        """A remainder; a check that alone determines its limit is known to fail there."""
+        """A remainder loop; a check that alone determines its limit fails there."""
         inside = domain.with_loop(loop.var, loop.start, loop.stop)
         single = len(ends) == 1
         if single:
@@ -375,9 +375,9 @@ def predicate_bounds(*, splitting: bool) -> Pass:
 
     return Pass(
         "predicate_bounds", run, Level.THREAD, Level.THREAD,
-        requires=(Property.ACCESSES_UNTESTED,),
+        requires=(Property.ACCESSES_UNPREDICATED,),
         establishes=(Property.ACCESSES_IN_RANGE,),
-        invalidates=(Property.ACCESSES_UNTESTED,),
+        invalidates=(Property.ACCESSES_UNPREDICATED,),
     )
 
 

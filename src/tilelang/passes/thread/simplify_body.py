@@ -1,6 +1,6 @@
-"""Shortens expressions by what loops, conditions and bindings around them say, and removes code that never runs.
+"""Simplifies expressions by the facts of enclosing loops, conditions and bindings, and removes dead code.
 
-Invariant: the same stores with the same values in the same order.
+Invariant: the same stores of the same values in the same order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TRUNCATING = {BinaryOp.FLOORDIV: BinaryOp.TRUNCDIV, BinaryOp.FLOORMOD: BinaryOp
 
 
 class _Expressions(Rewriter):
-    """Simplifies whole expressions; then turns floor division into the machine's where both agree."""
+    """Simplifies whole expressions; replaces floor division by truncating division where both are equal."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
@@ -54,7 +54,7 @@ class _Divisions(Rewriter):
 
 class _Simplify:
     def stmt(self, node: Stmt, domain: Domain) -> Stmt | None:
-        """The shorter statement; None if nothing of it is left."""
+        """The simplified statement; None if it is empty."""
         with node.loc:
             match node:
                 case Seq():
@@ -80,7 +80,7 @@ class _Simplify:
         for child in node.body:
             child = substitute_stmt(child, constants) if constants else child
             new = self.stmt(child, domain)
-            if isinstance(child, Bind) and isinstance(new, Bind) and _says_more(child, new, domain):
+            if isinstance(child, Bind) and isinstance(new, Bind) and _has_tighter_bound(child, new, domain):
                 new = child
             if new is None:
                 continue
@@ -92,7 +92,7 @@ class _Simplify:
                     continue
                 domain = domain.with_value(new.var, new.value)
                 if isinstance(child, Bind) and new.value is not child.value and new.var.index:
-                    shown = bounds(child.value, domain)  # which the shorter value need not show
+                    shown = bounds(child.value, domain)  # which may not be provable of the simplified value
                     domain = domain.with_range(new.var, shown.low, shown.high)
             body.append(new)
         if not body:
@@ -141,8 +141,8 @@ class _Simplify:
         return node if same else dataclasses.replace(node, grid=grid, body=body)
 
 
-def _says_more(a: Bind, b: Bind, domain: Domain) -> bool:
-    """Whether the value of a name shows more of its range than a simpler one, for those who look at the name alone."""
+def _has_tighter_bound(a: Bind, b: Bind, domain: Domain) -> bool:
+    """Whether the range of a binding's value has a higher provable lower bound before simplification than after."""
     if a.value is b.value or not a.var.index:
         return False
     known, left = bounds(a.value, domain).low, bounds(b.value, domain).low
@@ -156,5 +156,5 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 PASS = Pass(
     "simplify_body", _run, Level.THREAD, Level.THREAD,
     requires=(Property.ACCESSES_IN_RANGE,),
-    establishes=(Property.EXPRESSIONS_SHORT,),
+    establishes=(Property.EXPRESSIONS_SIMPLIFIED,),
 )

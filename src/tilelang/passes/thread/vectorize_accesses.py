@@ -1,14 +1,14 @@
-"""Turns loops over neighboring elements into vector accesses of up to 16 bytes around scalar code.
+"""Lowers vectorized loops to vector accesses of up to 16 bytes and an unrolled scalar loop.
 
-Takes thread-level loops of kind VECTORIZED, gives none: accesses to global and shared memory that are proven aligned,
-and that lie within their buffer as a whole or not at all, become loads before and stores after an unrolled loop over
-the lanes; everything else stays in that loop.
+Takes thread-level loops of kind VECTORIZED, gives none: accesses to global and shared memory that are provably aligned,
+and in bounds as a whole or not at all, become vector loads before and vector stores after an unrolled loop over the
+lanes; all other accesses remain in that loop.
 
     for w in vectorized(8):                      x_lanes[0:8] = x[i * 8 : i * 8 + 8]
         s[i * 8 + w] = x[i * 8 + w] * 2    =>    for w in unroll(8): s_lanes[w] = x_lanes[w] * 2
                                                  s[i * 8 : i * 8 + 8] = s_lanes[0:8]
 
-Invariant: the same elements are read and written, and what the loop's iterations do to one element keeps its order.
+Invariant: the same elements are read and written, and accesses to one element keep their order.
 """
 
 from __future__ import annotations
@@ -59,85 +59,85 @@ from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.records import record
 
-_MOST_LANES = 64  # longer loops stay loops
+_MOST_LANES = 64  # longer loops are not unrolled
 
 Copies = Mapping[int, Instruction]
-"""Asynchronous copies from global to shared memory by the bytes that a thread copies; called with the destination, the
-source, and whether to read it: if not, the bytes become zero."""
+"""Asynchronous copies from global to shared memory, by bytes per thread; arguments are the destination, the source and
+a predicate, which zero-fills the destination if false."""
 
 
 # -- one loop ----------------------------------------------------------------------------------------------------
 @record(slots=True)
-class _Use:
-    """An access of the loop's body.
+class _Access:
+    """An access in the loop's body.
 
     Attributes:
-        buffer: What is accessed.
-        indices: Where, names of index arithmetic replaced by their values.
+        buffer: The accessed buffer.
+        indices: Its subscripts, with bindings of index arithmetic inlined.
         node: The load or the store.
-        position: Its place in program order.
-        plain: Whether it happens in every iteration, or under `conditions` alone, which are the same in all.
-        conditions: What holds where it happens.
+        position: Its position in program order.
+        unconditional: Whether it is executed in every iteration, or under loop-invariant `conditions` only.
+        conditions: The conditions under which it is executed.
     """
 
     buffer: Buffer
     indices: tuple[Expr, ...]
     node: Load | Store
     position: int
-    plain: bool
+    unconditional: bool
     conditions: tuple[Expr, ...]
 
 
 class _Body:
-    """The accesses of a loop's body."""
+    """Collects the accesses of a loop's body."""
 
     def __init__(self, loop: For) -> None:
         self._var = loop.var
         self._values: dict[Var, Expr] = {}
         self._varying: set[Var] = {loop.var}
         self._written = _written(loop.body)
-        self.uses: list[_Use] = []
-        self._stmt(loop.body, plain=True)
+        self.accesses: list[_Access] = []
+        self._stmt(loop.body, unconditional=True)
 
-    def _stmt(self, node: Stmt, *, plain: bool) -> None:
+    def _stmt(self, node: Stmt, *, unconditional: bool) -> None:
         match node:
             case Seq(body=body):
                 for child in body:
-                    self._stmt(child, plain=plain)
+                    self._stmt(child, unconditional=unconditional)
             case Store(buffer=buffer, indices=indices, value=value):
                 for expr in (*indices, value):
-                    self._expr(expr, plain, ())
-                self._add(buffer, indices, node, plain, ())
+                    self._expr(expr, unconditional, ())
+                self._add(buffer, indices, node, unconditional, ())
             case Bind(var=var, value=value):
-                self._expr(value, plain, ())
+                self._expr(value, unconditional, ())
                 self._varying.add(var)
                 if var.index and value.is_index:
                     self._values[var] = value
             case _:
                 for expr in expressions(node):
-                    self._expr(expr, plain and isinstance(node, Alloc | If), ())
+                    self._expr(expr, unconditional and isinstance(node, Alloc | If), ())
                 for child in _children(node):
-                    self._stmt(child, plain=False)
+                    self._stmt(child, unconditional=False)
 
-    def _expr(self, node: Expr, plain: bool, conditions: tuple[Expr, ...]) -> None:
+    def _expr(self, node: Expr, unconditional: bool, conditions: tuple[Expr, ...]) -> None:
         match node:
             case Select(condition=condition, a=a, b=b):
-                self._expr(condition, plain, conditions)
-                fixed = plain and self._is_fixed(condition)
+                self._expr(condition, unconditional, conditions)
+                fixed = unconditional and self._is_invariant(condition)
                 self._expr(a, fixed, (*conditions, condition))
                 self._expr(b, fixed, (*conditions, unary(UnaryOp.NOT, condition)))
             case Binary(op=op, a=a, b=b) if op in LOGICAL:
-                self._expr(a, plain, conditions)
+                self._expr(a, unconditional, conditions)
                 reached = a if op is BinaryOp.AND else unary(UnaryOp.NOT, a)
-                self._expr(b, plain and self._is_fixed(a), (*conditions, reached))
+                self._expr(b, unconditional and self._is_invariant(a), (*conditions, reached))
             case _:
                 for child in children(node):
-                    self._expr(child, plain, conditions)
+                    self._expr(child, unconditional, conditions)
                 if isinstance(node, Load):
-                    self._add(node.buffer, node.indices, node, plain, conditions)
+                    self._add(node.buffer, node.indices, node, unconditional, conditions)
 
-    def _is_fixed(self, condition: Expr) -> bool:
-        """Whether a condition is the same in all iterations, and can be asked before the loop."""
+    def _is_invariant(self, condition: Expr) -> bool:
+        """Whether a condition is loop-invariant."""
         return not any(self._varies(e) for e in walk_expr(condition))
 
     def _varies(self, node: Expr) -> bool:
@@ -150,12 +150,13 @@ class _Body:
         buffer: Buffer,
         indices: tuple[Expr, ...],
         node: Load | Store,
-        plain: bool,
+        unconditional: bool,
         conditions: tuple[Expr, ...],
     ) -> None:
         resolved = tuple(self._resolved(index) for index in indices)
         inner = any(self._varies(e) and e is not self._var for index in resolved for e in walk_expr(index))
-        self.uses.append(_Use(buffer, resolved, node, len(self.uses), plain and not inner, conditions))
+        unconditional &= not inner
+        self.accesses.append(_Access(buffer, resolved, node, len(self.accesses), unconditional, conditions))
 
     def _resolved(self, index: Expr) -> Expr:
         while any(isinstance(e, Var) and e in self._values for e in walk_expr(index)):
@@ -174,55 +175,55 @@ def _children(node: Stmt) -> Iterator[Stmt]:
             yield child
 
 
-class _Lanes:
-    """One loop on its way to vector accesses."""
+class _VectorizeLoop:
+    """Lowers one loop to vector accesses."""
 
     def __init__(self, loop: For, trips: int, domain: Domain, facts: Facts, copies: Copies) -> None:
         self._loop, self._trips, self._domain, self._facts, self._copies = loop, trips, domain, facts, copies
-        self._uses = _Body(loop).uses
+        self._accesses = _Body(loop).accesses
         self._before: list[Stmt] = []
         self._after: list[Stmt] = []
 
     def lower(self) -> Stmt:
-        """The loop as vector accesses around lanes."""
+        """Vector loads, the loop over lanes, vector stores."""
         loop = self._loop
         if jumps(loop.body) or any(isinstance(s, Atomic | CallStmt | Print | While) for s in walk(loop.body)):
-            return self._lanes(loop.body)
-        direct = self.asynchronous() or self._direct()
+            return self._lane_loop(loop.body)
+        direct = self.asynchronous() or self._vector_copy()
         if direct is not None:
             return direct
-        places: dict[Load, list[_Use]] = {}  # one expression may stand in several
-        for use in self._uses:
-            if isinstance(use.node, Load):
-                places.setdefault(use.node, []).append(use)
-        loads = {uses[0]: lanes for uses in places.values() if (lanes := self._load_width(uses)) > 1}
-        stores = {use.node: lanes for use in self._uses if (lanes := self._store_width(use)) > 1}
+        by_load: dict[Load, list[_Access]] = {}  # one expression may be used in several positions
+        for access in self._accesses:
+            if isinstance(access.node, Load):
+                by_load.setdefault(access.node, []).append(access)
+        loads = {accesses[0]: lanes for accesses in by_load.values() if (lanes := self._load_width(accesses)) > 1}
+        stores = {access.node: lanes for access in self._accesses if (lanes := self._store_width(access)) > 1}
         if not loads and not stores:
-            return self._lanes(loop.body)
+            return self._lane_loop(loop.body)
         replaced: dict[Load | Store, Buffer] = {}
-        for use in self._uses:
-            if use in loads:
-                replaced[use.node] = self._fetch(use, loads[use], replaced)
-            elif use.node in stores:
-                replaced[use.node] = self._put(use, stores[use.node])
+        for access in self._accesses:
+            if access in loads:
+                replaced[access.node] = self._preload(access, loads[access], replaced)
+            elif access.node in stores:
+                replaced[access.node] = self._store_back(access, stores[access.node])
         body = _Replace(replaced, loop.var).visit(loop.body) or Seq((), loc=loop.loc)
-        return Seq((*self._before, self._lanes(body), *self._after), loc=loop.loc)
+        return Seq((*self._before, self._lane_loop(body), *self._after), loc=loop.loc)
 
-    def _lanes(self, body: Stmt) -> Stmt:
+    def _lane_loop(self, body: Stmt) -> Stmt:
         kind = ForKind.UNROLLED if self._trips <= _MOST_LANES else ForKind.SERIAL
         return dataclasses.replace(self._loop, body=body, kind=kind)
 
-    def _width(self, use: _Use) -> int:
-        return width(use.buffer, use.indices, self._loop.var, self._trips, self._domain, self._facts)
+    def _width(self, access: _Access) -> int:
+        return width(access.buffer, access.indices, self._loop.var, self._trips, self._domain, self._facts)
 
-    def _others(self, use: _Use, *, stores: bool) -> list[_Use]:
+    def _aliasing(self, access: _Access, *, stores: bool) -> list[_Access]:
         kind = Store if stores else Load
-        same = [o for o in self._uses if o.buffer.storage is use.buffer.storage and o is not use]
-        return [o for o in same if isinstance(o.node, kind) and not self._are_apart(o, use)]
+        same = [o for o in self._accesses if o.buffer.storage is access.buffer.storage and o is not access]
+        return [o for o in same if isinstance(o.node, kind) and not self._never_alias(o, access)]
 
-    def _are_apart(self, a: _Use, b: _Use) -> bool:
-        """Whether no two iterations touch one element, such as in halves of a row."""
-        if a.buffer is not b.buffer or not a.plain or not b.plain:
+    def _never_alias(self, a: _Access, b: _Access) -> bool:
+        """Whether two accesses never have the same element in different iterations, as in halves of a row."""
+        if a.buffer is not b.buffer or not a.unconditional or not b.unconditional:
             return False
         var = self._loop.var
         other = Var(f"{var.name}_other", var.dtype, index=True)
@@ -230,41 +231,41 @@ class _Lanes:
         pairs = ((x, substitute(y, {var: other})) for x, y in zip(a.indices, b.indices, strict=True))
         return any(decide(x < y, domain) or decide(x > y, domain) for x, y in pairs)
 
-    # -- what may be moved out of the lanes -----------------------------------------------------------------------
-    def _load_width(self, uses: Sequence[_Use]) -> int:
-        """A load moves before the loop: its first use tells when, and nothing may have written what any use reads."""
-        first = uses[0]
-        if not first.plain or first.buffer.scope not in MEMORY:
+    # -- legality of moving accesses out of the loop ----------------------------------------------------------------
+    def _load_width(self, accesses: Sequence[_Access]) -> int:
+        """Lanes of a vector load before the loop, 1 if illegal: nothing in the loop may write the elements before."""
+        first = accesses[0]
+        if not first.unconditional or first.buffer.scope not in MEMORY:
             return 1
-        for use in uses:
-            if not _are_same(first.conditions, use.conditions[: len(first.conditions)]):
+        for access in accesses:
+            if not _are_same(first.conditions, access.conditions[: len(first.conditions)]):
                 return 1
-            for other in self._others(use, stores=True):
-                if other.position < use.position or not _same(other, use):
+            for other in self._aliasing(access, stores=True):
+                if other.position < access.position or not _same(other, access):
                     return 1
         return self._width(first)
 
-    def _store_width(self, use: _Use) -> int:
-        """A store moves behind the loop: nothing in the loop may touch its element afterwards."""
-        if not use.plain or isinstance(use.node, Load) or use.buffer.scope not in MEMORY:
+    def _store_width(self, access: _Access) -> int:
+        """Lanes of a vector store after the loop, 1 if illegal: nothing in the loop may access the element after it."""
+        if not access.unconditional or isinstance(access.node, Load) or access.buffer.scope not in MEMORY:
             return 1
-        if self._others(use, stores=True):
+        if self._aliasing(access, stores=True):
             return 1
-        for other in self._others(use, stores=False):
-            if other.position > use.position or not _same(other, use):
+        for other in self._aliasing(access, stores=False):
+            if other.position > access.position or not _same(other, access):
                 return 1
-        return self._width(use)
+        return self._width(access)
 
     # -- code -----------------------------------------------------------------------------------------------------
     def asynchronous(self) -> Stmt | None:
-        """The instructions that do an asynchronous store, if there are any for runs of this length."""
+        """The copy instructions of an asynchronous store, if the machine has some for this vector length."""
         body = self._loop.body
         if not isinstance(body, Store) or not body.asynchronous:
             return None
-        *others, target = self._uses
+        *others, target = self._accesses
         load = _loaded(body.value)
-        source = next((use for use in others if use.node is load), None)
-        if source is None or not target.plain or not source.plain:
+        source = next((access for access in others if access.node is load), None)
+        if source is None or not target.unconditional or not source.unconditional:
             return None
         lanes = min(self._width(target), self._width(source))
         copy = self._copies.get(lanes * target.buffer.dtype.storage_bytes)
@@ -272,31 +273,31 @@ class _Lanes:
             return None
         made = []
         for first in self._starts(lanes):
-            into, out_of = (self._run(use, first, lanes) for use in (target, source))
+            into, out_of = (self._run(access, first, lanes) for access in (target, source))
             arguments = into, out_of, conjunction(source.conditions)
             made.append(CallStmt(copy, arguments, (out_of,), (into,), loc=body.loc))
         return made[0] if len(made) == 1 else Seq(tuple(made), loc=body.loc)
 
-    def _run(self, use: _Use, first: int, lanes: int) -> Region:
-        extent = (*(const(1, INT32) for _ in use.indices[1:]), const(lanes, INT32))
-        return Region(use.buffer, self._at(use, first), extent)
+    def _run(self, access: _Access, first: int, lanes: int) -> Region:
+        extent = (*(const(1, INT32) for _ in access.indices[1:]), const(lanes, INT32))
+        return Region(access.buffer, self._at(access, first), extent)
 
-    def _direct(self) -> Stmt | None:
-        """A plain move of neighbors, which needs no lanes."""
+    def _vector_copy(self) -> Stmt | None:
+        """A unconditional move of neighbors, which needs no lanes."""
         body = self._loop.body
-        if not isinstance(body, Store) or len(self._uses) > 2 or self._uses[-1].node is not body:
+        if not isinstance(body, Store) or len(self._accesses) > 2 or self._accesses[-1].node is not body:
             return None
-        if all(use.buffer.scope not in MEMORY for use in self._uses):
+        if all(access.buffer.scope not in MEMORY for access in self._accesses):
             return None
-        target = self._uses[-1]
+        target = self._accesses[-1]
         lanes = self._width(target)
-        if isinstance(body.value, Load) and body.value is self._uses[0].node and len(self._uses) == 2:
-            source = self._uses[0]
-            if not target.plain or not source.plain or source.buffer.storage is target.buffer.storage:
+        if isinstance(body.value, Load) and body.value is self._accesses[0].node and len(self._accesses) == 2:
+            source = self._accesses[0]
+            if not target.unconditional or not source.unconditional or source.buffer.storage is target.buffer.storage:
                 return None
             lanes = min(lanes, self._width(source))
             made = [self._vector_store(target, n, self._vector_load(source, n, lanes)) for n in self._starts(lanes)]
-        elif _is_zero(body.value) and target.plain and len(self._uses) == 1:
+        elif _is_zero(body.value) and target.unconditional and len(self._accesses) == 1:
             assert isinstance(body.value, Const)
             zero = Const(body.value.value, _vector(target.buffer.dtype, lanes))
             made = [self._vector_store(target, n, zero) for n in self._starts(lanes)]
@@ -307,47 +308,47 @@ class _Lanes:
     def _starts(self, lanes: int) -> range:
         return range(0, self._trips, lanes)
 
-    def _at(self, use: _Use, first: int) -> tuple[Expr, ...]:
-        return tuple(substitute(index, {self._loop.var: const(first, INT32)}) for index in use.indices)
+    def _at(self, access: _Access, first: int) -> tuple[Expr, ...]:
+        return tuple(substitute(index, {self._loop.var: const(first, INT32)}) for index in access.indices)
 
-    def _vector_load(self, use: _Use, first: int, lanes: int) -> Expr:
-        return Load(use.buffer, self._at(use, first), _vector(use.buffer.dtype, lanes))
+    def _vector_load(self, access: _Access, first: int, lanes: int) -> Expr:
+        return Load(access.buffer, self._at(access, first), _vector(access.buffer.dtype, lanes))
 
-    def _vector_store(self, use: _Use, first: int, value: Expr) -> Stmt:
-        return Store(use.buffer, self._at(use, first), value, loc=self._loc(use))
+    def _vector_store(self, access: _Access, first: int, value: Expr) -> Stmt:
+        return Store(access.buffer, self._at(access, first), value, loc=self._loc(access))
 
-    def _loc(self, use: _Use) -> Loc:
-        return use.node.loc if isinstance(use.node, Store) else self._loop.loc
+    def _loc(self, access: _Access) -> Loc:
+        return access.node.loc if isinstance(access.node, Store) else self._loop.loc
 
-    def _room(self, use: _Use) -> Buffer:
-        name = f"{use.buffer.name}_lanes"
-        buffer = Buffer(name, (as_expr(self._trips),), use.buffer.dtype, Scope.LOCAL)
+    def _staging_buffer(self, access: _Access) -> Buffer:
+        name = f"{access.buffer.name}_lanes"
+        buffer = Buffer(name, (as_expr(self._trips),), access.buffer.dtype, Scope.LOCAL)
         self._before.append(Alloc(buffer, loc=self._loop.loc))
         return buffer
 
-    def _fetch(self, use: _Use, lanes: int, known: Mapping[Load | Store, Buffer]) -> Buffer:
-        for other in self._uses[: use.position]:  # the same elements are read once
-            if other.node in known and isinstance(other.node, Load) and _same(other, use) and not use.conditions:
+    def _preload(self, access: _Access, lanes: int, known: Mapping[Load | Store, Buffer]) -> Buffer:
+        for other in self._accesses[: access.position]:  # reuse a load of the same elements
+            if other.node in known and isinstance(other.node, Load) and _same(other, access) and not access.conditions:
                 if not other.conditions:
                     return known[other.node]
-        room = self._room(use)
+        staging = self._staging_buffer(access)
         for first in self._starts(lanes):
-            value = self._vector_load(use, first, lanes)
-            if use.conditions:
-                value = select(conjunction(use.conditions), value, Const(0, value.dtype))
-            self._before.append(Store(room, (const(first, INT32),), value, loc=self._loop.loc))
-        return room
+            value = self._vector_load(access, first, lanes)
+            if access.conditions:
+                value = select(conjunction(access.conditions), value, Const(0, value.dtype))
+            self._before.append(Store(staging, (const(first, INT32),), value, loc=self._loop.loc))
+        return staging
 
-    def _put(self, use: _Use, lanes: int) -> Buffer:
-        room = self._room(use)
+    def _store_back(self, access: _Access, lanes: int) -> Buffer:
+        staging = self._staging_buffer(access)
         for first in self._starts(lanes):
-            value = Load(room, (const(first, INT32),), _vector(room.dtype, lanes))
-            self._after.append(self._vector_store(use, first, value))
-        return room
+            value = Load(staging, (const(first, INT32),), _vector(staging.dtype, lanes))
+            self._after.append(self._vector_store(access, first, value))
+        return staging
 
 
 class _Replace(Rewriter):
-    """Puts lanes in the place of accesses."""
+    """Replaces accesses by elements of the staging arrays."""
 
     def __init__(self, replaced: Mapping[Load | Store, Buffer], var: Var) -> None:
         self._replaced, self._var = replaced, var
@@ -369,13 +370,13 @@ def _is_zero(value: Expr) -> bool:
 
 
 def _loaded(value: Expr) -> Expr:
-    """The load whose value this is, if not 0."""
+    """The load in a select between a load and zero."""
     while isinstance(value, Select):
         value = value.b if _is_zero(value.a) else value.a
     return value
 
 
-def _same(a: _Use, b: _Use) -> bool:
+def _same(a: _Access, b: _Access) -> bool:
     return a.buffer is b.buffer and all(same_expr(x, y) for x, y in zip(a.indices, b.indices, strict=True))
 
 
@@ -385,7 +386,7 @@ def _vector(dtype: DType, lanes: int) -> DType:
 
 # -- all loops ---------------------------------------------------------------------------------------------------
 class _Vectorize:
-    """Visits loops with what is known around them."""
+    """Rewrites statements, given the facts that hold at each."""
 
     def __init__(self, facts: Facts, copies: Copies, *, in_lanes: bool = False) -> None:
         self._facts, self._copies, self._in_lanes = facts, copies, in_lanes
@@ -400,7 +401,7 @@ class _Vectorize:
                     return in_order(node, domain, self.stmt)
                 case Store(asynchronous=True) if not self._in_lanes:
                     alone = For(Var("lane", INT32, index=True), ZERO, const(1, INT32), 1, ForKind.VECTORIZED, node)
-                    return _Lanes(alone, 1, domain, self._facts, self._copies).asynchronous() or node
+                    return _VectorizeLoop(alone, 1, domain, self._facts, self._copies).asynchronous() or node
                 case For(kind=ForKind.VECTORIZED):
                     return self._vector_loop(node, domain)
                 case For():
@@ -443,10 +444,10 @@ class _Vectorize:
         return self._hoisted(dataclasses.replace(node, body=body), domain)
 
     def _hoisted(self, node: For, domain: Domain) -> Stmt:
-        """The loop under the conditions and behind the names of its body that are the same in all iterations."""
+        """The loop with loop-invariant conditions and bindings at the head of its body hoisted."""
         body, written, trips = node.body, _written(node.body), int_const(node.stop)
         assert trips is not None
-        if isinstance(body, If) and body.else_body is None and _is_fixed(body.condition, node.var, written):
+        if isinstance(body, If) and body.else_body is None and _is_invariant(body.condition, node.var, written):
             inner = dataclasses.replace(node, body=body.then_body)
             return If(body.condition, self._hoisted(inner, domain.assume(body.condition)), loc=body.loc)
         if isinstance(body, Seq) and body.body:
@@ -454,20 +455,20 @@ class _Vectorize:
             names: tuple[Bind, ...] = ()
             if isinstance(first, Assume):
                 names = () if loaded_buffers(first.value) & written else of_all_iterations(first, node.var, trips)
-            elif isinstance(first, Bind) and _is_fixed(first.value, node.var, written):
+            elif isinstance(first, Bind) and _is_invariant(first.value, node.var, written):
                 names = (first,)
             if isinstance(first, Assume) or names:
                 inner = dataclasses.replace(node, body=rest[0] if len(rest) == 1 else Seq(tuple(rest), loc=body.loc))
                 for name in names:
                     domain = behind(name, domain)
                 return Seq((*names, self._hoisted(inner, domain)), loc=node.loc)
-            promises = {part for part in rest if isinstance(part, Assume)}  # about what iterations compute
+            promises = {part for part in rest if isinstance(part, Assume)}  # on values computed in iterations
             node = dataclasses.replace(node, body=without(body, promises)) if promises else node
-        return _Lanes(node, trips, domain, self._facts, self._copies).lower()
+        return _VectorizeLoop(node, trips, domain, self._facts, self._copies).lower()
 
 
-def _is_fixed(expr: Expr, var: Var, written: frozenset[Buffer]) -> bool:
-    """Whether an expression has one value in all iterations."""
+def _is_invariant(expr: Expr, var: Var, written: frozenset[Buffer]) -> bool:
+    """Whether an expression is loop-invariant."""
     return not any(e is var or isinstance(e, Load) and e.buffer.storage in written for e in walk_expr(expr))
 
 
@@ -485,14 +486,14 @@ def _are_same(a: tuple[object, ...], b: object) -> bool:
 
 
 def vectorize_accesses(copies: Copies) -> Pass:
-    """The pass for a machine with these instructions for asynchronous stores; others are done at once."""
+    """The pass for a machine with these asynchronous copy instructions; other asynchronous stores are synchronous."""
 
     def run(func: PrimFunc, _: PassContext) -> PrimFunc:
         return with_body(func, _Vectorize(Facts(), copies).stmt(func.body, of_function(func)))
 
     return Pass(
         "vectorize_accesses", run, Level.THREAD, Level.THREAD,
-        requires=(Property.VECTOR_LOOPS, Property.ACCESSES_UNTESTED, Property.LOGICAL_INDICES),
+        requires=(Property.VECTOR_LOOPS, Property.ACCESSES_UNPREDICATED, Property.LOGICAL_INDICES),
         establishes=(Property.ACCESSES_VECTORIZED,),
         invalidates=(Property.VECTOR_LOOPS,),
     )

@@ -1,10 +1,10 @@
-"""Marks loops whose iterations may run as vector lanes, and gives reductions scalars of their own.
+"""Marks loops that may be executed as vector lanes, and rewrites their reductions to scalars.
 
-Takes serial loops, gives loops of kind VECTORIZED whose `reductions` name mutable scalars. A loop that reduces into an
-element of a buffer gets a scalar that is loaded before and stored after it. The innermost loop is the one that is
-marked, unless it strides through memory and the loop around it does not, as in a product of matrices.
-Invariant: the results are the same up to reassociation of `+` and `*`; NaN still wins in min and max, by a second
-reduction that remembers whether one was seen, since compilers' own min and max reductions lose it.
+Takes serial loops, gives loops of kind VECTORIZED whose `reductions` are mutable scalars. A loop that reduces into an
+element of a buffer gets a scalar that is loaded before and stored after it. The innermost loop is vectorized, unless
+its accesses are strided and those of the loop around it are contiguous, as in a matrix multiplication.
+Invariant: the same results up to reassociation of `+` and `*`. min and max still propagate NaN: a second reduction
+records whether a NaN was seen, since min and max reductions of compilers drop it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _CHOICE = {"max": (BinaryOp.MAX, BinaryOp.GT), "min": (BinaryOp.MIN, BinaryOp.LT
 
 
 def vectorize(loop: For, domain: Domain) -> Stmt:
-    """The loop as vector lanes with whatever must surround it, or the loop itself, as a serial one."""
-    return _reducing(loop, domain, ForKind.VECTORIZED) if is_worthwhile(loop) else _serial(loop)
+    """The loop as a vectorized one with its reduction scalars around it, or as a serial one."""
+    return _with_scalar_reductions(loop, domain, ForKind.VECTORIZED) if is_worthwhile(loop) else _serial(loop)
 
 
 def vectorize_around(loop: For, domain: Domain) -> Stmt | None:
-    """A loop whose lanes each run the loop inside of it, if only so all of them move along neighbors in memory."""
+    """Vectorizes an outer loop over its inner loop, if only so all accesses are contiguous; None otherwise."""
     inner = [stmt for stmt in walk(loop.body) if isinstance(stmt, For)]
-    if len(inner) != 1 or not is_worthwhile(loop, inner[0]) or _moves_along(inner[0], inner[0].var):
+    if len(inner) != 1 or not is_worthwhile(loop, inner[0]) or _all_loads_contiguous(inner[0], inner[0].var):
         return None
     if any(isinstance(e, Load) or e is loop.var for bound in (inner[0].start, inner[0].stop) for e in walk_expr(bound)):
         return None
@@ -46,12 +46,12 @@ def vectorize_around(loop: For, domain: Domain) -> Stmt | None:
     verdict = lanes(loop.var, loop.body, inside, step=loop.step)
     if not verdict or verdict.private or verdict.reductions:
         return None
-    body = _Inner(inner[0], _reducing(inner[0], inside, ForKind.SERIAL)).visit(loop.body) or loop.body
+    body = _Inner(inner[0], _with_scalar_reductions(inner[0], inside, ForKind.SERIAL)).visit(loop.body) or loop.body
     return dataclasses.replace(loop, kind=ForKind.VECTORIZED, body=body)
 
 
 class _Inner(Rewriter):
-    """Puts a statement in the place of a loop."""
+    """Replaces a loop by a statement."""
 
     def __init__(self, loop: For, new: Stmt) -> None:
         self._loop, self._new = loop, new
@@ -64,8 +64,8 @@ def _serial(loop: For) -> For:
     return loop if loop.kind is not ForKind.VECTORIZED else dataclasses.replace(loop, kind=ForKind.SERIAL)
 
 
-def _reducing(loop: For, domain: Domain, kind: ForKind) -> Stmt:
-    """The loop with its reductions in scalars of their own, or as it is if its iterations may not be lanes."""
+def _with_scalar_reductions(loop: For, domain: Domain, kind: ForKind) -> Stmt:
+    """The loop with its reductions in scalars, or a serial loop if its iterations are not independent."""
     serial = _serial(loop)
     inside = domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
     verdict = lanes(loop.var, loop.body, inside, step=loop.step)
@@ -76,25 +76,25 @@ def _reducing(loop: For, domain: Domain, kind: ForKind) -> Stmt:
     reductions: list[Reduction] = []
     body = loop.body
     for reduction in verdict.reductions:
-        scalars = _VectorReduction(reduction, loop)
-        changed = scalars.rewrite(body)
+        scalar = _ScalarReduction(reduction, loop)
+        changed = scalar.rewrite(body)
         if changed is None:
             return serial
         body = changed
-        before += scalars.before
-        after += scalars.after
-        reductions += scalars.reductions
+        before += scalar.before
+        after += scalar.after
+        reductions += scalar.reductions
     clauses = tuple(reductions) if kind is ForKind.VECTORIZED else ()
-    reduced = dataclasses.replace(loop, kind=kind, body=body, reductions=clauses)
-    return Seq((*before, reduced, *after), loc=loop.loc) if before or after else reduced
+    made = dataclasses.replace(loop, kind=kind, body=body, reductions=clauses)
+    return Seq((*before, made, *after), loc=loop.loc) if before or after else made
 
 
-class _VectorReduction:
-    """How one reduction of a loop is carried in mutable scalars.
+class _ScalarReduction:
+    """One reduction of a loop, rewritten to mutable scalars.
 
     Attributes:
-        before: Statements that bring the scalars into being.
-        after: Statements that store the outcome.
+        before: Statements that allocate and initialize the scalars.
+        after: Statements that store the result.
         reductions: The scalars and operators.
     """
 
@@ -106,7 +106,7 @@ class _VectorReduction:
         self.reductions: list[Reduction] = []
 
     def rewrite(self, body: Stmt) -> Stmt | None:
-        """The loop's body over the scalars; None if there is no way."""
+        """The loop's body with the scalars; None if that is impossible."""
         if not (self._dtype.is_int or self._dtype.is_float) or self._dtype.lanes > 1:
             return None
         if self._of.op in _WITHOUT_CLAUSE:
@@ -131,13 +131,13 @@ class _VectorReduction:
             nan = binary(BinaryOp.NE, Load(seen, (), INT32), 0)
             result = Select(nan, const(float("nan"), self._dtype), result, self._dtype)
         self.after.append(Store(self._of.buffer, self._of.indices, result, loc=loc))
-        rewriter = _Running(self._of, running, seen)
+        rewriter = _ReplaceElement(self._of, running, seen)
         new = rewriter.visit(body)
         return None if rewriter.failed else new
 
 
-class _Running(Rewriter):
-    """Puts a scalar in the place of the reduced element."""
+class _ReplaceElement(Rewriter):
+    """Replaces the reduced element by a scalar."""
 
     def __init__(self, reduction: Reduction, running: Buffer, seen: Buffer | None) -> None:
         self._of, self._running, self._seen = reduction, running, seen
@@ -160,7 +160,7 @@ class _Running(Rewriter):
         return Seq(tuple(s for other in others for s in self._choose(self.expr(other), node)), loc=node.loc)
 
     def _choose(self, value: Expr, node: Store) -> list[Stmt]:
-        """`running = value > running ? value : running`, and a note if `value` is NaN."""
+        """`running = value > running ? value : running`, and `seen |= value is NaN`."""
         assert self._seen is not None
         loc, dtype = node.loc, value.dtype
         parts: list[Stmt] = []
@@ -176,7 +176,7 @@ class _Running(Rewriter):
         return parts
 
     def _others(self, value: Expr) -> list[Expr] | None:
-        """What the element is compared with, if the value is a plain chain of the operator."""
+        """The other operands, if the value is a chain of the min or max operator over the element; None otherwise."""
         if isinstance(value, Load) and self._is_element(value.buffer, value.indices):
             return []
         if isinstance(value, Binary) and value.op is _CHOICE[self._of.op][0]:
@@ -192,11 +192,11 @@ class _Running(Rewriter):
 
 
 def is_worthwhile(loop: For, inner: For | None = None) -> bool:
-    """Whether lanes would run on neighbors in memory: every store does, and a load if there are any.
+    """Whether vectorization is profitable: all stores and, if there are loads, some of them are contiguous.
 
     Args:
         loop: The loop.
-        inner: The one loop that may stand inside; every load must run on neighbors then.
+        inner: The loop inside of it, if there may be one; all loads must be contiguous then.
     """
     if loop.kind is ForKind.UNROLLED or loop.step != 1:
         return False
@@ -215,14 +215,14 @@ def is_worthwhile(loop: For, inner: For | None = None) -> bool:
     return all(near) if inner is not None else not near or any(near)
 
 
-def _moves_along(loop: For, var: Var) -> bool:
-    """Whether all loads of a loop stay or go to the neighbor when a variable takes its next value."""
+def _all_loads_contiguous(loop: For, var: Var) -> bool:
+    """Whether all loads of a loop have stride 0 or 1 in a variable."""
     loads = (e for stmt in walk(loop.body) for root in expressions(stmt) for e in walk_expr(root))
     return all(stride_along(e.buffer, e.indices, var) in (0, 1) for e in loads if isinstance(e, Load))
 
 
 class _Vectorize:
-    """Visits loops with what is known around them."""
+    """Rewrites statements, given the facts that hold at each."""
 
     def stmt(self, node: Stmt, domain: Domain) -> Stmt:
         with node.loc:
@@ -244,6 +244,6 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "vectorize_loops", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.LOOPS_FUSED, Property.ACCESSES_UNTESTED),
+    requires=(Property.LOOPS_FUSED, Property.ACCESSES_UNPREDICATED),
     establishes=(Property.VECTOR_LOOPS,),
 )

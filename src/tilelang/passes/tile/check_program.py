@@ -1,7 +1,7 @@
-"""Whole-program rules that a user can break: operators, bounds on chip, independence, hand-placed pipelines.
+"""Checks semantic rules of a whole program: operators, on-chip bounds, independence, manually ordered pipelines.
 
-Takes a tile-level function and gives it back unchanged. Invariant: what passes has operators whose operands fit, no
-access proven outside of on-chip memory, and no `T.Parallel` loop whose iterations provably depend on each other.
+Takes a tile-level function and returns it unchanged. Invariant: after it, operands fit their operators, no access is
+provably out of bounds of on-chip memory, and no iterations of a `T.Parallel` loop provably depend on each other.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _UNCHECKED = (Scope.GLOBAL, Scope.BARRIER)
 
 
 def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFunc:
-    """The function as it is, if it keeps the rules of the language.
+    """The function unchanged, if it obeys the rules of the language.
 
     Raises:
-        ProgramError: The first rule that is broken, with its place.
-        NoLowering: The program says what single threads do, and the target has none.
-        ResourceError: A grid or cluster is larger than the target can start.
+        ProgramError: The first rule that is violated, with its location.
+        NoLowering: The program uses single threads, and the target has none.
+        ResourceError: A grid or cluster is larger than the target can launch.
     """
-    checked, func = func, generalize(func)  # what only some calls bring must not make a program wrong
+    checked, func = func, generalize(func)  # facts about the arguments of one call must not cause errors
     target = (context or PassContext()).target
     machine = target.machine
     verify(func, warp_size=machine.warp_size)
@@ -84,12 +84,12 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
     return checked
 
 
-# operators that write each element once, so that iterations can do them side by side
+# operators that write each element once, so that iterations can execute them in parallel
 _BY_ELEMENT = (AtomicTile, Copy, Fill, Im2Col, Transpose)
 
 
 def _check_iterations(loop: ParallelLoop) -> None:
-    """Refuses operators in the iterations of a parallel loop for which all threads of the block have to come together.
+    """Refuses collective operators in the iterations of a parallel loop.
 
     Raises:
         ProgramValueError: At the first one.
@@ -97,14 +97,14 @@ def _check_iterations(loop: ParallelLoop) -> None:
     for stmt in walk(loop.body):
         if isinstance(stmt, TileOp) and not isinstance(stmt, _BY_ELEMENT):
             raise ProgramValueError(
-                f"{stmt.name}: stands inside of a T.Parallel loop, whose iterations run side by side",
+                f"{stmt.name}: is inside of a T.Parallel loop, whose iterations run in parallel",
                 loc=stmt.loc,
                 hint="write it before or after the loop, or T.serial instead of T.Parallel around it",
             )
 
 
 def refuse_threads(func: PrimFunc, where: str, hint: str) -> None:
-    """Refuses a program that names single threads.
+    """Refuses a program that uses single threads.
 
     Raises:
         NoLowering: At the first statement that does.
@@ -127,7 +127,7 @@ def refuse_threads(func: PrimFunc, where: str, hint: str) -> None:
         if name:
             with stmt.loc:
                 raise NoLowering(
-                    f"{name}: says what single GPU threads do, which has no meaning on {where}", hint=hint
+                    f"{name}: is for single GPU threads, which has no meaning on {where}", hint=hint
                 )
 
 
@@ -136,51 +136,51 @@ def _is_wide(buffer: Buffer, dtype: DType) -> bool:
 
 
 def _check_features(func: PrimFunc, target: Target) -> None:
-    """Refuses instructions and clusters that the user asks for by name and the GPU does not have."""
+    """Refuses instructions and clusters that the GPU does not support."""
     for stmt in walk(func.body):
         required, needs = "", NOTHING
         if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
-            asked, needs = stmt.routine.name.removeprefix("tl_"), stmt.routine.needs
+            feature, needs = stmt.routine.name.removeprefix("tl_"), stmt.routine.needs
         elif isinstance(stmt, TileOp):
-            asked = stmt.name
+            feature = stmt.name
             if stmt.request is not None:
                 needs, required = stmt.request.needs, stmt.request.requires
             if isinstance(stmt, Gemm):
                 with stmt.loc:
-                    stmt.check_scopes(Scope.SHARED, Scope.FRAGMENT)  # a local array is one thread's
+                    stmt.check_scopes(Scope.SHARED, Scope.FRAGMENT)  # local arrays are private to a thread
         elif isinstance(stmt, Launch) and stmt.hints.cluster != (1, 1, 1):
-            asked = f"T.Kernel: cluster_dims={stmt.hints.cluster}"
+            feature = f"T.Kernel: cluster_dims={stmt.hints.cluster}"
         else:
             continue
         blocks = 2 if isinstance(stmt, Launch) else 1
-        if not _can(target.machine, needs, blocks):
+        if not _supports(target.machine, needs, blocks):
             with stmt.loc:
-                raise _without(asked, required, target, needs, blocks)
+                raise _unsupported(feature, required, target, needs, blocks)
 
 
-def _can(machine: Machine, needs: enum.Flag, blocks: int) -> bool:
+def _supports(machine: Machine, needs: enum.Flag, blocks: int) -> bool:
     """Whether a machine has features, and clusters of so many blocks."""
     return machine.has(needs) and machine.max_cluster >= blocks
 
 
-def _without(asked: str, required: str, target: Target, needs: enum.Flag, blocks: int) -> NoLowering:
-    """What is said where a target lacks what a program asks for: which ones have it, of its own vendor if any."""
+def _unsupported(feature: str, required: str, target: Target, needs: enum.Flag, blocks: int) -> NoLowering:
+    """The error for a feature that the target lacks, with the targets that have it, of its own vendor first."""
     for family in (target.family, *families().values()):
-        having = [each.name for each in family.machines.values() if _can(each, needs, blocks)]
+        having = [each.name for each in family.machines.values() if _supports(each, needs, blocks)]
         if having:
             return NoLowering(
-                f"{asked}: {target.arch} cannot do that; it needs one of {', '.join(having)}",
+                f"{feature}: {target.arch} cannot do that; it needs one of {', '.join(having)}",
                 hint=f"compile with target={({'kind': family.kind, 'arch': having[0]})}, or leave it out"
                 + (f"; {required}" if required else ""),
             )
     return NoLowering(
-        f"T.{asked}: there is no lowering for {target.arch}, nor for another target of this version",
+        f"T.{feature}: there is no lowering for {target.arch}, nor for another target of this version",
         hint="write T.gemm: the compiler chooses the matrix instruction",
     )
 
 
 def _check_grids(func: PrimFunc, machine: Machine) -> None:
-    """Refuses grids of constant extents that no GPU can start; others are refused when they are known."""
+    """Refuses grids of constant extents that no GPU can launch; symbolic ones are checked at the launch."""
     for launch in walk(func.body):
         if not isinstance(launch, Launch):
             continue
@@ -198,7 +198,7 @@ def _check_grids(func: PrimFunc, machine: Machine) -> None:
 
 
 def _check_cluster(launch: Launch, most: int) -> None:
-    """Refuses clusters that no GPU can start; those of symbolic grids are checked again when the grid is known."""
+    """Refuses clusters that no GPU can launch; those of symbolic grids are checked again at the launch."""
     cluster = launch.hints.cluster
     if math.prod(cluster) > most:
         raise ResourceError(
@@ -218,7 +218,7 @@ def _check_cluster(launch: Launch, most: int) -> None:
         if isinstance(stmt.routine, Instruction) and Effect.SYNC_GRID in stmt.routine.effect:
             with stmt.loc:
                 raise NoLowering(
-                    "T.sync_grid: the blocks of a grid that is cut into clusters cannot meet",
+                    "T.sync_grid: the blocks of a grid with clusters cannot synchronize",
                     hint="leave cluster_dims out, or end the kernel here and begin another one",
                 )
 
@@ -239,7 +239,7 @@ def _check_launch(launch: Launch, domain: Domain, most: int) -> None:
         if count is not None:
             exact[var] = Interval(0, count - 1)
         domain = domain.with_loop(var, 0, extent)
-    fixed_layouts(launch)  # which refuses layouts that no name of the bytes can have
+    fixed_layouts(launch)  # raises for layouts that a view of the buffer cannot have
     found = accesses(launch.body)
     compare = Comparison(found, domain)
     for access in found.all:
@@ -257,7 +257,7 @@ def _check_launch(launch: Launch, domain: Domain, most: int) -> None:
 
 
 def _check_bounds(access: Access, compare: Comparison, blocks: Mapping[Var, Interval]) -> None:
-    """Raises if the access leaves the buffer whenever it happens, or in an iteration that surely happens."""
+    """Raises if an access is out of bounds in all its executions, or in an iteration that is certainly executed."""
     domain = access.context.domain(compare.domain)
     for d, (index, size) in enumerate(zip(access.start, access.buffer.shape, strict=True)):
         limit = int_const(size)
@@ -267,8 +267,8 @@ def _check_bounds(access: Access, compare: Comparison, blocks: Mapping[Var, Inte
         reach = bounds(index, domain)
         if reach.within(Interval(0, limit - length)):
             continue
-        reached = _surely_reached(access, index, compare, blocks)
-        # without values that surely occur: the access is wrong if even the best value is
+        reached = _certain_values(access, index, compare, blocks)
+        # values that may not occur: an error only if all of them are out of bounds
         lowest, highest = (reach.high, reach.low) if reached is None else reached
         wrong = _outside(lowest, highest, length, limit)
         if wrong is not None and not _never_happens(access.context, compare.domain):
@@ -276,7 +276,7 @@ def _check_bounds(access: Access, compare: Comparison, blocks: Mapping[Var, Inte
 
 
 def _outside(lowest: int | None, highest: int | None, length: int, limit: int) -> int | None:
-    """An element outside of [0, limit) when `length` elements from `lowest` and from `highest` on are touched."""
+    """An index outside of [0, limit) among `length` elements from `lowest` and from `highest` on, if there is one."""
     if lowest is not None and lowest < 0:
         return lowest
     if highest is not None and highest + length > limit:
@@ -284,10 +284,10 @@ def _outside(lowest: int | None, highest: int | None, length: int, limit: int) -
     return None
 
 
-def _surely_reached(
+def _certain_values(
     access: Access, index: Expr, compare: Comparison, blocks: Mapping[Var, Interval]
 ) -> Interval | None:
-    """The smallest and largest value of a subscript, both of which surely occur; None if that is not known."""
+    """The smallest and largest value of a subscript that certainly occur; None if unknown."""
     if access.context.uncertain or access.context.conditions():
         return None
     ranges = dict(blocks)
@@ -305,12 +305,12 @@ def _surely_reached(
         atom = term[0].expr
         if len(term) != 1 or not isinstance(atom, Var) or atom not in ranges:
             return None
-        total = add(total, scale(ranges[atom], factor))  # each variable takes its values independently of the others
+        total = add(total, scale(ranges[atom], factor))  # variables are independent of each other
     return total
 
 
 def _never_happens(context: Context, domain: Domain) -> bool:
-    """Whether an access stands in code that never runs."""
+    """Whether an access is in unreachable code."""
     step: Context | None = context
     while step is not None and step.outer is not None:
         around = step.outer.domain(domain)
@@ -343,11 +343,11 @@ def _bounds_error(access: Access, d: int, limit: int, wrong: int) -> ProgramErro
     )
 
 
-# -- pipelines placed by hand ----------------------------------------------------------------------------------
+# -- manually ordered pipelines ----------------------------------------------------------------------------------
 
 
 def _check_pipeline(loop: For, domain: Domain) -> None:
-    """Raises if `order` and `stage` do not fit the body, or let a statement run before one that it depends on."""
+    """Raises if `order` and `stage` do not fit the body, or violate a dependence between statements."""
     spec = loop.pipeline
     assert spec is not None
     if spec.order is None and spec.stage is None:
@@ -361,8 +361,8 @@ def _check_pipeline(loop: For, domain: Domain) -> None:
                 "names for values do not count",
             )
     order = spec.order if spec.order is not None else tuple(range(len(body)))
-    placed = [place for place in order if place >= 0]
-    if len(set(placed)) != len(placed):
+    accesses_by_statement = [place for place in order if place >= 0]
+    if len(set(accesses_by_statement)) != len(accesses_by_statement):
         raise ProgramError(
             f"T.Pipelined: order={list(order)} gives one position to two statements",
             hint="number the statements 0, 1, 2, ... in the order in which they shall run",
@@ -387,24 +387,25 @@ def effectful(body: Stmt) -> list[Stmt]:
 
 
 def _check_order(
-    placed: list[tuple[int, Access]], order: Sequence[int], stage: Sequence[int], compare: Comparison
+    accesses_by_statement: list[tuple[int, Access]], order: Sequence[int], stage: Sequence[int], compare: Comparison
 ) -> None:
-    for n, first in placed:
-        for m, second in placed:
+    for n, first in accesses_by_statement:
+        for m, second in accesses_by_statement:
             if m < n or not first.write and not second.write or min(order[n], order[m], stage[n], stage[m]) < 0:
                 continue
             if first.write and n < m:  # within one iteration
                 keeps = (stage[n], order[n]) < (stage[m], order[m])
                 if not keeps and not compare.never_meet(first, second, ()):
                     raise _order_error(first, second, "in the same iteration")
-            elif second.write and not first.write and not _written_before(first, placed):  # from one to the next
+            # from one to the next
+            elif second.write and not first.write and not _written_before(first, accesses_by_statement):
                 keeps = (stage[m], order[m]) < (stage[n] + 1, order[n])
                 if not keeps:
                     raise _order_error(second, first, "in the iteration before")
 
 
-def _written_before(read: Access, placed: list[tuple[int, Access]]) -> bool:
-    return any(a.write and a.position < read.position for _, a in placed)
+def _written_before(read: Access, accesses_by_statement: list[tuple[int, Access]]) -> bool:
+    return any(a.write and a.position < read.position for _, a in accesses_by_statement)
 
 
 def _order_error(writes: Access, uses: Access, when: str) -> ProgramError:

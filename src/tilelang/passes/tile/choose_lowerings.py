@@ -1,10 +1,10 @@
-"""Decides how each tile operator is done: writes its lowering and what that decided into it.
+"""Chooses the lowering of each tile operator, and records its name and plan on the operator.
 
-Takes a target's table of lowerings; gives the pass. Where tiles are spread over the registers of threads and lowerings
-need operands in other places or dtypes than the user has them, the pass puts tiles of its own between: sums that are
-not a whole fragment go through one, a wide operand is rounded into one, and the result of a gemm is stored to global
-memory through shared memory where that makes whole rows of it. Invariant: the choice is the first row of the table that
-does not refuse, and the program means the same.
+Takes a target's table of lowerings; gives the pass. Where tiles are distributed over registers of threads and a
+lowering needs operands in other scopes or dtypes, the pass inserts copies to new tiles: accumulators that are not a
+whole fragment get one, an operand of another dtype is converted in one, and the epilogue store of a gemm goes through
+shared memory where that makes it coalesced. Invariant: the chosen lowering is the first row of the table that accepts
+the operator, and the semantics are unchanged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tilelang.passes.properties import Property
 
 _Accepted = tuple[Lowering, Plan]
 _ROW_BYTES = 16  # the widest store of a thread
-_STAGED_ELEMENTS = 4096  # a tile from which on the detour through shared memory pays
+_STAGED_ELEMENTS = 4096  # smallest tile for which staging in shared memory is profitable
 
 
 def choose_lowerings(lowerings: Lowerings) -> Pass:
@@ -48,7 +48,7 @@ def choose_lowerings(lowerings: Lowerings) -> Pass:
             return _Choose(lowerings, context, launch).rebuild_stmt(launch)
         chosen = _ChooseForThreads(lowerings, context, launch)
         made = chosen.rebuild_stmt(launch)
-        return _Cleared(chosen, launch.num_threads).visit(made) if made and chosen.padded else made
+        return _ClearPadding(chosen, launch.num_threads).visit(made) if made and chosen.padded else made
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
         return with_launches(func, lambda launch: choose(launch, context))
@@ -57,77 +57,77 @@ def choose_lowerings(lowerings: Lowerings) -> Pass:
         "choose_lowerings", run, Level.TILE, Level.TILE,
         requires=(
             Property.NO_LIBRARY_OPERATORS,
-            Property.INDICES_INLINED,
-            Property.TENSORS_DIRECT,
+            Property.SUBSCRIPTS_AFFINE,
+            Property.TENSOR_LAYOUTS_APPLIED,
             Property.WARPS_SPECIALIZED,
-            Property.REGISTER_TILES_FOUND,
-            Property.OPERATORS_WHOLE,
+            Property.TILES_PROMOTED,
+            Property.ELEMENTWISE_UNEXPANDED,
         ),
         establishes=(Property.LOWERINGS_CHOSEN,),
     )
 
 
 class _Choose(Rewriter):
-    """The choices of one launch."""
+    """Chooses the lowerings of one launch."""
 
     def __init__(self, lowerings: Lowerings, context: PassContext, launch: Launch) -> None:
         self._lowerings = lowerings
-        self._layouts = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
-        self._has_roles = launch.plan.schedule is not None  # then everything in shared memory is in use at any time
+        self._layouts = fixed_layouts(launch)  # layouts of tiles that are fixed already
+        self._is_warp_specialized = launch.plan.schedule is not None  # then shared tiles are live all the time
         self._context = LoweringContext(
             context.target,
             context.options,
             launch.num_threads,
             shared_layouts=self._layouts,
-            has_producer=self._has_roles,
+            has_producer=self._is_warp_specialized,
         )
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Seq):
             return self._sequence(node)
         if isinstance(node, TileOp):
-            return seq(self._done(node), node.loc)
+            return seq(self._replacement(node), node.loc)
         if isinstance(node, If) and node.group is not None:
             return self._group(node, node.group.count)
         return self.rebuild_stmt(node)
 
     def _group(self, node: If, threads: int) -> Stmt | None:
-        """What a group of threads does together."""
+        """The body of a thread group."""
         block, self._context = self._context, dataclasses.replace(self._context, threads=threads)
         made = self.rebuild_stmt(node)
         self._context = block
         return made
 
     def _sequence(self, node: Seq) -> Stmt:
-        """The statements; what an operator became stands among its neighbors, where other passes expect it."""
+        """The statements, with the replacements of operators inlined, as other passes expect."""
         body: list[Stmt] = []
         for old in node.body:
             if isinstance(old, TileOp):
                 with old.loc:
-                    body.extend(self._done(old))
+                    body.extend(self._replacement(old))
             else:
                 new = self.visit(old)
                 body.extend([] if new is None else [new])
         same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
         return node if same else Seq(tuple(body), loc=node.loc)
 
-    def _done(self, op: TileOp) -> list[Stmt]:
-        """The operator with its choice, and what must stand around it."""
+    def _replacement(self, op: TileOp) -> list[Stmt]:
+        """The operator with its lowering, and the copies around it."""
         return [s if s.loc.file else dataclasses.replace(s, loc=op.loc) for s in self._statements(op)]
 
     def _statements(self, op: TileOp) -> list[Stmt]:
         return [self._chosen(op)]
 
     def _chosen(self, op: TileOp) -> TileOp:
-        """The operator with the first lowering that does not refuse.
+        """The operator with the first lowering that accepts it.
 
         Raises:
             NoLowering: All refuse, or the table has none for it.
         """
         rows = self._lowerings.get(type(op), ())
-        return self._answered(op, self._first(op, [row for row in rows if op.required_lowering in ("", row.name)]))
+        return self._with_lowering(op, self._first(op, [row for row in rows if op.required_lowering in ("", row.name)]))
 
-    def _answered(self, op: TileOp, answer: _Accepted | list[tuple[str, str]]) -> TileOp:
+    def _with_lowering(self, op: TileOp, answer: _Accepted | list[tuple[str, str]]) -> TileOp:
         """The operator with the lowering that accepts it.
 
         Raises:
@@ -141,13 +141,13 @@ class _Choose(Rewriter):
             )
         if isinstance(answer, list):
             notes = tuple(Note(f"{name}: {reason}") for name, reason in answer)
-            raise NoLowering(f"{op.name}: {self._context.target} has no way to do it", notes=notes)
+            raise NoLowering(f"{op.name}: {self._context.target} has no lowering for it", notes=notes)
         lowering, plan = answer
-        self._accepted(op, lowering, plan)
+        self._record(op, lowering, plan)
         return dataclasses.replace(op, choice=lowering.name, plan=plan)
 
-    def _accepted(self, op: TileOp, lowering: Lowering, plan: Plan) -> None:
-        """Records what a choice means for the operators after it."""
+    def _record(self, op: TileOp, lowering: Lowering, plan: Plan) -> None:
+        """Records what the chosen lowering implies for the operators after it."""
 
     def _first(self, op: TileOp, rows: Sequence[Lowering]) -> _Accepted | list[tuple[str, str]]:
         """The first lowering that accepts an operator, with its plan; the names and reasons of all if all refuse."""
@@ -161,94 +161,95 @@ class _Choose(Rewriter):
 
 
 class _ChooseForThreads(_Choose):
-    """The choices where tiles are spread over the registers of threads.
+    """Chooses the lowerings where tiles are distributed over the registers of threads.
 
     Attributes:
-        padded: Operands in registers of which a lowering multiplies more rows than there are, and for how many threads.
+        padded: Operands in registers whose lowering pads their rows, with the number of threads of the gemm.
     """
 
     def __init__(self, lowerings: Lowerings, context: PassContext, launch: Launch) -> None:
         super().__init__(lowerings, context, launch)
         self.padded: dict[Buffer, int] = {}
-        self._sums = {op.c.buffer for op in walk(launch) if isinstance(op, Gemm)}
+        self._accumulators = {op.c.buffer for op in walk(launch) if isinstance(op, Gemm)}
         self._shared_bytes = _shared_bytes(launch)
 
     def zeros(self, tile: Buffer) -> TileOp:
-        """A fill of a tile."""
+        """An operator that fills a tile with zeros."""
         return self._chosen(Fill(whole(tile), const(0, tile.dtype)))
 
     def _statements(self, op: TileOp) -> list[Stmt]:
         match op:
             case Gemm():
                 return self._gemm(op)
-            case Copy() if self._leaves_by_rows(op):
-                return self._by_rows(op)
+            case Copy() if self._should_stage_store(op):
+                return self._staged_store(op)
         return [self._chosen(op)]
 
-    def _accepted(self, op: TileOp, lowering: Lowering, plan: Plan) -> None:
+    def _record(self, op: TileOp, lowering: Lowering, plan: Plan) -> None:
         """Records the layouts that a gemm's lowering requires, and operands that it pads."""
         if not isinstance(op, Gemm):
             return
         for constraint in lowering.constrain(op, plan, self._context):
             if isinstance(constraint, SharedLayout) and constraint.required and isinstance(constraint.var, Buffer):
                 self._layouts.setdefault(constraint.var, constraint.layout)
-        if isinstance(lowering, PadsRows) and _held(op.a) and lowering.pads_rows(op):
+        if isinstance(lowering, PadsRows) and _in_fragment(op.a) and lowering.pads_rows(op):
             self.padded[op.a.buffer] = self._context.threads
 
     # -- gemms ----------------------------------------------------------------------------------------------
     def _gemm(self, op: Gemm) -> list[Stmt]:
         if op.required_lowering or not all(int_const(size) for size in op.sizes):
-            return [self._chosen(op)]  # as it is; and there are no tiles of no size
+            return [self._chosen(op)]  # unchanged; and empty tiles cannot be allocated
         before: list[Stmt] = []
         after: list[Stmt] = []
         if op.c.buffer.scope is not Scope.FRAGMENT or not is_whole(op.c):
-            op = dataclasses.replace(self._with_sums_in_fragment(op, before, after), wait=0)
-        a, b = (self._ready(r, dtype, before) for r, dtype in zip((op.a, op.b), op.operands, strict=True))
-        # tiles that are not in the program can be reused after the gemm
+            op = dataclasses.replace(self._with_accumulator_in_fragment(op, before, after), wait=0)
+        a, b = (self._prepared_operand(r, dtype, before) for r, dtype in zip((op.a, op.b), op.operands, strict=True))
+        # the compiler's own tiles may be overwritten after the gemm, so it must be complete
         op = dataclasses.replace(op, a=a, b=b, wait=op.wait if (a, b) == (op.a, op.b) else 0)
         rows = self._lowerings.get(Gemm, ())
         answer = self._first(op, rows)
-        if isinstance(answer, list) and (_held(op.a) or _held(op.b)):
-            # single threads want their operands in shared memory
-            a, b = (self._moved(r, r.dtype, Scope.SHARED, before) if _held(r) else r for r in (op.a, op.b))
+        if isinstance(answer, list) and (_in_fragment(op.a) or _in_fragment(op.b)):
+            # the FMA lowering requires operands in shared memory
+            a, b = (self._copied(r, r.dtype, Scope.SHARED, before) if _in_fragment(r) else r for r in (op.a, op.b))
             op = dataclasses.replace(op, a=a, b=b)
             answer = self._first(op, rows)
-        return [*before, self._answered(op, answer), *after]
+        return [*before, self._with_lowering(op, answer), *after]
 
-    def _with_sums_in_fragment(self, op: Gemm, before: list[Stmt], after: list[Stmt]) -> Gemm:
+    def _with_accumulator_in_fragment(self, op: Gemm, before: list[Stmt], after: list[Stmt]) -> Gemm:
         """The gemm into a new fragment; the old accumulator is loaded unless it is cleared."""
         tile = _tile(op.c, op.c.dtype, Scope.FRAGMENT)
         before.append(Alloc(tile))
-        sums = whole(tile)
-        fetch = self._chosen(Copy(op.c, sums))
+        accumulator = whole(tile)
+        load = self._chosen(Copy(op.c, accumulator))
         clear = op.clear_accum
         if clear is None or (isinstance(clear, Const) and not clear.value):
-            before.append(fetch)
+            before.append(load)
         elif not isinstance(clear, Const):
-            before.append(If(unary(UnaryOp.NOT, clear), fetch))
-        after.append(self._chosen(Copy(sums, op.c)))
-        return dataclasses.replace(op, c=sums)
+            before.append(If(unary(UnaryOp.NOT, clear), load))
+        after.append(self._chosen(Copy(accumulator, op.c)))
+        return dataclasses.replace(op, c=accumulator)
 
-    def _ready(self, region: Region, operand: DType, before: list[Stmt]) -> Region:
-        """An operand in the dtype that is multiplied, and all of its buffer if it is in a fragment."""
-        if region.dtype == operand and (is_whole(region) or not _held(region)):
+    def _prepared_operand(self, region: Region, operand: DType, before: list[Stmt]) -> Region:
+        """An operand in the dtype of the mma, and as a whole buffer if it is a fragment."""
+        if region.dtype == operand and (is_whole(region) or not _in_fragment(region)):
             return region
-        return self._moved(region, operand, Scope.FRAGMENT, before)
+        return self._copied(region, operand, Scope.FRAGMENT, before)
 
-    def _moved(self, region: Region, dtype: DType, scope: Scope, before: list[Stmt]) -> Region:
-        """A copy of an operand in a tile of its own."""
+    def _copied(self, region: Region, dtype: DType, scope: Scope, before: list[Stmt]) -> Region:
+        """A copy of an operand in a new tile."""
         tile = _tile(region, dtype, scope)
         before += [Alloc(tile), self._chosen(Copy(region, whole(tile)))]
         return whole(tile)
 
-    # -- results --------------------------------------------------------------------------------------------
-    def _leaves_by_rows(self, op: Copy) -> bool:
+    # -- epilogue stores ------------------------------------------------------------------------------------
+    def _should_stage_store(self, op: Copy) -> bool:
         """Whether the epilogue should store the result of a gemm through shared memory.
 
-        Each thread of an mma holds pairs of neighbors, so that narrow results would be stored 4 bytes at a time.
+        Each thread holds pairs of neighboring elements after an mma, so that direct stores of 16-bit results are 4
+        bytes wide.
         """
         src, dst = op.src, op.dst
-        if src.buffer not in self._sums or src.buffer.scope is not Scope.FRAGMENT or op.layout is not None:
+        if src.buffer not in self._accumulators or src.buffer.scope is not Scope.FRAGMENT or op.layout is not None:
             return False
         extents = src.static_extent
         size = dst.dtype.storage_bytes
@@ -260,19 +261,19 @@ class _ChooseForThreads(_Choose):
             return False
         return int_const(dst.extent[-1]) == extents[-1] and _has_wide_rows(dst, _ROW_BYTES // size)
 
-    def _by_rows(self, op: Copy) -> list[Stmt]:
-        """The copy through a tile in shared memory, which rounds on the way in."""
+    def _staged_store(self, op: Copy) -> list[Stmt]:
+        """The copy through a tile in shared memory, with conversion on the way in."""
         tile = whole(_tile(op.src, op.dst.dtype, Scope.SHARED))
-        if self._has_roles:
+        if self._is_warp_specialized:
             self._shared_bytes += tile.buffer.bytes or 0
         inward, outward = Copy(op.src, tile), dataclasses.replace(op, src=tile)
         return [Alloc(tile.buffer), self._chosen(inward), self._chosen(outward)]
 
 
-class _Cleared(Rewriter):
-    """Zeros in operands of which a lowering multiplies more rows than there are.
+class _ClearPadding(Rewriter):
+    """Fills padded operands with zeros at their allocation.
 
-    What the other rows give belongs to no element, but loops over sums compute with it where that saves a test.
+    Results of padding rows are discarded, but elementwise loops compute on them where that saves a predicate.
     """
 
     def __init__(self, chosen: _ChooseForThreads, threads: int) -> None:
@@ -298,7 +299,7 @@ class _Cleared(Rewriter):
         return [made]
 
 
-def _held(region: Region) -> bool:
+def _in_fragment(region: Region) -> bool:
     return region.buffer.scope is Scope.FRAGMENT
 
 
@@ -311,7 +312,7 @@ def _tile(region: Region, dtype: DType, scope: Scope) -> Buffer:
 
 
 def _has_wide_rows(region: Region, count: int) -> bool:
-    """Whether every `count` neighbors of a row, counted from its beginning, are one aligned piece of memory."""
+    """Whether rows of a region consist of aligned vectors of `count` contiguous elements."""
     buffer = region.buffer
 
     def multiple(expr: Expr) -> bool:
@@ -321,7 +322,7 @@ def _has_wide_rows(region: Region, count: int) -> bool:
 
 
 def _shared_bytes(launch: Launch) -> int:
-    """Shared memory that a launch's tiles may take, with the versions that pipelines keep of them."""
+    """Shared memory of a launch's tiles in bytes, with the versions that pipelines allocate."""
     stages = [loop.pipeline.num_stages for loop in walk(launch) if isinstance(loop, For) and loop.pipeline]
     tiles = [s.buffer for s in walk(launch) if isinstance(s, Alloc) and s.buffer.scope in (Scope.SHARED, Scope.BARRIER)]
     return max([1, *stages]) * sum(tile.bytes or 0 for tile in tiles if tile.view_of is None)

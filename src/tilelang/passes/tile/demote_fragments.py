@@ -1,11 +1,11 @@
-"""Moves tiles that cannot be distributed over the registers of threads to shared memory.
+"""Demotes fragments that cannot be distributed over the registers of threads to shared memory.
 
-Takes a tile-level function, gives one in which every `FRAGMENT` buffer is touched by tile operators, by parallel loops
-of constant extents whose subscripts are digits, and by scalar code only if each thread can hold all of it, and all this
-by the block or else by one group of its threads; and in which no `LOCAL` buffer is subscripted by the variables of a
-parallel loop around its allocation. Short serial loops around parallel ones are unrolled where their variable
-subscripts a tile, so that it names registers. Invariant: shared memory is always right, so whatever is not proven to be
-spread goes there; what goes there is noted in the plan.
+Takes a tile-level function, gives one in which every `FRAGMENT` buffer is accessed only by tile operators, by parallel
+loops of constant extents whose subscripts are digit maps, and by scalar code if each thread can hold all of it, and all
+this by the block or by one thread group; and in which no `LOCAL` buffer is subscripted by variables of a parallel loop
+around its allocation. Short serial loops around parallel ones are unrolled where their variable subscripts a tile, so
+that the subscript is a register number. Invariant: shared memory is always legal, so every fragment that is not proven
+distributable is demoted; the reason is noted in the plan.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from tilelang.transforms.convert_layouts import replaced
 from tilelang.transforms.widen_nests import widened
 
 SMALL = 16
-"""Elements of a fragment that each thread may hold all of, so that scalar code can name any of them."""
+"""Largest number of elements of a fragment that may be replicated in every thread for access by scalar code."""
 
 
 _MOST_TIMES = 64
-"""How many times more iterations a loop over all of a fragment may have than one over a part of it."""
+"""Largest growth of the number of iterations where a loop over a part of a fragment is masked over all of it."""
 
 _IN_REGISTERS = (Scope.FRAGMENT, Scope.LOCAL)
 
@@ -52,27 +52,27 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_launches(func, lambda launch: _demoted(func, launch))
 
 
-def judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
-    """Why fragments are demoted to shared memory; empty for those that stay distributed.
+def demotion_reasons(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
+    """The reason to demote each fragment to shared memory; empty for those that stay distributed.
 
     Args:
         func: The function around the launch.
         launch: A launch, after `expand_to_loops` and `flatten_parallel`.
     """
-    return _judged(func, _over_all(func, _unrolled(launch, subscripting(launch))))
+    return _reasons_by_tile(func, _with_masked_loops(func, _unrolled(launch, subscripting(launch))))
 
 
-def _judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
-    judge = _Judge(tile_uses(func, launch, _IN_REGISTERS))
+def _reasons_by_tile(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
+    checker = _Distributability(tile_uses(func, launch, _IN_REGISTERS))
     groups = ThreadGroups(launch)
-    private = {*_private(launch), *_of_single_threads(launch)}
+    private = {*_private(launch), *_per_thread_arrays(launch)}
     tiles = [buffer for buffer in _storages(launch) if buffer not in private]
-    tiles = [b for b in tiles if b.scope is Scope.FRAGMENT or judge.is_subscripted_by_nests(b)]
-    return {buffer: _crowd(groups, buffer) or judge.refusal(buffer) for buffer in tiles}
+    tiles = [b for b in tiles if b.scope is Scope.FRAGMENT or checker.is_subscripted_by_nests(b)]
+    return {buffer: _used_by_several(groups, buffer) or checker.refusal(buffer) for buffer in tiles}
 
 
-def _named_in_use(func: PrimFunc, launch: Launch) -> Launch:
-    """The launch without other names of tiles in registers that nothing uses, which need not suit any layout."""
+def _without_unused_views(func: PrimFunc, launch: Launch) -> Launch:
+    """The launch without unused views of tiles in registers, which would constrain layouts."""
     uses = tile_uses(func, launch, _IN_REGISTERS).of
     names = [s for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.view_of is not None]
     renamed = {name.buffer.view_of for name in names}
@@ -81,16 +81,17 @@ def _named_in_use(func: PrimFunc, launch: Launch) -> Launch:
 
 
 def _demoted(func: PrimFunc, launch: Launch) -> Launch:
-    launch = _named_in_use(func, launch)
+    launch = _without_unused_views(func, launch)
     loops = subscripting(launch)
-    reasons = _judged(func, _over_all(func, _unrolled(launch, loops)))
-    kept = {buffer for buffer, reason in reasons.items() if not reason}
-    launch = _unrolled(launch, [loop for loop, tiles in loops.items() if not kept.isdisjoint(tiles)])
-    return moved(_over_all(func, launch, kept), reasons, dict.fromkeys(_private(launch), Scope.LOCAL))
+    reasons = _reasons_by_tile(func, _with_masked_loops(func, _unrolled(launch, loops)))
+    distributed = {buffer for buffer, reason in reasons.items() if not reason}
+    launch = _unrolled(launch, [loop for loop, tiles in loops.items() if not distributed.isdisjoint(tiles)])
+    launch = _with_masked_loops(func, launch, distributed)
+    return with_scopes(launch, reasons, dict.fromkeys(_private(launch), Scope.LOCAL))
 
 
-def _over_all(func: PrimFunc, launch: Launch, tiles: Collection[Buffer] | None = None) -> Launch:
-    """The launch with loops over parts of fragments, of which no digits tell who holds them, running over all."""
+def _with_masked_loops(func: PrimFunc, launch: Launch, tiles: Collection[Buffer] | None = None) -> Launch:
+    """The launch with loops over a part of a fragment, where the subscript is no digit map, masked over all of it."""
     uses = tile_uses(func, launch, (Scope.FRAGMENT,))
     new: dict[ParallelLoop, ParallelLoop] = {}
     for buffer, of in uses.of.items():
@@ -106,13 +107,13 @@ def _over_all(func: PrimFunc, launch: Launch, tiles: Collection[Buffer] | None =
     return dataclasses.replace(launch, body=replaced(launch.body, new)) if new else launch
 
 
-def moved(launch: Launch, reasons: Mapping[Buffer, str], scopes: Mapping[Buffer, Scope] | None = None) -> Launch:
+def with_scopes(launch: Launch, reasons: Mapping[Buffer, str], scopes: Mapping[Buffer, Scope] | None = None) -> Launch:
     """The launch with tiles in shared memory where there is a reason, in registers where that is empty.
 
     Args:
         launch: The launch.
-        reasons: For tiles that own their bytes, why they are kept in shared memory.
-        scopes: Where other tiles go.
+        reasons: For tiles that are no views, the reason to demote them.
+        scopes: New scopes of other tiles.
     """
     scopes = dict(scopes or {})
     scopes |= {buffer: Scope.SHARED if reason else Scope.FRAGMENT for buffer, reason in reasons.items()}
@@ -151,8 +152,8 @@ def _iterations(nest: ParallelLoop) -> int:
     return math.prod(static_extents(nest) or (0,))
 
 
-def _crowd(groups: ThreadGroups, buffer: Buffer) -> str:
-    """Why no threads can have a tile for themselves; empty if some can."""
+def _used_by_several(groups: ThreadGroups, buffer: Buffer) -> str:
+    """The reason if several groups of threads use a tile; empty otherwise."""
     users = groups.users(buffer)
     if len(users) < 2:
         return ""
@@ -161,13 +162,13 @@ def _crowd(groups: ThreadGroups, buffer: Buffer) -> str:
 
 
 def _storages(launch: Launch) -> list[Buffer]:
-    """The tiles in registers that own their bytes, in order of allocation."""
+    """The tiles in registers that are no views, in order of allocation."""
     allocated = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.view_of is None]
     return [buffer for buffer in allocated if buffer.scope in _IN_REGISTERS]
 
 
 def _private(launch: Launch) -> Iterable[Buffer]:
-    """Tiles that an iteration of a parallel loop allocates for itself: its thread's own, whatever they were called."""
+    """Tiles allocated inside of an iteration of a parallel loop, of any scope: they are private to its thread."""
     for nest in walk(launch.body):
         if isinstance(nest, ParallelLoop):
             for stmt in walk(nest.body):
@@ -175,23 +176,23 @@ def _private(launch: Launch) -> Iterable[Buffer]:
                     yield stmt.buffer
 
 
-def _of_single_threads(launch: Launch) -> Iterable[Buffer]:
-    """Arrays over which each thread goes by itself; those that meet fragments have to be held as these are."""
+def _per_thread_arrays(launch: Launch) -> Iterable[Buffer]:
+    """Arrays that single threads access, unless a distributed loop accesses them together with fragments."""
     own = per_thread(launch)
     arrays: dict[Buffer, None] = {}
-    shared_out: set[Buffer] = set()
+    in_distributed_loops: set[Buffer] = set()
     for nest in walk(launch.body):
         if isinstance(nest, ParallelLoop):
             accessed = [buffer.storage for stmt in walk(nest) for buffer in accessed_buffers(stmt)]
             if own.runs_per_thread(nest):
                 arrays.update(dict.fromkeys(buffer for buffer in accessed if buffer.scope is Scope.LOCAL))
             elif any(buffer.scope is Scope.FRAGMENT for buffer in accessed):
-                shared_out.update(accessed)
-    return [buffer for buffer in arrays if buffer not in shared_out]
+                in_distributed_loops.update(accessed)
+    return [buffer for buffer in arrays if buffer not in in_distributed_loops]
 
 
-class _Judge:
-    """Which tiles can be distributed over threads."""
+class _Distributability:
+    """Decides which tiles can be distributed over threads."""
 
     def __init__(self, uses: TileUses) -> None:
         self._uses = uses
@@ -201,15 +202,15 @@ class _Judge:
         self._in_order: dict[ParallelLoop, str] = {}
 
     def is_subscripted_by_nests(self, storage: Buffer) -> bool:
-        """Whether iterations of parallel loops have elements of their own in it."""
-        return any(_names(use) for _, of in self._of.get(storage, ()) for use in of.nests)
+        """Whether variables of a parallel loop subscript it."""
+        return any(_uses_loop_variable(use) for _, of in self._of.get(storage, ()) for use in of.nests)
 
     def refusal(self, storage: Buffer) -> str:
-        """Why a tile cannot be distributed over threads; empty if it can."""
+        """The reason why a tile cannot be distributed over threads; empty if it can."""
         names = self._of.get(storage, [])
         for buffer, _ in names:
-            if buffer is not storage and renamings(buffer) is None:
-                return f"no digits tell where its elements are under the name '{buffer.name}'"
+            if buffer is not storage and view_maps(buffer) is None:
+                return f"no layout fits its view '{buffer.name}'"
         everywhere = any(of.scalar or of.calls for _, of in names)  # each thread must hold all of it
         for _, of in names:
             reason = self._refusal(storage, of, everywhere=everywhere)
@@ -219,7 +220,7 @@ class _Judge:
 
     def _refusal(self, storage: Buffer, of: Uses, *, everywhere: bool) -> str:
         if everywhere and storage.scope is Scope.FRAGMENT and math.prod(storage.static_shape or (0,)) > SMALL:
-            return "scalar code names its elements"
+            return "scalar code accesses its elements"
         statements = [access.stmt for access in (*of.scalar, *(use.access for use in of.nests))]
         if any(isinstance(stmt, Atomic) and stmt.buffer.storage is storage for stmt in statements):
             return "it is updated atomically"
@@ -227,16 +228,16 @@ class _Judge:
             if static_extents(use.nest) is None:
                 return "a parallel loop that uses it has extents that are not constant"
             if use.map is None and (use.access.write or not everywhere):
-                return "a subscript of it cannot be told by digits of the loop's variables"
+                return "a subscript of it does not consist of digits of the loop's variables"
             if use.access.write and use.access.update is None and use.map is not None and use.map.forgets:
                 return "several iterations store one element of it"
-            reason = self._order(use.nest)
+            reason = self._serial_reason(use.nest)
             if reason:
                 return reason
         return ""
 
-    def _order(self, nest: ParallelLoop) -> str:
-        """Why the iterations of a loop must run in order; empty if they need not."""
+    def _serial_reason(self, nest: ParallelLoop) -> str:
+        """The reason why the iterations of a loop must run serially; empty if they may not."""
         if nest not in self._in_order:
             self._in_order[nest] = parallel_legality(nest, self._uses.nests[nest], self._is_used_outside(nest)).reason
         return self._in_order[nest]
@@ -255,8 +256,8 @@ class _UsedOutside:
         return buffer.storage in self.read
 
 
-def renamings(view: Buffer) -> tuple[DigitMap, DigitMap] | None:
-    """Where the elements of a fragment are under another name and back; None where elements or rows are taken apart."""
+def view_maps(view: Buffer) -> tuple[DigitMap, DigitMap] | None:
+    """Digit maps from a storage's indices to those of a view and back; None if the view splits elements or rows."""
     own, other, storage = view.dtype, view.storage.dtype, view.storage
     if view.static_shape is None or storage.static_shape is None:
         return None
@@ -268,14 +269,14 @@ def renamings(view: Buffer) -> tuple[DigitMap, DigitMap] | None:
         return None
 
 
-def _names(use: NestUse) -> bool:
-    """Whether a subscript names a variable of the nest."""
+def _uses_loop_variable(use: NestUse) -> bool:
+    """Whether a subscript uses a variable of the nest."""
     variables = frozenset(use.nest.vars)
     return any(node in variables for e in use.access.start for node in walk_expr(e) if isinstance(node, Var))
 
 
 class _MoveTo(Rewriter):
-    """Gives buffers other scopes; products, and sums over clusters, keep theirs in registers."""
+    """Changes scopes of buffers; gemms and cluster sums then get operands in registers by copies."""
 
     def __init__(self, scopes: dict[Buffer, Scope]) -> None:
         self._scopes = scopes
@@ -312,7 +313,7 @@ def _through_registers(op: Gemm) -> Stmt:
 
 
 def _sum_through_registers(op: ClusterSum) -> Stmt:
-    """A sum over a cluster, whose operands may be in shared memory, by way of fragments."""
+    """A sum over a cluster with operands in shared memory, via fragments."""
     build = Builder(op.loc)
     sums, own = op.sums, op.own
     if op.sums.buffer.scope is Scope.SHARED:
@@ -327,13 +328,13 @@ def _sum_through_registers(op: ClusterSum) -> Stmt:
 
 
 def _fragment_for(region: Region, build: Builder) -> Region:
-    """Registers that take the place of what is in shared memory."""
+    """A new fragment for a region in shared memory."""
     made = scratch(build, f"{region.buffer.name}_sums", region.static_extent or (), region.dtype, Scope.FRAGMENT)
     return Region(made.buffer, made.start, made.extent)
 
 
 PASS = Pass(
     "demote_fragments", _run, Level.TILE, Level.TILE,
-    requires=(Property.SINGLE_PARALLEL_NESTS, Property.THREAD_GROUPS),
-    establishes=(Property.FRAGMENTS_SPREADABLE,),
+    requires=(Property.PARALLEL_LOOPS_FLAT, Property.THREAD_GROUPS_DETECTED),
+    establishes=(Property.FRAGMENTS_DISTRIBUTABLE,),
 )

@@ -1,7 +1,7 @@
-"""Writes the operators that are programs of simpler ones as those programs.
+"""Expands library operators (sort, top-k, arg-reductions, gather and scatter of rows) to programs of simpler operators.
 
 Takes a tile-level function, gives one without `ArgReduce`, `GatherRows`, `ScatterRows`, `Sort` and `TopK`. Invariant:
-what stands in their place has the meaning of their reference, and needs nothing of a target that other programs do not.
+the expansion computes what the operator's reference does, and needs no special feature of the target.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Expands elementwise operators to parallel loops, so that one pass distributes all of them.
 
 Takes a target's table of lowerings; gives the pass. Operators whose lowering `ExpandsTiles` become what it emits:
-parallel loops, or operators on lines with operands that all threads can reach. Tiles in registers are printed from
-shared memory.
+parallel loops, or operators along one dimension on operands that all threads can access. Fragments are printed from a
+copy in shared memory.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def expand_to_loops(lowerings: Lowerings) -> Pass:
     return Pass(
         "expand_to_loops", run, Level.TILE, Level.TILE,
         requires=(Property.NO_LIBRARY_OPERATORS, Property.LOWERINGS_CHOSEN, Property.NO_PIPELINED_LOOPS),
-        establishes=(Property.ELEMENTS_IN_LOOPS,),
-        invalidates=(Property.OPERATORS_WHOLE,),
+        establishes=(Property.ELEMENTWISE_EXPANDED,),
+        invalidates=(Property.ELEMENTWISE_UNEXPANDED,),
     )
 
 
 def all_but_gemms_expanded(func: PrimFunc, lowerings: Lowerings) -> PrimFunc:
-    """The function before lowerings are chosen, with all operators but gemms as loops where the table has some."""
+    """The function before lowerings are chosen, with all operators but gemms expanded to loops where the table can."""
     expand = _Expand(lambda op: None if isinstance(op, Gemm) else expansion(lowerings, op))
     return with_body(func, expand.visit(func.body))
 

@@ -6,11 +6,11 @@
             total = total + S[i, j]              for i in T.Parallel(M): l[i] = l[i] + total[i]
         l[i] = l[i] + total
 
-What an iteration keeps for itself between the parts (bindings, mutable scalars) gets an element per iteration.
-Invariant: iterations are independent of each other but for associative updates, so that doing one part for all
-iterations before the next part gives the sequential result. A nest that cannot be taken apart keeps its outer loop,
-and its inner loops become serial ones within an iteration. A loop of which a condition lets only the first iterations
-do anything has no others, where that leaves an equal part: subscripts are then digits of its variables.
+This is loop fission (distribution) with scalar expansion: bindings and mutable scalars that live across the parts get
+an element per iteration. Invariant: iterations are independent but for associative updates, so executing one part of
+all iterations before the next part gives the sequential result. A nest that cannot be split keeps its outer loop, and
+its inner loops become serial. A loop whose body is guarded by a bound on its variable gets a shorter extent, if that
+divides the old one, so that subscripts are digits of its variables.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Flatten(Rewriter):
 
 
 def _without_idle_iterations(loop: ParallelLoop) -> ParallelLoop:
-    """The loop with shorter extents if all that it does is behind a condition on its variables."""
+    """The loop with shorter extents if a condition on its variables guards the whole body."""
     body = loop.body
     if not isinstance(body, If) or body.else_body is not None or loop.layout is not None:
         return loop
@@ -76,10 +76,10 @@ class _Nest:
 
     def __init__(self, loop: ParallelLoop) -> None:
         self._loop = loop
-        self._allocs: list[Alloc] = []  # the elements that iterations keep between the parts
+        self._allocs: list[Alloc] = []  # expanded scalars
 
     def flatten(self) -> Stmt | None:
-        """The flat loops in order, behind the allocations they share; None if that is impossible."""
+        """The flat loops in order, after the allocations they share; None if that is impossible."""
         try:
             parts = self._parts(self._loop, _statements(self._loop.body))
         except _Impossible:
@@ -91,7 +91,7 @@ class _Nest:
         if not any(isinstance(s, ParallelLoop | TileOp) for stmt in body for s in walk(stmt)):
             return [_over(loop, body)] if body else []
         groups = _groups(body)
-        body_of = _Kept(loop, groups, self._allocs)
+        body_of = _ExpandScalars(loop, groups, self._allocs)
         parts: list[Stmt] = []
         for group in groups:
             changed = body_of.rewrite(group)
@@ -137,8 +137,8 @@ class _Nest:
         return parts
 
 
-class _Kept(Rewriter):
-    """Gives what one group defines and another uses an element per iteration."""
+class _ExpandScalars(Rewriter):
+    """Scalar expansion: values that one group defines and another uses become one element per iteration."""
 
     def __init__(self, loop: ParallelLoop, groups: Sequence[Sequence[Stmt]], allocs: list[Alloc]) -> None:
         self._loop = loop
@@ -160,10 +160,10 @@ class _Kept(Rewriter):
         outside = {b for g in groups for s in g for t in walk(s) for b in written_buffers(t) if b.scope is Scope.VAR}
         inside = {t.buffer for g in groups for s in g for t in walk(s) if isinstance(t, Alloc)}
         if any(not _is_update_of(b, groups) for b in outside - inside):
-            raise _Impossible  # a scalar from outside that iterations use as their own: the last one's value remains
+            raise _Impossible  # a scalar from outside that iterations use as a temporary: the last value must remain
 
     def rewrite(self, group: Sequence[Stmt]) -> list[Stmt]:
-        """The statements of a group over elements in place of what was kept."""
+        """The statements of a group with expanded scalars."""
         return [new for stmt in group if (new := self.visit(stmt)) is not None]
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -201,7 +201,7 @@ def _element(loop: ParallelLoop, name: str, dtype: object, allocs: list[Alloc]) 
 
 
 def _groups(body: Sequence[Stmt]) -> list[list[Stmt]]:
-    """Runs of statements without loops, and each statement with parallel loops by itself."""
+    """Maximal runs of statements without parallel loops, and each statement with parallel loops by itself."""
     groups: list[list[Stmt]] = []
     fresh = True
     for stmt in body:
@@ -224,7 +224,7 @@ def _over(loop: ParallelLoop, body: Sequence[Stmt]) -> ParallelLoop:
 
 
 def _under(condition: Expr, part: Stmt) -> Stmt:
-    """A flat loop, or loops inside serial ones, whose iterations only happen under a condition."""
+    """A flat loop, or loops inside of serial ones, with its iterations under a condition."""
     match part:
         case ParallelLoop():
             return dataclasses.replace(part, body=If(condition, part.body, loc=part.loc))
@@ -275,7 +275,7 @@ def _is_update_of(scalar: Buffer, groups: Sequence[Sequence[Stmt]]) -> bool:
 
 
 def _with_serial_loops(loop: ParallelLoop) -> ParallelLoop:
-    """The loop with every parallel loop inside of it run by the thread that runs the iteration."""
+    """The loop with all parallel loops inside of it made serial."""
     return dataclasses.replace(loop, body=_Serial().visit(loop.body) or Seq((), loc=loop.loc))
 
 
@@ -292,6 +292,6 @@ class _Serial(Rewriter):
 
 PASS = Pass(
     "flatten_parallel", _run, Level.TILE, Level.TILE,
-    requires=(Property.ELEMENTS_IN_LOOPS,),
-    establishes=(Property.SINGLE_PARALLEL_NESTS,),
+    requires=(Property.ELEMENTWISE_EXPANDED,),
+    establishes=(Property.PARALLEL_LOOPS_FLAT,),
 )

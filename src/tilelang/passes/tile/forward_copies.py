@@ -1,16 +1,15 @@
 """Forwards copies: gemms and loops read the source of a copy directly if nothing else reads the copy.
 
-Takes a tile-level function; a `T.copy` of a box of global memory into a buffer goes away together with the buffer, if
-the buffer is then only read, either way:
+Takes a tile-level function; a `T.copy` of a box of global memory into a buffer is removed together with the buffer, if
+the buffer is otherwise only read, in one of two cases:
 
-- products, parallel loops or copies read it, and the rows of the box are neighbors in memory. Tiles cut from longer
-  rows stay copied for them, since their rows would compete for the same lines of the cache;
-- one parallel loop or copy reads it, and no element twice.
+- gemms, parallel loops or copies read it, and the rows of the box are contiguous in memory. Boxes of longer rows are
+  copied, since their rows would conflict in the cache;
+- one parallel loop or copy reads it, and each element at most once.
 
-A target whose products and loops read any memory wants this. Invariant: the function never writes that global memory,
-the copy is proven to lie inside of it, it fills the whole buffer without converting, every access is after it and is
-proven to be inside of the buffer, so the elements are the same ones. Between a copy and the loops that read, nothing
-is written to any tensor.
+It is for targets whose gemms and loops can read any memory (CPUs). Invariant: the function never writes that global
+memory, the copy is provably in bounds, fills the whole buffer and does not convert, every read is after it and provably
+in bounds of the buffer. Between a copy and the loops that read it, no tensor is written.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 
 def _candidates(func: PrimFunc) -> dict[Copy, int]:
-    """Copies from memory that is never written into a buffer that is only read otherwise; how many times."""
+    """Copies from memory that is never written to a buffer that is otherwise only read, with the number of reads."""
     copies: dict[Buffer, Copy] = {}
     reads: dict[Buffer, int] = {}
     others: set[Buffer] = set()  # storages with any other use
@@ -74,7 +73,7 @@ def _candidates(func: PrimFunc) -> dict[Copy, int]:
 
 
 def _is_reader(stmt: Stmt, buffer: Buffer) -> bool:
-    """Whether a statement may name another place for the elements that it reads of a buffer."""
+    """Whether a statement can read the elements of a buffer from elsewhere."""
     match stmt:
         case Gemm(c=c):
             return buffer is not c.buffer
@@ -100,7 +99,7 @@ def _uses(stmt: Stmt) -> Iterator[tuple[Buffer, bool]]:
 
 
 def _fills_as_it_is(copy: Copy) -> bool:
-    """Whether the copy moves a box of global memory to all of its buffer, as it is."""
+    """Whether the copy is of a box of global memory to a whole buffer, without conversion."""
     src, dst = copy.src, copy.dst
     shape, extent = dst.buffer.static_shape, src.static_extent
     if src.buffer.scope is not Scope.GLOBAL or dst.buffer.scope not in (Scope.SHARED, Scope.FRAGMENT):
@@ -113,7 +112,7 @@ def _fills_as_it_is(copy: Copy) -> bool:
 
 
 def _is_run(copy: Copy) -> bool:
-    """Whether what is copied are neighbors in memory: all but the first long axis of the box are whole."""
+    """Whether the box is contiguous: all its dimensions but the first longer than 1 are whole."""
     shape, whole = copy.dst.buffer.static_shape or (), copy.src.buffer.shape
     first = next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape))
     return all(int_const(whole[axis - len(shape)]) == shape[axis] for axis in range(first + 1, len(shape)))
@@ -124,7 +123,7 @@ def _is_whole(region: Region) -> bool:
 
 
 def _search(node: Stmt, domain: Domain, candidates: dict[Copy, int], found: dict[Copy, Region]) -> None:
-    """Collects the candidates that lie inside of their source and precede all gemms that read them."""
+    """Collects the candidates that are in bounds of their source and precede all readers."""
     match node:
         case Seq(body=body):
             for place, child in enumerate(body):
@@ -146,7 +145,7 @@ def _search(node: Stmt, domain: Domain, candidates: dict[Copy, int], found: dict
 
 
 def _reads(copy: Copy, later: Sequence[Stmt], domain: Domain) -> int:
-    """How many times statements behind a copy read of its buffer in a way that another place does as well."""
+    """How many statements after a copy read its buffer in a way that can be forwarded."""
     buffer, is_run = copy.dst.buffer, _is_run(copy)
     products = loads = 0
     once, writes = True, False
@@ -170,7 +169,7 @@ def _reads(copy: Copy, later: Sequence[Stmt], domain: Domain) -> int:
 
 
 def _runs_at_most(loop: ParallelLoop, most: int) -> bool:
-    """Whether a loop's statements run so many times altogether or less."""
+    """Whether a loop has at most so many iterations in total."""
     extents = [int_const(extent) for extent in loop.extents]
     nested = any(isinstance(s, For | While | ParallelLoop) for s in walk(loop.body))
     return not nested and None not in extents and math.prod(e for e in extents if e is not None) <= most
@@ -192,7 +191,7 @@ def _is_inside(region: Region, domain: Domain) -> bool:
 
 
 class _Forward(Rewriter):
-    """Drops copies and their buffers, and names their sources where these were read."""
+    """Removes copies and their buffers, and reads their sources instead."""
 
     def __init__(self, sources: dict[Buffer, Region]) -> None:
         self._sources = sources
@@ -227,5 +226,5 @@ class _Forward(Rewriter):
 
 PASS = Pass(
     "forward_copies", _run, Level.TILE, Level.TILE,
-    requires=(Property.INDICES_INLINED, Property.TENSORS_DIRECT, Property.OPERATORS_WHOLE),
+    requires=(Property.SUBSCRIPTS_AFFINE, Property.TENSOR_LAYOUTS_APPLIED, Property.ELEMENTWISE_UNEXPANDED),
 )

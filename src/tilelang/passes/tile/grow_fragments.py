@@ -1,8 +1,8 @@
-"""Makes fragments as large as the parallel loops that index them go.
+"""Grows fragments that parallel loops index beyond their extent.
 
-Takes a tile-level function, gives one in which a fragment that a `T.Parallel` variable indexes beyond its extent has as
-many elements as the largest index asks for, with a warning. What names the whole of it goes on naming the extents that
-it was allocated with. Invariant: a function that stays within its fragments is given back as it is.
+Takes a tile-level function; a fragment that a `T.Parallel` variable indexes beyond its extent gets as many elements as
+the largest index requires, with a warning. Operators on the whole of it keep the extents of its allocation. Invariant:
+a function without such accesses is returned unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilelang.passes.properties import Property
 
 
 def grow_fragments(func: PrimFunc) -> PrimFunc:
-    """The function with fragments that hold every element that parallel loops name."""
+    """The function with fragments that contain every element that parallel loops access."""
     if not any(isinstance(stmt, ParallelLoop) for stmt in walk(func.body)):
         return func
 

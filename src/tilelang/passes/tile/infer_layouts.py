@@ -39,7 +39,7 @@ from tilelang.layout.thread_values import Fragment, over_threads, replicated
 from tilelang.lowering.lowering import LoweringContext, Lowerings, chosen_row
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
-from tilelang.passes.tile.demote_fragments import moved, renamings
+from tilelang.passes.tile.demote_fragments import view_maps, with_scopes
 from tilelang.transforms.convert_layouts import convert, cost_in_bytes, replaced, turned
 from tilelang.transforms.shared_layouts import TileChooser
 from tilelang.transforms.widen_nests import widened
@@ -57,7 +57,7 @@ def infer_layouts(lowerings: Lowerings) -> Pass:
 
     return Pass(
         "infer_layouts", run, Level.TILE, Level.TILE,
-        requires=(Property.LOWERINGS_CHOSEN, Property.SINGLE_PARALLEL_NESTS, Property.FRAGMENTS_SPREADABLE),
+        requires=(Property.LOWERINGS_CHOSEN, Property.PARALLEL_LOOPS_FLAT, Property.FRAGMENTS_DISTRIBUTABLE),
         establishes=(Property.LAYOUTS_INFERRED,),
     )
 
@@ -79,7 +79,7 @@ class _Launches(Rewriter):
             found: list[Note] = []
             conversions = inference.conversions(found)
             if inference.refused:
-                launch = moved(launch, inference.refused)
+                launch = with_scopes(launch, inference.refused)
                 continue
             if inference.widened:
                 launch = dataclasses.replace(launch, body=replaced(launch.body, inference.widened))
@@ -157,7 +157,7 @@ class _Inference:
             other = solve([self._with_long_rows(c) for c in self._constraints])
             self._solution = min(self._solution, other, key=self._converted_bytes)
         torn = [buffer for buffer in self._fragments() if buffer in self._solution.unrepresentable]
-        self.refused = dict.fromkeys(torn, "no digits tell its layout under all of its names")
+        self.refused = dict.fromkeys(torn, "no layout fits all of its views")
 
     # -- constraints ----------------------------------------------------------------------------------------
     def _collect(self) -> Iterator[tuple[Constraint, Stmt | None]]:
@@ -192,7 +192,7 @@ class _Inference:
     def _renamed(self) -> Iterator[Alias]:
         for buffer in self._fragments():
             if buffer.view_of is not None:
-                maps = renamings(buffer)
+                maps = view_maps(buffer)
                 if maps is None:
                     raise CompilerBug(f"'{buffer.name}': a fragment under a name that does not fit")
                 self._renames[buffer] = Alias(buffer, buffer.storage, *maps)
@@ -304,8 +304,8 @@ class _Inference:
         if not holds and not late and nest.layout is None:
             self._variants[nest] = row_variants(extents, threads, vector, warp_size=self._lanes, bytes_per_element=size)
         count, last = math.prod(extents), nest.vars[-1]
-        moved = sum(count * p.bytes * (8 if p.is_global else 1) // p.runs.get(last, 1) for p in found)
-        return LayoutChoice(nest, (layout,), Why("T.Parallel", nest.loc), moved, vector)
+        with_scopes = sum(count * p.bytes * (8 if p.is_global else 1) // p.runs.get(last, 1) for p in found)
+        return LayoutChoice(nest, (layout,), Why("T.Parallel", nest.loc), with_scopes, vector)
 
     def _vector(self, nest: ParallelLoop, run: int) -> int:
         if nest.coalesced_width is not None:

@@ -1,6 +1,6 @@
-"""Puts the values of index bindings in the place of their variables, so that subscripts are visibly affine.
+"""Inlines bindings of index arithmetic, so that subscripts are affine expressions of loop variables.
 
-Only bindings of index arithmetic that loads nothing are inlined: their value is the same wherever they are used.
+Only bindings of index arithmetic without loads are inlined: their value is the same at every use.
 """
 
 from __future__ import annotations
@@ -38,5 +38,5 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 PASS = Pass(
     "inline_bindings", _run, Level.TILE, Level.TILE,
     requires=(Property.NO_LIBRARY_OPERATORS,),
-    establishes=(Property.INDICES_INLINED,),
+    establishes=(Property.SUBSCRIPTS_AFFINE,),
 )

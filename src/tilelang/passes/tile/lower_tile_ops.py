@@ -1,7 +1,7 @@
-"""Replaces tile operators and parallel loops by the loops and calls that do them: from tile level to thread level.
+"""Lowers tile operators and parallel loops to loops and calls: from tile level to thread level.
 
-Takes the table of lowerings of a target whose blocks are run by one thread each; gives the pass. Parallel loops, those
-of lowerings by loops among them, become serial ones in row-major order.
+Takes the table of lowerings of a target on which one thread executes a block; gives the pass. Parallel loops become
+serial ones in row-major order, also those that lowerings emit.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def lower_tile_ops(lowerings: Lowerings) -> Pass:
 
     return Pass(
         "lower_tile_ops", run, Level.TILE, Level.THREAD,
-        requires=(Property.NO_LIBRARY_OPERATORS, Property.INDICES_INLINED, Property.LOWERINGS_CHOSEN),
-        invalidates=(Property.OPERATORS_WHOLE,),
+        requires=(Property.NO_LIBRARY_OPERATORS, Property.SUBSCRIPTS_AFFINE, Property.LOWERINGS_CHOSEN),
+        invalidates=(Property.ELEMENTWISE_UNEXPANDED,),
     )
 
 
@@ -58,7 +58,7 @@ class _Lower(Rewriter):
         return self.visit(build.finish())
 
     def _parallel(self, node: ParallelLoop) -> Stmt:
-        """A nest in row-major order, which is the order that the iterations seem to have."""
+        """A parallel loop as serial loops in row-major order."""
         body = self.visit(node.body) or Seq((), loc=node.body.loc)
         for var, extent in zip(reversed(node.vars), reversed(node.extents), strict=True):
             body = For(var, const(0, INT32), extent, 1, ForKind.SERIAL, body, loc=node.loc)

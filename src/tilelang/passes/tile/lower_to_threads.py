@@ -1,8 +1,8 @@
-"""From the program of a block to the program of one of its threads: what each thread does of what all do together.
+"""Lowers the program of a block to the program of one of its threads (SPMD): from tile level to thread level.
 
-Takes a tile-level function whose fragments and parallel loops have layouts, gives a thread-level one: scalars and
-control flow are replicated in every thread, stores of the block's own program are made by one thread, parallel loops
-and operators are shared out, and fragments are arrays of registers. Barriers are inserted later.
+Takes a tile-level function whose fragments and parallel loops have layouts: scalars and control flow are replicated in
+every thread, stores of scalar code are executed by one elected thread, parallel loops and operators are distributed,
+and fragments become arrays of registers. Barriers are inserted by later passes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _OF_THREAD = (Scope.VAR, Scope.LOCAL)
 
 
 def lower_to_threads(lowerings: Lowerings, *loops: LoopLowering) -> Pass:
-    """The pass for one target's table of lowerings, and its ways to do parallel loops, of which the first wins."""
+    """The pass for a target's table of lowerings, and its lowerings of parallel loops, the first choice first."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
         body = _Launches(lowerings, loops, context, of_function(func)).visit(func.body) or Seq((), loc=func.body.loc)
@@ -110,7 +110,7 @@ class _Launches(Rewriter):
 
 
 def _registers_of(buffer: Buffer, values: int, registers: Mapping[Buffer, Buffer]) -> Buffer:
-    """The registers of a thread's part of a fragment; other names of it share those of its storage."""
+    """The register array of a thread's part of a fragment; views share that of their storage."""
     owner = None if buffer.view_of is None else registers[buffer.storage]
     if owner is not None and owner.dtype is buffer.dtype:
         return owner
@@ -118,10 +118,10 @@ def _registers_of(buffer: Buffer, values: int, registers: Mapping[Buffer, Buffer
 
 
 class _Block:
-    """The rewriting of one launch.
+    """Lowers one launch.
 
     Attributes:
-        notes: What was decided about its loops.
+        notes: Notes on the lowering of its loops.
     """
 
     def __init__(
@@ -129,38 +129,39 @@ class _Block:
     ) -> None:
         self.notes: list[Note] = []
         self._context, self._lowerings, self._loops = context, lowerings, loops
-        self._own = per_thread(launch)
+        self._per_thread = per_thread(launch)
         self._groups = ThreadGroups(launch)
         self._liveness = Liveness(launch.body)
         self._registers = _Registers(context)
         assert isinstance(context.thread, Var)
         self._thread = context.thread
-        self._elected = self._thread == 0  # says for the threads at hand whether the executing one acts for all
+        self._elected = self._thread == 0  # whether the executing thread is the elected one
         self._own_scalars: list[Buffer] = []
-        self._waiting: dict[ParallelLoop, tuple[DistributedLoop, list[Accumulated]]] = {}  # end after a loop
-        # other blocks may write it, between the reads of two threads
-        self._unsteady = frozenset(
+        # reductions completed after a loop
+        self._deferred: dict[ParallelLoop, tuple[DistributedLoop, list[Accumulated]]] = {}
+        # global memory that other blocks may write between the reads of two threads
+        self._volatile = frozenset(
             b.storage for s in walk(launch.body) for b in written_buffers(s) if b.scope is Scope.GLOBAL
         )
 
     def uniform(self) -> tuple[Buffer, ...]:
-        """The scalars of the block's own program: every thread, or all of the only group that uses it, has the same."""
+        """The scalars and register arrays that are uniform over the block, or over the only group that uses them."""
         replicated = [b for b, layout in self._context.fragments.items() if is_replicated(layout)]
-        everywhere = [b for b in replicated if b.storage not in self._own.memory]
+        everywhere = [b for b in replicated if b.storage not in self._per_thread.memory]
         return (*self._own_scalars, *dict.fromkeys(self._context.registers[b] for b in everywhere))
 
     # -- statements -----------------------------------------------------------------------------------------------
     def stmt(self, node: Stmt, domain: Domain) -> Stmt | None:
-        """What the executing thread does of a statement; None if that is nothing."""
+        """The statement of one thread; None if that is empty."""
         with node.loc:
             match node:
                 case Seq():
                     return self._seq(node, domain)
                 case ParallelLoop():
                     return self._parallel(node, domain)
-                case Bind() | If() | For() | Alloc() | Store() if self._unsteady_loads(node):
-                    return self._steady(node, domain)
-                case While() if self._unsteady_loads(node):
+                case Bind() | If() | For() | Alloc() | Store() if self._volatile_loads(node):
+                    return self._broadcast_loads(node, domain)
+                case While() if self._volatile_loads(node):
                     return self.stmt(_with_condition_inside(node), domain)
                 case TileOp():
                     return self._operator(node)
@@ -168,16 +169,16 @@ class _Block:
                     return self._alloc(node, buffer)
                 case Store(buffer=buffer):
                     made = self._store(node)
-                    return self._by_one(made, node) if buffer.scope in _OF_BLOCK else made
+                    return self._elected_only(made, node) if buffer.scope in _OF_BLOCK else made
                 case Atomic():
                     return self._atomic(node)
                 case Print() | Assert():
-                    return self._by_one(self._registers.rebuild_stmt(node), node)
+                    return self._elected_only(self._registers.rebuild_stmt(node), node)
                 case For():
                     return self._for(node, domain)
                 case If():
                     return self._if(node, domain)
-            return self._whole(node, domain)
+            return self._replicated(node, domain)
 
     def _seq(self, node: Seq, domain: Domain) -> Stmt | None:
         body: list[Stmt] = []
@@ -186,14 +187,14 @@ class _Block:
             domain = behind(child, domain)
             if made is None:
                 continue
-            # what is bound or allocated is visible to the statements that follow
+            # bindings and allocations are visible to the statements that follow
             visible = isinstance(child, Bind | Alloc) or isinstance(child, Atomic) and child.result is not None
             for part in made.body if visible and isinstance(made, Seq) else (made,):
                 self._append(body, part)
         return Seq(tuple(body), loc=node.loc) if body else None
 
     def _append(self, body: list[Stmt], part: Stmt) -> None:
-        """Neighboring stores of the elected thread stand under one condition."""
+        """Appends a statement; adjacent branches of the elected thread are merged."""
         last = body[-1] if body else None
         if isinstance(last, If) and isinstance(part, If) and last.condition is part.condition is self._elected:
             joined = (*_parts(last.then_body), *_parts(part.then_body))
@@ -202,36 +203,36 @@ class _Block:
             body.append(part)
 
     def _for(self, node: For, domain: Domain) -> Stmt | None:
-        """A loop that all threads run; reductions that nothing in it reads are completed after it."""
+        """A loop that all threads execute; reductions whose result it does not read are completed after it."""
         build = Builder(node.loc)
         inside = domain.with_loop(node.var, node.start, node.stop, node.step)
-        waiting = self._wait(node, inside)
-        for distributed, items in waiting:
+        deferred = self._defer(node, inside)
+        for distributed, items in deferred:
             distributed.open(build, items)
         body = self.stmt(node.body, inside) or Seq((), loc=node.body.loc)
         kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
         start, stop = self._registers.exprs((node.start, node.stop))
         build.emit(dataclasses.replace(node, start=start, stop=stop, body=body, kind=kind, pipeline=None))
-        for distributed, items in waiting:
+        for distributed, items in deferred:
             distributed.close(build, items, node)
         return build.finish()
 
-    def _wait(self, node: For, domain: Domain) -> list[tuple[DistributedLoop, list[Accumulated]]]:
-        """The reductions to complete after a loop, without those that are completed after a loop around it."""
-        if node in self._own.divergent_in_group:
+    def _defer(self, node: For, domain: Domain) -> list[tuple[DistributedLoop, list[Accumulated]]]:
+        """The reductions that may be completed after a loop, without those deferred to a loop around it."""
+        if node in self._per_thread.divergent_in_group:
             return []
         deferral = Deferral(node)
         found = []
         for nest in deferral.nests():
-            separate = self._own.runs_per_thread(nest) or self._groups.around(nest) != self._groups.around(node)
-            if nest in self._waiting or separate:
+            separate = self._per_thread.runs_per_thread(nest) or self._groups.around(nest) != self._groups.around(node)
+            if nest in self._deferred or separate:
                 continue
             legality = self._legality(nest, domain)
             distributed = self._distributed(nest, legality) if legality.reductions else None
             items = [] if distributed is None else distributed.accumulated
             items = [item for item in items if deferral.may_wait(nest, item.reduction)]
             if distributed is not None and items:
-                self._waiting[nest] = (distributed, items)
+                self._deferred[nest] = (distributed, items)
                 found.append((distributed, items))
         return found
 
@@ -244,44 +245,45 @@ class _Block:
         return dataclasses.replace(node, condition=condition, then_body=then, else_body=other)
 
     def _group(self, node: If, group: Group, domain: Domain) -> Stmt:
-        """What a group of threads does together: as a block would that has no other threads."""
-        if node in self._own.divergent_in_group:
+        """The body of a thread group, lowered like a block of these threads."""
+        if node in self._per_thread.divergent_in_group:
             raise NoLowering(
-                "T.ws: stands where only some threads come", hint="take it out of the branch or loop around it"
+                "T.ws: is in a branch or loop that only some threads execute",
+                hint="take it out of the branch or loop around it",
             )
-        is_single = group.count == 1  # whichever it is
-        own = Var("group_thread", INT32, index=True)
+        is_single = group.count == 1  # any thread of the warp
+        group_thread = Var("group_thread", INT32, index=True)
         around = self._context, self._elected
-        self._context, self._elected = self._of_group(group, ZERO if is_single else own), own == 0
+        self._context, self._elected = self._of_group(group, ZERO if is_single else group_thread), group_thread == 0
         condition = self._registers.expr(node.condition)
-        inside = domain.assume(condition).with_range(own, 0, group.count - 1)
+        inside = domain.assume(condition).with_range(group_thread, 0, group.count - 1)
         body = self.stmt(node.then_body, inside) or Seq((), loc=node.loc)
         self._context, self._elected = around
         if not is_single:
-            body = substitute_stmt(body, {self._thread: own + group.first})
-        bind = Bind(own, ZERO if is_single else self._thread - group.first, loc=node.loc)
+            body = substitute_stmt(body, {self._thread: group_thread + group.first})
+        bind = Bind(group_thread, ZERO if is_single else self._thread - group.first, loc=node.loc)
         return dataclasses.replace(node, condition=condition, then_body=Seq((bind, body), loc=node.then_body.loc))
 
-    def _of_group(self, group: Group, own: Expr) -> LoweringContext:
-        """The context of a group; fragments of threads that are not among its own take no registers of these."""
+    def _of_group(self, group: Group, group_thread: Expr) -> LoweringContext:
+        """The lowering context of a group, with registers for the fragments that its threads use."""
         held = {
             buffer: registers
             for buffer, registers in self._context.registers.items()
             if (user := self._groups.only_user(buffer)) is None or user.overlaps(group)
         }
-        return dataclasses.replace(self._context, threads=group.count, thread=own, registers=held)
+        return dataclasses.replace(self._context, threads=group.count, thread=group_thread, registers=held)
 
-    def _whole(self, node: Stmt, domain: Domain) -> Stmt | None:
-        """Statements that are executed by every thread as they are, over registers."""
+    def _replicated(self, node: Stmt, domain: Domain) -> Stmt | None:
+        """A statement that every thread executes, with fragments replaced by registers."""
         if not (inside := list(sub_statements(node))):
             return self._registers.rebuild_stmt(node)
         (body,) = inside
-        made = _Bodiless(self._registers, body, self.stmt(body, domain) or Seq((), loc=body.loc))
+        made = _RebuildAround(self._registers, body, self.stmt(body, domain) or Seq((), loc=body.loc))
         return made.rebuild_stmt(node)
 
-    def _by_one(self, made: Stmt | None, node: Stmt) -> Stmt | None:
-        """An effect of the block's own program happens once; one that is a thread's own, in each that reaches it."""
-        if made is None or self._context.threads == 1 or self._own.is_own(node):
+    def _elected_only(self, made: Stmt | None, node: Stmt) -> Stmt | None:
+        """A side effect of block-uniform code, executed by the elected thread; one of thread code is unchanged."""
+        if made is None or self._context.threads == 1 or self._per_thread.is_own(node):
             return made
         return If(self._elected, made, loc=node.loc)
 
@@ -292,30 +294,30 @@ class _Block:
             return None if shared else Alloc(registers, loc=node.loc)
         if buffer.scope is Scope.FRAGMENT:
             raise CompilerBug(f"'{buffer.name}': a tile in registers without a layout")
-        if buffer.scope in _OF_THREAD and buffer.storage is buffer and buffer not in self._own.memory:
+        if buffer.scope in _OF_THREAD and buffer.storage is buffer and buffer not in self._per_thread.memory:
             self._own_scalars.append(buffer)
         return self._registers.rebuild_stmt(node)
 
-    # -- memory that other blocks write ---------------------------------------------------------------------------
-    def _unsteady_loads(self, node: Stmt) -> list[Load]:
-        """What a statement that all threads execute reads of memory that may change between their reads."""
-        if not self._unsteady or self._context.threads == 1 or self._own.is_own(node):
+    # -- volatile memory: other blocks write it -------------------------------------------------------------------
+    def _volatile_loads(self, node: Stmt) -> list[Load]:
+        """Loads of a block-uniform statement from memory that may change between the reads of its threads."""
+        if not self._volatile or self._context.threads == 1 or self._per_thread.is_own(node):
             return []
         if isinstance(node, Store) and node.buffer.scope in _OF_BLOCK:
             return []
         found = [e for root in expressions(node) for e in loads_of(root)]
-        return [e for e in found if e.buffer.storage in self._unsteady]
+        return [e for e in found if e.buffer.storage in self._volatile]
 
-    def _steady(self, node: Stmt, domain: Domain) -> Stmt | None:
-        """The statement over what one thread reads for all."""
+    def _broadcast_loads(self, node: Stmt, domain: Domain) -> Stmt | None:
+        """The statement with these loads executed by one thread and broadcast through shared memory."""
         parts: list[Stmt] = []
-        seen: dict[Expr, Expr] = {}
-        for load in self._unsteady_loads(node):
+        broadcast: dict[Expr, Expr] = {}
+        for load in self._volatile_loads(node):
             shared = Buffer(f"{load.buffer.name}_seen", (as_expr(1),), load.dtype, Scope.SHARED)
             read = Store(shared, (ZERO,), self._registers.expr(load), loc=node.loc)
             parts += [Alloc(shared, loc=node.loc), If(self._elected, read, loc=node.loc)]
-            seen[load] = Load(shared, (ZERO,), load.dtype)
-        steady = _Seen(seen, tuple(sub_statements(node))).rebuild_stmt(node)
+            broadcast[load] = Load(shared, (ZERO,), load.dtype)
+        steady = _ReplaceLoads(broadcast, tuple(sub_statements(node))).rebuild_stmt(node)
         made = None if steady is None else self.stmt(steady, domain)
         return Seq((*parts, *([] if made is None else [made])), loc=node.loc)
 
@@ -326,67 +328,68 @@ class _Block:
         return Store(register, at, self._registers.expr(node.value), loc=node.loc)
 
     def _atomic(self, node: Atomic) -> Stmt | None:
-        """An atomic update of the block's own program happens once; every thread learns the previous value."""
+        """An atomic of block-uniform code is executed by one thread, and its result broadcast through shared memory."""
         made = self._registers.rebuild_stmt(node)
         if node.op is AtomicOp.LOAD and node.buffer.scope is not Scope.SHARED or node.result is None:
-            return made if node.op is AtomicOp.LOAD else self._by_one(made, node)
-        if self._own.is_own(node) or self._context.threads == 1 or not isinstance(made, Atomic):
+            return made if node.op is AtomicOp.LOAD else self._elected_only(made, node)
+        if self._per_thread.is_own(node) or self._context.threads == 1 or not isinstance(made, Atomic):
             return made
         result, dtype = node.result, node.buffer.dtype
         previous = Var(result.name, dtype)
         shared = Buffer(f"{result.name}_seen", (as_expr(1),), dtype, Scope.SHARED)
-        taken = (dataclasses.replace(made, result=previous), Store(shared, (ZERO,), previous, loc=node.loc))
+        update = (dataclasses.replace(made, result=previous), Store(shared, (ZERO,), previous, loc=node.loc))
         parts = (
             Alloc(shared, loc=node.loc),
-            If(self._elected, Seq(taken, loc=node.loc), loc=node.loc),
+            If(self._elected, Seq(update, loc=node.loc), loc=node.loc),
             Bind(result, Load(shared, (ZERO,), dtype), loc=node.loc),
         )
         return Seq(parts, loc=node.loc)
 
-    # -- what all threads do together -----------------------------------------------------------------------------
+    # -- collective statements ------------------------------------------------------------------------------------
     def _operator(self, node: TileOp) -> Stmt | None:
         lowering, plan = chosen_row(self._lowerings, node)
         build = Builder(node.loc)
-        if node in self._own.divergent_in_group and node.request is not None and isinstance(lowering, LowersDivergent):
+        diverged = node in self._per_thread.divergent_in_group
+        if diverged and node.request is not None and isinstance(lowering, LowersDivergent):
             lowering.lower_divergent(node, plan, self._context, self._thread, build)
         else:
-            self._together(node, node.name)
+            self._require_convergence(node, node.name)
             lowering.lower(node, plan, self._context, build)
         return build.finish()
 
-    def _together(self, node: Stmt, name: str) -> None:
-        if node in self._own.divergent_in_group:
+    def _require_convergence(self, node: Stmt, name: str) -> None:
+        if node in self._per_thread.divergent_in_group:
             raise NoLowering(
-                f"{name}: needs all threads of the block or of a group, but stands where only some of them come",
+                f"{name}: needs all threads of the block or of a group, but only some of them execute it",
                 hint="take it out of the branch or loop that depends on the thread index",
             )
 
     def _parallel(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
         around = self._context
-        if self._own.runs_per_thread(loop):
+        if self._per_thread.runs_per_thread(loop):
             self._context = dataclasses.replace(around, threads=1, thread=ZERO)
         else:
-            self._together(loop, "T.Parallel")
-        made = self._iterations(loop, domain)
+            self._require_convergence(loop, "T.Parallel")
+        made = self._distributed_iterations(loop, domain)
         self._context = around
         return made
 
-    def _iterations(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
-        """What the executing thread does of a parallel loop."""
+    def _distributed_iterations(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
+        """The iterations of a parallel loop that one thread executes."""
         if any(int_const(extent) == 0 for extent in loop.extents):
             return None
         build = Builder(loop.loc)
-        distributed, waiting = self._waiting.get(loop, (None, []))
+        distributed, deferred = self._deferred.get(loop, (None, []))
         if distributed is None:
             legality = self._legality(loop, domain)
-            if legality.reason and loop in self._own.divergent and self._context.threads > 1:
+            if legality.reason and loop in self._per_thread.divergent and self._context.threads > 1:
                 raise NoLowering(
                     f"T.Parallel: a group of threads cannot run its iterations in order: {legality.reason}",
                     hint="let one thread of the group run a serial loop",
                 )
-            held = legality.last and self._context.threads == 1  # in scalars of the thread
+            held = legality.last and self._context.threads == 1  # results are in scalars of the thread
             if legality.reason or held or not can_stride(legality) and not _is_constant(loop):
-                return self.stmt(in_order(loop), domain)
+                return self.stmt(as_serial_loops(loop), domain)
             for lowering in self._loops if loop.layout is not None else ():
                 note = lowering(loop, legality, self._context, build)
                 if note:
@@ -396,17 +399,17 @@ class _Block:
             if distributed is None:
                 lower_strided(loop, legality, self._context, build)
                 return build.finish()
-        now = [item for item in distributed.accumulated if not any(item is other for other in waiting)]
-        distributed.open(build, now)
+        open_items = [item for item in distributed.accumulated if not any(item is other for other in deferred)]
+        distributed.open(build, open_items)
         distributed.iterations(build)
-        distributed.close(build, now)
+        distributed.close(build, open_items)
         return build.finish()
 
     def _legality(self, loop: ParallelLoop, domain: Domain) -> ParallelLegality:
         return parallel_legality(loop, domain, lambda buffer: self._liveness.is_read_outside(loop, buffer))
 
     def _distributed(self, loop: ParallelLoop, legality: ParallelLegality) -> DistributedLoop | None:
-        """The loop by its layout; None if it has none, since its extents are not constant or it runs in order."""
+        """The loop distributed by its layout; None if it has none, since extents are symbolic or it runs serially."""
         if legality.reason or not _is_constant(loop):
             return None
         extents = tuple(int_const(extent) or 0 for extent in loop.extents)
@@ -416,18 +419,18 @@ class _Block:
 
 
 def _is_constant(loop: ParallelLoop) -> bool:
-    """Whether all extents are known, and none is 0."""
+    """Whether all extents are positive constants."""
     return all((int_const(extent) or 0) > 0 for extent in loop.extents)
 
 
 def _with_condition_inside(loop: While) -> Stmt:
-    """The loop with its condition asked by a statement of its body."""
-    leave = If(unary(UnaryOp.NOT, loop.condition), Break(loc=loop.loc), loc=loop.loc)
-    return dataclasses.replace(loop, condition=const(True, BOOL), body=Seq((leave, loop.body), loc=loop.loc))
+    """The loop with its condition as a `break` in the body."""
+    exit_branch = If(unary(UnaryOp.NOT, loop.condition), Break(loc=loop.loc), loc=loop.loc)
+    return dataclasses.replace(loop, condition=const(True, BOOL), body=Seq((exit_branch, loop.body), loc=loop.loc))
 
 
-def in_order(loop: ParallelLoop) -> Stmt:
-    """The loop as serial ones, which all threads run together."""
+def as_serial_loops(loop: ParallelLoop) -> Stmt:
+    """The loop as serial loops that every thread executes."""
     body = loop.body
     for var, extent in zip(reversed(loop.vars), reversed(loop.extents), strict=True):
         body = For(var, ZERO, extent, 1, ForKind.SERIAL, body, loc=loop.loc)
@@ -439,7 +442,7 @@ def _parts(body: Stmt) -> tuple[Stmt, ...]:
 
 
 class _Registers(Rewriter):
-    """Names elements of fragments that every thread holds by their registers."""
+    """Replaces elements of replicated fragments by registers."""
 
     def __init__(self, context: LoweringContext) -> None:
         self._context = context
@@ -448,7 +451,7 @@ class _Registers(Rewriter):
         """The register of an element."""
         layout = self._context.fragments[buffer]
         if not is_replicated(layout):
-            raise CompilerBug(f"'{buffer.name}': a single element of a tile that is spread over the threads")
+            raise CompilerBug(f"'{buffer.name}': a single element of a fragment that is distributed over threads")
         return self._context.registers[buffer], (replicated_register_index(layout, self.exprs(indices)),)
 
     def expr(self, node: Expr) -> Expr:
@@ -462,28 +465,28 @@ class _Registers(Rewriter):
             return super().region(node)
         if not is_replicated(self._context.fragments[node.buffer]):
             raise NoLowering(
-                f"'{node.buffer.name}': an instruction of single threads names a tile that is spread over them",
+                f"'{node.buffer.name}': an instruction of single threads accesses a fragment distributed over them",
                 hint="allocate it with T.alloc_local",
             )
         register, at = self.element(node.buffer, node.start)
         return Region(register, at, register.shape)
 
 
-class _Seen(Rewriter):
-    """Puts what was read before in the place of loads; leaves bodies as they are."""
+class _ReplaceLoads(Rewriter):
+    """Replaces loads by broadcast values; bodies are unchanged."""
 
-    def __init__(self, seen: Mapping[Expr, Expr], bodies: tuple[Stmt, ...]) -> None:
-        self._seen, self._bodies = seen, bodies
+    def __init__(self, broadcast: Mapping[Expr, Expr], bodies: tuple[Stmt, ...]) -> None:
+        self._values, self._bodies = broadcast, bodies
 
     def expr(self, node: Expr) -> Expr:
-        return self._seen[node] if node in self._seen else self.rebuild_expr(node)
+        return self._values[node] if node in self._values else self.rebuild_expr(node)
 
     def stmt(self, node: Stmt) -> Stmt | None:
         return node if any(node is body for body in self._bodies) else self.rebuild_stmt(node)
 
 
-class _Bodiless(Rewriter):
-    """Rebuilds a statement around a body that was treated already."""
+class _RebuildAround(Rewriter):
+    """Rebuilds a statement around a body that has been lowered already."""
 
     def __init__(self, registers: _Registers, old: Stmt, new: Stmt) -> None:
         self._registers, self._old, self._new = registers, old, new

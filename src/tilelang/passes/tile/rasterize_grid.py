@@ -1,8 +1,8 @@
 """Rasterizes the grid in panels for `T.use_swizzle`, so that concurrent blocks share tiles in L2.
 
-Takes a tile-level function; a launch that asks for panels gets fresh block indices, from which the user's own are
-computed at the beginning of the block. Invariant: the map from the fresh indices to the user's is a bijection of the
-grid, whatever its extents, and the user's indices are visibly within the grid, so proofs about them still succeed.
+Takes a tile-level function; a launch with a `T.use_swizzle` request gets new block indices, from which the user's are
+computed at the start of the block. Invariant: the map from the new indices to the user's is a bijection of the grid,
+for all extents, and the user's indices are provably within the grid.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ class _Rasterize(Rewriter):
 
 
 def rasterized(launch: Launch) -> Launch:
-    """The launch with its blocks in panels, if it asks for them.
+    """The launch with its blocks rasterized in panels, if it requests them.
 
-    Blocks start in the order of their linear index, x fastest. With order "row", `panel_size` rows of the grid make a
-    panel, which is walked column by column; with order "column" it is the other way round. The last panel has what is
-    left. A third dimension stays as it is. Grids of one dimension have no panels, and those of clusters keep the
-    neighborhoods that the hardware gives them.
+    Blocks start in the order of their linear index, x fastest. With order "row", a panel is `panel_size` rows of the
+    grid, traversed column by column; with order "column", the reverse. The last panel may be smaller. A third dimension
+    is unchanged. One-dimensional grids have no panels, and grids with clusters keep the order of the hardware.
     """
     if launch.hints.swizzle is None or len(launch.grid) < 2 or launch.hints.cluster != (1, 1, 1):
         return launch
@@ -48,7 +47,7 @@ def rasterized(launch: Launch) -> Launch:
     width, height = launch.grid[:2]
     name = Names(launch.loc)
     size, order = launch.hints.swizzle
-    if order == "row":  # a panel is some whole rows, so the number of a block, which may be large, is not needed
+    if order == "row":  # a panel is whole rows, so the linear index, which may be large, is not needed
         inside = fresh[0] + fresh[1] % size * width
         x, y = _in_panel(fresh[1] // size * size, inside, (width, height), launch.hints.swizzle, name)
     else:
@@ -65,7 +64,7 @@ def rasterized(launch: Launch) -> Launch:
 
 
 class Names:
-    """Gives values names, in the order of `binds`."""
+    """Binds values to new variables, in the order of `binds`."""
 
     def __init__(self, loc: Loc) -> None:
         self._loc = loc
@@ -79,18 +78,18 @@ class Names:
 
 
 def bound(variables: Sequence[Var], values: Sequence[Expr], loc: Loc) -> list[Stmt]:
-    """Statements that give the variables these values."""
+    """Bindings of the variables to the values."""
     return [Bind(var, value, loc=loc) for var, value in zip(variables, values, strict=True)]
 
 
 def in_panels(linear: Expr, extents: tuple[Expr, Expr], panels: tuple[int, str], name: Names) -> tuple[Expr, Expr]:
-    """Where the walk in panels is at its step `linear`: along the width and along the height.
+    """The coordinates of tile number `linear` in a rasterization by panels.
 
     Args:
-        linear: The number of steps before, smaller than the area.
-        extents: Width and height of what is walked over, without being empty.
-        panels: How many rows or columns make a panel, and which of the two, as `T.use_swizzle` is told.
-        name: Takes what is computed on the way.
+        linear: The linear index, less than width times height.
+        extents: Width and height of the grid, at least 1.
+        panels: Rows or columns of a panel, and which of the two, as in `T.use_swizzle`.
+        name: Binds intermediate values.
     """
     size, order = panels
     area = (extents[0] if order == "row" else extents[1]) * size
@@ -100,10 +99,10 @@ def in_panels(linear: Expr, extents: tuple[Expr, Expr], panels: tuple[int, str],
 def _in_panel(
     first: Expr, inside: Expr, extents: tuple[Expr, Expr], panels: tuple[int, str], name: Names
 ) -> tuple[Expr, Expr]:
-    """The same from the first row (or column) of the panel, and the number of steps before in the panel."""
+    """The coordinates, given the first row (or column) of the panel and the linear index within the panel."""
     size, order = panels
-    along, across = extents if order == "row" else extents[::-1]  # a panel reaches along one dimension
-    # a block of the grid has a panel with at least one row, and lies within the grid: both are said for later proofs
+    along, across = extents if order == "row" else extents[::-1]  # a panel extends along one dimension
+    # explicit bounds for later proofs: a panel has at least one row, and blocks are within the grid
     rows = name("panel", _largest(smallest(const(size, INT32), across - first), const(1, INT32)))
     position = smallest(inside // rows, along - 1)
     row = smallest(first + inside % rows, across - 1)
@@ -121,7 +120,7 @@ def _largest(a: Expr, b: Expr) -> Expr:
 
 PASS = Pass(
     "rasterize_grid", _run, Level.TILE, Level.TILE,
-    requires=(Property.PERSISTENT_LOOPS,),
+    requires=(Property.PERSISTENT_LOOPS_INSERTED,),
     establishes=(Property.GRID_RASTERIZED,),
     invalidates=(Property.GRID_AS_WRITTEN,),
 )

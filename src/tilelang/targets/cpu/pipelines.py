@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilelang.lowering.lowering import Lowerings
 from tilelang.passes.base import Pass
-from tilelang.passes.properties import Property, in_order
+from tilelang.passes.properties import Property, build_pipeline
 from tilelang.passes.thread import (
     check_subscripts,
     fuse_loops,
@@ -13,16 +13,16 @@ from tilelang.passes.thread import (
     vectorize_loops,
 )
 from tilelang.passes.tile import (
+    apply_tensor_layouts,
     check_program,
-    drop_nan,
-    drop_optional,
+    drop_optional_calls,
     expand_library,
     forward_copies,
     grow_fragments,
     inline_bindings,
-    join_flags,
-    permute_tensors,
-    warn_of_order,
+    reduce_flags,
+    use_minnum_maxnum,
+    warn_serialized_loops,
 )
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.lower_tile_ops import lower_tile_ops
@@ -31,16 +31,16 @@ from tilelang.targets.cpu.passes import batch_halves, stream_stores
 
 def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to one block's scalar program."""
-    return in_order(
-        drop_optional.PASS,
+    return build_pipeline(
+        drop_optional_calls.PASS,
         grow_fragments.PASS,
         check_program.PASS,
-        drop_nan.PASS,
-        join_flags.PASS,
-        warn_of_order.PASS,
+        use_minnum_maxnum.PASS,
+        reduce_flags.PASS,
+        warn_serialized_loops.PASS,
         expand_library.PASS,
         inline_bindings.PASS,
-        permute_tensors.PASS,
+        apply_tensor_layouts.PASS,
         forward_copies.PASS,
         choose_lowerings(lowerings),
         lower_tile_ops(lowerings),
@@ -52,6 +52,6 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         stream_stores.PASS,
         batch_halves.PASS,
         # one thread runs a block
-        holds=(Property.WARPS_SPECIALIZED, Property.REGISTER_TILES_FOUND),
-        gives=(Property.RULES_CHECKED, Property.SUBSCRIPTS_CHECKED, Property.ACCESSES_IN_RANGE),
+        assumes=(Property.WARPS_SPECIALIZED, Property.TILES_PROMOTED),
+        establishes=(Property.RULES_CHECKED, Property.SUBSCRIPTS_CHECKED, Property.ACCESSES_IN_RANGE),
     )

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from tilelang.lowering.lowering import Lowerings
 from tilelang.passes.base import Pass
-from tilelang.passes.properties import Property, in_order
+from tilelang.passes.properties import Property, build_pipeline
 from tilelang.passes.thread import (
+    allocate_shared_memory,
     flatten_shared,
     hoist_comparisons,
+    hoist_scalar_loads,
     insert_barriers,
-    join_atomics,
-    name_scalars,
     narrow_bounds_checks,
-    plan_shared_memory,
     predicate_bounds,
     simplify_body,
+    vectorize_atomics,
 )
 from tilelang.passes.thread.insert_group_barriers import insert_group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.tile import (
+    apply_tensor_layouts,
     check_program,
     demote_fragments,
-    drop_nan,
-    drop_optional,
+    detect_thread_groups,
+    drop_optional_calls,
     expand_library,
-    find_groups,
     flatten_parallel,
     grow_fragments,
     inline_bindings,
-    join_flags,
-    keep_in_registers,
-    narrow_tiles,
-    permute_tensors,
+    narrow_tile_dtypes,
+    promote_to_registers,
     rasterize_grid,
-    warn_of_order,
+    reduce_flags,
+    use_minnum_maxnum,
+    warn_serialized_loops,
 )
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.expand_to_loops import expand_to_loops
@@ -63,27 +63,27 @@ from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
 
 def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to the program of one thread."""
-    return in_order(
-        drop_optional.PASS,
+    return build_pipeline(
+        drop_optional_calls.PASS,
         grow_fragments.PASS,
         check_program.PASS,
-        drop_nan.PASS,
-        join_flags.PASS,
-        warn_of_order.PASS,
+        use_minnum_maxnum.PASS,
+        reduce_flags.PASS,
+        warn_serialized_loops.PASS,
         expand_library.PASS,
         inline_bindings.PASS,
-        permute_tensors.PASS,
-        find_groups.PASS,
+        apply_tensor_layouts.PASS,
+        detect_thread_groups.PASS,
         multi_buffer.PASS,
         publish_async_barriers.PASS,
-        narrow_tiles.PASS,
+        narrow_tile_dtypes.PASS,
         choose_schedule(lowerings),
         choose_cache_policy.PASS,
         persist_grid.PASS,
         rasterize_grid.PASS,
         cluster_split_k.PASS,
         specialize_warps(lowerings),
-        keep_in_registers.PASS,
+        promote_to_registers.PASS,
         choose_lowerings(lowerings),
         plan_pipeline.PASS,
         expand_pipeline.PASS,
@@ -94,12 +94,12 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         check_registers.PASS,
         lower_to_threads(lowerings, by_matrix_stores),
         vectorize_accesses(ASYNC_COPIES),
-        join_atomics.PASS,
+        vectorize_atomics.PASS,
         pack_casts.PASS,
         predicate_bounds.predicate_bounds(splitting=False),
-        name_scalars.PASS,
+        hoist_scalar_loads.PASS,
         overlap_iterations.PASS,
-        plan_shared_memory.PASS,
+        allocate_shared_memory.PASS,
         insert_barriers.PASS,
         insert_group_barriers(NamedBarriers),
         insert_proxy_fences.PASS,
@@ -109,11 +109,11 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         narrow_bounds_checks.PASS,
         reconverge_warps.PASS,
         make_warp_uniform.PASS,
-        gives=(
+        establishes=(
             Property.RULES_CHECKED,
             Property.ACCESSES_VECTORIZED,
             Property.ACCESSES_IN_RANGE,
-            Property.FENCES_PLACED,
+            Property.PROXY_FENCES_INSERTED,
             Property.SHARED_MEMORY_FLAT,
             Property.WARPS_RECONVERGED,
         ),

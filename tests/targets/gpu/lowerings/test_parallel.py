@@ -155,7 +155,7 @@ def test_updates_of_memory_are_stored_by_one_thread():
     assert any(isinstance(s, If) for s in walk(lowered(f).body))
 
 
-@pytest.mark.filterwarnings("ignore:T.Parallel. the iterations run one after another:tilelang.errors.ProgramWarning")
+@pytest.mark.filterwarnings("ignore:T.Parallel. the iterations run serially:tilelang.errors.ProgramWarning")
 @pytest.mark.parametrize("form", ["read", "condition", "update", "update of shared memory"])
 def test_indirect_accesses(form):
     @T.prim_func

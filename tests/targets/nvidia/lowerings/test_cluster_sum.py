@@ -22,7 +22,7 @@ from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.thread import flatten_shared, plan_shared_memory
+from tilelang.passes.thread import allocate_shared_memory, flatten_shared
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
@@ -35,7 +35,7 @@ from tilelang.targets.nvidia.lowerings.cluster_sum import PushSums
 from tilelang.targets.target import Target
 
 TARGET = Target("cuda", "sm_90a")
-PASSES = (vectorize_accesses(ASYNC_COPIES), plan_shared_memory.PASS, flatten_shared.PASS)
+PASSES = (vectorize_accesses(ASYNC_COPIES), allocate_shared_memory.PASS, flatten_shared.PASS)
 
 
 def held(rows, columns, warpgroups, dtype="float32", *, across=1):

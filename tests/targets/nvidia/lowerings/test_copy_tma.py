@@ -26,7 +26,7 @@ from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.options import CompileOptions
-from tilelang.passes.thread.flatten_shared import place
+from tilelang.passes.thread.flatten_shared import element_offset
 from tilelang.targets.nvidia.isa.tensor_box import map_fault, shared_pieces, tensor_pieces
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
 from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaPlan, TmaStore, widest_swizzle
@@ -179,7 +179,7 @@ def moved(op, lowering, tensor, layout, env):
         view, first = views[var], 3 if "load" in call.routine.name else 2
         coordinates = call.args[first : first + len(view.box)]
         assert map_fault(view.dims, view.strides, view.box, view.swizzle, view.itemsize) == ""
-        begin = int(evaluate(place(shared.buffer, layout, shared.start), env)) * view.itemsize
+        begin = int(evaluate(element_offset(shared.buffer, layout, shared.start), env)) * view.itemsize
         assert begin % 128 == 0
         source = tensor_pieces(view, [int(evaluate(c, env)) for c in coordinates])
         target = shared_pieces(view, begin, source.size)
@@ -191,7 +191,7 @@ def moved(op, lowering, tensor, layout, env):
 
 
 def check(shape, source, start, layout, dtype="float16", versions=0, version=0, parts=1):
-    """A load brings every element to its place, zeros from beyond the tensor, and nothing anywhere else."""
+    """A load brings every element to its element_offset, zeros from beyond the tensor, and nothing anywhere else."""
     rng = np.random.default_rng(0)
     tensor = rng.integers(1, 100, source).astype(dtype)
     kept = (versions, *shape) if versions else shape

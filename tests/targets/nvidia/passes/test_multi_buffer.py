@@ -10,7 +10,7 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, For, ForKind, Launch
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
-from tilelang.passes.tile import find_groups, inline_bindings
+from tilelang.passes.tile import detect_thread_groups, inline_bindings
 from tilelang.targets.nvidia.passes import multi_buffer
 from tilelang.targets.target import Target
 
@@ -87,7 +87,7 @@ def kernel(stages=2, *, producer=1, consumers=1, bulk=True, case="", tile=(BM, B
 
 
 def run_pass(func):
-    for step in (inline_bindings.PASS, find_groups.PASS, multi_buffer.PASS):
+    for step in (inline_bindings.PASS, detect_thread_groups.PASS, multi_buffer.PASS):
         func = step.run(func, CONTEXT)
     (launch,) = (s for s in walk(func.body) if isinstance(s, Launch))
     return launch

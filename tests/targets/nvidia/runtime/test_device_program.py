@@ -105,7 +105,7 @@ def test_clusters_that_no_device_has_are_refused(driver: Driver) -> None:
     driver.enter(0)
     with pytest.raises(ResourceError, match="kernel: clusters of 32 blocks asked, at most 16 can run together"):
         program(launch(cluster=(8, 4, 1))).functions(driver, 0)
-    with pytest.raises(ResourceError, match="kernel: the blocks of a grid that is cut into clusters cannot meet"):
+    with pytest.raises(ResourceError, match="kernel: the blocks of a grid with clusters cannot synchronize"):
         program(launch(cluster=(2, 1, 1), cooperative=True)).functions(driver, 0)
 
 

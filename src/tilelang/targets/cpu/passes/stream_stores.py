@@ -97,6 +97,6 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "stream_stores", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.VECTOR_LOOPS, Property.ACCESSES_IN_RANGE, Property.EXPRESSIONS_SHORT),
+    requires=(Property.VECTOR_LOOPS, Property.ACCESSES_IN_RANGE, Property.EXPRESSIONS_SIMPLIFIED),
     establishes=(Property.STORES_STREAMED,),
 )

@@ -307,7 +307,7 @@ class _Body(Rewriter):
         """Refuses tile operators, which need all threads, and instructions on fragments."""
         if isinstance(node, TileOp):
             raise ProgramValueError(
-                f"{node.name}: stands inside of a T.Parallel loop, where only some threads come",
+                f"{node.name}: is inside of a T.Parallel loop, whose iterations are executed by single threads",
                 hint="write T.serial instead of T.Parallel around it",
             )
         for operand in (*node.args, *node.reads, *node.writes):

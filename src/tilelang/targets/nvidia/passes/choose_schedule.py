@@ -98,9 +98,9 @@ def choose_schedule(lowerings: Lowerings) -> Pass:
         "choose_schedule", run, Level.TILE, Level.TILE,
         requires=(
             Property.GRID_AS_WRITTEN,
-            Property.TENSORS_DIRECT,
-            Property.OPERATORS_WHOLE,
-            Property.TILES_NARROWED,
+            Property.TENSOR_LAYOUTS_APPLIED,
+            Property.ELEMENTWISE_UNEXPANDED,
+            Property.TILE_DTYPES_NARROWED,
             Property.USER_PIPELINES_VERSIONED,
         ),
         establishes=(Property.SCHEDULE_CHOSEN,),
@@ -253,7 +253,7 @@ class _Choice:
             func = all_but_gemms_expanded(func, self._capabilities.lowerings)
             func = flatten_parallel.PASS.run(func, self._capabilities.context)
             launch = next(stmt for stmt in walk(func.body) if isinstance(stmt, Launch))
-            reasons = demote_fragments.judged(func, launch)
+            reasons = demote_fragments.demotion_reasons(func, launch)
             self._demoted[self._launch] = [buffer for buffer, reason in reasons.items() if reason]
         return self._demoted[self._launch]
 

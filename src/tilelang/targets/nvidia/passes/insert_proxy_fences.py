@@ -120,6 +120,6 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "insert_proxy_fences", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.BLOCK_BARRIERS_PLACED, Property.GROUP_BARRIERS_PLACED, Property.LOGICAL_INDICES),
-    establishes=(Property.FENCES_PLACED,),
+    requires=(Property.BLOCK_BARRIERS_INSERTED, Property.GROUP_BARRIERS_INSERTED, Property.LOGICAL_INDICES),
+    establishes=(Property.PROXY_FENCES_INSERTED,),
 )

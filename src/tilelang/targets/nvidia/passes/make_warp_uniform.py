@@ -190,6 +190,6 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "make_warp_uniform", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.THREAD_GROUPS, Property.GROUP_BARRIERS_PLACED),
-    invalidates=(Property.THREAD_GROUPS,),
+    requires=(Property.THREAD_GROUPS_DETECTED, Property.GROUP_BARRIERS_INSERTED),
+    invalidates=(Property.THREAD_GROUPS_DETECTED,),
 )

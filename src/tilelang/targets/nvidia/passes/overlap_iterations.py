@@ -300,6 +300,6 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "overlap_iterations", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.PLACES_NAMED, Property.LOGICAL_INDICES),
+    requires=(Property.SCALAR_LOADS_HOISTED, Property.LOGICAL_INDICES),
     establishes=(Property.ITERATIONS_OVERLAPPED,),
 )

@@ -75,5 +75,5 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "pack_casts", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.ACCESSES_VECTORIZED, Property.ACCESSES_UNTESTED),
+    requires=(Property.ACCESSES_VECTORIZED, Property.ACCESSES_UNPREDICATED),
 )

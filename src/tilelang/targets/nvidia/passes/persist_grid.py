@@ -115,6 +115,6 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
 PASS = Pass(
     "persist_grid", _run, Level.TILE, Level.TILE,
     requires=(Property.GRID_AS_WRITTEN, Property.SCHEDULE_CHOSEN),
-    establishes=(Property.PERSISTENT_LOOPS,),
+    establishes=(Property.PERSISTENT_LOOPS_INSERTED,),
     invalidates=(Property.GRID_AS_WRITTEN,),
 )

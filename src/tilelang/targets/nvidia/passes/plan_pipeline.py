@@ -396,6 +396,6 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "plan_pipeline", _run, Level.TILE, Level.TILE,
-    requires=(Property.LOWERINGS_CHOSEN, Property.OPERATORS_WHOLE),
+    requires=(Property.LOWERINGS_CHOSEN, Property.ELEMENTWISE_UNEXPANDED),
     establishes=(Property.STAGES_ASSIGNED,),
 )

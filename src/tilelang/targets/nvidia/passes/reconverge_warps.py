@@ -109,6 +109,6 @@ PASS = Pass(
     _run,
     Level.THREAD,
     Level.THREAD,
-    requires=(Property.BLOCK_BARRIERS_PLACED, Property.GROUP_BARRIERS_PLACED, Property.THREAD_GROUPS),
+    requires=(Property.BLOCK_BARRIERS_INSERTED, Property.GROUP_BARRIERS_INSERTED, Property.THREAD_GROUPS_DETECTED),
     establishes=(Property.WARPS_RECONVERGED,),
 )

@@ -66,9 +66,9 @@ def specialize_warps(lowerings: Lowerings) -> Pass:
         "specialize_warps", run, Level.TILE, Level.TILE,
         requires=(
             Property.SCHEDULE_CHOSEN,
-            Property.PERSISTENT_LOOPS,
+            Property.PERSISTENT_LOOPS_INSERTED,
             Property.REDUCTION_SPLIT,
-            Property.OPERATORS_WHOLE,
+            Property.ELEMENTWISE_UNEXPANDED,
         ),
         establishes=(Property.WARPS_SPECIALIZED,),
         invalidates=(Property.BARRIERS_AS_WRITTEN,),

@@ -132,7 +132,7 @@ class DeviceProgram:
                 )
             if cluster > 1 and launch.cooperative:
                 raise ResourceError(
-                    f"{name}: the blocks of a grid that is cut into clusters cannot meet",
+                    f"{name}: the blocks of a grid with clusters cannot synchronize",
                     hint="leave `cluster_dims=` out, or T.sync_grid",
                 )
             if launch.shared_bytes > available:

@@ -1,7 +1,7 @@
-"""Drops calls of instructions that the target lacks and does without, such as those of overlapping launches.
+"""Drops calls of optional instructions that the target lacks, such as those of programmatic dependent launch.
 
-Takes a tile-level function as the user wrote it. Invariant: what the program computes is the same; an instruction that
-is not optional stays, and is refused later where the target lacks it.
+Takes a tile-level function as written. Invariant: the results are unchanged; instructions that are not optional remain,
+and are refused later if the target lacks them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
 
 
 PASS = Pass(
-    "drop_optional", _run, Level.TILE, Level.TILE,
+    "drop_optional_calls", _run, Level.TILE, Level.TILE,
     requires=(Property.LOOPS_AS_WRITTEN,),
     establishes=(Property.NO_OPTIONAL_CALLS,),
 )
-"""The pass."""

@@ -4,7 +4,7 @@ import tilelang.language as T
 from tilelang.ir.printer import to_text
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
-from tilelang.passes.tile.drop_nan import drop_nan
+from tilelang.passes.tile.use_minnum_maxnum import use_minnum_maxnum
 
 DROPS = PassContext(CompileOptions(pass_configs=(("tl.nan_propagate", False),)))
 
@@ -21,7 +21,7 @@ def kernel(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "int32")):
 
 
 def test_only_floats_are_concerned() -> None:
-    text = to_text(drop_nan(kernel, DROPS))
+    text = to_text(use_minnum_maxnum(kernel, DROPS))
     assert "nan_propagate=False" in text
     assert "T.fmax(a, b)" in text
     assert "A[i] = T.fmin(A[i], m[0])" in text
@@ -29,4 +29,4 @@ def test_only_floats_are_concerned() -> None:
 
 
 def test_nothing_changes_without_the_option() -> None:
-    assert drop_nan(kernel, PassContext()) is kernel
+    assert use_minnum_maxnum(kernel, PassContext()) is kernel

@@ -1,12 +1,11 @@
-"""Gives a name to what mutable scalars hold where loops use them in places of memory, and do not assign them.
+"""Hoists loop-invariant loads of mutable scalars in subscripts out of loops, as immutable bindings.
 
     for k:  A[first + k * 256 + lane] = ...
  => first_1 = first
     for k:  A[first_1 + k * 256 + lane] = ...
 
-Takes a thread-level function, gives one in which such places are visibly the same sums in all iterations, so that it
-can be seen that these touch different elements. Invariant: the same values; a scalar is read earlier only where it
-surely has been assigned.
+Later analyses then see that the subscript differs between iterations by a known term, and prove that iterations are
+independent. Invariant: the same values; only scalars that are definitely assigned before the loop are hoisted.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
 
-class _Name(Rewriter):
-    """The rewriting; `_assigned` are the scalars that surely have a value where it stands."""
+class _HoistScalarLoads(Rewriter):
+    """The rewriter; `_assigned` are the scalars that are definitely assigned at the current point."""
 
     def __init__(self) -> None:
         self._assigned: frozenset[Buffer] = frozenset()
@@ -42,7 +41,7 @@ class _Name(Rewriter):
         body: list[Stmt] = []
         for child in node.body:
             if isinstance(child, For | While):
-                binds, child = self._with_names(child)
+                binds, child = self._hoisted(child)
                 body += binds
             made = self.visit(child)
             body += [] if made is None else [made]
@@ -51,37 +50,37 @@ class _Name(Rewriter):
         same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
         return node if same else Seq(tuple(body), loc=node.loc)
 
-    def _with_names(self, loop: For | While) -> tuple[list[Bind], For | While]:
-        """Names for scalars that a loop uses, and the loop with them."""
+    def _hoisted(self, loop: For | While) -> tuple[list[Bind], For | While]:
+        """Bindings of the scalars that a loop uses in subscripts and does not assign, and the loop using them."""
         assigned = {buffer for s in walk(loop) for buffer in written_buffers(s)}
-        used = dict.fromkeys(buffer for s in walk(loop) for buffer in _in_places(s))
-        names = {b: Var(b.name, b.dtype) for b in used if b in self._assigned and b not in assigned}
-        if not names:
+        used = dict.fromkeys(buffer for s in walk(loop) for buffer in _scalars_in_subscripts(s))
+        hoisted = {b: Var(b.name, b.dtype) for b in used if b in self._assigned and b not in assigned}
+        if not hoisted:
             return [], loop
-        made = _Replace(names).visit(loop)
+        made = _Replace(hoisted).visit(loop)
         assert isinstance(made, For | While)
-        return [Bind(var, Load(buffer, (), buffer.dtype), loc=loop.loc) for buffer, var in names.items()], made
+        return [Bind(var, Load(buffer, (), buffer.dtype), loc=loop.loc) for buffer, var in hoisted.items()], made
 
 
 class _Replace(Rewriter):
-    def __init__(self, names: dict[Buffer, Var]) -> None:
-        self._names = names
+    def __init__(self, hoisted: dict[Buffer, Var]) -> None:
+        self._vars = hoisted
 
     def expr(self, node: Expr) -> Expr:
-        if isinstance(node, Load) and node.buffer in self._names:
-            return self._names[node.buffer]
+        if isinstance(node, Load) and node.buffer in self._vars:
+            return self._vars[node.buffer]
         return self.rebuild_expr(node)
 
 
-def _in_places(stmt: Stmt) -> Iterator[Buffer]:
-    """The integer scalars in the places that a statement itself touches in memory that threads share."""
-    for place in _places(stmt):
-        for node in walk_expr(place):
+def _scalars_in_subscripts(stmt: Stmt) -> Iterator[Buffer]:
+    """The integer scalars in the subscripts of a statement's own accesses to global and shared memory."""
+    for subscript in _subscripts(stmt):
+        for node in walk_expr(subscript):
             if isinstance(node, Load) and node.buffer.scope is Scope.VAR and node.dtype.is_int:
                 yield node.buffer
 
 
-def _places(stmt: Stmt) -> Iterator[Expr]:
+def _subscripts(stmt: Stmt) -> Iterator[Expr]:
     if isinstance(stmt, Store | Atomic) and stmt.buffer.scope in SHARED_BY_THREADS:
         yield from stmt.indices
     if isinstance(stmt, CallStmt):
@@ -95,11 +94,11 @@ def _places(stmt: Stmt) -> Iterator[Expr]:
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_body(func, _Name().visit(func.body))
+    return with_body(func, _HoistScalarLoads().visit(func.body))
 
 
 PASS = Pass(
-    "name_scalars", _run, Level.THREAD, Level.THREAD,
+    "hoist_scalar_loads", _run, Level.THREAD, Level.THREAD,
     requires=(Property.ACCESSES_IN_RANGE,),
-    establishes=(Property.PLACES_NAMED,),
+    establishes=(Property.SCALAR_LOADS_HOISTED,),
 )

@@ -31,7 +31,7 @@ def test_an_argmax_by_hand_is_a_warning_at_the_loop(target):
     (message,) = [str(warning.message) for warning in caught]
     line = largest.loc.line + 6
     what, place, shown, *_, hint = message.split("\n")
-    assert what.startswith("T.Parallel: the iterations run one after another: iterations write ")
+    assert what.startswith("T.Parallel: the iterations run serially: iterations write ")
     assert place.endswith(f"{__file__}:{line}:9")
     assert f"{line} |         for i in T.Parallel(64):" == shown
     assert (

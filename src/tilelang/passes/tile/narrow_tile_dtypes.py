@@ -1,8 +1,8 @@
-"""Keeps tiles of pipelined loops in the dtype that they are copied from, where that is narrower: readers convert.
+"""Narrows tiles of pipelined loops to the dtype of their source tensor; readers convert instead.
 
-Takes a tile-level function, gives one in which a copy from global to shared memory does not convert if the tile can
-have the tensor's dtype. Such a copy is asynchronous, which a converting one cannot be, and the tile is smaller.
-Invariant: every value of the narrower dtype is one of the wider, so that readers see the same values.
+Takes a tile-level function; copies from global to shared memory that convert to a wider dtype become plain copies where
+the tile can have the tensor's dtype. Such a copy can be asynchronous, which a converting one cannot, and the tile is
+smaller. Invariant: every value of the narrower dtype is representable in the wider one, so readers see the same values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 
-# the bits of exponent and of fraction of the floats that readers convert in one instruction, or in none
+# bits of exponent and of mantissa of the floats that readers convert in at most one instruction
 _FORMATS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"float16": (5, 10), "bfloat16": (8, 7), "tfloat32": (8, 10), "float32": (8, 23)}
 )
@@ -48,7 +48,7 @@ def _narrowed(launch: Launch) -> Launch:
 
 
 def _tiles(launch: Launch) -> dict[Buffer, Buffer]:
-    """The tiles that can have the dtype of the tensors they are copied from, and what takes their place."""
+    """The tiles that can be narrowed, and their replacements."""
     stmts = list(walk(launch.body))
     allocated = [stmt.buffer for stmt in stmts if isinstance(stmt, Alloc)]
     viewed = {buffer.storage for buffer in allocated if buffer.view_of is not None}
@@ -57,14 +57,14 @@ def _tiles(launch: Launch) -> dict[Buffer, Buffer]:
     if not any(isinstance(stmt, Copy) and stmt.dst.buffer in candidates and _converts(stmt) for stmt in stmts):
         return {}
     loads = (e for stmt in stmts for root in expressions(stmt) for e in loads_of(root))
-    candidates -= {load.buffer for load in loads if load.dtype != load.buffer.dtype}  # several elements at a time
+    candidates -= {load.buffer for load in loads if load.dtype != load.buffer.dtype}  # vector loads
     storage_accesses: dict[Buffer, list[Access]] = {}
     for access in accesses(launch.body).all:
         if access.buffer in candidates:
             storage_accesses.setdefault(access.buffer, []).append(access)
     found = {}
-    for buffer, uses in storage_accesses.items():
-        dtype = _source(buffer, uses)
+    for buffer, buffer_accesses in storage_accesses.items():
+        dtype = _source(buffer, buffer_accesses)
         if dtype is not None:
             found[buffer] = dataclasses.replace(buffer, dtype=dtype)
     return found
@@ -74,28 +74,28 @@ def _converts(op: Copy) -> bool:
     return op.src.buffer.scope is Scope.GLOBAL and includes(op.dst.dtype, op.src.dtype)
 
 
-def _source(buffer: Buffer, uses: Sequence[Access]) -> DType | None:
-    """The dtype of all that is copied into a tile, in pipelined loops; None if it is used in other ways, too."""
-    writers = [use for use in uses if use.write]
-    copies = [use.stmt for use in writers if isinstance(use.stmt, Copy) and not use.stmt.request]
+def _source(buffer: Buffer, buffer_accesses: Sequence[Access]) -> DType | None:
+    """The common dtype of the sources copied into a tile in pipelined loops; None if there are other accesses."""
+    writers = [access for access in buffer_accesses if access.write]
+    copies = [access.stmt for access in writers if isinstance(access.stmt, Copy) and not access.stmt.request]
     dtypes = {copy.src.dtype for copy in copies if copy.barrier is None and _converts(copy)}
     if len(copies) != len(writers) or len(dtypes) != 1 or not all(map(_converts, copies)):
         return None
-    readers = [use for use in uses if not use.write]
+    readers = [access for access in buffer_accesses if not access.write]
     if not all(map(_reads_values, readers)) or not any(map(_is_pipelined, writers)):
         return None
     return next(iter(dtypes))
 
 
-def _reads_values(use: Access) -> bool:
-    """Whether an access reads elements one by one, or copies them."""
-    if isinstance(use.stmt, TileOp) and use.extent is not None:
-        return type(use.stmt) is Copy and not use.stmt.request
-    return use.extent is None and not use.atomic
+def _reads_values(access: Access) -> bool:
+    """Whether an access is by element, or a plain copy."""
+    if isinstance(access.stmt, TileOp) and access.extent is not None:
+        return type(access.stmt) is Copy and not access.stmt.request
+    return access.extent is None and not access.atomic
 
 
-def _is_pipelined(use: Access) -> bool:
-    loops = use.context.loops()
+def _is_pipelined(access: Access) -> bool:
+    loops = access.context.loops()
     return any(
         isinstance(loop, For) and loop.kind is ForKind.PIPELINED and loop.pipeline and loop.pipeline.num_stages > 0
         for loop in loops
@@ -103,7 +103,7 @@ def _is_pipelined(use: Access) -> bool:
 
 
 class _Narrow(Rewriter):
-    """Puts the narrower tiles in the place of the others, and converts what is read of them."""
+    """Replaces the tiles by narrower ones, and converts loads."""
 
     def __init__(self, tiles: Mapping[Buffer, Buffer]) -> None:
         self._tiles = tiles
@@ -119,7 +119,7 @@ class _Narrow(Rewriter):
 
 
 PASS = Pass(
-    "narrow_tiles", _run, Level.TILE, Level.TILE,
-    requires=(Property.TENSORS_DIRECT, Property.OPERATORS_WHOLE),
-    establishes=(Property.TILES_NARROWED,),
+    "narrow_tile_dtypes", _run, Level.TILE, Level.TILE,
+    requires=(Property.TENSOR_LAYOUTS_APPLIED, Property.ELEMENTWISE_UNEXPANDED),
+    establishes=(Property.TILE_DTYPES_NARROWED,),
 )

@@ -8,7 +8,7 @@ import tilelang.language as T
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
-from tilelang.passes.tile import drop_optional
+from tilelang.passes.tile import drop_optional_calls
 from tilelang.targets.target import Target
 
 
@@ -23,13 +23,13 @@ def add_one(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
 
 @pytest.mark.parametrize(("target", "kept"), [(Target("cuda", "sm_90a"), 2), (Target("cuda", "sm_89"), 0), (Target("cpu"), 0)])
 def test_calls_stay_only_where_the_target_has_the_instruction(target, kept):
-    func = drop_optional.PASS.run(add_one, PassContext(target=target))
+    func = drop_optional_calls.PASS.run(add_one, PassContext(target=target))
     assert kept == sum(isinstance(s, CallStmt) for s in walk(func.body))
 
 
 def test_a_program_without_such_calls_is_not_rebuilt():
-    func = drop_optional.PASS.run(add_one, PassContext(target=Target("cpu")))
-    assert func is drop_optional.PASS.run(func, PassContext(target=Target("cpu")))
+    func = drop_optional_calls.PASS.run(add_one, PassContext(target=Target("cpu")))
+    assert func is drop_optional_calls.PASS.run(func, PassContext(target=Target("cpu")))
 
 
 @pytest.mark.parametrize("target", ["cpu", {"kind": "cuda", "arch": "sm_90a"}, {"kind": "cuda", "arch": "sm_80"}])

@@ -1,7 +1,7 @@
-"""Warns of parallel loops whose iterations have to run one after another.
+"""Warns of parallel loops whose iterations must run serially.
 
-Takes a tile-level function and gives it back unchanged, with a note in the launch's plan for each such loop. It comes
-before operators become loops, so that it speaks of the user's loops alone.
+Takes a tile-level function and returns it with a note in the launch's plan for each such loop. It runs before operators
+are expanded to loops, so that it only reports loops of the user.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Launches(Rewriter):
             if isinstance(loop, ParallelLoop) and not _holds_parallel(loop):
                 how = parallel_legality(loop, context.domain(domain), functools.partial(reads.is_read_outside, loop))
                 if how.reason:
-                    text = f"T.Parallel: the iterations run one after another: {how.reason}"
+                    text = f"T.Parallel: the iterations run serially: {how.reason}"
                     warn(text, loop.loc, hint=_HINT)
                     notes.append(Note(text, loop.loc))
         plan = dataclasses.replace(node.plan, notes=(*node.plan.notes, *notes))
@@ -58,6 +58,6 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 
 PASS = Pass(
-    "warn_of_order", _run, Level.TILE, Level.TILE,
-    requires=(Property.LOOPS_AS_WRITTEN, Property.FLAGS_JOINED),
+    "warn_serialized_loops", _run, Level.TILE, Level.TILE,
+    requires=(Property.LOOPS_AS_WRITTEN, Property.FLAGS_REDUCED),
 )

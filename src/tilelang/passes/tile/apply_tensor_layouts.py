@@ -1,10 +1,9 @@
-"""Leads accesses to global tensors through the layouts that `T.annotate_layout` gives them.
+"""Applies the layouts of global tensors given by `T.annotate_layout` to their accesses.
 
-Takes a tile-level function, gives one without such layouts: the tensor's memory gets a second name, in the shape of the
-layout's box, and every access goes to the place there that the layout says. An operator on a region goes on as it is
-where the layout only exchanges dimensions and keeps the order of those that the region extends along; otherwise it
-becomes parallel loops over elements. Invariant: what lies outside of the tensor lies outside of the box, so that loads
-there give the safe value and stores do nothing, as before.
+Takes a tile-level function, gives one without such layouts: each tensor gets a view with the output shape of its
+layout, and accesses use indices of that view. An operator on a region remains an operator if the layout only permutes
+dimensions and preserves the order of those that the region extends along; otherwise it is expanded to parallel loops.
+Invariant: out-of-bounds accesses stay out of bounds, so loads there give the safe value and stores do nothing.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ _BY_ELEMENT = (AtomicTile, Copy, Fill)
 """Operators to which a region is its extents beyond 1, in their order; others number dimensions, units included."""
 
 
-def permute_tensors(func: PrimFunc) -> PrimFunc:
-    """The function with every access where its layout leads it; the same one if no tensor has a layout.
+def apply_tensor_layouts(func: PrimFunc) -> PrimFunc:
+    """The function with layouts of tensors applied; the same one if no tensor has a layout.
 
     Raises:
-        ProgramError: The bytes of such a tensor get another name in its kernel.
-        NoLowering: An operator or an instruction takes such a tensor in a way that loops over elements cannot replace.
+        ProgramError: The kernel has a view of such a tensor.
+        NoLowering: An operator or instruction on such a tensor cannot be expanded to loops.
     """
     if not any(isinstance(stmt, Launch) and stmt.hints.tensor_layouts for stmt in walk(func.body)):
         return func
@@ -68,15 +67,15 @@ class _Launches(Rewriter):
             return self.rebuild_stmt(node)
         if not node.hints.tensor_layouts:
             return node
-        placed = {}
+        views = {}
         for buffer, layout in node.hints.tensor_layouts:
             name = f"{buffer.name}_permuted"
-            laid_out = Buffer(name, layout.shape, buffer.dtype, buffer.scope, view_of=buffer, loc=buffer.loc)
-            placed[buffer] = layout, laid_out
+            view = Buffer(name, layout.shape, buffer.dtype, buffer.scope, view_of=buffer, loc=buffer.loc)
+            views[buffer] = layout, view
         domain = self._domain.with_extents(node.block_vars, node.grid)
-        body = _Permute(placed, domain).visit(node.body)
-        named = tuple(Alloc(laid_out, loc=node.loc) for _, laid_out in placed.values())
-        safe = [(placed[b][1], value) for b, value in node.hints.safe_values if b in placed]
+        body = _ApplyLayouts(views, domain).visit(node.body)
+        named = tuple(Alloc(view, loc=node.loc) for _, view in views.values())
+        safe = [(views[b][1], value) for b, value in node.hints.safe_values if b in views]
         hints = dataclasses.replace(
             node.hints, tensor_layouts=(), safe_values=(*node.hints.safe_values, *safe)
         )
@@ -84,9 +83,9 @@ class _Launches(Rewriter):
         return dataclasses.replace(node, body=whole, hints=hints)
 
 
-class _Permute(Rewriter):
-    def __init__(self, placed: Mapping[Buffer, tuple[TensorLayout, Buffer]], domain: Domain) -> None:
-        self._placed = placed
+class _ApplyLayouts(Rewriter):
+    def __init__(self, views: Mapping[Buffer, tuple[TensorLayout, Buffer]], domain: Domain) -> None:
+        self._views = views
         self._domain = domain
 
     # -- statements -------------------------------------------------------------------------------------------
@@ -100,26 +99,26 @@ class _Permute(Rewriter):
                 return self._within(node, self._domain.with_extents(variables, extents))
             case If():
                 return self._if(node)
-            case Store(buffer=buffer, indices=indices, value=value) if buffer in self._placed:
-                laid_out, places = self._place(buffer, self.exprs(indices))
-                return dataclasses.replace(node, buffer=laid_out, indices=places, value=self.expr(value))
-            case Atomic(buffer=buffer, indices=indices, value=value) if buffer in self._placed:
-                laid_out, places = self._place(buffer, self.exprs(indices))
+            case Store(buffer=buffer, indices=indices, value=value) if buffer in self._views:
+                view, indices_in_view = self._element(buffer, self.exprs(indices))
+                return dataclasses.replace(node, buffer=view, indices=indices_in_view, value=self.expr(value))
+            case Atomic(buffer=buffer, indices=indices, value=value) if buffer in self._views:
+                view, indices_in_view = self._element(buffer, self.exprs(indices))
                 operand = None if value is None else self.expr(value)
-                return dataclasses.replace(node, buffer=laid_out, indices=places, value=operand)
-            case Alloc(buffer=buffer) if buffer.view_of in self._placed:
+                return dataclasses.replace(node, buffer=view, indices=indices_in_view, value=operand)
+            case Alloc(buffer=buffer) if buffer.view_of in self._views:
                 raise ProgramError(
-                    f"'{buffer.name}' names the bytes of '{buffer.storage.name}', which has a layout in this kernel",
+                    f"'{buffer.name}' is a view of '{buffer.storage.name}', which has a layout in this kernel",
                     hint="leave T.annotate_layout out, or access the tensor by its own name",
                 )
-            case TileOp() if not self._placed.keys().isdisjoint(accessed_buffers(node)):
+            case TileOp() if not self._views.keys().isdisjoint(accessed_buffers(node)):
                 return self._operator(node)
         new = self.rebuild_stmt(node)
-        if new is not None and not self._placed.keys().isdisjoint(accessed_buffers(new)):
-            name = next(buffer.name for buffer in accessed_buffers(new) if buffer in self._placed)
+        if new is not None and not self._views.keys().isdisjoint(accessed_buffers(new)):
+            name = next(buffer.name for buffer in accessed_buffers(new) if buffer in self._views)
             raise NoLowering(
-                f"the address of '{name}' is taken, which has a layout in this kernel, so that its elements do not lie "
-                "side by side",
+                f"the address of '{name}' is taken, which has a layout in this kernel, so that its elements are not "
+                "contiguous",
                 hint="access it with T.copy, T.atomic_add or element by element",
             )
         return new
@@ -151,9 +150,9 @@ class _Permute(Rewriter):
         return dataclasses.replace(node, condition=condition, then_body=first, else_body=second)
 
     def _operator(self, op: TileOp) -> Stmt | None:
-        moved = self._by_region(op)
-        if moved is not None:
-            return moved
+        by_region = self._by_region(op)
+        if by_region is not None:
+            return by_region
         row = LOOPS.get(type(op))
         if row is None or isinstance(op, Copy) and op.request:
             self._refuse(op)
@@ -162,24 +161,24 @@ class _Permute(Rewriter):
         return self.visit(build.finish())
 
     def _refuse(self, op: TileOp) -> NoReturn:
-        name = next(buffer.name for buffer in accessed_buffers(op) if buffer in self._placed)
+        name = next(buffer.name for buffer in accessed_buffers(op) if buffer in self._views)
         raise NoLowering(
-            f"{op.name}: '{name}' has a layout in this kernel that takes its region apart",
+            f"{op.name}: '{name}' has a layout in this kernel that splits its region",
             hint="copy it to a shared tile with T.copy first",
         )
 
     # -- accesses ---------------------------------------------------------------------------------------------
     def expr(self, node: Expr) -> Expr:
-        if isinstance(node, Load) and node.buffer in self._placed:
-            laid_out, places = self._place(node.buffer, self.exprs(node.indices))
-            return Load(laid_out, places, node.dtype)
+        if isinstance(node, Load) and node.buffer in self._views:
+            view, indices_in_view = self._element(node.buffer, self.exprs(node.indices))
+            return Load(view, indices_in_view, node.dtype)
         return self.rebuild_expr(node)
 
-    def _place(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
-        """Where an element lies."""
-        layout, laid_out = self._placed[buffer]
+    def _element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+        """The view of a tensor, and the indices of an element in it; the first is -1 out of bounds."""
+        layout, view = self._views[buffer]
         values = dict(zip(layout.variables, indices, strict=True))
-        places = [simplify(substitute(place, values), self._domain) for place in layout.coordinates]
+        indices_in_view = [simplify(substitute(result, values), self._domain) for result in layout.coordinates]
         tests = [
             test
             for index, extent in zip(indices, buffer.shape, strict=True)
@@ -187,17 +186,17 @@ class _Permute(Rewriter):
             if not proves(test, self._domain)
         ]
         if tests:
-            places[0] = select(conjunction(tests), places[0], const(-1, places[0].dtype))
-        return laid_out, tuple(places)
+            indices_in_view[0] = select(conjunction(tests), indices_in_view[0], const(-1, indices_in_view[0].dtype))
+        return view, tuple(indices_in_view)
 
     def _by_region(self, op: TileOp) -> Stmt | None:
-        """The operator on the same elements as regions of the boxes, or None if they are none."""
+        """The operator on regions of the views; None if the elements are no regions there."""
         if type(op) not in _BY_ELEMENT:
             return None
         changes = {}
         for field in dataclasses.fields(op):
             region = getattr(op, field.name)
-            if isinstance(region, Region) and region.buffer in self._placed:
+            if isinstance(region, Region) and region.buffer in self._views:
                 permuted = self._permuted(region)
                 if permuted is None:
                     return None
@@ -205,26 +204,26 @@ class _Permute(Rewriter):
         return self.rebuild_stmt(dataclasses.replace(op, **changes))  # type: ignore[arg-type]
 
     def _permuted(self, region: Region) -> Region | None:
-        """The region in the box, if the layout exchanges dimensions and these keep their order."""
-        layout, laid_out = self._placed[region.buffer]
+        """The region in the view, if the layout permutes dimensions and preserves the order of the extended ones."""
+        layout, view = self._views[region.buffer]
         sizes = len(layout.coordinates), len(layout.variables)
         if sizes[0] != sizes[1] or set(map(id, layout.coordinates)) != set(map(id, layout.variables)):
             return None
         number = {var: axis for axis, var in enumerate(layout.variables)}
-        order = [number[place] for place in layout.coordinates if isinstance(place, Var)]
+        order = [number[result] for result in layout.coordinates if isinstance(result, Var)]
         long = [axis for axis in order if int_const(region.extent[axis]) != 1]
         if long != sorted(long):
             return None
-        return Region(laid_out, tuple(region.start[a] for a in order), tuple(region.extent[a] for a in order))
+        return Region(view, tuple(region.start[a] for a in order), tuple(region.extent[a] for a in order))
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return permute_tensors(func)
+    return apply_tensor_layouts(func)
 
 
 PASS = Pass(
-    "permute_tensors", _run, Level.TILE, Level.TILE,
-    requires=(Property.INDICES_INLINED, Property.NO_LIBRARY_OPERATORS, Property.OPERATORS_WHOLE),
-    establishes=(Property.TENSORS_DIRECT,),
+    "apply_tensor_layouts", _run, Level.TILE, Level.TILE,
+    requires=(Property.SUBSCRIPTS_AFFINE, Property.NO_LIBRARY_OPERATORS, Property.ELEMENTWISE_UNEXPANDED),
+    establishes=(Property.TENSOR_LAYOUTS_APPLIED,),
     invalidates=(Property.LOOPS_AS_WRITTEN,),
 )

@@ -18,7 +18,7 @@ from tilelang.ir.visit import walk
 from tilelang.layout.boxes import boxed
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import padded
-from tilelang.passes.thread.plan_shared_memory import Tile, place, plan_launch
+from tilelang.passes.thread.allocate_shared_memory import Tile, allocate_launch, assign_offsets
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
 from tilelang.targets.nvidia.isa.wgmma import atom_of, wgmma, wgmma_wait
 from tilelang.targets.target import Target
@@ -56,7 +56,7 @@ def planned(*body, target=SM80, **plan):
         thread=THREAD,
         plan=LaunchPlan(**plan),
     )
-    result = plan_launch(launch, target).plan
+    result = allocate_launch(launch, target).plan
     return {b.name: offset for b, offset in result.shared_offsets}, result.shared_bytes
 
 
@@ -66,7 +66,7 @@ def test_tiles_that_live_together_never_share_bytes_and_all_are_aligned(drawn):
         Tile(tile(f"b{n}", 1), size, 1024 if wide else 128, first, first + length)
         for n, (size, first, length, wide) in enumerate(drawn)
     ]
-    offsets, total = place(tiles)
+    offsets, total = assign_offsets(tiles)
     for t in tiles:
         assert 0 == offsets[t.buffer] % t.align
         assert offsets[t.buffer] + t.bytes <= total
@@ -231,7 +231,7 @@ def test_what_nothing_touches_is_not_allocated():
     launch = Launch(
         (index("bx"),), (const(1, INT32),), (32, 1, 1), Seq((Alloc(a), Alloc(unused), use(a))), thread=index("t")
     )
-    result = plan_launch(launch, SM80)
+    result = allocate_launch(launch, SM80)
     assert [a] == [stmt.buffer for stmt in walk(result.body) if isinstance(stmt, Alloc)]
     assert [a] == [buffer for buffer, _ in result.plan.shared_offsets]
 

@@ -12,7 +12,7 @@ from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Launch, Seq, Store, While
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
-from tilelang.passes.thread.name_scalars import PASS
+from tilelang.passes.thread.hoist_scalar_loads import PASS
 from tilelang.targets.nvidia.isa.named_barrier import BAR_SYNC
 
 I, THREAD = map(index_var, ("i", "thread"))

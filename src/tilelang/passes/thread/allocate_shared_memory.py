@@ -1,12 +1,12 @@
-"""Gives every shared buffer its place in the block's shared memory; those that never live together may share bytes.
+"""Assigns each shared buffer an offset in the block's shared memory; buffers with disjoint live ranges may overlap.
 
 Takes a thread-level function; writes `plan.shared_offsets` and `plan.shared_bytes` of its launches. Invariant: two
-buffers overlap only if no statement that touches one can run between two that touch the other, counting a loop as a
-whole for what is allocated outside of it, and a branch that not all threads take as one statement, since no barrier can
-stand in it; what asynchronous mma instructions read, and what asynchronous copies write, is touched until they are
-waited for.
-Sharing bytes costs a barrier where one buffer follows the other; inside of loops that is paid over and over, so buffers
-share there only if the block would not fit otherwise.
+buffers overlap only if their live ranges are disjoint. Live ranges are over program positions; a buffer that is
+allocated outside of a loop is live throughout the loop, and a divergent branch is one position, since no barrier may be
+inserted in it. Operands of asynchronous mma instructions and destinations of asynchronous copies are live until the
+wait that completes them.
+Overlap costs a barrier between the buffers; inside of loops that is paid in each iteration, so buffers overlap there
+only if the block would not fit otherwise.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from tilelang.passes.properties import Property
 from tilelang.records import record
 from tilelang.targets.target import Target
 
-_ALIGN = 128  # all banks side by side, and what bulk copies need
+_ALIGN = 128  # one row of all banks, and the alignment of bulk copies
 _BARRIER_BYTES = 8  # Source: PTX ISA, "mbarrier", an opaque object of 64 bits
 
 
 @record(slots=True)
 class Tile:
-    """One buffer to be placed.
+    """A shared buffer to be allocated.
 
     Attributes:
         buffer: The buffer, which owns its bytes.
-        bytes: What it takes, all versions together.
-        align: What its offset is a multiple of.
-        first: The position of the first statement that touches it; loops count as the planner's rules say.
-        last: The position of the last one.
-        versions: How many versions of it a pipeline keeps.
-        overhang: Bytes behind it that instructions fetch as well, whatever lies there.
+        bytes: Its size, with all versions.
+        align: Alignment of its offset in bytes.
+        first: The first position of its live range.
+        last: The last position of its live range.
+        versions: Versions of it that a pipeline keeps.
+        overhang: Bytes after it that instructions read as well, with any contents.
     """
 
     buffer: Buffer
@@ -61,26 +61,26 @@ class Tile:
     overhang: int = 0
 
     def overlaps(self, other: Tile) -> bool:
-        """Whether both live at some moment."""
+        """Whether the live ranges overlap."""
         return self.first <= other.last and other.first <= self.last
 
 
-def plan_launch(launch: Launch, target: Target) -> Launch:
-    """The launch with its shared memory laid out.
+def allocate_launch(launch: Launch, target: Target) -> Launch:
+    """The launch with offsets of its shared buffers.
 
     Raises:
         ResourceError: A block of the target has less shared memory.
     """
-    narrow = _tiles(launch, whole_loops=False)
+    narrow = _live_tiles(launch, whole_loops=False)
     limit = target.machine.shared_bytes
-    tiles = _tiles(launch, whole_loops=True)
-    offsets, total = place(tiles)
+    tiles = _live_tiles(launch, whole_loops=True)
+    offsets, total = assign_offsets(tiles)
     if total > limit:
         tiles = narrow
-        offsets, total = place(tiles)
+        offsets, total = assign_offsets(tiles)
     if total > limit:
-        raise _too_much(tiles, total, limit, target)
-    tail, end = _behind(launch, total)
+        raise _out_of_shared_memory(tiles, total, limit, target)
+    tail, end = _dynamic_buffers(launch, total)
     plan = dataclasses.replace(
         launch.plan,
         shared_offsets=tuple((t.buffer, offsets[t.buffer]) for t in tiles),
@@ -90,15 +90,15 @@ def plan_launch(launch: Launch, target: Target) -> Launch:
     )
     kept = frozenset((*offsets, *(buffer for buffer, _ in tail)))
     allocs = (stmt for stmt in walk(launch.body) if isinstance(stmt, Alloc) and _in_shared(stmt.buffer))
-    untouched = {stmt for stmt in allocs if stmt.buffer.storage not in kept}  # such as those without elements
+    untouched = {stmt for stmt in allocs if stmt.buffer.storage not in kept}  # such as empty ones
     return dataclasses.replace(launch, plan=plan, body=without(launch.body, untouched))
 
 
-def _behind(launch: Launch, total: int) -> tuple[tuple[tuple[Buffer, Expr], ...], Expr | None]:
-    """Where the buffers begin whose size is known at the launch, and where the last one ends; none share bytes."""
+def _dynamic_buffers(launch: Launch, total: int) -> tuple[tuple[tuple[Buffer, Expr], ...], Expr | None]:
+    """Offsets of buffers of symbolic size, after all others and without overlap, and the end of the last one."""
     touched = {buffer for stmt in walk(launch.body) for buffer in shared_storages(stmt)}
     tail: list[tuple[Buffer, Expr]] = []
-    end: Expr = const(_rounded(total, _ALIGN), INT32)
+    end: Expr = const(_align_up(total, _ALIGN), INT32)
     for stmt in walk(launch.body):
         if isinstance(stmt, Alloc) and stmt.buffer.static_shape is None and stmt.buffer in touched:
             if stmt.buffer.scope is Scope.SHARED and stmt.buffer.view_of is None:
@@ -110,49 +110,49 @@ def _behind(launch: Launch, total: int) -> tuple[tuple[tuple[Buffer, Expr], ...]
     return tuple(tail), end if tail else None
 
 
-def place(tiles: Sequence[Tile]) -> tuple[Mapping[Buffer, int], int]:
-    """Offsets of the tiles, and the bytes that hold them all: the largest first, each at the lowest place that fits.
+def assign_offsets(tiles: Sequence[Tile]) -> tuple[Mapping[Buffer, int], int]:
+    """Offsets of the buffers and their total size in bytes: largest first, each at the lowest free offset.
 
-    Those behind which something must lie come before all others.
+    Buffers with an overhang are assigned before all others, so that something follows them.
     """
-    placed: list[tuple[int, Tile]] = []
+    assigned: list[tuple[int, Tile]] = []
     for tile in sorted(tiles, key=lambda t: (t.overhang == 0, -t.bytes, t.first)):
         offset = 0
-        for begin, other in sorted((p for p in placed if p[1].overlaps(tile)), key=lambda p: p[0]):
+        for begin, other in sorted((p for p in assigned if p[1].overlaps(tile)), key=lambda p: p[0]):
             if offset + tile.bytes <= begin:
                 break
-            offset = max(offset, _rounded(begin + other.bytes, tile.align))
-        placed.append((offset, tile))
-    total = max((offset + tile.bytes + tile.overhang for offset, tile in placed), default=0)
-    return {tile.buffer: offset for offset, tile in placed}, total
+            offset = max(offset, _align_up(begin + other.bytes, tile.align))
+        assigned.append((offset, tile))
+    total = max((offset + tile.bytes + tile.overhang for offset, tile in assigned), default=0)
+    return {tile.buffer: offset for offset, tile in assigned}, total
 
 
-def _rounded(value: int, align: int) -> int:
+def _align_up(value: int, align: int) -> int:
     return -(-value // align) * align
 
 
-# -- when buffers live -------------------------------------------------------------------------------------------
+# -- live ranges -------------------------------------------------------------------------------------------------
 
 
-def _tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
-    life = _Life(launch, whole_loops)
-    life.visit(launch.body, 0)
-    life.end()
+def _live_tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
+    ranges = _LiveRanges(launch, whole_loops)
+    ranges.number(launch.body, 0)
+    ranges.end()
     versions = dict(launch.plan.versions)
-    # warps may be at different places of the program
-    apart = any(syncs_some_threads(s) or isinstance(s, If) and s.group for s in walk(launch.body))
+    # warps may be at different program points
+    diverged = any(syncs_some_threads(s) or isinstance(s, If) and s.group for s in walk(launch.body))
     tiles = []
-    for buffer in life.allocated:
+    for buffer in ranges.allocated:
         if buffer.static_shape is None:
-            continue  # behind all others
+            continue  # dynamic buffers come after all others
         size, align = _size(buffer, launch.plan)
-        if buffer.scope is Scope.BARRIER or apart and buffer in life.spans:
-            first, last = 0, life.position  # the hardware looks at it behind our back
-        elif buffer in life.spans:
-            first, last = life.spans[buffer]
+        if buffer.scope is Scope.BARRIER or diverged and buffer in ranges.spans:
+            first, last = 0, ranges.position  # live throughout: accessed by hardware, or by diverged warps
+        elif buffer in ranges.spans:
+            first, last = ranges.spans[buffer]
         else:
-            continue  # never touched
-        tiles.append(Tile(buffer, size, align, first, last, versions.get(buffer, 1), life.overhang.get(buffer, 0)))
+            continue  # never accessed
+        tiles.append(Tile(buffer, size, align, first, last, versions.get(buffer, 1), ranges.overhang.get(buffer, 0)))
     return tiles
 
 
@@ -168,8 +168,8 @@ def _size(buffer: Buffer, plan: LaunchPlan) -> tuple[int, int]:
     return size, ALIGNMENT if permuted else _ALIGN
 
 
-class _Life:
-    """Collects from when to when each buffer is touched."""
+class _LiveRanges:
+    """Computes the live range of each shared buffer."""
 
     def __init__(self, launch: Launch, whole_loops: bool) -> None:
         self._launch, self._whole_loops = launch, whole_loops
@@ -177,86 +177,86 @@ class _Life:
         self.allocated: dict[Buffer, None] = {}
         self.spans: dict[Buffer, tuple[int, int]] = {}
         self.overhang: dict[Buffer, int] = {}
-        self._multiplied: dict[Buffer, None] = {}  # by products that may be under way
-        self._filled: dict[Buffer, None] = {}  # by copies that may be under way, and touched by nothing since
-        self._inside = 0  # loops and branches around
+        self._read_by_mma: dict[Buffer, None] = {}  # operands of mma instructions in flight
+        self._written_by_copies: dict[Buffer, None] = {}  # destinations of copies in flight, not accessed since
+        self._inside = 0  # depth of enclosing loops and branches
 
-    def visit(self, stmt: Stmt, loops: int) -> None:
-        """Numbers the statements below one, inside of so many loops."""
-        begin, before = self.position, dict(self._multiplied)
+    def number(self, stmt: Stmt, loops: int) -> None:
+        """Numbers a statement and its sub-statements; `loops` is the number of enclosing loops."""
+        begin, before = self.position, dict(self._read_by_mma)
         self.position += 1
         if isinstance(stmt, Alloc) and stmt.buffer.view_of is None and _in_shared(stmt.buffer):
             self.allocated[stmt.buffer] = None
         for buffer in shared_storages(stmt):
             first, _ = self.spans.get(buffer, (begin, begin))
             self.spans[buffer] = (first, begin)
-        self._follow_products(stmt, begin)
-        self._follow_copies(stmt, begin)
+        self._track_mma(stmt, begin)
+        self._track_copies(stmt, begin)
         is_loop = isinstance(stmt, For | While)
         around = set(self.allocated)
         self._inside += is_loop or isinstance(stmt, If)
         for child in sub_statements(stmt):
-            self.visit(child, loops + is_loop)
+            self.number(child, loops + is_loop)
         self._inside -= is_loop or isinstance(stmt, If)
         if is_loop:
-            around.update(dict.fromkeys(b for b in self._multiplied if b not in before))
-            self._close_loop(begin, around, outermost=loops == 0)
+            around.update(dict.fromkeys(b for b in self._read_by_mma if b not in before))
+            self._extend_over_loop(begin, around, outermost=loops == 0)
         several = (is_loop or isinstance(stmt, If)) and sum(last >= begin for _, last in self.spans.values()) > 1
         if several and self._uniform.diverges(stmt):
-            self._close(begin, self.spans)
+            self._extend_over(begin, self.spans)
         if is_loop or isinstance(stmt, If):
-            self._multiplied |= before  # for those who did not come by the waits inside
+            self._read_by_mma |= before  # on paths without the waits inside
 
     @cached_property
     def _uniform(self) -> Uniformity:
         return uniformity(self._launch)
 
     def end(self) -> None:
-        """Nothing comes behind; products and copies that nobody waits for have all of the rest."""
-        for buffer in (*self._multiplied, *self._filled):
+        """At the end of the body: buffers of mma and copies that are never waited for are live until here."""
+        for buffer in (*self._read_by_mma, *self._written_by_copies):
             self.spans[buffer] = (self.spans[buffer][0], self.position)
 
-    def _follow_products(self, stmt: Stmt, now: int) -> None:
-        """Keeps what matrix instructions under way may read alive until somebody has waited for all of them.
+    def _track_mma(self, stmt: Stmt, now: int) -> None:
+        """Extends the live range of operands of mma instructions in flight to the wait that completes all of them.
 
-        Where one thread waits for others, as for copies, the wait names what may be read until then.
+        Where one thread waits for others, as for bulk copies, the wait instruction names its operands.
         """
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
         if not isinstance(routine, Instruction) or not routine.reads_late or routine.group is Group.THREAD:
             return
         if Effect.WAIT not in routine.effect:
-            self._multiplied |= dict.fromkeys(shared_storages(stmt))
+            self._read_by_mma |= dict.fromkeys(shared_storages(stmt))
             if routine.overhang and isinstance(stmt, CallStmt):
                 tile = stmt.reads[0].buffer.storage
                 self.overhang[tile] = max(routine.overhang, self.overhang.get(tile, 0))
             return
-        for buffer in self._multiplied:
+        for buffer in self._read_by_mma:
             self.spans[buffer] = (self.spans[buffer][0], now)
         if groups_pending(stmt) == 0:
-            self._multiplied.clear()
+            self._read_by_mma.clear()
 
-    def _follow_copies(self, stmt: Stmt, now: int) -> None:
-        """Keeps what copies under way write alive until all are waited for, even if nobody reads it."""
+    def _track_copies(self, stmt: Stmt, now: int) -> None:
+        """Extends the live range of destinations of copies in flight to the wait for all of them, read or not."""
         for buffer in shared_storages(stmt):
-            self._filled.pop(buffer, None)  # whoever touches it has waited
+            self._written_by_copies.pop(buffer, None)  # an access implies a wait before it
         if not isinstance(stmt, CallStmt) or not isinstance(stmt.routine, Instruction):
             return
         if not stmt.routine.by_every_thread:
             return
         if Effect.WAIT in stmt.routine.effect:
-            for buffer in self._filled:
+            for buffer in self._written_by_copies:
                 self.spans[buffer] = (self.spans[buffer][0], now)
             if not self._inside and groups_pending(stmt) == 0:
-                self._filled.clear()
+                self._written_by_copies.clear()
         else:
-            self._filled |= {r.buffer.storage: None for r in stmt.writes if r.buffer.scope is Scope.SHARED}
+            self._written_by_copies |= {r.buffer.storage: None for r in stmt.writes if r.buffer.scope is Scope.SHARED}
 
-    def _close_loop(self, begin: int, around: set[Buffer], *, outermost: bool) -> None:
-        """What comes into a loop from outside lives as long as the loop does: the next iteration may want it."""
-        self._close(begin, self.spans if self._whole_loops and outermost else around)
+    def _extend_over_loop(self, begin: int, around: set[Buffer], *, outermost: bool) -> None:
+        """Extends the live range of buffers from outside of a loop over the loop: the next iteration may use them."""
+        self._extend_over(begin, self.spans if self._whole_loops and outermost else around)
 
-    def _close(self, begin: int, buffers: Collection[Buffer]) -> None:
-        """Lets those of the buffers that were touched since the beginning of a statement live as long as it runs."""
+    def _extend_over(self, begin: int, buffers: Collection[Buffer]) -> None:
+        """Extends the live range of `buffers` that a statement accesses over the whole statement, from `begin`."""
         for buffer, (first, last) in self.spans.items():
             if last >= begin and buffer in buffers:
                 self.spans[buffer] = (min(first, begin), self.position)
@@ -267,10 +267,10 @@ def _in_shared(buffer: Buffer) -> bool:
     return buffer.scope in (Scope.SHARED, Scope.BARRIER)
 
 
-# -- when it does not fit ----------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------
 
 
-def _too_much(tiles: Sequence[Tile], total: int, limit: int, target: Target) -> ResourceError:
+def _out_of_shared_memory(tiles: Sequence[Tile], total: int, limit: int, target: Target) -> ResourceError:
     notes = []
     for tile in sorted(tiles, key=lambda t: -t.bytes):
         text = f"'{tile.buffer.name}' takes {tile.bytes} bytes"
@@ -289,10 +289,10 @@ def _advice(tiles: Sequence[Tile], limit: int) -> str:
     most = max((tile.versions for tile in tiles), default=1)
     for stages in range(most - 1, 0, -1):
         fewer = [_with_versions(tile, min(tile.versions, stages)) for tile in tiles]
-        needed = place(fewer)[1]
+        needed = assign_offsets(fewer)[1]
         if needed <= limit:
             return f"num_stages={stages} fits, with {needed} bytes"
-    needed = place([_with_versions(tile, 1) for tile in tiles])[1]
+    needed = assign_offsets([_with_versions(tile, 1) for tile in tiles])[1]
     factor = -(-needed // limit)
     one = "even with num_stages=1 they take" if most > 1 else "they take"
     return f"make the tiles {factor} times smaller: {one} {needed} bytes"
@@ -305,11 +305,11 @@ def _with_versions(tile: Tile, versions: int) -> Tile:
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
-    return with_launches(func, lambda launch: plan_launch(launch, context.target))
+    return with_launches(func, lambda launch: allocate_launch(launch, context.target))
 
 
 PASS = Pass(
-    "plan_shared_memory", _run, Level.THREAD, Level.THREAD,
+    "allocate_shared_memory", _run, Level.THREAD, Level.THREAD,
     requires=(Property.ITERATIONS_OVERLAPPED, Property.LOGICAL_INDICES),
-    establishes=(Property.SHARED_MEMORY_PLANNED,),
+    establishes=(Property.SHARED_MEMORY_ALLOCATED,),
 )

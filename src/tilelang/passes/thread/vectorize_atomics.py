@@ -1,16 +1,14 @@
-"""Joins additions to neighboring elements of global memory into one instruction that adds a short vector.
+"""Vectorizes atomic additions: additions to contiguous elements of global memory become one vector instruction.
 
-Takes a thread-level function; statements side by side, and unrolled loops, that add to neighbors and do not look at
-what was there become additions of aligned vectors of up to 16 bytes, each of whose elements is still indivisible by
-itself:
+Takes a thread-level function; adjacent statements and unrolled loops that add to contiguous elements, without using the
+previous values, become additions of aligned vectors of up to 16 bytes. Each element is atomic by itself:
 
     atomic_add(C[i * 4], x[0])
     atomic_add(C[i * 4 + 1], x[1])     =>    atomic_add(C[i * 4 : i * 4 + 4], pack(x[0], x[1], x[2], x[3]))
     ...
 
-A memory request of a warp then serves each sector once; four that are four elements apart in neighboring lanes serve
-every one of them four times. Invariant: the same elements get the same addends; relaxed additions have no order among
-each other.
+A memory request of a warp then accesses each sector once instead of four times, where neighboring lanes add to
+elements four apart. Invariant: the same elements get the same addends; relaxed additions are unordered.
 """
 
 from __future__ import annotations
@@ -37,19 +35,19 @@ from tilelang.passes.properties import Property
 _LANES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {"float32": (4, 2), "float16": (8, 4, 2), "bfloat16": (8, 4, 2)}
 )
-"""The vectors that are added, longest first. Source: PTX ISA, "red", `.vec_32_bit` and `.vec_16_bit`."""
+"""Lanes of vector additions by dtype, longest first. Source: PTX ISA, "red", `.vec_32_bit` and `.vec_16_bit`."""
 
-_MOST_TRIPS = 64  # longer loops stay loops
+_MOST_TRIPS = 64  # longer loops are not unrolled
 
 
-class _Join:
-    """Visits statements with what is known around them."""
+class _VectorizeAtomics:
+    """Rewrites statements, given the facts that hold at each."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
 
     def stmt(self, node: Stmt, domain: Domain) -> Stmt:
-        """The statement with additions joined."""
+        """The statement with its atomic additions vectorized."""
         match node:
             case Launch():
                 return self._launch(node, domain)
@@ -74,7 +72,7 @@ class _Join:
         domain = domain.with_extents(node.block_vars, node.grid)
         if node.thread is not None:
             domain = domain.with_range(node.thread, 0, node.num_threads - 1)
-        return _with_body(node, _Join(Facts(dict(node.plan.shared_layouts))).stmt(node.body, domain))
+        return _with_body(node, _VectorizeAtomics(Facts(dict(node.plan.shared_layouts))).stmt(node.body, domain))
 
     def _seq(self, node: Seq, domain: Domain) -> Stmt:
         made: list[Stmt] = []
@@ -82,19 +80,19 @@ class _Join:
         for child in node.body:
             plain = child if isinstance(child, Atomic) and _is_plain(child) else None
             if plain is None or run and not _follows(run, plain, analysis_of(domain)):
-                made += self._joined(run, domain)
+                made += self._grouped(run, domain)
                 run = []
             if plain is not None:
                 run.append(plain)
             else:
                 made.append(self.stmt(child, domain))
             domain = behind(child, domain)
-        made += self._joined(run, domain)
+        made += self._grouped(run, domain)
         same = len(made) == len(node.body) and all(x is y for x, y in zip(made, node.body, strict=True))
         return node if same else dataclasses.replace(node, body=tuple(made))
 
     def _unrolled(self, node: For, domain: Domain) -> Stmt | None:
-        """What an unrolled loop adds to neighbors as vectors; None of other loops."""
+        """The vector additions of an unrolled loop; None for other loops."""
         trips, body = int_const(node.stop), node.body
         if isinstance(body, Seq) and len(body.body) == 1:
             (body,) = body.body
@@ -106,11 +104,11 @@ class _Join:
         run = [stmt for stmt in each if isinstance(stmt, Atomic)]
         if not all(_follows(run[:n], run[n], analysis_of(domain)) for n in range(1, trips)):
             return None
-        made = self._joined(run, domain)
+        made = self._grouped(run, domain)
         return None if len(made) == trips else Seq(tuple(made), loc=node.loc)
 
-    def _joined(self, run: Sequence[Atomic], domain: Domain) -> list[Stmt]:
-        """Additions to neighbors, as few as may be."""
+    def _grouped(self, run: Sequence[Atomic], domain: Domain) -> list[Stmt]:
+        """A run of additions to contiguous elements, in vectors as long as possible."""
         made: list[Stmt] = []
         at = 0
         while at < len(run):
@@ -120,7 +118,7 @@ class _Join:
         return made
 
     def _fits(self, run: Sequence[Atomic], lanes: int, domain: Domain) -> bool:
-        """Whether so many neighbors are there, and lie in one aligned vector."""
+        """Whether a run fills an aligned vector of so many lanes."""
         return len(run) == lanes and self._width(run[0].buffer, run[0].indices, lanes, domain) == lanes
 
     def _width(self, buffer: Buffer, first: tuple[Expr, ...], lanes: int, domain: Domain) -> int:
@@ -129,19 +127,19 @@ class _Join:
 
     def _vector(self, run: Sequence[Atomic], domain: Domain) -> Atomic:
         values = [stmt.value for stmt in run if stmt.value is not None]
-        loaded = self._loaded(values, domain)
+        loaded = self._vector_load(values, domain)
         return dataclasses.replace(run[0], value=pack(values) if loaded is None else loaded)
 
-    def _loaded(self, values: Sequence[Expr], domain: Domain) -> Expr | None:
-        """Neighbors in shared memory as one load; None of other values."""
+    def _vector_load(self, values: Sequence[Expr], domain: Domain) -> Expr | None:
+        """A vector load of contiguous elements of shared memory; None for other values."""
         loads = [value for value in values if isinstance(value, Load)]
         first = loads[0] if loads else None
         if first is None or len(loads) < len(values) or first.buffer.scope is not Scope.SHARED:
             return None
         if any(load.buffer is not first.buffer or load.dtype != first.buffer.dtype for load in loads):
             return None
-        places = [load.indices for load in loads]
-        if not all(_are_apart(places[0], place, n, analysis_of(domain)) for n, place in enumerate(places)):
+        indices = [load.indices for load in loads]
+        if not all(_is_at_distance(indices[0], place, n, analysis_of(domain)) for n, place in enumerate(indices)):
             return None
         if self._width(first.buffer, first.indices, len(loads), domain) < len(loads):
             return None
@@ -149,7 +147,7 @@ class _Join:
 
 
 def _is_plain(stmt: Atomic) -> bool:
-    """Whether a statement adds to an element of global memory, in no order and without a look at it."""
+    """Whether a statement is a relaxed atomic addition to global memory whose result is unused."""
     if stmt.op is not AtomicOp.ADD or stmt.result is not None or stmt.order is not MemoryOrder.RELAXED:
         return False
     buffer, value = stmt.buffer, stmt.value
@@ -162,15 +160,15 @@ def _is_plain(stmt: Atomic) -> bool:
 
 
 def _follows(run: Sequence[Atomic], stmt: Atomic, analysis: Analysis) -> bool:
-    """Whether a statement adds to the element behind those of a run."""
+    """Whether a statement adds to the element after those of a run."""
     first = run[0]
     if first.buffer is not stmt.buffer or first.scope is not stmt.scope:
         return False
-    return _are_apart(first.indices, stmt.indices, len(run), analysis)
+    return _is_at_distance(first.indices, stmt.indices, len(run), analysis)
 
 
-def _are_apart(a: tuple[Expr, ...], b: tuple[Expr, ...], distance: int, analysis: Analysis) -> bool:
-    """Whether an element lies so far behind another one in its row."""
+def _is_at_distance(a: tuple[Expr, ...], b: tuple[Expr, ...], distance: int, analysis: Analysis) -> bool:
+    """Whether the last index of `b` is that of `a` plus `distance`, and all others are equal."""
     if not all(same_expr(x, y) for x, y in zip(a[:-1], b[:-1], strict=True)):
         return False
     gap = analysis.sum(b[-1]).plus(analysis.sum(a[-1]), -1)
@@ -182,10 +180,10 @@ def _with_body(node: Launch | For | While, body: Stmt) -> Stmt:
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_body(func, _Join(Facts()).stmt(func.body, of_function(func)))
+    return with_body(func, _VectorizeAtomics(Facts()).stmt(func.body, of_function(func)))
 
 
 PASS = Pass(
-    "join_atomics", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.ACCESSES_VECTORIZED, Property.ACCESSES_UNTESTED),
+    "vectorize_atomics", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.ACCESSES_VECTORIZED, Property.ACCESSES_UNPREDICATED),
 )

@@ -1,9 +1,9 @@
-"""Joins what iterations of a parallel loop set now and then: `if a[i] != 1: changed = 1` becomes a disjunction.
+"""Turns conditional assignments of a constant in parallel loops into reductions (any-of): `if a[i] != 1: changed = 1`.
 
-Takes a tile-level function. A scalar from around a `T.Parallel` loop to which iterations assign one constant, each
-under a condition of its own, and which the loop does not read, is assigned behind the loop if any iteration would have
-done so: that is an associative update of a flag, which may be spread over threads. Invariant: the scalar ends with the
-value that the iterations in order would leave.
+Takes a tile-level function. Where iterations of a `T.Parallel` loop conditionally assign one constant to a scalar from
+outside of it, and the loop does not read the scalar, the loop computes by OR whether any iteration would assign it, and
+the assignment happens after the loop. An OR is an associative update, so the loop can be distributed. Invariant: the
+scalar has the same value after the loop as in sequential execution.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class _Loops(Rewriter):
         found = accesses(node.body)
         values: dict[Buffer, Const] = {}
         for storage, storage_accesses in found.by_storage().items():
-            value = None if storage in found.local else _set_now_and_then(storage, storage_accesses)
+            value = None if storage in found.local else _conditional_constant(storage, storage_accesses)
             if value is not None:
                 values[storage] = value
         if not values:
             return node
         flags = {b: dataclasses.replace(b, name=f"{b.name}_is_set", dtype=INT32) for b in values}
-        loop = _Raise(flags).visit(node)
+        loop = _SetFlags(flags).visit(node)
         assert loop is not None
         made: list[Stmt] = [Alloc(flag, const(0, INT32), loc=node.loc) for flag in flags.values()]
         made.append(loop)
@@ -52,8 +52,8 @@ class _Loops(Rewriter):
         return Seq(tuple(made), loc=node.loc)
 
 
-def _set_now_and_then(storage: Buffer, storage_accesses: list[Access]) -> Const | None:
-    """The constant that iterations assign to a scalar under conditions, if that is all they do with it."""
+def _conditional_constant(storage: Buffer, storage_accesses: list[Access]) -> Const | None:
+    """The constant that iterations conditionally assign to a scalar; None if there are other accesses."""
     if storage.scope is not Scope.VAR or storage.rank or storage.sequential or storage.dtype.lanes > 1:
         return None
     stores = [a.stmt for a in storage_accesses if isinstance(a.stmt, Store) and a.write and a.update is None]
@@ -65,8 +65,8 @@ def _set_now_and_then(storage: Buffer, storage_accesses: list[Access]) -> Const 
     return value if any(a.context.uncertain or a.context.conditions() for a in storage_accesses) else None
 
 
-class _Raise(Rewriter):
-    """Puts an update of its flag in the place of every assignment."""
+class _SetFlags(Rewriter):
+    """Replaces every assignment by an OR update of its flag."""
 
     def __init__(self, flags: dict[Buffer, Buffer]) -> None:
         self._flags = flags
@@ -79,7 +79,7 @@ class _Raise(Rewriter):
 
 
 PASS = Pass(
-    "join_flags", _run, Level.TILE, Level.TILE,
+    "reduce_flags", _run, Level.TILE, Level.TILE,
     requires=(Property.LOOPS_AS_WRITTEN, Property.RULES_CHECKED),
-    establishes=(Property.FLAGS_JOINED,),
+    establishes=(Property.FLAGS_REDUCED,),
 )

@@ -1,10 +1,9 @@
-"""Finds the groups of threads in branches on the thread index, as `T.ws` would have named them.
+"""Detects groups of whole warps in branches on the thread index, and marks them like `T.ws`.
 
-Takes a tile-level function with its index bindings in place. A branch that whole neighboring warps take, and others do
-not, and in which tile operators, parallel loops or groups stand or tiles are printed, becomes one of a group:
-`if thread < 128:` is `with T.ws(0):`, and so are its `else` and `elif`; a `T.ws` of the same threads inside adds
-nothing and goes. Invariant: every thread does what it did
-before, and together they print a tile once.
+Takes a tile-level function with its index bindings inlined. A branch that a range of whole warps takes, and that has
+tile operators, parallel loops, groups or printed tiles in it, becomes a branch of a `Group`: `if thread < 128:` becomes
+`with T.ws(0):`, and so do its `else` and `elif`. A nested `T.ws` of the same threads is inlined. Invariant: every
+thread executes the same statements, and a group prints a tile once.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     def found(launch: Launch) -> Stmt | None:
         if launch.thread is None:
             return launch
-        return _Find(launch.thread, Group(0, launch.num_threads), warp_size, inside=False).rebuild_stmt(launch)
+        return _DetectGroups(launch.thread, Group(0, launch.num_threads), warp_size, inside=False).rebuild_stmt(launch)
 
     return with_launches(func, found)
 
 
-class _Find(Rewriter):
-    """Rewrites what threads of one group execute.
+class _DetectGroups(Rewriter):
+    """Rewrites the statements that one group of threads executes.
 
     Args:
-        thread: The index of the executing thread.
-        group: The threads that come here.
+        thread: The index of the executing thread in the block.
+        group: The threads that reach the statements.
         warp_size: Threads of a warp.
-        inside: Whether these are a group, not the whole block.
+        inside: Whether that is a thread group, not the whole block.
     """
 
     def __init__(self, thread: Var, group: Group, warp_size: int, *, inside: bool) -> None:
@@ -55,9 +54,10 @@ class _Find(Rewriter):
             return self.rebuild_stmt(node)
         if node.group is not None:
             if node.group.first <= self._group.first and self._group.end <= node.group.end and self._inside:
-                return self.visit(node.then_body) or Seq((), loc=node.loc)  # `T.ws` of the threads that come here
-            return _Find(self._thread, node.group, self._warp_size, inside=True).rebuild_stmt(node)
-        if not _does_together(node):
+                # redundant: all threads that reach it are in the group
+                return self.visit(node.then_body) or Seq((), loc=node.loc)
+            return _DetectGroups(self._thread, node.group, self._warp_size, inside=True).rebuild_stmt(node)
+        if not _is_collective(node):
             return node
         taken = self._taken(node.condition)
         if taken is None:
@@ -69,38 +69,38 @@ class _Find(Rewriter):
         return sides[0] if len(sides) == 1 else Seq(tuple(sides), loc=node.loc)
 
     def _taken(self, condition: Expr) -> np.ndarray | None:
-        """Which threads take a branch; None if that depends on more than their index."""
+        """Mask of the threads that take a branch; None if the condition depends on more than the thread index."""
         if variables_of(condition) != {self._thread} or loads_of(condition):
             return None
         indices = np.arange(self._group.first, self._group.end)
         return np.broadcast_to(np.asarray(evaluate(condition, {self._thread: indices}), bool), indices.shape)
 
     def _side(self, node: If, condition: Expr, body: Stmt, taken: np.ndarray) -> Stmt:
-        """One side of a branch, as that of a group if it is one."""
+        """One side of a branch, marked with its group if whole neighboring warps take it."""
         made = dataclasses.replace(node, condition=condition, then_body=body, else_body=None)
-        places = np.flatnonzero(taken)
-        if not len(places) or not _does_together(body):
+        threads = np.flatnonzero(taken)
+        if not len(threads) or not _is_collective(body):
             return self.rebuild_stmt(made) or made
-        first, count = self._group.first + int(places[0]), len(places)
-        neighbors = int(places[-1] - places[0]) + 1 == count
+        first, count = self._group.first + int(threads[0]), len(threads)
+        neighbors = int(threads[-1] - threads[0]) + 1 == count
         if not neighbors or first % self._warp_size or count % self._warp_size:
             return self.rebuild_stmt(made) or made
         group = Group(first, count)
-        inner = _Find(self._thread, group, self._warp_size, inside=True).visit(body) or Seq((), loc=body.loc)
+        inner = _DetectGroups(self._thread, group, self._warp_size, inside=True).visit(body) or Seq((), loc=body.loc)
         return dataclasses.replace(made, then_body=inner, group=group)
 
 
-def _does_together(stmt: Stmt) -> bool:
-    """Whether something stands there that threads do together."""
+def _is_collective(stmt: Stmt) -> bool:
+    """Whether a statement contains collective operations: tile operators, parallel loops, warp-group instructions."""
     if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
         return stmt.routine.group is isa.Group.WARP_GROUP
     if isinstance(stmt, TileOp | ParallelLoop) or shows_tile(stmt) or isinstance(stmt, If) and stmt.group is not None:
         return True
-    return any(_does_together(child) for child in sub_statements(stmt))
+    return any(_is_collective(child) for child in sub_statements(stmt))
 
 
 PASS = Pass(
-    "find_groups", _run, Level.TILE, Level.TILE,
-    requires=(Property.INDICES_INLINED,),
-    establishes=(Property.THREAD_GROUPS,),
+    "detect_thread_groups", _run, Level.TILE, Level.TILE,
+    requires=(Property.SUBSCRIPTS_AFFINE,),
+    establishes=(Property.THREAD_GROUPS_DETECTED,),
 )

@@ -1,11 +1,10 @@
-"""Keeps tiles of serial loops in registers where nobody needs elements that other threads have loaded.
+"""Promotes shared tiles of serial loops to registers where each thread only uses elements that it loads itself.
 
-Takes a tile-level function before lowerings are chosen; tiles in shared memory that a loop which nothing pipelines
-fills from global memory become fragments. Loads then go straight to registers, and the assembler starts those of
-several iterations at once, where a copy into shared memory would be waited for in each. Invariant: every use goes over
-the tile as it lies, whole copies and parallel loops over all of it, each iteration with its own element; and no
-product, group of threads or view fixes who holds what, so that the threads that load elements may be those that use
-them.
+Takes a tile-level function before lowerings are chosen; shared tiles that a non-pipelined loop fills from global memory
+become fragments. Their loads go directly to registers, and ptxas hoists loads of several iterations together, where a
+copy to shared memory would be waited for in each iteration. Invariant: every access is a copy of the whole tile or a
+parallel loop over the whole tile in which each iteration accesses its own element; no gemm, thread group or view
+constrains the layout, so the threads that load elements can be those that use them.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.passes.tile.demote_fragments import moved
+from tilelang.passes.tile.demote_fragments import with_scopes
 
 _MOST_BYTES = 128
-"""Of such a tile, per thread: two loads of 16 bytes in each of four iterations."""
+"""Limit of a tile's bytes per thread: two loads of 16 bytes in each of four iterations."""
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_launches(func, _kept)
+    return with_launches(func, _promoted)
 
 
-def _kept(launch: Launch) -> Launch:
+def _promoted(launch: Launch) -> Launch:
     tiles = _candidates(launch)
     if not tiles:
         return launch
@@ -43,22 +42,22 @@ def _kept(launch: Launch) -> Launch:
     for access in accesses(launch.body).all:
         if access.buffer.storage in uses:
             uses[access.buffer.storage].append(access)
-    found = [tile for tile, of in uses.items() if any(map(_loads, of)) and all(map(_is_of_own_elements, of))]
-    return _loading_together(moved(launch, {}, dict.fromkeys(found, Scope.FRAGMENT))) if found else launch
+    found = [tile for tile, of in uses.items() if any(map(_loads, of)) and all(map(_is_elementwise_over, of))]
+    return _with_register_budget(with_scopes(launch, {}, dict.fromkeys(found, Scope.FRAGMENT))) if found else launch
 
 
-def _loading_together(launch: Launch) -> Launch:
-    """The launch with as many registers as its loads need.
+def _with_register_budget(launch: Launch) -> Launch:
+    """The launch with `min_blocks_per_sm` of at least 1.
 
-    Without a number of blocks ptxas saves registers for more of them, and loads one by one: on an H200 a matrix-vector
-    product by a reducer took 1.15 times as long.
+    Without it, ptxas limits registers for occupancy and serializes the loads: a matrix-vector product with a reducer
+    took 1.15 times as long on an H200.
     """
     hints = launch.hints
     return dataclasses.replace(launch, hints=dataclasses.replace(hints, min_blocks_per_sm=hints.min_blocks_per_sm or 1))
 
 
 def _candidates(launch: Launch) -> list[Buffer]:
-    """The tiles of shared memory that threads may hold: one name each, not too large, lying as suits the compiler."""
+    """The shared tiles that may be promoted: no views, of small size, without a layout or safe value by the user."""
     stmts = list(walk(launch.body))
     if any(isinstance(s, Gemm | ClusterSum) or isinstance(s, If) and s.group is not None for s in stmts):
         return []
@@ -73,7 +72,7 @@ def _candidates(launch: Launch) -> list[Buffer]:
 
 
 def _fits(tile: Buffer, threads: int) -> bool:
-    """Whether every thread has some elements, and none too many."""
+    """Whether every thread gets at least one element, and at most `_MOST_BYTES`."""
     size, element = tile.bytes or 0, tile.dtype.storage_bytes
     return tile.dtype.bits >= 8 and threads * element <= size <= threads * _MOST_BYTES
 
@@ -86,8 +85,8 @@ def _loads(access: Access) -> bool:
     return any(isinstance(loop, For) and loop.kind is not ForKind.UNROLLED for loop in access.context.loops())
 
 
-def _is_of_own_elements(access: Access) -> bool:
-    """Whether an access goes over a tile element by element, outside of loops that are pipelined."""
+def _is_elementwise_over(access: Access) -> bool:
+    """Whether an access is elementwise over the whole tile, outside of pipelined loops."""
     loops = access.context.loops()
     if any(isinstance(loop, While) or isinstance(loop, For) and _is_pipelined(loop) for loop in loops):
         return False
@@ -111,16 +110,16 @@ def _is_pipelined(loop: For) -> bool:
 
 
 def _is_plain(copy: Copy, tile: Buffer) -> bool:
-    """Whether a copy of all of a tile may be done by loads and stores of any thread."""
-    asked = (copy.barrier, copy.multicast_mask, copy.part, copy.layout, copy.leaders)
-    if copy.request or copy.is_async or any(each is not None for each in asked):
+    """Whether a copy is of the whole tile, and may be lowered to plain loads and stores."""
+    options = (copy.barrier, copy.multicast_mask, copy.part, copy.layout, copy.leaders)
+    if copy.request or copy.is_async or any(each is not None for each in options):
         return False
     regions = [region for region in (copy.src, copy.dst) if region.buffer is tile]
     return len(regions) == 1 and is_whole(regions[0])
 
 
 PASS = Pass(
-    "keep_in_registers", _run, Level.TILE, Level.TILE,
-    requires=(Property.THREAD_GROUPS, Property.WARPS_SPECIALIZED, Property.OPERATORS_WHOLE),
-    establishes=(Property.REGISTER_TILES_FOUND,),
+    "promote_to_registers", _run, Level.TILE, Level.TILE,
+    requires=(Property.THREAD_GROUPS_DETECTED, Property.WARPS_SPECIALIZED, Property.ELEMENTWISE_UNEXPANDED),
+    establishes=(Property.TILES_PROMOTED,),
 )

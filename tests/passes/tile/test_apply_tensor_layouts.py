@@ -13,7 +13,7 @@ import tilelang.language as T
 from tilelang.errors import NoLowering, ProgramError
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
-from tilelang.passes.tile.permute_tensors import permute_tensors
+from tilelang.passes.tile.apply_tensor_layouts import apply_tensor_layouts
 
 WAYS = (
     {"execution_backend": "reference"},
@@ -129,7 +129,7 @@ def test_operators_stay_where_dimensions_keep_their_order() -> None:
             T.copy(Q[1, 0:64, h, :], q)
             T.copy(q, O[1, 0:64, h, :])
 
-    text = to_text(permute_tensors(main).body)
+    text = to_text(apply_tensor_layouts(main).body)
     assert "T.copy(Q_permuted[1, h, :, :], q)" in text
     assert "O_permuted[j, 1, i, h] = q[i, j]" in text
     assert text.count("T.copy") == 1
@@ -159,8 +159,8 @@ def test_scans_of_tensors_with_a_layout_are_refused() -> None:
             T.annotate_layout({A: lambda i, j: (j, i)})
             T.cumsum(A, B, dim=1)
 
-    with pytest.raises(NoLowering, match="T.cumsum: 'A' has a layout in this kernel that takes its region apart"):
-        permute_tensors(main)
+    with pytest.raises(NoLowering, match="T.cumsum: 'A' has a layout in this kernel that splits its region"):
+        apply_tensor_layouts(main)
 
 
 def test_functions_without_layouts_stay_as_they_are() -> None:
@@ -169,7 +169,7 @@ def test_functions_without_layouts_stay_as_they_are() -> None:
         with T.Kernel(1, threads=32):
             T.clear(A)
 
-    assert main is permute_tensors(main)
+    assert main is apply_tensor_layouts(main)
 
 
 def test_what_a_layout_takes_apart_is_refused() -> None:
@@ -181,8 +181,8 @@ def test_what_a_layout_takes_apart_is_refused() -> None:
             B[0] = 1.0
 
     with pytest.raises(ProgramError) as caught:
-        permute_tensors(view)
-    assert "'B' names the bytes of 'A', which has a layout in this kernel" == caught.value.message
+        apply_tensor_layouts(view)
+    assert "'B' is a view of 'A', which has a layout in this kernel" == caught.value.message
 
     @T.prim_func
     def address(A: T.Tensor((4, 8), "float32")) -> None:
@@ -191,7 +191,7 @@ def test_what_a_layout_takes_apart_is_refused() -> None:
             T.evaluate(T.call_extern("handle", "f", T.address_of(A[0, 0])))
 
     with pytest.raises(NoLowering) as refused:
-        permute_tensors(address)
+        apply_tensor_layouts(address)
     assert (
-        "the address of 'A' is taken, which has a layout in this kernel, so that its elements do not lie side by side"
+        "the address of 'A' is taken, which has a layout in this kernel, so that its elements are not contiguous"
     ) == refused.value.message

@@ -1,7 +1,7 @@
-"""Gives minima and maxima of a whole kernel the meaning that they have in published TileLang: NaN operands are dropped.
+"""Replaces min and max by minNum and maxNum, which drop NaN operands, if `tl.nan_propagate` is False.
 
-Takes a function and the option `tl.nan_propagate`, gives the same function where that is not False. Invariant: integers
-are not concerned; a value held between two bounds, as by `T.clamp`, stays NaN.
+That is the meaning of min and max in published TileLang. Invariant: integers are unchanged; `T.clamp` and other
+`min(max(x, a), b)` of a NaN stay NaN.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
 
-def drop_nan(func: PrimFunc, context: PassContext) -> PrimFunc:
-    """The function as the option wants it."""
-    return func if context.options.nan_propagate else with_body(func, _DropNan().visit(func.body))
+def use_minnum_maxnum(func: PrimFunc, context: PassContext) -> PrimFunc:
+    """The function, rewritten unless `nan_propagate` is set."""
+    return func if context.options.nan_propagate else with_body(func, _UseMinNum().visit(func.body))
 
 
-class _DropNan(Rewriter):
+class _UseMinNum(Rewriter):
     def expr(self, node: Expr) -> Expr:
         if isinstance(node, Binary) and node.op in DROPS_NAN and node.dtype.is_float:
             inner = node.a
@@ -31,8 +31,8 @@ class _DropNan(Rewriter):
             made = binary(DROPS_NAN[node.op], a, b)
             is_clamp = node.op is BinaryOp.MIN and isinstance(inner, Binary) and inner.op is BinaryOp.MAX
             if is_clamp and isinstance(inner, Binary):
-                held = self.expr(inner.a)
-                return select(binary(BinaryOp.NE, held, held), held, made)
+                clamped = self.expr(inner.a)
+                return select(binary(BinaryOp.NE, clamped, clamped), clamped, made)
             return made
         return self.rebuild_expr(node)
 
@@ -42,6 +42,6 @@ class _DropNan(Rewriter):
 
 
 PASS = Pass(
-    "drop_nan", drop_nan, Level.TILE, Level.TILE,
+    "use_minnum_maxnum", use_minnum_maxnum, Level.TILE, Level.TILE,
     requires=(Property.LOOPS_AS_WRITTEN,),
 )

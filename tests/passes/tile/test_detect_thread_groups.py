@@ -6,7 +6,7 @@ import tilelang.language as T
 from tilelang.ir.stmt import If
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
-from tilelang.passes.tile import find_groups, inline_bindings
+from tilelang.passes.tile import detect_thread_groups, inline_bindings
 from tilelang.targets.target import Target
 
 
@@ -19,7 +19,7 @@ def groups(body, threads=384):
             body(A, T.get_thread_binding(), n)
 
     context = PassContext(target=Target("cuda", "sm_90a"))
-    func = find_groups.PASS.run(inline_bindings.PASS.run(main, context), context)
+    func = detect_thread_groups.PASS.run(inline_bindings.PASS.run(main, context), context)
     branches = [s for s in walk(func.body) if isinstance(s, If)]
     return [None if s.group is None else (s.group.first, s.group.count) for s in branches]
 

@@ -8,7 +8,7 @@ from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, Launch
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
-from tilelang.passes.tile.keep_in_registers import PASS
+from tilelang.passes.tile.promote_to_registers import PASS
 
 ROWS, WIDTH, TRIPS = 8, 16, 3
 

@@ -11,7 +11,7 @@ from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, CallStmt
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
-from tilelang.passes.tile.narrow_tiles import PASS, includes
+from tilelang.passes.tile.narrow_tile_dtypes import PASS, includes
 
 ROWS, WIDTH, TRIPS = 4, 32, 3
 

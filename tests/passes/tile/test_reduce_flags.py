@@ -7,7 +7,7 @@ import tilelang
 import tilelang.language as T
 from tilelang.ir.printer import to_text
 from tilelang.passes.base import PassContext
-from tilelang.passes.tile import join_flags
+from tilelang.passes.tile import reduce_flags
 from tilelang.targets.target import Target
 
 SIMULATED = {"execution_backend": "simulator", "target": {"kind": "cuda", "arch": "sm_90a"}}
@@ -74,7 +74,7 @@ def test_all_threads_of_a_group_see_the_flag():
 
 
 def after(func) -> str:
-    return to_text(join_flags.PASS.run(func, PassContext(target=Target("cuda", "sm_90a"))))
+    return to_text(reduce_flags.PASS.run(func, PassContext(target=Target("cuda", "sm_90a"))))
 
 
 def test_a_flag_that_is_read_in_the_loop_or_set_to_several_values_stays():
