@@ -11,6 +11,7 @@ from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gather_scatter import GatherRows, ScatterRows
 from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm_wait import GemmWait
 from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
@@ -21,6 +22,7 @@ TILE_OPS: tuple[type[TileOp], ...] = (
     Transpose,
     Fill,
     Gemm,
+    GemmWait,
     Im2Col,
     CombineReduce,
     Reduce,

@@ -69,6 +69,7 @@ class Gemm(TileOp):
         policy: How the warps of a GPU partition C.
         wait: With asynchronous mma instructions: how many of the latest gemms, including this one, may still be in
             flight after it; -1 if the program waits explicitly.
+        follows_wait: With a `wait` other than 0: whether no gemm in flight uses C, so that threads may have written it.
     """
 
     a: Region
@@ -79,6 +80,7 @@ class Gemm(TileOp):
     clear_accum: Expr | None = None
     policy: GemmWarpPolicy = GemmWarpPolicy.Square
     wait: int = 0
+    follows_wait: bool = False
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from tilelang.ops.combine import CombineReduce
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm_wait import GemmWait
 from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
@@ -26,6 +27,7 @@ from tilelang.targets.nvidia.lowerings.copy_async import AsyncCopy
 from tilelang.targets.nvidia.lowerings.copy_im2col import TmaIm2Col
 from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaStore
 from tilelang.targets.nvidia.lowerings.gemm_mma import GemmMma
+from tilelang.targets.nvidia.lowerings.gemm_wait import WgmmaWait
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
 
 # The first row that does not refuse does the operator
@@ -36,6 +38,7 @@ LOWERINGS: Lowerings = MappingProxyType(
         Copy: (TmaLoad(), TmaStore(), AsyncCopy(), by_loop.COPY),
         Fill: (by_loop.FILL,),
         Gemm: (GemmWgmma(), GemmMma(), GemmFma(), by_loop.GEMM),
+        GemmWait: (WgmmaWait(),),
         Im2Col: (TmaIm2Col(), by_loop.IM2COL),
         CombineReduce: (SimtCombineReduce(),),
         Reduce: (by_loop.REDUCE,),

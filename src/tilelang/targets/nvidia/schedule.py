@@ -6,9 +6,11 @@ import math
 
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Var
 from tilelang.ir.launch import WarpSchedule
 from tilelang.ir.stmt import Launch
 from tilelang.records import record
+from tilelang.schedule.modulo import ModuloSchedule
 
 WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
 
@@ -33,6 +35,7 @@ class Schedule(WarpSchedule):
         multicast: Tiles that blocks of a cluster load by multicast, each block one part, and the dimensions of the grid
             along which these blocks lie.
         split_k: Blocks of a cluster that split the reduction of a tile, neighbors along the first dimension.
+        loops: The software-pipelined loops of consumers, by their variables.
     """
 
     consumers: int
@@ -48,6 +51,7 @@ class Schedule(WarpSchedule):
     cluster: tuple[int, int, int] = (1, 1, 1)
     multicast: tuple[tuple[Buffer, tuple[int, ...]], ...] = ()
     split_k: int = 1
+    loops: tuple[tuple[Var, ModuloSchedule], ...] = ()
 
     @property
     def consumer_threads(self) -> int:

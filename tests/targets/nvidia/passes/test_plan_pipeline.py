@@ -13,9 +13,9 @@ from tilelang.ir.expr import Const, const
 from tilelang.ir.stmt import Break, CallStmt, For, ForKind, If, Launch, Seq
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
+from tilelang.schedule.loop_body import LoopBody
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_WAIT
 from tilelang.targets.nvidia.passes.async_copy_placement import Placement
-from tilelang.targets.nvidia.passes.loop_body import LoopBody
 from tilelang.targets.nvidia.passes.plan_pipeline import plan_loop, version_counts
 
 N, TRIPS = 8, 5

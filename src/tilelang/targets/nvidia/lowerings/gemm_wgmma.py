@@ -241,7 +241,8 @@ class _Emission:
 
     def _fence_operands(self, sums: Accumulator, held_a: FragmentOperand | None) -> None:
         """Fences the registers of the accumulator and of A, except those that pending instructions already use."""
-        used = [] if self._op.always_clears or self._op.wait else [sums.array]
+        in_flight = self._op.wait != 0 and not self._op.follows_wait
+        used = [] if self._op.always_clears or in_flight else [sums.array]
         for registers in used if held_a is None else [*used, held_a.array]:
             fence = fence_operands(registers.dtype, int_const(registers.extent[0]) or 0)
             self._emit.build.emit(CallStmt(fence, (registers,), (registers,), (registers,)))

@@ -16,9 +16,10 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from tilelang.arith.domain import of_function
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Load, int_const
+from tilelang.ir.expr import Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, any_expr, walk
@@ -31,6 +32,7 @@ from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.passes.tile import demote_fragments, flatten_parallel
 from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
+from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.machines import REGISTERS_PER_SM, WARP_SIZE, Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
@@ -48,6 +50,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     target_capabilities,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import first_release
+from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
     LoadGroup,
     LoadGroups,
@@ -57,6 +60,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
 )
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span
 from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import shared_memory_budget
+from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import loop_schedule
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
 _PANEL = 16  # rows of tiles in a panel; 8 to 32 performed the same
@@ -126,6 +130,8 @@ class _Launches(Rewriter):
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
         node = padded_node
         notes = [*node.plan.notes, Note(f"specialized: {schedule}", node.loc), *choice.notes]
+        loops = {loop.var: loop for loop in pipelined}
+        notes += [Note(f"T.Pipelined: software-pipelined: {made}", loops[var].loc) for var, made in schedule.loops]
         for loop in pipelined:
             requested = 0 if loop.pipeline is None else loop.pipeline.num_stages
             if schedule.stages < requested:
@@ -244,7 +250,21 @@ class _Choice:
             mma_in_flight=1 if ping_pong else self._mma_in_flight(consumers, budget.stages, only),
             ping_pong=ping_pong,
             split_k=self._split_k,
+            loops=() if ping_pong or budget.stages < 2 else self._software_pipelines(consumers * WARPGROUP_THREADS),
         )
+
+    def _software_pipelines(self, threads: int) -> tuple[tuple[Var, ModuloSchedule], ...]:
+        """The schedules of the loops for which software pipelining takes fewer cycles than program order."""
+        launch = fuse_clears(self._launch, of_function(self._func))
+        groups = self._capabilities.load_groups(launch).found
+        made = []
+        for loop in walk(launch.body):
+            if not isinstance(loop, For) or not is_pipelined(loop):
+                continue
+            found = loop_schedule(loop, groups, self._capabilities, threads)
+            if not isinstance(found, str) and found.stages > 1:
+                made.append((loop.var, found))
+        return tuple(made)
 
     def _demoted_fragments(self) -> list[Buffer]:
         """The fragments that `demote_fragments` will keep in shared memory."""

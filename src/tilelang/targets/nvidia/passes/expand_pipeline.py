@@ -27,12 +27,12 @@ from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, witho
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
+from tilelang.schedule.loop_body import LoopBody, Touching, parts
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, target_of
 from tilelang.targets.nvidia.passes.async_copy_placement import Placement
 from tilelang.targets.nvidia.passes.hoist_async_copies import hoist_async_copies
 from tilelang.targets.nvidia.passes.insert_async_waits import insert_async_waits
-from tilelang.targets.nvidia.passes.loop_body import LoopBody, Touching, parts
 from tilelang.targets.nvidia.passes.plan_pipeline import is_filled_behind_readers, version_counts
 from tilelang.transforms.versions import OnVersion, versioned
 

@@ -35,6 +35,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.records import record
+from tilelang.schedule.loop_body import fills, parts
 from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_ARRIVE,
     MBARRIER_ARRIVE_EXPECT_TX,
@@ -42,7 +43,6 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_INIT,
     MBARRIER_WAIT,
 )
-from tilelang.targets.nvidia.passes.loop_body import fills, parts
 from tilelang.transforms.versions import OnVersion, versioned
 
 _ARRIVALS = (MBARRIER_ARRIVE, MBARRIER_ARRIVE_EXPECT_TX)

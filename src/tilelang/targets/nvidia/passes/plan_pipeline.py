@@ -23,7 +23,6 @@ from tilelang.analysis.thread_accesses import transfers_ownership
 from tilelang.arith.domain import Domain, of_function
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Var
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import (
     Alloc,
@@ -36,7 +35,7 @@ from tilelang.ir.stmt import (
     Seq,
     Stmt,
 )
-from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr
+from tilelang.ir.visit import Rewriter, jumps, walk
 from tilelang.isa.instruction import Instruction
 from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import ACCEPTED
@@ -45,10 +44,10 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.records import record
+from tilelang.schedule.loop_body import LoopBody, Touching
 from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill, target_of
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
 from tilelang.targets.nvidia.passes.async_copy_placement import Placement, ahead, behind_readers
-from tilelang.targets.nvidia.passes.loop_body import LoopBody, Touching
 from tilelang.transforms.first_values import with_first_values_stored
 
 
@@ -132,15 +131,10 @@ def violation(body: LoopBody, placement: Placement, outside: Mapping[Buffer, str
             if number not in in_place and body.is_volatile(name):
                 return Violation(f"the memory that '{name.name}' reads is written in the loop", frozenset((number,)))
         for var in body.results(stmt):
-            users = {m for m, other in enumerate(body.statements) if m != number and _uses(other, var, body)}
+            users = {m for m, other in enumerate(body.statements) if m != number and body.uses(other, var)}
             if users and not users | {number} <= in_place:
                 return Violation(f"'{var.name}' would be needed at another time", frozenset(users | {number}))
     return None
-
-
-def _uses(stmt: Stmt, var: Var, body: LoopBody) -> bool:
-    roots = [e for s in walk(stmt) for e in expressions(s)] + [body.bind(name).value for name in body.names(stmt)]
-    return any(node is var for root in roots for node in walk_expr(root))
 
 
 def _in_order(touching: Sequence[Touching], placement: Placement) -> bool:

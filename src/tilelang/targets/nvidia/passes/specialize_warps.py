@@ -47,6 +47,11 @@ from tilelang.targets.nvidia.passes.warp_specialization.multicast import cluster
 from tilelang.targets.nvidia.passes.warp_specialization.partitions import consumer, producer
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier, order_barriers
 from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import PipelineBuffer, pipeline_buffer
+from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import (
+    SoftwarePipeline,
+    asynchronous_gemms,
+    consumer_body,
+)
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
 
 _ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
@@ -107,6 +112,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         for group in capabilities.load_groups(launch).found
     ]
     orders: tuple[OrderBarrier, ...] = _order_barriers(launch) if schedule.ping_pong else ()
+    software_pipelines = _software_pipelines(launch, schedule, pipelines, capabilities)
     body = Seq(
         (
             *views,
@@ -116,7 +122,10 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
             _producer_branch(producer(launch.body, pipelines, cluster), schedule, thread),
             *(
                 _consumer_branch(
-                    _consumer_program(launch, pipelines, stores, schedule, order, thread), schedule, number, thread
+                    _consumer_program(launch, pipelines, software_pipelines, stores, schedule, order, thread),
+                    schedule,
+                    number,
+                    thread,
                 )
                 for number, order in enumerate(orders or (None,))
             ),
@@ -137,6 +146,21 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         hints=dataclasses.replace(launch.hints, layouts=layouts, min_blocks_per_sm=blocks),
         plan=dataclasses.replace(launch.plan, versions=(*launch.plan.versions, *versions)),
     )
+
+
+def _software_pipelines(
+    launch: Launch, schedule: Schedule, pipelines: Sequence[PipelineBuffer], capabilities: TargetCapabilities
+) -> list[SoftwarePipeline]:
+    """The loops of consumers that the schedule pipelines."""
+    made = []
+    schedules = dict(schedule.loops)
+    for loop in walk(launch.body):
+        if isinstance(loop, For) and loop.var in schedules:
+            mine = tuple(each for each in pipelines if each.load_group.parent is loop.body)
+            body = consumer_body(loop, [each.load_group for each in mine])
+            gemms = asynchronous_gemms(body, capabilities, schedule.tile_threads)
+            made.append(SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms))
+    return made
 
 
 def _is_tensor_view(buffer: Buffer) -> bool:
@@ -201,6 +225,7 @@ def _producer_branch(body: Stmt, schedule: Schedule, thread: Expr) -> Stmt:
 def _consumer_program(
     launch: Launch,
     pipelines: Sequence[PipelineBuffer],
+    software_pipelines: Sequence[SoftwarePipeline],
     stores: Sequence[EpilogueStore],
     schedule: Schedule,
     order: OrderBarrier | None,
@@ -209,7 +234,7 @@ def _consumer_program(
     """The program of consumers, with the staging tiles of the epilogue."""
     body = [
         *(Alloc(made.staging, loc=made.copy.loc) for made in stores),
-        consumer(launch.body, pipelines, thread, schedule.mma_in_flight, order),
+        consumer(launch.body, pipelines, thread, schedule.mma_in_flight, order, software_pipelines),
         *(store_wait(made.copy) for made in stores[-1:]),
     ]
     program = Seq(tuple(body), loc=launch.body.loc)

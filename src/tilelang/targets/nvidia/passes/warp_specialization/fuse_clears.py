@@ -1,7 +1,7 @@
-"""Fuses `T.clear(C)` into the loop of gemms behind it: the first gemm overwrites its accumulator instead.
+"""Fuses `T.clear(C)` into the gemm, or the loop of gemms, behind it: the first gemm overwrites its accumulator instead.
 
-Takes a launch, gives one in which such a clear has become `clear_accum` in the first iteration of the loop.
-Invariant: this is done only where the loop surely has an iteration and its first statement that accesses C is a gemm.
+Takes a launch, gives one in which such a clear has become `clear_accum`, of a loop in its first iteration. Invariant:
+this is done only where the loop surely has an iteration and the first statement that accesses C is a gemm.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from tilelang.analysis.accesses import accesses
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
+from tilelang.dtypes import BOOL
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Const, Expr
+from tilelang.ir.expr import Const, Expr, const
 from tilelang.ir.stmt import Bind, For, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, jumps
 from tilelang.lowering.regions import is_whole
@@ -50,11 +51,15 @@ class _FuseClears(Rewriter):
 
 
 def _fuse(body: list[Stmt], fill: Fill, domain: Domain) -> None:
-    """Removes a clear from a sequence if the loop that follows can do it."""
+    """Removes a clear from a sequence if the gemm or the loop that follows can do it."""
     accumulator = fill.dst.buffer
     position = body.index(fill)
     following = [s for s in body[position + 1 :] if _touches(s, accumulator)]
     loop = following[0] if following else None
+    if isinstance(loop, Gemm) and _can_clear(loop, accumulator):
+        body[body.index(loop)] = dataclasses.replace(loop, clear_accum=const(True, BOOL))
+        del body[position]
+        return
     if not isinstance(loop, For) or jumps(loop.body):
         return
     begins = loop.start < loop.stop if loop.step > 0 else loop.start > loop.stop
@@ -68,13 +73,17 @@ def _with_clear(loop: For, accumulator: Buffer) -> For | None:
     """The loop with `clear_accum` in its first iteration; None if its first access is no gemm that can clear."""
     parts: Sequence[Stmt] = loop.body.body if isinstance(loop.body, Seq) else (loop.body,)
     first = next((s for s in parts if _touches(s, accumulator)), None)
-    if not isinstance(first, Gemm) or first.c.buffer is not accumulator or not is_whole(first.c):
-        return None
-    if accumulator in (first.a.buffer, first.b.buffer) or not _is_false(first.clear_accum):
+    if not isinstance(first, Gemm) or not _can_clear(first, accumulator):
         return None
     gemm = dataclasses.replace(first, clear_accum=loop.var == loop.start)
     body = tuple(gemm if s is first else s for s in parts)
     return dataclasses.replace(loop, body=Seq(body, loc=loop.body.loc))
+
+
+def _can_clear(gemm: Gemm, accumulator: Buffer) -> bool:
+    """Whether a gemm adds to all of a tile, and does not multiply it."""
+    whole = gemm.c.buffer is accumulator and is_whole(gemm.c)
+    return whole and accumulator not in (gemm.a.buffer, gemm.b.buffer) and _is_false(gemm.clear_accum)
 
 
 def _is_false(clear: Expr | None) -> bool:

@@ -29,6 +29,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
     full_barrier,
     producer_acquire,
 )
+from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline
 from tilelang.transforms.versions import OnVersion
 
 
@@ -172,6 +173,7 @@ def consumer(
     thread: Expr,
     mma_in_flight: int = 0,
     order: OrderBarrier | None = None,
+    software_pipelines: Sequence[SoftwarePipeline] = (),
 ) -> Stmt:
     """The program of the consumers.
 
@@ -181,9 +183,12 @@ def consumer(
         thread: The index of the executing thread in the block; consumers are the first threads.
         mma_in_flight: Gemms that still run when the next one is issued, in loops that allow it.
         order: Orders the main loops of ping-pong warpgroups; None without ping-pong.
+        software_pipelines: The loops that are software-pipelined.
     """
     states = PartitionStates(pipelines)
-    rewriter = _Consumer(pipelines, states, thread)
+    late_states = PartitionStates([each for made in software_pipelines for each in made.crossing])
+    rewriter = _Consumer(pipelines, states, late_states, thread)
+    rewriter.software_pipelines = {each.loop: each for each in software_pipelines}
     if mma_in_flight:
         loops = [s for s in walk(body) if isinstance(s, For)]
         async_mmas = [async_mma for loop in loops if (async_mma := async_mma_of(loop, pipelines, order)) is not None]
@@ -191,21 +196,32 @@ def consumer(
     made = rewriter.visit(body) or Seq((), loc=body.loc)
     on_versions = OnVersion(rewriter.versions).visit(made) or Seq((), loc=body.loc)
     senders = [Bind(each.sender, select_by_thread(each.senders, thread)) for each in pipelines if each.signals_cluster]
-    return Seq((*senders, *states.counters, on_versions), loc=body.loc)
+    return Seq((*senders, *states.counters, *late_states.counters, on_versions), loc=body.loc)
 
 
 class _Consumer(Rewriter):
-    def __init__(self, pipelines: Sequence[PipelineBuffer], states: PartitionStates, thread: Expr) -> None:
-        self._pipelines, self._states, self._thread = pipelines, states, thread
+    def __init__(
+        self,
+        pipelines: Sequence[PipelineBuffer],
+        states: PartitionStates,
+        late_states: PartitionStates,
+        thread: Expr,
+    ) -> None:
+        self._pipelines, self._thread = pipelines, thread
+        self._states, self._late_states = states, late_states
         self._copies = {copy for each in pipelines for copy in each.load_group.copies}
         self._tiles = {tile for each in pipelines for tile in each.tiles}
         self._loops = {each.load_group.loop for each in pipelines}
         self.versions: dict[Buffer, tuple[Buffer, Expr]] = {}
         self.async_mmas: dict[For, AsyncMma] = {}
+        self.software_pipelines: dict[For, SoftwarePipeline] = {}
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Seq):
             return self._sequence(node)
+        if isinstance(node, For) and node in self.software_pipelines:
+            made = self.software_pipelines[node].expand(self._states, self._late_states, self._thread)
+            return Seq(tuple(made), loc=node.loc)
         made = self.rebuild_stmt(node)
         if isinstance(node, For) and node in self._loops and isinstance(made, For):
             made = dataclasses.replace(made, kind=ForKind.SERIAL, pipeline=None)

@@ -119,6 +119,11 @@ class LoopBody:
             return None
         return first if sum(number == first for number, _, _ in touching) == 1 else None
 
+    def uses(self, stmt: Stmt, var: Var) -> bool:
+        """Whether a statement uses a variable, directly or by the bindings that it needs."""
+        roots = [e for s in walk(stmt) for e in expressions(s)] + [self.bind(name).value for name in self.names(stmt)]
+        return any(node is var for root in roots for node in walk_expr(root))
+
     def results(self, stmt: Stmt) -> set[Var]:
         """The variables that a statement defines for later ones."""
         return {s.result for s in walk(stmt) if isinstance(s, CallStmt | Atomic) and s.result is not None}

@@ -5,7 +5,7 @@ from tilelang.ir.stmt import For
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import inline_bindings
-from tilelang.targets.nvidia.passes.loop_body import LoopBody, fills
+from tilelang.schedule.loop_body import LoopBody, fills
 
 
 def body_of(func):

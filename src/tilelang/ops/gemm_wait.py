@@ -1,0 +1,41 @@
+"""The wait for asynchronous gemms, which the compiler writes where it pipelines loops."""
+
+from __future__ import annotations
+
+from tilelang.ir.buffer import Region
+from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.records import record
+
+
+@record(eq=False)
+class GemmWait(TileOp):
+    """Waits until at most `pending` of the newest gemms with `wait=-1` are in flight.
+
+    Attributes:
+        pending: How many.
+        results: The accumulators that are complete behind it.
+        computed: Fragments whose values are computed before it, so that nobody delays this until after the wait.
+    """
+
+    pending: int
+    results: tuple[Region, ...]
+    computed: tuple[Region, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return "wait for gemms"
+
+    def reads(self) -> tuple[Region, ...]:
+        """The accumulators, and what is computed."""
+        return (*self.results, *self.computed)
+
+    def writes(self) -> tuple[Region, ...]:
+        """The accumulators."""
+        return self.results
+
+    def check(self) -> None:
+        """Nothing: no user writes it."""
+
+    def reference(self, memory: TileMemory) -> None:
+        """Nothing: a gemm is complete when its reference is."""

@@ -1,0 +1,1 @@
+"""Software pipelining: the dependence graph of a loop, its modulo schedule, and how a schedule is explained."""

@@ -1,0 +1,107 @@
+"""The dependence graph of a loop's body, which software pipelining schedules.
+
+Takes the statements of a body and what each costs, gives a `LoopGraph`. Invariant: two statements that conflict have an
+edge of distance 0 in program order and one of distance 1 back, since buffers that threads compute in have one version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.stmt import CallStmt, Print, Stmt
+from tilelang.ir.visit import jumps, walk
+from tilelang.records import record
+from tilelang.schedule.loop_body import LoopBody
+
+
+@record(slots=True)
+class Work:
+    """What a statement costs the warps that execute it together.
+
+    Attributes:
+        cycles: On the unit that does it.
+        asynchronous: Whether the matrix unit does it while the warps go on.
+    """
+
+    cycles: int
+    asynchronous: bool = False
+
+
+@record(slots=True)
+class Edge:
+    """`target` of iteration i + `distance` must run behind `source` of iteration i.
+
+    Attributes:
+        source: The number of a statement.
+        target: The number of a statement.
+        distance: In iterations.
+    """
+
+    source: int
+    target: int
+    distance: int
+
+
+@record(slots=True)
+class LoopGraph:
+    """The statements of a loop's body and their dependences.
+
+    Attributes:
+        work: Of each statement, in program order.
+        edges: The dependences.
+    """
+
+    work: tuple[Work, ...]
+    edges: tuple[Edge, ...]
+
+    @property
+    def lower_bound(self) -> int:
+        """The cycles of an iteration in which the matrix unit never idles, or the warps never do."""
+        matrix = sum(each.cycles for each in self.work if each.asynchronous)
+        return max(matrix, sum(each.cycles for each in self.work if not each.asynchronous))
+
+
+def loop_graph(body: LoopBody, cost: Callable[[Stmt], Work], versioned: Set[Buffer]) -> LoopGraph | str:
+    """The graph of a loop's body, or why the body cannot be reordered.
+
+    Args:
+        body: The body, without the loads of its producer.
+        cost: What a statement costs.
+        versioned: Storages that are read here and have versions: they make no dependences.
+    """
+    reason = _refusal(body)
+    if reason:
+        return reason
+    edges: dict[Edge, None] = {}
+    for storage, touching in body.storages.items():
+        if storage not in versioned:
+            edges.update(dict.fromkeys(_conflicts([(number, write) for number, _, write in touching])))
+    for number, stmt in enumerate(body.statements):
+        for result in body.results(stmt):
+            for user, other in enumerate(body.statements):
+                if user != number and body.uses(other, result):
+                    edges[Edge(number, user, 0)] = edges[Edge(user, number, 1)] = None
+    return LoopGraph(tuple(map(cost, body.statements)), tuple(edges))
+
+
+def _refusal(body: LoopBody) -> str:
+    """Why statements cannot be reordered across iterations; empty if they can."""
+    if jumps(body.loop.body):
+        return "it is left or continued in the middle of an iteration"
+    for stmt in body.statements:
+        if any(isinstance(each, CallStmt | Print) for each in walk(stmt)):
+            return "it calls instructions or prints"
+        if any(map(body.is_volatile, body.names(stmt))):
+            return "a value bound in it is loaded from memory that it writes"
+    return ""
+
+
+def _conflicts(touching: Sequence[tuple[int, bool]]) -> list[Edge]:
+    """The dependences between the statements that access one storage: (number, whether it writes) each."""
+    made: list[Edge] = []
+    for n, first_writes in touching:
+        for m, second_writes in touching:
+            if n < m and (first_writes or second_writes):
+                made += [Edge(n, m, 0), Edge(m, n, 1)]
+    return made

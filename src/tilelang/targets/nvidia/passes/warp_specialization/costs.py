@@ -1,0 +1,71 @@
+"""Cost model of the statements of a consumer's loop, for the modulo schedule of a software pipeline.
+
+Takes a statement, gives `Work` in cycles. The figures are throughputs of one multiprocessor; latencies are left out,
+since several warpgroups share it.
+
+Sources: CUDA C++ Programming Guide, "Arithmetic Instructions", throughput of native instructions for compute capability
+9.0: 128 results per cycle in general, 16 of special functions; NVIDIA H100 Tensor Core GPU Architecture: 4096 FLOP per
+cycle and multiprocessor for dense 16-bit operands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tilelang.ir.buffer import Region
+from tilelang.ir.expr import Binary, Call, Cast, Expr, Select, Unary, int_const
+from tilelang.ir.stmt import Atomic, Bind, For, ParallelLoop, Seq, Stmt, Store, TileOp
+from tilelang.ir.visit import expressions, sub_statements, walk_expr
+from tilelang.ops.gemm import Gemm
+from tilelang.schedule.loop_graph import Work
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
+
+_LANES = 128  # results of ordinary instructions per cycle
+_SPECIAL = 8  # cycles of a special function, in those of ordinary instructions
+_FLOP = 4096  # of 16-bit operands per cycle
+_UNKNOWN = 4  # iterations of a loop whose trip count is unknown
+
+
+def gemm_work(gemm: Gemm) -> Work:
+    """The work of a gemm that runs asynchronously."""
+    m, n, k = (int_const(size) or 0 for size in gemm.sizes)
+    return Work(2 * m * n * k * gemm.operands[0].bits // (16 * _FLOP), asynchronous=True)
+
+
+def thread_work(stmt: Stmt) -> Work:
+    """The work of a statement that threads execute."""
+    return Work(max(1, math.ceil(_instructions(stmt) / _LANES)))
+
+
+def _instructions(stmt: Stmt) -> float:
+    """Instructions of all threads together."""
+    match stmt:
+        case ParallelLoop():
+            times = math.prod(int_const(extent) or 1 for extent in stmt.extents)
+            return times * _instructions(stmt.body)
+        case For():
+            return (int_const(trip_count(stmt)) or _UNKNOWN) * _instructions(stmt.body)
+        case Gemm():
+            return gemm_work(stmt).cycles * _LANES
+        case TileOp():
+            return sum(map(_elements, (*stmt.reads(), *stmt.writes())))
+        case Seq():
+            return sum(map(_instructions, stmt.body))
+    own = sum(map(_cost, _nodes(stmt))) + isinstance(stmt, Store | Atomic | Bind)
+    return own + sum(map(_instructions, sub_statements(stmt)))
+
+
+def _nodes(stmt: Stmt) -> Iterator[Expr]:
+    for root in expressions(stmt):
+        yield from walk_expr(root)
+
+
+def _cost(node: Expr) -> int:
+    if isinstance(node, Call):
+        return _SPECIAL
+    return int(isinstance(node, Binary | Unary | Cast | Select))
+
+
+def _elements(region: Region) -> int:
+    return math.prod(region.static_extent or (1,))

@@ -1,0 +1,325 @@
+"""Software pipelining of a consumer's loop: gemms run asynchronously beside the arithmetic of the next iteration.
+
+Takes a loop with a `ModuloSchedule` and the pipelines that it reads; gives its prologue, steady state and epilogue.
+Waits for gemms stand before the first statement that touches what they use, and stages of pipelines are released behind
+them. Invariant: no gemm is in flight where an iteration of the steady state begins or ends, since ptxas then serializes
+all (advice C7517), and each pipeline is waited for and released as often, and in the same order, as in the loop.
+
+    for i: wait K; S = Q K; release K; P = f(S); O *= g(S); wait V; O += P V; release V
+
+becomes, with the second gemm in stage 1:
+
+    wait K; S = Q K; wait for S; release K; P = f(S); O *= g(S)
+    for i but the last:
+        wait K of i + 1; S = Q K; wait V; O += P V
+        wait for S; release K; f(S); wait for O; release V; P = ...; O *= g(S)
+    wait V; O += P V; wait for O; release V
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+
+from tilelang.analysis.accesses import accesses
+from tilelang.arith.domain import Domain
+from tilelang.arith.prove import proves
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr, Var
+from tilelang.ir.stmt import Alloc, For, ForKind, If, Seq, Stmt
+from tilelang.ir.visit import substitute, substitute_stmt, walk
+from tilelang.lowering.regions import whole
+from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm_wait import GemmWait
+from tilelang.records import record
+from tilelang.schedule.loop_body import LoopBody, parts
+from tilelang.schedule.loop_graph import Work, loop_graph
+from tilelang.schedule.modulo import ModuloSchedule, modulo_schedule
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities
+from tilelang.targets.nvidia.passes.warp_specialization.costs import gemm_work, thread_work
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, trip_count
+from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import with_fresh_names
+from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
+    PartitionStates,
+    PipelineBuffer,
+    PipelineState,
+    consumer_release,
+    consumer_wait,
+)
+from tilelang.transforms.versions import OnVersion
+
+
+def loop_schedule(
+    loop: For, load_groups: Sequence[LoadGroup], capabilities: TargetCapabilities, threads: int
+) -> ModuloSchedule | str:
+    """The schedule of a consumer's loop; why it runs in program order where it has none.
+
+    Args:
+        loop: A loop of a launch as `fuse_clears` gives it.
+        load_groups: All loads of the producer.
+        capabilities: What the target's lowerings can do.
+        threads: How many threads compute a tile.
+    """
+    inside = [group for group in load_groups if any(s is group.parent for s in walk(loop.body))]
+    if any(group.parent is not loop.body for group in inside):
+        return "it loads tiles in branches or inner loops"
+    body = consumer_body(loop, inside)
+    if _is_allocated_across(body):
+        return "it allocates buffers"
+    runs = asynchronous_gemms(body, capabilities, threads)
+    if not runs:
+        return "it has no asynchronous gemm"
+
+    def work(stmt: Stmt) -> Work:
+        return gemm_work(stmt) if isinstance(stmt, Gemm) and stmt in runs else thread_work(stmt)
+
+    loaded = {tile.storage for group in inside for tile in group.tiles}
+    graph = loop_graph(body, work, loaded)
+    if isinstance(graph, str):
+        return graph
+    return modulo_schedule(graph)
+
+
+def consumer_body(loop: For, load_groups: Iterable[LoadGroup]) -> LoopBody:
+    """The body of a loop without the loads of the producer and the allocations of their tiles."""
+    copies = {copy for group in load_groups for copy in group.copies}
+    tiles = {copy.dst.buffer for copy in copies}
+    left = tuple(
+        each
+        for each in parts(loop.body)
+        if not (isinstance(each, Copy) and each in copies or isinstance(each, Alloc) and each.buffer in tiles)
+    )
+    return LoopBody(dataclasses.replace(loop, body=Seq(left, loc=loop.body.loc)))
+
+
+def asynchronous_gemms(body: LoopBody, capabilities: TargetCapabilities, threads: int) -> frozenset[Stmt]:
+    """The gemms of a body that so many threads can leave in flight: none of their operands is converted."""
+    return frozenset(
+        stmt
+        for stmt in body.statements
+        if isinstance(stmt, Gemm)
+        and stmt.operands == (stmt.a.dtype, stmt.b.dtype)
+        and stmt.c.buffer.scope is Scope.FRAGMENT
+        and not capabilities.wgmma_refusal(stmt, threads)
+    )
+
+
+def _is_allocated_across(body: LoopBody) -> bool:
+    """Whether the loop allocates anything but scalars of one statement."""
+    return any(len({number for number, _, _ in body.storages.get(b.storage, ())}) > 1 for b in body.allocated)
+
+
+@record(slots=True, eq=False)
+class SoftwarePipeline:
+    """A loop and how it is pipelined.
+
+    Attributes:
+        loop: The loop of the original program.
+        body: Its statements without loads.
+        schedule: When they run.
+        pipelines: The tiles that it reads and that are loaded in it.
+        asynchronous: Its gemms that run asynchronously.
+    """
+
+    loop: For
+    body: LoopBody
+    schedule: ModuloSchedule
+    pipelines: tuple[PipelineBuffer, ...]
+    asynchronous: frozenset[Stmt]
+
+    @property
+    def crossing(self) -> tuple[PipelineBuffer, ...]:
+        """The pipelines whose tiles both stages read: a version is held for two iterations of the pipelined loop."""
+        stage = dict(zip(self.body.statements, self.schedule.stage, strict=True))
+        return tuple(e for e in self.pipelines if stage[e.load_group.first] != stage[e.load_group.last])
+
+    def expand(self, states: PartitionStates, late_states: PartitionStates, thread: Expr) -> list[Stmt]:
+        """Prologue, steady state and epilogue; nothing of it runs where the loop has no iteration.
+
+        Args:
+            states: The states of all pipelines.
+            late_states: Further states of those in `crossing`, for stage 1.
+            thread: The index of the executing thread in the block.
+        """
+        loop, stage = self.loop, self.schedule.stage
+        emission = _Emission(self, states, late_states, thread)
+        last = loop.start + (trip_count(loop) - 1) * loop.step
+        prologue = emission.statements([n for n in self.schedule.order if not stage[n]], {0: loop.start})
+        steady = emission.statements(self.schedule.order, {0: loop.var + loop.step, 1: loop.var})
+        epilogue = emission.statements([n for n in self.schedule.order if stage[n]], {1: last})
+        made = [
+            with_fresh_names(Seq(tuple(prologue), loc=loop.loc)),
+            _serial(loop, loop.stop - loop.step, steady),
+            with_fresh_names(Seq(tuple(epilogue), loc=loop.loc)),
+        ]
+        if proves(trip_count(loop) >= 1, Domain()):
+            return made
+        return [If(trip_count(loop) >= 1, Seq(tuple(made), loc=loop.loc), loc=loop.loc)]
+
+
+def _serial(loop: For, stop: Expr, body: Sequence[Stmt]) -> For:
+    made = Seq(tuple(body), loc=loop.body.loc)
+    return dataclasses.replace(loop, stop=stop, kind=ForKind.SERIAL, pipeline=None, body=made)
+
+
+@record(slots=True, eq=False)
+class _Iteration:
+    """One iteration of the original loop within one of the pipelined loop.
+
+    Attributes:
+        values: What stands for the loop's variable and for the bindings so far.
+        buffers: The buffers that its statements allocate.
+        states: The states of the pipelines that it has waited for.
+    """
+
+    values: dict[Var, Expr]
+    buffers: dict[Buffer, Buffer] = field(default_factory=dict)
+    states: dict[PipelineBuffer, PipelineState] = field(default_factory=dict)
+
+    def renamed(self, expr: Expr) -> Expr:
+        """An expression of this iteration."""
+        return substitute(expr, self.values, self.buffers)
+
+    @property
+    def versions(self) -> dict[Buffer, tuple[Buffer, Expr]]:
+        """The versions of tiles that its statements read."""
+        pairs = ((each, state.index) for each, state in self.states.items())
+        return {old: (new, index) for each, index in pairs for old, new in each.tiles.items() if new is not old}
+
+
+@record(slots=True, eq=False)
+class _InFlight:
+    """A gemm that is in flight.
+
+    Attributes:
+        gemm: As in the original program.
+        releases: What releases the stages of which it is the last reader.
+        computed: The fragments that threads have written since.
+    """
+
+    gemm: Gemm
+    releases: list[Stmt]
+    computed: dict[Buffer, None] = field(default_factory=dict)
+
+    def blocks(self, stmt: Stmt) -> bool:
+        """Whether a statement touches the accumulator, or overwrites an operand."""
+        sums, operands = self.gemm.c.buffer.storage, {r.buffer.storage for r in (self.gemm.a, self.gemm.b)}
+        touched = accesses(stmt).all
+        return any(a.buffer.storage is sums or a.write and a.buffer.storage in operands for a in touched)
+
+
+class _Emission:
+    """Emits statements, with the waits that they need."""
+
+    def __init__(
+        self, pipeline: SoftwarePipeline, states: PartitionStates, late_states: PartitionStates, thread: Expr
+    ) -> None:
+        self._pipeline, self._thread = pipeline, thread
+        self._states, self._late_states = states, late_states
+        self._crossing = pipeline.crossing
+        self._in_flight: list[_InFlight] = []
+
+    def statements(self, numbers: Sequence[int], values: Mapping[int, Expr]) -> list[Stmt]:
+        """Statements in order, and waits for all their gemms.
+
+        Args:
+            numbers: The statements.
+            values: The loop variable's value for each stage.
+        """
+        loop, stage = self._pipeline.loop, self._pipeline.schedule.stage
+        iterations = {each: _Iteration({loop.var: value}) for each, value in values.items()}
+        made: list[Stmt] = []
+        for number in numbers:
+            stmt = self._pipeline.body.statements[number]
+            made += (_with_location(s, stmt) for s in self._statement(stmt, iterations[stage[number]]))
+        return [*made, *(_with_location(s, loop) for s in self._wait(len(self._in_flight)))]
+
+    def _statement(self, stmt: Stmt, iteration: _Iteration) -> Iterator[Stmt]:
+        yield from self._wait(self._blocking(stmt))
+        yield from self._definitions(stmt, iteration)
+        yield from self._acquire(stmt, iteration)
+        moved = substitute_stmt(stmt, iteration.values, iteration.buffers)
+        moved = OnVersion(iteration.versions).visit(moved) or Seq((), loc=stmt.loc)
+        last = [each for each in self._pipeline.pipelines if each.load_group.last is stmt]
+        releases = [s for each in last for s in self._release(each, iteration)]
+        if isinstance(stmt, Gemm) and stmt in self._pipeline.asynchronous:
+            yield dataclasses.replace(moved, wait=-1, follows_wait=True)  # type: ignore[call-arg]
+            self._in_flight.append(_InFlight(stmt, releases))
+            return
+        yield moved
+        written = [a.buffer for a in accesses(moved).writes if _is_fragment(a.buffer)]
+        for gemm in self._in_flight:
+            gemm.computed.update(dict.fromkeys(written))
+        tiles = {tile.storage for each in last for tile in each.tiles}
+        reading = [n + 1 for n, each in enumerate(self._in_flight) if _reads(each.gemm, tiles)]
+        yield from self._wait(max(reading, default=0))
+        yield from releases
+
+    def _acquire(self, stmt: Stmt, iteration: _Iteration) -> Iterator[Stmt]:
+        """Finds the versions of the tiles that a statement reads, and waits for those that nobody has waited for."""
+        read = {access.buffer.storage for access in accesses(stmt).all}
+        for each in self._pipeline.pipelines:
+            if each in iteration.states or not any(tile.storage in read for tile in each.tiles):
+                continue
+            if each.load_group.first is not stmt:  # in stage 1 of a tile for which stage 0 has waited
+                state = iteration.states[each] = self._late_states.state(each, iteration.renamed)
+                yield from state.setup
+                continue
+            state = iteration.states[each] = self._states.state(each, iteration.renamed)
+            yield from (*state.setup, *consumer_wait(each, state))
+            if each in self._crossing:
+                yield from state.advance
+
+    def _definitions(self, stmt: Stmt, iteration: _Iteration) -> Iterator[Stmt]:
+        """The bindings and allocations that a statement needs."""
+        body = self._pipeline.body
+        for name in body.names(stmt):
+            if name not in iteration.values:
+                bind = body.bind(name)
+                value = iteration.renamed(bind.value)
+                new = iteration.values[name] = Var(name.name, name.dtype, index=name.index)
+                yield dataclasses.replace(bind, var=new, value=value)
+        for alloc in parts(body.loop.body):
+            if isinstance(alloc, Alloc) and _uses(stmt, alloc.buffer):
+                new_buffer = iteration.buffers[alloc.buffer] = dataclasses.replace(alloc.buffer)
+                init = None if alloc.init is None else iteration.renamed(alloc.init)
+                yield dataclasses.replace(alloc, buffer=new_buffer, init=init)
+
+    def _release(self, each: PipelineBuffer, iteration: _Iteration) -> list[Stmt]:
+        state = iteration.states[each]
+        return [*consumer_release(each, state.index, self._thread), *state.advance]
+
+    def _blocking(self, stmt: Stmt) -> int:
+        """How many of the oldest gemms in flight must be complete before a statement."""
+        return max((n + 1 for n, each in enumerate(self._in_flight) if each.blocks(stmt)), default=0)
+
+    def _wait(self, count: int) -> list[Stmt]:
+        """Waits for so many of the oldest gemms, and releases what they have read."""
+        if not count:
+            return []
+        complete, self._in_flight = self._in_flight[:count], self._in_flight[count:]
+        computed = complete[-1].computed
+        results = dict.fromkeys(each.gemm.c.buffer for each in complete)
+        tied = tuple(whole(buffer) for buffer in computed if buffer not in results)
+        wait = GemmWait(len(self._in_flight), tuple(map(whole, results)), tied)
+        return [wait, *(s for each in complete for s in each.releases)]
+
+
+def _is_fragment(buffer: Buffer) -> bool:
+    """Whether a buffer is a matrix in registers, of a dtype that can be fenced."""
+    in_registers = buffer.scope is Scope.FRAGMENT and buffer.view_of is None
+    return in_registers and buffer.rank > 1 and buffer.dtype.bits in (16, 32)
+
+
+def _reads(gemm: Gemm, tiles: set[Buffer]) -> bool:
+    return any(region.buffer.storage in tiles for region in (gemm.a, gemm.b))
+
+
+def _uses(stmt: Stmt, buffer: Buffer) -> bool:
+    return any(access.buffer.storage is buffer for access in accesses(stmt).all)
+
+
+def _with_location(made: Stmt, near: Stmt) -> Stmt:
+    return made if made.loc.file else dataclasses.replace(made, loc=near.loc)

@@ -1,0 +1,84 @@
+"""The schedules of random loop graphs against the optimum, and of the graphs of known kernels."""
+
+import random
+
+import pytest
+from loop_optimum import optimum
+
+from tilelang.schedule.loop_graph import Edge, LoopGraph, Work
+from tilelang.schedule.modulo import ISSUE, LATENCY, TOLERANCE, ModuloSchedule, is_legal, modulo_schedule
+
+
+def conflicts(*users: tuple[int, bool]) -> list[Edge]:
+    """The edges between the users of one storage: (number, whether it writes) in program order."""
+    pairs = [(n, m) for n, w in users for m, v in users if n < m and (w or v)]
+    return [edge for n, m in pairs for edge in (Edge(n, m, 0), Edge(m, n, 1))]
+
+
+def random_graph(seed: int) -> LoopGraph:
+    """2 to 8 statements that use as many storages, about as in programs."""
+    pick = random.Random(seed)
+    count = pick.randint(2, 8)
+    work = tuple(Work(pick.choice([50, 100, 200, 400, 800]), pick.random() < 0.4) for _ in range(count))
+    edges: dict[Edge, None] = {}
+    for _ in range(pick.randint(1, count + 2)):
+        users = sorted(pick.sample(range(count), min(count, pick.randint(2, 3))))
+        writers = pick.sample(users, pick.randint(1, len(users)))
+        edges.update(dict.fromkeys(conflicts(*((user, user in writers) for user in users))))
+    return LoopGraph(work, tuple(edges))
+
+
+@pytest.mark.parametrize("first", range(0, 240, 40))
+def test_random_graphs_are_scheduled_as_well_as_by_the_optimum(first: int) -> None:
+    for seed in range(first, first + 40):
+        graph = random_graph(seed)
+        made = modulo_schedule(graph)
+        assert is_legal(graph, made.stage, made.order), seed
+        assert sorted(made.order) == list(range(len(graph.work))), seed
+        # two choices, of stages and of an order, are each as good as any within the tolerance
+        assert made.cycles <= optimum(graph) * (TOLERANCE / (TOLERANCE - 1)) + ISSUE, seed
+
+
+def attention(matrix: int = 1024, softmax: int = 1500) -> LoopGraph:
+    """S = Q K; P = softmax of S; O *= rescale; O += P V."""
+    gemm_s, exp, rescale, cast, gemm_o = range(5)
+    work = (Work(matrix, asynchronous=True), Work(softmax), Work(128), Work(128), Work(matrix, asynchronous=True))
+    edges = [
+        *conflicts((gemm_s, True), (exp, True), (cast, False)),
+        *conflicts((exp, True), (rescale, False)),
+        *conflicts((cast, True), (gemm_o, False)),
+        *conflicts((rescale, True), (gemm_o, True)),
+    ]
+    return LoopGraph(work, tuple(edges))
+
+
+def test_attention_overlaps_the_softmax_with_the_gemm_of_the_previous_iteration() -> None:
+    assert ModuloSchedule((0, 0, 0, 0, 1), (0, 4, 1, 2, 3), 1024 + LATENCY + 1500 + 256) == modulo_schedule(attention())
+
+
+def test_attention_whose_gemms_take_most_of_the_time_waits_for_the_second() -> None:
+    made = modulo_schedule(attention(matrix=4000))
+    assert (0, 0, 0, 0, 1) == made.stage
+    assert 8000 + LATENCY + 256 == made.cycles
+
+
+def test_a_chain_on_the_matrix_unit_alone_stays_in_program_order() -> None:
+    graph = LoopGraph((Work(500, asynchronous=True),), ())
+    assert ModuloSchedule((0,), (0,), 500 + LATENCY) == modulo_schedule(graph)
+
+
+def test_work_that_nothing_orders_runs_beside_a_gemm_without_another_stage() -> None:
+    graph = LoopGraph((Work(500), Work(500, asynchronous=True)), ())
+    assert ModuloSchedule((0, 0), (1, 0), 500 + LATENCY) == modulo_schedule(graph)
+
+
+def test_a_recurrence_through_all_statements_cannot_be_pipelined() -> None:
+    graph = LoopGraph((Work(500, asynchronous=True), Work(500)), (Edge(0, 1, 0), Edge(1, 0, 1)))
+    assert 1000 + LATENCY == modulo_schedule(graph).cycles
+
+
+def test_a_schedule_against_a_dependence_is_illegal() -> None:
+    graph = attention()
+    assert is_legal(graph, (0, 0, 0, 0, 1), (0, 4, 1, 2, 3))
+    assert not is_legal(graph, (0, 0, 0, 0, 1), (0, 1, 2, 4, 3))  # the cast comes to an operand in use
+    assert not is_legal(graph, (1, 0, 0, 0, 1), (0, 4, 1, 2, 3))

@@ -1,0 +1,55 @@
+"""The fewest cycles of a loop graph by OR-Tools' CP-SAT, with nothing of the search of `modulo_schedule` in it."""
+
+from ortools.sat.python import cp_model
+
+from tilelang.schedule.loop_graph import LoopGraph
+from tilelang.schedule.modulo import ISSUE, LATENCY
+
+
+def optimum(graph: LoopGraph, stages: int = 2) -> int:
+    """The cycles of the best schedule with so many stages at most."""
+    model = cp_model.CpModel()
+    horizon = sum(each.cycles + ISSUE + LATENCY for each in graph.work)
+    stage = [model.new_int_var(0, stages - 1, f"stage{n}") for n in range(len(graph.work))]
+    start, end, by_warps, on_unit = [], [], [], []
+    for n, work in enumerate(graph.work):
+        start.append(model.new_int_var(0, horizon, f"start{n}"))
+        if not work.asynchronous:
+            by_warps.append(model.new_fixed_size_interval_var(start[n], work.cycles, f"work{n}"))
+            end.append(start[n] + work.cycles)
+            continue
+        by_warps.append(model.new_fixed_size_interval_var(start[n], ISSUE, f"issue{n}"))
+        begin = model.new_int_var(0, horizon, f"begin{n}")
+        model.add(begin >= start[n])
+        on_unit.append((n, begin, model.new_fixed_size_interval_var(begin, work.cycles, f"unit{n}")))
+        end.append(begin + work.cycles + LATENCY)
+    model.add_no_overlap(by_warps)
+    model.add_no_overlap([interval for _, _, interval in on_unit])
+    for n, begin, _ in on_unit:  # the matrix unit is first in, first out
+        for m, other, _ in on_unit:
+            if n < m:
+                first = model.new_bool_var(f"first{n}_{m}")
+                model.add(start[n] < start[m]).only_enforce_if(first)
+                model.add(begin < other).only_enforce_if(first)
+                model.add(start[m] < start[n]).only_enforce_if(first.negated())
+                model.add(other < begin).only_enforce_if(first.negated())
+    for edge in graph.edges:
+        later = stage[edge.target] + edge.distance
+        model.add(stage[edge.source] <= later)
+        same = model.new_bool_var("same")
+        model.add(stage[edge.source] == later).only_enforce_if(same)
+        model.add(stage[edge.source] != later).only_enforce_if(same.negated())
+        model.add(end[edge.source] <= start[edge.target]).only_enforce_if(same)
+    makespan = model.new_int_var(0, horizon, "makespan")
+    for each in end:
+        model.add(makespan >= each)
+    model.add(makespan >= 0)
+    for n, work in enumerate(graph.work):
+        if work.asynchronous:
+            model.add(makespan >= start[n] + ISSUE)
+    model.minimize(makespan)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    status = solver.solve(model)
+    assert status == cp_model.OPTIMAL
+    return round(solver.objective_value)

@@ -1,0 +1,37 @@
+"""The cost model of a consumer's statements."""
+
+import tilelang.language as T
+from tilelang.ir.stmt import ParallelLoop
+from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
+from tilelang.schedule.loop_graph import Work
+from tilelang.targets.nvidia.passes.warp_specialization.costs import gemm_work, thread_work
+
+
+@T.prim_func
+def main(A: T.Tensor((128, 64), "float16"), C: T.Tensor((128, 128), "float32")):
+    with T.Kernel(1, threads=128):
+        A_s = T.alloc_shared((128, 64), "float16")
+        S = T.alloc_fragment((128, 128), "float32")
+        T.copy(A, A_s)
+        T.gemm(A_s, A_s, S, transpose_B=True, clear_accum=True)
+        for i, j in T.Parallel(128, 128):
+            S[i, j] = T.exp2(S[i, j])
+        for i, j in T.Parallel(128, 128):
+            S[i, j] = S[i, j] + 1.0
+        T.copy(S, C)
+
+
+def only(kind):
+    return [s for s in walk(main.body) if isinstance(s, kind)]
+
+
+def test_a_gemm_takes_the_cycles_of_the_tensor_cores():
+    assert Work(2 * 128 * 128 * 64 // 4096, asynchronous=True) == gemm_work(only(Gemm)[0])
+
+
+def test_special_functions_take_eight_times_as_long_as_an_addition():
+    exp, add = map(thread_work, only(ParallelLoop))
+    elements = 128 * 128 // 128  # per lane
+    assert Work(2 * elements) == add  # the addition and the store
+    assert Work(9 * elements) == exp

@@ -1,0 +1,195 @@
+"""Loops of consumers in which gemms run beside the arithmetic of the next iteration."""
+
+import numpy as np
+import pytest
+from specialized import launch_of, warp_specialize
+
+import tilelang
+import tilelang.language as T
+from tilelang.ir.stmt import For, If
+from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm_wait import GemmWait
+
+HOPPER = {"kind": "cuda", "arch": "sm_90a"}
+
+
+def attention(length, dim=64, block_M=64, block_N=32, causal=False, late_rescale=False, one_tile=False):
+    """Softmax of Q K^T times V, in base 2, as people write it."""
+    scale = 1.4426950408889634 / dim**0.5
+
+    @T.prim_func
+    def main(Q: T.Tensor((block_M * 2, dim), "float16"), K: T.Tensor((length, dim), "float16"),
+             V: T.Tensor((length, dim), "float16"), O: T.Tensor((block_M * 2, dim), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            Q_s = T.alloc_shared((block_M, dim), "float16")
+            K_s = T.alloc_shared((block_N, dim), "float16")
+            V_s = T.alloc_shared((block_N, dim), "float16")
+            S = T.alloc_fragment((block_M, block_N), "float32")
+            P = T.alloc_fragment((block_M, block_N), "float16")
+            acc = T.alloc_fragment((block_M, dim), "float32")
+            largest = T.alloc_fragment((block_M,), "float32")
+            previous = T.alloc_fragment((block_M,), "float32")
+            row_sum = T.alloc_fragment((block_M,), "float32")
+            total = T.alloc_fragment((block_M,), "float32")
+            T.copy(Q[bx * block_M, 0], Q_s)
+            T.clear(acc)
+            T.clear(total)
+            T.fill(largest, -1e30)
+            tiles = T.ceildiv(length, block_N)
+            for k in T.Pipelined(T.min(tiles, (bx + 1) * (block_M // block_N)) if causal else tiles, num_stages=2):
+                first = k * block_N
+                T.copy(K[first, 0], K_s)
+                if not one_tile:
+                    T.copy(V[first, 0], V_s)
+                T.clear(S)
+                T.gemm(Q_s, K_s, S, transpose_B=True)
+                for i, j in T.Parallel(block_M, block_N):
+                    seen = first + j < length
+                    if causal:
+                        seen = T.all_of(seen, first + j <= bx * block_M + i)
+                    S[i, j] = T.if_then_else(seen, S[i, j], -1e30)
+                T.copy(largest, previous)
+                T.reduce_max(S, largest, dim=1, clear=False)
+                for i, j in T.Parallel(block_M, block_N):
+                    S[i, j] = T.exp2((S[i, j] - largest[i]) * scale)
+                T.reduce_sum(S, row_sum, dim=1)
+                for i in T.Parallel(block_M):
+                    total[i] = total[i] * T.exp2((previous[i] - largest[i]) * scale) + row_sum[i]
+                if late_rescale:
+                    T.copy(S, P)
+                for i, j in T.Parallel(block_M, dim):
+                    acc[i, j] *= T.exp2((previous[i] - largest[i]) * scale)
+                if not late_rescale:
+                    T.copy(S, P)
+                T.gemm(P, K_s if one_tile else V_s, acc)
+            for i, j in T.Parallel(block_M, dim):
+                acc[i, j] /= total[i]
+            T.copy(acc, O[bx * block_M, 0])
+
+    return main
+
+
+def expected(q, k, v, causal):
+    q, k, v = (x.astype(np.float32) for x in (q, k, v))
+    scores = q @ k.T / np.sqrt(q.shape[1])
+    if causal:
+        scores = np.where(np.arange(len(k)) <= np.arange(len(q))[:, None], scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True) @ v
+
+
+def simulated(func, length, causal=False, one_tile=False, **pass_configs):
+    rng = np.random.default_rng(length)
+    q = rng.standard_normal((128, 64)).astype(np.float16)
+    k, v = rng.standard_normal((2, length, 64)).astype(np.float16)
+    v = k if one_tile else v
+    out = np.full((128, 64), np.nan, np.float32)
+    kernel = tilelang.compile(func, target=HOPPER, execution_backend="simulator", pass_configs=pass_configs)
+    kernel(q, k, v, out)
+    np.testing.assert_allclose(out, expected(q, k, v, causal), rtol=1e-2, atol=1e-2)
+    return kernel
+
+
+@pytest.mark.parametrize("length", [32, 64, 96, 160])
+def test_any_number_of_iterations_gives_the_same(length):
+    kernel = simulated(attention(length), length)
+    assert (length > 32) == ("software-pipelined" in kernel.explain())
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_trip_counts_of_each_tile_count_stages_at_run_time(persistent):
+    simulated(attention(128, causal=True), 128, causal=True, **{"tl.persistent": persistent})
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_tile_that_both_stages_read_is_held_for_two_iterations(causal):
+    kernel = simulated(attention(160, causal=causal, one_tile=True), 160, causal, True, **{"tl.persistent": causal})
+    assert "software-pipelined" in kernel.explain()
+
+
+def test_a_loop_that_may_have_no_iteration_is_guarded():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((n, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            B_s = T.alloc_shared((64, 64), "float16")
+            S = T.alloc_fragment((64, 64), "float32")
+            P = T.alloc_fragment((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, A_s)
+            T.clear(C_l)
+            for k in T.Pipelined(n // 64, num_stages=2):
+                T.copy(B[k * 64, 0], B_s)
+                T.gemm(A_s, B_s, S, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(64, 64):
+                    S[i, j] = T.exp2(T.min(S[i, j], 0.0))
+                T.copy(S, P)
+                T.gemm(P, B_s, C_l)
+            T.copy(C_l, C)
+
+    kernel = tilelang.compile(main, target=HOPPER, execution_backend="simulator")
+    assert "software-pipelined" in kernel.explain()
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((64, 64)).astype(np.float16)
+    for size in (0, 64, 192):
+        b = rng.standard_normal((size, 64)).astype(np.float16)
+        out = np.full((64, 64), np.nan, np.float32)
+        kernel(a, b, out)
+        want = np.zeros((64, 64), np.float32)
+        for first in range(0, size, 64):
+            tile = b[first : first + 64].astype(np.float32)
+            weights = np.exp2(np.minimum(a.astype(np.float32) @ tile.T, 0)).astype(np.float16)
+            want += weights.astype(np.float32) @ tile
+        np.testing.assert_allclose(out, want, rtol=2e-2, atol=2e-2)
+
+
+def steady_state(func):
+    made = warp_specialize(func, stages=2)
+    bodies = [s.body.body for s in walk(launch_of(made).body) if isinstance(s, For)]
+    (body,) = [body for body in bodies if any(isinstance(s, GemmWait) for s in body)]
+    return body
+
+
+@pytest.mark.parametrize("late_rescale", [False, True])
+def test_both_gemms_are_issued_before_the_wait_for_the_first_and_the_second_is_awaited_late(late_rescale):
+    body = steady_state(attention(256, late_rescale=late_rescale))
+    steps = [s for s in body if isinstance(s, Gemm | GemmWait)]
+    assert [Gemm, Gemm, GemmWait, GemmWait] == [type(s) for s in steps]
+    assert ["S", "acc"] == [s.c.buffer.name for s in steps[:2]]
+    assert [-1, -1] == [s.wait for s in steps[:2]]
+    assert [1, 0] == [s.pending for s in steps[2:]]
+    assert [["S"], ["acc"]] == [[r.buffer.name for r in s.results] for s in steps[2:]]
+    assert ["S"] == [r.buffer.name for r in steps[3].computed]  # the exponentials are not delayed
+
+
+def test_stages_are_released_behind_the_wait_for_their_gemm():
+    body = steady_state(attention(256))
+    first, second = (n for n, s in enumerate(body) if isinstance(s, GemmWait))
+    releases = [n for n, s in enumerate(body) if isinstance(s, If) and "empty" in str(s)]
+    assert [first + 1, second + 1] == releases
+
+
+def test_the_first_gemm_overwrites_its_accumulator_instead_of_a_clear():
+    (gemm, *_) = [s for s in steady_state(attention(256)) if isinstance(s, Gemm)]
+    assert gemm.always_clears
+
+
+@pytest.mark.parametrize("removed", [0, 1])
+def test_the_simulator_finds_a_missing_wait(removed, monkeypatch):
+    from tilelang.targets.nvidia.passes.warp_specialization import software_pipeline
+
+    made = []
+    original = software_pipeline._Emission._wait
+
+    def without(self, count):
+        found = original(self, count)
+        if found:
+            made.append(found)
+        return found[1:] if len(made) % 2 == removed else found
+
+    monkeypatch.setattr(software_pipeline._Emission, "_wait", without)
+    with pytest.raises((tilelang.TileLangError, AssertionError)):
+        simulated(attention(160), 160)
