@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loops import buffer, exprs
 
-from tilelang.analysis.access_width import Facts, width
+from tilelang.analysis.access_width import Facts, vector_width
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
@@ -20,7 +20,7 @@ A = buffer("A", 16, 64, scope=Scope.GLOBAL)
 
 
 def asked(target, row, column, trips=8, facts=Facts()):
-    return width(target, exprs(row, column), W, trips, DOMAIN, facts)
+    return vector_width(target, exprs(row, column), W, trips, DOMAIN, facts)
 
 
 terms = st.sampled_from([THREAD * 8, THREAD % 4 * 4, THREAD // 2, THREAD // 8 * 2, 6, 12, THREAD % 8 * 8 - 16])
@@ -57,16 +57,16 @@ def test_rows_chosen_by_data_may_lie_between_other_dimensions():
         ((4, size, 61), (THREAD // 8, chosen, W), 1),
     ):
         target = Buffer("X", exprs(*shape), as_dtype("float32"), Scope.GLOBAL)
-        assert expected == width(target, exprs(*index), W, 8, DOMAIN, Facts())
+        assert expected == vector_width(target, exprs(*index), W, 8, DOMAIN, Facts())
     strided = Buffer("X", exprs(4, 16, 64), as_dtype("float32"), Scope.GLOBAL, strides=exprs(size * 2, 68, 1))
-    assert 2 == width(strided, exprs(THREAD // 8, chosen, W), W, 8, DOMAIN, Facts())
+    assert 2 == vector_width(strided, exprs(THREAD // 8, chosen, W), W, 8, DOMAIN, Facts())
 
 
 def test_vectors_of_registers_and_scalars_are_told_apart():
     registers = buffer("R", 64, scope=Scope.LOCAL)
-    assert 4 == width(registers, exprs(W + 8), W, 8, DOMAIN, Facts())
-    assert 1 == width(buffer("x", scope=Scope.VAR), (), W, 8, DOMAIN, Facts())
-    assert 1 == width(buffer("V", 64, scope=Scope.GLOBAL, dtype=as_dtype("float32x2")), exprs(W), W, 8, DOMAIN, Facts())
+    assert 4 == vector_width(registers, exprs(W + 8), W, 8, DOMAIN, Facts())
+    assert 1 == vector_width(buffer("x", scope=Scope.VAR), (), W, 8, DOMAIN, Facts())
+    assert 1 == vector_width(buffer("V", 64, scope=Scope.GLOBAL, dtype=as_dtype("float32x2")), exprs(W), W, 8, DOMAIN, Facts())
 
 
 def test_padding_keeps_what_is_aligned_in_every_row():
@@ -79,10 +79,10 @@ def test_padding_keeps_what_is_aligned_in_every_row():
 def test_versions_of_a_tile_lie_at_multiples_too():
     s = buffer("S", 3, 5, 4, scope=Scope.SHARED)
     facts = Facts({s: padded((5, 4), 4)})  # the last row has no padding: 5 * 8 - 4 elements in all
-    assert 4 == width(s, exprs(THREAD % 3, THREAD % 5, W), W, 4, DOMAIN, facts)
+    assert 4 == vector_width(s, exprs(THREAD % 3, THREAD % 5, W), W, 4, DOMAIN, facts)
 
 
 def test_a_safe_value_asks_for_all_dimensions_to_be_inside():
-    facts = Facts(guarded=frozenset({A}))
+    facts = Facts(nonzero_safe=frozenset({A}))
     assert 4 == asked(A, THREAD // 2, THREAD % 8 * 8 + W, facts=facts)
     assert 1 == asked(A, THREAD, THREAD % 8 * 8 + W, facts=facts)

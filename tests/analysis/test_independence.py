@@ -1,4 +1,4 @@
-"""The verdict on lanes: what must be recognized, what must be refused, and random loops run in shuffled order."""
+"""The legality on lane_legality: what must be recognized, what must be refused, and random loops run in shuffled order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from loops import (
     y,
 )
 
-from tilelang.analysis.independence import lanes
+from tilelang.analysis.independence import lane_legality
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import FLOAT32, INT32
 from tilelang.ir.buffer import Buffer, Scope
@@ -59,33 +59,33 @@ n = buffer("n", 64, dtype=INT32)
 
 
 def judge(*body, var=j, domain=AROUND):
-    return lanes(var, Seq(body), domain)
+    return lane_legality(var, Seq(body), domain)
 
 
 def test_a_guarded_vector_addition_is_independent():
-    verdict = judge(If(bx * 64 + j < M, store(G, bx * 64 + j, load(G, bx * 64 + j) + load(H, bx * 64 + j))))
-    assert (True, (), ()) == (verdict.independent, verdict.reductions, verdict.private)
+    legality = judge(If(bx * 64 + j < M, store(G, bx * 64 + j, load(G, bx * 64 + j) + load(H, bx * 64 + j))))
+    assert (True, (), ()) == (legality.independent, legality.reductions, legality.private)
 
 
 def test_an_update_followed_by_its_sum_is_one_reduction():
-    verdict = judge(store(S, i, j, load(S, i, j) - load(m, i)), store(s, i, load(s, i) + load(S, i, j)))
-    assert verdict.independent
-    assert [(s, "+")] == [(r.buffer, r.op) for r in verdict.reductions]
+    legality = judge(store(S, i, j, load(S, i, j) - load(m, i)), store(s, i, load(s, i) + load(S, i, j)))
+    assert legality.independent
+    assert [(s, "+")] == [(r.buffer, r.op) for r in legality.reductions]
 
 
 def test_every_associative_operator_is_a_reduction():
     for op, text in ((BinaryOp.ADD, "+"), (BinaryOp.MUL, "*"), (BinaryOp.MIN, "min"), (BinaryOp.MAX, "max")):
-        verdict = judge(store(x, binary(op, load(x), load(S, i, j))))
-        assert [(x, text)] == [(r.buffer, r.op) for r in verdict.reductions]
+        legality = judge(store(x, binary(op, load(x), load(S, i, j))))
+        assert [(x, text)] == [(r.buffer, r.op) for r in legality.reductions]
     y = buffer("y", scope=Scope.VAR, dtype=INT32)
     for op in (BinaryOp.BITAND, BinaryOp.BITOR, BinaryOp.BITXOR):
-        verdict = judge(store(y, binary(op, load(n, j), load(y))))
-        assert [(y, op.value)] == [(r.buffer, r.op) for r in verdict.reductions]
+        legality = judge(store(y, binary(op, load(n, j), load(y))))
+        assert [(y, op.value)] == [(r.buffer, r.op) for r in legality.reductions]
 
 
 def test_two_elements_of_one_buffer_reduce_side_by_side():
-    verdict = judge(store(s, 0, load(s, 0) + load(S, i, j)), store(s, 1, load(s, 1) * load(S, i, j)))
-    assert {"+", "*"} == {r.op for r in verdict.reductions}
+    legality = judge(store(s, 0, load(s, 0) + load(S, i, j)), store(s, 1, load(s, 1) * load(S, i, j)))
+    assert {"+", "*"} == {r.op for r in legality.reductions}
 
 
 def test_a_reduction_inside_a_branch_is_still_one():
@@ -93,8 +93,8 @@ def test_a_reduction_inside_a_branch_is_still_one():
 
 
 def test_a_temporary_written_first_is_private():
-    verdict = judge(store(x, load(S, i, j)), store(T, i, j, load(x) * load(x)))
-    assert (True, (x,)) == (verdict.independent, verdict.private)
+    legality = judge(store(x, load(S, i, j)), store(T, i, j, load(x) * load(x)))
+    assert (True, (x,)) == (legality.independent, legality.private)
 
 
 def test_what_is_allocated_in_the_body_does_not_matter():
@@ -149,9 +149,9 @@ def test_is_independent(what, body):
     ],
 )
 def test_is_refused(what, body):
-    verdict = judge(body)
-    assert not verdict.independent, what
-    assert verdict.reason
+    legality = judge(body)
+    assert not legality.independent, what
+    assert legality.reason
 
 
 def test_views_of_one_buffer_are_refused_unless_they_are_only_read():
@@ -167,8 +167,8 @@ def test_a_bound_name_is_seen_through():
 
 
 def test_a_step_widens_what_is_apart():
-    assert lanes(j, store(flat, j, load(flat, j + 1)), AROUND, step=2).independent
-    assert not lanes(j, store(flat, j, load(flat, j + 2)), AROUND, step=2).independent
+    assert lane_legality(j, store(flat, j, load(flat, j + 1)), AROUND, step=2).independent
+    assert not lane_legality(j, store(flat, j, load(flat, j + 2)), AROUND, step=2).independent
 
 
 # -- random loops, run in random interleavings ------------------------------------------------------------------
@@ -177,14 +177,14 @@ NEUTRAL = {"+": 0, "*": 1, "min": 2**31 - 1, "max": -(2**31), "^": 0}
 COMBINE = {"+": operator.add, "*": operator.mul, "min": min, "max": max, "^": operator.xor}
 
 
-def run_as_lanes(body, env, seed, verdict):
+def run_as_lanes(body, env, seed, legality):
     machine, lanes_own, lanes_running = Machine(seed), [], []
     for value in range(TRIPS):
         own = {}
-        for reduction in verdict.reductions:
+        for reduction in legality.reductions:
             at = tuple(int(evaluate(index, env)) for index in reduction.indices)
             own[reduction.buffer, at] = {at: NEUTRAL[reduction.op]}
-        for b in verdict.private:
+        for b in legality.private:
             own[b, ()] = {(): -77}
         lanes_own.append(own)
         lanes_running.append(machine.run(body, {**env, i: value}, own))
@@ -194,13 +194,13 @@ def run_as_lanes(body, env, seed, verdict):
         lane = shuffler.choice(waiting)
         if next(lane, "done") == "done":
             waiting.remove(lane)
-    for reduction in verdict.reductions:
+    for reduction in legality.reductions:
         at = tuple(int(evaluate(index, env)) for index in reduction.indices)
         if at in machine.memory[reduction.buffer]:
             for own in lanes_own:
                 old, part = machine.memory[reduction.buffer][at], own[reduction.buffer, at][at]
                 machine.memory[reduction.buffer][at] = int(convert(COMBINE[reduction.op](old, part), INT32))
-    for b in verdict.private:
+    for b in legality.private:
         machine.memory[b][()] = lanes_own[-1][b, ()][()]
     return machine.memory
 
@@ -208,11 +208,11 @@ def run_as_lanes(body, env, seed, verdict):
 @settings(max_examples=300, deadline=None)
 @given(bodies(), st.integers(0, 10**6))
 def test_independent_loops_give_the_same_result_in_any_interleaving(body, seed):
-    verdict = lanes(i, body, Domain().with_loop(i, 0, TRIPS).with_range(k, 1, 1))
-    event(f"independent: {verdict.independent}, reductions: {len(verdict.reductions)}, private: {len(verdict.private)}")
-    if verdict.independent:
+    legality = lane_legality(i, body, Domain().with_loop(i, 0, TRIPS).with_range(k, 1, 1))
+    event(f"independent: {legality.independent}, reductions: {len(legality.reductions)}, private: {len(legality.private)}")
+    if legality.independent:
         env = {k: 1}
-        assert run_in_order(body, env, seed) == run_as_lanes(body, env, seed, verdict), to_text(body)
+        assert run_in_order(body, env, seed) == run_as_lanes(body, env, seed, legality), to_text(body)
 
 
 def test_keys_of_buffers_in_the_machine_are_elements():

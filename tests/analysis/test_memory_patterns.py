@@ -62,7 +62,7 @@ def test_strides_of_a_tensor_count() -> None:
 
 
 def test_an_access_that_does_not_move_is_still() -> None:
-    assert frozenset({j}) == read(tensor(64), i).still
+    assert frozenset({j}) == read(tensor(64), i).invariant
     assert {i: 4} == read(tensor(64), i).widths
 
 
@@ -82,7 +82,7 @@ def test_an_access_that_does_not_move_is_still() -> None:
 def test_how_long_an_access_stays_where_it_is(at: tuple[Expr, ...], run: int) -> None:
     pattern = read(tensor(128, 128), *at)
     assert ({j: run} if run > 1 else {}) == pattern.runs
-    assert 2.0 / min(4, run) == pattern.cost(j, 4) if run > 1 else j not in pattern.still
+    assert 2.0 / min(4, run) == pattern.cost(j, 4) if run > 1 else j not in pattern.invariant
 
 
 def test_what_is_apart_within_a_sector_is_near() -> None:

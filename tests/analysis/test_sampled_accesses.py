@@ -3,7 +3,7 @@ import pytest
 from warps import MACHINE, blocked
 
 from tilelang.analysis.accesses import Access, accesses
-from tilelang.analysis.sampled_accesses import excess, sectors_per_byte, tile_access
+from tilelang.analysis.sampled_accesses import sectors_per_byte, tile_access, traffic_ratio
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32, DType
 from tilelang.ir.buffer import Buffer, Scope
@@ -50,8 +50,8 @@ def test_transposed_stores_scatter() -> None:
     nest, load, store = copied("float32", turned=True)
     assert 4.0 == sectors_per_byte(store, nest, layout, Domain(), machine=MACHINE)  # a warp has two neighbors of each row
     columns = fragment((64, 64), [digit(64, 1, 0), digit(2, 0, 32)], [digit(32, 0, 1)])
-    assert 4.0 == excess(nest, [store], layout, columns, Domain(), machine=MACHINE)
-    assert 1.0 == excess(nest, [load], layout, layout, Domain(), machine=MACHINE)
+    assert 4.0 == traffic_ratio(nest, [store], layout, columns, Domain(), machine=MACHINE)
+    assert 1.0 == traffic_ratio(nest, [load], layout, layout, Domain(), machine=MACHINE)
 
 
 def test_rows_of_unknown_length_lie_far_apart() -> None:
@@ -63,14 +63,14 @@ def test_copies_of_threads_are_not_counted() -> None:
     nest, _, store = copied("float32")
     once = tile_access(store, nest, replicated((64, 64), 64), 2, Domain(), copies=False, machine=MACHINE)
     assert once is not None
-    assert 1 == int((once.places[:, 0] >= 0).all(axis=-1).sum())
+    assert 1 == int((once.coordinates[:, 0] >= 0).all(axis=-1).sum())
 
 
 def test_missing_lanes_take_no_part() -> None:
     nest, _, store = copied("float32")
     few = tile_access(store, nest, blocked((64, 64), 48, 1), 2, Domain(), machine=MACHINE)
     assert few is not None
-    assert 48 == int((few.places[:, 0, :, 0] >= 0).sum())
+    assert 48 == int((few.coordinates[:, 0, :, 0] >= 0).sum())
 
 
 def test_vectors_and_subscripts_from_memory() -> None:
@@ -87,11 +87,11 @@ def test_vectors_and_subscripts_from_memory() -> None:
         found = tile_access(store, nest, layout, 2, Domain(), machine=MACHINE)
         assert found is not None
         assert vector == found.vector
-        assert np.array_equal(found.places.shape[2:], (32, 2))
+        assert np.array_equal(found.coordinates.shape[2:], (32, 2))
     store, nest = access((i, Load(index, (j,), index.dtype)))
     assert tile_access(store, nest, layout, 2, Domain(), machine=MACHINE) is None
     assert sectors_per_byte(store, nest, layout, Domain(), machine=MACHINE) is None
-    assert 1.0 == excess(nest, [store], layout, layout, Domain(), machine=MACHINE)
+    assert 1.0 == traffic_ratio(nest, [store], layout, layout, Domain(), machine=MACHINE)
 
 
 def test_a_tensor_of_a_single_element_is_one_sector() -> None:
@@ -108,5 +108,5 @@ def test_an_element_that_all_iterations_load_makes_no_layout_worse() -> None:
     nest = ParallelLoop((i, j), (as_expr(64), as_expr(64)), Store(target, (j, i), Load(scales, (k,), scales.dtype)))
     (load,), (store,) = accesses(nest).reads, accesses(nest).writes
     columns = fragment((64, 64), [digit(64, 1, 0), digit(2, 0, 32)], [digit(32, 0, 1)])
-    assert 1.0 == excess(nest, [load], ACCUMULATOR, blocked((64, 64), 128, 4), Domain(), machine=MACHINE)
-    assert 4.0 == excess(nest, [load, store], blocked((64, 64), 128, 4), columns, Domain(), machine=MACHINE)
+    assert 1.0 == traffic_ratio(nest, [load], ACCUMULATOR, blocked((64, 64), 128, 4), Domain(), machine=MACHINE)
+    assert 4.0 == traffic_ratio(nest, [load, store], blocked((64, 64), 128, 4), columns, Domain(), machine=MACHINE)

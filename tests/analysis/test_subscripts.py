@@ -47,9 +47,9 @@ def test_what_is_proven_apart_is_apart(body):
                 continue
             same = any(a & b for a, b in touched)
             other = any(touched[p][0] & touched[q][1] for p in range(TRIPS) for q in range(TRIPS) if p != q)
-            assert not (same and compare.never_meet(x, y, ()))
+            assert not (same and compare.never_alias(x, y, ()))
             assert not (other and compare.disjoint(x, y, i, TRIPS))
-            assert not ((same or other) and compare.never_meet(x, y, (i,)))
+            assert not ((same or other) and compare.never_alias(x, y, (i,)))
 
 
 def test_regions_that_touch_do_not_overlap():
@@ -61,7 +61,7 @@ def test_regions_that_touch_do_not_overlap():
     compare, (read, write) = compared(Copy(region(i * 4), region(i * 4 + 24)))
     assert compare.disjoint(write, write, i, TRIPS)
     assert compare.disjoint(read, write, i, TRIPS)
-    assert compare.never_meet(read, write, (i,))
+    assert compare.never_alias(read, write, (i,))
     compare, (read, write) = compared(Copy(region(i * 4 + 1), region(i * 4)))
     assert not compare.disjoint(read, write, i, TRIPS)
     compare, (_, write) = compared(Copy(region(0), region(i * 3)))
@@ -79,4 +79,4 @@ def test_an_inner_loop_is_apart_by_its_rows():
     S = buffer("S", 64, 64)
     compare, (read, write) = compared(Seq((serial(j, 8, store(S, i, j, load(S, i, 7 - j))),)))
     assert compare.disjoint(read, write, i, TRIPS)
-    assert not compare.never_meet(read, write, ())
+    assert not compare.never_alias(read, write, ())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tilelang.analysis.thread_accesses import thread_accesses
 from tilelang.analysis.thread_conflicts import Conflicts
-from tilelang.analysis.uniform import Uniformity
+from tilelang.analysis.uniformity import Uniformity
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Region, Scope

@@ -11,7 +11,7 @@ from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.runner import run_passes
 from tilelang.sim.tile_interp import run_reference
-from tilelang.transforms.convert_layouts import convert, cost_in_bytes, replaced, turned
+from tilelang.transforms.convert_layouts import cost_in_bytes, insert_conversions, interchanged, replaced
 
 
 @T.prim_func
@@ -43,7 +43,7 @@ def converted(pick: str) -> tuple[PrimFunc, str]:
     for entry in pick.split():
         where, _, what = entry.partition(":")
         conversions[places[where]] = [tiles[name] for name in what.split(",")]
-    body = convert(func.body, conversions, tile_uses(func, launch, (Scope.FRAGMENT,)))
+    body = insert_conversions(func.body, conversions, tile_uses(func, launch, (Scope.FRAGMENT,)))
     changed = PrimFunc(func.name, func.params, body)
     return changed, to_text(body)
 
@@ -87,7 +87,7 @@ def test_a_conversion_costs_the_bytes_of_the_fragment() -> None:
 
 def test_nests_are_turned_and_replaced() -> None:
     first = nests(program)[0]
-    other = turned(first, [1, 0])
+    other = interchanged(first, [1, 0])
     assert first.vars[::-1] == other.vars
     body = replaced(program.body, {first: other})
     assert [other, *nests(program)[1:]] == nests(PrimFunc("f", program.params, body))

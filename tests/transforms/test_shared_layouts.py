@@ -36,7 +36,7 @@ def sampled(buffer: Buffer, extents: tuple[int, ...], vector: int, *, transpose:
 
 def test_vectors_are_seen() -> None:
     access = sampled(shared(64, 64), (64, 64), 4)
-    assert (4, 2, 32, 2) == (access.vector, access.places.shape[0], *access.places.shape[2:])
+    assert (4, 2, 32, 2) == (access.vector, access.coordinates.shape[0], *access.coordinates.shape[2:])
     assert 1 == sampled(shared(64, 64), (64, 64), 4, transpose=True).vector
     assert 4 == sampled(shared(2, 64, 64), (64, 64), 4).vector
 

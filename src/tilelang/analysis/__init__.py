@@ -1,1 +1,1 @@
-"""Questions about programs: what they touch, what depends on what, what may run at once."""
+"""Analyses of programs: memory accesses, dependences, divergence, legality of transformations."""

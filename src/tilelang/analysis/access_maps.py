@@ -1,7 +1,7 @@
-"""Subscripts of a loop nest as maps by digits: which element of a tile an iteration touches.
+"""Access maps of a loop nest: the element of a tile that an iteration accesses, as a digit map.
 
-Takes the subscripts of an access in a `ParallelLoop`, gives an `AccessMap`. Invariant: the map is exact; subscripts
-that are not sums of digits of the nest's variables and of what each thread walks alone give None.
+Takes the subscripts of an access in a `ParallelLoop`, gives an `AccessMap`. Invariant: the map is exact; None for
+subscripts that are not sums of digits of the nest's variables and of variables that each thread iterates over.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tilelang.records import record
 
 @record
 class AccessMap:
-    """Where iterations lead.
+    """A map from iterations to elements.
 
     Attributes:
-        map: Coordinates of the nest, then of what each thread walks alone, to coordinates of the buffer.
-        free: How many inputs the latter are: loops inside the nest, unrolled ones around it, and parts of the buffer.
+        map: From nest coordinates, then per-thread inputs, to buffer coordinates.
+        free: Number of per-thread inputs: loops inside of the nest, unrolled ones around it, and parts of the buffer.
     """
 
     map: DigitMap
@@ -36,7 +36,7 @@ class AccessMap:
 
     @property
     def forgets(self) -> bool:
-        """Whether several iterations touch one element."""
+        """Whether several iterations access one element: the map is not injective."""
         nest = self.map.inputs[: len(self.map.inputs) - self.free]
         return any(mode.is_idle and mode.size > 1 for modes in nest for mode in modes)
 
@@ -47,24 +47,24 @@ def access_map(
     extents: Sequence[int],
     shape: Sequence[int],
     domain: Domain,
-    walked: Collection[Var] = (),
+    per_thread: Collection[Var] = (),
 ) -> AccessMap | None:
-    """The map of an access, or None if digits do not tell it.
+    """The map of an access; None if it is no digit map.
 
     Args:
         indices: The subscripts.
-        variables: The nest's.
-        extents: Of the nest.
-        shape: Of the buffer.
-        domain: What is known at the access.
-        walked: Variables of other loops of constant values; a subscript with any but these and the nest's has no map.
+        variables: The variables of the nest.
+        extents: The extents of the nest.
+        shape: The shape of the buffer.
+        domain: Facts that hold at the access.
+        per_thread: Variables of other loops with constant trip counts; other variables in a subscript have no map.
     """
     analysis = analysis_of(domain)
-    known = frozenset((*variables, *walked))
+    known = frozenset((*variables, *per_thread))
     inner: list[Sum] = []
     outer: list[Sum] = []
     for index in indices:
-        parts = _parted(analysis.sum(index), frozenset(variables))
+        parts = _split(analysis.sum(index), frozenset(variables))
         if parts is None or not _names_only(index, known):
             return None
         inner.append(parts[0])
@@ -75,21 +75,21 @@ def access_map(
     alone: list[Mode] = []
     for axis, extent in enumerate(shape):
         free = _free_digits(nest, axis, extent)
-        if free is None or not _stays_free(outer[axis], nest, axis, analysis):
+        if free is None or not _changes_free_digits_only(outer[axis], nest, axis, analysis):
             return None
         alone += free
     return AccessMap(DigitMap((*nest.inputs, *((mode,) for mode in alone)), tuple(shape)), len(alone))
 
 
 def _names_only(index: Expr, known: frozenset[Var]) -> bool:
-    """Whether a subscript is made of these variables alone; others are not told even where they cancel out."""
+    """Whether a subscript uses these variables only, even where others would cancel out."""
     return all(
         node in known if isinstance(node, Var) else not isinstance(node, Load) for node in walk_expr(index)
     )
 
 
-def _parted(total: Sum, mine: frozenset[Var]) -> tuple[Sum, Sum] | None:
-    """A subscript as a sum over the nest's variables, and the rest of it; None where a term mixes the two."""
+def _split(total: Sum, mine: frozenset[Var]) -> tuple[Sum, Sum] | None:
+    """A subscript split into a sum over the nest's variables and the rest; None if a term has both."""
     inner, outer = Sum({}, 0), Sum({}, total.constant)
     for term, coefficient in total.terms.items():
         named = {node for key in term for node in walk_expr(key.expr) if isinstance(node, Var)}
@@ -132,14 +132,14 @@ def _by_table(
 
 
 def _places(nest: DigitMap, axis: int) -> list[tuple[int, int]]:
-    """(stride, size) of the digits that move a dimension, least first."""
+    """(stride, size) of the digits that map to a dimension, least significant first."""
     return sorted(
         (mode.stride[axis], mode.size) for modes in nest.inputs for mode in modes if mode.size > 1 and mode.stride[axis]
     )
 
 
 def _free_digits(nest: DigitMap, axis: int, extent: int) -> list[Mode] | None:
-    """The digits of a dimension that the nest leaves alone; None if its own ones overlap."""
+    """The digits of a dimension that no nest variable maps to; None if those that do overlap."""
     free, expected = [], 1
     rank = len(nest.out_shape)
     for stride, size in _places(nest, axis):
@@ -153,13 +153,13 @@ def _free_digits(nest: DigitMap, axis: int, extent: int) -> list[Mode] | None:
     return free
 
 
-def _stays_free(rest: Sum, nest: DigitMap, axis: int, analysis: Analysis) -> bool:
-    """Whether what else a subscript adds moves only digits that the nest leaves alone."""
+def _changes_free_digits_only(rest: Sum, nest: DigitMap, axis: int, analysis: Analysis) -> bool:
+    """Whether the rest of a subscript only changes digits that no nest variable maps to."""
     places = _places(nest, axis)
     if not places:
         return True
     top = places[-1][0] * places[-1][1]
     low = analysis.remainder(rest, top)
-    if low.terms:  # it may move what lies below the nest's first digit
+    if low.terms:  # it may change digits below the nest's first one
         return analysis.sum_bounds(low).within(Interval(0, places[0][0] - 1))
     return all(low.constant // stride % size == 0 for stride, size in places)

@@ -1,8 +1,7 @@
-"""How many neighboring elements one access may take: alignment and bounds of vectors, proven.
+"""Vectorization width of an access: how many contiguous elements one aligned, in-bounds access may have.
 
-Takes an access in the variable of a loop over neighbors, gives a number of lanes. Invariant: a vector of that many
-elements begins at a multiple of its size, its elements lie side by side in memory, and it lies within its buffer as a
-whole or not at all.
+Takes an access in the variable of a loop over contiguous elements, gives a number of lanes. Invariant: a vector of that
+many elements is proven to be aligned to its size, contiguous in memory, and in bounds as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import field
 
-from tilelang.analysis.in_range import in_range
+from tilelang.analysis.bounds_checks import bounds_checks
 from tilelang.analysis.strides import coefficient
 from tilelang.arith.domain import Domain
 from tilelang.arith.exact import exact
@@ -26,29 +25,34 @@ from tilelang.layout.memory import MAX_VECTOR_BYTES, contiguous_elements
 from tilelang.records import record
 
 MEMORY = (Scope.GLOBAL, Scope.SHARED)
-"""The scopes that vector accesses serve."""
+"""Scopes with vector accesses."""
 
 ZERO = const(0, INT32)
 
 
 @record(slots=True)
 class Facts:
-    """What holds in all of a launch: layouts of shared buffers, and buffers whose safe value is not 0."""
+    """Facts of a launch.
+
+    Attributes:
+        layouts: Layouts of shared buffers.
+        nonzero_safe: Buffers whose safe value is not 0.
+    """
 
     layouts: Mapping[Buffer, Layout] = field(default_factory=dict)
-    guarded: frozenset[Buffer] = frozenset()
+    nonzero_safe: frozenset[Buffer] = frozenset()
 
 
-def width(buffer: Buffer, indices: tuple[Expr, ...], var: Var, trips: int, domain: Domain, facts: Facts) -> int:
-    """How many neighbors one access may take: a power of two that divides the trips, 1 if the access stays scalar.
+def vector_width(buffer: Buffer, indices: tuple[Expr, ...], var: Var, trips: int, domain: Domain, facts: Facts) -> int:
+    """The widest legal vector access in lanes: a power of two that divides the trip count, 1 for scalar access.
 
     Args:
-        buffer: What is accessed.
-        indices: Where, in the loop's variable.
-        var: The loop's variable, which runs from 0.
-        trips: The loop's iterations.
-        domain: What is known around the loop.
-        facts: What is known of the launch.
+        buffer: The accessed buffer.
+        indices: The subscripts, in terms of `var`.
+        var: The loop variable, from 0.
+        trips: The trip count.
+        domain: Facts that hold around the loop.
+        facts: Facts of the launch.
     """
     if buffer.scope not in (*MEMORY, Scope.LOCAL) or buffer.dtype.lanes > 1 or not indices:
         return 1
@@ -73,13 +77,13 @@ def _fits(buffer: Buffer, start: tuple[Expr, ...], lanes: int, trips: int, domai
         return False
     if buffer.scope is not Scope.GLOBAL:
         return True
-    if buffer.storage in facts.guarded:  # a vector outside would be 0
+    if buffer.storage in facts.nonzero_safe:  # an out-of-bounds vector load gives 0
         reach = (*(const(1, INT32) for _ in start[1:]), const(trips, INT32))
-        return in_range(buffer, start, domain, reach) == []
+        return bounds_checks(buffer, start, domain, reach) == []
     end = buffer.shape[-1]
     if decide(start[-1] + (trips - 1) < end, domain) and decide(start[-1] >= 0, domain):
         return True
-    return _divides(lanes, start[-1], domain) and _divides(lanes, end, domain)  # as a whole inside or outside
+    return _divides(lanes, start[-1], domain) and _divides(lanes, end, domain)  # in bounds as a whole or not at all
 
 
 def _size(layout: Layout) -> int:
@@ -94,15 +98,15 @@ def _divides(lanes: int, value: Expr, domain: Domain) -> bool:
 
 
 def _is_aligned(buffer: Buffer, start: tuple[Expr, ...], lanes: int, domain: Domain) -> bool:
-    """Whether an element's row-major offset is a multiple of `lanes`, and its neighbors are neighbors in memory.
+    """Whether an element's row-major offset is a multiple of `lanes`, and the elements after it are contiguous.
 
-    Each index is judged with its stride: an index that comes from memory may be any number if its stride is a
-    multiple, and the offset as one expression of the width of data would say nothing, because it might wrap.
+    Each index is examined with its stride: a loaded index may have any value if its stride is a multiple of `lanes`.
+    The offset as one expression in the dtype of data would prove nothing, because it might wrap.
     """
     strides = buffer.strides
     if strides is not None and int_const(strides[-1]) != 1:
         return False
-    divisor = 1  # of the stride of the axis, as far as it counts
+    divisor = 1  # of the stride of the axis, capped at `lanes`
     for axis in reversed(range(len(start))):
         if strides is not None:
             divisor = _power(lanes, strides[axis], domain)
@@ -114,7 +118,7 @@ def _is_aligned(buffer: Buffer, start: tuple[Expr, ...], lanes: int, domain: Dom
 
 
 def _power(most: int, value: Expr, domain: Domain) -> int:
-    """The largest power of two that divides a value, up to `most`, which is one."""
+    """The largest power of two, up to the power of two `most`, that divides a value."""
     while most > 1 and not _divides(most, value, domain):
         most //= 2
     return most

@@ -1,8 +1,8 @@
-"""Which memory a statement touches: every element and region read or written below it, in program order.
+"""Memory accesses of a statement: every element and region read or written in it, in program order.
 
-Takes a statement, gives `Accesses`. Invariant: no access is missing; what surrounds an access inside the statement
-(loops, conditions, bindings) is known, so that a caller can tell when and how often it happens. Two buffers touch the
-same memory only if they share `Buffer.storage`: distinct parameters are distinct memory.
+Takes a statement, gives `Accesses`. Invariant: all accesses are listed, each with its context in the statement (loops,
+conditions, bindings), from which callers derive when and how often it executes. Two buffers alias only if they share
+`Buffer.storage`: distinct parameters are distinct memory.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ Loop = For | ParallelLoop | While
 
 @record(slots=True, eq=False)
 class Context:
-    """What stands around an access inside the statement asked about, one step at a time.
+    """The context of an access in the analyzed statement, as a linked list of steps.
 
     Attributes:
         outer: The context around this step; None for the outermost.
         loop: The loop entered by this step, if it is one.
         condition: The condition assumed by this step, if it is one.
         bound: The variable and value bound by this step, if it is one.
-        uncertain: Whether something on the way (a branch, an unknown trip count, `break`, `continue`) may keep an
-            access from happening, conditions listed in `condition` apart.
+        uncertain: Whether the access may not be executed for reasons other than `condition`: a branch, an unknown trip
+            count, `break` or `continue`.
     """
 
     outer: Context | None = None
@@ -81,7 +81,7 @@ class Context:
         return tuple(reversed(found))
 
     def is_reached_by(self, other: Context) -> bool:
-        """Whether whatever comes to the other place has come to this one's branch, too, as far as conditions say."""
+        """Whether the conditions here are implied by those of another context: its branch dominates it."""
         step: Context | None = self
         while step is not None and step.condition is None:
             step = step.outer
@@ -91,11 +91,11 @@ class Context:
         return around is step and not self.uncertain
 
     def domain(self, base: Domain) -> Domain:
-        """What is known at the access, given what is known around the statement asked about."""
+        """The facts at the access, given those around the analyzed statement."""
         return self._domain(base, assumed=True)
 
     def named(self, base: Domain) -> Domain:
-        """The same without the conditions at the access: of variables, what holds wherever they are visible."""
+        """The facts without the conditions at the access: those on variables wherever they are visible."""
         return self._domain(base, assumed=False)
 
     def _domain(self, base: Domain, *, assumed: bool) -> Domain:
@@ -121,18 +121,18 @@ class Context:
 
 @record(slots=True, eq=False)
 class Access:
-    """One place in the program that reads or writes memory.
+    """One memory access in the program.
 
     Attributes:
-        buffer: The buffer named, which may be a view.
+        buffer: The accessed buffer, which may be a view.
         start: The element, or the first element of the region.
-        extent: The region's extents; None for a single element.
+        extent: The extents of the region; None for a single element.
         write: Whether it writes; otherwise it reads.
-        stmt: The statement it belongs to.
-        position: Its place in program order among the accesses of the statement asked about.
-        context: What stands around it.
-        update: The associative update it belongs to, as its write or its read of the old value.
-        atomic: Whether it is indivisible.
+        stmt: The statement with the access.
+        position: Its position in program order among the accesses of the analyzed statement.
+        context: Its context.
+        update: The associative update that it is part of, as its write or its read of the old value.
+        atomic: Whether it is atomic.
     """
 
     buffer: Buffer
@@ -147,20 +147,20 @@ class Access:
 
     @property
     def loc(self) -> Loc:
-        """Where it stands in the user's program."""
+        """Its location in the user's program."""
         return self.stmt.loc
 
 
 @record(slots=True, eq=False)
 class Accesses:
-    """The memory that a statement touches.
+    """The memory accesses of a statement.
 
     Attributes:
         all: Every access, in program order; reads of a statement come before its writes.
-        local: Buffers allocated inside the statement: new ones whenever it runs.
-        defined: Variables given a value inside the statement.
-        values: The value of each variable bound inside to index arithmetic.
-        loops: Every loop in the statement, with what stands around it.
+        local: Buffers allocated in the statement: new ones in each execution.
+        defined: Variables defined in the statement.
+        values: The values of variables bound to index arithmetic in the statement.
+        loops: Every loop in the statement, with its context.
     """
 
     all: tuple[Access, ...]
@@ -180,7 +180,7 @@ class Accesses:
         return tuple(a for a in self.all if a.write)
 
     def by_storage(self) -> dict[Buffer, list[Access]]:
-        """The accesses to memory that exists around the statement, by the buffer that owns the bytes."""
+        """The accesses to memory that outlives the statement, by storage."""
         groups: dict[Buffer, list[Access]] = {}
         for access in self.all:
             storage = access.buffer.storage
@@ -207,7 +207,7 @@ def _collected(stmt: Stmt) -> Accesses:
 
 
 def negation(condition: Expr) -> Expr:
-    """The condition that holds where this one does not."""
+    """The negation of a condition."""
     return unary(UnaryOp.NOT, condition)
 
 

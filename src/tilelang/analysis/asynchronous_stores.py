@@ -1,4 +1,4 @@
-"""Which parallel loops are copies in the background: their last statement is a store marked asynchronous."""
+"""Parallel loops that are asynchronous copies: their last statement is a store marked asynchronous."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tilelang.ir.stmt import ParallelLoop, Seq, Stmt, Store
 
 
 def asynchronous_store(stmt: Stmt) -> Store | None:
-    """The store of a parallel loop that copies asynchronously; None of any other statement."""
+    """The store of a parallel loop that is an asynchronous copy; None for other statements."""
     if not isinstance(stmt, ParallelLoop):
         return None
     last = stmt.body

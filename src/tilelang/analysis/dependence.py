@@ -1,9 +1,9 @@
-"""Finds iterations of a `T.Parallel` loop that provably depend on each other.
+"""Detects iterations of a `T.Parallel` loop that provably depend on each other.
 
-Takes a `ParallelLoop` and what is known around it; raises `ProgramError` with both accesses. Invariant: an error names
-two iterations that exist, that surely make the two accesses, and whose order decides the result. Whatever is not
-plain (data-dependent conditions or subscripts, views, memory that an iteration may have written before it reads it)
-is let pass, and so is state that is sequential by its declaration.
+Takes a `ParallelLoop` and the facts around it; raises `ProgramError` with both accesses. Invariant: an error names two
+existing iterations that certainly execute the two accesses, and whose order determines the result. Whatever cannot be
+proven (data-dependent conditions or subscripts, views, memory that an iteration may have written before it reads it)
+is accepted, and so are buffers declared sequential.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Point = Mapping[Var, int]
 
 
 def check_parallel(loop: ParallelLoop, domain: Domain) -> None:
-    """Accepts a loop unless its iterations provably depend on each other.
+    """Raises if iterations of a loop provably depend on each other.
 
     Args:
         loop: The loop.
-        domain: What is known around it.
+        domain: Facts that hold around it.
 
     Raises:
         ProgramError: A dependence that is not an associative update, or a `break`.
@@ -72,8 +72,8 @@ def _check_break(stmt: Stmt, loop: ParallelLoop) -> None:
 
 
 @record(slots=True)
-class _Clash:
-    """Two accesses to one element, made by two iterations."""
+class _Conflict:
+    """A conflict: two accesses to one element in two different iterations."""
 
     first: Access
     second: Access
@@ -88,7 +88,7 @@ class _Checker:
         self._extents = [int_const(extent) for extent in loop.extents]
 
     def check(self, storage_accesses: list[Access]) -> None:
-        """Looks for a dependence among the accesses to one piece of memory."""
+        """Checks the accesses to one storage for dependences."""
         writes = [a for a in storage_accesses if a.write and not a.atomic]
         reads = [a for a in storage_accesses if not a.write and not a.atomic]
         for read in reads:
@@ -97,36 +97,36 @@ class _Checker:
             for write in writes:
                 if read.update is not None and write.update is not None and read.update.op == write.update.op:
                     continue
-                clash = self._clash(write, read)
-                if clash is not None:
-                    raise self._read_error(clash)
+                conflict = self._find_conflict(write, read)
+                if conflict is not None:
+                    raise self._read_error(conflict)
         if reads or not writes or writes[0].buffer.scope in _SCRATCH:
             return
         final = [a for a in writes if self._is_final(a, writes)]
         for i, first in enumerate(final):
             for second in final[i:]:
-                clash = self._clash(first, second)
-                if clash is not None and self._values_differ(clash):
-                    raise self._write_error(clash)
+                conflict = self._find_conflict(first, second)
+                if conflict is not None and self._values_differ(conflict):
+                    raise self._write_error(conflict)
 
     def _may_be_fresh(self, read: Access, writes: list[Access]) -> bool:
         """Whether an iteration may have written the element itself before it reads it."""
         around = set(read.context.loops())
         return any(
             (write.position < read.position or not around.isdisjoint(write.context.loops()))
-            and not self._compare.never_meet(write, read, ())
+            and not self._compare.never_alias(write, read, ())
             for write in writes
-            if write.update is None  # an update hands on what was there before
+            if write.update is None  # an update uses the previous value
         )
 
     def _is_final(self, write: Access, writes: list[Access]) -> bool:
         """Whether nothing overwrites the element in the same iteration."""
         later = [a for a in writes if a.position > write.position]
-        return not write.context.loops() and all(self._compare.never_meet(write, other, ()) for other in later)
+        return not write.context.loops() and all(self._compare.never_alias(write, other, ()) for other in later)
 
     # -- two iterations -------------------------------------------------------------------------------------
-    def _clash(self, first: Access, second: Access) -> _Clash | None:
-        """Two different iterations in which the accesses surely touch one element."""
+    def _find_conflict(self, first: Access, second: Access) -> _Conflict | None:
+        """Two different iterations in which the accesses certainly have an element in common."""
         if first.extent is not None or second.extent is not None:
             return None
         if self._always_disjoint(first, second):
@@ -134,18 +134,18 @@ class _Checker:
         for at_first in self._corners():
             for at_second in self._partners(first, second, at_first):
                 if self._coincide(first, second, at_first, at_second):
-                    return _Clash(first, second, at_first, at_second)
+                    return _Conflict(first, second, at_first, at_second)
         return None
 
     def _always_disjoint(self, first: Access, second: Access) -> bool:
-        """Whether iterations that differ in any variable touch different elements; the usual case, decided early."""
+        """Whether iterations that differ in any variable access different elements; a fast path for the common case."""
         return all(
             extent == 1 or self._compare.disjoint(first, second, var, extent, others=self._loop.vars)
             for var, extent in zip(self._loop.vars, self._extents, strict=True)
         )
 
     def _corners(self) -> Iterator[Point]:
-        """A few iterations near the ends of the loop, where neighbors exist."""
+        """Sample iterations near the ends of the loop."""
         if any(extent is not None and extent < 1 for extent in self._extents):
             return
         sizes = [_MANY if extent is None else extent for extent in self._extents]
@@ -157,7 +157,7 @@ class _Checker:
                 yield dict(zip(self._loop.vars, values, strict=True))
 
     def _partners(self, first: Access, second: Access, at_first: Point) -> Iterator[Point]:
-        """Iterations in which `second` may touch what `first` touches in iteration `at_first`."""
+        """Iterations in which `second` may access what `first` accesses in iteration `at_first`."""
         known = self._at(at_first)
         gaps = []
         for f, g in zip(self._compare.sums(first), self._compare.sums(second), strict=True):
@@ -168,7 +168,7 @@ class _Checker:
                 yield {**at_first, var: at_first[var] + step}
 
     def _solutions(self, gaps: list[tuple[Sum, Sum]], at_first: Point) -> Iterator[Point]:
-        """Solves each dimension for one variable, the others staying as they are."""
+        """Solves each dimension for one variable, with the others unchanged."""
         solved = dict(at_first)
         for target, subscript in gaps:
             for var in self._loop.vars:
@@ -203,10 +203,10 @@ class _Checker:
                 return False
         return True
 
-    def _values_differ(self, clash: _Clash) -> bool:
+    def _values_differ(self, conflict: _Conflict) -> bool:
         """Whether the two writes provably store different values."""
-        one = self._stored(clash.first, clash.at_first)
-        other = self._stored(clash.second, clash.at_second)
+        one = self._stored(conflict.first, conflict.at_first)
+        other = self._stored(conflict.second, conflict.at_second)
         both_nan = one != one and other != other
         return one is not None and other is not None and one != other and not both_nan
 
@@ -224,7 +224,7 @@ class _Checker:
         )
 
     def _happens(self, access: Access, point: Mapping[Var, Expr]) -> bool:
-        """Whether the access is surely made in this iteration."""
+        """Whether the access is certainly executed in this iteration."""
         if access.context.uncertain:
             return False
         for condition in access.context.conditions():
@@ -239,7 +239,7 @@ class _Checker:
         return {var: const(value, var.dtype) for var, value in point.items()}
 
     def _resolved(self, expr: Expr, point: Mapping[Var, Expr]) -> Expr:
-        """The expression in one iteration, bindings of the body replaced by their values."""
+        """The expression in one iteration, with bindings of the body inlined."""
         values = self._compare.found.values
         while True:
             new = substitute(expr, {**values, **point})
@@ -257,21 +257,22 @@ class _Checker:
         return result
 
     # -- messages -------------------------------------------------------------------------------------------
-    def _read_error(self, clash: _Clash) -> ProgramError:
-        writer, reader = self._iteration(clash.at_first), self._iteration(clash.at_second)
+    def _read_error(self, conflict: _Conflict) -> ProgramError:
+        writer, reader = self._iteration(conflict.at_first), self._iteration(conflict.at_second)
         return ProgramError(
-            f"T.Parallel: iteration {reader} reads '{_element(clash.second)}', which iteration {writer} writes",
-            loc=clash.second.loc,
-            notes=(Note(f"it is written as '{_element(clash.first)}' here", clash.first.loc), *self._loop_note()),
+            f"T.Parallel: iteration {reader} reads '{_element(conflict.second)}', which iteration {writer} writes",
+            loc=conflict.second.loc,
+            notes=(Note(f"it is written as '{_element(conflict.first)}' here", conflict.first.loc), *self._loop_note()),
             hint=self._hint(),
         )
 
-    def _write_error(self, clash: _Clash) -> ProgramError:
-        one, other = self._iteration(clash.at_first), self._iteration(clash.at_second)
-        notes = () if clash.first is clash.second else (Note("the other value is written here", clash.second.loc),)
+    def _write_error(self, conflict: _Conflict) -> ProgramError:
+        one, other = self._iteration(conflict.at_first), self._iteration(conflict.at_second)
+        same = conflict.first is conflict.second
+        notes = () if same else (Note("the other value is written here", conflict.second.loc),)
         return ProgramError(
-            f"T.Parallel: iterations {one} and {other} write different values to '{_element(clash.first)}'",
-            loc=clash.first.loc,
+            f"T.Parallel: iterations {one} and {other} write different values to '{_element(conflict.first)}'",
+            loc=conflict.first.loc,
             notes=(*notes, *self._loop_note()),
             hint=self._hint(),
         )

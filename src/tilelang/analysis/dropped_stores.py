@@ -1,7 +1,7 @@
-"""Blocks of a grid of which no store arrives: all that they store to global memory is out of bounds, and dropped.
+"""Detects blocks of a grid whose stores to global memory are all out of bounds, and so are dropped.
 
-Takes a launch, or a function with the sizes of a call, gives a warning. Invariant: a warning is right for every call
-of the sizes that were given; nothing is said where a branch decides whether blocks store.
+Takes a launch, or a function with the sizes of a call, gives a warning. Invariant: there are no false warnings;
+branches that decide whether a block stores are not analyzed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class DroppedStores:
 
     Attributes:
         var: The block index.
-        first: The first value of it with which nothing arrives; so it is with all that follow.
-        count: How many blocks there are along the dimension.
+        first: The first value for which all stores are out of bounds, as for all larger ones.
+        count: Number of blocks along the dimension.
         access: The first of the stores.
-        axis: A dimension of the tensor in which it lies outside.
-        extent: That dimension's extent.
+        axis: The dimension of the tensor in which it is out of bounds.
+        extent: The extent of that dimension.
     """
 
     var: Var
@@ -61,7 +61,7 @@ class DroppedStores:
 
 
 def warn_of_dropped_stores(func: PrimFunc, sizes: Mapping[Var, int]) -> None:
-    """Warns of what a call with these sizes would drop."""
+    """Warns of stores that a call with these sizes would drop."""
     domain = of_function(func)
     for symbol, value in sizes.items():
         domain = domain.with_range(symbol, value, value)
@@ -73,7 +73,7 @@ def warn_of_dropped_stores(func: PrimFunc, sizes: Mapping[Var, int]) -> None:
 
 
 def dropped_stores(launch: Launch, domain: Domain) -> DroppedStores | None:
-    """The blocks of a launch that store nothing, along the first dimension of the grid that has some."""
+    """The blocks of a launch whose stores are all dropped, along the first dimension of the grid that has some."""
     stores = [a for a in accesses(launch.body).all if a.write and a.buffer.scope is Scope.GLOBAL]
     if not stores or any(a.context.conditions() or not a.buffer.rank for a in stores):
         return None
@@ -103,7 +103,7 @@ def dropped_stores(launch: Launch, domain: Domain) -> DroppedStores | None:
 
 
 def _outside(access: Access, domain: Domain) -> tuple[Access, int, Expr] | None:
-    """Whether a store never arrives, and the dimension that shows it."""
+    """The store, axis and extent if a store is certainly out of bounds; None otherwise."""
     inside = access.context.domain(domain)
     for axis, (start, extent) in enumerate(zip(access.start, access.buffer.shape, strict=True)):
         if decide(start >= extent, inside) is True:

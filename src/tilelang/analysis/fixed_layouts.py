@@ -1,8 +1,8 @@
-"""The layouts of shared tiles that are settled before any operator asks for one.
+"""Layouts of shared tiles that are fixed before lowerings are chosen.
 
-Takes a launch, gives what the user said with `T.annotate_layout`; of tiles whose bytes have several names, what follows
-from it for the other names, and row-major order where the user said nothing. Invariant: whoever chooses a lowering and
-whoever infers layouts ask here, so that both see the same; all names of a byte lead to the same place.
+Takes a launch, gives the layouts of `T.annotate_layout`; for tiles with views, the layouts that follow for the views,
+and row-major order if the user gave none. Invariant: `choose_lowerings` and `infer_layouts` use the same result; all
+views of a byte have the same address for it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ def fixed_layouts(launch: Launch) -> dict[Buffer, Layout]:
     """Shared buffers whose layout no operator may choose, with that layout.
 
     Raises:
-        ProgramValueError: A layout takes elements apart that the buffer has under another name, or two names have
-            layouts that disagree.
+        ProgramValueError: A layout splits elements of a view, or the layouts of two views disagree.
     """
     found = {buffer: layout for buffer, layout in launch.hints.layouts if isinstance(layout, Layout)}
     for names in _names(launch):
@@ -38,12 +37,12 @@ def fixed_layouts(launch: Launch) -> dict[Buffer, Layout]:
 
 
 def viewed_tiles(launch: Launch) -> frozenset[Buffer]:
-    """The shared buffers whose bytes have several names, and these names."""
+    """The shared buffers that have views, and the views."""
     return frozenset(name for names in _names(launch) for name in names)
 
 
 def _names(launch: Launch) -> list[list[Buffer]]:
-    """The names of each shared buffer that has several, the one that owns the bytes first."""
+    """Each shared buffer that has views, followed by its views."""
     names: dict[Buffer, list[Buffer]] = {}
     for stmt in walk(launch.body):
         if isinstance(stmt, Alloc) and stmt.buffer.scope is Scope.SHARED:
@@ -52,7 +51,7 @@ def _names(launch: Launch) -> list[list[Buffer]]:
 
 
 def _as_named(said: Buffer, layout: Layout, name: Buffer, other: Layout | None) -> Layout:
-    """The layout of the same bytes under another name."""
+    """The layout of a view that corresponds to the layout of another one."""
     shapes = said.static_shape, name.static_shape
     assert shapes[0] is not None
     assert shapes[1] is not None
@@ -63,7 +62,7 @@ def _as_named(said: Buffer, layout: Layout, name: Buffer, other: Layout | None) 
         follows = whole.reshape(shapes[1], old, new)
         places = offsets(follows).reshape(-1, max(old // new, 1)) * new
         if not np.array_equal(places[:, 0], offsets(whole).reshape(-1, max(new // old, 1))[:, 0] * old):
-            raise ProgramValueError(problem)  # rows of the layout end within an element
+            raise ProgramValueError(problem)  # a row of the layout ends inside of an element
     except ProgramValueError:
         raise _refused(said, name, problem, "annotate a layout that keeps as many bytes together") from None
     if other is not None and not np.array_equal(offsets(other), offsets(follows)):

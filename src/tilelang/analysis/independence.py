@@ -1,9 +1,9 @@
-"""Whether the iterations of a loop may run side by side, as the lanes of vector instructions.
+"""Legality of running the iterations of a loop as lanes of vector instructions.
 
-Takes a loop's variable, its body and what is known around it; gives a `LaneVerdict`. Invariant: when the verdict is
-yes, running the iterations in any interleaving gives the sequential result, provided that each reduction's element is
-accumulated per lane and combined afterwards by its operator (floating-point `+` and `*` may be reassociated), and
-that each private scalar has one copy per lane, of which the last iteration's remains.
+Takes a loop's variable, its body and the facts around it; gives a `LaneLegality`. Invariant: if it is legal, any
+interleaving of the iterations gives the sequential result, provided that each reduction is accumulated per lane and
+combined afterwards by its operator (floating-point `+` and `*` may be reassociated), and that each private scalar has
+one copy per lane, of which the last iteration's is live-out.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _LANE_STATEMENTS = (Seq, Bind, Alloc, Store, If, For, ParallelLoop)
 
 
 @record(slots=True)
-class LaneVerdict:
-    """The answer for one loop.
+class LaneLegality:
+    """The result for one loop.
 
     Attributes:
-        independent: Whether iterations may run as lanes.
+        independent: Whether iterations may run as lane_legality.
         reductions: Elements that iterations update by an associative operator.
-        private: Mutable scalars from around the loop that each iteration writes before it reads them.
-        reason: Why not, in a few words.
-        loc: The place the reason speaks of.
+        private: Mutable scalars from outside of the loop that each iteration writes before it reads them.
+        reason: Why not.
+        loc: The location of the reason.
     """
 
     independent: bool
@@ -46,23 +46,23 @@ class LaneVerdict:
         return self.independent
 
 
-def lanes(loop_var: Var, body: Stmt, domain: Domain, *, step: int = 1) -> LaneVerdict:
-    """Whether iterations over `loop_var` may run as lanes of vector instructions.
+def lane_legality(loop_var: Var, body: Stmt, domain: Domain, *, step: int = 1) -> LaneLegality:
+    """Whether iterations over `loop_var` may run as lane_legality of vector instructions.
 
     Args:
         loop_var: The loop's variable.
         body: The loop's body.
-        domain: What is known in the body, the range of `loop_var` included.
-        step: Distance of neighboring values of `loop_var`.
+        domain: Facts that hold in the body, with the range of `loop_var`.
+        step: The step of `loop_var`.
     """
     for stmt in walk(body):
         if not isinstance(stmt, _LANE_STATEMENTS):
-            return LaneVerdict(False, reason=f"{type(stmt).__name__} needs one iteration at a time", loc=stmt.loc)
+            return LaneLegality(False, reason=f"{type(stmt).__name__} needs one iteration at a time", loc=stmt.loc)
     found = accesses(body)
-    return _Judge(loop_var, found, domain, step).verdict()
+    return _Checker(loop_var, found, domain, step).legality()
 
 
-class _Judge:
+class _Checker:
     def __init__(self, loop_var: Var, found: Accesses, domain: Domain, step: int) -> None:
         self._var = loop_var
         self._found = found
@@ -71,8 +71,8 @@ class _Judge:
         low, high = bounds(loop_var, domain)
         self._trips = None if low is None or high is None else max(0, (high - low) // abs(step) + 1)
 
-    def verdict(self) -> LaneVerdict:
-        """Looks at each piece of memory by itself."""
+    def legality(self) -> LaneLegality:
+        """Checks the accesses of each storage."""
         reductions: list[Reduction] = []
         private: list[Buffer] = []
         for storage, storage_accesses in self._found.by_storage().items():
@@ -86,15 +86,15 @@ class _Judge:
                 reductions.append(reduced)
                 storage_accesses = [a for a in storage_accesses if not _updates(a, reduced)]
                 reduced = self._reduction(storage_accesses)
-            clash = self._clash(storage_accesses)
-            if clash is not None:
-                return LaneVerdict(
-                    False, reason=f"iterations may share an element of '{clash.buffer.name}'", loc=clash.loc
+            conflict = self._find_conflict(storage_accesses)
+            if conflict is not None:
+                return LaneLegality(
+                    False, reason=f"iterations may share an element of '{conflict.buffer.name}'", loc=conflict.loc
                 )
-        return LaneVerdict(True, tuple(reductions), tuple(private))
+        return LaneLegality(True, tuple(reductions), tuple(private))
 
-    def _clash(self, storage_accesses: list[Access]) -> Access | None:
-        """An access that may touch what another iteration writes."""
+    def _find_conflict(self, storage_accesses: list[Access]) -> Access | None:
+        """An access that may conflict with a write of another iteration."""
         for write in storage_accesses:
             if not write.write:
                 continue
@@ -106,7 +106,7 @@ class _Judge:
         return None
 
     def _reduction(self, storage_accesses: list[Access]) -> Reduction | None:
-        """The one element that iterations only update, by one operator, and that nothing else can touch."""
+        """The element that iterations only update, by one operator, and that no other access may alias."""
         updates = [a for a in storage_accesses if a.update is not None]
         for first in updates:
             assert first.update is not None
@@ -115,12 +115,12 @@ class _Judge:
                 continue
             found = Reduction(first.buffer, element, op)
             rest = [a for a in storage_accesses if not _updates(a, found)]
-            if all(self._compare.never_meet(first, other, (self._var,)) for other in rest):
+            if all(self._compare.never_alias(first, other, (self._var,)) for other in rest):
                 return found
         return None
 
     def _fixed(self, indices: tuple[Expr, ...]) -> bool:
-        """Whether an element is the same one throughout the loop, and can be named outside of it."""
+        """Whether the subscripts are loop-invariant and visible outside of the loop."""
         inside = {self._var, *self._found.defined}
         if any(isinstance(node, Var) and node in inside for index in indices for node in walk_expr(index)):
             return False
@@ -128,7 +128,7 @@ class _Judge:
 
 
 def _is_private(storage: Buffer, storage_accesses: list[Access]) -> bool:
-    """Whether a mutable scalar is surely written in an iteration before anything else happens to it."""
+    """Whether every iteration writes a mutable scalar before any other access."""
     if storage.rank != 0 or any(a.buffer is not storage for a in storage_accesses):
         return False
     first = storage_accesses[0]

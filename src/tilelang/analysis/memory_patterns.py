@@ -1,7 +1,7 @@
-"""How a loop nest walks through memory: which dimension its accesses are contiguous along, and how wide they may be.
+"""Memory access patterns of a loop nest: along which dimension its accesses are contiguous, and their vector width.
 
-Takes the accesses of a nest to global and shared memory, gives `MemoryPattern`s. Invariant: an alignment that is given
-is proven for every iteration, from what is known of sizes and offsets and from the alignment of the buffers themselves.
+Takes the accesses of a nest to global and shared memory, gives `MemoryPattern`s. Invariant: alignments are proven for
+every iteration, from the facts on sizes and offsets and from the alignment of the buffers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VECTOR_BYTES = 16
 """The widest access of a thread. Source: PTX ISA, "ld": vectors of up to 16 bytes, aligned to their size."""
 
 SECTOR_BYTES = 32
-"""What caches load at a time, in bytes. Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"."""
+"""The sector of caches, in bytes. Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"."""
 
 
 @record(slots=True)
@@ -33,48 +33,47 @@ class MemoryPattern:
     """One access of a nest to global or shared memory.
 
     Attributes:
-        buffer: What is accessed.
-        bytes: Of an element.
-        still: The variables of the nest that do not move it.
-        widths: For each variable along which neighboring iterations touch neighboring elements, how many elements an
-            aligned access may have, at most, if it begins at a multiple of that many iterations.
-        runs: For each variable that moves it only now and then, such as `j` in `scales[i, j // 128]`, how many
-            neighboring iterations touch one element, beginning at a multiple of that many.
-        near: For each variable along which neighboring iterations touch one sector, in one access or not, how many
-            bytes they are apart.
+        buffer: The accessed buffer.
+        bytes: Size of an element.
+        invariant: The variables of the nest that do not change its address.
+        widths: For each variable along which it is contiguous, the elements of the widest access that is aligned at
+            multiples of that many iterations.
+        runs: For each variable that changes its address only every few iterations, such as `j` in `scales[i, j //
+            128]`, how many: consecutive iterations, from a multiple of that many on, access one element.
+        near: For each variable along which consecutive iterations access one sector, the stride in bytes.
     """
 
     buffer: Buffer
     bytes: int
-    still: frozenset[Var]
+    invariant: frozenset[Var]
     widths: dict[Var, int]
     runs: dict[Var, int] = field(default_factory=dict)
     near: dict[Var, int] = field(default_factory=dict)
 
     @property
     def is_global(self) -> bool:
-        """Whether it goes to global memory."""
+        """Whether it is an access to global memory."""
         return self.buffer.scope is Scope.GLOBAL
 
     def cost(self, var: Var, vector: int) -> float:
-        """What an element costs if `vector` neighbors along a variable belong to one thread: requests and lines.
+        """The cost per element if a thread accesses `vector` consecutive elements along a variable: requests and lines.
 
-        A request is an instruction of a warp; a line is 128 bytes that a request touches.
+        A request is an instruction of a warp; a line is 128 bytes that a request accesses.
         """
-        if var in self.still:
+        if var in self.invariant:
             return 2.0 / vector
         if var in self.runs:
             return 2.0 / min(vector, self.runs[var])
         if self.near.get(var, 0) > self.bytes:
             return 1.0 + max(1.0, vector * self.near[var] / 4)
         if var not in self.widths:
-            return 0.0  # every lane has a line of its own, whatever the vector
+            return 0.0  # every lane accesses a different line, for any vector
         width = min(vector, self.widths[var])
         return (1.0 + max(1.0, vector * self.bytes / 4)) / width
 
 
 def patterns(accesses: Iterable[Access], variables: Sequence[Var], domain: Domain) -> list[MemoryPattern]:
-    """The accesses to global and shared memory among those given, each as it walks along the variables of a nest."""
+    """The patterns of the accesses to global and shared memory, with respect to the variables of a nest."""
     found = []
     for access in accesses:
         if access.buffer.scope in (Scope.GLOBAL, Scope.SHARED) and access.buffer.rank and access.extent is None:
@@ -87,7 +86,7 @@ def _pattern(access: Access, variables: Sequence[Var], analysis: Analysis) -> Me
     strides = strides_of(access.buffer)
     size = access.buffer.dtype.storage_bytes
     moved = {var: [axis for axis, total in enumerate(sums) if _names(total, var)] for var in variables}
-    still = frozenset(var for var in variables if not moved[var])
+    invariant = frozenset(var for var in variables if not moved[var])
     last = len(sums) - 1
     widths: dict[Var, int] = {}
     near: dict[Var, int] = {}
@@ -104,13 +103,13 @@ def _pattern(access: Access, variables: Sequence[Var], analysis: Analysis) -> Me
             for offset, stride in zip(offsets, strides, strict=True):
                 divisor = math.gcd(divisor, _divisor(offset, analysis) * _divisor(analysis.sum(stride), analysis))
             widths[var] = _width(divisor, access.buffer, size)
-    runs = {var: _run(access.start, var, analysis) for var in variables if var not in still and var not in widths}
+    runs = {var: _run(access.start, var, analysis) for var in variables if var not in invariant and var not in widths}
     runs = {var: run for var, run in runs.items() if run > 1}
-    return MemoryPattern(access.buffer, size, still, widths, runs, near)
+    return MemoryPattern(access.buffer, size, invariant, widths, runs, near)
 
 
 def _run(indices: Sequence[Expr], var: Var, analysis: Analysis) -> int:
-    """How many neighboring iterations of a variable give one value of all subscripts; 0 if all do."""
+    """The number of consecutive iterations of a variable with equal subscripts; 0 if all are equal."""
     return math.gcd(*(_run_of(index, var, analysis) for index in indices))
 
 
@@ -129,14 +128,14 @@ def _names(total: Sum, var: Var) -> bool:
 
 
 def _coefficient(total: Sum, var: Var) -> int:
-    """What a variable is multiplied by in a sum that has it once; 0 in other sums."""
+    """The coefficient of a variable in a sum that has it once; 0 in other sums."""
     named = [(term, factor) for term, factor in total.terms.items() if _names(Sum({term: factor}, 0), var)]
     (term, factor), *others = named
     return factor if not others and len(term) == 1 and term[0].expr is var else 0
 
 
 def _without(total: Sum, var: Var) -> Sum | None:
-    """What is left of a sum that has the variable once and only plainly; None for other sums."""
+    """The sum without the variable, if it has it in one linear term; None otherwise."""
     alone = next((t for t in total.terms if len(t) == 1 and t[0].expr is var), None)
     if alone is None or total.terms[alone] != 1:
         return None
@@ -145,7 +144,7 @@ def _without(total: Sum, var: Var) -> Sum | None:
 
 
 def strides_of(buffer: Buffer) -> tuple[Expr, ...]:
-    """The distance of neighbors per dimension, in elements."""
+    """The stride of each dimension, in elements."""
     if buffer.strides is not None:
         return buffer.strides
     strides: list[Expr] = []
@@ -180,7 +179,7 @@ def _width(divisor: int, buffer: Buffer, size: int) -> int:
 
 
 def best_vector(found: Sequence[MemoryPattern], var: Var, run: int) -> int:
-    """The power of two that divides `run` with which accesses along a variable cost least; the smallest of equals."""
+    """The vector width, a power of two dividing `run`, of lowest cost along a variable; the smallest of equals."""
     best, least = 1, math.inf
     width = 1
     while run % width == 0 and width <= VECTOR_BYTES:
@@ -192,14 +191,14 @@ def best_vector(found: Sequence[MemoryPattern], var: Var, run: int) -> int:
 
 
 def fastest(found: Sequence[MemoryPattern], variables: Sequence[Var]) -> Var | None:
-    """The variable along which most of the memory traffic is contiguous, the last of equals; None without any.
+    """The variable along which most of the memory traffic is contiguous, the last of equals; None if there is none.
 
-    What every iteration has an element of counts before what several iterations share, such as the indices of rows.
+    Accesses with an element per iteration have priority over those shared by iterations, such as indices of rows.
     """
     for shared in (False, True):
         gain = dict.fromkeys(variables, 0)
         for pattern in found:
-            for var in pattern.near if shared or not pattern.still else ():
+            for var in pattern.near if shared or not pattern.invariant else ():
                 gain[var] += pattern.bytes * (8 if pattern.is_global else 1)
         best = max(gain.values(), default=0)
         if best:

@@ -45,10 +45,10 @@ class ParallelReduction:
 
     Attributes:
         buffer: The element's buffer.
-        indices: Where it is, in the variables that choose it.
+        indices: Its subscripts, in the variables that select it.
         op: "+", "*", "min", "max", "fmin", "fmax", "&", "|" or "^".
-        moved_by: Which loop variables choose the element; iterations that differ in one of them update different ones.
-        updates: The stores that do it.
+        moved_by: The loop variables that select the element; iterations that differ in one update different ones.
+        updates: The stores of the update.
     """
 
     buffer: Buffer
@@ -166,7 +166,7 @@ class _Checker:
             self._refuse(f"iterations update elements of '{storage.name}' that they may share")
 
     def _named(self, access: Access) -> frozenset[Var] | None:
-        """The variables of more than one value in an access's subscripts; None if something else in them changes."""
+        """The variables with more than one value in the subscripts; None if they depend on other changing values."""
         varying, named = frozenset(self._vars()), set()
         for linear in self._compare.sums(access):
             for term in linear.terms:
@@ -197,11 +197,11 @@ class _Checker:
                 self._refuse(f"what the last iteration leaves in '{storage.name}' is used afterwards")
 
     def _stores(self, storage: Buffer, storage_accesses: list[Access]) -> None:
-        """Stores of several iterations to one element: the last one counts."""
+        """Stores of several iterations to one element: only the last one is executed."""
         for access in storage_accesses:
             named = self._named(access)
             if named is None or not isinstance(access.stmt, Store) and access.write:
-                continue  # subscripts that come from data: that iterations do not clash is the user's promise
+                continue  # loaded subscripts: the user guarantees that iterations do not conflict
             still = tuple(var for var in self._vars() if var not in named)
             if not still or not access.write:
                 continue
@@ -235,7 +235,7 @@ def _has_neutral(op: str, buffer: Buffer) -> bool:
 
 
 def _is_atomic(op: str, buffer: Buffer) -> bool:
-    """Whether there are atomic instructions, or loops made of them, for an update."""
+    """Whether there are atomic instructions, or CAS loops, for an update."""
     dtype = buffer.dtype
     if dtype.lanes > 1 or dtype.is_bool or op not in ATOMICS:
         return False
@@ -243,7 +243,7 @@ def _is_atomic(op: str, buffer: Buffer) -> bool:
 
 
 def is_private(storage: Buffer, stmt: Stmt) -> bool:
-    """Whether a statement writes a buffer of the thread before it reads it, so that older contents do not matter."""
+    """Whether a statement writes a per-thread buffer before it reads it, so that previous contents are dead."""
     storage_accesses = accesses(stmt).by_storage().get(storage)
     if not storage_accesses:
         return True
@@ -251,6 +251,6 @@ def is_private(storage: Buffer, stmt: Stmt) -> bool:
 
 
 def writes_first(storage_accesses: list[Access]) -> bool:
-    """Whether a write comes before the other accesses, in whatever branch these stand."""
+    """Whether a write dominates all other accesses."""
     first = storage_accesses[0]
     return first.write and all(first.context.is_reached_by(access.context) for access in storage_accesses)

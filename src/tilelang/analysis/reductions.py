@@ -20,7 +20,7 @@ from tilelang.ir.visit import loads_of
 from tilelang.records import record
 
 PICK = "pick"
-"""The operator of an update that chooses between the old value and another by looking at the old value."""
+"""Pseudo-operator of an update that selects between the old value and another by a comparison with the old value."""
 
 _OPERATORS: Mapping[BinaryOp, str] = MappingProxyType(
     {
@@ -38,7 +38,7 @@ _OPERATORS: Mapping[BinaryOp, str] = MappingProxyType(
         BinaryOp.OR: "|",
     }
 )
-_MODULAR = frozenset({"", "+", "*", "&", "|", "^"})  # the same at every width, seen modulo the narrowest
+_MODULAR = frozenset({"", "+", "*", "&", "|", "^"})  # well-defined modulo the narrowest width
 
 
 @record(slots=True, eq=False)
@@ -47,7 +47,7 @@ class Update:
 
     Attributes:
         store: The store.
-        op: The operator, or `PICK` for an update whose operator is not one of those but that may well be associative.
+        op: The operator, or `PICK` for a select, which may be associative as well.
         previous: The loads of the element's old value inside `store.value`.
     """
 
@@ -62,12 +62,12 @@ class Update:
 
     @property
     def indices(self) -> tuple[Expr, ...]:
-        """Where the updated element is."""
+        """The subscripts of the updated element."""
         return self.store.indices
 
 
 def as_update(store: Store) -> Update | None:
-    """The store as an associative update, or None if it is none."""
+    """The store as an associative update; None if it is not one."""
     previous = tuple(e for e in loads_of(store.value) if _is_element(e, store))
     if not previous:
         return None
@@ -75,7 +75,7 @@ def as_update(store: Store) -> Update | None:
         return None
     crossed: list[DType] = []
     op = _operator(store.value, store, crossed)
-    if op == "":  # the element is stored back unchanged
+    if op == "":  # stores the element unchanged
         return None
     if op is None:
         return Update(store, PICK, previous) if _is_pick(store.value, store) else None
@@ -95,7 +95,7 @@ def _reads(expr: Expr, store: Store) -> bool:
 
 
 def _operator(value: Expr, store: Store, crossed: list[DType]) -> str | None:
-    """The operator by which `value` is made from the element; "" for the element itself, None if there is none."""
+    """The operator that computes `value` from the element; "" for the element itself, None if there is none."""
     match value:
         case Load():
             return "" if _is_element(value, store) else None
@@ -123,7 +123,7 @@ def _both(a: str | None, b: str | None) -> str | None:
 
 
 def _keeps_meaning(op: str, dtype: DType, crossed: list[DType]) -> bool:
-    """Whether the update is still associative when its operands pass through these dtypes on the way."""
+    """Whether the update is associative although its operands are cast through these dtypes."""
     if dtype.is_bool:
         return not crossed and op in ("&", "|", "^", "min", "max")
     if not all(d.kind is dtype.kind or d.is_int and dtype.is_int for d in crossed):
@@ -134,7 +134,7 @@ def _keeps_meaning(op: str, dtype: DType, crossed: list[DType]) -> bool:
 
 
 def _is_pick(value: Expr, store: Store) -> bool:
-    """Whether the value is a choice made by looking at the element, as in `e if e > x else x`."""
+    """Whether the value is a select on a comparison with the element, as in `e if e > x else x`."""
     while isinstance(value, Cast):
         value = value.a
     if not isinstance(value, Select):

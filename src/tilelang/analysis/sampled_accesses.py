@@ -1,7 +1,7 @@
-"""What the warps of a block do to memory when a loop nest has a certain layout, on a sample of warps and values.
+"""Simulated memory accesses of the warps of a block for a layout of a loop nest, on a sample of warps and values.
 
-Takes an access in a nest and a layout of the nest, gives the coordinates that each lane touches. Invariant: the sample
-begins with the first warps and values, which those that follow repeat elsewhere.
+Takes an access in a nest and a layout of the nest, gives the coordinates that each lane accesses. The sample has the
+first warps and values; later ones repeat their pattern at other addresses.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from tilelang.records import record
 from tilelang.targets.machine import Machine
 
 SECTOR_BYTES = 32
-"""What global memory is read and written by. Source: CUDA C++ Best Practices Guide, "Coalesced Access"."""
+"""The access granularity of global memory in bytes. Source: CUDA C++ Best Practices Guide, "Coalesced Access"."""
 
-_WARPS = 2  # of which the accesses are counted
-_VECTORS = 8  # per lane
-_FAR = 1 << 16  # elements between rows whose distance is not known
+_WARPS = 2  # sampled warps
+_VECTORS = 8  # sampled vectors per lane
+_FAR = 1 << 16  # assumed stride of symbolic dimensions, in elements
 
 
 @record(eq=False)
 class TileAccess:
-    """What a nest does to a tile, on a sample.
+    """A sample of the accesses of a nest to a tile.
 
     Attributes:
-        machine: What executes it.
-        places: Coordinates per warp, value and lane; negative where a lane takes no part.
-            Shape (warps, values, lanes, rank).
-        vector: How many successive values of a lane are neighbors along the last dimension.
-        weight: How many such accesses the sample stands for.
-        kept: What was computed of it, by what it was computed for.
+        machine: The machine that executes them.
+        coordinates: Tile coordinates per warp, value and lane; negative for inactive lanes. Shape (warps, values,
+            lanes, rank).
+        vector: How many successive values of a lane are contiguous along the last dimension.
+        weight: The number of accesses that the sample represents.
+        cache: Costs computed for it, by id of the layout.
     """
 
     machine: Machine
-    places: np.ndarray
+    coordinates: np.ndarray
     vector: int
     weight: float
-    kept: dict[int, tuple[object, float]] = field(default_factory=dict)
+    cache: dict[int, tuple[object, float]] = field(default_factory=dict)
 
 
 def tile_access(
@@ -62,18 +62,18 @@ def tile_access(
     *,
     copies: bool = True,
 ) -> TileAccess | None:
-    """The coordinates in the last `rank` dimensions that warps touch; None if they depend on data.
+    """The sampled coordinates in the last `rank` dimensions; None if they depend on data.
 
-    Variables other than the nest's have their smallest values: where they move a tile as a whole, nothing changes.
+    Variables other than the nest's have their smallest values; those that shift a tile as a whole make no difference.
 
     Args:
         access: The access.
         nest: The parallel loop around it.
-        layout: Of the loop.
-        rank: How many of the last dimensions are of interest.
-        domain: What is known at the access.
-        machine: What executes it.
-        copies: Whether threads that repeat what others do take part.
+        layout: The layout of the loop.
+        rank: Number of trailing dimensions to sample.
+        domain: Facts that hold at the access.
+        machine: The machine that executes it.
+        copies: Whether threads that replicate iterations are included.
     """
     lanes = machine.warp_size
     values = min(layout.values, layout.value[0].size * _VECTORS if layout.value else 1)
@@ -83,23 +83,23 @@ def tile_access(
     if not copies:
         inside &= (layout.first_copy(np.arange(threads)) == np.arange(threads))[:, None]
     env = {var: table[..., axis] for axis, var in enumerate(nest.vars)}
-    places = np.zeros((*inside.shape, rank), np.int64)
+    coordinates = np.zeros((*inside.shape, rank), np.int64)
     for axis, index in enumerate(access.start[len(access.start) - rank :]):
-        place = _place(index, env, domain)
+        place = _coordinate(index, env, domain)
         if place is None:
             return None
-        places[..., axis] = place
-    places[~inside] = -1
-    if threads % lanes:  # a last warp of which some lanes do not exist
-        missing = np.full((lanes - threads % lanes, *places.shape[1:]), -1, np.int64)
-        places = np.concatenate([places, missing])
-    shaped = places.reshape(len(places) // lanes, lanes, values, rank).transpose(0, 2, 1, 3)
+        coordinates[..., axis] = place
+    coordinates[~inside] = -1
+    if threads % lanes:  # the last warp is partial
+        missing = np.full((lanes - threads % lanes, *coordinates.shape[1:]), -1, np.int64)
+        coordinates = np.concatenate([coordinates, missing])
+    shaped = coordinates.reshape(len(coordinates) // lanes, lanes, values, rank).transpose(0, 2, 1, 3)
     first = layout.value[0].size if layout.value else 1
     vector = first if _is_vector(shaped, first) else 1
     return TileAccess(machine, shaped, vector, layout.values * layout.threads / (values * threads))
 
 
-def _place(index: Expr, env: Mapping[Var, np.ndarray], domain: Domain) -> np.ndarray | None:
+def _coordinate(index: Expr, env: Mapping[Var, np.ndarray], domain: Domain) -> np.ndarray | None:
     known: dict[Var, np.ndarray | int] = dict(env)
     for node in walk_expr(index):
         if isinstance(node, Load):
@@ -109,14 +109,14 @@ def _place(index: Expr, env: Mapping[Var, np.ndarray], domain: Domain) -> np.nda
     return np.asarray(evaluate(index, known, exact=True))
 
 
-def _is_vector(places: np.ndarray, size: int) -> bool:
-    """Whether successive values are neighbors along the last dimension and begin at a multiple of their number.
+def _is_vector(coordinates: np.ndarray, size: int) -> bool:
+    """Whether successive values are contiguous along the last dimension and aligned to their number.
 
-    Shapes: places (warps, values, lanes, rank).
+    Shapes: coordinates (warps, values, lanes, rank).
     """
-    if size == 1 or places.shape[1] % size or not places.shape[-1]:
+    if size == 1 or coordinates.shape[1] % size or not coordinates.shape[-1]:
         return False
-    groups = places.reshape(places.shape[0], -1, size, *places.shape[2:])
+    groups = coordinates.reshape(coordinates.shape[0], -1, size, *coordinates.shape[2:])
     last, rest = groups[..., -1], groups[..., :-1]
     outside = np.asarray(last < 0)
     steps = np.asarray(last == last[:, :, :1] + np.arange(size)[:, None]) | outside
@@ -129,9 +129,9 @@ def _is_vector(places: np.ndarray, size: int) -> bool:
 def sectors_per_byte(
     access: Access, nest: ParallelLoop, layout: Fragment, domain: Domain, machine: Machine
 ) -> float | None:
-    """How many bytes of global memory are moved for each byte that a nest wants; None if that depends on data.
+    """Bytes of global memory transferred per byte that a nest uses; None if that depends on data.
 
-    Threads that repeat what others do are left out. What a warp has read once, it finds in its cache.
+    Threads that replicate iterations are left out. Data that a warp has read once is in its cache.
     """
     size = access.buffer.dtype.storage_bytes
     sample = tile_access(access, nest, layout, access.buffer.rank, domain, machine, copies=False)
@@ -139,7 +139,7 @@ def sectors_per_byte(
         return None
     strides = np.array([int_const(stride) or _FAR * size for stride in strides_of(access.buffer)], np.int64)
     width = min(sample.vector, max(1, VECTOR_BYTES // size))
-    first = sample.places[:, ::width]
+    first = sample.coordinates[:, ::width]
     inside = (first >= 0).all(axis=-1)
     sectors = np.where(inside, first @ strides * size // SECTOR_BYTES, -1)
     sectors = sectors.reshape(-1, machine.warp_size) if access.write else sectors.reshape(len(sectors), -1)
@@ -151,7 +151,7 @@ def sectors_per_byte(
     return touched * SECTOR_BYTES / wanted if wanted else None
 
 
-def excess(
+def traffic_ratio(
     nest: ParallelLoop,
     accesses: list[Access],
     layout: Fragment,
@@ -159,9 +159,10 @@ def excess(
     domain: Domain,
     machine: Machine,
 ) -> float:
-    """How many times more bytes a layout moves than the best one, over all accesses to global memory.
+    """The ratio of bytes transferred by a layout and by the best one, over all accesses to global memory.
 
-    What all iterations have in common, such as a scale of the tile, is not counted: no layout moves more of it.
+    Accesses that are invariant in the nest, such as a scale of the tile, are not counted: no layout changes their
+    traffic.
     """
     moved = [0.0, 0.0]
     for access in accesses:

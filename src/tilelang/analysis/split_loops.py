@@ -1,6 +1,6 @@
-"""Where to split a loop so that tests on its variable hold throughout the middle part.
+"""Loop splitting (index set splitting): where to split a loop so that checks on its variable hold in the middle part.
 
-Takes a loop and comparisons found in its body, gives a `Split`. Invariant: in `[begin, end)` every test of the split
+Takes a loop and comparisons found in its body, gives a `Split`. Invariant: in `[begin, end)` every check of the split
 holds; splitting never changes the order of iterations.
 """
 
@@ -17,18 +17,18 @@ from tilelang.ir.stmt import Atomic, Bind, Break, CallStmt, For, Print, Stmt
 from tilelang.ir.visit import jumps, substitute, walk, walk_expr
 from tilelang.records import record
 
-_MOST_STATEMENTS = 24  # a longer body is not worth having two or three times
+_MOST_STATEMENTS = 24  # longer bodies are not duplicated
 _FLIPPED = {BinaryOp.LT: BinaryOp.GT, BinaryOp.GT: BinaryOp.LT, BinaryOp.LE: BinaryOp.GE, BinaryOp.GE: BinaryOp.LE}
 
 
 @record(frozen=False)
 class Split:
-    """What the tests in a loop's body say about its variable.
+    """The bounds that checks in a loop's body imply for its variable.
 
     Attributes:
-        invariant: Tests that do not depend on the variable.
-        lower: Ends of the range from below, each with the tests that ask for it.
-        upper: Ends of the range from above.
+        invariant: Checks that do not depend on the variable.
+        lower: Lower bounds, each with the checks that imply it.
+        upper: Upper bounds, each with the checks that imply it.
     """
 
     invariant: list[Expr] = field(default_factory=list)
@@ -37,12 +37,12 @@ class Split:
 
     @property
     def varying(self) -> list[Expr]:
-        """The tests that hold between the ends."""
+        """The checks that hold between the bounds."""
         return [test for _, tests in (*self.lower.values(), *self.upper.values()) for test in tests]
 
 
 def plan_split(loop: For, tests: Iterable[Expr]) -> Split:
-    """Sorts the tests that a loop can be split at; leaves out those that it cannot."""
+    """The checks that a loop can be split at, as bounds; others are left out."""
     split = Split()
     if loop.step != 1 or not _is_splittable(loop):
         return split

@@ -1,4 +1,4 @@
-"""How far an access moves in memory when a loop variable takes its next value."""
+"""The stride of an access with respect to a loop variable, in elements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilelang.ir.visit import walk_expr
 
 
 def coefficient(expr: Expr, var: Var) -> int | None:
-    """The factor of a variable in an index expression, or None if the expression is not linear in it."""
+    """The coefficient of a variable in an index expression; None if the expression is not linear in it."""
     match expr:
         case Var():
             return 1 if expr is var else 0
@@ -33,14 +33,14 @@ def coefficient(expr: Expr, var: Var) -> int | None:
 
 
 def stride_along(buffer: Buffer, indices: tuple[Expr, ...], var: Var) -> int | None:
-    """The step of an access per step of a variable, in elements; None if that is not a known number."""
+    """The stride of an access per increment of a variable, in elements; None if it is not a known constant."""
     factors = [coefficient(index, var) for index in indices]
     known = tuple(factor for factor in factors if factor is not None)
     return distance(buffer, known) if len(known) == len(factors) else None
 
 
 def distance(buffer: Buffer, steps: tuple[int, ...]) -> int | None:
-    """How far an access moves when each index grows by so much, in elements; None if that is not a known number."""
+    """The offset difference in elements when the indices increase by `steps`; None if it is not a known constant."""
     total = 0
     stride: int | None = 1
     for axis in reversed(range(len(steps))):

@@ -1,7 +1,7 @@
-"""Whether two accesses can touch one element: subscripts as sums, compared across iterations of a loop.
+"""Alias analysis of subscripts: whether two accesses can have an element in common, across iterations of a loop.
 
-Takes the accesses of a loop body, gives proofs. Invariant: an answer of True is a proof, False means unknown.
-Subscripts are exact integers, as everywhere in index position.
+Takes the accesses of a loop body, gives proofs. Invariant: True is a proof, False means unknown. Subscripts are exact
+integers, as everywhere in index position.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Comparison:
 
     Attributes:
         found: The accesses.
-        domain: What is known in the loop body; the ranges of the loop's variables included.
+        domain: Facts that hold in the loop body, with the ranges of the loop's variables.
     """
 
     def __init__(self, found: Accesses, domain: Domain) -> None:
@@ -45,15 +45,15 @@ class Comparison:
         return tuple(self._linear.sum(index) for index in access.start)
 
     def sum(self, expr: Expr) -> Sum:
-        """An index expression of the body as a sum, bindings of index arithmetic replaced by their values."""
+        """An index expression of the body as a sum, with bindings of index arithmetic inlined."""
         return self._linear.sum(expr)
 
     def varies(self, term: Term, loop_vars: tuple[Var, ...] = ()) -> bool:
-        """Whether a product may have different values at two moments, beyond what invariants of the loop say.
+        """Whether a product may differ between two points in time, beyond what invariants of the loop imply.
 
         Args:
             term: The product.
-            loop_vars: Variables of the loop that may differ between the moments.
+            loop_vars: Variables of the loop that may differ.
         """
         known = self._changing.get(term)
         if known is None:
@@ -66,10 +66,10 @@ class Comparison:
         return known[1] or any(var in known[0] for var in loop_vars)
 
     # -- proofs ---------------------------------------------------------------------------------------------
-    def never_meet(self, x: Access, y: Access, loop_vars: tuple[Var, ...]) -> bool:
-        """Whether the accesses never touch one element, whatever values `loop_vars` have in the two.
+    def never_alias(self, x: Access, y: Access, loop_vars: tuple[Var, ...]) -> bool:
+        """Whether the accesses never have an element in common, for any two values of `loop_vars`.
 
-        Without loop variables: whether they never touch one element in one and the same iteration.
+        Without loop variables: whether they never have one in the same iteration.
         """
         if x.buffer is not y.buffer:
             return False
@@ -81,14 +81,14 @@ class Comparison:
     def disjoint(
         self, x: Access, y: Access, var: Var, trips: int | None, *, step: int = 1, others: tuple[Var, ...] = ()
     ) -> bool:
-        """Whether the accesses never touch one element in two different iterations over `var`.
+        """Whether the accesses never have an element in common in two different iterations over `var`.
 
         Args:
             x: One access.
             y: The other, or the same.
             var: The loop's variable.
             trips: Number of iterations if known.
-            step: Distance of neighboring values of `var`.
+            step: The step of `var`.
             others: Variables that may differ between the iterations as well.
         """
         loop_vars = (var, *others)
@@ -96,12 +96,12 @@ class Comparison:
         if x.buffer is not y.buffer:
             return False
         for d, (f, g) in enumerate(zip(self.sums(x), self.sums(y), strict=True)):
-            if self._apart(f, g, x, y, d, loop_vars, trips, stride):
+            if self._always_differ(f, g, x, y, d, loop_vars, trips, stride):
                 return True
         p, q = self._address(x), self._address(y)
-        return p is not None and q is not None and self._apart(p, q, x, y, None, loop_vars, trips, stride)
+        return p is not None and q is not None and self._always_differ(p, q, x, y, None, loop_vars, trips, stride)
 
-    def _apart(
+    def _always_differ(
         self,
         f: Sum,
         g: Sum,
@@ -112,12 +112,12 @@ class Comparison:
         trips: int | None,
         step: int,
     ) -> bool:
-        """Whether `f` and `g` stay apart for iterations that differ in the first of the variables."""
+        """Whether `f` and `g` differ for all iterations that differ in the first of the variables."""
         alone = (expr_key(loop_vars[0]),)
         factor = f.terms.get(alone, 0)
         if factor == 0 or factor != g.terms.get(alone, 0):
             return not _may_vanish(self._distance(f, g, x, y, loop_vars), x, y, d)
-        # they meet where factor * (q - p) == rest for iterations p != q
+        # they are equal where factor * (q - p) == rest for iterations p != q
         mine = Sum({alone: factor}, 0)
         rest = self._distance(f.plus(mine, -1), g.plus(mine, -1), x, y, loop_vars)
         stride = abs(factor) * step
@@ -130,7 +130,7 @@ class Comparison:
         return not (above <= min(high, reach) or below >= max(low, -reach))
 
     def _distance(self, f: Sum, g: Sum, x: Access, y: Access, loop_vars: tuple[Var, ...]) -> _Distance:
-        """What `f - g` may be when everything that varies is chosen separately for the two."""
+        """The possible values of `f - g` when everything that varies is chosen independently for the two."""
         constant, grain = f.constant - g.constant, 0
         total = Interval(constant, constant)
         same = _ZERO
@@ -148,9 +148,9 @@ class Comparison:
         return _Distance(total, constant, grain)
 
     def _address(self, access: Access) -> Sum | None:
-        """The row-major offset of an element whose subscripts are proven in range, else None.
+        """The row-major offset of an element whose subscripts are proven in bounds, else None.
 
-        Tells elements apart whose subscripts are quotient and remainder of one variable.
+        It separates elements whose subscripts are quotient and remainder of one variable.
         """
         if access.position not in self._addresses:
             self._addresses[access.position] = self._row_major(access)
@@ -170,7 +170,7 @@ class Comparison:
 
 
 class _InBody(Linearizer):
-    """Sums of index expressions of one loop body, in which bindings are replaced by their values."""
+    """Sums of index expressions of one loop body, with bindings inlined."""
 
     def __init__(self, values: Mapping[Var, Expr]) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class _InBody(Linearizer):
 
 @record(slots=True)
 class _Distance:
-    """The values a difference may take: within `total`, and `constant` plus a multiple of `grain`."""
+    """The possible values of a difference: within `total`, and `constant` plus a multiple of `grain`."""
 
     total: Interval
     constant: int
@@ -208,7 +208,7 @@ def _elements(x: Access, y: Access) -> bool:
 
 
 def _overlap(distance: _Distance, x: Access, y: Access, d: int | None) -> tuple[float, float]:
-    """The range of distances, less what the two regions reach beyond their starts in dimension `d`."""
+    """The range of differences, reduced by the extents of the two regions in dimension `d`."""
     first, second = _extent(x, d), _extent(y, d)
     if first is None or second is None:
         return -math.inf, math.inf

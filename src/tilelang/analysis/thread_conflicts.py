@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilelang.analysis.thread_accesses import SHARED_BY_THREADS, FreeVariable, ThreadAccess
-from tilelang.analysis.uniform import Uniformity
+from tilelang.analysis.uniformity import Uniformity
 from tilelang.arith.affine import Linearizer, Sum, to_expr
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import analysis_of

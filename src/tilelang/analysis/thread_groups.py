@@ -1,7 +1,7 @@
-"""Which threads of a block execute a statement together, and which of them use a buffer.
+"""The thread groups of a launch: which threads execute a statement together, and which groups access a buffer.
 
 Takes a launch, gives `ThreadGroups`. Invariant: a statement belongs to the innermost group around it; groups of the
-same threads are one here, and the block is the group of all threads.
+same threads are identified, and the block is the group of all threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def contains(group: Group, other: Group) -> bool:
 
 
 class ThreadGroups:
-    """The answers for one launch.
+    """The thread groups of one launch.
 
     Attributes:
         block: All threads.
@@ -40,11 +40,11 @@ class ThreadGroups:
         return self._around.get(stmt, self.block)
 
     def users(self, buffer: Buffer) -> tuple[Group, ...]:
-        """The groups that touch a buffer or another name of its bytes, in order of first use."""
+        """The groups that access a buffer or a view of it, in order of first use."""
         return (self.block,) if self._is_one else tuple(self._users.get(buffer.storage, ()))
 
     def only_user(self, buffer: Buffer) -> Group | None:
-        """The group that touches a buffer, if there is but one."""
+        """The group that accesses a buffer, if there is only one."""
         users = self.users(buffer)
         return users[0] if len(users) == 1 else None
 

@@ -1,7 +1,7 @@
-"""Who touches the tiles of a block's threads, and how: parallel loops, tile operators, or scalar code.
+"""Uses of tiles by parallel loops, tile operators and scalar code.
 
-Takes a launch, gives `TileUses`. Invariant: every access to a buffer of the asked scopes is listed, but for buffers
-that an iteration of a parallel loop allocates for itself.
+Takes a launch, gives `TileUses`. Invariant: every access to a buffer of the given scopes is listed, except for buffers
+that an iteration of a parallel loop allocates.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NestUse:
     Attributes:
         access: The access.
         nest: The outermost parallel loop around it.
-        domain: What is known in all of the launch.
+        domain: Facts that hold in the whole launch.
     """
 
     access: Access
@@ -40,12 +40,12 @@ class NestUse:
 
     @cached_property
     def map(self) -> AccessMap | None:
-        """Which iterations touch which elements; None where digits do not tell it."""
+        """The access map; None if it is no digit map."""
         access = self.access
         extents, shape = static_extents(self.nest), access.buffer.static_shape
         if extents is None or shape is None or access.extent is not None:
             return None
-        # a condition that leaves a variable one value would hide that it moves the element
+        # a condition that fixes a variable would hide that it selects the element
         domain = access.context.named(self.domain)
         return access_map(access.start, self.nest.vars, extents, shape, domain, _walked(access, self.nest))
 
@@ -69,13 +69,13 @@ class Uses:
 
 @record(slots=True)
 class TileUses:
-    """What touches the tiles of a launch.
+    """The uses of the tiles of a launch.
 
     Attributes:
         found: All accesses of the launch.
-        domain: What is known in all of the launch.
+        domain: Facts that hold in the whole launch.
         of: The uses of each buffer, in order of first use.
-        nests: The outermost parallel loops in program order, with what is known in their bodies.
+        nests: The outermost parallel loops in program order, with the facts in their bodies.
     """
 
     found: Accesses
@@ -85,13 +85,13 @@ class TileUses:
 
 
 def static_extents(nest: ParallelLoop) -> tuple[int, ...] | None:
-    """The extents of a loop nest as integers above zero, or None."""
+    """The extents of a loop nest as positive integers, or None."""
     extents = tuple(int_const(extent) or 0 for extent in nest.extents)
     return extents if all(extent > 0 for extent in extents) else None
 
 
 def around_launch(func: PrimFunc, launch: Launch) -> Domain:
-    """What is known in the body of a launch."""
+    """The facts that hold in the body of a launch."""
     domain = of_function(func)
     for var, extent in zip(launch.block_vars, launch.grid, strict=True):
         domain = domain.with_loop(var, 0, extent)
@@ -101,7 +101,7 @@ def around_launch(func: PrimFunc, launch: Launch) -> Domain:
 
 
 def tile_uses(func: PrimFunc, launch: Launch, scopes: Collection[Scope]) -> TileUses:
-    """Who touches the buffers of some scopes; kept on the body of the launch."""
+    """The uses of the buffers of some scopes."""
     facts = (func.params, func.symbols, func.assumptions, func.attributes)
     inputs = (*facts, launch.block_vars, launch.grid, launch.thread, launch.threads)
     found = kept(launch.body, "_tile_uses", inputs, lambda: _all_uses(func, launch))
@@ -138,7 +138,7 @@ def _all_uses(func: PrimFunc, launch: Launch) -> TileUses:
 
 
 def _walked(access: Access, nest: ParallelLoop) -> set[Var]:
-    """The variables of constant values: of loops between a nest and an access in it, and of unrolled ones around it."""
+    """The variables of constant-trip loops between a nest and an access in it, and of unrolled loops around it."""
     loops = access.context.loops()
     place = loops.index(nest)
     around = {loop.var for loop in loops[:place] if isinstance(loop, For) and is_unrolled(loop)}

@@ -1,8 +1,8 @@
-"""Loops whose variable chooses a register: which have constant values, and which are short enough to be unrolled.
+"""Loops whose variable selects a register: which have constant values, and which are short enough to be unrolled.
 
-A register has no address, so a subscript of a fragment must be a constant once all loops around it are unrolled. Takes
-loops, gives the values of their variables and the loops worth unrolling. Invariant: a loop that is named here runs all
-its iterations, none of which leaves it early.
+Registers are not addressable, so a subscript of a fragment must be constant once all loops around it are unrolled.
+Takes loops, gives the values of their variables and the loops to unroll. Invariant: a loop in the result runs all its
+iterations, without an early exit.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tilelang.ir.stmt import Bind, For, ForKind, Launch, ParallelLoop, Stmt, Sto
 from tilelang.ir.visit import expressions, jumps, loads_of, sub_statements, walk, walk_expr
 
 MOST_STATEMENTS = 1024
-"""Statements of one thread that a loop may become when it is unrolled for the sake of a subscript."""
+"""Limit of the statements per thread after unrolling a loop for a subscript."""
 
-_OF_OPERATOR = 16  # statements of an operator beside those of its elements: addresses, waits
+_OF_OPERATOR = 16  # statements of an operator that do not depend on its elements: addresses, waits
 
 
 def values(loop: For) -> range | None:
-    """The values of a loop's variable, of which there is at least one; None if they are not constant."""
+    """The values of a loop's variable, at least one; None if they are not constant."""
     start, stop = int_const(loop.start), int_const(loop.stop)
     if start is None or stop is None or not loop.step:
         return None
@@ -42,9 +42,9 @@ def unrolled_variables(launch: Launch) -> dict[Var, range]:
 
 
 def subscripting(launch: Launch) -> dict[For, frozenset[Buffer]]:
-    """The serial loops whose variable subscripts tiles of registers in parallel loops, and these tiles.
+    """The serial loops whose variable subscripts tiles of registers in parallel loops, with these tiles.
 
-    Loops that would become longer than `MOST_STATEMENTS` are left out, and those that may be left early.
+    Loops that would become longer than `MOST_STATEMENTS`, or with an early exit, are left out.
     """
     found: dict[For, frozenset[Buffer]] = {}
     for loop in walk(launch.body):
@@ -63,7 +63,7 @@ def subscripting(launch: Launch) -> dict[For, frozenset[Buffer]]:
 
 
 def _elements(body: Stmt) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
-    """The elements of buffers that a body names, with their subscripts."""
+    """The elements of buffers that a body accesses, as (buffer, subscripts)."""
     for stmt in walk(body):
         if isinstance(stmt, Store):
             yield stmt.buffer, stmt.indices
@@ -76,7 +76,7 @@ def _name(indices: tuple[Expr, ...], var: Var) -> bool:
 
 
 def _length(stmt: Stmt, threads: int) -> int:
-    """About how many statements of one thread a statement is when all its constant loops are unrolled."""
+    """The approximate number of statements per thread if all constant loops in a statement are unrolled."""
     match stmt:
         case For(body=body):
             known = values(stmt)

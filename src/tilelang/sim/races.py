@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.analysis.mapped_stores import stored_by_maps
+from tilelang.analysis.tensor_map_stores import stored_by_tensor_maps
 from tilelang.errors import NOWHERE, DataRace, Loc, MissingProxyFence, Note
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.stmt import Atomic, CallStmt, Launch, TileOp
@@ -389,7 +389,7 @@ def _element(where: Where, at: np.ndarray) -> tuple[int, ...]:
 def _watched(launch: Launch) -> dict[Buffer, int]:
     """Per global memory that the launch may write, the size in bytes of the smallest element it is accessed by."""
     named = {each.tensor for each in launch.plan.tensor_maps}
-    written = {buffer.storage for buffer in stored_by_maps(launch)}
+    written = {buffer.storage for buffer in stored_by_tensor_maps(launch)}
     for stmt in walk(launch.body):
         targets = {buffer for buffer in written_buffers(stmt) if not buffer.scope.on_chip}
         written |= {buffer.storage for buffer in targets}

@@ -1,8 +1,8 @@
-"""Puts conversions where a use of a fragment needs another layout than the fragment has.
+"""Inserts layout conversions where a use of a fragment requires another layout than the fragment has.
 
-Takes conflicts, gives a body in which each such use goes through shared memory: a loop reads and writes a copy there,
-an operator works on a fragment of its own that is filled from it. Invariant: the meaning is unchanged; the new loops
-have no layouts yet.
+Takes conflicts, gives a body in which each such use goes through shared memory: a loop reads and writes a copy in
+shared memory, an operator uses a new fragment that is filled from it. Invariant: the semantics are unchanged; the new
+loops have no layouts yet.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tilelang.lowering.loops import move, scratch
 from tilelang.lowering.regions import whole
 
 Conversions = Mapping[Stmt, Sequence[Buffer]]
-"""The fragments to convert at each statement: parallel loops and tile operators."""
+"""The fragments to insert_conversions at each statement: parallel loops and tile operators."""
 
 
-def convert(body: Stmt, conversions: Conversions, uses: TileUses) -> Stmt:
+def insert_conversions(body: Stmt, conversions: Conversions, uses: TileUses) -> Stmt:
     """The body with conversions."""
     return _Convert(conversions, uses).visit(body) or Seq((), loc=body.loc)
 
 
 def cost_in_bytes(buffer: Buffer) -> int:
-    """What a conversion of a fragment moves through shared memory."""
+    """Bytes that a conversion of a fragment moves through shared memory."""
     return math.prod(buffer.static_shape or (0,)) * buffer.dtype.storage_bytes
 
 
@@ -62,7 +62,7 @@ class _Convert(Rewriter):
         return Seq(tuple(build.statements), loc=node.loc)
 
     def _directions(self, node: Stmt, buffer: Buffer) -> tuple[bool, bool]:
-        """Whether older contents matter to a statement, and whether it changes them."""
+        """Whether a statement reads the previous contents, and whether it writes them."""
         if isinstance(node, TileOp):
             written = [region for region in node.writes() if region.buffer is buffer]
             partly = any(region.static_extent != buffer.static_shape for region in written)
@@ -100,8 +100,8 @@ class _Replace(Rewriter):
         return self.rebuild_stmt(node)
 
 
-def turned(node: ParallelLoop, order: Sequence[int]) -> ParallelLoop:
-    """A nest with its dimensions in another order, which its iterations, being independent, do not notice."""
+def interchanged(node: ParallelLoop, order: Sequence[int]) -> ParallelLoop:
+    """A parallel nest with its dimensions permuted (loop interchange); iterations are independent."""
     return dataclasses.replace(
         node, vars=tuple(node.vars[axis] for axis in order), extents=tuple(node.extents[axis] for axis in order)
     )

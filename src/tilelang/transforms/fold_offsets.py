@@ -1,11 +1,11 @@
-"""Shortens the offsets of swizzled tiles: what unrolled loops change becomes one XOR and one addition of constants.
+"""Folds offsets of swizzled tiles: terms of unrolled loops become one XOR and one addition of constants.
 
     (row + g * 16) * 64 + ((k + s * 16) // 8 ^ (row + g * 16) % 8) * 8
  => (row * 64 + (k // 8 ^ row % 8) * 8 ^ s * 16) + g * 1024
 
-Takes the layout of a tile and the indices of an access, gives the offset: a part that depends on the thread and is
-computed once, and constants that fit into instructions. Invariant: the form is not argued about but checked, for every
-thread and every iteration of the unrolled loops; where it does not hold the offset stays as it was.
+Takes the layout of a tile and the indices of an access, gives the offset as a thread-dependent part that is computed
+once, and constants that fit into instructions. Invariant: the folded form is checked by evaluation for every thread and
+every iteration of the unrolled loops; if it differs, the offset is unchanged.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.memory import offsets
 from tilelang.records import record
 
-_MOST_POINTS = 1 << 18  # threads times iterations that are looked at
+_MOST_POINTS = 1 << 18  # threads times iterations that are evaluated
 
 
 @record
 class FoldedOffset:
-    """An offset as `(base ^ flips) + steps`, which is that of the version with number 0 if there are several.
+    """An offset as `(base ^ flips) + steps`, for version 0 of the tile.
 
     Attributes:
-        base: The indices of the layout's dimensions with every unrolled loop at 0, whether it begins there or later.
-        flips: What is XORed, per loop variable: its factor.
-        steps: What is added, per loop variable: its factor.
+        base: The indices with the variable of every unrolled loop at 0, even if it starts later.
+        flips: XOR terms: loop variable to factor.
+        steps: Additive terms: loop variable to factor.
     """
 
     base: tuple[Expr, ...]
@@ -45,7 +45,7 @@ class FoldedOffset:
     steps: Mapping[Var, int]
 
     def apply(self, offset: Expr) -> Expr:
-        """The offset of the access from that of its base."""
+        """The offset of the access, given the offset of its base."""
         for op, factors in ((BinaryOp.BITXOR, self.flips), (BinaryOp.ADD, self.steps)):
             if factors:
                 offset = binary(op, offset, _sum(factors))
@@ -53,24 +53,24 @@ class FoldedOffset:
 
 
 class OffsetFolder:
-    """What is known of variables at a place in a launch: the values of those that follow from the thread."""
+    """Folds offsets at a point of a launch, with the values of variables that depend on the thread only."""
 
     def __init__(self, launch: Launch) -> None:
-        """Begins at the top of a launch."""
+        """Starts at the top of a launch."""
         self._values: dict[Var, np.ndarray] = {}
         self._loops: dict[Var, int] = {}
         if launch.thread is not None:
             self._values[launch.thread] = np.arange(launch.num_threads, dtype=np.int64)
 
     def bind(self, node: Bind) -> None:
-        """Notes the value of a name."""
+        """Records the value of a binding."""
         if node.var.index and self._is_known(node.value):
             value = evaluate(node.value, self._values, exact=True)
             self._values[node.var] = np.asarray(value, np.int64)
 
     @contextmanager
     def loop(self, node: For) -> Iterator[None]:
-        """Enters a loop for the time of a `with`."""
+        """Context manager for the body of a loop."""
         extent, start = int_const(node.stop), int_const(node.start)
         if node.kind is ForKind.UNROLLED and start is not None and start >= 0 and node.step == 1 and extent:
             self._loops[node.var] = extent
@@ -84,11 +84,11 @@ class OffsetFolder:
         return value.is_index and all(v in self._values for v in variables)
 
     def fold(self, layout: Layout, indices: Sequence[Expr]) -> FoldedOffset | None:
-        """The offset in shorter form; None where there is none, or nothing to shorten.
+        """The folded offset; None if there is none, or nothing to fold.
 
         Args:
-            layout: Where the elements of a tile lie.
-            indices: Of the access; those before the layout's dimensions tell versions of the tile.
+            layout: The layout of the tile.
+            indices: The indices of the access; those before the layout's dimensions select versions of the tile.
         """
         leading = len(indices) - len(layout.shape)
         inner = indices[leading:]
@@ -134,9 +134,9 @@ class OffsetFolder:
         return FoldedOffset(base, *({v: f for v, f in factors.items() if f} for factors in (flips, steps)))
 
     def _places(self, layout: Layout, inner: Sequence[Expr], loops: Mapping[Var, int]) -> np.ndarray | None:
-        """Where every thread's access lies in every iteration; None if one is outside of the tile.
+        """The offset of every thread's access in every iteration; None if one is out of bounds.
 
-        Shapes: (*iterations, threads).
+        Shape: (*iterations, threads).
         """
         env: dict[Var, np.ndarray] = dict(self._values)
         for axis, (var, extent) in enumerate(loops.items()):

@@ -1,9 +1,9 @@
-"""Moves tests of indices out of loops, so that a loop runs as vector lanes although its indices are tested.
+"""Hoists bounds assertions out of loops, so that the loops can be vectorized.
 
-Takes a loop whose body holds `Check`s, the assertions of `check_subscripts`; gives the loop behind tests of all of its
-iterations: a test that is the same in each of them is made once, and the others of an innermost loop in a loop of their
-own, which only remembers whether one failed. Invariant: where no test fails, the same things happen in the same order;
-where one fails, the launch stops with the same message.
+Takes a loop whose body has `Check`s, the assertions of `check_subscripts`; gives the loop after checks of all its
+iterations: invariant checks are hoisted, and the others of an innermost loop are evaluated in a separate loop that
+records whether one failed. Invariant: where all checks hold, the same effects happen in the same order; where one
+fails, the launch stops with the same message.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from tilelang.ir.stmt import Alloc, Assert, Bind, For, ForKind, If, Seq, Stmt, S
 from tilelang.ir.visit import jumps, substitute, variables_of, walk, walk_expr, without, written_buffers
 from tilelang.records import record
 
-_OF_LANES = (Seq, Bind, Alloc, Store, If)  # what innermost loops may hold to run as vector lanes
+_OF_LANES = (Seq, Bind, Alloc, Store, If)  # statements of vectorizable innermost loops
 
 
 @record(eq=False)
 class Check(Assert):
-    """An assertion that an index of memory on the chip is in range."""
+    """An assertion that an index of on-chip memory is in bounds."""
 
 
 def check_ahead(loop: For, domain: Domain) -> Stmt:
-    """The loop, behind those of its checks that can be made before it.
+    """The loop, after those of its checks that can be evaluated before it.
 
     Args:
         loop: The loop.
-        domain: What is known around it.
+        domain: Facts that hold around it.
     """
     if loop.step <= 0 or jumps(loop.body) or not any(isinstance(s, Check) for s in walk(loop.body)):
         return loop
@@ -58,7 +58,7 @@ def check_ahead(loop: For, domain: Domain) -> Stmt:
 
 
 class _LoopBody:
-    """What a loop's body changes: conditions that look at it cannot be computed before the loop."""
+    """The variables and buffers that a loop's body changes; conditions on them cannot be hoisted."""
 
     def __init__(self, loop: For) -> None:
         inside = list(walk(loop.body))
@@ -67,14 +67,14 @@ class _LoopBody:
         self._defined = {var for stmt in inside if (var := _defines(stmt)) is not None}
 
     def is_invariant(self, condition: Expr) -> bool:
-        """Whether a condition has the same value before the loop, and may be computed there."""
+        """Whether a condition is loop-invariant and can be evaluated before the loop."""
         for expr in walk_expr(condition):
             if expr in self._defined:
                 return False
             if isinstance(expr, Load):
                 inner = (e for index in expr.indices for e in walk_expr(index))
                 if expr.buffer.storage in self._written or any(isinstance(e, Load) for e in inner):
-                    return False  # an index that was loaded has a test of its own, which has to come first
+                    return False  # a loaded index has its own check, which has to come first
         return True
 
 
@@ -86,7 +86,7 @@ def _defines(stmt: Stmt) -> Var | None:
 
 
 def _ahead(node: Stmt, predicate: Expr | None, inside: _LoopBody) -> Iterator[tuple[Check, Expr]]:
-    """Checks that can be made before the loop, with what they test there; none behind an assertion of the user's."""
+    """Checks that can be evaluated before the loop, with their conditions there; none after the user's assertions."""
     for stmt in node.body if isinstance(node, Seq) else (node,):
         match stmt:
             case Check(condition=condition) if inside.is_invariant(condition):
@@ -100,7 +100,7 @@ def _ahead(node: Stmt, predicate: Expr | None, inside: _LoopBody) -> Iterator[tu
 
 
 def _in_a_loop(loop: For, checks: Sequence[tuple[Check, Expr]]) -> Iterator[Stmt]:
-    """A loop that makes checks of all iterations, and their assertions."""
+    """A loop that evaluates checks of all iterations, and their assertions."""
     var = Var(loop.var.name, loop.var.dtype, index=loop.var.index)
     flags, body = [], []
     for check, condition in checks:

@@ -27,22 +27,22 @@ _WORTH = 0.95  # a layout must save one cycle in twenty, since it costs index ar
 
 
 def cost(layout: Layout, accesses: Sequence[TileAccess], itemsize: int) -> float:
-    """The cycles that accesses take in a layout; each is computed once for a layout."""
-    missing = [access for access in accesses if id(layout) not in access.kept]
+    """The cycles that accesses take in a layout; computed once per access and layout."""
+    missing = [access for access in accesses if id(layout) not in access.cache]
     places = offsets(layout) if missing else np.empty(0)
     for access in missing:
         width = min(access.vector, contiguous_elements(layout), max(1, MAX_VECTOR_BYTES // itemsize))
-        first = access.places[:, ::width]
+        first = access.coordinates[:, ::width]
         inside = np.asarray(((first >= 0) & (first < np.array(layout.shape))).all(axis=-1))
         at = np.where(inside, places[tuple(np.moveaxis(np.where(inside[..., None], first, 0), -1, 0))] * itemsize, -1)
         cycles = access.weight * int(wavefronts(at, min(MAX_VECTOR_BYTES, width * itemsize), access.machine).sum())
-        access.kept[id(layout)] = layout, cycles  # the layout itself, so that its number stays its own
-    return sum((access.kept[id(layout)][1] for access in accesses), 0.0)
+        access.cache[id(layout)] = layout, cycles  # holds the layout, so that its id is not reused
+    return sum((access.cache[id(layout)][1] for access in accesses), 0.0)
 
 
 @functools.lru_cache(maxsize=1024)
 def candidates(shape: tuple[int, int], itemsize: int, keep_bytes: int, bank_bytes: int) -> tuple[Layout, ...]:
-    """Layouts of a tile other than row-major, cheapest to use first; runs of `keep_bytes` stay together in each."""
+    """Layouts of a tile other than row-major, cheapest index arithmetic first; runs of `keep_bytes` stay contiguous."""
     return tuple(_candidates(shape, itemsize, keep_bytes, bank_bytes))
 
 
@@ -68,8 +68,8 @@ def choose(buffer: Buffer, accesses: Sequence[TileAccess], keep_bytes: int) -> t
 
     Args:
         buffer: The tile.
-        accesses: Its accesses that could be sampled.
-        keep_bytes: Runs that other accesses need together and aligned.
+        accesses: Its sampled accesses.
+        keep_bytes: Runs that other accesses need contiguous and aligned.
     """
     shape = buffer.static_shape or ()
     if not shape or not accesses or min(shape) < 1:
@@ -91,25 +91,25 @@ def choose(buffer: Buffer, accesses: Sequence[TileAccess], keep_bytes: int) -> t
 
 
 def ideal(accesses: Sequence[TileAccess], itemsize: int) -> float:
-    """The cycles that accesses take without conflicts, if all that may be are vectors."""
+    """The cycles that accesses take without bank conflicts, if all that can be are vectors."""
     total = 0.0
     for access in accesses:
         width = min(access.vector, max(1, MAX_VECTOR_BYTES // itemsize))
         together = lanes_at_once(min(MAX_VECTOR_BYTES, width * itemsize), access.machine)
         phases = access.machine.warp_size // together
-        active = (access.places[:, ::width] >= 0).all(axis=-1).any(axis=-1)
+        active = (access.coordinates[:, ::width] >= 0).all(axis=-1).any(axis=-1)
         total += access.weight * int(active.sum()) * phases
     return total
 
 
-class TileChooser:
-    """Chooses how tiles lie, and between equally good layouts of nests by what their accesses to tiles cost.
+class SharedLayoutChooser:
+    """Chooses layouts of shared tiles, and among equally good layouts of nests the one with fewer bank conflicts.
 
     Args:
         uses: The accesses of a launch.
-        layouts: Of its nests; those of nests with variants are changed where that saves cycles.
-        given: Layouts of tiles that are decided already.
-        machine: What executes them.
+        layouts: The layouts of its nests; updated for nests with variants.
+        given: Layouts of tiles that are fixed already.
+        machine: The machine that executes them.
     """
 
     def __init__(
@@ -127,8 +127,8 @@ class TileChooser:
             if access.buffer.scope is Scope.SHARED and access.buffer.rank:
                 self._accesses.setdefault(access.buffer, []).append(access)
 
-    def settle_nests(self, variants: Mapping[ParallelLoop, Sequence[Fragment]]) -> None:
-        """Picks for each nest the variant with which the tiles it accesses cost least."""
+    def choose_nest_layouts(self, variants: Mapping[ParallelLoop, Sequence[Fragment]]) -> None:
+        """Chooses for each nest the variant with the lowest cost of the tiles it accesses."""
         for nest, others in variants.items():
             accessed = [b for b, found in self._accesses.items() if any(nest in a.context.loops() for a in found)]
             least, free = self._cost(accessed)
@@ -145,11 +145,11 @@ class TileChooser:
         """The cheapest layout of a tile; None for row-major order."""
         accesses = self._accesses.get(buffer, [])
         if any(isinstance(access.stmt, CallStmt) for access in accesses):
-            return None  # instructions of the user's own address it by themselves
+            return None  # the user's instructions compute its addresses
         return choose(buffer, self._sampled(buffer), self._keep(buffer))[0]
 
     def _cost(self, buffers: Sequence[Buffer]) -> tuple[float, float]:
-        """The cycles that tiles cost, and those they would cost without conflicts."""
+        """The cycles of accesses to tiles, and those without bank conflicts."""
         total = free = 0.0
         for buffer in buffers:
             accesses, itemsize = self._sampled(buffer), buffer.dtype.storage_bytes
@@ -162,7 +162,7 @@ class TileChooser:
         return total, free
 
     def _keep(self, buffer: Buffer) -> int:
-        """Bytes that operators need together."""
+        """Bytes that operators need contiguous."""
         return MAX_VECTOR_BYTES if any(isinstance(a.stmt, TileOp) for a in self._accesses.get(buffer, ())) else 1
 
     def _sampled(self, buffer: Buffer) -> list[TileAccess]:

@@ -1,8 +1,8 @@
-"""Specializes a program for calls with known properties: divisibility of sizes, alignment, index width.
+"""Specializes a program for calls with known facts: divisibility of sizes, alignment of arguments.
 
-Takes a tile-level function and a `Specialization`, gives a function that is valid for such calls only. Invariant: a
-symbol that is a multiple of n is replaced by a new variable times n, so that the arithmetic analyses find the
-divisibility; the parameters keep their order and names.
+Takes a tile-level function and `Facts` about a call, gives a function for such calls only. Invariant: a symbol that is
+known to be a multiple of n is replaced by a new variable times n everywhere, so that divisibility is provable; the
+function's parameters keep their order and names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Buffers that a pipeline keeps several versions of: a first dimension more, and an index for it in every use.
+"""Multi-versioned buffers of pipelines: an additional first dimension, and an index for it in every use.
 
-Takes a buffer and a count, gives the buffer of all versions; takes statements, gives them on one version. Invariant:
-operators along a dimension of the buffer go along the same one.
+Takes a buffer and a count, gives the buffer of all versions; rewrites statements to use one version. Invariant:
+operators along a dimension of the buffer use the same dimension.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class OnVersion(Rewriter):
     """Replaces buffers by one of their versions.
 
     Args:
-        versions: For each buffer, the one that holds all versions, and the index of the one that is meant.
+        versions: For each buffer, the buffer of all versions and the index of the version to use.
     """
 
     def __init__(self, versions: Mapping[Buffer, tuple[Buffer, Expr]]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from simt import SM80, TO_THREADS, assert_threads_agree, ints
 
 import tilelang.language as T
-from tilelang.analysis.uniform import Uniformity
+from tilelang.analysis.uniformity import Uniformity
 from tilelang.ir.stmt import CallStmt, For, If, Launch, While
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import Rewriter, walk

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from tilelang.analysis.pending_accesses import groups_pending
 from tilelang.analysis.thread_accesses import syncs_some_threads
-from tilelang.analysis.uniform import Uniformity, uniformity
+from tilelang.analysis.uniformity import Uniformity, uniformity
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, Note, ResourceError
 from tilelang.ir.buffer import Buffer, Scope

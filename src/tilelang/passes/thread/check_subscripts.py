@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from tilelang.analysis.bounds_checks import bounds_checks
 from tilelang.analysis.clobbers import Clobbers
-from tilelang.analysis.in_range import in_range
 from tilelang.arith.domain import Domain, behind, of_function
 from tilelang.arith.exact import exactly
 from tilelang.arith.prove import decide
@@ -134,7 +134,7 @@ def _of_access(buffer: Buffer, indices: tuple[Expr, ...], domain: Domain) -> lis
     found = []
     for axis, (index, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
         known = _one_dimension(buffer, axis)
-        tests = in_range(known, (index,), domain)
+        tests = bounds_checks(known, (index,), domain)
         if tests == []:
             continue
         size = int_const(extent)

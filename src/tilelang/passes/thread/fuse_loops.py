@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tilelang.analysis.independence import lanes
+from tilelang.analysis.independence import lane_legality
 from tilelang.arith.domain import Domain, behind, inside, of_function
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
@@ -74,11 +74,11 @@ class _Fuse:
         if not is_inner and any(vectorize_around(loop, domain) is not None for loop in (first, second)):
             return None
         inside = domain.with_loop(merged.var, merged.start, merged.stop, merged.step)
-        verdict = lanes(merged.var, merged.body, inside, step=merged.step)
-        if not verdict or verdict.private:
+        legality = lane_legality(merged.var, merged.body, inside, step=merged.step)
+        if not legality or legality.private:
             return None
         both = _accessed(first) & _accessed(second)
-        if any(reduction.buffer.storage in both for reduction in verdict.reductions):
+        if any(reduction.buffer.storage in both for reduction in legality.reductions):
             return None
         if is_inner:
             self._num_fused += 1

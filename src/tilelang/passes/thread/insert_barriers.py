@@ -38,7 +38,7 @@ from tilelang.analysis.thread_accesses import (
     thread_accesses,
 )
 from tilelang.analysis.thread_conflicts import Conflicts
-from tilelang.analysis.uniform import Uniformity, uniformity
+from tilelang.analysis.uniformity import Uniformity, uniformity
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.prove import proves
 from tilelang.errors import CompilerBug, Loc

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tilelang.analysis.thread_accesses import transfers_ownership
-from tilelang.analysis.uniform import Uniformity, uniformity
+from tilelang.analysis.uniformity import Uniformity, uniformity
 from tilelang.arith.domain import Domain, of_function
 from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.expr import Expr

@@ -12,8 +12,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
+from tilelang.analysis.bounds_checks import bounds_checks
 from tilelang.analysis.clobbers import Clobbers
-from tilelang.analysis.in_range import in_range
 from tilelang.analysis.split_loops import Split, plan_split
 from tilelang.arith.domain import Domain, behind, of_function
 from tilelang.arith.exact import exactly
@@ -258,7 +258,7 @@ class _PredicateBounds:
     ) -> list[Expr] | None:
         if buffer.scope is not Scope.GLOBAL:
             return []
-        tests = in_range(buffer, indices, domain, reach)
+        tests = bounds_checks(buffer, indices, domain, reach)
         self._open.extend(tests or ())
         return tests
 

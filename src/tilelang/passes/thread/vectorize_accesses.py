@@ -17,7 +17,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from tilelang.analysis.access_width import MEMORY, ZERO, Facts, width
+from tilelang.analysis.access_width import MEMORY, ZERO, Facts, vector_width
 from tilelang.arith.domain import Domain, behind, in_order, of_function
 from tilelang.arith.prove import decide
 from tilelang.dtypes import INT32, DType, as_dtype
@@ -214,7 +214,7 @@ class _VectorizeLoop:
         return dataclasses.replace(self._loop, body=body, kind=kind)
 
     def _width(self, access: _Access) -> int:
-        return width(access.buffer, access.indices, self._loop.var, self._trips, self._domain, self._facts)
+        return vector_width(access.buffer, access.indices, self._loop.var, self._trips, self._domain, self._facts)
 
     def _aliasing(self, access: _Access, *, stores: bool) -> list[_Access]:
         kind = Store if stores else Load
@@ -421,12 +421,12 @@ class _Vectorize:
         domain = domain.with_extents(node.block_vars, node.grid)
         if node.thread is not None:
             domain = domain.with_range(node.thread, 0, node.num_threads - 1)
-        guarded = frozenset(
+        nonzero_safe = frozenset(
             buffer.storage
             for buffer, value in node.hints.safe_values
             if not isinstance(value, Const) or value.value != 0
         )
-        facts = Facts(dict(node.plan.shared_layouts), guarded)
+        facts = Facts(dict(node.plan.shared_layouts), nonzero_safe)
         return _with(node, body=_Vectorize(facts, self._copies).stmt(node.body, domain))
 
     def _vector_loop(self, node: For, domain: Domain) -> Stmt:

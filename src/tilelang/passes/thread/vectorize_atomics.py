@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from tilelang.analysis.access_width import Facts, width
+from tilelang.analysis.access_width import Facts, vector_width
 from tilelang.arith.domain import Domain, behind, of_function
 from tilelang.arith.interval import Analysis, analysis_of
 from tilelang.dtypes import INT32
@@ -123,7 +123,7 @@ class _VectorizeAtomics:
 
     def _width(self, buffer: Buffer, first: tuple[Expr, ...], lanes: int, domain: Domain) -> int:
         var = Var("lane", INT32, index=True)
-        return width(buffer, (*first[:-1], first[-1] + var), var, lanes, domain, self._facts)
+        return vector_width(buffer, (*first[:-1], first[-1] + var), var, lanes, domain, self._facts)
 
     def _vector(self, run: Sequence[Atomic], domain: Domain) -> Atomic:
         values = [stmt.value for stmt in run if stmt.value is not None]

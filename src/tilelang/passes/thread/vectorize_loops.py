@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tilelang.analysis.independence import lanes
+from tilelang.analysis.independence import lane_legality
 from tilelang.analysis.strides import stride_along
 from tilelang.arith.domain import Domain, in_order, inside, of_function
 from tilelang.dtypes import INT32
@@ -43,8 +43,8 @@ def vectorize_around(loop: For, domain: Domain) -> Stmt | None:
     if any(isinstance(e, Load) or e is loop.var for bound in (inner[0].start, inner[0].stop) for e in walk_expr(bound)):
         return None
     inside = domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
-    verdict = lanes(loop.var, loop.body, inside, step=loop.step)
-    if not verdict or verdict.private or verdict.reductions:
+    legality = lane_legality(loop.var, loop.body, inside, step=loop.step)
+    if not legality or legality.private or legality.reductions:
         return None
     body = _Inner(inner[0], _with_scalar_reductions(inner[0], inside, ForKind.SERIAL)).visit(loop.body) or loop.body
     return dataclasses.replace(loop, kind=ForKind.VECTORIZED, body=body)
@@ -68,14 +68,14 @@ def _with_scalar_reductions(loop: For, domain: Domain, kind: ForKind) -> Stmt:
     """The loop with its reductions in scalars, or a serial loop if its iterations are not independent."""
     serial = _serial(loop)
     inside = domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
-    verdict = lanes(loop.var, loop.body, inside, step=loop.step)
-    if not verdict or verdict.private:
+    legality = lane_legality(loop.var, loop.body, inside, step=loop.step)
+    if not legality or legality.private:
         return serial
     before: list[Stmt] = []
     after: list[Stmt] = []
     reductions: list[Reduction] = []
     body = loop.body
-    for reduction in verdict.reductions:
+    for reduction in legality.reductions:
         scalar = _ScalarReduction(reduction, loop)
         changed = scalar.rewrite(body)
         if changed is None:

@@ -395,7 +395,7 @@ def _check_order(
                 continue
             if first.write and n < m:  # within one iteration
                 keeps = (stage[n], order[n]) < (stage[m], order[m])
-                if not keeps and not compare.never_meet(first, second, ()):
+                if not keeps and not compare.never_alias(first, second, ()):
                     raise _order_error(first, second, "in the same iteration")
             # from one to the next
             elif second.write and not first.write and not _written_before(first, accesses_by_statement):

@@ -14,8 +14,8 @@ import dataclasses
 import math
 from collections.abc import Collection, Iterable, Mapping
 
+from tilelang.analysis.divergence import divergence
 from tilelang.analysis.parallel_legality import parallel_legality
-from tilelang.analysis.per_thread import per_thread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, Uses, static_extents, tile_uses
 from tilelang.analysis.unrolled_loops import subscripting
@@ -36,7 +36,7 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.records import record
 from tilelang.transforms.convert_layouts import replaced
-from tilelang.transforms.widen_nests import widened
+from tilelang.transforms.mask_nests import masked_over_fragment
 
 SMALL = 16
 """Largest number of elements of a fragment that may be replicated in every thread for access by scalar code."""
@@ -101,9 +101,9 @@ def _with_masked_loops(func: PrimFunc, launch: Launch, tiles: Collection[Buffer]
             if use.map is None and use.nest not in new:
                 uses_of_buffer = [other for other in of.nests if other.nest is use.nest]
                 accessed = [access for access in uses.found.all if use.nest in access.context.loops()]
-                wide = widened(use.nest, uses_of_buffer, accessed)
-                if wide is not None and _iterations(wide) <= _MOST_TIMES * _iterations(use.nest):
-                    new[use.nest] = wide
+                masked = masked_over_fragment(use.nest, uses_of_buffer, accessed)
+                if masked is not None and _iterations(masked) <= _MOST_TIMES * _iterations(use.nest):
+                    new[use.nest] = masked
     return dataclasses.replace(launch, body=replaced(launch.body, new)) if new else launch
 
 
@@ -178,7 +178,7 @@ def _private(launch: Launch) -> Iterable[Buffer]:
 
 def _per_thread_arrays(launch: Launch) -> Iterable[Buffer]:
     """Arrays that single threads access, unless a distributed loop accesses them together with fragments."""
-    own = per_thread(launch)
+    own = divergence(launch)
     arrays: dict[Buffer, None] = {}
     in_distributed_loops: set[Buffer] = set()
     for nest in walk(launch.body):

@@ -12,7 +12,7 @@ import dataclasses
 
 import numpy as np
 
-from tilelang.analysis.per_thread import shows_tile
+from tilelang.analysis.divergence import shows_tile
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Var, unary
 from tilelang.ir.func import Level, PrimFunc

@@ -16,11 +16,11 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from tilelang.analysis.accesses import Access
 from tilelang.analysis.asynchronous_stores import asynchronous_store
+from tilelang.analysis.divergence import divergence
 from tilelang.analysis.fixed_layouts import fixed_layouts, viewed_tiles
 from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
 from tilelang.analysis.parallel_legality import parallel_legality
-from tilelang.analysis.per_thread import per_thread
-from tilelang.analysis.sampled_accesses import excess
+from tilelang.analysis.sampled_accesses import traffic_ratio
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, static_extents, tile_uses
 from tilelang.errors import CompilerBug, Loc, Note, ProgramError, warn
@@ -40,9 +40,9 @@ from tilelang.lowering.lowering import LoweringContext, Lowerings, chosen_row
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.demote_fragments import view_maps, with_scopes
-from tilelang.transforms.convert_layouts import convert, cost_in_bytes, replaced, turned
-from tilelang.transforms.shared_layouts import TileChooser
-from tilelang.transforms.widen_nests import widened
+from tilelang.transforms.convert_layouts import cost_in_bytes, insert_conversions, interchanged, replaced
+from tilelang.transforms.mask_nests import masked_over_fragment
+from tilelang.transforms.shared_layouts import SharedLayoutChooser
 
 _ROUNDS = 8  # conversions may ask for further ones; that ends soon or never
 _DETOUR_GAIN = 3.0  # how many times fewer bytes of global memory a detour through shared memory must move
@@ -70,7 +70,7 @@ class _Launches(Rewriter):
         if not isinstance(node, Launch):
             return self.rebuild_stmt(node)
         uses = tile_uses(self._func, node, (Scope.FRAGMENT,))
-        launch = _turned(node, uses)
+        launch = _interchanged(node, uses)
         notes: list[Note] = []
         for _ in range(_ROUNDS):
             if launch is not node:
@@ -81,17 +81,17 @@ class _Launches(Rewriter):
             if inference.refused:
                 launch = with_scopes(launch, inference.refused)
                 continue
-            if inference.widened:
-                launch = dataclasses.replace(launch, body=replaced(launch.body, inference.widened))
+            if inference.masked:
+                launch = dataclasses.replace(launch, body=replaced(launch.body, inference.masked))
                 continue
             notes += found
             if not conversions:
                 return inference.decided(notes)
-            launch = dataclasses.replace(launch, body=convert(launch.body, conversions, uses))
+            launch = dataclasses.replace(launch, body=insert_conversions(launch.body, conversions, uses))
         raise CompilerBug("infer_layouts: conversions of layouts do not come to an end")
 
 
-def _turned(launch: Launch, uses: TileUses) -> Launch:
+def _interchanged(launch: Launch, uses: TileUses) -> Launch:
     """The launch with the dimension along which memory is contiguous last, in nests that may run in any order."""
     new: dict[ParallelLoop, ParallelLoop] = {}
     for nest, accessed in _accesses_of(uses).items():
@@ -102,7 +102,7 @@ def _turned(launch: Launch, uses: TileUses) -> Launch:
             continue
         if not parallel_legality(nest, uses.nests[nest], _always).reason:
             others = [axis for axis, other in enumerate(nest.vars) if other is not var]
-            new[nest] = turned(nest, [*others, *(set(range(len(nest.vars))) - set(others))])
+            new[nest] = interchanged(nest, [*others, *(set(range(len(nest.vars))) - set(others))])
     return dataclasses.replace(launch, body=replaced(launch.body, new)) if new else launch
 
 
@@ -126,12 +126,12 @@ class _Inference:
 
     Attributes:
         refused: Fragments that cannot be spread under all of their names, with the reason.
-        widened: Nests over parts of fragments that others than their threads hold, as nests over all of them.
+        masked: Nests over parts of fragments that others than their threads hold, as nests over all of them.
     """
 
     def __init__(self, launch: Launch, uses: TileUses, context: PassContext, lowerings: Lowerings) -> None:
         self._launch, self._lowerings = launch, lowerings
-        self._groups, self._own = ThreadGroups(launch), per_thread(launch)
+        self._groups, self._own = ThreadGroups(launch), divergence(launch)
         self._context = LoweringContext(context.target, context.options, launch.num_threads)
         self._lanes = context.target.machine.warp_size
         self._fixed = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
@@ -143,7 +143,7 @@ class _Inference:
         self._best: dict[ParallelLoop, Fragment] = {}  # the layouts that nests would have by themselves
         self._variants: dict[ParallelLoop, tuple[Fragment, ...]] = {}  # of nests that no fragment binds
         self._renames: dict[Buffer, Alias] = {}
-        self.widened: dict[ParallelLoop, ParallelLoop] = {}
+        self.masked: dict[ParallelLoop, ParallelLoop] = {}
         self._long: dict[ParallelLoop, Fragment] = {}  # others, with as many threads as there are along rows
         self._users: dict[int, Stmt] = {}  # the statement that each constraint comes from
         self._constraints: list[Constraint] = []
@@ -161,7 +161,7 @@ class _Inference:
 
     # -- constraints ----------------------------------------------------------------------------------------
     def _collect(self) -> Iterator[tuple[Constraint, Stmt | None]]:
-        """The constraints, what cannot be converted first, each with the statement to convert at."""
+        """The constraints, what cannot be converted first, each with the statement to insert_conversions at."""
         for renames in self._renamed():
             yield renames, None
         for constraint in (*self._named_by_scalars(), *self._annotated(), *self._requested_by_loops()):
@@ -278,7 +278,7 @@ class _Inference:
         return requested
 
     def _preference(self, nest: ParallelLoop) -> LayoutChoice | None:
-        """A coalesced layout of a nest, in vectors as wide as its accesses to memory allow."""
+        """A coalesced layout of a nest, in vectors as masked as its accesses to memory allow."""
         extents = static_extents(nest)
         if extents is None:
             return None
@@ -334,9 +334,9 @@ class _Inference:
                 raise unsolvable(conflict)
             if self._is_served_by_copies(conflict, self._solution) or buffer in found.get(user, ()):
                 continue
-            wide = self._widened(user, buffer)
-            if wide is not None and isinstance(user, ParallelLoop):
-                self.widened.setdefault(user, wide)
+            masked = self._masked(user, buffer)
+            if masked is not None and isinstance(user, ParallelLoop):
+                self.masked.setdefault(user, masked)
                 continue
             if len(self._names_in(user, buffer)) > 1:
                 self.refused[buffer.storage] = "a statement uses it by two names, and needs another layout"
@@ -346,7 +346,7 @@ class _Inference:
             found.setdefault(user, []).append(buffer)
             text = conversion_line(buffer.name, conflict, cost_in_bytes(buffer))
             notes.append(Note(text, constraint.why.loc))
-        return found if found or self.refused or self.widened else self._detours(notes)
+        return found if found or self.refused or self.masked else self._detours(notes)
 
     def _detours(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
         """The fragments to stage in shared memory for a loop whose accesses to global memory would not coalesce."""
@@ -363,7 +363,7 @@ class _Inference:
                 continue
             if len({buffer.storage for buffer in held}) < len(held):
                 continue
-            times = excess(nest, far, layout, best, self._uses.domain, self._context.target.machine)
+            times = traffic_ratio(nest, far, layout, best, self._uses.domain, self._context.target.machine)
             needed = sum(map(cost_in_bytes, held))
             if times >= _DETOUR_GAIN and needed <= budget:
                 budget -= needed
@@ -387,12 +387,12 @@ class _Inference:
         uses = [use for buffer in held for use in self._uses.of[buffer].nests if use.nest is nest]
         return all(use.map is not None and not use.map.forgets and not use.map.free for use in uses)
 
-    def _widened(self, user: Stmt, buffer: Buffer) -> ParallelLoop | None:
+    def _masked(self, user: Stmt, buffer: Buffer) -> ParallelLoop | None:
         """A nest that uses a part of a fragment as one that runs over all of it."""
         if not isinstance(user, ParallelLoop):
             return None
         uses = [use for use in self._uses.of[buffer].nests if use.nest is user]
-        return widened(user, uses, self._of_nest[user])
+        return masked_over_fragment(user, uses, self._of_nest[user])
 
     def _names_in(self, user: Stmt, buffer: Buffer) -> set[Buffer]:
         """The names by which a statement uses what a fragment holds."""
@@ -431,8 +431,8 @@ class _Inference:
         tiles = self._tiles()
         given = self._given(tiles)
         decided = {buffer: layout for buffer, (layout, _) in given.items()}
-        chooser = TileChooser(self._uses, layouts, decided, self._context.target.machine)
-        chooser.settle_nests({nest: others for nest, others in self._variants.items() if others})
+        chooser = SharedLayoutChooser(self._uses, layouts, decided, self._context.target.machine)
+        chooser.choose_nest_layouts({nest: others for nest, others in self._variants.items() if others})
         for buffer in tiles:
             cheapest = None if buffer in given else chooser.layout(buffer)
             if cheapest is not None:

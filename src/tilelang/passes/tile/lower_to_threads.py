@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from tilelang.analysis.defer_reductions import Deferral
+from tilelang.analysis.divergence import divergence
 from tilelang.analysis.liveness import Liveness
 from tilelang.analysis.parallel_legality import ParallelLegality, parallel_legality
-from tilelang.analysis.per_thread import per_thread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.unrolled_loops import unrolled_variables
 from tilelang.arith.domain import Domain, behind, of_function
@@ -129,7 +129,7 @@ class _Block:
     ) -> None:
         self.notes: list[Note] = []
         self._context, self._lowerings, self._loops = context, lowerings, loops
-        self._per_thread = per_thread(launch)
+        self._per_thread = divergence(launch)
         self._groups = ThreadGroups(launch)
         self._liveness = Liveness(launch.body)
         self._registers = _Registers(context)

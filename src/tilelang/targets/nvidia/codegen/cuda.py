@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 
-from tilelang.analysis.mapped_stores import stored_by_maps
+from tilelang.analysis.tensor_map_stores import stored_by_tensor_maps
 from tilelang.arith.domain import of_calls
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.c_stmt import users_line
@@ -143,7 +143,7 @@ class _Program:
             return
         name = self._names.fresh_everywhere(f"{identifier(self._func.name).rstrip('_')}_kernel")
         written = {buffer.storage for stmt in walk(launch.body) for buffer in written_buffers(stmt)}
-        written |= {buffer.storage for buffer in stored_by_maps(launch)}
+        written |= {buffer.storage for buffer in stored_by_tensor_maps(launch)}
         body, head = Emitter(), Emitter()
         failing = any(isinstance(stmt, Assert) for stmt in walk(launch.body))
         early = GRID_DEPENDENCY_WAIT in _instructions(launch)

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-from tilelang.analysis.access_width import Facts, width
+from tilelang.analysis.access_width import Facts, vector_width
 from tilelang.analysis.fixed_layouts import fixed_layouts
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32
@@ -202,7 +202,7 @@ def as_asynchronous(loop: ParallelLoop, domain: Domain, facts: Facts) -> Paralle
         return None
     conditions: list[Expr] = []
     load = _source(store.value, conditions)
-    if load is None or load.dtype != store.buffer.dtype or load.buffer.storage in facts.guarded:
+    if load is None or load.dtype != store.buffer.dtype or load.buffer.storage in facts.nonzero_safe:
         return None
     if not _writes_all(store, loop):
         return None
@@ -310,7 +310,7 @@ def _run(
     inside = domain.with_extents(extents.keys(), extents.values())
     source = tuple(substitute(index, values) for index in load.indices)
     lanes = min(
-        width(buffer, indices, var, trip_count, inside, facts)
+        vector_width(buffer, indices, var, trip_count, inside, facts)
         for buffer, indices in ((store.buffer, store.indices), (load.buffer, source))
     )
     size = lanes * store.buffer.dtype.storage_bytes

@@ -8,7 +8,7 @@ more registers than a thread can have.
 
 from __future__ import annotations
 
-from tilelang.analysis.per_thread import per_thread
+from tilelang.analysis.divergence import divergence
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.errors import Note, ProgramError, ResourceError, warn
 from tilelang.ir.buffer import Buffer
@@ -74,7 +74,7 @@ def _check_setmaxnreg(launch: Launch) -> set[CallStmt]:
     calls = [(s, s.routine) for s in walk(launch.body) if isinstance(s, CallStmt)]
     found = [(s, requested_registers(routine)) for s, routine in calls if isinstance(routine, Instruction)]
     requests = [(s, asked) for s, asked in found if asked is not None]
-    if not requests or any(stmt in per_thread(launch).divergent_in_group for stmt, _ in requests):
+    if not requests or any(stmt in divergence(launch).divergent_in_group for stmt, _ in requests):
         return set()  # the executing threads are not known
     threads = launch.num_threads
     if threads % WARPGROUP_THREADS:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tilelang.analysis.access_width import Facts, width
+from tilelang.analysis.access_width import Facts, vector_width
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32, DType, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
@@ -51,7 +51,7 @@ def _packed(loop: For) -> Stmt | None:
     inside = (e for stmt in (*before, store) for value in expressions(stmt) for e in walk_expr(value))
     if any(isinstance(e, Load) and e.buffer.storage is target.storage for e in inside):
         return None
-    neighbors = width(target, store.indices, loop.var, trip_count, Domain(), Facts())
+    neighbors = vector_width(target, store.indices, loop.var, trip_count, Domain(), Facts())
     lanes = min(neighbors, MAX_VECTOR_BYTES // source.storage_bytes)
     if lanes == 1:
         return None

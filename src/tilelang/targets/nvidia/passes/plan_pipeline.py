@@ -48,7 +48,7 @@ from tilelang.schedule.loop_body import LoopBody, Touching
 from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill, target_of
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
 from tilelang.targets.nvidia.passes.async_copy_placement import Placement, ahead, behind_readers
-from tilelang.transforms.first_values import with_first_values_stored
+from tilelang.transforms.initial_values import with_initial_values_stored
 
 
 def version_counts(body: LoopBody, placement: Placement) -> dict[Buffer, int]:
@@ -325,7 +325,7 @@ class _Plan(Rewriter):
 
     def _loop(self, node: For) -> Stmt:
         outside = self._outside[node]
-        node, tables, placement, reason = self._planned(with_first_values_stored(node), outside)
+        node, tables, placement, reason = self._planned(with_initial_values_stored(node), outside)
         if placement is None:
             wanted = node.pipeline is not None and (node.pipeline.num_stages > 1 or node.pipeline.stage is not None)
             if wanted:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tilelang.analysis.uniform import uniformity
+from tilelang.analysis.uniformity import uniformity
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Atomic, Break, CallStmt, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import sub_statements, walk

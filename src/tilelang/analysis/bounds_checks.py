@@ -1,4 +1,4 @@
-"""The tests that keep an access within its buffer, of which those that are proven are left out."""
+"""Bounds checks of an access, without those that are proven."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, const, int_const
 
 
-def in_range(
+def bounds_checks(
     buffer: Buffer, indices: tuple[Expr, ...], domain: Domain, reach: tuple[Expr, ...] = ()
 ) -> list[Expr] | None:
-    """The tests that an access needs; None if it is certainly out of range.
+    """The bounds checks that an access needs; None if it is certainly out of bounds.
 
     Args:
-        buffer: What is accessed.
+        buffer: The accessed buffer.
         indices: The first element.
-        domain: What is known there.
-        reach: How many elements are accessed per dimension; one where nothing is said.
+        domain: Facts that hold at the access.
+        reach: Number of elements accessed per dimension; 1 if absent.
     """
     tests = []
     lengths = reach or (const(1, INT32),) * len(indices)

@@ -3,14 +3,14 @@
 import dataclasses
 
 import tilelang.language as T
-from tilelang.analysis.per_thread import PerThread
+from tilelang.analysis.divergence import Divergence
 from tilelang.ir.stmt import For, If, Launch, ParallelLoop, Store, TileOp
 from tilelang.ir.visit import Rewriter, walk
 
 
 def looked_at(func):
     (launch,) = [s for s in walk(func.body) if isinstance(s, Launch)]
-    return launch, PerThread(launch)
+    return launch, Divergence(launch)
 
 
 def own_stores(func, name):

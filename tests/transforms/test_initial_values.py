@@ -9,7 +9,7 @@ from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, const
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, PipelineSpec, Seq, Store
-from tilelang.transforms.first_values import with_first_values_stored
+from tilelang.transforms.initial_values import with_initial_values_stored
 
 ZERO = const(0, INT32)
 X, Y = (Buffer(name, (), INT32, Scope.VAR) for name in "xy")
@@ -22,7 +22,7 @@ def loop(*body, **places):
 
 def test_an_allocation_with_a_first_value_becomes_two_statements():
     name = Bind(Var("v", INT32), ZERO)
-    alloc, again, store, rest = with_first_values_stored(loop(name, Seq((Alloc(X, ZERO), FIRST)))).body.body[1:] + (None,)
+    alloc, again, store, rest = with_initial_values_stored(loop(name, Seq((Alloc(X, ZERO), FIRST)))).body.body[1:] + (None,)
     assert alloc.buffer is X and alloc.init is None
     assert again.buffer is X and again.value is ZERO
     assert store is FIRST and rest is None
@@ -30,21 +30,21 @@ def test_an_allocation_with_a_first_value_becomes_two_statements():
 
 def test_a_loop_without_first_values_stays_as_it_is():
     plain = loop(Alloc(X), FIRST)
-    assert with_first_values_stored(plain) is plain
+    assert with_initial_values_stored(plain) is plain
 
 
 def test_places_by_hand_speak_of_the_other_statements():
-    spec = with_first_values_stored(loop(FIRST, Alloc(X, ZERO), SECOND, stage=(0, 1), order=(1, 0))).pipeline
+    spec = with_initial_values_stored(loop(FIRST, Alloc(X, ZERO), SECOND, stage=(0, 1), order=(1, 0))).pipeline
     assert (0, 1, 1) == spec.stage
     assert [1, 2, 0] == sorted(range(3), key=lambda n: spec.order[n])
-    spec = with_first_values_stored(loop(FIRST, SECOND, Alloc(X, ZERO), stage=(0, 1))).pipeline
+    spec = with_initial_values_stored(loop(FIRST, SECOND, Alloc(X, ZERO), stage=(0, 1))).pipeline
     assert (0, 1, 1) == spec.stage
     assert [0, 1, 2] == sorted(range(3), key=lambda n: spec.order[n])
 
 
 def test_groups_of_an_older_kind_stay_as_they_are():
     spec = PipelineSpec(2, (-1, 0, 1), (-1, 0, 0))
-    assert with_first_values_stored(loop(FIRST, Alloc(X, ZERO), order=spec.order, stage=spec.stage)).pipeline == spec
+    assert with_initial_values_stored(loop(FIRST, Alloc(X, ZERO), order=spec.order, stage=spec.stage)).pipeline == spec
 
 
 @pytest.mark.parametrize("stages", [0, 2, 3])

@@ -1,7 +1,7 @@
-"""Gives mutable scalars of a pipelined loop their first value by a store.
+"""Replaces initial values of mutable scalars in a pipelined loop by stores.
 
-Takes a loop; gives one in which no allocation has a first value. Invariant: a pipeline may move allocations to the
-front of an iteration, and what they begin with still is what the statements before them left.
+Takes a loop; gives one in which allocations have no initial value. Invariant: a pipeline may move allocations to the
+start of an iteration, and the scalars still get the values computed by preceding statements.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from tilelang.ir.stmt import Alloc, Bind, For, PipelineSpec, Seq, Stmt, Store
 
 
-def with_first_values_stored(loop: For) -> For:
-    """The loop with mutable scalars that get their first value by a store, which has a time as other statements do.
+def with_initial_values_stored(loop: For) -> For:
+    """The loop with initial values of mutable scalars as stores, which are scheduled like other statements.
 
-    Places by hand do not count these stores: each belongs right before the statement of the last stage that follows.
+    Manual `order` and `stage` have no entries for these stores: each is placed right before the next statement of the
+    last stage.
 
     Args:
-        loop: A pipelined loop, with or without places by hand.
+        loop: A pipelined loop, with or without manual `order` and `stage`.
     """
     stores: set[Stmt] = set()
 
@@ -41,7 +42,7 @@ def with_first_values_stored(loop: For) -> For:
 
 
 def _spec_with(is_new: Sequence[bool], spec: PipelineSpec) -> PipelineSpec:
-    """Places by hand for a body in which some statements are new."""
+    """The manual `order` and `stage` for a body in which some statements are new."""
     count = len(is_new)
     known = count - sum(is_new)
     order, stage = spec.order or tuple(range(known)), spec.stage or (0,) * known

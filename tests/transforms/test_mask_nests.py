@@ -9,7 +9,7 @@ import tilelang.language as T
 from tilelang.analysis.tile_uses import tile_uses
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import int_const
-from tilelang.transforms.widen_nests import widened
+from tilelang.transforms.mask_nests import masked_over_fragment
 
 
 def part(shape, starts, extents, threads=32):
@@ -68,13 +68,13 @@ def rows_of(count):
 
 def test_loops_over_a_part_run_over_the_whole():
     (use,), touched = only_use(rows_of(3))
-    made = widened(use.nest, [use], touched)
+    made = masked_over_fragment(use.nest, [use], touched)
     assert [8, 4] == [int_const(extent) for extent in made.extents]
 
 
 def test_loops_over_the_whole_stay():
     (use,), touched = only_use(rows_of(8))
-    assert widened(use.nest, [use], touched) is None
+    assert masked_over_fragment(use.nest, [use], touched) is None
 
 
 def padded(shape, places, start, threads):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilelang.analysis.uniform import Uniformity
+from tilelang.analysis.uniformity import Uniformity
 from tilelang.dtypes import FLOAT32, INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, Load, Var, const

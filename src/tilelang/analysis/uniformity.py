@@ -1,9 +1,9 @@
-"""Which values are the same in all threads of a block, and which control flow all of them follow together.
+"""Uniformity analysis of a thread-level program: values equal in all threads of a block, and convergent control flow.
 
-Takes a thread-level launch, gives a `Uniformity`. Invariant: what is called uniform has one value in all threads that
-reach it, provided that conflicting accesses are separated by barriers; divergent means unknown. What stands in a group
-of threads is looked at as its threads see it, which reach it together: a scalar that several groups assign, each its
-copies, is uniform if each group that reads it finds one value in its own.
+Takes a thread-level launch, gives a `Uniformity`. Invariant: a uniform value is the same in all threads that reach it,
+provided that conflicting accesses are separated by barriers; divergent means unknown. Statements in a thread group are
+analyzed from the view of its threads: a scalar that several groups assign, each its own copy, is uniform if it is
+uniform within each group that reads it.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ _OF_THREAD = (Scope.LOCAL, Scope.VAR, Scope.FRAGMENT)
 
 @record(slots=True)
 class _Place:
-    """Where a statement stands: whether all threads come, and the loop around it."""
+    """The position of a statement: whether its control flow is divergent, and the loop around it."""
 
     divergent: bool = False
     loop: Stmt | None = None
 
 
 class _Values:
-    """What differs between some threads.
+    """The values that may differ between threads.
 
     Args:
         launch: The launch.
         written: The global memory that it writes.
 
     Attributes:
-        variables: Names whose value may differ between threads, the thread index among them.
-        memory: Buffers whose contents may differ between threads, or change under the block's eyes.
-        loops: Loops that threads may leave at different times.
+        variables: Variables whose value may differ between threads, with the thread index.
+        memory: Buffers whose contents may differ between threads, or be written by other blocks.
+        loops: Loops with divergent trip counts.
     """
 
     def __init__(self, launch: Launch, written: Set[Buffer]) -> None:
@@ -70,7 +70,7 @@ class _Values:
         return all(load.buffer.storage not in self.memory for load in loads_of(expr))
 
     def diverges(self, stmt: Stmt) -> bool:
-        """Whether threads may go different ways at a branch, as groups do, or leave a loop at different times."""
+        """Whether a branch may be divergent, as between groups, or a loop may have a divergent trip count."""
         match stmt:
             case If(condition=condition, group=group):
                 return group is not None or not self.is_uniform(condition)
@@ -80,7 +80,7 @@ class _Values:
 
 
 class Uniformity(_Values):
-    """The answers for one launch, each given as the threads that ask see it: those of the group, or the block's."""
+    """The uniformity of one launch, from the view of the innermost thread group around a statement."""
 
     def __init__(self, launch: Launch) -> None:
         written = (buffer for s in walk(launch.body) for buffer in written_buffers(s))
@@ -96,7 +96,8 @@ class Uniformity(_Values):
             if threads not in views:
                 views[threads] = _View(launch, group, of_all_blocks)
             for root in expressions(stmt):
-                for name in (*variables_of(root), *(load.buffer.storage for load in loads_of(root))):
+                names: list[Var | Buffer] = [*variables_of(root), *(load.buffer.storage for load in loads_of(root))]
+                for name in names:
                     readers.setdefault(name, set()).add(threads)
             if isinstance(stmt, For | While):
                 loops.append((stmt, threads))
@@ -106,7 +107,7 @@ class Uniformity(_Values):
                 look(child, group)
 
         look(launch.body, block)
-        for threads, view in views.items():  # what nobody reads differs where it does for anyone
+        for threads, view in views.items():  # values without readers are divergent if they are for any group
             self.variables.update(v for v in view.variables if threads in readers.get(v, views))
             self.memory.update(b for b in view.memory if threads in readers.get(b, views))
         self.loops.update(loop for loop, threads in loops if loop in views[threads].loops)
@@ -119,7 +120,7 @@ def uniformity(launch: Launch) -> Uniformity:
 
 
 class _View(_Values):
-    """What differs between the threads of one group, which need not come together to what other groups do."""
+    """The values that differ between the threads of one group; other groups run concurrently."""
 
     def __init__(self, launch: Launch, group: Group, written: Set[Buffer]) -> None:
         super().__init__(launch, written)
@@ -133,7 +134,7 @@ class _View(_Values):
         self._learn(stmt, at)
         if isinstance(stmt, If) and stmt.group is not None:
             if not stmt.group.overlaps(self._group):
-                return  # others assign copies of their own there
+                return  # other groups assign their own copies
             if not contains(stmt.group, self._group):
                 at = dataclasses.replace(at, divergent=True)
         elif self.diverges(stmt):
@@ -141,11 +142,11 @@ class _View(_Values):
         if isinstance(stmt, For | While):
             at = dataclasses.replace(at, loop=stmt)
         for child in sub_statements(stmt):
-            # what all threads meet in a loop, each at its own time, they still do not do together
+            # in a loop with a divergent trip count, threads are not convergent
             self._visit(child, at)
 
     def _learn(self, stmt: Stmt, at: _Place) -> None:
-        """What a statement itself makes different."""
+        """Marks the values that a statement makes divergent."""
         match stmt:
             case Bind(var=var, value=value):
                 if not self.is_uniform(value):
@@ -174,10 +175,10 @@ class _View(_Values):
                     self.loops.add(stmt)
 
     def _differs(self, *buffers: Buffer) -> None:
-        """Threads store different values, unless it is known that these come out the same, as those of folds do."""
+        """Marks buffers as divergent, unless they are known to be uniform, as results of reductions are."""
         self.memory.update(b.storage for b in buffers if b.storage not in self._known)
 
     def _result(self, result: Var | None) -> None:
-        """The values of instructions may depend on the lane."""
+        """Marks the result of an instruction as divergent: it may depend on the lane."""
         if result is not None:
             self.variables.add(result)

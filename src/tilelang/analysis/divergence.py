@@ -1,6 +1,6 @@
 """Divergence analysis of a tile-level program: values that depend on the thread index, and divergent control flow.
 
-Takes a tile-level launch, gives a `PerThread`. Invariant: everything that is not per-thread belongs to the sequential
+Takes a tile-level launch, gives a `Divergence`. Invariant: everything that is not per-thread belongs to the sequential
 program of the block, whose scalars have one value at a time for all threads. Within a group of threads that the
 compiler made, the same holds for the group. Divergence within a group depends on assignments in that group only: each
 group has its own copies of the block's scalars.
@@ -45,12 +45,12 @@ from tilelang.ir.visit import (
 from tilelang.records import record
 
 _SCALARS = (Scope.LOCAL, Scope.VAR)
-_OF_THREAD = (*_SCALARS, Scope.FRAGMENT)  # a tile that scalar code names is held by every thread
+_OF_THREAD = (*_SCALARS, Scope.FRAGMENT)  # a fragment that scalar code accesses is replicated in every thread
 
 
 @record(slots=True)
 class _Place:
-    """Where a statement stands: what is said of it, the loop around it, and the collective group of each."""
+    """The position of a statement: whether control flow is divergent, the loop around it, and the groups of both."""
 
     divergent: bool = False
     loop: Stmt | None = None
@@ -59,23 +59,23 @@ class _Place:
 
 
 def shows_tile(stmt: Stmt) -> bool:
-    """Whether a statement prints a tile that all threads of a block have in common."""
+    """Whether a statement prints a tile of the block, not of a thread."""
     tile = stmt.operand.buffer if isinstance(stmt, Print) and isinstance(stmt.operand, Region) else None
     return tile is not None and tile.scope not in _SCALARS
 
 
 class _Values:
-    """What belongs to single threads, and what they reach alone."""
+    """The per-thread values, and the statements in divergent control flow."""
 
     def __init__(self, launch: Launch) -> None:
         self.variables: set[Var] = set() if launch.thread is None else {launch.thread}
         self.memory: set[Buffer] = set()
         self.divergent: set[Stmt] = set()
-        self._loops: set[Stmt] = set()  # that threads leave one by one
-        self._homes: dict[Buffer, If | None] = {}  # the collective group in which each is allocated
+        self._loops: set[Stmt] = set()  # loops with divergent trip counts
+        self._homes: dict[Buffer, If | None] = {}  # the collective group of each allocation
 
     def _find(self, body: Stmt) -> None:
-        """Visits a launch's body until nothing more is found."""
+        """Visits a launch's body until a fixed point."""
         size = -1
         while size != (size := len(self.variables) + len(self.memory) + len(self.divergent) + len(self._loops)):
             self._visit(body, _Place())
@@ -113,7 +113,7 @@ class _Values:
             self.divergent.add(stmt)
         self._learn(stmt, at)
         if isinstance(stmt, ParallelLoop):
-            return  # what an iteration keeps for itself does not outlive it
+            return  # values local to an iteration do not outlive it
         entered = self._enter(stmt, at)
         if entered is None:
             return
@@ -126,13 +126,13 @@ class _Values:
             self._visit(child, at)
 
     def _enter(self, stmt: Stmt, at: _Place) -> _Place | None:
-        """Where the statements inside of one stand; None if no thread that is looked at comes to them."""
+        """The position of the sub-statements of a statement; None if no thread of interest executes them."""
         if isinstance(stmt, If) and stmt.group is not None and stmt.group.collective:
             return dataclasses.replace(at, group=stmt)
         return dataclasses.replace(at, divergent=True) if self.diverges(stmt) else at
 
     def _learn(self, stmt: Stmt, at: _Place) -> None:
-        """What a statement itself makes a thread's own."""
+        """Marks the values that a statement makes per-thread."""
         match stmt:
             case Bind(var=var, value=value):
                 if self.names((value,)):
@@ -157,19 +157,20 @@ class _Values:
             case ParallelLoop():
                 written = {b.storage for s in walk(stmt) for b in written_buffers(s) if b.scope in _SCALARS}
                 outlive = {b for b in written if b in self._homes}
-                own = at.divergent or self.runs_per_thread(stmt)  # else distributed, and all threads get the result
+                # else it is distributed, and all threads have the result
+                own = at.divergent or self.runs_per_thread(stmt)
                 self.memory.update(b for b in outlive if b.sequential or own or self._is_foreign(b, at.group))
 
     def _each_does(self, stmt: Stmt, at: _Place) -> bool:
-        """Whether the effect of a statement is meant for each thread."""
+        """Whether each thread executes the effect of a statement."""
         return at.divergent
 
     def _is_foreign(self, buffer: Buffer, group: If | None) -> bool:
-        """Whether threads that are not in a group have the buffer, too."""
+        """Whether the buffer is allocated outside of a group, so that other threads have it, too."""
         return self._homes.get(buffer.storage) is not group
 
     def diverges(self, stmt: Stmt) -> bool:
-        """Whether threads go different ways at a statement, or leave a loop one by one."""
+        """Whether a branch is divergent, or a loop has a divergent trip count."""
         match stmt:
             case If(condition=condition):
                 return self.names((condition,))
@@ -182,7 +183,7 @@ class _Values:
         return stmt in self._loops
 
 
-class PerThread(_Values):
+class Divergence(_Values):
     """Divergence analysis of one launch.
 
     Attributes:
@@ -201,7 +202,7 @@ class PerThread(_Values):
         self._find_divergent_in_group(launch.body, self, divergent_in_group=False)
 
     def is_own(self, stmt: Stmt) -> bool:
-        """Whether a statement's effect is meant for each thread that reaches it; a group shows a tile together."""
+        """Whether each thread that reaches a statement executes its effect; tiles are printed once per group."""
         reached_by_some = self.divergent_in_group if shows_tile(stmt) else self.divergent
         return stmt in reached_by_some or self.names(expressions(stmt))
 
@@ -210,8 +211,8 @@ class PerThread(_Values):
 
         Args:
             stmt: A statement, with those inside of it.
-            seen: What differs between the threads of that group.
-            apart: Whether only some come to the statement.
+            seen: The values that differ between the threads of that group.
+            divergent_in_group: Whether only some of them reach the statement.
         """
         if divergent_in_group:
             self.divergent_in_group.add(stmt)
@@ -228,18 +229,18 @@ class PerThread(_Values):
             self._find_divergent_in_group(child, seen, divergent_in_group=divergent_in_group)
 
 
-def per_thread(launch: Launch) -> PerThread:
-    """The analysis of a launch; kept on its body."""
-    return kept(launch.body, "_per_thread", (launch.thread,), lambda: PerThread(launch))
+def divergence(launch: Launch) -> Divergence:
+    """The analysis of a launch, cached on its body."""
+    return kept(launch.body, "_divergence", (launch.thread,), lambda: Divergence(launch))
 
 
 class _InGroup(_Values):
-    """What differs between the threads of one group.
+    """The values that differ between the threads of one group.
 
     Args:
-        launch: Where the group is.
+        launch: The launch with the group.
         group: The threads.
-        divergent: What threads of the block do each for itself.
+        divergent: Statements that are divergent in the block.
     """
 
     def __init__(self, launch: Launch, group: Group, divergent: set[Stmt]) -> None:
@@ -251,7 +252,7 @@ class _InGroup(_Values):
         if not isinstance(stmt, If) or stmt.group is None:
             return super()._enter(stmt, at)
         if not stmt.group.overlaps(self._group):
-            return None  # others assign copies of their own there
+            return None  # other groups assign their own copies
         return at if contains(stmt.group, self._group) else dataclasses.replace(at, divergent=True)
 
     def _each_does(self, stmt: Stmt, at: _Place) -> bool:

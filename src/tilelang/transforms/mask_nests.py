@@ -1,11 +1,11 @@
-"""Lets parallel loops over a part of a fragment run over all of it, so that each element is used where it is held.
+"""Rewrites parallel loops over a part of a fragment as masked loops over the whole fragment.
 
     for i, j in T.Parallel(4, N):            for i, j in T.Parallel(64, N):
         B[i, j] = acc[i + k, j]         =>       if i >= k and i < k + 4:
                                                      B[i - k, j] = acc[i, j]
 
-Takes a nest and its accesses to a fragment, gives the nest over the whole fragment; the threads that hold other
-elements do nothing. Invariant: the iterations that do something, and what they do, are those of the nest before.
+Each element is then used by the threads that hold it; threads with other elements are masked off. Invariant: the
+iterations that are not masked, and their effects, are those of the original nest.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from tilelang.records import record
 
 
 @record
-class _Place:
-    """A subscript: a variable of the nest, or none, and what is added to it."""
+class _Subscript:
+    """A subscript: a variable of the nest (or None) plus an invariant term."""
 
     var: Var | None
     rest: Expr
 
 
-def widened(nest: ParallelLoop, uses: Sequence[NestUse], accessed: Sequence[Access]) -> ParallelLoop | None:
-    """The nest over all of a fragment of which it uses a part; None if it does not, or uses it in other ways, too.
+def masked_over_fragment(
+    nest: ParallelLoop, uses: Sequence[NestUse], accessed: Sequence[Access]
+) -> ParallelLoop | None:
+    """The nest masked over the whole fragment; None if it accesses all of it, or in other ways, too.
 
     Args:
         nest: The outermost parallel loop, of constant extents.
@@ -48,31 +50,31 @@ def widened(nest: ParallelLoop, uses: Sequence[NestUse], accessed: Sequence[Acce
     extents = [int_const(extent) for extent in nest.extents]
     if shape is None or None in extents or nest.layout is not None:
         return None
-    places = [_places(use, nest) for use in uses]
-    first = places[0]
-    if first is None or any(other is None or _keys(other) != _keys(first) for other in places):
+    subscripts = [_subscripts(use, nest) for use in uses]
+    first = subscripts[0]
+    if first is None or any(other is None or _keys(other) != _keys(first) for other in subscripts):
         return None
-    named = [place.var for place in first if place.var is not None]
+    named = [subscript.var for subscript in first if subscript.var is not None]
     if len(set(named)) < len(named):
         return None
     extent_of = dict(zip(nest.vars, extents, strict=True))
     changed = {
         axis
-        for axis, place in enumerate(first)
-        if shape[axis] > 1 and (place.var is None or extent_of[place.var] != shape[axis] or int_const(place.rest) != 0)
+        for axis, at in enumerate(first)
+        if shape[axis] > 1 and (at.var is None or extent_of[at.var] != shape[axis] or int_const(at.rest) != 0)
     }
     moved = {first[axis].var for axis in changed}
     if not changed or any(_uses_otherwise(access, buffer, moved) for access in accessed):
         return None
-    if not _stay_inside(uses, changed, shape):
+    if not _are_in_bounds(uses, changed, shape):
         return None
     if None in moved and any(access.write and access.buffer is not buffer for access in accessed):
-        return None  # iterations that differ in a new dimension alone would write one element
-    return _over_all(nest, buffer, shape, first, changed)
+        return None  # iterations along a new dimension would write the same element
+    return _masked(nest, buffer, shape, first, changed)
 
 
-def _stay_inside(uses: Sequence[NestUse], axes: Collection[int], shape: Sequence[int]) -> bool:
-    """Whether every iteration names an element: those that a test keeps away may do something else."""
+def _are_in_bounds(uses: Sequence[NestUse], axes: Collection[int], shape: Sequence[int]) -> bool:
+    """Whether every iteration's subscripts are in bounds, as masked ones may do something else."""
     if any(_is_certain(use) for use in uses):
         return True
     access = uses[0].access
@@ -81,7 +83,7 @@ def _stay_inside(uses: Sequence[NestUse], axes: Collection[int], shape: Sequence
 
 
 def _is_certain(use: NestUse) -> bool:
-    """Whether every iteration makes an access; what is accessed on the chip is there."""
+    """Whether every iteration executes an access."""
     step: Context | None = use.access.context
     uncertain = use.access.context.uncertain
     while step is not None and step.loop is not use.nest:
@@ -91,8 +93,8 @@ def _is_certain(use: NestUse) -> bool:
     return step is not None and uncertain == step.uncertain and not jumps(use.nest.body)
 
 
-def _places(use: NestUse, nest: ParallelLoop) -> list[_Place] | None:
-    """The subscripts of an access; None if one is no variable of the nest, plus what stays the same in all of it."""
+def _subscripts(use: NestUse, nest: ParallelLoop) -> list[_Subscript] | None:
+    """The subscripts of an access; None if one is not a variable of the nest plus an invariant."""
     access = use.access
     if access.extent is not None:
         return None
@@ -113,58 +115,58 @@ def _places(use: NestUse, nest: ParallelLoop) -> list[_Place] | None:
         expr = to_expr(rest)
         if any(isinstance(node, Load) or node in inside for node in walk_expr(expr)):
             return None
-        found.append(_Place(var, expr))
+        found.append(_Subscript(var, expr))
     return found
 
 
-def _keys(places: Sequence[_Place]) -> list[object]:
-    return [(id(place.var), expr_key(place.rest)) for place in places]
+def _keys(subscripts: Sequence[_Subscript]) -> list[object]:
+    return [(id(subscript.var), expr_key(subscript.rest)) for subscript in subscripts]
 
 
 def _uses_otherwise(access: Access, buffer: Buffer, moved: set[Var | None]) -> bool:
-    """Whether an access is to the same registers by another name, or to others by variables that change."""
+    """Whether an access is through a view of the fragment, or to other registers by changed variables."""
     if access.buffer is buffer or access.buffer.scope is not Scope.FRAGMENT:
         return False
     named = {var for index in access.start for var in variables_of(index)}
     return access.buffer.storage is buffer.storage or not named.isdisjoint(moved)
 
 
-def _over_all(
-    nest: ParallelLoop, buffer: Buffer, shape: tuple[int, ...], places: Sequence[_Place], changed: set[int]
+def _masked(
+    nest: ParallelLoop, buffer: Buffer, shape: tuple[int, ...], subscripts: Sequence[_Subscript], changed: set[int]
 ) -> ParallelLoop:
     new: list[Expr] = []  # subscripts of the fragment
-    before: list[Var] = []  # of dimensions that the nest did not have
+    before: list[Var] = []  # variables of new dimensions of the nest
     replaced: dict[Var, Var] = {}
     values: dict[Var, Expr] = {}
     tests: list[Expr] = []
     extents = dict(zip(nest.vars, nest.extents, strict=True))
-    for axis, place in enumerate(places):
+    for axis, subscript in enumerate(subscripts):
         if axis not in changed:
-            new.append(place.rest if place.var is None else place.var)
+            new.append(subscript.rest if subscript.var is None else subscript.var)
             continue
         size = const(shape[axis], INT32)
-        var = Var("i" if place.var is None else place.var.name, INT32, index=True)
+        var = Var("i" if subscript.var is None else subscript.var.name, INT32, index=True)
         new.append(var)
-        if place.var is None:
+        if subscript.var is None:
             before.append(var)
-            tests.append(var == place.rest)
+            tests.append(var == subscript.rest)
         else:
-            start, count = place.rest, extents[place.var]
+            start, count = subscript.rest, extents[subscript.var]
             end = start + count
             first = int_const(start)
             tests += [] if first == 0 else [var >= start]
             tests += [] if first is not None and first + (int_const(count) or 0) >= shape[axis] else [var < end]
-            replaced[place.var] = var
-            values[place.var] = var if first == 0 else var - start
+            replaced[subscript.var] = var
+            values[subscript.var] = var if first == 0 else var - start
         extents[var] = size
-    body = _Named(buffer, tuple(new)).visit(nest.body) or nest.body
+    body = _ReplaceSubscripts(buffer, tuple(new)).visit(nest.body) or nest.body
     inner = If(conjunction(tests), substitute_stmt(body, values), loc=nest.body.loc)
     variables = (*before, *(replaced.get(var, var) for var in nest.vars))
     return dataclasses.replace(nest, vars=variables, extents=tuple(extents[var] for var in variables), body=inner)
 
 
-class _Named(Rewriter):
-    """Gives all accesses to a fragment the same subscripts."""
+class _ReplaceSubscripts(Rewriter):
+    """Replaces the subscripts of all accesses to a fragment."""
 
     def __init__(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
         self._buffer, self._indices = buffer, indices

@@ -2,7 +2,7 @@
 
 from loops import buffer, exprs
 
-from tilelang.analysis.in_range import in_range
+from tilelang.analysis.bounds_checks import bounds_checks
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Var
@@ -13,13 +13,13 @@ DOMAIN = Domain().with_loop(I, 0, exprs(20)[0])
 
 
 def test_only_tests_that_are_not_proven_remain():
-    assert ["i < 16"] == [str(test) for test in in_range(A, (I,), DOMAIN)]
-    assert [] == in_range(A, exprs(15), DOMAIN)
+    assert ["i < 16"] == [str(test) for test in bounds_checks(A, (I,), DOMAIN)]
+    assert [] == bounds_checks(A, exprs(15), DOMAIN)
 
 
 def test_an_access_of_several_elements_ends_within_the_buffer():
-    assert ["i + 3 < 16"] == [str(test) for test in in_range(A, (I,), DOMAIN, exprs(4))]
+    assert ["i + 3 < 16"] == [str(test) for test in bounds_checks(A, (I,), DOMAIN, exprs(4))]
 
 
 def test_an_access_beyond_the_buffer_has_no_tests():
-    assert in_range(A, exprs(16), DOMAIN) is None
+    assert bounds_checks(A, exprs(16), DOMAIN) is None

@@ -1,6 +1,6 @@
-"""Which tensors instructions write through maps.
+"""Tensors that instructions write through tensor maps.
 
-Takes a launch at thread level, gives global buffers. Calls name no region of a tensor that a map stands for.
+Takes a launch at thread level, gives global buffers. Calls do not list regions of a tensor that a map describes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Instruction
 
 
-def stored_by_maps(launch: Launch) -> frozenset[Buffer]:
-    """The tensors that a launch writes through maps; calls need not name them among their writes."""
+def stored_by_tensor_maps(launch: Launch) -> frozenset[Buffer]:
+    """The tensors that a launch writes through tensor maps."""
     if not launch.plan.tensor_maps:
         return frozenset()
     tensors = {each.var: each.tensor for each in launch.plan.tensor_maps}
