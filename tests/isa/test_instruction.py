@@ -28,8 +28,8 @@ def test_groups_of_a_unit_are_waited_for_by_an_instruction_of_the_same_unit(name
 
 
 def test_units_of_an_instruction_say_who_waits_and_what_is_read_late():
-    lines = AsyncUnit("copies of lines", Completion.GROUPS, every_thread=True)
-    matrix = AsyncUnit("matrix unit", Completion.GROUPS, reads_late=True)
+    lines = AsyncUnit("copies of lines", Completion.GROUPS, per_thread=True)
+    matrix = AsyncUnit("matrix unit", Completion.GROUPS, reads_asynchronously=True)
     records = [Instruction("x", {}, {}, print, async_unit=unit) for unit in (None, lines, matrix)]
-    assert [False, True, False] == [record.by_every_thread for record in records]
-    assert [False, False, True] == [record.reads_late for record in records]
+    assert [False, True, False] == [record.is_per_thread for record in records]
+    assert [False, False, True] == [record.reads_asynchronously for record in records]

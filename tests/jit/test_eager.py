@@ -119,7 +119,7 @@ def rows(A, scale: float = 2.0):
 
 def test_a_stride_may_be_a_size() -> None:
     whole = np.arange(24, dtype=np.float32).reshape(4, 6)
-    for columns in (6, 4, 5):  # equal calls at a glance, but for the stride
+    for columns in (6, 4, 5):  # the same key, but for the stride
         part = np.ascontiguousarray(whole)[:, :columns]
         assert np.array_equal(part * 2 + 6 - columns, rows(part))
     for stride in (4, 6):
@@ -364,6 +364,6 @@ def test_errors_of_a_kernel_that_was_found_at_once_leave_without_frames_of_the_p
 
 def test_what_is_recognized_holds_compile_time_values_by_keyword_and_not_runtime_ones() -> None:
     a = ones(3, 50)
-    assert scaled._glance((a,), {"factor": 2.0}) == scaled._glance((a,), {"factor": 3.0})
-    assert scaled._glance((a, 2.0), {"block": 16}) != scaled._glance((a, 2.0), {"block": 32})
-    assert scaled._glance((a,), {"x": object()}) is None
+    assert scaled._quick_key((a,), {"factor": 2.0}) == scaled._quick_key((a,), {"factor": 3.0})
+    assert scaled._quick_key((a, 2.0), {"block": 16}) != scaled._quick_key((a, 2.0), {"block": 32})
+    assert scaled._quick_key((a,), {"x": object()}) is None

@@ -78,7 +78,7 @@ def test_none_is_taken_for_a_tensor_that_is_not_touched(backend: str) -> None:
 
 
 @BOTH
-def test_an_empty_grid_is_refused_on_short_and_long_ways(scale: PrimFunc, backend: str) -> None:
+def test_an_empty_grid_is_refused_on_fast_and_slow_paths(scale: PrimFunc, backend: str) -> None:
     kernel = JITKernel(scale, out_idx=-1, execution_backend=backend)
     for m in (0, 2, 0):  # the second call may take the fast path
         if m:

@@ -180,7 +180,7 @@ def test_another_name_lies_within_its_tensor(way: str) -> None:
     for m in (12, 5):
         kernel(w, m, out)
         assert m - 1 == out[0]
-        with pytest.raises(RuntimeError, match=r"what the kernel relies on does not hold. Assume: m \* 4 <= n \* 4 \* 4"):
+        with pytest.raises(RuntimeError, match=r"an assumption of the kernel does not hold. Assume: m \* 4 <= n \* 4 \* 4"):
             kernel(w, 13, out)
 
 

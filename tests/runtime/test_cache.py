@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tilelang.errors import ProgramWarning
 from tilelang.runtime import cache
-from tilelang.runtime.cache import is_kept, key_of, lookup, open_or_make, store
+from tilelang.runtime.cache import is_writable, key_of, lookup, open_or_make, store
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def test_a_folder_that_cannot_be_made_is_one_warning_and_nothing_is_kept(
     assert "hint: set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1" == message[-1]
     for _ in range(2):
         assert b"made" == open_or_make(key_of("e"), ".so", lambda: b"made", Path.read_bytes)
-    assert not is_kept()
+    assert not is_writable()
     assert None is lookup(key_of("e"), ".so")
 
 
@@ -90,7 +90,7 @@ def test_no_home_folder_is_the_same_kind_of_warning(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     monkeypatch.setattr(cache, "_UNUSABLE", set())
     with pytest.warns(ProgramWarning, match="compile cache: there is no home folder to keep it in; kernels are"):
-        assert not is_kept()
+        assert not is_writable()
     assert b"made" == open_or_make(key_of("e"), ".so", lambda: b"made", Path.read_bytes)
 
 
@@ -110,7 +110,7 @@ def test_where_the_cache_is_switched_off_nothing_is_read_or_written(
 ) -> None:
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     assert b"made" == open_or_make(key_of("h"), ".so", lambda: b"made", Path.read_bytes)
-    assert not is_kept()
+    assert not is_writable()
     assert not folder.exists()
 
 

@@ -18,7 +18,7 @@ from tilelang.errors import ArgumentError
 from tilelang.ir.expr import Const, Expr, Var
 from tilelang.ir.func import ScalarParam
 from tilelang.runtime import fast_path
-from tilelang.runtime.argument_rows import Kind
+from tilelang.runtime.argument_specs import Kind
 from tilelang.runtime.argument_table import ArgumentTable, Match
 from tilelang.runtime.arguments import Bound, bind
 from tilelang.runtime.arrays import Allocation, borrow, host_allocation
@@ -57,12 +57,12 @@ class Recorder:
         self.launched: list[tuple[Any, ...]] = []
         self.long: list[tuple[Any, ...]] = []
         letters = {Kind.FLOAT: "d", Kind.UNSIGNED: "Q", Kind.POINTER: "Q", Kind.TENSOR: "Q"}
-        self.layout = "<" + "".join(letters.get(row.kind, "q") for row in s.rows) + "q" * len(s.symbols)
+        self.layout = "<" + "".join(letters.get(spec.kind, "q") for spec in s.specs) + "q" * len(s.symbols)
         self.started = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3)(self._start)
         self.builder = Ready(CHECKER if way == "native" else None)
         self.table = ArgumentTable(s)
-        self.fast = FastPath(self.table, self.long_way, self.builder, self._use)
-        self.call: Callable[..., Any] = lambda *args: self.long_way(args)
+        self.fast = FastPath(self.table, self.slow_path, self.builder, self._use)
+        self.call: Callable[..., Any] = lambda *args: self.slow_path(args)
         self.attempt: Callable[..., Any] | None = None
 
     def _use(self, call: Any, attempt: Any) -> None:
@@ -72,7 +72,7 @@ class Recorder:
         self.launched.append(struct.unpack(self.layout, ctypes.string_at(values, struct.calcsize(self.layout))))
         return self.status
 
-    def long_way(self, args: tuple[Any, ...]) -> Any:
+    def slow_path(self, args: tuple[Any, ...]) -> Any:
         bound = bind(self.signature, args)
         self.long.append(args)
         self.launched.append(tuple(bound.c_arguments()))
@@ -88,7 +88,7 @@ class Recorder:
 
     def know(self, *args: Any) -> None:
         """Lets calls like this one be known, and forgets that it happened."""
-        self.long_way(args)
+        self.slow_path(args)
         self.long.clear()
         self.launched.clear()
 
@@ -164,7 +164,7 @@ def test_outputs_are_allocated_and_returned(way: str, framework: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", ["read_only", "transposed", "list", "other_shape", "count", "subclass", "equal_dtype"])
-def test_everything_unusual_goes_the_long_way(way: str, kind: str) -> None:
+def test_everything_unusual_takes_the_slow_path(way: str, kind: str) -> None:
     r = Recorder(signature(tensor("c", 3, 3)), way)
     value: Any = np.zeros((3, 3), np.float32)
     r.know(value)
@@ -202,7 +202,7 @@ def test_each_framework_is_known_by_itself(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("make", ["half", "meta", "sparse", "negated", "strided"])
-def test_unusual_tensors_go_the_long_way(way: str, make: str) -> None:
+def test_unusual_tensors_take_the_slow_path(way: str, make: str) -> None:
     torch = pytest.importorskip("torch")
     r = Recorder(signature(tensor("c", M), symbols=(M,)), way)
     r.know(torch.zeros(1))
@@ -242,7 +242,7 @@ def test_strided_parameters_are_known_by_their_strides(way: str, framework: str)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_strides_that_end_in_an_element_go_the_long_way(way: str) -> None:
+def test_strides_that_end_in_an_element_take_the_slow_path(way: str) -> None:
     r = Recorder(signature(tensor("a", 3, strides=(N,)), tensor("c", 2), symbols=(N,)), way)
     r.know(np.zeros(6, np.float32)[::2], np.zeros(2, np.float32))
     odd = np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (3,), (6,))

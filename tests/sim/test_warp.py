@@ -108,12 +108,12 @@ def test_writes_of_every_memory(threads):
 
 def test_what_is_taken_may_be_undefined(threads):
     def act(warp, tile, regs, a):
-        values, defined = warp.take(tile, 8)
+        values, defined = warp.read_raw(tile, 8)
         assert (32, 8) == values.shape and not defined.any()
         warp.write(regs, values[:, :4], defined=defined[:, :4])
-        _, still = warp.take(regs, 4)
+        _, still = warp.read_raw(regs, 4)
         assert not still.any()
-        assert warp.take(a)[1].all()
+        assert warp.read_raw(a)[1].all()
         warp.read(tile)
 
     with pytest.raises(ReadBeforeWrite, match=r"tile\[0\]"):

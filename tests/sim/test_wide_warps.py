@@ -189,7 +189,7 @@ def test_barriers_count_whole_warps(threads, run):
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_each_lane_waits_for_its_own_asynchronous_work(threads, run, waits):
-    unit = AsyncUnit("copies", Completion.GROUPS, every_thread=True)
+    unit = AsyncUnit("copies", Completion.GROUPS, per_thread=True)
 
     def start(warp, target, source):
         active = warp.active.copy()
@@ -201,7 +201,7 @@ def test_each_lane_waits_for_its_own_asynchronous_work(threads, run, waits):
         tile = threads.shared("tile", (64,))
         threads.call(wide(start, async_unit=unit), threads.at(tile, t), threads.at(out, t))
         if waits:
-            threads.call(wide(lambda warp: warp.wait(unit, 0), async_unit=unit, effect=Effect.WAIT, leaves=0))
+            threads.call(wide(lambda warp: warp.wait(unit, 0), async_unit=unit, effect=Effect.WAIT, pending=0))
         threads.store(out, (t,), threads.load(tile, t) + 1)
     result = np.arange(64, dtype=np.float32)
     if waits:

@@ -33,13 +33,13 @@ class Calls:
 
         self.driver = Driver(cuda)
         self.caller = DeviceCaller(s, "sm_90a", compile_variant, lambda: self.driver, self.board)
-        plain = self.caller.long_way
+        plain = self.caller.slow_path
 
         def counted(args: Any) -> Any:
             self.long += 1
             return plain(args)
 
-        self.caller.long_way = counted  # type: ignore[method-assign]
+        self.caller.slow_path = counted  # type: ignore[method-assign]
 
     def __call__(self, *args: Any) -> Any:
         return self.caller.call(*args)

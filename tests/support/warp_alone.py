@@ -146,7 +146,7 @@ class WarpAlone:
     def report(self, text):
         self.lines.append(text)
 
-    def state(self, name, make, *, looks=False):
+    def state(self, name, make, *, read_only=False):
         return self._states.setdefault(name, make())
 
 

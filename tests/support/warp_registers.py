@@ -49,7 +49,7 @@ class WarpOfRegisters:
         out[where] = memory[tuple(i[where] for i in index)]
         return out
 
-    def take(self, pointer, count=1, *, where=None):
+    def read_raw(self, pointer, count=1, *, where=None):
         known = self._known.get(pointer.buffer)
         values = self.read(pointer, count, where=where)
         return values, np.ones(values.shape, bool) if known is None else known[self._at(pointer, count)[1]]

@@ -44,7 +44,7 @@ def issued(access: ThreadAccess, oldest: int) -> list[Pending]:
         access: The access.
         oldest: The number of commits that represents itself and all larger ones.
     """
-    if access.async_unit is not None and access.async_unit.reads_late:
+    if access.async_unit is not None and access.async_unit.reads_asynchronously:
         return [Pending(access), Pending(access, oldest)]
     return [Pending(access, 0 if access.asynchronous else None)]
 
@@ -84,12 +84,12 @@ def groups_pending(stmt: Stmt) -> int | None:
     routine = stmt.routine if isinstance(stmt, CallStmt) else None
     if not isinstance(routine, Instruction) or Effect.WAIT not in routine.effect or not isinstance(stmt, CallStmt):
         return None
-    if routine.leaves is not None:
-        return routine.leaves
+    if routine.pending is not None:
+        return routine.pending
     return int_const(stmt.args[0]) if isinstance(stmt.args[0], Expr) else None
 
 
 def _is_counted(pending: Pending) -> bool:
     """Whether an access is in flight and tracked by commits and waits of its own thread."""
     unit = pending.access.async_unit
-    return pending.commits is not None and unit is not None and unit.every_thread
+    return pending.commits is not None and unit is not None and unit.per_thread

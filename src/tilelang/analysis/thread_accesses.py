@@ -160,7 +160,7 @@ class _Collector:
         routine = stmt.routine
         unit = routine.async_unit if isinstance(routine, Instruction) else None
         for region in stmt.reads:
-            late = unit if unit is not None and unit.reads_late else None
+            late = unit if unit is not None and unit.reads_asynchronously else None
             yield from self._region(region, conditions, late, write=False)
         for region in stmt.writes:
             yield from self._region(region, conditions, unit, write=True)
@@ -252,7 +252,7 @@ class LoopCarried:
     def _moved_later(self, access: ThreadAccess) -> ThreadAccess | None:
         _, origin, age = self._ages.get(id(access), (access, access, 0))
         unit = access.async_unit
-        exact = _EXACT_COPIES if unit is not None and unit.every_thread else 1
+        exact = _EXACT_COPIES if unit is not None and unit.per_thread else 1
         if age > exact:
             return access  # represents any earlier iteration already
         age += 1

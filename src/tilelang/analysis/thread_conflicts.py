@@ -120,8 +120,8 @@ class Conflicts:
             return self._by_different_threads(x, y)
         if not x.acquires or y.buffer.scope is not Scope.GLOBAL:
             return False
-        every_thread = x.by_all_threads and len(self._executing_threads(x)) == self._threads
-        if every_thread and all(index.is_fixed for index in self._dimensions(x)):
+        per_thread = x.by_all_threads and len(self._executing_threads(x)) == self._threads
+        if per_thread and all(index.is_fixed for index in self._dimensions(x)):
             return False  # each thread acquires by itself
         return self._by_different_threads(x, y)
 

@@ -1,6 +1,6 @@
 """Traversal and rewriting of the IR: the only code that enumerates the children of nodes.
 
-Invariant: both walkers enter `stmt.loc` while they visit a statement, so that errors of passes have the user's line; a
+Invariant: a `Rewriter` enters `stmt.loc` while it visits a statement, so that errors of passes have the user's line; a
 rewritten statement keeps its `loc`.
 """
 

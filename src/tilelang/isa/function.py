@@ -1,8 +1,4 @@
-"""The function by which programs call an instruction, as the file of the instruction's record describes it.
-
-Gives `Function` and `Parameter`; `language.instruction_functions` makes the function of one. Invariant: one call of the
-function is one call of one instruction.
-"""
+"""The descriptions of language functions that call one instruction, stored beside its record."""
 
 from __future__ import annotations
 
@@ -17,23 +13,23 @@ from tilelang.records import record
 
 
 class ParameterKind(enum.Enum):
-    """What a function takes in a place."""
+    """The kind of argument that a parameter accepts."""
 
     VALUE = "an expression, converted to the dtype of the parameter"
-    SCALAR = "an expression of any dtype, truth values as int32; the instruction depends on the dtype"
-    INTEGER = "such an expression, but no float"
-    PREDICATE = "an integer or truth value, as a truth value"
+    SCALAR = "an expression of any dtype, bool as int32; selects the instruction by its dtype"
+    INTEGER = "such an expression, not a float"
+    PREDICATE = "an integer or bool, as a bool"
     LANES = "a mask of lanes"
-    BLOCK = "the number of a block in the cluster"
+    BLOCK = "the rank of a block in the cluster"
     BARRIER = "a barrier in shared memory"
-    GLOBAL = "an element of global memory; the instruction depends on its dtype"
-    CONSTANT = "a number that is known while the kernel is staged"
-    NUMBER = "such a number, on which the instruction depends"
-    FLAG = "True or False, on which the instruction depends"
-    WORD = "a text, on which the instruction depends"
+    GLOBAL = "an element of global memory; selects the instruction by its dtype"
+    CONSTANT = "a compile-time number"
+    NUMBER = "a compile-time number that selects the instruction"
+    FLAG = "True or False; selects the instruction"
+    WORD = "a string that selects the instruction"
 
 
-REQUIRED = object()  # in the place of a default
+REQUIRED = object()  # the default of a required parameter
 
 
 @record(slots=True)
@@ -42,13 +38,13 @@ class Parameter:
 
     Attributes:
         name: Its name.
-        kind: What it takes.
-        doc: What it is, for the documentation.
-        default: What it is where it is left out.
+        kind: The kind of its argument.
+        doc: Its documentation.
+        default: Its default, if it is optional.
         dtype: Of the operand, for `VALUE` and `CONSTANT`.
-        check: Raises an error where the instruction does not take a number or text, from the user's name for the call
-            and that number or text; of a `VALUE` only where that is known while the kernel is staged.
-        access: What the instruction does with an element of `GLOBAL`: "r", "w", "rw" or nothing.
+        check: `check(name, value)` raises for invalid numbers or texts; `name` is that of the function in messages. A
+            `VALUE` is checked only if it is constant.
+        access: The access of the instruction to an element of `GLOBAL`: "r", "w", "rw" or none.
     """
 
     name: str
@@ -66,18 +62,18 @@ class Function:
 
     Attributes:
         name: Its name without prefix, as in `T.sync_warp`.
-        instruction: What it calls; or what gives that from the dtype or constant of each parameter on which the
-            instruction depends, in their order.
-        doc: The documentation but for what `parameters`, `raises` and `example` say.
-        parameters: In the order in which the user gives them.
-        operands: What the instruction is called with, in its order: names of parameters, and constants. Without it,
-            all parameters on which the instruction does not depend alone.
-        gives_value: Whether instructions that `instruction` makes have a value.
-        result: The dtype to which its value is converted; that of the instruction without it.
-        value_name: What its value is called in kernels that do not name it; as the instruction without it.
+        instruction: The instruction, or a function that returns it, given the dtype or constant of each parameter on
+            which it depends.
+        doc: The documentation, without parameters, errors and example.
+        parameters: The parameters in order.
+        operands: The operands of the instruction: names of parameters, and constants. By default all parameters that
+            are not only used to select the instruction.
+        gives_value: Whether the instructions returned by `instruction` have a value.
+        result: The dtype to which the value is converted; by default that of the instruction.
+        value_name: The name of the value in printed programs; by default that of the instruction.
         raises: The errors, as lines of the documentation.
-        example: A call.
-        aliases: Further names.
+        example: An example call.
+        aliases: Other names of the function.
     """
 
     name: str

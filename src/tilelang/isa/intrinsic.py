@@ -1,7 +1,7 @@
-"""The record of an intrinsic, and the words in which a language writes one.
+"""Records of intrinsics, and their texts in a language.
 
-Gives `Intrinsic`, `Spelling`, of which a target has one per intrinsic and dtype, and the `Helper` texts that spellings
-need. Invariant: a spelling's text computes exactly what `meaning` computes, up to rounding of the last bits.
+A target has one `Spelling` per intrinsic and dtype, with the `Helper` texts that it needs. Invariant: a spelling
+computes what `meaning` computes, up to rounding of the last bits.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from tilelang.records import record
 
 @record(slots=True)
 class Helper:
-    """A piece of source that a kernel must contain before the text that uses it.
+    """A definition in the source of a kernel, printed before its first use.
 
     Attributes:
-        name: Its name; one helper appears once in a source, whoever asks for it.
+        name: Unique name; a source contains each helper once.
         text: The definition, a whole number of lines.
         needs: Helpers that must come before it.
         headers: Headers to include, as written between `#include` and the end of the line.
@@ -31,33 +31,32 @@ class Helper:
 
 @record(slots=True)
 class Spelling:
-    """How an operation is written in one language: an expression in which `{0}`, `{1}`, ... stand for operands.
+    """The text of an operation in one language: an expression in which `{0}`, `{1}`, ... stand for operands.
 
-    The operands may be any expressions: the text puts them in parentheses or argument places where needed, and uses
-    each of them once.
+    Operands may be any expressions: the text parenthesizes them where needed, and uses each of them once.
     """
 
     text: str
     helper: Helper | None = None
 
     def of(self, *operands: str) -> str:
-        """The expression applied to the given operand texts."""
+        """The expression applied to operand texts."""
         return self.text.format(*operands)
 
 
 @record(slots=True, eq=False)
 class Intrinsic(Callee):
-    """A scalar function; the dialect of a target has its text.
+    """A scalar function; its texts are in the dialects of targets.
 
     Attributes:
-        source: Where the definition comes from, in words.
+        source: Reference of the definition.
     """
 
     source: str = ""
 
 
 def ordered_helpers(helpers: Iterable[Helper]) -> list[Helper]:
-    """The helpers and all they need, each once, needed ones first."""
+    """The helpers and their dependencies, each once, dependencies first."""
     placed: dict[str, Helper] = {}
 
     def place(helper: Helper) -> None:

@@ -1,7 +1,6 @@
-"""What a simulator offers to the meanings of instructions; `sim` implements it.
+"""The interface of the simulator for the meanings of instructions; implemented by `sim`.
 
-Invariant: values have one entry per lane along axis 0, in lane order; entries of lanes that are not `active` are
-arbitrary and must not matter.
+Invariant: values have one entry per lane along axis 0, in lane order; entries of inactive lanes are arbitrary.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from tilelang.records import record
 
 @record
 class Pointer:
-    """The addresses that a region argument stands for, one per lane.
+    """The addresses of a region argument, one per lane.
 
     Attributes:
         buffer: The memory.
-        offset: Elements of `buffer.dtype` from the beginning of `buffer`, per lane. Shape (lanes,), int64.
+        offset: Offset in elements of `buffer.dtype`, per lane. Shape (lanes,), int64.
     """
 
     buffer: Buffer
     offset: np.ndarray
 
     def __add__(self, elements: int | np.ndarray) -> Pointer:
-        """The addresses some elements further."""
+        """The addresses advanced by a number of elements."""
         return Pointer(self.buffer, self.offset + elements)
 
 
 @record(eq=False)
 class TensorMapView:
-    """A tensor as a copy engine sees it: an `ir.launch.TensorMap` in numbers.
+    """A tensor map with evaluated sizes; see `ir.launch.TensorMap`.
 
     Attributes:
         tensor: The memory; the map begins at its index 0.
@@ -61,14 +60,14 @@ class TensorMapView:
 
 @record(eq=False)
 class Pieces:
-    """Equally large pieces of one memory, in the order in which an engine moves them.
+    """Equally large pieces of one memory, in the order of a transfer.
 
     Attributes:
         buffer: The memory.
-        starts: Where each begins, in bytes: in global memory from index 0 of the buffer, in shared memory from the
-            beginning of the block's. Shape (n,), int64.
+        starts: Byte offsets: from index 0 of a global buffer, or from the start of the block's shared memory. Shape
+            (n,), int64.
         size: Bytes of each.
-        inside: Which of them exist: the others are read as zeros and written nowhere. None: all do. Shape (n,).
+        inside: Which of them are in bounds: others read as zeros and are not written. None: all. Shape (n,).
     """
 
     buffer: Buffer
@@ -87,73 +86,74 @@ class Transfer(Protocol):
     completed: bool
 
     def fetch(self) -> np.ndarray:
-        """Completes the read; gives the vector clock for observers of the completion to `acquire`."""
+        """Completes the read; returns the vector clock that observers of the completion `acquire`."""
 
     def complete(self) -> np.ndarray:
-        """Completes the write; gives the vector clock for observers of the completion to `acquire`."""
+        """Completes the write; returns the vector clock that observers of the completion `acquire`."""
 
 
 class AsyncRead(Protocol):
     """An asynchronous read in flight."""
 
     def fetch(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Completes the read: contents, which bytes are defined, and the vector clock for observers to `acquire`.
+        """Completes the read; returns contents, a mask of defined bytes, and the vector clock to `acquire`.
 
-        Shapes of the first two: that of the starts, and then (size,), uint8 and bool.
+        Shapes of the first two: that of the starts, and then (size,); uint8 and bool.
         """
 
     def drop(self) -> None:
-        """Cancels the read: another warp read the pieces for this one."""
+        """Cancels the read, if another warp has read the pieces."""
 
 
 @record
 class Wait:
-    """What a warp that cannot go on yields; it is resumed once `ready` says so.
+    """Yielded by a warp that must wait; it is resumed when `ready` returns true.
 
     Attributes:
-        what: What it waits for, for reports of deadlocks.
-        ready: Asked by the scheduler whenever another warp has run.
-        detail: Asked once it is clear that the wait has no end: how far what it waits for is.
-        beyond: Whether other blocks end the wait.
+        what: The awaited event, for reports of deadlocks.
+        ready: Polled by the scheduler whenever another warp has run.
+        detail: Called at a deadlock: the state of the awaited event, as text.
+        by_other_blocks: Whether other blocks end the wait.
     """
 
     what: str
     ready: Callable[[], bool]
     detail: Callable[[], str] | None = None
-    beyond: bool = False
+    by_other_blocks: bool = False
 
 
 class Warp(Protocol):
-    """One warp of a running block, as instructions see it."""
+    """One warp of a running block, as instructions access it."""
 
     @property
     def size(self) -> int:
-        """How many lanes it has."""
+        """Number of lanes."""
 
     @property
     def active(self) -> np.ndarray:
-        """Which lanes execute the instruction. Shape (size,), bool."""
+        """The lanes that execute the instruction. Shape (size,), bool."""
 
     @property
     def lane(self) -> np.ndarray:
-        """The lanes' numbers, from 0 on. Shape (size,)."""
+        """The lane indices. Shape (size,)."""
 
     @property
     def index(self) -> int:
-        """The warp's number in its block."""
+        """The index of the warp in its block."""
 
     def read(self, pointer: Pointer, count: int = 1, *, where: np.ndarray | None = None) -> np.ndarray:
-        """`count` neighboring elements per lane, as one vector access. Shape (size, count).
+        """Reads `count` consecutive elements per lane, as one vector access. Shape (size, count).
 
-        Reports what is out of bounds, misaligned, never written, or raced for. Lanes outside `where` read nothing.
+        Reports accesses that are out of bounds, misaligned, uninitialized, or racing. Lanes outside `where` read
+        nothing.
         """
 
-    def take(
+    def read_raw(
         self, pointer: Pointer, count: int = 1, *, where: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Like `read`, but undefined contents may be among the values; the second array says which are defined.
+        """Like `read`, but allows undefined contents; also returns a mask of defined elements.
 
-        For instructions that move contents, or that compute on padding as well. Shapes: (size, count) both.
+        For instructions that move contents, or that compute on padding. Shapes: (size, count) both.
         """
 
     def write(
@@ -164,24 +164,24 @@ class Warp(Protocol):
         where: np.ndarray | None = None,
         defined: np.ndarray | None = None,
     ) -> None:
-        """Stores `values`, of shape (size, count), as one vector access; `defined` says which of them are, or all."""
+        """Stores `values`, of shape (size, count), as one vector access; `defined` is the mask of defined ones."""
 
     def update(
         self, pointer: Pointer, change: Callable[[Any, int], Any], *, where: np.ndarray | None = None
     ) -> np.ndarray:
-        """Replaces one element per lane, indivisibly and lane after lane; gives the old values. Shape (size,).
+        """Atomically replaces one element per lane, lane after lane; returns the old values. Shape (size,).
 
-        `change(old, lane)` gives the new element for the lane from the element that it finds, a NumPy scalar.
+        `change(old, lane)` returns the new element for the lane, given the old one as a NumPy scalar.
         """
 
     def defer(
         self, unit: AsyncUnit, work: Callable[[], None], touch: Callable[[], None] | None = None
     ) -> None:
-        """Queues work that completes when a wait guarantees it, or at once in eager mode.
+        """Queues work that completes at a wait, or immediately in eager mode.
 
-        `work` does nothing but read and write memory through this warp: it may be asked before what it touches, and
-        completes for some lanes earlier if these wait earlier. Where it does more, or not always the same,
-        `touch` is asked in its place, and accesses all that it may.
+        `work` must only read and write memory through this warp: it may be traced for its accesses beforehand, and
+        completes earlier for lanes that wait earlier. If it does more, or is not deterministic, `touch` is traced
+        instead and makes all possible accesses.
         """
 
     def commit(self, unit: AsyncUnit) -> None:
@@ -191,7 +191,7 @@ class Warp(Protocol):
         """Completes all groups but the newest `pending` ones."""
 
     def completion(self, unit: AsyncUnit, where: np.ndarray) -> Callable[[], None] | None:
-        """A function that completes what these lanes have queued so far, for completion without a wait.
+        """A function that completes the work queued by these lanes, for completion without a wait.
 
         None if nothing is in flight.
         """
@@ -205,103 +205,102 @@ class Warp(Protocol):
         agent: object,
         update: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
     ) -> Transfer:
-        """Begins an asynchronous transfer of the pieces of a source to those of a target, on behalf of one lane.
+        """Starts an asynchronous transfer of pieces of a source to those of a target, on behalf of one lane.
 
-        It reads and writes through the asynchronous proxy: what threads wrote before is visible to it only after
-        `fence_proxy`. Who observes its completion calls `complete`; what nobody observes completes when the block ends.
+        Accesses memory through the async proxy: earlier writes of threads are visible to it only after `fence_proxy`.
+        An observer of the completion calls `complete`; otherwise the transfer completes when the block ends.
 
         Args:
-            lane: Which lane starts it; what happened before there is ordered before the transfer.
-            source: What is read; or contents, of shape (n, size) and uint8, which go the way of ordinary stores and
-                need no fences.
-            target: What is written; equally many pieces of the same size.
-            agent: The mechanism that signals its completion: work of one agent is ordered, that of several is not.
-            update: Gives new contents from old and moved ones, both of shape (n, size) and uint8; replaces if None.
+            lane: The issuing lane; its earlier accesses are ordered before the transfer.
+            source: The pieces to read; or contents, of shape (n, size) and uint8, which need no fences.
+            target: The pieces to write; as many, of the same size.
+            agent: The completion mechanism: work of one agent is ordered, that of several is not.
+            update: Computes new contents from old and moved ones, both of shape (n, size) and uint8; None to overwrite.
         """
 
     def shared_address(self, pointer: Pointer) -> np.ndarray:
-        """Where a pointer points, in bytes from the beginning of the block's shared memory. Shape (lanes,), int64."""
+        """The byte offsets of a pointer in the shared memory of the block. Shape (lanes,), int64."""
 
     def async_read(
         self, starts: np.ndarray, size: int, *, agent: object, unused: np.ndarray | None = None
     ) -> AsyncRead:
-        """Begins an asynchronous read of the block's shared memory, on behalf of the warp's first active lane.
+        """Starts an asynchronous read of shared memory, on behalf of the first active lane of the warp.
 
-        It does so through the asynchronous proxy, as for `transfer`.
+        Through the async proxy, like `transfer`.
 
         Args:
-            starts: Where each piece begins, in bytes. Any shape, int64.
+            starts: Byte offsets of the pieces. Any shape, int64.
             size: Bytes of each.
-            agent: The mechanism that signals its completion.
-            unused: Where pieces begin that it fetches and makes nothing of; they need only exist.
+            agent: The completion mechanism.
+            unused: Byte offsets of pieces that are fetched but not used; they must be in bounds.
         """
 
     def fence_registers(self) -> None:
         """Orders the warp's accesses to registers before asynchronous matrix instructions that use them."""
 
     def is_fenced(self, pointer: Pointer) -> bool:
-        """Whether `fence_registers` stands between the warp's own accesses to an array of registers and now."""
+        """Whether `fence_registers` was executed since the last access of the warp to an array in registers."""
 
     def fence_proxy(self, what: str) -> None:
-        """Makes writes of the active lanes visible to the async proxy, for what is ordered after the fence.
+        """Makes writes of the active lanes visible to the async proxy, for accesses ordered after the fence.
 
-        `what` is "shared" or "global" memory, or "barriers": initializations of those in shared memory.
+        `what` is "shared" or "global" memory, or "barriers": initializations of barriers in shared memory.
         """
 
     def need_fence(self, pointer: Pointer, where: np.ndarray, what: str) -> None:
-        """Reports an element that the async proxy will access, but whose last write no fence made visible.
+        """Reports an element that the async proxy will access if no fence made its last write visible.
 
-        `what` is as in `fence_proxy`; a fence for shared memory is one for barriers.
+        `what` is as in `fence_proxy`; a fence for shared memory is one for barriers, too.
         """
 
     @property
     def rank(self) -> int:
-        """The number of the warp's block in its cluster; x runs fastest."""
+        """The rank of the block in its cluster; x fastest."""
 
     @property
     def cluster(self) -> tuple[int, int, int]:
         """Blocks of the cluster along x, y and z."""
 
     def cluster_arrive(self, *, release: bool) -> None:
-        """Arrives at the cluster's barrier; without `release`, only what precedes a fence is released."""
+        """Arrives at the cluster barrier; without `release`, releases only what precedes a fence."""
 
     def cluster_wait(self) -> Iterator[Wait]:
-        """Waits until all warps of the cluster that have not ended have arrived at its barrier."""
+        """Waits until all running warps of the cluster have arrived at its barrier."""
 
     def in_block(self, rank: int, where: np.ndarray | None = None, *, lasting: bool = True) -> Warp:
         """This warp, with addresses of shared memory being those of another block of its cluster.
 
-        The active lanes, or those of `where`, are about to touch its memory: `lasting` if it can learn only from them
-        when they are done, and not from barriers of its own that count what arrives. They are the active ones there.
+        The lanes in `where`, by default the active ones, are active there. `lasting`: the accesses complete only when
+        these lanes synchronize, and are not counted on a barrier of that block.
         """
 
     def release(self, where: np.ndarray) -> np.ndarray:
-        """The joined vector clock of these lanes, for others to `acquire`; join several with `np.maximum`."""
+        """The joined vector clock of these lanes, for others to `acquire`; join several by `np.maximum`."""
 
     def acquire(self, known: np.ndarray, where: np.ndarray) -> None:
-        """What others released is ordered before all that these lanes do from now on."""
+        """Orders what others released before all following accesses of these lanes."""
 
     def has_observed(self, known: np.ndarray, where: np.ndarray) -> bool:
-        """Whether all that was released happened before one of these lanes got here; the others go with it.
+        """Whether all released events happened before one of these lanes got here.
 
         This covers more than the accesses that `acquire` orders: completion of a transfer implies progress of the
         thread that started it, though its accesses are not ordered before the observer's.
         """
 
     def barrier_sync(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
-        """Arrives at a barrier of the block and waits for the others; all threads of the block if `threads` is None."""
+        """Arrives at a barrier of the block and waits for the other threads; all of the block if `threads` is None."""
 
     def grid_sync(self) -> Iterator[Wait]:
         """Waits for all other blocks of the grid; called after a barrier of the whole block."""
 
     def converge(self, mask: np.ndarray | int, what: str) -> None:
-        """Reports divergence unless every existing lane that the active lanes' masks name executes `what` now.
+        """Reports divergence unless all existing lanes of the active lanes' masks execute `what` now.
 
-        Orders no memory accesses. `mask` has one bit per lane; an array holds the mask that each lane gave.
+        Does not order memory accesses. `mask` has one bit per lane; an array has the mask of each lane.
         """
 
     def arrive(self, barrier: int, threads: int) -> None:
-        """Arrives at a named barrier of that many threads without waiting for the others."""
+        """Arrives at a named barrier of that many threads without waiting."""
 
     def warp_sync(self, mask: np.ndarray | int) -> Iterator[Wait]:
         """Synchronizes the lanes of a mask and makes their writes visible to each other."""
@@ -312,8 +311,8 @@ class Warp(Protocol):
     def report(self, text: str) -> None:
         """Prints a line, as `T.print` does."""
 
-    def state(self, name: str, make: Callable[[], Any], *, looks: bool = False) -> Any:
-        """State that the instructions of a family share within a block, such as its barriers; made on first use.
+    def state(self, name: str, make: Callable[[], Any], *, read_only: bool = False) -> Any:
+        """State of a family of instructions within a block, such as its barriers; created at first use.
 
-        An instruction that `looks` changes nothing there.
+        `read_only`: the instruction does not change it.
         """

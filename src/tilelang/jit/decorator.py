@@ -59,10 +59,10 @@ class JitFunction(JITImpl):
             StagingError: The function returns something other than a kernel.
         """
         try:
-            glance = key_of_call(args, keywords)
-            kernel = self._recognized.get(glance)
+            key = key_of_call(args, keywords)
+            kernel = self._recognized.get(key)
             if kernel is None:
-                kernel = self._recognized[glance] = self._made(args, keywords)
+                kernel = self._recognized[key] = self._made(args, keywords)
             return kernel
         except Exception as error:  # as `public`, without its cost on every call
             strip_frames(error)

@@ -1,8 +1,8 @@
 """Eager functions: those that take tensors, are compiled for the shapes and dtypes of a call, and run.
 
 Takes a call, sorts its arguments into tensors, runtime scalars and compile-time values, and gives the results. Calls
-that agree on compile-time values and on the sizes of `T.const` share a kernel; calls that are equal at a glance find it
-without looking at the function again.
+that agree on compile-time values and on the sizes of `T.const` share a kernel; repeated calls
+find it by a key that is cheap to compute.
 """
 
 from __future__ import annotations
@@ -150,9 +150,9 @@ class EagerFunction(JITImpl):
 
     @public
     def _call_anew(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-        """A call whose kernel is not known, or does not recognize the arguments at a glance."""
-        glance = self._glance(args, keywords)
-        known = self._recognized.get(glance)
+        """A call whose kernel is not known, or whose fast checks do not accept the arguments."""
+        key = self._quick_key(args, keywords)
+        known = self._recognized.get(key)
         if known is not None:
             eager, places = known
             return eager.kernel(*[args[place] if isinstance(place, int) else keywords[place] for place in places])
@@ -164,8 +164,8 @@ class EagerFunction(JITImpl):
             return eager.kernel
         names = list(self._parameters)
         places = tuple(name if name in own else names.index(name) for name in eager.arguments)
-        if glance is not None and all(isinstance(place, str) or place < len(args) for place in places):
-            self._recognized[self._glance(args, keywords)] = eager, places
+        if key is not None and all(isinstance(place, str) or place < len(args) for place in places):
+            self._recognized[self._quick_key(args, keywords)] = eager, places
         self._remember(eager, args, keywords)
         return eager.kernel(*[values[name] for name in eager.arguments])
 
@@ -204,8 +204,8 @@ class EagerFunction(JITImpl):
         order = [names.index(name) for name in eager.arguments]
         form.known[tuple(key)] = Known(eager.kernel._runner, None if order == [*range(len(given))] else picking(order))
 
-    def _glance(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """A key that is quick to make and equal only for calls of one kernel; None if that takes more than a glance."""
+    def _quick_key(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """A key that is cheap to compute and equal only for calls of one kernel; None if there is no such key."""
         key: list[Any] = [asked(), *keywords]
         for place, value in (*enumerate(args), *keywords.items()):
             kind = type(value)

@@ -14,7 +14,7 @@ from tilelang.ir.func import PrimFunc
 from tilelang.jit.program import Program, compile_program
 from tilelang.options import CompileOptions
 from tilelang.records import record
-from tilelang.runtime.argument_rows import Kind
+from tilelang.runtime.argument_specs import Kind
 from tilelang.runtime.argument_table import ArgumentTable, Match
 from tilelang.runtime.arguments import Bound, bind
 from tilelang.runtime.arrays import Allocation, ArrayView, borrow, host_allocation
@@ -45,10 +45,10 @@ class HostRunner:
         self.program: Program | None = compile_program(func, target, options, "cc")
         assert isinstance(self.program.built, Entry)
         self.entry = self.program.built
-        letters = [_LETTERS.get(row.kind, "q") for row in signature.rows] + ["q"] * len(signature.symbols)
+        letters = [_LETTERS.get(spec.kind, "q") for spec in signature.specs] + ["q"] * len(signature.symbols)
         self.layout = struct.Struct(f"<{''.join(letters)}")
-        self._fast_path = FastPath(ArgumentTable(signature), self._long_way, BUILDER, self._use)
-        self.call: Callable[..., Any] = lambda *args: self._long_way(args)
+        self._fast_path = FastPath(ArgumentTable(signature), self._slow_path, BUILDER, self._use)
+        self.call: Callable[..., Any] = lambda *args: self._slow_path(args)
         self.attempt: Callable[..., Any] | None = None
 
     def synchronize(self) -> None:
@@ -57,7 +57,7 @@ class HostRunner:
     def _use(self, call: Callable[..., Any], attempt: Callable[..., Any] | None) -> None:
         self.call, self.attempt = call, attempt
 
-    def _long_way(self, args: Sequence[Any]) -> Any:
+    def _slow_path(self, args: Sequence[Any]) -> Any:
         bound = bind(self.signature, args)
         self.start(bound.c_arguments())
         result = bound.result()

@@ -32,7 +32,7 @@ def warm_cache(make: Callable[[Any], object], items: Sequence[Any], workers: int
         items: What to compile.
         workers: How many processes at once.
     """
-    if "fork" not in multiprocessing.get_all_start_methods() or sys.platform == "darwin" or not cache.is_kept():
+    if "fork" not in multiprocessing.get_all_start_methods() or sys.platform == "darwin" or not cache.is_writable():
         return
     context = multiprocessing.get_context("fork")
     following = context.Value("i", 0)

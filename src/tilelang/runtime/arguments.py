@@ -1,8 +1,7 @@
-"""Checks the arguments of a call and binds them to a kernel's parameters.
+"""Checks the arguments of a call and binds them to a kernel's parameters: the slow path of calls.
 
-Takes a `Signature`, whose rows it walks, and what the user passed; gives a `Bound` call. Invariant: nothing has been
-launched or written when an `ArgumentError` leaves here, and what is bound satisfies everything that the generated code
-relies on.
+Invariant: nothing has been launched or written when an `ArgumentError` is raised, and bound arguments satisfy
+everything that the generated code assumes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.printer import to_text
 from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.records import record
-from tilelang.runtime.argument_rows import Extent, Kind, Row, Rule
+from tilelang.runtime.argument_specs import ArgumentSpec, Extent, Kind, Rule
 from tilelang.runtime.arrays import (
     ArrayView,
     allocate,
@@ -45,8 +44,8 @@ class Bound:
         values: One per parameter: an `ArrayView` or a Python number, which can be the address of a tensor.
         symbols: The values of the signature's symbols, in order.
         outputs: The arrays that were allocated, in the order of return.
-        packed: What the call has to put back into the arrays that were passed, or made for outputs.
-        like: The argument whose framework the outputs take.
+        packed: Unpacked arrays that are packed again after the call.
+        like: The argument that determines the framework of the outputs.
         device: The CUDA device on which the arrays are; None for host memory.
     """
 
@@ -58,31 +57,31 @@ class Bound:
     device: int | None = None
 
     def result(self) -> Any:
-        """What the call returns, once its launches are under way: nothing, the output, or a list of outputs."""
+        """The return value of the call, once it is launched: None, the output, or a list of outputs."""
         for packed in self.packed:
             repack(packed)
         arrays = [hand_over(array, self.like) for array in self.outputs]
         return None if not arrays else arrays[0] if len(arrays) == 1 else arrays
 
     def address(self, parameter: int) -> int:
-        """Where the tensor that was passed for a parameter begins."""
+        """The address of the tensor of a parameter."""
         value = self.values[parameter]
         return value.pointer if isinstance(value, ArrayView) else int(value)
 
     def c_arguments(self) -> list[int | float]:
-        """The values as the entry takes them: addresses and numbers, then symbols."""
+        """The arguments of the entry: addresses and numbers, then symbols."""
         plain = [value.pointer if isinstance(value, ArrayView) else value for value in self.values]
         return [*plain, *self.symbols]
 
 
 @record
 class Devices:
-    """What binding may ask about the CUDA devices that a kernel runs on.
+    """Queries about CUDA devices for `bind`.
 
     Attributes:
-        arch: What the kernel was compiled for, for messages.
-        device_of: The number of the device that an address belongs to.
-        current: The number of the device that is used where no argument says which.
+        arch: The architecture of the kernel, for messages.
+        device_of: The index of the device that an address belongs to.
+        current: The index of the device to use without tensor arguments.
     """
 
     arch: str
@@ -96,27 +95,27 @@ def bind(signature: Signature, args: Sequence[Any], devices: Devices | None = No
     A caller passes the inputs only, or all parameters, outputs included.
 
     Args:
-        signature: What the kernel takes.
-        args: What was passed.
-        devices: The arrays must be on one of these; without them, in host memory.
+        signature: The signature of the kernel.
+        args: The arguments.
+        devices: Queries about devices; None for kernels on host memory.
 
     Raises:
-        ArgumentError: An argument does not fit.
+        ArgumentError: An argument is invalid.
     """
     with signature.loc:
         return _Binding(signature, args, devices).run()
 
 
 class _Binding:
-    """One call being checked."""
+    """The check of one call."""
 
     def __init__(self, signature: Signature, args: Sequence[Any], devices: Devices | None) -> None:
         self.signature = signature
         self.args = args
         self.devices = devices
-        self.home: tuple[str, int] | None = None  # the argument that said which device, and the device
+        self.home: tuple[str, int] | None = None  # the argument that determined the device, and the device
         self.env: dict[Var, Any] = {}
-        self.origin: dict[Var, str] = {}  # which argument gave a symbol its value
+        self.origin: dict[Var, str] = {}  # the argument that determined each symbol
         self.given: dict[int, Any] = {}
         self.packed: dict[int, ArrayView] = {}  # arguments whose bytes hold several elements each
 
@@ -126,23 +125,23 @@ class _Binding:
         views: dict[int, ArrayView] = {}
         numbers: dict[int, int | float] = {}
         for index, value in self.given.items():
-            row = signature.rows[index]
-            if row.kind is Kind.TENSOR:
+            spec = signature.specs[index]
+            if spec.kind is Kind.TENSOR:
                 if value is not None or index not in signature.optional:
-                    views[index] = self._view(row, value)
+                    views[index] = self._view(spec, value)
                 continue
-            param = row.param
+            param = spec.param
             assert isinstance(param, ScalarParam)
-            numbers[index] = self._address(param, value) if row.kind is Kind.POINTER else self._scalar(param, value)
+            numbers[index] = self._address(param, value) if spec.kind is Kind.POINTER else self._scalar(param, value)
             self.env[param.var] = numbers[index]
             self.origin[param.var] = f"'{param.name}'"
         self._solve_symbols(views)
         for index, view in views.items():
-            self._check_shape(signature.rows[index], view)
+            self._check_shape(signature.specs[index], view)
         self._check_grids()
         for condition in signature.assumptions:
             if not evaluate(condition, self.env):
-                raise self._fail(f"what the kernel relies on does not hold. Assume: {to_text(condition)}")
+                raise self._fail(f"an assumption of the kernel does not hold. Assume: {to_text(condition)}")
         bound = Bound([], like=framework_of(self.args), device=self._device())
         for index, array in self.packed.items():
             views[index] = self._unpacked(index, array, bound)
@@ -181,9 +180,9 @@ class _Binding:
         raise self._fail(f"expected {wanted} ({signature.names(signature.inputs)}), got {count}", hint)
 
     # -- tensors --------------------------------------------------------------------------------------------
-    def _view(self, row: Row, value: Any) -> ArrayView:
+    def _view(self, spec: ArgumentSpec, value: Any) -> ArrayView:
         """The argument as an array, after the checks that need no other argument."""
-        view, param = borrow(value), row.tensor
+        view, param = borrow(value), spec.tensor
         name, dtype = param.name, param.dtype
         lane = _storage_name(dtype)
         if value is None:
@@ -199,17 +198,17 @@ class _Binding:
             )
         self._check_place(name, view)
         if packed_storage(dtype, view):
-            self.packed[row.index] = view
+            self.packed[spec.index] = view
             view = logical(dtype, view)
         if view.dtype is not None and str(view.dtype) in _STORED_ALIKE.get(lane, ()):
             view = dataclasses.replace(view, dtype=as_dtype(lane))
         if view.dtype is None or _storage_name(view.dtype) != lane:
             convert = f"{name}.to(torch.{lane})" if view.framework == "torch" else f"{name}.astype({lane!r})"
             raise self._fail(f"'{name}' has dtype {view.dtype_text}, expected {dtype!s}", f"pass {convert}")
-        if len(view.shape) != len(row.extents) + (dtype.lanes > 1):
+        if len(view.shape) != len(spec.extents) + (dtype.lanes > 1):
             raise self._fail(
                 f"'{name}' has {_dimensions(len(view.shape))}, shape {view.shape}, expected "
-                f"{_dimensions(len(row.extents))}, shape {shape_text(param.shape)}"
+                f"{_dimensions(len(spec.extents))}, shape {shape_text(param.shape)}"
             )
         copy = "clone" if view.framework == "torch" else "copy"
         if not view.aligned:
@@ -217,7 +216,7 @@ class _Binding:
                 f"'{name}' starts at an address that is not a multiple of the size of {dtype!s}",
                 f"pass {name}.{copy}()",
             )
-        if row.written and not view.writable:
+        if spec.written and not view.writable:
             raise self._fail(
                 f"'{name}' is written by the kernel, but the array given is read-only",
                 f"pass an array that can be written, such as {name}.{copy}()",
@@ -228,8 +227,8 @@ class _Binding:
         return scalar_argument(self.signature.name, param, value)
 
     def _address(self, param: ScalarParam, value: Any) -> int:
-        """A pointer argument: an address, or that of the array that was passed."""
-        if getattr(value, "ndim", 0) > 0:  # a tensor of rank 0 would be taken for its value
+        """A pointer argument: an address, or that of the passed array."""
+        if getattr(value, "ndim", 0) > 0:  # a tensor of rank 0 also converts to an int
             view = borrow(value)
             if view is not None:
                 self._check_place(param.name, view)
@@ -277,20 +276,20 @@ class _Binding:
         return self.devices.current() if self.home is None else self.home[1]
 
     def _solve_symbols(self, views: dict[int, ArrayView]) -> None:
-        """Binds every symbol from the first argument that decides it."""
+        """Binds every symbol from the first argument that determines it."""
         open_symbols = {symbol for symbol in self.signature.symbols if symbol not in self.env}
         progress = True
         while open_symbols and progress:
             progress = False
             for index, view in views.items():
-                row = self.signature.rows[index]
-                given = (*view.shape[: len(row.extents)], *(view.strides or ()))
-                for extent, value in zip(row.rules, given, strict=False):
+                spec = self.signature.specs[index]
+                given = (*view.shape[: len(spec.extents)], *(view.strides or ()))
+                for extent, value in zip(spec.rules, given, strict=False):
                     variable = None if extent.rule is Rule.CONSTANT else unknown_of(extent.expr, set(self.env))
                     solution = None if variable is None else solve(extent.expr, value, variable, self.env)
                     if variable is not None and solution is not None:
                         self.env[variable] = solution
-                        self.origin[variable] = f"'{row.param.name}' of shape {view.shape}"
+                        self.origin[variable] = f"'{spec.param.name}' of shape {view.shape}"
                         open_symbols.discard(variable)
                         progress = True
         for symbol in self.signature.symbols:
@@ -298,7 +297,7 @@ class _Binding:
                 self._do_without(symbol, views)
 
     def _do_without(self, symbol: Var, views: dict[int, ArrayView]) -> None:
-        """Gives a symbol that only tensors carry which were not given the value 0: the kernel must not depend on it."""
+        """Binds a symbol that only absent tensors determine to 0; the kernel must not depend on it."""
         params = self.signature.params
         carriers = [
             i for i in self.given if i not in views and isinstance(p := params[i], TensorParam)
@@ -314,7 +313,7 @@ class _Binding:
             self.env[symbol] = 0
 
     def _check_grids(self) -> None:
-        """Refuses an empty grid: a kernel that silently does nothing leaves its outputs undefined."""
+        """Raises for empty grids: a kernel that does nothing would leave its outputs undefined."""
         for grid in self.signature.grids:
             extents = [self._value(extent) for extent in grid]
             if None not in extents and any(extent <= 0 for extent in extents if extent is not None):
@@ -327,7 +326,7 @@ class _Binding:
                 )
 
     def _absent(self, index: int) -> ArrayView:
-        """What stands for a tensor that was not given: an array that nobody touches, at address 0."""
+        """A null array for a tensor that was not passed."""
         param = self.signature.params[index]
         assert isinstance(param, TensorParam)
         lanes = (param.dtype.lanes,) if param.dtype.lanes > 1 else ()
@@ -336,9 +335,9 @@ class _Binding:
             "none", lane_dtype(param.dtype), "None", shape, dense_strides(shape), 0, "cpu", True, True, None
         )
 
-    def _check_shape(self, row: Row, view: ArrayView) -> None:
-        param = row.tensor
-        for axis, (extent, given) in enumerate(zip(row.extents, view.shape, strict=False)):
+    def _check_shape(self, spec: ArgumentSpec, view: ArrayView) -> None:
+        param = spec.tensor
+        for axis, (extent, given) in enumerate(zip(spec.extents, view.shape, strict=False)):
             expected = self._expected(extent)
             if expected != given:
                 raise self._wrong_extent(param, view, axis, extent.expr, expected)
@@ -347,17 +346,17 @@ class _Binding:
                 f"'{param.name}' has shape {view.shape}, expected {param.dtype.lanes} as the last extent, "
                 f"the lanes of {param.dtype!s}"
             )
-        if row.strides is None:
+        if spec.strides is None:
             self._check_dense(param, view)
         else:
-            self._check_strides(param, view, row.strides)
+            self._check_strides(param, view, spec.strides)
 
     def _expected(self, extent: Extent) -> int | None:
-        """What an extent or stride must be, or None if it has a symbol that no argument fits."""
+        """The required extent or stride; None if it depends on a symbol without a value."""
         return extent.value if extent.rule is Rule.CONSTANT else self._value(extent.expr)
 
     def _value(self, expr: Expr) -> int | None:
-        """An extent's value, or None if it has a symbol that no argument fits."""
+        """The value of an extent; None if it depends on a symbol without a value."""
         if isinstance(expr, Var):
             return int(self.env[expr]) if expr in self.env else None
         if any(isinstance(e, Var) and e not in self.env for e in walk_expr(expr)):
@@ -432,7 +431,7 @@ class _Binding:
 
     # -- bytes of several elements ----------------------------------------------------------------------------
     def _unpacked(self, index: int, array: ArrayView, bound: Bound) -> ArrayView:
-        """The elements of packed bytes, one in a byte, as kernels take them."""
+        """The elements of packed bytes, one per byte, as kernels take them."""
         param = self.signature.params[index]
         packed = unpack(param.dtype, array)
         if packed is None:
@@ -450,7 +449,7 @@ class _Binding:
         if array is None:
             raise self._fail(
                 f"output '{param.name}' of shape {shape} cannot be allocated: bytes hold pairs of {param.dtype!s} of a "
-                "row",
+                "spec",
                 "let the last extent be even",
             )
         return array
@@ -470,7 +469,7 @@ _STORED_ALIKE: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 def _storage_name(dtype: DType) -> str:
-    """What an element is called in host memory: tfloat32 is kept as float32, a vector as its lanes."""
+    """The storage dtype of an element in host memory: float32 for tfloat32, the lanes of a vector."""
     name = str(dtype).rsplit("x", 1)[0] if dtype.lanes > 1 else str(dtype)
     return "float32" if name == "tfloat32" else name
 

@@ -1,8 +1,7 @@
-"""Borrows and makes arrays of any framework without importing one.
+"""Views of arrays of any framework, and allocation of arrays, without importing a framework.
 
-Takes NumPy arrays, torch tensors, and whatever speaks DLPack, `__array_interface__` or `__cuda_array_interface__`;
-gives an `ArrayView`: where the elements lie and what they are. Invariant: nothing is copied, and a framework is touched
-only when the caller already has it.
+Takes NumPy arrays, torch tensors, and objects with DLPack, `__array_interface__` or `__cuda_array_interface__`.
+Invariant: nothing is copied, and a framework is only used if the caller has imported it.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from tilelang.records import record
 
 @record(slots=True)
 class ArrayView:
-    """Somebody else's array.
+    """A view of an array of some framework.
 
     Attributes:
-        framework: Whose array it is, for messages: "numpy", "torch", or the type's module.
+        framework: Name of the framework in messages: "numpy", "torch", or the module of the type.
         dtype: The element dtype; None if it has no counterpart here.
-        dtype_text: The framework's own name of the dtype, for messages.
+        dtype_text: The framework's name of the dtype, for messages.
         shape: Extents.
-        strides: Distance of neighbors per dimension, in elements; None if they are not whole elements.
+        strides: Strides in elements; None if they are not whole elements.
         pointer: Address of the first element; 0 unless it is memory of the host or of a CUDA device.
-        device: "cpu", "cuda:0", "cuda" where only the driver knows which, or the framework's name of another device.
+        device: "cpu", "cuda:0", "cuda" if only the driver can tell which, or the framework's name of another device.
         writable: Whether the owner allows writing.
         aligned: Whether the address is a multiple of the element's size.
         owner: Keeps the memory alive.
-        stream: The CUDA stream on which the owner works, where it says so.
+        stream: The CUDA stream of the owner, if it provides one.
     """
 
     framework: str
@@ -70,7 +69,7 @@ class ArrayView:
         """The same memory as a NumPy array; only for host memory of a known dtype with whole strides."""
         assert self.dtype is not None
         assert self.strides is not None
-        if not self.pointer and 0 not in self.shape:  # a tensor that was not given
+        if not self.pointer and 0 not in self.shape:  # null array of an absent tensor
             return np.broadcast_to(np.zeros((), self.dtype.numpy), self.shape)
         array = array_at(self.pointer, self.shape, self.dtype.numpy, self.strides, self.owner)
         array.flags.writeable = self.writable
@@ -84,7 +83,7 @@ def is_torch_tensor(value: object) -> bool:
 
 
 def borrow(value: Any) -> ArrayView | None:
-    """A view of an array of any framework, or None if the value is no array."""
+    """A view of an array of any framework, or None if the value is not an array."""
     if isinstance(value, np.ndarray):
         return _borrow_numpy(value, "numpy", value)
     if is_torch_tensor(value):
@@ -127,7 +126,7 @@ def _borrow_numpy(array: np.ndarray, framework: str, owner: object) -> ArrayView
 def _borrow_torch(tensor: Any) -> ArrayView:
     on_host = tensor.device.type == "cpu"
     lazy = on_host and (tensor.is_neg() or tensor.is_conj())
-    if lazy:  # the memory holds other values than the tensor; reading needs a copy, and writing cannot work
+    if lazy:  # lazily negated or conjugated: the memory has other values than the tensor
         tensor = tensor.resolve_neg().resolve_conj()
     strided = str(tensor.layout) == "torch.strided"
     if tensor.is_cuda and strided and tensor.is_neg():
@@ -213,11 +212,11 @@ _DL_CODES = {  # Source: dlpack.h, enum DLDataTypeCode
 }  # fmt: skip
 _DL_CODE_OF = {name: code for code, name in _DL_CODES.items()}
 _DL_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 11: "cpu", 13: "cuda"}
-_IMMUTABLE = ("jax", "jaxlib", "tensorflow")  # frameworks that promise their users never to change an array
+_IMMUTABLE = ("jax", "jaxlib", "tensorflow")  # frameworks with immutable arrays
 
 
 def dlpack_type(dtype: DType) -> tuple[int, int] | None:
-    """The code and the bits by which DLPack names a dtype; None if it has no name for it."""
+    """The DLPack code and bits of a dtype; None if it has none."""
     name = "float32" if dtype == "tfloat32" else str(dtype)
     code = _DL_CODE_OF.get(name, _DL_CODE_OF.get(name.rstrip("0123456789")))
     return None if code is None else (code, dtype.bits)
@@ -265,7 +264,7 @@ def _borrow_dlpack(value: Any) -> ArrayView:
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Distances of neighbors per dimension in a row-major array without gaps, in elements."""
+    """Strides of a dense row-major array, in elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
@@ -273,7 +272,7 @@ _PROTOCOLS = ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
 
 
 def framework_of(values: Sequence[object]) -> object:
-    """The array among the arguments whose framework the outputs shall have, or None."""
+    """The array argument that determines the framework of the outputs, or None."""
     for value in values:
         if is_torch_tensor(value) or any(hasattr(value, name) for name in _PROTOCOLS):
             return value
@@ -282,7 +281,7 @@ def framework_of(values: Sequence[object]) -> object:
 
 @record
 class Allocation:
-    """How an uninitialized array is made: a function and what it is called with."""
+    """A deferred allocation: a function and its arguments."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -294,10 +293,10 @@ class Allocation:
 
 
 def host_allocation(like: object, shape: tuple[int, ...], dtype: DType) -> Allocation:
-    """How a host array in the framework of `like` is made.
+    """The allocation of a host array in the framework of `like`.
 
-    Frameworks whose arrays cannot be written get a NumPy array; `hand_over` converts it once it is filled. Without an
-    array to go by, it is a torch tensor if the caller has imported torch.
+    Frameworks with immutable arrays get a NumPy array, which `hand_over` converts after the call. Without `like` it is
+    a torch tensor if torch is imported.
     """
     torch = sys.modules.get("torch")
     row: Any = torch_dtype(dtype)
@@ -309,7 +308,7 @@ def host_allocation(like: object, shape: tuple[int, ...], dtype: DType) -> Alloc
 
 
 def torch_device_allocation(shape: tuple[int, ...], dtype: object, device: int) -> Allocation:
-    """How a torch tensor of one of torch's dtypes is made on a CUDA device."""
+    """The allocation of a torch tensor on a CUDA device."""
     torch = sys.modules["torch"]
     return Allocation(torch.empty, (shape,), {"dtype": dtype, "device": torch.device(f"cuda:{device}")})
 
@@ -320,9 +319,9 @@ def allocate(like: object, shape: tuple[int, ...], dtype: DType) -> Any:
 
 
 def allocate_on_device(like: object, shape: tuple[int, ...], dtype: DType, device: int) -> Any:
-    """An uninitialized array on a CUDA device, in the framework of `like`; torch's or CuPy's without one.
+    """An uninitialized array on a CUDA device, in the framework of `like`; torch's or CuPy's without it.
 
-    Gives None where no framework at hand can make one.
+    None if no imported framework can allocate it.
     """
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     row = torch_dtype(dtype)
@@ -342,9 +341,9 @@ HUGE_PAGES_FROM_BYTES = 1 << 22  # where NumPy starts to ask the system for huge
 
 
 def _empty_in_huge_pages(shape: tuple[int, ...], dtype: Any) -> Any:
-    """An uninitialized torch tensor in memory of NumPy.
+    """An uninitialized torch tensor on memory of NumPy, which uses huge pages.
 
-    The first touch of 64 MiB in small pages takes several times as long as writing them.
+    Page faults of 64 MiB in small pages take several times as long as writing them.
     """
     torch = sys.modules["torch"]
     size_bytes = math.prod(shape) * dtype.itemsize
@@ -354,7 +353,7 @@ def _empty_in_huge_pages(shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def hand_over(array: Any, like: object) -> Any:
-    """An output that was filled, as an array of the framework of `like`."""
+    """A filled output as an array of the framework of `like`."""
     if like is None or isinstance(like, np.ndarray) or not isinstance(array, np.ndarray):
         return array
     if not hasattr(like, "__array_namespace__"):
@@ -363,7 +362,7 @@ def hand_over(array: Any, like: object) -> Any:
 
 
 def torch_dtype(dtype: DType) -> object | None:
-    """The torch dtype that holds a dtype, if torch is loaded and has it; its sub-byte dtypes are names only."""
+    """The torch dtype that stores a dtype, if torch is imported and has it."""
     torch = sys.modules.get("torch")
     if torch is None or dtype.bits < 8 or str(dtype) not in SCALARS:
         return None

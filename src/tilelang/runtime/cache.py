@@ -1,8 +1,7 @@
-"""The compile cache on disk: content under a key, written atomically, verified on every read.
+"""The compile cache on disk: content by key, written atomically, verified by checksum on every read.
 
-Takes a key and a function that makes the content, gives a file with that content. Invariant: what is returned was
-written whole by some process under the same key. An entry carries its own checksum; a damaged one is made again.
-A folder that cannot be written is one warning; entries that are there are still read.
+A damaged entry is replaced. If the directory cannot be written, one warning is issued, and existing entries are still
+read.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _TRAILER_BYTES = len(_MARK) + 64
 
 
 def key_of(*parts: str) -> str:
-    """A key for content that is decided by these texts."""
+    """The key of content that is determined by these texts."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode()
@@ -43,10 +42,10 @@ def lookup(key: str, suffix: str) -> bytes | None:
 
 
 def open_or_make(key: str, suffix: str, make: Callable[[], bytes], open_file: Callable[[Path], R]) -> R:
-    """What `open_file` gives for the file with the content under a key; `make` is called if there is none.
+    """Returns `open_file` of the file with the content of a key; `make` creates the content if there is none.
 
-    The file ends in a checksum after the content, which loaders of shared objects ignore. Where nothing is kept, it is
-    a temporary one, which is gone afterwards.
+    The file ends with a checksum, which loaders of shared objects ignore. If the cache is off, it is a temporary file,
+    deleted afterwards.
     """
     content: bytes | None = None
     if is_cache_enabled():
@@ -65,7 +64,7 @@ def open_or_make(key: str, suffix: str, make: Callable[[], bytes], open_file: Ca
 
 
 def store(key: str, suffix: str, content: bytes) -> Path | None:
-    """Puts content under a key, replacing what is there in one step; None, and one warning, where that fails."""
+    """Stores content under a key atomically; on failure, warns once and returns None."""
     temporary: Path | None = None
     try:
         path = _entry(key, suffix)
@@ -84,13 +83,13 @@ def store(key: str, suffix: str, content: bytes) -> Path | None:
     return path
 
 
-def is_kept() -> bool:
-    """Whether what this process compiles will be found in the cache by others; one warning where it cannot be."""
-    return is_cache_enabled() and store(key_of("is_kept"), ".probe", b"") is not None
+def is_writable() -> bool:
+    """Whether the cache can be written; warns once if not."""
+    return is_cache_enabled() and store(key_of("is_writable"), ".probe", b"") is not None
 
 
 def entries() -> list[Path]:
-    """The files of the cache: programs, sources and what compilers can do."""
+    """The files of the cache: programs, sources, and probed properties of compilers."""
     try:
         return sorted(path for path in cache_folder().glob("[0-9a-f][0-9a-f]/*") if path.is_file())
     except (OSError, CacheError):
@@ -98,7 +97,7 @@ def entries() -> list[Path]:
 
 
 def clear() -> int:
-    """Removes all entries, and gives how many there were; what running processes have loaded stays with them."""
+    """Removes all entries and returns their number; code loaded by running processes stays valid."""
     count = 0
     for path in entries():
         with contextlib.suppress(OSError):  # another process may be faster
@@ -108,7 +107,7 @@ def clear() -> int:
 
 
 _UNUSABLE: set[str] = set()
-"""What was warned of."""
+"""Warnings that were issued."""
 
 
 def _warn(error: OSError | CacheError) -> None:

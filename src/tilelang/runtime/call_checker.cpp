@@ -2,7 +2,7 @@
 //
 // Takes the arguments and a `Kernel`, which Python wrote (native_call.py has the same structures). Invariant: starts
 // only what bind() of arguments.py has accepted before with arguments of the same key, with other addresses and scalars;
-// whatever is not recognized goes the long way, which also words every error.
+// whatever is not recognized goes the slow path, which also words every error.
 //
 // No header is needed, and no function is linked: those of Python and torch come as addresses. Everything that a call
 // changes is on the stack, so threads may call at once, also while a kernel runs or a device's queue is full.
@@ -59,7 +59,7 @@ struct Extent {
 };
 
 enum Kind { TENSOR, SIGNED, UNSIGNED, BOOL, FLOAT, POINTER };
-struct Row {
+struct ArgumentSpec {
     i64 kind;
     i64 slot;  // of the value
     i64 key;   // the entry of the key that the value is; 0 for none
@@ -84,7 +84,7 @@ struct Recipe {
 
 struct Plan {
     i64 *key;
-    i64 (*start)(void *, const u64 *, void *);  // 0; below 0 to go the long way; what `failed` takes
+    i64 (*start)(void *, const u64 *, void *);  // 0; below 0 to take the slow path; what `failed` takes
     void *state;
     Object failed;
     i64 first_symbol, symbol_count;
@@ -99,15 +99,15 @@ struct Kernel {
     i64 device_kind;
     i64 head_bytes;  // of an object; its type comes last
     Object array_type, tensor_types[2], integer_type, bool_type, float_type;
-    i64 row_count, key_size;
+    i64 spec_count, key_size;
     i64 slots;  // of the table: a power of two, more than there are plans
-    Row *rows;
+    ArgumentSpec *specs;
     Plan **table;
 };
 
-enum Item { KERNEL, LONG_WAY, IS_NEGATED, NOTHING };  // what `self` holds
+enum Item { KERNEL, SLOW_PATH, IS_NEGATED, NOTHING };  // what `self` holds
 enum { MAX_VALUES = 256, MAX_KEY = 256, MAX_MADE = 16 };
-enum { HOME = 0, UNKNOWN = -1, NUMPY = -2 };  // the entry of the key that says where tensors are; otherwise a device
+enum { LOCATION = 0, UNKNOWN = -1, NUMPY = -2 };  // the entry of the key that says where tensors are; otherwise a device
 
 static u64 hash_of(const i64 *key, i64 size) {
     u64 hash = 0;
@@ -176,91 +176,91 @@ static bool follow(const Extent *rules, const i64 *given, int count, i64 unit, i
     return true;
 }
 
-static bool misaligned(const Row &row, u64 address) { return address & (row.alignment - 1); }
+static bool misaligned(const ArgumentSpec &spec, u64 address) { return address & (spec.alignment - 1); }
 
 static bool is_tensor(const Kernel *kernel, Object type) {
     return type == kernel->tensor_types[0] || type == kernel->tensor_types[1];
 }
 
 // Whether the kernel's tensors are all in one place.
-static bool same_home(i64 home, i64 *key) {
-    if (key[HOME] == UNKNOWN) key[HOME] = home;
-    return key[HOME] == home;
+static bool same_location(i64 location, i64 *key) {
+    if (key[LOCATION] == UNKNOWN) key[LOCATION] = location;
+    return key[LOCATION] == location;
 }
 
-static bool array(const Kernel *kernel, const Row &row, Object object, i64 *key, u64 *address) {
+static bool array(const Kernel *kernel, const ArgumentSpec &spec, Object object, i64 *key, u64 *address) {
     const NumpyArray &array = *(const NumpyArray *)((char *)object + kernel->head_bytes);
     *address = (u64)array.data;
-    if (array.dtype != row.numpy_dtype || array.rank != row.rank || misaligned(row, *address)) return false;
-    if (row.written && !(array.flags & WRITEABLE)) return false;
-    if (!same_home(NUMPY, key) || !follow(row.extents, array.shape, array.rank, 1, key)) return false;
-    if (!row.strided) return array.flags & C_CONTIGUOUS;
-    return follow(row.extents + array.rank, array.strides, array.rank, row.element_bytes, key);
+    if (array.dtype != spec.numpy_dtype || array.rank != spec.rank || misaligned(spec, *address)) return false;
+    if (spec.written && !(array.flags & WRITEABLE)) return false;
+    if (!same_location(NUMPY, key) || !follow(spec.extents, array.shape, array.rank, 1, key)) return false;
+    if (!spec.strided) return array.flags & C_CONTIGUOUS;
+    return follow(spec.extents + array.rank, array.strides, array.rank, spec.element_bytes, key);
 }
 
-static bool tensor(const Kernel *kernel, const Row &row, Object self, Object object, i64 *key, u64 *address) {
+static bool tensor(const Kernel *kernel, const ArgumentSpec &spec, Object self, Object object, i64 *key, u64 *address) {
     DlTensor tensor;
     if (kernel->tensor_of(object, &tensor) || tensor.device_kind != kernel->device_kind) return false;
     *address = (u64)tensor.data + tensor.byte_offset;
     i64 dtype = tensor.code | tensor.bits << 8 | (i64)tensor.lanes << 16;
-    if (dtype != row.dlpack_dtype || tensor.rank != row.rank || misaligned(row, *address)) return false;
-    if (!same_home(tensor.device, key) || !follow(row.extents, tensor.shape, tensor.rank, 1, key)) return false;
-    if (row.strided ? !follow(row.extents + tensor.rank, tensor.strides, tensor.rank, 1, key) : !dense(tensor))
+    if (dtype != spec.dlpack_dtype || tensor.rank != spec.rank || misaligned(spec, *address)) return false;
+    if (!same_location(tensor.device, key) || !follow(spec.extents, tensor.shape, tensor.rank, 1, key)) return false;
+    if (spec.strided ? !follow(spec.extents + tensor.rank, tensor.strides, tensor.rank, 1, key) : !dense(tensor))
         return false;
-    return !row.negatable || !(row.strided || one_element(tensor)) || !is_negated(self, object);
+    return !spec.negatable || !(spec.strided || one_element(tensor)) || !is_negated(self, object);
 }
 
 // The bits of a number; false if it is none, or out of the range of its type.
-static bool number(const Kernel *kernel, const Row &row, Object object, Object type, u64 *bits) {
-    if (row.kind == FLOAT) {
+static bool number(const Kernel *kernel, const ArgumentSpec &spec, Object object, Object type, u64 *bits) {
+    if (spec.kind == FLOAT) {
         if (type != kernel->float_type && type != kernel->integer_type) return false;
         double value = python.float_value(object);
         if (value == -1.0 && python.error_occurred()) return false;
         __builtin_memcpy(bits, &value, 8);
         return true;
     }
-    if (type != (row.kind == BOOL ? kernel->bool_type : kernel->integer_type)) return false;
-    if (row.kind == UNSIGNED) {
+    if (type != (spec.kind == BOOL ? kernel->bool_type : kernel->integer_type)) return false;
+    if (spec.kind == UNSIGNED) {
         u64 value = python.unsigned_value(object);
         if (value == ~0ull && python.error_occurred()) return false;
         *bits = value;
-        return value <= row.high;
+        return value <= spec.high;
     }
     i64 value = python.signed_value(object);
     if (value == -1 && python.error_occurred()) return false;
     *bits = (u64)value;
-    return value >= row.low && value <= (i64)row.high;
+    return value >= spec.low && value <= (i64)spec.high;
 }
 
 // The address that a number or a tensor stands for; a tensor without extents stands for its value.
-static bool pointer(const Kernel *kernel, const Row &row, Object object, Object type, i64 *key, u64 *address) {
+static bool pointer(const Kernel *kernel, const ArgumentSpec &spec, Object object, Object type, i64 *key, u64 *address) {
     if (!is_tensor(kernel, type)) {
-        if (!number(kernel, row, object, type, address)) return false;
+        if (!number(kernel, spec, object, type, address)) return false;
     } else {
         DlTensor tensor;
         if (kernel->tensor_of(object, &tensor) || tensor.device_kind != kernel->device_kind) return false;
-        if (!tensor.rank || (kernel->stream_of && !same_home(tensor.device, key))) return false;
+        if (!tensor.rank || (kernel->stream_of && !same_location(tensor.device, key))) return false;
         *address = (u64)tensor.data + tensor.byte_offset;
     }
-    return *address && !misaligned(row, *address);
+    return *address && !misaligned(spec, *address);
 }
 
 static Object type_of(const Kernel *kernel, Object object) {
     return *(Object *)((char *)object + kernel->head_bytes - sizeof(Object));
 }
 
-// Whether an argument is what its row asks for; gives its value.
-static bool fits(const Kernel *kernel, const Row &row, Object self, Object object, i64 *key, u64 *value) {
+// Whether an argument is what its spec asks for; gives its value.
+static bool fits(const Kernel *kernel, const ArgumentSpec &spec, Object self, Object object, i64 *key, u64 *value) {
     Object type = type_of(kernel, object);
-    if (row.kind == POINTER) return pointer(kernel, row, object, type, key, value);
-    if (row.kind != TENSOR) return number(kernel, row, object, type, value);
-    if (type == kernel->array_type) return array(kernel, row, object, key, value);
-    return is_tensor(kernel, type) && tensor(kernel, row, self, object, key, value);
+    if (spec.kind == POINTER) return pointer(kernel, spec, object, type, key, value);
+    if (spec.kind != TENSOR) return number(kernel, spec, object, type, value);
+    if (type == kernel->array_type) return array(kernel, spec, object, key, value);
+    return is_tensor(kernel, type) && tensor(kernel, spec, self, object, key, value);
 }
 
-static Object long_way(Object self, Object args) {
+static Object slow_path(Object self, Object args) {
     python.clear_error();
-    return python.call_objects(python.tuple_item(self, LONG_WAY), args, (Object)0);
+    return python.call_objects(python.tuple_item(self, SLOW_PATH), args, (Object)0);
 }
 
 // A new array and where it lies; null, with Python's error set, if there is no memory.
@@ -306,7 +306,7 @@ static Object run(const Kernel *kernel, const Plan *plan, Object self, Object ar
         if (!made[count]) goto end;
     }
     __builtin_memcpy(values + plan->first_symbol, plan->symbols, (u64)plan->symbol_count * sizeof(u64));
-    if (kernel->stream_of && kernel->stream_of((int)kernel->device_kind, (int)plan->key[HOME], &stream)) {
+    if (kernel->stream_of && kernel->stream_of((int)kernel->device_kind, (int)plan->key[LOCATION], &stream)) {
         answer = -1;
     } else {
         void *thread = python.release_lock();
@@ -314,7 +314,7 @@ static Object run(const Kernel *kernel, const Plan *plan, Object self, Object ar
         python.take_lock(thread);
     }
     if (answer < 0) {
-        result = long_way(self, args);
+        result = slow_path(self, args);
     } else if (answer) {
         Object status = python.new_integer(answer);
         if (status) result = python.call_objects(plan->failed, status, (Object)0);
@@ -330,16 +330,16 @@ end:
 // A function of Python, of the kind METH_VARARGS.
 extern "C" Object tilelang_call(Object self, Object args) {
     const Kernel *kernel = (const Kernel *)python.unsigned_value(python.tuple_item(self, KERNEL));
-    if (python.tuple_size(args) != kernel->row_count) return long_way(self, args);
+    if (python.tuple_size(args) != kernel->spec_count) return slow_path(self, args);
     u64 values[MAX_VALUES];
     i64 key[MAX_KEY];
-    key[HOME] = UNKNOWN;
-    for (i64 n = 0; n < kernel->row_count; n++) {
-        const Row &row = kernel->rows[n];
+    key[LOCATION] = UNKNOWN;
+    for (i64 n = 0; n < kernel->spec_count; n++) {
+        const ArgumentSpec &spec = kernel->specs[n];
         Object object = python.tuple_item(args, n);
-        if (!fits(kernel, row, self, object, key, &values[row.slot])) return long_way(self, args);
-        if (row.key) key[row.key] = (i64)values[row.slot];
+        if (!fits(kernel, spec, self, object, key, &values[spec.slot])) return slow_path(self, args);
+        if (spec.key) key[spec.key] = (i64)values[spec.slot];
     }
     const Plan *plan = *place_of(kernel, key);
-    return plan ? run(kernel, plan, self, args, values) : long_way(self, args);
+    return plan ? run(kernel, plan, self, args, values) : slow_path(self, args);
 }

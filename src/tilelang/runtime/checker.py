@@ -1,7 +1,6 @@
-"""The loaded `call_checker.cpp`, and what it must be given of Python, NumPy and torch.
+"""Loads `call_checker.cpp`, and passes it the objects of Python, NumPy and torch that it needs.
 
-Takes a shared object, gives a `Checker`. Invariant: nothing is loaded into a Python, and no NumPy array is looked into,
-whose objects are not laid out as the checker reads them.
+Invariant: it is only loaded if the object layouts of this Python and NumPy are those that it reads.
 """
 
 from __future__ import annotations
@@ -68,12 +67,12 @@ class Checker:
         self._new.restype = ctypes.py_object
 
     def function(self, state: tuple[Any, ...]) -> Callable[..., Any]:
-        """A function of a call's arguments; `state` is what call_checker.cpp lists under `Item`."""
+        """A Python function of the arguments of a call; `state` is as listed under `Item` in call_checker.cpp."""
         made: Callable[..., Any] = self._new(ctypes.addressof(self._definition), state, None)
         return made
 
     def learn(self, kernel: int, plan: int) -> None:
-        """Puts the plan at one address into the table of the kernel at another."""
+        """Adds a plan to the table of a kernel; both by address."""
         self._learn(kernel, plan)
 
 
@@ -81,12 +80,12 @@ _KEPT: list[Any] = []
 
 
 def address_of(library: Any, name: str) -> int:
-    """Where a function of a library lies."""
+    """The address of a function of a library."""
     return ctypes.cast(library[name], ctypes.c_void_p).value or 0
 
 
 def is_known_python() -> bool:
-    """Whether objects are laid out as the checker reads them, and one thread at a time runs Python."""
+    """Whether objects have the layout that the checker reads, and Python has a GIL."""
     if sys.implementation.name != "cpython" or sys.byteorder != "little":
         return False
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -111,7 +110,7 @@ class _NumpyArray(ctypes.Structure):
 
 
 def numpy_is_known() -> bool:
-    """Whether NumPy arrays are laid out as the checker reads them."""
+    """Whether NumPy arrays have the layout that the checker reads."""
     samples: list[np.ndarray] = [np.zeros(3), np.zeros((2, 3), np.int8)[1:], np.zeros((4, 0, 2), np.float16)]
     samples[0].flags.writeable = False
     return all(map(_is_known, samples))
@@ -128,7 +127,7 @@ def _is_known(array: np.ndarray) -> bool:
 # -- what torch gives ----------------------------------------------------------------------------------------
 @record
 class Exchange:
-    """Functions by which a framework lends its tensors, without Python in between.
+    """The C functions of a framework for DLPack exchange.
 
     Attributes:
         tensor_of: From an object to a DLTensor.
@@ -158,7 +157,7 @@ _MAJOR = 1
 
 
 def exchange_of(tensor_type: type) -> Exchange | None:
-    """The functions of a type of tensors; None where it has none, as torch before 2.10."""
+    """The functions of a tensor type; None if it has none, like torch before 2.10."""
     capsule = getattr(tensor_type, "__dlpack_c_exchange_api__", None)
     if capsule is None:
         return None

@@ -1,8 +1,7 @@
-"""Flags of users, who write them for nvcc, as other compilers take them.
+"""Compile flags in the style of nvcc, converted for other compilers.
 
-Takes flags in the style of nvcc; gives those that a compiler of device code alone, or a C++ compiler of the host,
-understands. Invariant: a flag that changes what the code computes is passed on, and so is one that is not known here,
-which the compiler may refuse.
+Flags are converted for a compiler of device code only, or for a C++ compiler of the host. Invariant:
+flags that change what the code computes are passed on, and so are unknown ones.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from tilelang.records import record
 
 # Source: NVIDIA CUDA Compiler Driver NVCC, "Command Option Description"; NVRTC, "Supported Compile Options"
-STANDARD = "--std=c++17"  # unless the user names another one
+STANDARD = "--std=c++17"  # default
 
-# what a flag without a value of its own takes from the next word
+# flags whose value may be the next word
 _VALUED = frozenset(
     """
     -Xcompiler --compiler-options -Xptxas --ptxas-options -Xlinker --linker-options -Xnvlink --nvlink-options
@@ -33,7 +32,7 @@ _JOINED = {
     "-isystem": "-I", "--system-include": "-I", "-std": "--std=", "--std": "--std=",
 }  # fmt: skip
 
-# flags of nvcc about the host's code, files and other steps of it, of which a compiler of device code knows nothing
+# flags of nvcc for host code, files and phases, which a compiler of device code does not have
 _NOT_OF_DEVICE = (
     r"-O\w*(=.*)?|--optimize|-W(?!error$).*|--?expt-.*|--?extended-lambda|-m(32|64)|--machine|-c|--compile|-g|--debug|"
     r"-v|--verbose|--?keep|-shared|--shared|--?res(ource)?-usage|-f[A-Za-z].*|-L.*|-l(?!ineinfo$).*|--(cubin|ptx|fatbin)"
@@ -47,7 +46,7 @@ _VALUES_NOT_OF_DEVICE = frozenset(
     """.split()
 )
 
-# flags of nvcc about the device's code, of which a compiler of the host knows nothing
+# flags of nvcc for device code, which a compiler of the host does not have
 _NOT_OF_HOST = (
     r"--?expt-.*|--?extended-lambda|--?use_fast_math|--?(generate-)?line-?info|-G|--device-debug|--?(ftz|fmad)=.*|"
     r"--?prec-(div|sqrt)=.*|--?res(ource)?-usage|--?extra-device-vectorization|--?keep|-dlto|-rdc=.*|"
@@ -67,9 +66,9 @@ class _Flag:
     """A flag with its value.
 
     Attributes:
-        words: As the user wrote it.
-        name: Without the value.
-        value: What it is given; None for a flag that takes nothing.
+        words: The words on the command line.
+        name: The name without the value.
+        value: The value; None for a flag without one.
     """
 
     words: tuple[str, ...]
@@ -78,7 +77,7 @@ class _Flag:
 
 
 def device_flags(flags: Sequence[str]) -> tuple[str, ...]:
-    """The flags for a compiler that knows device code alone, such as one that runs in the process."""
+    """The flags for a compiler of device code only."""
     result: list[str] = []
     for flag in _read(flags):
         if flag.name in _VALUES_NOT_OF_DEVICE or re.fullmatch(_NOT_OF_DEVICE, flag.name):
@@ -93,7 +92,7 @@ def device_flags(flags: Sequence[str]) -> tuple[str, ...]:
 
 
 def host_flags(flags: Sequence[str]) -> tuple[str, ...]:
-    """The flags for a C++ compiler of the host; what nvcc hands on to such a one is passed."""
+    """The flags for a C++ compiler of the host; those that nvcc forwards to it are included."""
     result: list[str] = []
     for flag in _read(flags):
         if flag.name in _VALUES_NOT_OF_HOST or re.fullmatch(_NOT_OF_HOST, " ".join(flag.words)):
@@ -103,13 +102,13 @@ def host_flags(flags: Sequence[str]) -> tuple[str, ...]:
 
 
 def with_standard(flags: Sequence[str]) -> tuple[str, ...]:
-    """The flags, after the standard of C++ that texts are written in if they name none."""
+    """The flags, with the default C++ standard if they name none."""
     named = any(re.match(r"--?std\b", flag) for flag in flags)
     return tuple(flags) if named else (STANDARD, *flags)
 
 
 def _read(flags: Sequence[str]) -> Iterator[_Flag]:
-    """The flags with their values, wherever these stand: `-D X`, `-DX`, `--define-macro=X`."""
+    """Parses flags with their values: `-D X`, `-DX`, `--define-macro=X`."""
     words = iter(flags)
     for word in words:
         name, equals, value = word.partition("=")

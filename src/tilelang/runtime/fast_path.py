@@ -1,8 +1,7 @@
-"""The fast path of calls: those whose key was seen before skip `bind`.
+"""The fast path of calls: calls with a known key skip `bind`.
 
-Takes an `ArgumentTable`, the long way, and plans that it made; gives functions of a call's arguments. The machine code
-of `call_checker.cpp` looks at them where it is loaded, the walk in Python elsewhere. Invariant: whatever a glance does
-not recognize goes the long way.
+The arguments are checked by `call_checker.cpp` if it is loaded, otherwise in Python. Invariant: calls that the fast
+checks do not accept take the slow path.
 """
 
 from __future__ import annotations
@@ -16,58 +15,58 @@ from tilelang.runtime.arguments import Bound
 from tilelang.runtime.checker import Checker
 from tilelang.runtime.native_call import NativeCall, NativePlan, NotNative
 
-MISSED: Final = object()  # the result of an attempt that did not recognize the arguments; nothing has run
+MISSED: Final = object()  # result of an attempt whose arguments were not recognized
 
 _MAX_PLANS = 1024  # per kernel
 _CALLS_BEFORE_BUILDING = 8  # of a kernel, in Python: machine code is for calls that go on
 
 
 class Plan(Protocol):
-    """What is known of calls with one key."""
+    """How calls with one key are executed."""
 
     def start(self, match: Match) -> Any:
-        """Makes the outputs and starts the kernel; gives what the call returns, or `MISSED`."""
+        """Allocates the outputs and starts the kernel; returns the result of the call, or `MISSED`."""
 
     def native(self, checker: Checker) -> NativePlan:
-        """The same for machine code.
+        """The same as data for `call_checker.cpp`.
 
         Raises:
-            NotNative: That cannot do it.
+            NotNative: It cannot be started from machine code.
         """
 
 
 class Builder(Protocol):
-    """Makes the checker in the background."""
+    """Builds the checker in the background."""
 
     def get(self) -> Checker | None:
-        """The checker, if it is there by now."""
+        """The checker, if it is built."""
 
     def start(self) -> None:
-        """Begins, if nobody has begun."""
+        """Starts the build, once."""
 
     def when_ready(self, action: Callable[[], None]) -> None:
-        """Does something once there is a checker."""
+        """Calls a function when the checker is built."""
 
 
 class FastPath:
     """The fast path of one kernel.
 
     Args:
-        table: Of its arguments.
-        long_way: Takes the arguments of a call; does everything, or raises.
-        builder: Gives the checker.
-        use: Gets `call` and `attempt` whenever they change: `call` takes the arguments of a call, and `attempt` does
-            the same but answers `MISSED` where `call` would go the long way; None while all calls go it.
+        table: The fast checks of its arguments.
+        slow_path: Executes a call, or raises.
+        builder: Builds the checker.
+        use: Receives `call` and `attempt` whenever they change: `call` executes a call, and `attempt` does the same but
+            returns `MISSED` where `call` would take the slow path; None while all calls take it.
     """
 
     def __init__(
         self,
         table: ArgumentTable,
-        long_way: Callable[[Any], Any],
+        slow_path: Callable[[Any], Any],
         builder: Builder,
         use: Callable[[Callable[..., Any], Callable[..., Any] | None], None],
     ) -> None:
-        self._table, self._long_way, self._builder, self._use = table, long_way, builder, use
+        self._table, self._slow_path, self._builder, self._use = table, slow_path, builder, use
         self._plans: dict[Key, Plan] = {}
         self._native: NativeCall | None = None
         self._can_be_native = True
@@ -75,7 +74,7 @@ class FastPath:
         self._lock = threading.Lock()
 
     def learn(self, bound: Bound, plan: Plan) -> None:
-        """Lets calls like one that was bound take the fast path."""
+        """Adds the plan of a bound call."""
         key = self._table.key(bound) if self._table.is_possible else None
         if key is None:
             return
@@ -91,16 +90,16 @@ class FastPath:
                 self._use(self.call, self.attempt)
 
     def call(self, *args: Any) -> Any:
-        """A call, looked at in Python."""
+        """A call, checked in Python."""
         return self._call(args)
 
     def attempt(self, *args: Any) -> Any:
-        """The same, but `MISSED` where that would go the long way."""
+        """Like `call`, but returns `MISSED` instead of taking the slow path."""
         return self._attempt(args)
 
     def _call(self, args: Any) -> Any:
         result = self._attempt(args)
-        return self._long_way(args) if result is MISSED else result
+        return self._slow_path(args) if result is MISSED else result
 
     def _attempt(self, args: Any) -> Any:
         match = self._table.match(args) if self._plans else None
@@ -114,23 +113,23 @@ class FastPath:
         return plan.start(match)
 
     def _forget(self) -> None:
-        """Sends the next calls the long way, which then teaches the checker."""
+        """Drops the checker; following calls take the slow path, which rebuilds its table."""
         with self._lock:
             self._plans = {}
-            self._use(lambda *args: self._long_way(args), None)
+            self._use(lambda *args: self._slow_path(args), None)
 
     def _learn_natively(self, key: Key, plan: Plan) -> NativeCall | None:
-        """The calls in machine code, if they can take calls with this key from now on."""
+        """The functions of calls in machine code, if it accepts the key."""
         checker = self._builder.get() if self._can_be_native else None
         if checker is None:
             return None
         try:
             native = self._native
-            if native is None or not native.takes(key):  # the first; or torch was imported since
+            if native is None or not native.takes(key):  # the first plan, or torch was imported since
                 native = NativeCall(self._table, checker, (self._call, self._attempt))
             if not native.takes(key):
                 return None
-            if not native.learn(key, plan):  # no room
+            if not native.learn(key, plan):  # the table is full
                 native = NativeCall(self._table, checker, (self._call, self._attempt))
                 native.learn(key, plan)
         except NotNative:

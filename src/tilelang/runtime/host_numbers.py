@@ -1,7 +1,6 @@
-"""Numbers that the host computes for each call, such as grids: Python expressions in a program's source.
+"""Numbers that the host computes for each call, such as grids, as Python expressions over symbols and scalars.
 
-Takes the text of an expression over the names of symbols and scalar parameters, gives its value. Invariant: an
-expression reaches nothing but these names and the functions listed here.
+Invariant: an expression can only access these names and the functions listed here.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _FUNCTIONS = {"min": min, "max": max, "abs": abs, "int": int}
 
 
 def compiled(text: str) -> CodeType:
-    """An expression, ready to be evaluated; its `co_names` say which names it uses.
+    """A compiled expression; its `co_names` are the names that it uses.
 
     Raises:
         CompilerBug: The text is none.

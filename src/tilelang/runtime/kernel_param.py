@@ -1,7 +1,4 @@
-"""`KernelParam`: what a parameter of a kernel is, for those who make arguments for it.
-
-Takes a parameter of a program; gives its dtype and extents as plain values, with symbols left where sizes are open.
-"""
+"""`KernelParam`: the dtype and extents of a parameter, with symbols for symbolic extents."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ class KernelParam:
         return self.dtype.is_float and self.dtype.bits == 4
 
     def is_boolean(self) -> bool:
-        """Whether elements are truth values."""
+        """Whether elements are bool."""
         return self.dtype.is_bool
 
     def torch_dtype(self) -> object:
@@ -67,7 +64,7 @@ class KernelParam:
         return self.dtype.as_torch()
 
     def tilelang_dtype(self) -> DType:
-        """The dtype again."""
+        """The dtype."""
         return self.dtype
 
     def __repr__(self) -> str:

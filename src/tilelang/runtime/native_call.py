@@ -1,7 +1,6 @@
-"""What `call_checker.cpp` needs of one kernel: its table and its plans, as records in memory.
+"""The records that `call_checker.cpp` reads for one kernel: its table of arguments and its plans.
 
-Takes an `ArgumentTable`, a `Checker` and what `bind` accepted; gives a function of the call's arguments. Invariant:
-records are written whole before the checker can see them and live as long as the function; they are never changed.
+Invariant: records are complete before the checker can access them, are never changed, and live as long as the function.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.records import record
-from tilelang.runtime.argument_rows import HOME, Kind, Row
+from tilelang.runtime.argument_specs import LOCATION, ArgumentSpec, Kind
 from tilelang.runtime.argument_table import NUMPY, UNKNOWN, ArgumentTable, Key
 from tilelang.runtime.arrays import Allocation, dlpack_type, torch_dtype
 from tilelang.runtime.checker import HEAD_BYTES, Checker, Exchange, exchange_of, numpy_is_known
@@ -28,14 +27,14 @@ _SLOTS_PER_PLAN = 4
 
 
 class NotNative(Exception):
-    """The checker cannot take this: the walk in Python can."""
+    """Raised for calls that the checker does not support; they are checked in Python."""
 
 
 class _Extent(ctypes.Structure):
     _fields_ = (("rule", _WORD), ("value", _WORD))
 
 
-class _Row(ctypes.Structure):
+class _ArgumentSpec(ctypes.Structure):
     _fields_ = (
         *((name, _WORD) for name in ("kind", "slot", "key", "alignment", "low")), ("high", ctypes.c_uint64),
         *((name, _WORD) for name in ("rank", "strided", "written", "negatable", "dlpack_dtype")),
@@ -59,23 +58,23 @@ class _Kernel(ctypes.Structure):
     _fields_ = (
         ("tensor_of", _ADDRESS), ("stream_of", _ADDRESS), ("device_kind", _WORD), ("head_bytes", _WORD),
         ("array_type", _ADDRESS), ("tensor_type", _ADDRESS), ("parameter_type", _ADDRESS), ("integer_type", _ADDRESS),
-        ("bool_type", _ADDRESS), ("float_type", _ADDRESS), ("row_count", _WORD), ("key_size", _WORD), ("slots", _WORD),
-        ("rows", _ADDRESS), ("table", _ADDRESS),
+        ("bool_type", _ADDRESS), ("float_type", _ADDRESS), ("spec_count", _WORD), ("key_size", _WORD), ("slots", _WORD),
+        ("specs", _ADDRESS), ("table", _ADDRESS),
     )  # fmt: skip
 
 
 @record
 class NativePlan:
-    """How calls with one key are started in machine code.
+    """How calls with one key are started from machine code.
 
     Attributes:
         start: The address of a function of a state, the values of a call and a stream.
         state: The address that it takes.
-        failed: Takes what the function answers other than 0, and raises.
-        symbols: The values behind those of the parameters.
-        outputs: How they are made, in the order of return.
-        workspaces: How they are made; their addresses are behind the symbols.
-        kept: What lives as long as the plan.
+        failed: Raises for a result of the function other than 0.
+        symbols: The values after those of the parameters.
+        outputs: Allocations of the outputs, in the order of return.
+        workspaces: Allocations of the workspaces; their addresses follow the symbols.
+        keep_alive: Objects that live as long as the plan.
     """
 
     start: int
@@ -84,23 +83,23 @@ class NativePlan:
     symbols: Sequence[int] = ()
     outputs: Sequence[Allocation] = ()
     workspaces: Sequence[Allocation] = ()
-    kept: list[Any] = field(default_factory=list)
+    keep_alive: list[Any] = field(default_factory=list)
 
 
 class NativeCall:
-    """A kernel's calls in machine code.
+    """The calls of a kernel in machine code.
 
     Args:
-        table: Of the kernel's arguments.
-        checker: Checks them.
-        missed: Take the arguments of calls that are not recognized: of `call`, and of `attempt`.
-        exchange: How torch lends tensors; asked of torch where it is not given.
-        device_kind: On what tensors are.
+        table: The fast checks of the kernel's arguments.
+        checker: The loaded checker.
+        missed: Called with the arguments of calls that are not recognized: for `call`, and for `attempt`.
+        exchange: torch's DLPack functions; found by default.
+        device_kind: The DLPack device type of tensors.
 
     Attributes:
-        call: Takes the arguments of a call.
-        attempt: The same, with the other answer to calls that are not recognized.
-        takes_torch: Whether torch lends it tensors.
+        call: Executes a call.
+        attempt: The same, with the other function for calls that are not recognized.
+        takes_torch: Whether it supports torch tensors.
 
     Raises:
         NotNative: The table is larger than the checker's.
@@ -116,7 +115,7 @@ class NativeCall:
     ) -> None:
         torch: Any = sys.modules.get("torch")
         self._table, self._checker = table, checker
-        self._kept: list[Any] = []  # what the records point to
+        self._keep_alive: list[Any] = []  # what the records point to
         self._known: dict[Key, Any] = {}
         if exchange is None and torch is not None:
             exchange = exchange_of(torch.Tensor)
@@ -131,26 +130,26 @@ class NativeCall:
         tensor_of, stream_of = (None, None) if exchange is None else (exchange.tensor_of, exchange.stream_of)
         objects = [None if one is None else id(one) for one in (arrays, *types, int, bool, float)]
         self._kernel = _Kernel(
-            tensor_of, stream_of if table.device else None, kind, HEAD_BYTES, *objects, len(table.rows),
-            table.key_size, slots, self._array(_Row, [self._row(row) for row in table.rows]),
+            tensor_of, stream_of if table.device else None, kind, HEAD_BYTES, *objects, len(table.specs),
+            table.key_size, slots, self._array(_ArgumentSpec, [self._spec(spec) for spec in table.specs]),
             self._array(_ADDRESS, [None] * slots),
         )  # fmt: skip
         self._takes_arrays = arrays is not None
         is_negated = None if torch is None else torch.Tensor.is_neg
-        known = (is_negated, None, self._kernel, self._kept, types)
+        known = (is_negated, None, self._kernel, self._keep_alive, types)
         address = ctypes.addressof(self._kernel)
         self.call, self.attempt = (checker.function((address, one, *known)) for one in missed)
 
     def takes(self, key: Key) -> bool:
-        """Whether the checker sees arrays of a call's framework."""
-        home = key[HOME]
-        return home == UNKNOWN or (self._takes_arrays if home == NUMPY else self.takes_torch)
+        """Whether the checker supports the arrays of a key."""
+        location = key[LOCATION]
+        return location == UNKNOWN or (self._takes_arrays if location == NUMPY else self.takes_torch)
 
     def learn(self, key: Key, plan: Any) -> bool:
-        """Lets calls with a key be started as a plan's `native` says.
+        """Adds a plan for calls with a key.
 
         Returns:
-            False if there is no room; then a new one must be made.
+            False if the table is full; then a new one must be made.
 
         Raises:
             NotNative: Such calls cannot be started in machine code.
@@ -171,27 +170,27 @@ class NativeCall:
         if not values:
             return None
         made = (kind * len(values))(*values)
-        self._kept.append(made)
+        self._keep_alive.append(made)
         return ctypes.addressof(made)
 
     def _object(self, value: Any) -> int | None:
         """The address of an object that lives as long as the function."""
         if value is None:
             return None
-        self._kept.append(value)
+        self._keep_alive.append(value)
         return id(value)
 
-    def _row(self, row: Row) -> _Row:
-        dtype = row.param.dtype
-        head = (row.kind, row.index, self._table.keys.get(row.index, 0), self._table.alignment(row))
-        if row.kind is not Kind.TENSOR:
+    def _spec(self, spec: ArgumentSpec) -> _ArgumentSpec:
+        dtype = spec.param.dtype
+        head = (spec.kind, spec.index, self._table.keys.get(spec.index, 0), self._table.alignment(spec))
+        if spec.kind is not Kind.TENSOR:
             low, high = (0, 0) if dtype.is_float else dtype.limits
-            return _Row(*head, 1 if row.kind is Kind.POINTER else low, high)
+            return _ArgumentSpec(*head, 1 if spec.kind is Kind.POINTER else low, high)
         code, bits = dlpack_type(dtype) or (0, 0)
         lent = -1 if torch_dtype(dtype) is None or not bits else code | bits << 8 | 1 << 16
-        extents = self._array(_Extent, [(extent.rule, extent.value) for extent in row.rules])
-        return _Row(
-            *head, 0, 0, len(row.extents), row.strides is not None, row.written, row.may_be_negated, lent,
+        extents = self._array(_Extent, [(extent.rule, extent.value) for extent in spec.rules])
+        return _ArgumentSpec(
+            *head, 0, 0, len(spec.extents), spec.strides is not None, spec.written, spec.may_be_negated, lent,
             self._object(dtype.numpy), dtype.numpy.itemsize, extents,
         )  # fmt: skip
 
@@ -211,5 +210,5 @@ class NativeCall:
             len(plan.symbols), self._array(_WORD, plan.symbols), len(made), len(plan.outputs),
             self._array(_Recipe, made),
         )  # fmt: skip
-        self._kept += [memory, plan]
+        self._keep_alive += [memory, plan]
         return memory

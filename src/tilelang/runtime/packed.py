@@ -1,7 +1,7 @@
-"""Arrays whose bytes hold several elements each: 4-bit integers and floats, two in a byte.
+"""Arrays of packed sub-byte elements: 4-bit integers and floats, two per byte.
 
-Takes an array of 8-bit storage with the dtype of its elements; gives an array with one element in a byte, as kernels
-take it, and puts what they wrote back. Invariant: element 2 * i of a row lies in the low half of byte i.
+Packed arrays are unpacked to one element per byte for kernels, and packed again afterwards. Invariant: element 2 * i of
+a row is in the low half of byte i.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TORCH_PAIRS = "float4_e2m1fn_x2"  # torch's dtype of two such floats in a byte
 
 @record
 class Packed:
-    """An array of packed bytes, and its elements.
+    """A packed array, and its unpacked elements.
 
     Attributes:
         elements: One in a byte, in the low bits.
@@ -47,7 +47,7 @@ def packed_storage(dtype: DType, view: ArrayView) -> bool:
 
 
 def logical(dtype: DType, view: ArrayView) -> ArrayView:
-    """The array as its elements see it: the last extent, and all strides but the last, count elements of the dtype."""
+    """The array with extents and strides in elements: the last extent, and all strides but the last, are scaled."""
     count = 8 // dtype.bits
     shape = (*view.shape[:-1], view.shape[-1] * count)
     strides = None
@@ -58,7 +58,7 @@ def logical(dtype: DType, view: ArrayView) -> ArrayView:
 
 
 def unpack(dtype: DType, view: ArrayView) -> Packed | None:
-    """The elements of an array; None if it cannot be taken apart."""
+    """The unpacked elements of an array; None if its layout is not supported."""
     seen = logical(dtype, view)
     if 0 in seen.shape:  # whose strides say nothing
         seen = dataclasses.replace(seen, strides=dense_strides(seen.shape))
@@ -86,7 +86,7 @@ def unpack(dtype: DType, view: ArrayView) -> Packed | None:
 
 
 def repack(packed: Packed) -> None:
-    """Puts the elements back into their bytes; on a device, behind what was launched on the current stream."""
+    """Packs the elements into the bytes again; on a device, on the current stream after the launch."""
     count, source = 8 // packed.bits, packed.unpacked
     whole = source[..., 0::count]
     for part in range(1, count):
@@ -95,9 +95,9 @@ def repack(packed: Packed) -> None:
 
 
 def allocate_packed(like: object, shape: tuple[int, ...], dtype: DType, device: int | None) -> Any:
-    """An uninitialized array for so many elements of a dtype; None where a row is no number of whole bytes.
+    """An uninitialized packed array; None if a row is not a whole number of bytes.
 
-    It is of torch's dtype for pairs of such floats where there is one, else of bytes.
+    It has torch's dtype of packed pairs if there is one, else bytes.
     """
     count = 8 // dtype.bits
     if not shape or shape[-1] % count:
@@ -112,7 +112,7 @@ def allocate_packed(like: object, shape: tuple[int, ...], dtype: DType, device: 
 
 
 def _without_overlap(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """The strides, with any number for dimensions that nothing steps along."""
+    """The strides, with arbitrary ones for dimensions of extent 1."""
     return tuple(stride if extent > 1 else 1 for extent, stride in zip(shape, strides, strict=True))
 
 

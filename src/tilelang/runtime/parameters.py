@@ -1,7 +1,6 @@
-"""What a call of a kernel must bring: the signature, as the checks before a launch need it.
+"""The signature of a kernel: what a call must pass.
 
-Takes a `PrimFunc` and the indices of allocated outputs, gives a `Signature`. Invariant: every symbolic dim and stride
-of a `Signature` can be found from the arguments that a caller passes.
+Invariant: every symbolic dim and stride of a `Signature` can be determined from the arguments of a call.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from tilelang.ir.visit import (
     written_buffers,
 )
 from tilelang.records import record
-from tilelang.runtime.argument_rows import Kind, Row, make_rows
+from tilelang.runtime.argument_specs import ArgumentSpec, Kind, make_specs
 
 OutIdx = int | Sequence[int] | None
 
 
 @record
 class Signature:
-    """The parameters of a kernel from the caller's side.
+    """The parameters of a kernel as seen by the caller.
 
     Attributes:
         name: The kernel's name.
@@ -63,7 +62,7 @@ class Signature:
 
     @classmethod
     def of(cls, func: PrimFunc, out_idx: OutIdx = None) -> Signature:
-        """The signature of a function whose parameters `out_idx` are allocated by the call.
+        """The signature of a function; calls allocate and return the parameters `out_idx`.
 
         Raises:
             OptionError: `out_idx` names no tensor parameter, or one twice.
@@ -85,22 +84,22 @@ class Signature:
         return signature
 
     @functools.cached_property
-    def rows(self) -> tuple[Row, ...]:
-        """What a call must pass for each parameter."""
-        return make_rows(self.params, self.inputs, self.written)
+    def specs(self) -> tuple[ArgumentSpec, ...]:
+        """The requirements on each argument."""
+        return make_specs(self.params, self.inputs, self.written)
 
     def text(self) -> str:
-        """What a call must pass, as lines of comments in Python."""
+        """The requirements on each argument, as comment lines."""
         lines = [f"# what a call of {self.name} must pass, and what it checks"]
-        for row in self.rows:
-            param, kind = row.param, row.kind.name.lower()
-            facts = [f"{param.dtype!s} {kind}" if row.kind in (Kind.TENSOR, Kind.POINTER) else f"{param.dtype!s}"]
+        for spec in self.specs:
+            param, kind = spec.param, spec.kind.name.lower()
+            facts = [f"{param.dtype!s} {kind}" if spec.kind in (Kind.TENSOR, Kind.POINTER) else f"{param.dtype!s}"]
             if isinstance(param, TensorParam):
                 facts[0] += f" of shape {shape_text(param.shape)}"
                 strides = param.buffer.strides
                 facts.append("dense" if strides is None else f"strides {shape_text(strides)} in elements")
-                facts += ["written"] if row.written else []
-            facts += ["allocated and returned where it is not passed"] if row.index in self.outputs else []
+                facts += ["written"] if spec.written else []
+            facts += ["allocated and returned where it is not passed"] if spec.index in self.outputs else []
             lines.append(f"# {param.name}: {', '.join(facts)}")
         return "\n".join([*lines, *(f"# assumed: {to_text(condition)}" for condition in self.assumptions)]) + "\n"
 
@@ -135,7 +134,7 @@ def dims_and_strides(param: TensorParam) -> tuple[Expr, ...]:
 
 
 def unknown_of(expr: Expr, known: set[Var]) -> Var | None:
-    """The one unknown variable of an expression that is linear in it, so that a value of the expression gives it."""
+    """The only unknown variable of an expression that is linear in it."""
     unknown = {e for e in walk_expr(expr) if isinstance(e, Var) and e not in known}
     if len(unknown) != 1:
         return None
@@ -161,7 +160,7 @@ def solve(expr: Expr, value: int, variable: Var, env: dict[Var, Any]) -> int | N
 
 
 def shape_text(exprs: Sequence[Expr]) -> str:
-    """A shape as the user wrote it, for messages."""
+    """A shape as written by the user, for messages."""
     parts = [str(int_const(e)) if isinstance(e, Const) else to_text(e) for e in exprs]
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
@@ -175,7 +174,7 @@ def written_params(func: PrimFunc) -> frozenset[int]:
 
 
 def reachable(stmt: Stmt) -> Iterator[Stmt]:
-    """The statement and those below it, but for branches that a constant condition excludes."""
+    """The statement and its sub-statements, without branches excluded by constant conditions."""
     yield stmt
     if isinstance(stmt, If) and isinstance(stmt.condition, Const):
         taken = stmt.then_body if stmt.condition.value else stmt.else_body
@@ -186,7 +185,7 @@ def reachable(stmt: Stmt) -> Iterator[Stmt]:
 
 
 def _needed_symbols(func: PrimFunc, outputs: Sequence[int], statements: Sequence[Stmt]) -> frozenset[Var]:
-    """The symbols without which the kernel cannot run: those in its statements and in the shapes of what it touches."""
+    """The symbols that the kernel depends on: in its statements and in the shapes of accessed tensors."""
     roots = [expr for stmt in statements for expr in expressions(stmt)]
     roots += func.assumptions
     roots += [value for stmt in statements if isinstance(stmt, Launch) for _, value in stmt.hints.safe_values]
@@ -241,7 +240,7 @@ def _output_indices(func: PrimFunc, out_idx: OutIdx) -> tuple[int, ...]:
 
 
 def order_keywords(signature: Signature, count: int, keywords: Collection[str]) -> tuple[int, ...]:
-    """Where the arguments of a call lie, in the order of parameters, if some are given by name.
+    """The positions of the arguments of a call, in the order of parameters, if some are given by keyword.
 
     Args:
         signature: Of the kernel.

@@ -1,7 +1,4 @@
-"""Scalar arguments of a call: Python and NumPy numbers as the entry of a kernel takes them.
-
-Takes a parameter and a value, gives a number within the range of the parameter's dtype.
-"""
+"""Scalar arguments of a call: converts Python and NumPy numbers to the dtype of the parameter."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ def scalar_argument(kernel: str, param: ScalarParam, value: Any) -> int | float:
 
 
 def as_integer(value: Any) -> int | None:
-    """The integer that a value stands for, or None if it is none; arrays of several elements have the method too."""
+    """The integer value of an object, or None; arrays of several elements have `__index__`, too."""
     try:
         return operator.index(value)
     except TypeError:
@@ -49,6 +46,6 @@ def as_integer(value: Any) -> int | None:
 
 
 def short_text(value: object) -> str:
-    """A value for a message, cut where it is long."""
+    """A value for a message, truncated."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

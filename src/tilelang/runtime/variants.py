@@ -1,6 +1,6 @@
-"""What a call shows that a program can be compiled for: sizes that divide evenly, alignment, very large tensors.
+"""Selects the specialization of a call: divisible sizes, alignment, very large tensors.
 
-Takes a `Signature` and the values of a call, gives `Specialization`. Invariant: the specialization hold of the call.
+Invariant: the specialization is valid for the call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilelang.runtime.parameters import Signature, dims_and_strides
 if TYPE_CHECKING:  # a kernel is ready without what calls need
     from tilelang.runtime.arrays import ArrayView
 
-ALIGNMENT_BYTES = 16  # the widest access of a thread; what programs rely on unless compiled for less
+ALIGNMENT_BYTES = 16  # the widest access of a thread; assumed unless specialized otherwise
 # 128 fills the tiles that most kernels use, so that no access needs a test; 16 elements of one byte, or 8 of two, are
 # one access of the widest kind
 _MULTIPLES = (128, 16, 8)
@@ -26,7 +26,7 @@ WIDE = 2**31  # elements; from here on 32 bits do not hold the distance between 
 
 
 class Variants:
-    """The specialization that matter for calls of one signature."""
+    """The specializations that are possible for one signature."""
 
     def __init__(self, signature: Signature) -> None:
         self._signature = signature
@@ -38,11 +38,11 @@ class Variants:
 
     @property
     def usual(self) -> Specialization:
-        """What is known of most calls: sizes that divide evenly."""
+        """The most common specialization: divisible sizes."""
         return Specialization(tuple((name, _MULTIPLES[0]) for name in self._dividing))
 
     def of(self, values: Sequence[ArrayView | int | float], symbols: Sequence[int]) -> Specialization:
-        """What is known of a call.
+        """The specialization of a call.
 
         Args:
             values: One per parameter.
@@ -59,7 +59,7 @@ class Variants:
         return Specialization(multiples, tuple(self.misaligned(values)), wide)
 
     def misaligned(self, values: Sequence[ArrayView | int | float]) -> dict[str, str]:
-        """The tensors of a call that begin between two multiples of 16 bytes, and how to say so."""
+        """The tensors of a call that are not aligned to 16 bytes, with a text for messages."""
         between = f"which is no multiple of {ALIGNMENT_BYTES}"
         found = {}
         for param, value in zip(self._signature.params, values, strict=True):
@@ -69,16 +69,16 @@ class Variants:
         return found
 
     def without_maps(self, specialization: Specialization, names: Iterable[str]) -> Specialization:
-        """Specialization like these of calls in which some tensors cannot be described by tensor maps.
+        """The specialization of calls in which some tensors cannot have tensor maps.
 
-        Nothing is relied on for them: where a tensor may begin at any element, there is no map of it either.
+        They are marked as misaligned, since misaligned tensors have no map either.
         """
         wanted = {*specialization.misaligned, *names}
         order = tuple(param.name for param in self._signature.params if param.name in wanted)
         return dataclasses.replace(specialization, misaligned=order)
 
     def general(self, specialization: Specialization) -> Specialization:
-        """Specialization that follow from these, of which there are only few."""
+        """A more general specialization of which there are only few variants."""
         params = self._signature.params
         tensors = tuple(param.name for param in params if isinstance(param, TensorParam) or param.pointer)
         return Specialization((), tensors if specialization.misaligned else (), specialization.wide)
@@ -92,9 +92,9 @@ def _is_wide(value: ArrayView | int | float) -> bool:
 
 
 def _dividing_symbols(signature: Signature) -> tuple[str, ...]:
-    """Names of the symbols whose divisors decide how wide rows can be read: extents but the first, and strides.
+    """Names of symbols whose divisibility determines the vector width: extents but the first, and strides.
 
-    The first extent of a dense tensor of several dimensions moves none of its elements.
+    The first extent of a dense tensor does not affect the offsets of its elements.
     """
     found: dict[str, None] = {}
     for param in signature.params:

@@ -94,5 +94,5 @@ class RegisterHazards:
             f"registers of '{self._name}' are {done} by thread {thread} while a {unit.name} that {uses} them may still "
             "be under way",
             notes=() if self._loc is None else (Note(f"the {unit.name} was started here", self._loc),),
-            hint=f"wait for it first: {unit.awaited_by}, or with a number that leaves fewer groups under way",
+            hint=f"wait for it first: {unit.wait_call}, or with a number that leaves fewer groups under way",
         )

@@ -71,7 +71,7 @@ class Schedule(Generic[R]):
         running, waits, warps = self._running, self._waits, self._warps
         while running:
             ready = [number for number in running if number not in waits or waits[number].ready()]
-            if not ready and all(wait.beyond for wait in waits.values()):
+            if not ready and all(wait.by_other_blocks for wait in waits.values()):
                 return False
             if not ready:
                 raise _stuck(warps, waits, set(range(len(warps))) - set(running), self._barriers)

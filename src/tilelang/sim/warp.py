@@ -181,7 +181,7 @@ class SimWarp:
         """`count` neighboring elements per lane. Shape (size, count)."""
         return self._read(pointer, count, where, moving=False)[0]
 
-    def take(
+    def read_raw(
         self, pointer: Pointer, count: int = 1, *, where: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Like `read`, but undefined contents may be among the values; the second array says which are defined."""
@@ -352,7 +352,7 @@ class SimWarp:
     def grid_sync(self) -> Iterator[Wait]:
         """Waits for all other blocks of the grid."""
         grid, before = self.block.grid, self.block.grid.syncs
-        yield Wait("the other blocks of the grid", lambda: grid.syncs > before, beyond=True)
+        yield Wait("the other blocks of the grid", lambda: grid.syncs > before, by_other_blocks=True)
 
     # -- isa.simulated.Warp: clusters of blocks -----------------------------------------------------------------
     @property
@@ -424,9 +424,9 @@ class SimWarp:
         """Prints a line."""
         self.block.printer(text)
 
-    def state(self, name: str, make: Callable[[], Any], *, looks: bool = False) -> Any:
+    def state(self, name: str, make: Callable[[], Any], *, read_only: bool = False) -> Any:
         """State that the instructions of a family share within a block."""
-        if not looks:
+        if not read_only:
             self.block.cluster.version += 1
         return self.block.state(name, make)
 

@@ -44,7 +44,7 @@ class TunedFunction:
         self.jitted = jitted_function(function, "@tilelang.autotune")
         self._configs, self._settings, self._shared = configs, settings, frozenset(do_not_specialize)
         self._results: dict[Any, tuple[Subject, TuningResult]] = {}
-        # what calls came to, by what a glance at them gives: a function and further keywords, or a kernel
+        # the results of earlier calls by key: a function and further keywords, or a kernel
         self._recognized: dict[Any, tuple[EagerFunction, Mapping[str, Any]]] = {}
         self._kernels: dict[Any, JITKernel] = {}
         self._lock = threading.RLock()
@@ -67,21 +67,21 @@ class TunedFunction:
             if kernel is None:
                 kernel = self._kernels[key] = self._found(Subject(self.jitted, args, keywords))
             return kernel
-        glance = self.jitted._glance(args, keywords)
-        if glance in self._recognized:
-            known, tunables = self._recognized[glance]
+        key = self.jitted._quick_key(args, keywords)
+        if key in self._recognized:
+            known, tunables = self._recognized[key]
             return known(*args, **keywords, **tunables)
         subject = Subject(self.jitted, args, keywords)
         if self._settled(subject):
-            if glance is not None:
-                self._recognized[glance] = self.jitted, {}
+            if key is not None:
+                self._recognized[key] = self.jitted, {}
             return self.jitted(*args, **keywords)
         result = self._tuned(subject)
         own_args, own_keywords = subject.arguments(result.config)
         function = self._results[self._key(subject)][0].under(result.config)
         as_given = all(own is given for own, given in zip(own_args, args, strict=True))
-        if glance is not None and as_given and isinstance(function, EagerFunction):
-            self._recognized[glance] = function, {n: v for n, v in own_keywords.items() if n not in keywords}
+        if key is not None and as_given and isinstance(function, EagerFunction):
+            self._recognized[key] = function, {n: v for n, v in own_keywords.items() if n not in keywords}
         return function(*own_args, **own_keywords)
 
     def tune(self, *args: Any, **keywords: Any) -> TuningResult:

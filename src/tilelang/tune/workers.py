@@ -85,7 +85,7 @@ def make_all(
 def can_fork() -> bool:
     """Whether processes can make kernels for this one."""
     forks = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
-    return forks and cache.is_kept()
+    return forks and cache.is_writable()
 
 
 def cores() -> int:

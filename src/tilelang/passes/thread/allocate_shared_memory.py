@@ -222,7 +222,7 @@ class _LiveRanges:
         Where one thread waits for others, as for bulk copies, the wait instruction names its operands.
         """
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
-        if not isinstance(routine, Instruction) or not routine.reads_late or routine.group is Group.THREAD:
+        if not isinstance(routine, Instruction) or not routine.reads_asynchronously or routine.group is Group.THREAD:
             return
         if Effect.WAIT not in routine.effect:
             self._read_by_mma |= dict.fromkeys(shared_storages(stmt))
@@ -241,7 +241,7 @@ class _LiveRanges:
             self._written_by_copies.pop(buffer, None)  # an access implies a wait before it
         if not isinstance(stmt, CallStmt) or not isinstance(stmt.routine, Instruction):
             return
-        if not stmt.routine.by_every_thread:
+        if not stmt.routine.is_per_thread:
             return
         if Effect.WAIT in stmt.routine.effect:
             for buffer in self._written_by_copies:

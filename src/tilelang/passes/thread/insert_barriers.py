@@ -90,7 +90,7 @@ class _Launch:
         self._conflicts = Conflicts(launch, uniform)
         self._entry_facts = ContextFacts(domain.with_extents(launch.block_vars, launch.grid), {}, ())
         calls = [s for s in walk(launch.body) if isinstance(s, CallStmt)]
-        counted = (s for s in calls if isinstance(s.routine, Instruction) and s.routine.by_every_thread)
+        counted = (s for s in calls if isinstance(s.routine, Instruction) and s.routine.is_per_thread)
         self._oldest = 1 + max((left for s in counted if (left := groups_pending(s)) is not None), default=0)
         matter = [s.routine for s in calls if accesses_memory(s, self._conflicts.matters)[0]]
         self._async_units = {routine.async_unit for routine in matter if isinstance(routine, Instruction)}
@@ -275,9 +275,9 @@ class _Launch:
     def _instruction(self, stmt: CallStmt, routine: Instruction, state: State) -> State:
         if self._is_barrier(stmt, routine):
             return after_barrier(state)
-        if Effect.WAIT in routine.effect and routine.reads_late:
+        if Effect.WAIT in routine.effect and routine.reads_asynchronously:
             return waited_by_some(state, routine.async_unit)
-        if not routine.by_every_thread:
+        if not routine.is_per_thread:
             return state
         if Effect.COMMIT in routine.effect:
             return committed(state, self._oldest)

@@ -58,7 +58,7 @@ def _places(layout: Fragment) -> tuple[np.ndarray, ...]:
 
 def _operand(warp: Warp, pointer: Pointer, layout: Fragment) -> tuple[np.ndarray, np.ndarray]:
     """An operand, and which of its elements are defined."""
-    values, known = warp.take(pointer, layout.values)
+    values, known = warp.read_raw(pointer, layout.values)
     matrix, defined = np.zeros(layout.shape, np.float64), np.zeros(layout.shape, bool)
     matrix[_places(layout)], defined[_places(layout)] = values, known
     return matrix, defined
@@ -69,7 +69,7 @@ def _multiply(warp: Warp, c: Pointer, a: Pointer, b: Pointer) -> None:
     warp.converge((1 << WAVE_SIZE) - 1, atom.name)
     left, left_known = _operand(warp, a, atom.a)
     right, right_known = _operand(warp, b, atom.b)
-    sums, known = warp.take(c, atom.c.values)
+    sums, known = warp.read_raw(c, atom.c.values)
     where = _places(atom.c)
     known = known & np.logical_and.outer(left_known.all(axis=1), right_known.all(axis=1))[where]
     warp.write(c, (sums + (left @ right.T)[where]).astype(np.float32), defined=known)

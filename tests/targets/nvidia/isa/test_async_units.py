@@ -12,8 +12,8 @@ def test_only_copies_of_the_threads_themselves_need_no_proxy_fence():
 
 
 def test_what_threads_wait_for_themselves_is_not_read_late():
-    assert [True, False, False, False] == [unit.every_thread for unit in (CP_ASYNC, TMA_LOAD, TMA_STORE, WGMMA)]
-    assert [False, False, True, True] == [unit.reads_late for unit in (CP_ASYNC, TMA_LOAD, TMA_STORE, WGMMA)]
+    assert [True, False, False, False] == [unit.per_thread for unit in (CP_ASYNC, TMA_LOAD, TMA_STORE, WGMMA)]
+    assert [False, False, True, True] == [unit.reads_asynchronously for unit in (CP_ASYNC, TMA_LOAD, TMA_STORE, WGMMA)]
 
 
 @pytest.mark.parametrize("unit", [CP_ASYNC, TMA_LOAD, TMA_STORE, WGMMA])

@@ -45,7 +45,7 @@ class OneOfFour(WarpAlone):
     def _rows(self, pointer, count):
         return slice(int(pointer.offset[0]), int(pointer.offset[0]) + count)
 
-    def take(self, pointer, count=1, *, where=None):
+    def read_raw(self, pointer, count=1, *, where=None):
         rows = self._rows(pointer, count)
         return self.values(pointer).reshape(32, -1)[:, rows], self._known[pointer.buffer][:, rows]
 

@@ -271,7 +271,7 @@ def test_calls_at_once_do_not_mix_their_arguments(add: Calls, torch: FakeTorch) 
         return plain(*args)
 
     add.driver.launch = slow
-    add.caller.call = lambda *args: add.caller.long_way(args)
+    add.caller.call = lambda *args: add.caller.slow_path(args)
     mine, other = three(torch), three(torch)
     thread = threading.Thread(target=add, args=other)
     thread.start()
@@ -329,7 +329,7 @@ def test_a_failed_assertion_reaches_who_waits(cuda: FakeCuda, torch: FakeTorch) 
         calls.caller.synchronize()
 
 
-def test_arrays_of_other_frameworks_go_the_long_way(add: Calls) -> None:
+def test_arrays_of_other_frameworks_take_the_slow_path(add: Calls) -> None:
     class Array:
         def __init__(self, stream: int | None = None) -> None:
             interface = {"typestr": "<f4", "shape": (8, 4), "data": (4096, False), "version": 3, "stream": stream}
@@ -380,7 +380,7 @@ def test_misaligned_tensors_teach_nothing(cuda: FakeCuda, torch: FakeTorch) -> N
     assert (2, None) == (calls.long, calls.caller.attempt)
 
 
-def test_another_context_of_the_device_goes_the_long_way(add: Calls, torch: FakeTorch) -> None:
+def test_another_context_of_the_device_takes_the_slow_path(add: Calls, torch: FakeTorch) -> None:
     add(*three(torch))
     for context in (200, 200, 100):
         add.cuda.context = context

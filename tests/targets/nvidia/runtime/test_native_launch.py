@@ -118,7 +118,7 @@ class Kernel:
         self.asserts = asserts
         exchange = Exchange(EXCHANGE.tensor_of, ctypes.cast(self.machine.stream_of, ctypes.c_void_p).value)
         self.table = ArgumentTable(s, device=True, sizing=self.program.used_names)
-        self.native = NativeCall(self.table, CHECKER, (self.long_way, lambda args: MISSED), exchange, HOST)
+        self.native = NativeCall(self.table, CHECKER, (self.slow_path, lambda args: MISSED), exchange, HOST)
         self.call = self.native.call
 
     def learn(self, *args: Any, context: int = 100) -> bool:
@@ -144,7 +144,7 @@ class Kernel:
         plan = Plan(self, tuple(Placed(*part) for part in parts), tuple(bound.symbols), outputs, spaces, flag, context)
         return self.native.learn(self.table.key(bound), plan)
 
-    def long_way(self, args: Any) -> str:
+    def slow_path(self, args: Any) -> str:
         self.long.append(args)
         return "the long way"
 
@@ -180,7 +180,7 @@ def test_addresses_reach_the_kernel_on_the_current_stream(add: Kernel) -> None:
     assert [] == add.long
 
 
-def test_what_was_never_seen_goes_the_long_way() -> None:
+def test_what_was_never_seen_takes_the_slow_path() -> None:
     kernel = Kernel(signature(tensor("A", M, 4), symbols=(M,)), launch(A, ("symbol", 0, "int"), grid=("M",)))
     kernel.learn(torch.zeros(8, 4))
     assert "the long way" == kernel.call(torch.zeros(7, 4))
@@ -210,7 +210,7 @@ def test_what_was_never_seen_goes_the_long_way() -> None:
         lambda t: torch.Tensor._make_subclass(type("Own", (torch.Tensor,), {}), t),
     ],
 )
-def test_what_does_not_fit_goes_the_long_way_and_launches_nothing(add: Kernel, change: Any) -> None:
+def test_what_does_not_fit_takes_the_slow_path_and_launches_nothing(add: Kernel, change: Any) -> None:
     a, b, c = three()
     given = (a, change(b), c)
     assert "the long way" == add.call(*given)
@@ -238,7 +238,7 @@ def test_parameters_of_modules_are_tensors(add: Kernel) -> None:
     assert b.data_ptr() == add.last[1]
 
 
-def test_other_contexts_and_failed_assertions_go_the_long_way() -> None:
+def test_other_contexts_and_failed_assertions_take_the_slow_path() -> None:
     kernel = Kernel(
         signature(tensor("A", 8)), launch(A, ("failure", 0, "int32_t*")), asserts=True
     )
@@ -287,7 +287,7 @@ def test_empty_tensors_and_extents_of_one_have_any_strides() -> None:
     assert kernel.call(torch.zeros(4, 9)[:0, :4].view(0, 4)) is None
 
 
-def test_views_that_negate_go_the_long_way() -> None:
+def test_views_that_negate_take_the_slow_path() -> None:
     kernel = Kernel(signature(tensor("A", M), symbols=(M,)), launch(A))
     for size in (1, 2):
         kernel.learn(torch.zeros(size))
@@ -416,7 +416,7 @@ def test_outputs_that_are_allocated_have_maps() -> None:
 
 
 @pytest.mark.parametrize(("status", "long"), [(201, True), (400, True), (719, False)])
-def test_a_refused_launch_raises_or_takes_the_long_way(add: Kernel, status: int, long: bool) -> None:
+def test_a_refused_launch_raises_or_takes_the_slow_path(add: Kernel, status: int, long: bool) -> None:
     add.machine.status = status
     if long:
         assert "the long way" == add.call(*three())
@@ -493,7 +493,7 @@ def test_a_float_can_decide_the_grid() -> None:
     assert "the long way" == kernel.call(torch.zeros(8), 3.0)
 
 
-def test_the_long_way_words_the_errors_of_what_was_refused(add: Kernel) -> None:
+def test_the_slow_path_words_the_errors_of_what_was_refused(add: Kernel) -> None:
     add.call(*three()[:2], torch.zeros(9, 4))
     with pytest.raises(ArgumentError, match="'C' has shape"):
         bind(add.signature, add.long[0])

@@ -158,7 +158,7 @@ def _matrix(warp: Warp, pointer: Pointer, layout: Fragment, dtype: DType) -> tup
 def _take(warp: Warp, pointer: Pointer, count: int) -> tuple[np.ndarray, np.ndarray]:
     """A thread's values, register by register, and which are defined. Shapes: (32, count) both."""
     step = math.gcd(count, per_register(pointer.buffer.dtype))
-    parts = [warp.take(pointer + at, step) for at in range(0, count, step)]
+    parts = [warp.read_raw(pointer + at, step) for at in range(0, count, step)]
     values, known = (np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True))
     return values, known
 

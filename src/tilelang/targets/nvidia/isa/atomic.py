@@ -155,7 +155,7 @@ def _record(
         {} if words.helper is None else {"cuda": words.helper},
         simulate,
         result=result,
-        parts_lanes=words.retries,
+        may_diverge=words.retries,
         source=_SOURCE.format("atom, red"),
     )
 

@@ -85,7 +85,7 @@ NANOSLEEP = Instruction(
     {"cuda": "__nanosleep({0})"},
     {},
     _sleep,
-    parts_lanes=True,
+    may_diverge=True,
     source=_SOURCE.format("Nanosleep Function"),
 )
 """Lets other warps run for about as many nanoseconds; called with that number, up to a million."""

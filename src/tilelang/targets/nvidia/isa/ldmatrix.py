@@ -81,7 +81,7 @@ def ldmatrix(count: int, trans: bool = False) -> Instruction:
     def simulate(warp: Warp, target: Pointer, row: Pointer) -> None:
         warp.converge(ALL_LANES, "ldmatrix")
         size = row.buffer.dtype.numpy.itemsize
-        values, known = warp.take(row, ROW_BYTES // size, where=warp.lane < count * ROWS)
+        values, known = warp.read_raw(row, ROW_BYTES // size, where=warp.lane < count * ROWS)
         held = _held(atom, np.ascontiguousarray(values).view(np.uint8)).view(target.buffer.dtype.numpy)
         held_known = _whole(_held(atom, np.repeat(known, size, axis=1)), held.shape)
         step = REGISTER_BYTES // target.buffer.dtype.numpy.itemsize
@@ -120,7 +120,7 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
         warp.converge(ALL_LANES, "stmatrix")
         size = source.buffer.dtype.numpy.itemsize
         step = REGISTER_BYTES // size
-        taken = [warp.take(source + register * step, step) for register in range(count)]
+        taken = [warp.read_raw(source + register * step, step) for register in range(count)]
         values, known = (np.ascontiguousarray(np.concatenate(arrays, axis=1)) for arrays in zip(*taken, strict=True))
         rows = _rows(atom, values.view(np.uint8)).view(row.buffer.dtype.numpy)
         rows_known = _whole(_rows(atom, np.repeat(known, size, axis=1)), rows.shape)

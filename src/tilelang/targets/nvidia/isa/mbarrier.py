@@ -66,11 +66,11 @@ def named(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
 
 
 def _found(
-    warp: Warp, pointer: Pointer, key: _Key, lanes: np.ndarray, what: str, *, looks: bool = False
+    warp: Warp, pointer: Pointer, key: _Key, lanes: np.ndarray, what: str, *, read_only: bool = False
 ) -> MBarrier:
     """The barrier that lanes name. Reading it shows whether its initialization is ordered before."""
     warp.read(pointer, where=lanes)
-    barrier = warp.state(_STATE, dict, looks=looks).get(key)
+    barrier = warp.state(_STATE, dict, read_only=read_only).get(key)
     if not isinstance(barrier, MBarrier):
         raise SimulationError(
             f"{what}: '{_name(pointer, key)}' is no barrier, or not any more",
@@ -208,7 +208,7 @@ def _test_wait(warp: Warp, pointer: Pointer, parity: Any) -> np.ndarray:
     what = "mbarrier.test_wait"
     passed = np.zeros(warp.size, bool)
     for key, (value,), lanes in _groups(warp, pointer, parity):
-        barrier = _found(warp, pointer, key, lanes, what, looks=True)
+        barrier = _found(warp, pointer, key, lanes, what, read_only=True)
         if barrier.passes(_parity(value, what)):
             passed |= lanes
             if barrier.known is not None:

@@ -68,7 +68,7 @@ def ptx_statement(
     group: Group = Group.THREAD,
     async_unit: AsyncUnit | None = None,
     effect: Effect = Effect.NONE,
-    leaves: int | None = None,
+    pending: int | None = None,
     written_map: int | None = None,
     optional: bool = False,
 ) -> Instruction:
@@ -85,7 +85,7 @@ def ptx_statement(
         group: Which threads must execute it together.
         async_unit: What completes its work later.
         effect: What else it does.
-        leaves: How many groups a wait leaves under way.
+        pending: Groups that may be in flight after a wait.
         written_map: Position of the argument that is the map of a tensor that it writes.
         optional: Whether a target that lacks it does without.
     """
@@ -106,7 +106,7 @@ __device__ __forceinline__ void tl_{name}({", ".join(each.parameter for each in 
         group=group,
         async_unit=async_unit,
         effect=effect,
-        leaves=leaves,
+        pending=pending,
         written_map=written_map,
         needs=needs,
         optional=optional,

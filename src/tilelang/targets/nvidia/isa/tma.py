@@ -209,7 +209,7 @@ def tma_store_wait(pending: int, *, read: bool = True) -> Instruction:
         f"Waits until all but the newest {pending} groups of this thread's stores have {done}.",
         async_unit=TMA_STORE,
         effect=Effect.WAIT,
-        leaves=pending,
+        pending=pending,
         needs=Feature.TMA,
         source=_SOURCE.format("cp.async.bulk.wait_group"),
     )

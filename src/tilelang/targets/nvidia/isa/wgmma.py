@@ -322,7 +322,7 @@ def wgmma_wait(pending: int) -> Instruction:
         group=Group.WARP_GROUP,
         async_unit=WGMMA,
         effect=Effect.WAIT,
-        leaves=pending,
+        pending=pending,
         needs=Feature.WGMMA,
         source=_SOURCE.format("wgmma.wait_group"),
     )

@@ -168,7 +168,7 @@ class Product:
 
         def touch() -> None:
             for registers in held:
-                values, known = warp.take(registers.pointer, registers.count)
+                values, known = warp.read_raw(registers.pointer, registers.count)
                 if registers.sums:
                     warp.write(registers.pointer, values, defined=known)
 
@@ -225,7 +225,7 @@ class Product:
         known = np.logical_and.outer(left_known.all(axis=1), right_known.all(axis=1))[row - first, column]
         sums = held[0]
         if keep:
-            old, old_known = warp.take(sums.pointer, sums.count)
+            old, old_known = warp.read_raw(sums.pointer, sums.count)
             total, known = total + old.astype(wide), known & old_known
         # rows that A does not have get something: threads may compute with it, and results show where it arrives
         total, known = np.where(beyond, _NOISE if self.c_dtype.is_int else np.nan, total), known | beyond
@@ -233,7 +233,7 @@ class Product:
 
     def _held_rows(self, warp: Warp, held: _Held, rows: slice, first: int) -> _Matrix:
         """The rows of A that the lanes of a warp hold."""
-        values, known = warp.take(held.pointer, held.count)
+        values, known = warp.read_raw(held.pointer, held.count)
         row, k = np.moveaxis(self.a_fragment.table[rows], -1, 0)
         shape = (self.a_fragment.shape[0] // WARPS, self.a_fragment.shape[1])
         matrix, defined = np.zeros(shape, values.dtype), np.zeros(shape, bool)

@@ -191,7 +191,7 @@ def _read_by_async_proxy(body: Stmt) -> set[Buffer]:
     found: set[Buffer] = set()
     for stmt in walk(body):
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
-        by_hand = isinstance(routine, Instruction) and routine.reads_late
+        by_hand = isinstance(routine, Instruction) and routine.reads_asynchronously
         if by_hand or isinstance(stmt, TileOp) and stmt.choice in (GemmWgmma.name, COPY_TMA_STORE):
             found.update(shared_storages(stmt))
     return found

@@ -82,7 +82,7 @@ def _diverges(stmt: Stmt) -> bool:
     """Whether a warp may be divergent behind a statement."""
     for node in walk(stmt):
         routine = of_statement(node) if isinstance(node, Atomic) else getattr(node, "routine", None)
-        if isinstance(routine, Instruction) and routine.parts_lanes:
+        if isinstance(routine, Instruction) and routine.may_diverge:
             return True
         if isinstance(node, While) or isinstance(node, For) and any(isinstance(s, Break) for s in walk(node.body)):
             if any(isinstance(inner, Atomic) and inner.result is not None for inner in walk(node)):

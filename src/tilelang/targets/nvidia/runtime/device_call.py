@@ -110,7 +110,7 @@ class DeviceCaller:
         self._fast_path: FastPath | None = None
         self._sizing: frozenset[str] = frozenset()  # the scalars that decide how programs are launched
         self._lock = threading.Lock()
-        self.call: Callable[..., Any] = lambda *args: self.long_way(args)
+        self.call: Callable[..., Any] = lambda *args: self.slow_path(args)
         self.attempt: Callable[..., Any] | None = None
 
     def program(self, specialization: Specialization) -> DeviceProgram:
@@ -144,7 +144,7 @@ class DeviceCaller:
         self._board.check()
         return self._opener()
 
-    def long_way(self, args: Sequence[Any]) -> Any:
+    def slow_path(self, args: Sequence[Any]) -> Any:
         """Does everything that a call needs, with all checks and messages."""
         driver = self.driver()
         devices = Devices(self.arch, driver.device_of, lambda: driver.current_device() or 0)
@@ -296,7 +296,7 @@ class DeviceCaller:
         if self._fast_path is None or sizing != self._sizing:
             table = ArgumentTable(self.signature, device=True, sizing=sizing)
             self._sizing = sizing
-            self._fast_path = FastPath(table, lambda args: self.long_way(args), self._builder, self._use)
+            self._fast_path = FastPath(table, lambda args: self.slow_path(args), self._builder, self._use)
         outputs = [(bound.values[i], self.signature.params[i].dtype) for i in self.signature.outputs]
         made = tuple(
             torch_device_allocation(view.shape, torch_dtype(dtype), bound.device)

@@ -1,8 +1,8 @@
-"""The table of a kernel's arguments: one row per parameter, which says what a call must pass for it.
+"""The requirements of a kernel on the arguments of a call: one `ArgumentSpec` per parameter.
 
-Takes the parameters of a `Signature`, gives rows. `arguments.py` walks them to word errors; `argument_table.py` and
-`call_checker.cpp` walk them at speed. Invariant: the rules of extents refer to earlier entries of the key only, in the
-order of the inputs, so that one walk over the arguments of a call decides it.
+Used by `arguments.py`, which also words the errors, and by the fast checks in `argument_table.py` and
+`call_checker.cpp`. Invariant: rules of extents refer to earlier entries of the key only, in the order of the inputs, so
+that one pass over the arguments suffices.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilelang.records import record
 
 
 class Kind(enum.IntEnum):
-    """What an argument is; the numbers are those of `call_checker.cpp`."""
+    """The kind of an argument; the values are those in `call_checker.cpp`."""
 
     TENSOR = 0
     SIGNED = 1
@@ -28,24 +28,24 @@ class Kind(enum.IntEnum):
 
 
 class Rule(enum.IntEnum):
-    """What an extent or stride must be: a number, anything (an entry of the key), or equal to an entry of the key."""
+    """The rule of an extent or stride: a constant, a new entry of the key, or equal to an entry of the key."""
 
     CONSTANT = 0
     KEY = 1
     EQUAL = 2
 
 
-HOME = 0  # the entry of the key that says where the tensors are
+LOCATION = 0  # the entry of the key with the location of the tensors
 
 
 @record
 class Extent:
-    """What one extent or stride of a tensor must be.
+    """The requirement on one extent or stride of a tensor.
 
     Attributes:
         rule: The kind of rule.
-        value: The number, or the entry of the key.
-        expr: As the program states it.
+        value: The constant, or the index of the entry of the key.
+        expr: The expression in the program.
     """
 
     rule: Rule
@@ -54,15 +54,15 @@ class Extent:
 
 
 @record
-class Row:
-    """What a call must pass for one parameter.
+class ArgumentSpec:
+    """The requirements on the argument of one parameter.
 
     Attributes:
         param: The parameter.
-        index: Which one.
-        kind: What it is.
-        extents: Of a tensor.
-        strides: Of a tensor, where they are declared; None means that it must be dense.
+        index: Index of the parameter.
+        kind: Kind of the argument.
+        extents: Extents of a tensor.
+        strides: Declared strides of a tensor; None means that it must be dense.
         written: Whether the kernel may write it.
     """
 
@@ -75,20 +75,20 @@ class Row:
 
     @property
     def tensor(self) -> TensorParam:
-        """The parameter of a row of that kind."""
+        """The tensor parameter."""
         assert isinstance(self.param, TensorParam)
         return self.param
 
     @property
     def rules(self) -> tuple[Extent, ...]:
-        """Those of extents, then those of declared strides."""
+        """The requirements on extents, then on declared strides."""
         return (*self.extents, *(self.strides or ()))
 
     @property
     def may_be_negated(self) -> bool:
-        """Whether a tensor that passes all other tests can stand for the negative of what is in memory.
+        """Whether a tensor that passes all other checks may be a lazily negated view (torch's negative bit).
 
-        Such are imaginary parts of conjugated tensors, whose elements lie two apart: dense only if there is but one.
+        Such views are imaginary parts of conjugated tensors, with element stride 2: dense only with a single element.
         """
         dtype = self.param.dtype
         if not dtype.is_float or dtype.bits < 16 or str(dtype) == "bfloat16":
@@ -97,10 +97,10 @@ class Row:
         return self.strides is not None or all(extent == 1 for extent in extents)
 
 
-def make_rows(params: Sequence[Param], inputs: Sequence[int], written: frozenset[int]) -> tuple[Row, ...]:
-    """The rows of all parameters; the entries of the key are numbered along the inputs first."""
+def make_specs(params: Sequence[Param], inputs: Sequence[int], written: frozenset[int]) -> tuple[ArgumentSpec, ...]:
+    """The specs of all parameters; entries of the key are numbered along the inputs first."""
     entries: dict[Expr, int] = {}
-    count = HOME
+    count = LOCATION
 
     def extent(expr: Expr) -> Extent:
         nonlocal count
@@ -114,15 +114,15 @@ def make_rows(params: Sequence[Param], inputs: Sequence[int], written: frozenset
             entries[expr] = count
         return Extent(Rule.KEY, count, expr)
 
-    made: dict[int, Row] = {}
+    made: dict[int, ArgumentSpec] = {}
     for index in (*inputs, *(i for i in range(len(params)) if i not in inputs)):
         param = params[index]
         if isinstance(param, TensorParam):
             extents = tuple(extent(e) for e in param.buffer.shape)
             strides = None if param.buffer.strides is None else tuple(extent(e) for e in param.buffer.strides)
-            made[index] = Row(param, index, Kind.TENSOR, extents, strides, index in written)
+            made[index] = ArgumentSpec(param, index, Kind.TENSOR, extents, strides, index in written)
         else:
-            made[index] = Row(param, index, _scalar_kind(param, param.dtype))
+            made[index] = ArgumentSpec(param, index, _scalar_kind(param, param.dtype))
     return tuple(made[index] for index in range(len(params)))
 
 
