@@ -59,9 +59,6 @@ ALLOWED_WORDS: dict[str, tuple[str, str]] = {
     "tools/doctor.py": ("nvrtc sm_", "tells which compilers and devices of each vendor are found"),
 }
 
-# Files in which a warp has yet to get its width from the machine. None may be added.
-OUTSTANDING_WIDTHS = {"language/threads.py"}
-
 # A file that has no test file of its own, and why. (An `__init__.py` only gathers names.)
 WITHOUT_TEST: dict[str, str] = {}
 
@@ -217,7 +214,7 @@ def widths(tree: ast.Module) -> Iterator[str]:
 
 
 def test_widths_of_warps_are_asked_of_machines() -> None:
-    assert OUTSTANDING_WIDTHS == {name for name, text in general_files() if list(widths(ast.parse(text)))}
+    assert set() == {name for name, text in general_files() if list(widths(ast.parse(text)))}
 
 
 def test_every_source_file_has_its_test_file() -> None:

@@ -3,6 +3,7 @@ import pytest
 import tilelang.language as T
 from tilelang.errors import ProgramError
 from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import WARP_SIZE
 from tilelang.ir.stmt import Launch, Store
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
@@ -37,7 +38,7 @@ def test_lane_warp_and_warp_group():
             A[T.get_lane_idx(), T.get_warp_idx(), T.get_warp_group_idx()] = 1.0
 
     thread, parts = indices(kernel)
-    assert (5, 6, 1) == tuple(int(evaluate(e, {thread: 197})) for e in parts)
+    assert (5, 6, 1) == tuple(int(evaluate(e, {thread: 197, WARP_SIZE: 32})) for e in parts)
 
 
 def test_a_dimension_without_threads_has_index_zero():

@@ -159,6 +159,10 @@ class Var(Expr):
         return self.index
 
 
+WARP_SIZE = Var("warp_size", INT32, index=True)
+"""The threads of a warp on whatever machine: `resolve_warp_size` puts the number of the target's in its place."""
+
+
 @record(eq=False, repr=False)
 class Binary(Expr):
     """`a op b`; operands have one dtype (but for shifts) or are both index arithmetic."""

@@ -13,6 +13,7 @@ from tilelang.dtypes import lane_dtype
 from tilelang.errors import CompilerBug, Note, ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import (
+    WARP_SIZE,
     Binary,
     Call,
     Cast,
@@ -98,6 +99,8 @@ class _Verifier:
     def function(self) -> None:
         """Checks the whole function."""
         self._visible.update(self._func.symbols)
+        if self._func.level is Level.TILE:
+            self._visible.add(WARP_SIZE)
         buffers = []
         for param in self._func.params:
             self._visible.add(param.var if isinstance(param, ScalarParam) else param.buffer)

@@ -21,10 +21,10 @@ from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Store
 from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.language.api import api
 from tilelang.language.calls import inside_kernel
-from tilelang.language.lanes import shuffled
+from tilelang.language.lanes import LANES, shuffled
 from tilelang.language.regions import scalar_operand
 from tilelang.language.stage import Stager
-from tilelang.language.threads import WARP_SIZE, get_thread_binding, linear_thread
+from tilelang.language.threads import get_thread_binding, linear_thread
 from tilelang.records import record
 
 __all__ = [
@@ -133,7 +133,7 @@ class _Fold:
         mine = self._stager.bind("mine", mine)
         total = math.prod(self._threads)
         across = self._threads[0]
-        if 0 in axes and WARP_SIZE % across == 0 and total % WARP_SIZE == 0:
+        if 0 in axes and LANES % across == 0 and total % LANES == 0:
             mine = self._by_shuffles(mine, across)
             axes.remove(0)
         self._stager.emit(Store(self._result.buffer, self._result.indices, mine))

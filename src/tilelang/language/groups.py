@@ -13,11 +13,13 @@ from tilelang.ir.builder import as_body
 from tilelang.ir.stmt import Group, If
 from tilelang.language.api import api
 from tilelang.language.stage import current
-from tilelang.language.threads import WARP_GROUP_THREADS, linear_thread
+from tilelang.language.threads import linear_thread
 
 __all__ = [
     "ws",
 ]
+
+WARP_GROUP_THREADS = 128  # on every machine; Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
 
 
 class ws:

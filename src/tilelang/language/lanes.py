@@ -10,11 +10,14 @@ from tilelang.errors import ProgramTypeError
 from tilelang.ir.expr import Expr, ExprLike, Var, as_bool, as_expr, cast, const
 from tilelang.isa.instruction import Instruction
 from tilelang.language.calls import emit_call
-from tilelang.language.threads import WARP_SIZE
 from tilelang.targets.gpu.isa.lanes import FULL_MASK
 from tilelang.targets.gpu.isa.warp import shuffle
 
-_UINT32 = DType("uint32")
+MASK = DType("uint32")
+"""The dtype of masks of lanes as programs write them."""
+
+LANES = MASK.bits
+"""How many lanes such a mask names; `resolve_warp_size` refuses it where a warp has fewer or more."""
 
 
 def call(what: str, instruction: Instruction, *operands: Expr) -> Var:
@@ -30,7 +33,7 @@ def call(what: str, instruction: Instruction, *operands: Expr) -> Var:
 
 def shuffled(what: str, mode: str, value: Expr, lane: int) -> Expr:
     """What each lane takes from another one of the warp by a shuffle of a mode; truth values travel as numbers."""
-    dtype, width = INT32 if value.dtype.is_bool else value.dtype, const(WARP_SIZE, INT32)
+    dtype, width = INT32 if value.dtype.is_bool else value.dtype, const(LANES, INT32)
     taken = call(what, shuffle(mode, dtype), lane_mask(FULL_MASK), cast(value, dtype), const(lane, INT32), width)
     return as_bool(taken) if value.dtype.is_bool else taken
 
@@ -51,4 +54,4 @@ def as_predicate(what: str, predicate: ExprLike) -> Expr:
 
 def lane_mask(mask: ExprLike) -> Expr:
     """A mask of lanes as instructions take it."""
-    return const(mask & FULL_MASK, _UINT32) if isinstance(mask, int) else cast(mask, _UINT32)
+    return const(mask & FULL_MASK, MASK) if isinstance(mask, int) else cast(mask, MASK)

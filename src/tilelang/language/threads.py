@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
-from tilelang.ir.expr import Const, Expr, Var, as_expr, int_const
+from tilelang.ir.expr import WARP_SIZE, Const, Expr, Var, as_expr, int_const
 from tilelang.language.api import api
 from tilelang.language.extents import plain
 from tilelang.language.stage import Hints, Stager, current
@@ -28,8 +28,6 @@ __all__ = [
     "get_warp_idx_sync",
 ]
 
-WARP_SIZE = 32
-WARP_GROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
 _DIMS = "xyz"
 
 
@@ -97,7 +95,7 @@ def get_block_extents() -> list[int | Expr]:
 
 @api
 def get_lane_idx(warp_size: int | None = None) -> Expr:
-    """The index of the executing thread in its warp of 32 threads, or of `warp_size`."""
+    """The index of the executing thread in its warp, of as many threads as warps of the target have, or `warp_size`."""
     return _linear(*_kernel("T.get_lane_idx")) % (warp_size or WARP_SIZE)
 
 
@@ -116,7 +114,7 @@ def get_warp_idx_sync(warp_size: int | None = None) -> Expr:
 @api
 def get_warp_group_idx(warp_size: int | None = None, warps_per_group: int | None = None) -> Expr:
     """The index of the executing thread's group of four warps, or of `warps_per_group`, in its block."""
-    threads = (warp_size or WARP_SIZE) * (warps_per_group or WARP_GROUP_THREADS // WARP_SIZE)
+    threads = (warp_size or WARP_SIZE) * (warps_per_group or 4)
     return _linear(*_kernel("T.get_warp_group_idx")) // threads
 
 

@@ -34,6 +34,7 @@ class Property(enum.Enum):
     )
 
     # tile level
+    WARP_SIZE_KNOWN = ("warp size known", "the size of a warp is a number, and masks of lanes have as many bits")
     NO_OPTIONAL_CALLS = ("no optional calls", "no call of an optional instruction that the target lacks")
     FRAGMENTS_COVER_LOOPS = ("fragments cover loops", "fragments have every element that parallel loops index")
     RULES_CHECKED = ("rules checked", "operands fit their operators, and no access is provably out of bounds")

@@ -101,6 +101,6 @@ def _is_collective(stmt: Stmt) -> bool:
 
 PASS = Pass(
     "detect_thread_groups", _run, Level.TILE, Level.TILE,
-    requires=(Property.SUBSCRIPTS_AFFINE,),
+    requires=(Property.SUBSCRIPTS_AFFINE, Property.WARP_SIZE_KNOWN),
     establishes=(Property.THREAD_GROUPS_DETECTED,),
 )

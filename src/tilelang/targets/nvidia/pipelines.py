@@ -32,6 +32,7 @@ from tilelang.passes.tile import (
     promote_to_registers,
     rasterize_grid,
     reduce_flags,
+    resolve_warp_size,
     use_minnum_maxnum,
     warn_serialized_loops,
 )
@@ -64,6 +65,7 @@ from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
 def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to the program of one thread."""
     return build_pipeline(
+        resolve_warp_size.PASS,
         drop_optional_calls.PASS,
         grow_fragments.PASS,
         check_program.PASS,

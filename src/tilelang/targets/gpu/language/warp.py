@@ -13,9 +13,9 @@ from tilelang.errors import ProgramError
 from tilelang.ir.expr import Expr, ExprLike, as_expr, binary
 from tilelang.ir.scalar import BinaryOp
 from tilelang.language.api import api
-from tilelang.language.lanes import call, lane_mask, shuffled
+from tilelang.language.lanes import LANES, call, lane_mask, shuffled
 from tilelang.language.stage import current
-from tilelang.language.threads import WARP_SIZE, linear_thread
+from tilelang.language.threads import linear_thread
 from tilelang.targets.gpu.isa.lanes import FULL_MASK
 from tilelang.targets.gpu.isa.warp import ELECT
 
@@ -32,7 +32,7 @@ _UINT64 = DType("uint64")
 
 
 @api
-def shuffle_elect(thread_extent: int = WARP_SIZE) -> Expr:
+def shuffle_elect(thread_extent: int = LANES) -> Expr:
     """Whether the executing thread is the one that is chosen among so many neighbors; all of them must come here.
 
     Args:
@@ -45,14 +45,14 @@ def shuffle_elect(thread_extent: int = WARP_SIZE) -> Expr:
         `if T.shuffle_elect(128): T.barrier_arrive(full)`
     """
     what = "T.shuffle_elect"
-    if isinstance(thread_extent, bool) or not isinstance(thread_extent, int) or thread_extent % WARP_SIZE:
+    if isinstance(thread_extent, bool) or not isinstance(thread_extent, int) or thread_extent % LANES:
         raise ProgramError(f"{what}: {thread_extent!r:.40} threads", hint="write 32, 64, 128 or 0 for the whole block")
     elected = call(what, ELECT, lane_mask(FULL_MASK))
     thread = linear_thread(what)
-    if thread_extent == WARP_SIZE:
+    if thread_extent == LANES:
         return elected
     place = thread if thread_extent == 0 else thread % thread_extent
-    return binary(BinaryOp.AND, place < WARP_SIZE, elected)
+    return binary(BinaryOp.AND, place < LANES, elected)
 
 
 @api
@@ -88,7 +88,7 @@ def warp_reduce_bitor(value: ExprLike) -> Expr:
 def _fold(what: str, value: ExprLike, combine: Callable[[Expr, Expr], Expr]) -> Expr:
     """A butterfly: after the step of distance d, groups of 2d lanes agree."""
     folded = as_expr(value)
-    distance = WARP_SIZE // 2
+    distance = LANES // 2
     while distance:
         other = shuffled(what, "xor", folded, distance)
         folded = current(what).bind("folded", combine(folded, other))
