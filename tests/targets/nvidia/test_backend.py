@@ -11,7 +11,7 @@ from tilelang.targets.nvidia.backend import BACKEND, LOWERINGS
 
 def test_the_record_serves_cuda_targets() -> None:
     assert "cuda" == BACKEND.kind
-    assert ["drop_optional_calls", "grow_fragments", "check_program"] == [p.name for p in BACKEND.passes[:3]]
+    assert ["resolve_warp_size", "drop_optional_calls", "grow_fragments"] == [p.name for p in BACKEND.passes[:3]]
 
 
 def test_passes_lead_from_tiles_to_threads() -> None:

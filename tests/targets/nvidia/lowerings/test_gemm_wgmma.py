@@ -254,6 +254,24 @@ def test_a_layout_that_is_there_is_taken_or_refused():
             assert "'A_tile' has a layout that descriptors cannot describe" in reason(LOWERING, op, context)
 
 
+def test_a_plan_is_kept_while_it_fits():
+    op = case(128, 128, 64, threads=256).gemm()
+    context = LoweringContext(Target("cuda", ARCH), CompileOptions(), 256)
+    plan = LOWERING.accepts(op, context)
+    planned = dataclasses.replace(op, plan=plan, wait=1)
+    assert plan is LOWERING.accepts(planned, context)
+    layouts = {op.a.buffer: boxed((128, 64), 16, 64)}
+    other = (
+        LOWERING.accepts(planned, dataclasses.replace(context, threads=128)),
+        LOWERING.accepts(planned, dataclasses.replace(context, shared_layouts=layouts)),
+        *(
+            LOWERING.accepts(dataclasses.replace(made.gemm(), plan=plan), context)
+            for made in (case(128, 256, 64, threads=256), case(128, 128, 64, a_scope=Scope.FRAGMENT, threads=256))
+        ),
+    )
+    assert all(each != plan for each in other)
+
+
 # -- refusals --------------------------------------------------------------------------------------------------------
 
 

@@ -58,7 +58,7 @@ def test_each_block_has_its_share_and_its_columns():
         "for k in T.Pipelined(4, num_stages=3):",
         "T.copy(A[by * 64:by * 64 + 64, (rank * 4 + k) * 64:(rank * 4 + k) * 64 + 64], A_s)",
         "T.copy(B[(rank * 4 + k) * 64:(rank * 4 + k) * 64 + 64, bx * 128:bx * 128 + 128], B_s)",
-        "T.gemm(A_s, B_s, C_l)",
+        "T.gemm(A_s, B_s, C_l)  # gemm.wgmma",
         'C_l_own = T.alloc_fragment((64, 64), "float32")',
         "sum over a cluster(C_l, C_l_own, C_l_parts, C_l_sent, rank, blocks=2)",
         "T.copy(C_l_own, C[by * 64:by * 64 + 64, bx * 128 + rank * 64:bx * 128 + rank * 64 + 64])",

@@ -61,7 +61,7 @@ for turn in T.serial((4 - block + 3) // 4):
         version = (turn * 4 + k) % 3
         phase = (turn * 4 + k) // 3 % 2
         mbarrier_wait(A_s_full[version:version + 1], phase)
-        T.gemm(A_s[version, :, :], B_s[version, :, :], C_l, clear_accum=k == 0)
+        T.gemm(A_s[version, :, :], B_s[version, :, :], C_l, clear_accum=k == 0)  # gemm.wgmma
         if thread % 128 == 0:
             mbarrier_arrive(A_s_empty[version:version + 1])
     tma_store_wait_read_0()

@@ -109,7 +109,10 @@ class GemmWgmma:
         refused = _target_refusal(op, context) or _operand_refusal(op)
         if refused:
             return Refusal(refused)
-        return _divided(op, context, FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype)
+        accumulator = FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype
+        if isinstance(op.plan, WgmmaPlan) and _still_fits(op.plan, op, context, accumulator):
+            return op.plan  # of `choose_schedule`: since then, only stages, waits and clears have changed
+        return _divided(op, context, accumulator)
 
     def pads_rows(self, op: Gemm) -> bool:
         """Whether the instructions have more rows than the tile."""
@@ -318,6 +321,23 @@ def _divided(op: Gemm, context: LoweringContext, sums: DType) -> WgmmaPlan | Ref
         else:
             return WgmmaPlan(atom, groups, k // depth, a, b)
     return refused
+
+
+def _still_fits(plan: WgmmaPlan, op: Gemm, context: LoweringContext, accumulator: DType) -> bool:
+    """Whether a plan divides the operator, among these threads and with its operands where they are now."""
+    m, n, k = (int_const(size) or 0 for size in op.sizes)
+    atom, groups = plan.atom, plan.groups
+    covered = (-(-m // ROWS), n, k) == (
+        groups.rows * groups.row_atoms, groups.columns * groups.column_atoms * atom.n, plan.steps * atom.k
+    )
+    if not covered or groups.rows * groups.columns * WARPGROUP != context.threads:
+        return False
+    if atom_of(*op.operands, accumulator, atom.n) != atom:
+        return False
+    if (plan.a is None) is not (op.a.buffer.scope is Scope.FRAGMENT):
+        return False
+    tiles = [tile for tile in (plan.tile_a(op), plan.tile_b(op)) if tile is not None]
+    return all(_boxes(tile, context) == boxes for tile, boxes in tiles)
 
 
 def _tile_a(op: Gemm) -> Tile:

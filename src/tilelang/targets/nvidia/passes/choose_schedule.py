@@ -1,9 +1,9 @@
 """Decides whether warps of a block specialize into producer and consumers, and chooses their schedule.
 
-Takes a target's table of lowerings; gives the pass, which writes `plan.schedule`. Invariant: the program changes in
-nothing else but the row length of tiles (`pad_rows`) and the cluster of the launch (`choose_cluster`); overrides in
-`pass_configs` hold wherever possible, and where a launch is not specialized although it has a pipelined gemm, a note
-gives the reason.
+Takes a target's table of lowerings; gives the pass, which writes `plan.schedule` and, on gemms, the plans of wgmma that
+it relies on. Invariant: the program changes in nothing else but the row length of tiles (`pad_rows`) and the cluster of
+the launch (`choose_cluster`); overrides in `pass_configs` hold wherever possible, and where a launch is not specialized
+although it has a pipelined gemm, a note gives the reason.
 
 The choices follow measurements of hand-written kernels on an H200: consumer warpgroups with multiples of 64 rows each,
 as many stages as hide the latency of memory, persistent blocks where there are more tiles than multiprocessors, and an
@@ -143,6 +143,7 @@ class _Launches(Rewriter):
             notes.append(Note("results are stored by threads, since flags signal them to other blocks", release.loc))
         hints = dataclasses.replace(node.hints, cluster=schedule.cluster)
         plan = dataclasses.replace(node.plan, schedule=schedule, notes=tuple(notes))
+        node = self._capabilities.with_plans(node, choice.gemms, schedule.tile_threads)
         return dataclasses.replace(node, hints=hints, plan=plan)
 
 
@@ -151,6 +152,7 @@ class _Choice:
 
     Attributes:
         notes: Overrides that are left out, and what the producer recomputes.
+        gemms: The gemms of pipelined loops.
     """
 
     def __init__(self, func: PrimFunc, launch: Launch, capabilities: TargetCapabilities) -> None:
@@ -161,6 +163,7 @@ class _Choice:
         self._overrides = capabilities.context.options.schedule
         self._split_k = 1  # blocks that split the reduction of a tile
         self.notes: list[Note] = []
+        self.gemms: list[Gemm] = []
 
     def schedule(self) -> Schedule:
         """The schedule.
@@ -170,8 +173,8 @@ class _Choice:
         """
         self._check_launch()
         load_groups = self._capabilities.load_groups(self._launch)
-        gemms = self._gemms(load_groups, [load_group for load_group in load_groups.found if load_group.pipelined])
-        consumers = self._consumers(gemms)
+        self.gemms = self._gemms(load_groups, [load_group for load_group in load_groups.found if load_group.pipelined])
+        consumers = self._consumers(self.gemms)
         self.notes += self._recomputed(load_groups.found)
         if (blocks := self._overrides.split_k or 1) > 1:
             try:
@@ -255,7 +258,8 @@ class _Choice:
 
     def _software_pipelines(self, threads: int) -> tuple[tuple[Var, ModuloSchedule], ...]:
         """The schedules of the loops for which software pipelining takes fewer cycles than program order."""
-        launch = fuse_clears(self._launch, of_function(self._func))
+        launch = self._capabilities.with_plans(self._launch, self.gemms, threads)
+        launch = fuse_clears(launch, of_function(self._func))
         groups = self._capabilities.load_groups(launch).found
         made = []
         for loop in walk(launch.body):

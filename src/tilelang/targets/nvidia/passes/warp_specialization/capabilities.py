@@ -7,7 +7,7 @@ operator is still accepted in the form that `specialize_warps` gives it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 
 from tilelang.analysis.fixed_layouts import fixed_layouts
@@ -15,8 +15,9 @@ from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import const
 from tilelang.ir.func import PrimFunc, TensorParam
-from tilelang.ir.stmt import Launch, TileOp
-from tilelang.ir.visit import walk
+from tilelang.ir.plan import Plan
+from tilelang.ir.stmt import Launch, Seq, Stmt, TileOp
+from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.layout import Layout
 from tilelang.lowering.lowering import Lowering, LoweringContext, Lowerings, Refusal
 from tilelang.lowering.regions import whole
@@ -49,6 +50,7 @@ class TargetCapabilities:
     tensors: frozenset[Buffer]
     layouts: Mapping[Buffer, Layout]
     _answers: dict[tuple[TileOp, str, int], str] = field(default_factory=dict)  # each question is answered once
+    _plans: dict[tuple[Gemm, int], Plan] = field(default_factory=dict)
 
     def load_groups(self, launch: Launch) -> LoadGroups:
         """The tiles of a launch that a producer can load; the launch comes from `flatten_sequences`."""
@@ -89,9 +91,18 @@ class TargetCapabilities:
         """
         return self._once(gemm, WGMMA_GEMM, threads, lambda: self._gemm_refusal(gemm, threads))
 
+    def with_plans(self, launch: Launch, gemms: Iterable[Gemm], threads: int) -> Launch:
+        """The launch with the plans of so many threads written on those of its gemms that wgmma can do."""
+        plans = {gemm: self._plans[gemm, threads] for gemm in gemms if not self.wgmma_refusal(gemm, threads)}
+        return dataclasses.replace(launch, body=_WithPlans(plans).visit(launch.body) or Seq((), loc=launch.loc))
+
     def _gemm_refusal(self, gemm: Gemm, threads: int) -> str:
         made = dataclasses.replace(gemm, a=converted_operand(gemm, 0), b=converted_operand(gemm, 1))
-        return self._refusal(made, WGMMA_GEMM, threads)
+        answer = self._answer(made, WGMMA_GEMM, threads)
+        if isinstance(answer, Refusal):
+            return answer.reason
+        self._plans[gemm, threads] = answer
+        return ""
 
     def reads_by_wgmma(self, gemm: Gemm, tile: Buffer, threads: int) -> bool:
         """Whether a gemm reads a tile by wgmma from shared memory, without converting it."""
@@ -114,16 +125,29 @@ class TargetCapabilities:
         return self._answers[key]
 
     def _refusal(self, op: TileOp, name: str, threads: int) -> str:
+        answer = self._answer(op, name, threads)
+        return answer.reason if isinstance(answer, Refusal) else ""
+
+    def _answer(self, op: TileOp, name: str, threads: int) -> Plan | Refusal:
         row = self._row(type(op), name)
         if row is None:
-            return f"the target has no {name}"
+            return Refusal(f"the target has no {name}")
         target, options = self.context.target, self.context.options
         context = LoweringContext(target, options, threads, shared_layouts=self.layouts, has_producer=True)
-        answer = row.accepts(op, context)
-        return answer.reason if isinstance(answer, Refusal) else ""
+        return row.accepts(op, context)
 
     def _row(self, kind: type[TileOp], name: str) -> Lowering | None:
         return next((row for row in self.lowerings.get(kind, ()) if row.name == name), None)
+
+
+class _WithPlans(Rewriter):
+    def __init__(self, plans: Mapping[Gemm, Plan]) -> None:
+        self._plans = plans
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Gemm) and node in self._plans:
+            return dataclasses.replace(node, choice=WGMMA_GEMM, plan=self._plans[node])
+        return self.rebuild_stmt(node)
 
 
 def target_capabilities(func: PrimFunc, lowerings: Lowerings, context: PassContext) -> TargetCapabilities:
