@@ -325,7 +325,7 @@ def fewer_lines(old: TensorMap) -> TensorMap:
 
 # -- matrix instructions -------------------------------------------------------------------------------------------
 def waits_for_less(waits: Sequence[object]) -> Change:
-    """One more group may be under way after a wait."""
+    """A wait leaves one more group pending."""
 
     def change(node: Stmt) -> Iterator[Stmt | None]:
         for old, new in pairwise(waits):

@@ -48,7 +48,7 @@ def test_sizes_are_computed_at_each_launch(way: str) -> None:
 
 def test_more_than_a_block_has_is_refused_at_the_launch() -> None:
     a = np.zeros((16000, 4), np.float32)
-    with pytest.raises(RuntimeError, match="mirrored: shared memory: 256640 bytes asked, 232448 available on sm_90a"):
+    with pytest.raises(RuntimeError, match="mirrored: shared memory: 256640 bytes requested, 232448 available on sm_90a"):
         compiled(mirrored, "sm_90a")(a, a.copy(), 6)
 
 

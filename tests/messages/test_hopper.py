@@ -79,7 +79,7 @@ REFUSED = {
         ('x = T.alloc_fragment((64, 64), "float16")', FULL, "T.tma_copy(x, A[0, 0])"),
         "sm_90a",
         ProgramError,
-        "T.tma_copy: the copy engine moves tiles between global and shared memory, but this one is from 'x' (local.fragment) to 'A' (global)",
+        "T.tma_copy: TMA copies tiles between global and shared memory, but this copy is from 'x' (local.fragment) to 'A' (global)",
         "write T.copy",
     ),
     "a tensor that no map describes": (
@@ -226,11 +226,11 @@ REFUSED = {
         "T.set_max_nreg: the block has 288 threads, no whole warpgroups of 128",
         "write threads=384",
     ),
-    "products that cannot be under way": (
+    "groups that cannot be left pending": (
         ("T.wait_wgmma(8)",),
         "sm_90a",
         ProgramError,
-        "T.wait_wgmma: 8 products cannot be under way",
+        "T.wait_wgmma: 8 groups cannot be left pending",
         "write 0 to 7",
     ),
     "a product of some threads": (

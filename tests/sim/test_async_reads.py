@@ -120,7 +120,7 @@ def test_operands_beyond_shared_memory_are_reported(threads):
         threads.sync()
         k.issue(first=640)
         threads.call(wgmma_wait(0))
-    with pytest.raises(OutOfBounds, match="'tile': an engine accesses bytes"):
+    with pytest.raises(OutOfBounds, match="'tile': a copy accesses bytes"):
         k.run()
 
 
@@ -182,4 +182,4 @@ def test_a_warp_that_does_not_come_is_reported(threads):
             threads.call(wgmma_wait(0))
     with pytest.raises(Deadlock) as error:
         k.run()
-    assert "products of the other warps of its warpgroup" in str(error.value)
+    assert "wgmma instructions of the other warps of its warpgroup" in str(error.value)

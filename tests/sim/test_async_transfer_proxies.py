@@ -35,7 +35,7 @@ def test_a_load_over_what_threads_wrote_needs_their_fence(threads, programs):
     np.testing.assert_array_equal(out, np.arange(64))
     other = programs[1]()
     filled(other, fence=False)
-    with pytest.raises(MissingProxyFence, match="is written by an engine"):
+    with pytest.raises(MissingProxyFence, match="is written by an asynchronous copy"):
         other.simulate(np.zeros(64, np.float32), np.zeros(64, np.float32), arch=HOPPER)
 
 
@@ -65,7 +65,7 @@ def test_what_a_block_wrote_to_global_memory_needs_a_fence_as_well(threads, fenc
         p.store(out, (t,), p.load(tile, t))
     out = np.zeros(64, np.float32)
     if not fence:
-        with pytest.raises(MissingProxyFence, match=r"A\[0\] was written by thread 0 and is read by an engine"):
+        with pytest.raises(MissingProxyFence, match=r"A\[0\] was written by thread 0 and is read by an asynchronous copy"):
             p.simulate(np.zeros(64, np.float32), out, arch=HOPPER)
         return
     p.simulate(np.zeros(64, np.float32), out, arch=HOPPER)

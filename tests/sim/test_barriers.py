@@ -218,7 +218,7 @@ def two_groups(p, *, meeting):
 @pytest.mark.parametrize("seed", range(6))
 def test_two_groups_may_not_meet_at_one_barrier_at_a_time(threads, seed):
     two_groups(threads, meeting=False)
-    with pytest.raises(BarrierDivergence, match="may arrive while warps ., . meet there"):
+    with pytest.raises(BarrierDivergence, match="may arrive while warps ., . still synchronize there"):
         threads.simulate(seed=seed)
 
 

@@ -112,7 +112,7 @@ def test_a_block_reads_what_another_wrote(threads, dtype, lazy, seed):
 def test_memory_of_a_block_that_may_not_have_begun_is_told(threads):
     exchange(threads, first=False, between=False)
     error = fails(threads, SimulationError, zeros(8, 64), match="which may not have begun")
-    assert "let all blocks of the cluster meet before they touch each other's memory" == error.hint
+    assert "write T.cluster_sync() before the first access to another block's memory" == error.hint
 
 
 def test_a_read_that_nothing_orders_is_a_race_between_blocks(threads):
@@ -141,7 +141,7 @@ def test_memory_of_a_block_that_may_have_ended_is_told(threads):
     for seed in range(4):
         with pytest.raises(SimulationError, match="which may have ended") as caught:
             threads.simulate(zeros(8, 64), arch=HOPPER, seed=seed)
-        assert "let all blocks of the cluster meet before one of them ends" == caught.value.hint
+        assert "write T.cluster_sync() before a block exits" == caught.value.hint
 
 
 def test_there_is_no_block_beyond_the_cluster(threads):

@@ -1,4 +1,4 @@
-"""Registers that a product under way uses are not touched by others."""
+"""Registers that a pending wgmma uses are not accessed by other instructions."""
 
 import numpy as np
 import pytest

@@ -19,7 +19,7 @@ BOTH = AtomicAccess(loads=True, stores=True, acquires=True, releases=True)
 THREADS = 64
 
 
-class Team:
+class Clusters:
     """Blocks one after another."""
 
     def __init__(self):
@@ -27,17 +27,17 @@ class Team:
         self.release_acquire = ReleaseAcquire(self.clocks)
         self.begin(0)
 
-    def begin(self, team):
-        self.release_acquire.team = team
+    def begin(self, cluster):
+        self.release_acquire.cluster = cluster
         self.clocks.begin_block()
 
     def touch(self, thread):
         """A stamp."""
         return self.clocks.now << 32 | thread
 
-    def knows(self, thread, team, earlier):
+    def knows(self, thread, cluster, earlier):
         now = np.array([self.touch(thread)])
-        return bool(self.release_acquire.happened_before(now, np.array([team]), np.array([earlier]))[0])
+        return bool(self.release_acquire.happened_before(now, np.array([cluster]), np.array([earlier]))[0])
 
 
 @pytest.mark.parametrize(
@@ -52,46 +52,46 @@ class Team:
     ],
 )
 def test_who_acquires_what_was_released_knows_what_was_done_before(first, between, last, told):
-    teams = Team()
-    before = teams.touch(0)
-    teams.release_acquire.update("flag", 0, first)
-    after = teams.touch(0)
+    clusters = Clusters()
+    before = clusters.touch(0)
+    clusters.release_acquire.update("flag", 0, first)
+    after = clusters.touch(0)
     if between is not None:
-        teams.begin(1)
-        teams.release_acquire.update("flag", 0, between)
-    teams.begin(2)
-    assert not teams.knows(0, 0, before)
-    teams.release_acquire.update("other", 0, last)
-    assert not teams.knows(0, 0, before)
-    teams.release_acquire.update("flag", 0, last)
-    assert teams.knows(0, 0, before) == told
-    assert not teams.knows(0, 0, after) and not teams.knows(5, 0, before)
+        clusters.begin(1)
+        clusters.release_acquire.update("flag", 0, between)
+    clusters.begin(2)
+    assert not clusters.knows(0, 0, before)
+    clusters.release_acquire.update("other", 0, last)
+    assert not clusters.knows(0, 0, before)
+    clusters.release_acquire.update("flag", 0, last)
+    assert clusters.knows(0, 0, before) == told
+    assert not clusters.knows(0, 0, after) and not clusters.knows(5, 0, before)
 
 
 def test_what_other_threads_did_is_told_after_they_met_and_what_one_learned_is_known_after_they_meet():
-    teams = Team()
-    early = teams.touch(7)
-    teams.clocks.synchronize_all()
-    late = teams.touch(7)
-    teams.release_acquire.update("flag", 0, RELEASE)
-    teams.begin(1)
-    teams.release_acquire.update("flag", 3, ACQUIRE)
-    assert teams.knows(3, 0, early) and not teams.knows(3, 0, late) and not teams.knows(4, 0, early)
-    teams.clocks.synchronize(np.arange(32))
-    assert teams.knows(4, 0, early) and not teams.knows(40, 0, early)
+    clusters = Clusters()
+    early = clusters.touch(7)
+    clusters.clocks.synchronize_all()
+    late = clusters.touch(7)
+    clusters.release_acquire.update("flag", 0, RELEASE)
+    clusters.begin(1)
+    clusters.release_acquire.update("flag", 3, ACQUIRE)
+    assert clusters.knows(3, 0, early) and not clusters.knows(3, 0, late) and not clusters.knows(4, 0, early)
+    clusters.clocks.synchronize(np.arange(32))
+    assert clusters.knows(4, 0, early) and not clusters.knows(40, 0, early)
 
 
 def test_what_was_learned_is_told_on():
-    teams = Team()
-    first = teams.touch(0)
-    teams.release_acquire.update("a", 0, RELEASE)
-    teams.begin(1)
-    teams.release_acquire.update("a", 0, ACQUIRE)
-    second = teams.touch(0)
-    teams.release_acquire.update("b", 0, RELEASE)
-    teams.begin(2)
-    teams.release_acquire.update("b", 0, ACQUIRE)
-    assert teams.knows(0, 0, first) and teams.knows(0, 1, second)
+    clusters = Clusters()
+    first = clusters.touch(0)
+    clusters.release_acquire.update("a", 0, RELEASE)
+    clusters.begin(1)
+    clusters.release_acquire.update("a", 0, ACQUIRE)
+    second = clusters.touch(0)
+    clusters.release_acquire.update("b", 0, RELEASE)
+    clusters.begin(2)
+    clusters.release_acquire.update("b", 0, ACQUIRE)
+    assert clusters.knows(0, 0, first) and clusters.knows(0, 1, second)
 
 
 @pytest.mark.parametrize(
@@ -109,28 +109,28 @@ def test_what_was_learned_is_told_on():
 def test_engines_see_what_a_fence_on_the_way_shows(fences, seen):
     def fence(who, thread):
         if fences == who:
-            teams.release_acquire.fence(thread)
+            clusters.release_acquire.fence(thread)
 
-    teams = Team()
+    clusters = Clusters()
     fence("early", 5)
-    write = teams.touch(5)
+    write = clusters.touch(5)
     fence("writer", 5)
-    teams.clocks.synchronize_all()
-    teams.release_acquire.update("a", 0, RELEASE)
+    clusters.clocks.synchronize_all()
+    clusters.release_acquire.update("a", 0, RELEASE)
     fence("late", 5)
-    teams.begin(1)
-    teams.release_acquire.update("a", 0, ACQUIRE)
+    clusters.begin(1)
+    clusters.release_acquire.update("a", 0, ACQUIRE)
     fence("between", 0)
-    teams.release_acquire.update("b", 0, RELEASE)
-    teams.begin(2)
+    clusters.release_acquire.update("b", 0, RELEASE)
+    clusters.begin(2)
     fence("early", 1)
-    teams.release_acquire.update("b", 0, ACQUIRE)
+    clusters.release_acquire.update("b", 0, ACQUIRE)
     fence("reader", 0)
-    teams.clocks.synchronize(np.arange(2))
+    clusters.clocks.synchronize(np.arange(2))
     fence("peer", 1)
     fence("late", 2)
-    teams.clocks.synchronize(np.arange(2))
-    shown = teams.release_acquire.visible_to_async_proxy(0, np.array([0, 0]), np.array([write, teams.clocks.now << 32 | THREADS + 3]))
+    clusters.clocks.synchronize(np.arange(2))
+    shown = clusters.release_acquire.visible_to_async_proxy(0, np.array([0, 0]), np.array([write, clusters.clocks.now << 32 | THREADS + 3]))
     assert [seen, True] == shown.tolist()
 
 

@@ -96,7 +96,7 @@ def test_engines_are_no_threads_of_the_block():
 def test_a_missing_proxy_fence_names_who_should_have_executed_it():
     error = violations.unfenced("tile[3]", "read", 0, 40, THERE)
     assert isinstance(error, MissingProxyFence)
-    assert "tile[3] was written by thread 40 and is read by an engine that thread 0 starts" in error.message
+    assert "tile[3] was written by thread 40 and is read by an asynchronous copy of thread 0" in error.message
     assert ("written here by thread 40", 4) == (error.notes[0].text, error.notes[0].loc.line)
     assert "T.fence_proxy_async()" in error.hint
 

@@ -105,7 +105,7 @@ class WarpAlone:
         self.asked.append(("cluster_wait",))
         return iter(())
 
-    def in_block(self, rank, where=None, *, lasting=True):
+    def in_block(self, rank, where=None, *, until_barrier=True):
         """All blocks have the same memory."""
         self.asked.append(("in_block", rank))
         there = copy.copy(self)

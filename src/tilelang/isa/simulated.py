@@ -267,11 +267,11 @@ class Warp(Protocol):
     def cluster_wait(self) -> Iterator[Wait]:
         """Waits until all running warps of the cluster have arrived at its barrier."""
 
-    def in_block(self, rank: int, where: np.ndarray | None = None, *, lasting: bool = True) -> Warp:
+    def in_block(self, rank: int, where: np.ndarray | None = None, *, until_barrier: bool = True) -> Warp:
         """This warp, with addresses of shared memory being those of another block of its cluster.
 
-        The lanes in `where`, by default the active ones, are active there. `lasting`: the accesses complete only when
-        these lanes synchronize, and are not counted on a barrier of that block.
+        The lanes in `where`, by default the active ones, are active there. `until_barrier`: the accesses are complete
+        only at a barrier with these lanes, and are not counted on a barrier of that block.
         """
 
     def release(self, where: np.ndarray) -> np.ndarray:

@@ -1364,7 +1364,7 @@ def tma_store_wait(count: builtins.int = 0, read: builtins.bool = True) -> None:
     keeps the others from writing the tile before.
 
     Args:
-        count: How many of the newest groups of stores may be under way.
+        count: How many of the newest groups of stores may be pending.
         read: False waits until they have been written to global memory as well.
 
     Raises:
@@ -1374,10 +1374,10 @@ def tma_store_wait(count: builtins.int = 0, read: builtins.bool = True) -> None:
 def fence_proxy_async(space: str = 'shared') -> None:
     """Makes the thread's writes visible to the async proxy: the copy engine and the matrix units.
 
-    The copy engine and the matrix instructions of warpgroups read memory by a way of their own. Between tile
+    TMA and wgmma access memory through the async proxy, which is not ordered with threads. Between tile
     operators the compiler puts this fence where it is needed. It does not for `T.tma_copy` of global memory that
-    threads have written in the same launch: there, execute it with "global" behind what tells of the writes, such
-    as an atomic that acquires, in the thread that starts the engine.
+    threads have written in the same launch: there, execute it with "global" in the thread that issues the TMA copy,
+    after the operation that synchronizes with the writer, such as an atomic with acquire.
 
     Args:
         space: "shared" or "global": the memory that the thread has written.
@@ -1387,10 +1387,10 @@ def fence_proxy_async(space: str = 'shared') -> None:
     """
 
 def wait_wgmma(count: builtins.int = 0) -> None:
-    """Waits until all products of `T.wgmma_gemm` are over but so many of the newest ones.
+    """Waits until all but the `count` newest gemms of `T.wgmma_gemm` are complete.
 
     Args:
-        count: How many may be under way.
+        count: How many may be pending.
 
     Raises:
         ProgramError: It is no plain number from 0 to 7.
@@ -1400,10 +1400,10 @@ def warpgroup_wait(count: builtins.int = 0) -> None:
     """The same as `T.wait_wgmma`."""
 
 def warpgroup_arrive() -> None:
-    """Orders accesses to registers before products that use them; `T.wgmma_gemm` does so itself."""
+    """Orders accesses to registers before wgmma instructions that use them; `T.wgmma_gemm` does so itself."""
 
 def warpgroup_commit_batch() -> None:
-    """Closes a group of the products since the last one.
+    """Commits the wgmma instructions since the last commit to a group.
 
     `T.wgmma_gemm` has closed its own already, so that this one is empty: `T.wait_wgmma` counts it, too.
     """

@@ -1,6 +1,6 @@
 """Binding of a function's parameters: arrays become global memory, shapes give symbolic dimensions their values.
 
-Takes one argument per parameter; leaves the evaluator with every symbol and the memory with every tensor. Invariant:
+Takes one argument per parameter; defines every symbol in the evaluator and every tensor in the memory. Invariant:
 after it, all shapes that the function mentions can be evaluated, and nothing was written.
 """
 
@@ -52,13 +52,13 @@ def _checked(param: TensorParam, argument: object) -> np.ndarray:
 
 
 def _facts(param: TensorParam, array: np.ndarray) -> list[tuple[str, Expr, int]]:
-    """What the argument says: expressions of symbols with their values, and texts for messages."""
+    """The equations of an argument: expressions of symbols with their values, and texts for messages."""
     facts = [
         (f"argument '{param.name}': dimension {axis}", extent, size)
         for axis, (extent, size) in enumerate(zip(param.shape, array.shape, strict=False))
     ]
     for axis, stride in enumerate(param.buffer.strides or ()):
-        if array.size and array.shape[axis] > 1:  # the stride of a dimension that is never stepped along says nothing
+        if array.size and array.shape[axis] > 1:  # the stride of a dimension of extent 1 is arbitrary
             facts.append((f"argument '{param.name}': stride {axis}", stride, array.strides[axis] // array.itemsize))
         elif isinstance(stride, Var):
             facts.append((f"argument '{param.name}': stride {axis}", stride, array.strides[axis] // array.itemsize))
@@ -66,7 +66,7 @@ def _facts(param: TensorParam, array: np.ndarray) -> list[tuple[str, Expr, int]]
 
 
 def _solve(facts: list[tuple[str, Expr, int]], func: PrimFunc, evaluator: Evaluator) -> None:
-    """Gives symbols that stand alone, or times a constant, their values; then checks everything else against them."""
+    """Solves for symbols that are alone in an extent, or times a constant; then checks all other extents."""
     for _, expr, value in facts:
         match expr:
             case Var() as symbol:
@@ -76,7 +76,7 @@ def _solve(facts: list[tuple[str, Expr, int]], func: PrimFunc, evaluator: Evalua
     for symbol in func.symbols:
         if symbol not in evaluator.env:
             raise ArgumentError(
-                f"{func.name}: no argument says what '{symbol.name}' is",
+                f"{func.name}: no argument determines '{symbol.name}'",
                 hint=f"use '{symbol.name}' alone as a dimension of a parameter, or pass it as a scalar",
             )
     for label, expr, value in facts:

@@ -55,7 +55,7 @@ class Span:
             high = low + self.window.size * self.window.itemsize
         if len(starts) and (starts.min() < low or starts.max() + size > high):
             raise OutOfBounds(
-                f"'{self.window.buffer.name}': an engine accesses bytes {int(starts.min()) - low} to "
+                f"'{self.window.buffer.name}': a copy accesses bytes {int(starts.min()) - low} to "
                 f"{int(starts.max()) + size - 1 - low}, but it has {high - low}",
                 hint="let the box, or the dimensions and strides of the map, fit what is there",
             )
@@ -81,7 +81,7 @@ class Span:
         places = self._places()
         if defined is not None and self.what == "global" and self.storage.flags is None and not defined.all():
             unit = int(places[tuple(np.argwhere(~defined)[0])]) // self.storage.unit
-            raise violations.undefined_result(self._element_of(unit), " by the copy engine")
+            raise violations.undefined_result(self._element_of(unit), " by an asynchronous copy")
         self.storage.bytes[places] = contents
         if defined is not None:
             self.storage.track_contents()[places] = defined
@@ -318,26 +318,26 @@ class PendingTransfers:
     """The transfers in flight for one block, in the order in which they began."""
 
     def __init__(self) -> None:
-        self._under_way: dict[BlockTransfer, None] = {}
+        self._pending: dict[BlockTransfer, None] = {}
 
     def begin(self, transfer: BlockTransfer) -> None:
         """A transfer begins."""
-        self._under_way[transfer] = None
+        self._pending[transfer] = None
 
     def end(self, transfer: BlockTransfer) -> None:
         """It has completed."""
-        self._under_way.pop(transfer, None)
+        self._pending.pop(transfer, None)
 
     def end_of_block(self, threads: slice) -> None:
-        """All threads of the block have ended: what those of other blocks let engines do here must have landed.
+        """All threads of the block have exited: transfers of other blocks to its memory must be complete.
 
         Raises:
-            SimulationError: It has not.
+            SimulationError: One is not.
         """
-        for transfer in self._under_way:
+        for transfer in self._pending:
             transfer.check_remote_target(threads)
 
     def finish(self) -> None:
         """The block, or the cluster that it belongs to, is over."""
-        for transfer in tuple(self._under_way):
+        for transfer in tuple(self._pending):
             transfer.finish_at_exit()

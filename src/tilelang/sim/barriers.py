@@ -1,8 +1,8 @@
-"""The barriers of a block: who has arrived, whose turn it is, and what arriving orders.
+"""The barriers of a block: arrivals, completion, and the order that they establish.
 
-Takes arrivals of whole warps, gives waits to yield. Invariant: a barrier lets everybody go exactly when as many threads
-as it expects have arrived, and then begins anew; what its threads did before is ordered before what the waiting ones do
-after.
+Takes arrivals of whole warps, gives waits to yield. Invariant: a barrier completes exactly when as many threads as it
+expects have arrived, and then starts its next generation; accesses before an arrival are ordered before those after a
+wait.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tilelang.sim.clocks import Clocks
 
 @record(frozen=False)
 class Barrier:
-    """One barrier in its present generation.
+    """One barrier in its current generation.
 
     Attributes:
-        generation: How often it has let its threads go.
+        generation: How often it has completed.
         expected: Threads that it waits for; 0 before the first arrival.
         arrived: The warps that have arrived, and where.
         waiting: Those of them that wait.
-        released: What the arrived threads know.
-        before: The warps that it let go last, and what they knew.
+        released: The joined vector clock of the arrived threads.
+        before: The warps of the previous generation, and their joined vector clock.
     """
 
     generation: int = 0
@@ -57,7 +57,7 @@ class Barriers:
         """A warp arrives.
 
         Raises:
-            BarrierDivergence: It expects another number of threads than those before it, or one too many comes.
+            BarrierDivergence: It expects another number of threads than the arrivals before it, or is one too many.
         """
         warp_size = self._clocks.warp_size
         expected = len(self._threads) * warp_size if threads is None else threads
@@ -82,7 +82,7 @@ class Barriers:
                     notes=(Note("it arrived here before", place),),
                     hint="let every warp arrive once per use of the barrier, or use a second barrier",
                 )
-        self._check_turn(number, barrier, warp)
+        self._check_generation(number, barrier, warp)
         barrier.arrived.append((warp, loc))
         if waits:
             barrier.waiting.append(warp)
@@ -92,16 +92,16 @@ class Barriers:
             self._release(barrier, warp)
         return barrier
 
-    def _check_turn(self, number: int, barrier: Barrier, warp: int) -> None:
-        """Reports a warp that may arrive while others still meet at the barrier, among whom it is not."""
+    def _check_generation(self, number: int, barrier: Barrier, warp: int) -> None:
+        """Refuses a warp that may arrive in the previous generation, to which it does not belong."""
         if barrier.before is None:
             return
         members, known = barrier.before
         if warp not in members and not self._clocks.has_observed(self._threads[warp], known):
             raise BarrierDivergence(
-                f"barrier {number}: warp {warp} may arrive while warps {', '.join(map(str, sorted(members)))} meet "
-                "there, and is then counted among them",
-                hint="give each group of threads a barrier of its own, or let them meet before they change places",
+                f"barrier {number}: warp {warp} may arrive while warps {', '.join(map(str, sorted(members)))} still "
+                "synchronize there, and is then counted among them",
+                hint="use a different barrier number for each group of threads, or synchronize the groups in between",
             )
 
     def barrier_sync(self, number: int, warp: int, loc: Loc, threads: int | None) -> Iterator[Wait]:

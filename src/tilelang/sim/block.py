@@ -1,7 +1,6 @@
-"""What the warps of a running block share, and what the blocks of a launch do.
+"""The state that the warps of a running block share, and that the blocks of a launch share.
 
-Takes the memory of the launch, gives places to keep things in. Invariant: whatever one block shares with another goes
-through its `Grid` or its `Cluster`.
+Takes the memory of the launch. Invariant: blocks share state only through their `Grid` or `Cluster`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Grid:
     Attributes:
         proxies: The fences of their threads.
         races: What they did to global memory.
-        syncs: How often all of them have met.
+        syncs: Grid barriers that are complete.
     """
 
     proxies: Proxies
@@ -52,13 +51,13 @@ class Block:
         window: The shared and global memory of a buffer, by slot.
         buffers: All that the program names, by slot.
         lazy: Whether asynchronous work happens as late as its waits allow.
-        counters: Where its doings are counted, if anywhere.
+        counters: Where its instructions and accesses are counted, if anywhere.
         printer: Receives what it prints.
 
     Attributes:
         rank: Its number in its cluster.
         lane: The numbers of the lanes of a warp.
-        pending_transfers: What works beside its threads.
+        pending_transfers: Asynchronous transfers that are not complete.
     """
 
     def __init__(
@@ -95,7 +94,7 @@ class Block:
         return self.grid.proxies
 
     def state(self, name: str, make: Callable[[], Any]) -> Any:
-        """State that a family of instructions keeps for the block."""
+        """The state of a family of instructions for the block."""
         if name not in self._states:
             self._states[name] = make()
         return self._states[name]

@@ -1,4 +1,4 @@
-"""What is ordered before what among threads that run together: a clock per thread, joined where they synchronize.
+"""Vector clocks of the threads of a block or cluster, joined where they synchronize: happens-before.
 
 Takes synchronizations of threads as they happen, answers whether an earlier access of one thread happened before what
 another does now. Invariant: only barriers, warp synchronization and atomics order threads; the order in which the
@@ -33,7 +33,7 @@ class Clocks:
         now: Counts synchronizations; an access is stamped with it.
         floor: Accesses stamped with at most this are ordered before whatever happens now.
         threads: Threads that run together, gaps between blocks included.
-        per_block: How far the numbers of the threads of two neighboring blocks are apart.
+        per_block: Thread numbers per block.
         warp_size: As given.
     """
 
@@ -72,7 +72,7 @@ class Clocks:
         """Whether what another thread did up to a time is ordered before what one of these does now."""
         return time <= self.floor or (self._seen is not None and bool(self._seen[threads, other].max() >= time))
 
-    # -- engines ----------------------------------------------------------------------------------------------
+    # -- asynchronous units -----------------------------------------------------------------------------------
     def tick(self) -> int:
         """The time, which nothing that happens later shares."""
         self.now += 1
@@ -91,7 +91,7 @@ class Clocks:
         return known
 
     def causes(self, thread: int) -> np.ndarray:
-        """How far each thread must have come for this one to be where it is. Shape (threads,)."""
+        """The causality part of a thread's vector clock. Shape (threads,)."""
         known: np.ndarray = self._table()[thread, -self.threads :].copy()
         known[thread] = self.now
         return known

@@ -1,8 +1,8 @@
-"""What the blocks of a running cluster share: their barrier, each other's memory, and how long that is there.
+"""The state of a running cluster: its barrier, accesses to shared memory of other blocks, and lifetimes of blocks.
 
-Takes arrivals, waits and ends of warps, and accesses to the memory of other blocks. Invariant: the barrier lets
-everybody go when all warps of all blocks have arrived that have not ended; a block's memory is touched by others only
-after they know that it has begun, and it ends only once it knows that they are done.
+Takes arrivals, waits and exits of warps, and accesses to the memory of other blocks. Invariant: a phase of the barrier
+completes when all warps that have not exited have arrived; another block's memory is accessed only after
+synchronization with its start, and a block exits only after synchronization with all accesses to its memory.
 
 Source: PTX ISA, "barrier.cluster"; CUDA C++ Programming Guide, "Distributed Shared Memory".
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilelang.sim.block import Block
 
 _Warp = tuple[int, int]  # rank of the block, number of the warp
-_MEET = "let all blocks of the cluster meet"
+_SYNC_HINT = "write T.cluster_sync()"
 
 
 class Cluster:
@@ -35,22 +35,23 @@ class Cluster:
     Attributes:
         extents: As given.
         blocks: By rank.
-        version: Grows with every write to memory, so that a warp can tell whether waiting for one is in vain.
-        watched: Whether a warp may be waiting so: then only writes count that change something.
+        version: Counts writes to memory, by which a spinning warp sees whether its condition can have changed.
+        tracks_changes: Whether a warp spins: then only writes that change something are counted.
     """
 
     def __init__(self, extents: tuple[int, int, int], clocks: Clocks) -> None:
         self.extents, self._clocks = extents, clocks
         self.blocks: list[Block] = []
-        self.version, self.watched = 0, False
+        self.version, self.tracks_changes = 0, False
         self._live: set[_Warp] = set()
-        self._arrived: dict[_Warp, int] = {}  # in the generation under way, and when
-        self._met: set[_Warp] = set()  # those that have waited once, and know that all blocks have begun
-        self._owing: dict[_Warp, tuple[int, Loc]] = {}  # arrived and have not waited: in which generation, and where
+        self._arrived: dict[_Warp, int] = {}  # in the current generation, and when
+        self._synchronized: set[_Warp] = set()  # those that have waited once: all blocks have begun
+        self._unwaited: dict[_Warp, tuple[int, Loc]] = {}  # arrived but not waited: generation and place of the arrival
         self._generation = 0
         self._gathered = self._known = np.zeros(0, np.int64)
-        self._fenced: dict[int, np.ndarray] = {}  # what each thread had done when it executed its last fence
-        self._visits: dict[int, dict[int, tuple[int, Loc]]] = {}  # by rank: who touched its memory last, when and where
+        self._fenced: dict[int, np.ndarray] = {}  # the vector clock of each thread at its last fence
+        # By rank: the threads that accessed the memory of that block, when and where
+        self._last_accesses: dict[int, dict[int, tuple[int, Loc]]] = {}
         self._ended: set[int] = set()
 
     def enter(self, block: Block, warps: int) -> int:
@@ -60,11 +61,11 @@ class Cluster:
         self._live.update((rank, warp) for warp in range(warps))
         return rank
 
-    def leave(self, warp: _Warp) -> None:
+    def exit_warp(self, warp: _Warp) -> None:
         """A warp ends.
 
         Raises:
-            SimulationError: It is the last of its block, whose memory others may still touch.
+            SimulationError: It is the last of its block, whose memory others may still access.
         """
         self._live.discard(warp)
         self._advance()
@@ -73,7 +74,7 @@ class Cluster:
 
     # -- the barrier ----------------------------------------------------------------------------------------
     def fence(self, threads: np.ndarray) -> None:
-        """What these threads did so far is released by their next arrival, even a relaxed one."""
+        """Accesses of these threads so far are released by their next arrival, even a relaxed one."""
         if len(self.blocks) > 1:
             for thread in threads.tolist():
                 self._fenced[thread] = self._clocks.release(np.array([thread]))
@@ -84,13 +85,13 @@ class Cluster:
         Raises:
             BarrierDivergence: It has not waited since it arrived before.
         """
-        if warp in self._owing:
+        if warp in self._unwaited:
             raise BarrierDivergence(
                 f"barrier of the cluster: {self._name(warp)} arrives twice without waiting in between",
-                notes=(Note("it arrived here before", self._owing[warp][1]),),
+                notes=(Note("it arrived here before", self._unwaited[warp][1]),),
                 hint="let every arrival be followed by a wait",
             )
-        self._owing[warp] = self._generation, loc
+        self._unwaited[warp] = self._generation, loc
         self._arrived[warp] = self._clocks.tick()
         known = [self._clocks.release(threads)] if release else []
         known += [self._fenced[thread] for thread in threads.tolist() if thread in self._fenced]
@@ -103,15 +104,15 @@ class Cluster:
         Raises:
             BarrierDivergence: It has not arrived itself.
         """
-        if warp not in self._owing:
+        if warp not in self._unwaited:
             raise BarrierDivergence(
                 f"barrier of the cluster: {self._name(warp)} waits without having arrived",
                 hint="let every wait follow an arrival of the same threads",
             )
-        generation, _ = self._owing[warp]
+        generation, _ = self._unwaited[warp]
         yield Wait("the barrier of the cluster", lambda: self._generation > generation, self._missing)
-        del self._owing[warp]
-        self._met.add(warp)
+        del self._unwaited[warp]
+        self._synchronized.add(warp)
         if self._known.size:
             self._clocks.acquire(threads, self._known)
 
@@ -119,8 +120,12 @@ class Cluster:
         if self._arrived and self._live <= self._arrived.keys():
             self._generation += 1
             self._known, self._gathered = _joined(self._known, self._gathered), np.zeros(0, np.int64)
-            for rank, visits in self._visits.items():  # whoever has arrived is done with what he did before
-                self._visits[rank] = {t: v for t, v in visits.items() if v[0] > self._arrived.get(self._warp(t), 0)}
+            for rank, accesses in self._last_accesses.items():  # those before an arrival are complete
+                self._last_accesses[rank] = {
+                    thread: access
+                    for thread, access in accesses.items()
+                    if access[0] > self._arrived.get(self._warp(thread), 0)
+                }
             self._arrived = {}
 
     def _warp(self, thread: int) -> _Warp:
@@ -136,15 +141,15 @@ class Cluster:
         return f"warp {warp[1]} of block {warp[0]}"
 
     # -- memory of other blocks -----------------------------------------------------------------------------
-    def visit(self, rank: int, visitor: int, threads: np.ndarray, loc: Loc, *, lasting: bool) -> None:
-        """Threads of a block are about to touch the memory of another.
+    def access_remote(self, rank: int, accessor: int, threads: np.ndarray, loc: Loc, *, until_barrier: bool) -> None:
+        """Threads of a block are about to access the memory of another.
 
         Args:
             rank: Of the block whose memory it is.
-            visitor: Of their own block.
-            threads: Who.
-            loc: Where.
-            lasting: Whether the other block can learn only by meeting them that they are done.
+            accessor: Of their own block.
+            threads: Which.
+            loc: The statement.
+            until_barrier: Whether only a barrier with the other block orders the access before its exit.
 
         Raises:
             SimulationError: There is no such block, or it may not have begun or may have ended.
@@ -154,37 +159,37 @@ class Cluster:
                 f"block {rank} of a cluster of {len(self.blocks)}: there is none",
                 hint="pass cluster_dims= to T.Kernel, and ranks below the number of blocks",
             )
-        if rank == visitor or not len(threads):
+        if rank == accessor or not len(threads):
             return
         if rank in self._ended:
-            raise self._gone(rank, int(threads[0]))
+            raise self._exited_error(rank, int(threads[0]))
         own, time = self._clocks.of_block(rank), self._clocks.tick()
         for thread in threads.tolist():
-            if self._warp(thread) not in self._met and not self._clocks.observed_any(thread, own):
+            if self._warp(thread) not in self._synchronized and not self._clocks.observed_any(thread, own):
                 raise SimulationError(
-                    f"thread {self._clocks.name(thread)} touches shared memory of block {rank} of the cluster, which "
+                    f"thread {self._clocks.name(thread)} accesses shared memory of block {rank} of the cluster, which "
                     "may not have begun",
-                    hint=f"{_MEET} before they touch each other's memory",
+                    hint=f"{_SYNC_HINT} before the first access to another block's memory",
                 )
-            if lasting:
-                self._visits.setdefault(rank, {})[thread] = time, loc
+            if until_barrier:
+                self._last_accesses.setdefault(rank, {})[thread] = time, loc
 
     def _end(self, rank: int) -> None:
         """All warps of a block have ended."""
         own = self._clocks.of_block(rank)
-        for thread, (time, loc) in self._visits.pop(rank, {}).items():
+        for thread, (time, loc) in self._last_accesses.pop(rank, {}).items():
             if not self._clocks.observed_until(own, thread, time):
-                error = self._gone(rank, thread)
+                error = self._exited_error(rank, thread)
                 error.loc = loc if loc.file else None
                 raise error
         self.blocks[rank].pending_transfers.end_of_block(own)
         self._ended.add(rank)
 
-    def _gone(self, rank: int, thread: int) -> SimulationError:
+    def _exited_error(self, rank: int, thread: int) -> SimulationError:
         return SimulationError(
-            f"thread {self._clocks.name(thread)} touches shared memory of block {rank} of the cluster, which may have "
+            f"thread {self._clocks.name(thread)} accesses shared memory of block {rank} of the cluster, which may have "
             "ended",
-            hint=f"{_MEET} before one of them ends",
+            hint=f"{_SYNC_HINT} before a block exits",
         )
 
 

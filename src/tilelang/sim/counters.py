@@ -30,7 +30,7 @@ class Traffic:
 
     Attributes:
         requests: Instructions of a warp.
-        bytes: What the lanes asked for.
+        bytes: Of all active lanes.
         transactions: Sectors of global memory, or wavefronts of shared memory.
         ideal: The least transactions that could serve the requests: every byte once, no conflict.
     """
@@ -57,7 +57,7 @@ class Counters:
         launches: How many kernels ran.
         blocks: How many blocks.
         warps: How many warps.
-        barriers: How often a whole block met.
+        barriers: Barriers of a whole block.
     """
 
     instructions: collections.Counter[str] = field(default_factory=collections.Counter)
@@ -109,7 +109,7 @@ class Counters:
         self._enter(f"shared {kind}", loc, len(addresses) * width, int(count), int(ideal))
 
     def bulk_access(self, kind: str, size: int, loc: Loc) -> None:
-        """An engine moves bytes, as few sectors as they fill.
+        """A bulk copy of contiguous bytes.
 
         Args:
             kind: "bulk load" or "bulk store".
@@ -150,7 +150,7 @@ class Counters:
         return "\n".join(lines)
 
 
-_COSTLY = 10  # as many lines as a person looks at
+_COSTLY = 10  # lines of the table
 
 
 def _row(traffic: Traffic) -> str:

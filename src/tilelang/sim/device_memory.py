@@ -1,9 +1,8 @@
 """The memory that threads share, as a warp accesses it: the arena of a block, and the arrays of a kernel.
 
 Takes one offset per lane and gives values per lane, or stores them. Invariant: every access is checked before it
-happens: bounds per dimension, alignment of vectors, contents that nobody wrote, other threads and blocks that nothing
-keeps away, asynchronous work in flight. What is not kept apart in memory (tiles that share bytes of the arena) is not
-kept apart here.
+happens: bounds per dimension, alignment of vectors, undefined contents, races with other threads and blocks, pending
+asynchronous work. Tiles that share bytes of the arena share them here, too.
 """
 
 from __future__ import annotations
@@ -79,12 +78,12 @@ class Window:
         """The offset of an element in scalars, checked per dimension.
 
         Args:
-            warp: Who asks; lanes that are not active may have any index.
+            warp: The accessing warp; inactive lanes may have any index.
             indices: One per dimension.
             count: Neighboring scalars along the last dimension that are accessed.
 
         Raises:
-            OutOfBounds: An active lane leaves the buffer.
+            OutOfBounds: The index of an active lane is out of bounds.
         """
         total: Index = 0
         last = len(indices) - 1
@@ -96,17 +95,18 @@ class Window:
                     raise violations.scattered_vector(self.buffer.name, count, axis, self.strides[axis])
             if isinstance(index, int):
                 if not 0 <= index < extent:
-                    self._leave(warp, indices, axis, index, count)
+                    self._raise_out_of_bounds(warp, indices, axis, index, count)
             elif ((index < 0) | (index >= extent)).any():
                 outside = ((index < 0) | (index >= extent)) & warp.mask
                 if outside.any():
                     lane = int(np.flatnonzero(outside)[0])
-                    self._leave(warp, tuple(_of_lane(i, lane) for i in indices), axis, int(index[lane]), count, lane)
+                    of_lane = tuple(_of_lane(i, lane) for i in indices)
+                    self._raise_out_of_bounds(warp, of_lane, axis, int(index[lane]), count, lane)
             stride = self.strides[axis]
             total = total + (index if stride == 1 else index * stride)
         return total
 
-    def _leave(
+    def _raise_out_of_bounds(
         self, warp: Accessor, indices: tuple[Index, ...], axis: int, index: int, count: int, lane: int | None = None
     ) -> None:
         lane = int(np.flatnonzero(warp.mask)[0]) if lane is None else lane
@@ -118,7 +118,7 @@ class Window:
         """Checks offsets that no indices belong to.
 
         Raises:
-            OutOfBounds: An active lane leaves the buffer.
+            OutOfBounds: The index of an active lane is out of bounds.
         """
         outside = ((offset < self._low) | (offset + count - 1 > self._high)) & warp.mask
         if outside.any():
@@ -156,7 +156,7 @@ class Window:
             or None if all are.
 
         Raises:
-            ReadBeforeWrite: The contents are undefined, or on their way.
+            ReadBeforeWrite: The contents are undefined, or a pending copy writes them.
             DataRace: Another thread or block may be writing them.
         """
         storage = self.storage
@@ -220,7 +220,7 @@ class Window:
         if footprint is not None:
             footprint.writes.append((self, active_lanes(warp), self._plain_units(elements)))
             return
-        before = self.data[at].tobytes() if warp.watched else None
+        before = self.data[at].tobytes() if warp.tracks_changes else None
         self.data[at] = values
         if before is None or before != self.data[at].tobytes():
             warp.changed()
@@ -263,14 +263,14 @@ class Window:
         if warp.counters is not None:
             self._count(warp, "atomic", elements, 1)
         old = np.zeros(warp.size, self.data.dtype)
-        before = self.data[at].tobytes() if warp.watched else None
+        before = self.data[at].tobytes() if warp.tracks_changes else None
         left = np.arange(len(lanes))
         while len(left):  # one lane per element and round
             _, first = np.unique(at[left], return_index=True)
-            turn = left[first]
-            old[lanes[turn]] = self.data[at[turn]]
+            chosen = left[first]
+            old[lanes[chosen]] = self.data[at[chosen]]
             if stores:
-                self.data[at[turn]] = np.asarray(change(old, lanes[turn]))[lanes[turn]]
+                self.data[at[chosen]] = np.asarray(change(old, lanes[chosen]))[lanes[chosen]]
             left = np.delete(left, first)
         if stores and (before is None or before != self.data[at].tobytes()):
             warp.changed()
@@ -393,7 +393,7 @@ class Window:
         else:
             counters.shared_access(kind, addresses, active_lanes(warp), width, warp.loc, warp.machine)
 
-    # -- what went wrong --------------------------------------------------------------------------------------
+    # -- errors ------------------------------------------------------------------------------------------------
     def _element(self, offset: int) -> str:
         """An element by its offset, as a user would write it."""
         rest = offset - self._low
@@ -407,7 +407,7 @@ class Window:
         return element_text(self.buffer, tuple(found))
 
     def element_of_unit(self, where: tuple[int, ...]) -> str:
-        """An element by a unit of the storage, for the ledger."""
+        """An element by a unit of the storage, for the race detector."""
         return self._element((where[0] * self.storage.unit - self._begin) // self.itemsize)
 
     def _undefined(self, warp: Accessor, elements: np.ndarray, defined: np.ndarray) -> ReadBeforeWrite:

@@ -1,8 +1,8 @@
 """Statements with an effect as closures over a warp: memory, atomics, instructions, assertions, prints.
 
 Takes statements, gives functions that run one for the active lanes; that of an instruction makes a generator, since the
-warp may have to wait in it. Invariant: a statement says where it stands before it does anything, so that whoever
-complains knows the line.
+warp may have to wait in it. Invariant: a statement sets the warp's location before it does anything, so that errors
+have the line.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EffectCompiler:
     """Closures for the statements of one program that hold no other statements.
 
     Args:
-        slots: Where warps keep variables and buffers.
+        slots: The slots of variables and buffers in a warp.
         expressions: What compiles the expressions.
         target: What the program is for.
         counting: Whether to count what is executed.
@@ -72,7 +72,7 @@ class EffectCompiler:
         raise CompilerBug(f"the simulator cannot run {type(stmt).__name__}")
 
     def _at(self, stmt: Stmt, run: Run) -> Run:
-        """The same, with its place known to whoever complains, and what it computes counted."""
+        """Sets the warp's location before `run`, and counts operations."""
         loc = stmt.loc
         tally = tuple(_operations(stmt).items()) if self._counting and not isinstance(stmt, Assume) else ()
 
@@ -121,7 +121,7 @@ class EffectCompiler:
             if not isinstance(value, int):
                 raise SimulationError(
                     f"'{buffer.name}' lies elsewhere, or has another shape, for other threads of a warp",
-                    hint="the simulator knows tensors whose address and shape all threads of a warp agree on",
+                    hint="the simulator supports tensors whose address and shape are uniform in a warp",
                 )
             return value
 
@@ -264,11 +264,11 @@ class EffectCompiler:
         operand = stmt.operand
         if operand is None:
 
-            def say(w: SimWarp) -> None:
+            def report(w: SimWarp) -> None:
                 for _ in np.flatnonzero(w.mask):
                     w.report(stmt.message)
 
-            return say
+            return report
         if isinstance(operand, Expr):
             evaluate, dtype = self._lanes.data(operand), operand.dtype
 
@@ -351,7 +351,7 @@ def _kind(node: Expr) -> str:
 
 
 def _neighbors(value: Any, count: int, lanes: int) -> list[np.ndarray]:
-    """What goes to each of so many neighbors, per lane: the elements of a vector, or a scalar."""
+    """The values of `count` consecutive elements, per lane: the elements of a vector, or a scalar."""
     if count == 1:
         return [per_lane(value, lanes)]
     vectors = np.broadcast_to(np.asarray(value), (lanes, count))

@@ -39,7 +39,7 @@ class Evaluator:
         load: Reads one element of a buffer.
 
     Attributes:
-        env: What every variable stands for at the moment: a Python int for index variables, else a NumPy scalar.
+        env: The current value of every variable: a Python int for index variables, else a NumPy scalar.
     """
 
     def __init__(self, load: Callable[[Buffer, tuple[int, ...]], Value]) -> None:

@@ -1,4 +1,4 @@
-"""Who of a block's threads touched which piece of memory last, and whether that is ordered before what happens now.
+"""The last accesses of a block's threads to each unit of memory, and whether they are ordered before a new access.
 
 Takes the accesses of warps as arrays of units (the smallest pieces that any access of the memory uses) with one stamp
 per thread, gives the first `Conflict` with an access that nothing orders. Invariant: it never changes the memory, and
@@ -28,7 +28,7 @@ _PLACE_MASK = (1 << (_TIME_SHIFT - _PLACE_SHIFT)) - 1
 
 @record(slots=True)
 class AccessSite:
-    """Where in the program an access stands, and by what name it called the memory."""
+    """The statement of an access, and the buffer by which it named the memory."""
 
     loc: Loc
     buffer: str
@@ -40,15 +40,15 @@ class Conflict:
 
     Attributes:
         position: Which of the units that were handed in, as an index into their array.
-        thread: Who touches it now.
-        other: Who touched it before.
-        before: What the other did: "written", "read", "updated by an atomic".
-        now: What happens now.
-        place: Where the other did it.
+        thread: The thread of the new access.
+        other: The thread of the earlier access.
+        before: The earlier access: "written", "read", "updated by an atomic".
+        now: The new access.
+        place: The statement of the earlier access.
         pending: Whether the other's access is part of an asynchronous operation that has not completed.
         from_async_unit: Whether the other was a completed access of an asynchronous unit.
         one_warp: Whether both belong to one warp.
-        per_block: How far threads of neighboring blocks are apart, if several run together; otherwise 0.
+        per_block: Thread numbers per block of a cluster; 0 without a cluster.
     """
 
     position: tuple[int, ...]
@@ -76,12 +76,12 @@ class Conflict:
 
 
 def thread_of(stamps: np.ndarray) -> np.ndarray:
-    """Who left these stamps. Any shape."""
+    """The threads of stamps. Any shape."""
     return stamps & _THREAD_MASK
 
 
 def time_of(stamps: np.ndarray) -> np.ndarray:
-    """When these stamps were left. Any shape."""
+    """The times of stamps. Any shape."""
     return stamps >> _TIME_SHIFT
 
 
@@ -155,7 +155,7 @@ class History:
             units: Shape (n, ...).
             stamps: The same shape.
             differs: Called when two writes conflict: where the memory will change, in the shape of `units`.
-            enter: Whether the access happens now; False only asks whether it might.
+            enter: Whether the access happens now; False only checks it.
         """
         found = (
             self._pending(self._pending_writes, units, stamps, "written")
@@ -245,22 +245,22 @@ class History:
         return found
 
     def place(self, stamp: int) -> AccessSite:
-        """Where the access of a stamp stands."""
+        """The statement of the access of a stamp."""
         return self._places.place(stamp >> _PLACE_SHIFT & _PLACE_MASK)
 
     # -- the rules ------------------------------------------------------------------------------------------
     def _enter_reader(self, units: np.ndarray, stamps: np.ndarray) -> None:
         earlier = self._reader[units]
         late = earlier >= (self._clocks.floor + 1) << _TIME_SHIFT
-        if late.any():  # keep whom we displace, unless it is the same thread
+        if late.any():  # keep the displaced reader, unless it is the same thread
             warp_size = self._clocks.warp_size
             same_warp = thread_of(earlier) // warp_size == thread_of(stamps) // warp_size
             elsewhere = late & ~same_warp
             if elsewhere.any():
                 self._other[units[elsewhere]] = earlier[elsewhere]
-            beside = late & same_warp & (thread_of(earlier) != thread_of(stamps))
-            if beside.any():
-                self._peer[units[beside]] = earlier[beside]
+            same_warp_reader = late & same_warp & (thread_of(earlier) != thread_of(stamps))
+            if same_warp_reader.any():
+                self._peer[units[same_warp_reader]] = earlier[same_warp_reader]
         self._reader[units] = stamps
         doubled = self._reader[units] != stamps
         if doubled.any():

@@ -3,7 +3,7 @@
 Takes statements, gives `Code`: a function that runs at once, or one that makes a generator where a warp may have to
 wait. Invariant: a statement is only run with at least one active lane; `break` and `continue` take lanes out of the
 mask, and the loop that they belong to puts them back. Where a condition or a trip count is the same for all active
-lanes, the mask is left alone.
+lanes, the mask is not changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tilelang.sim.warp import SimWarp
 from tilelang.targets.target import Target
 
 Run = Callable[[SimWarp], Any]
-_PATIENCE = 1024  # iterations of a `while` after which other warps get their turn
+_TRIPS_PER_YIELD = 1024  # iterations of a `while` after which other warps run
 _ALONE = "none of those that run at the same time makes one, and other blocks may begin only when these have ended"
 
 
@@ -50,7 +50,7 @@ class StatementCompiler:
     """Closures for the statements of one program.
 
     Args:
-        slots: Where warps keep variables and buffers.
+        slots: The slots of variables and buffers in a warp.
         target: What the program is for.
         counting: Whether to count what is executed.
     """
@@ -62,7 +62,7 @@ class StatementCompiler:
         self._effects = EffectCompiler(slots, self._lanes, target, counting=counting)
 
     def compile(self, stmt: Stmt) -> Code:
-        """The statement as code; one without a place of its own stands where the one around it does."""
+        """The statement as code; one without a location has that of the enclosing one."""
         outer = self._loc
         if stmt.loc.file:
             self._loc = stmt.loc
@@ -233,9 +233,9 @@ class StatementCompiler:
                 if not alive.any():
                     break
                 trips += 1
-                if trips % _PATIENCE == 0:  # it may wait for what others write
+                if trips % _TRIPS_PER_YIELD == 0:  # it may spin on a value that others write
                     now = w.condition()
-                    yield _change_of_memory(w) if now == before else Wait("its turn", lambda: True)
+                    yield _change_of_memory(w) if now == before else Wait("the scheduler", lambda: True)
                     before = w.condition()
             w.set_mask(outer)
             w.broken = outer_broken
@@ -253,7 +253,7 @@ def _continue(w: SimWarp) -> None:
 
 
 def _change_of_memory(w: SimWarp) -> Wait:
-    """What a loop waits for that comes round with everything as it was."""
+    """What a spinning loop waits for: registers and memory are the same as an iteration ago."""
     cluster = w.block.cluster
     version = cluster.version
     return Wait("a change of memory", lambda: cluster.version != version, lambda: _ALONE)

@@ -4,7 +4,7 @@ Takes expressions, gives closures over a `Frame` (a warp: its variables, its mem
 number that all lanes share where nothing in it depends on the thread, else an array with one value per lane; which of
 the two is found out when it runs. Invariant: for each active lane the value is what `sim.expressions` computes: index
 arithmetic is exact, data wraps and rounds at each operation, only the chosen side of a `Select`, `and` and `or` is
-loaded. What stands in inactive lanes is arbitrary.
+loaded. Values of inactive lanes are arbitrary.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Frame(Accessor, Protocol):
 
     Attributes:
         env: The value of every variable, by its slot.
-        cells: The memory of every buffer, by its slot; None until it is first asked for.
+        cells: The memory of every buffer, by its slot; None before its first use.
     """
 
     env: list[Value]
@@ -50,12 +50,12 @@ class Frame(Accessor, Protocol):
 
 
 class Slots:
-    """Numbers for variables and buffers, so that a frame can keep them in lists.
+    """Numbers variables and buffers, so that a frame can hold them in lists.
 
     Attributes:
         buffers: By slot.
         invariant: Variables that do not change while a warp runs: the block, the thread, sizes, scalar parameters.
-        views: What the variables stand for that are maps of tensors.
+        views: The tensors of the variables that are tensor maps.
         place: Gives the window on a tensor at an address; takes the buffer, the address, extents and strides.
     """
 
@@ -133,7 +133,7 @@ class LaneCompiler:
     """Closures for the expressions of one program.
 
     Args:
-        slots: Where frames keep variables and buffers.
+        slots: The slots of variables and buffers in a frame.
         warp_size: How many lanes a frame has.
     """
 

@@ -61,15 +61,15 @@ class Registers:
         """The offset of an element in scalars.
 
         Raises:
-            OutOfBounds: An active lane leaves the buffer.
+            OutOfBounds: The index of an active lane is out of bounds.
         """
         total: Index = 0
         for index, extent, stride in zip(indices, self.extents, self.strides, strict=True):
             if isinstance(index, int):
                 if not 0 <= index < extent:
-                    self._leave(warp, indices)
+                    self._raise_out_of_bounds(warp, indices)
             elif (((index < 0) | (index >= extent)) & warp.mask).any():
-                self._leave(warp, indices)
+                self._raise_out_of_bounds(warp, indices)
             total = total + index * stride
         if count > self.per_element and not (isinstance(total, int) and total <= self.size - count):
             self.contain(warp, np.full(warp.size, total), count)
@@ -79,7 +79,7 @@ class Registers:
         """Checks the offsets of the active lanes.
 
         Raises:
-            OutOfBounds: A lane leaves the buffer.
+            OutOfBounds: The index of a lane is out of bounds.
         """
         outside = ((offset < 0) | (offset > self.size - count)) & warp.mask
         if outside.any():
@@ -89,7 +89,7 @@ class Registers:
                 f"but it has {self.size}"
             )
 
-    def _leave(self, warp: Accessor, indices: tuple[Index, ...]) -> None:
+    def _raise_out_of_bounds(self, warp: Accessor, indices: tuple[Index, ...]) -> None:
         for lane in np.flatnonzero(warp.mask):
             point = tuple(int(i) if isinstance(i, int) else int(i[lane]) for i in indices)
             if not all(0 <= i < extent for i, extent in zip(point, self.extents, strict=True)):

@@ -1,7 +1,7 @@
 """The memory of an interpreted kernel: typed windows on bytes, with bounds and never-written tracking.
 
 Takes buffers with concrete shapes, and arrays for the parameters; gives elements and boxes of them. Invariant: every
-byte carries a flag that says whether its contents are defined; reading undefined contents is an error, moving them
+byte has a flag for whether its contents are defined; reading undefined contents is an error, moving them
 moves the flag. Undefined bytes hold a pattern that shows (NaN for floats).
 """
 
@@ -45,7 +45,7 @@ class Box:
 
 
 def poison(dtype: DType) -> Value:
-    """What undefined memory of a dtype holds: NaN where there is one, or a number that nobody computes by accident."""
+    """The contents of undefined memory of a dtype: NaN where there is one, otherwise an unlikely number."""
     if dtype.is_float:
         value = convert(math.nan, dtype)
         return value if math.isnan(float(value)) else convert(dtype.limits[0], dtype)
@@ -60,9 +60,9 @@ class Cells:
         written: One number per element, with a byte for each byte of the element; `whole` if all are defined.
         extents: The buffer's shape.
         outside: What an access out of bounds of a global buffer reads.
-        shadow: Who of the running launch touched the elements, if blocks could get in each other's way.
-        place: By which the races between blocks know the memory, of an owner of bytes.
-        argument: Whether whoever called the kernel sees the contents.
+        shadow: The accesses of the launch's blocks to the elements, if they may race.
+        place: The key of the memory for the race detector, of an owner of bytes.
+        argument: Whether the caller of the kernel sees the contents.
     """
 
     def __init__(self, buffer: Buffer, data: np.ndarray, written: np.ndarray) -> None:
@@ -140,7 +140,7 @@ class Cells:
 
     def _need_defined(self, where: tuple[int, ...]) -> None:
         defined = self.written[where] == self.whole
-        if not (defined if defined.ndim == 0 else defined.all()):  # lanes of a vector are asked together
+        if not (defined if defined.ndim == 0 else defined.all()):  # lanes of a vector are read together
             raise self._undefined(where)
 
     def _outside(self, where: tuple[int, ...], axis: int) -> OutOfBounds:
@@ -167,7 +167,7 @@ class Cells:
         """The box with these numbers.
 
         Raises:
-            OutOfBounds: It leaves an on-chip buffer.
+            OutOfBounds: It is outside of an on-chip buffer.
         """
         inner: list[slice] = []
         outer: list[slice] = []
@@ -235,7 +235,7 @@ class Memory:
     """All buffers that exist at a moment of the run: per owner of bytes, the windows on them.
 
     Args:
-        numbers: The values of extents or strides, asked when a buffer comes into being.
+        numbers: Evaluates extents or strides when a buffer is allocated.
     """
 
     def __init__(self, numbers: Callable[[tuple[Expr, ...]], tuple[int, ...]]) -> None:
@@ -250,7 +250,7 @@ class Memory:
         Args:
             buffer: The buffer.
             array: The argument.
-            place: By which the races between blocks know the memory; the buffer itself without it.
+            place: The key of the memory for the race detector; the buffer itself without it.
         """
         flags = np.ones(array.size * array.itemsize, np.uint8)
         self._windows[buffer] = {}
@@ -270,14 +270,14 @@ class Memory:
         self.bind(buffer, array_of(buffer, address, shape, steps), (buffer, address, shape))
 
     def allocate(self, buffer: Buffer) -> None:
-        """Brings a buffer into being, undefined; the one that had its place before is gone, with all views."""
+        """Allocates a buffer, undefined; replaces a previous allocation and all its views."""
         data = np.full(self._full_shape(buffer), poison(lane_dtype(buffer.dtype)), buffer.dtype.numpy)
         flags = np.zeros(data.size * data.itemsize, np.uint8)
         self._windows[buffer] = {}
         self._add(Cells(buffer, data, _window(flags, _flag_dtype(data), data.shape)))
 
     def cells(self, buffer: Buffer) -> Cells:
-        """The elements of a buffer; a view comes into being when it is first asked for."""
+        """The elements of a buffer; a view is made on first use."""
         found = self._windows[buffer.storage].get(buffer)
         return found if found is not None else self._view(buffer)
 

@@ -1,4 +1,4 @@
-"""The text of `T.print`: one form for every way of running a kernel.
+"""The text of `T.print`, the same in all execution backends.
 
 Takes what the user printed, gives the line or lines. Invariant: a compiled kernel prints exactly what the interpreter
 prints, so everything here is within reach of C's printf:

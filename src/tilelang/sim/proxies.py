@@ -18,7 +18,7 @@ import numpy as np
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.history import thread_of, time_of
 
-_KEPT = 1024  # fences remembered per thread and kind
+_MAX_FENCES = 1024  # fences remembered per thread and kind
 _COVERS = {"shared": ("shared",), "global": ("global",), "barriers": ("shared", "barriers")}
 
 
@@ -40,13 +40,13 @@ class Proxies:
         if what == "global":
             known = [self._clocks.vector_clock(thread) for thread in threads.tolist()]
             self._global_fences += zip(threads.tolist(), [self._clocks.now] * len(known), known, strict=True)
-            del self._global_fences[:-_KEPT]
+            del self._global_fences[:-_MAX_FENCES]
         time = self._clocks.tick()
         for thread in threads.tolist():
             times = self._fences.setdefault((what, thread), [])
             times.append(time)
-            if len(times) > _KEPT:
-                del times[: _KEPT // 2]
+            if len(times) > _MAX_FENCES:
+                del times[: _MAX_FENCES // 2]
                 self._forgotten.add((what, thread))
 
     def invisible(self, what: str, thread: int, writes: np.ndarray) -> np.ndarray:

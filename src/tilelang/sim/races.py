@@ -1,9 +1,8 @@
-"""Races between the blocks of one launch: who touched which element of global memory, and how.
+"""Data races between the blocks of one launch: which block accessed which element of global memory, and how.
 
 Takes the accesses of a launch as they happen, raises `DataRace` when two blocks touch one element and at least one of
-them writes without an atomic. Invariant: blocks run in no order but the one that their atomics make, so the verdict
-does not depend on the order in which they happen to run here. Only memory that some statement of the launch may write
-is watched.
+them writes without an atomic. Invariant: only atomics order blocks, so that a race is reported whatever order the
+simulator runs them in. Only memory that some statement of the launch may write is tracked.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ class RaceDetector:
 
     Args:
         launch: The launch.
-        together: Blocks per cluster. They begin one behind the other, and are not strangers to each other: what orders
-            their threads is known (`sim.history`).
+        cluster_size: Blocks per cluster, which are numbered consecutively; `sim.history` finds races among them.
         clocks: What orders the threads of a block; those of one that is a sequential program if absent.
 
     Attributes:
@@ -49,11 +47,11 @@ class RaceDetector:
         release_acquire: Which accesses of other blocks happened before; None if no atomics of the launch order any.
     """
 
-    def __init__(self, launch: Launch, together: int = 1, clocks: Clocks | None = None) -> None:
+    def __init__(self, launch: Launch, cluster_size: int = 1, clocks: Clocks | None = None) -> None:
         self.loc = NOWHERE
         self.release_acquire = ReleaseAcquire(clocks or Clocks(1)) if releases_and_acquires(launch) else None
-        self._together = together
-        self._units = _watched(launch)
+        self._cluster_size = cluster_size
+        self._units = _accessed_units(launch)
         self._records: dict[Hashable, np.ndarray] = {}
         self._blocks: list[tuple[int, ...]] = []
         self._places: dict[Loc, int] = {}
@@ -68,8 +66,8 @@ class RaceDetector:
         return self.block
 
     def own(self, stamps: np.ndarray) -> np.ndarray:
-        """Which stamps were left by the running block, or one that runs together with it."""
-        own: np.ndarray = self._teams(stamps) == self._team()
+        """Which stamps are of the running block or its cluster."""
+        own: np.ndarray = self._clusters_of(stamps) == self._cluster()
         return own
 
     def happened_before(self, stamps: np.ndarray, now: np.ndarray, earlier: np.ndarray) -> np.ndarray:
@@ -81,8 +79,8 @@ class RaceDetector:
             earlier: Such stamps of the accesses. Shapes: all alike.
         """
         assert self.release_acquire is not None
-        self.release_acquire.team = self._team()
-        return self.release_acquire.happened_before(now, self._teams(stamps), earlier)
+        self.release_acquire.cluster = self._cluster()
+        return self.release_acquire.happened_before(now, self._clusters_of(stamps), earlier)
 
     def visible_to_async_proxy(self, stamps: np.ndarray, thread: int, earlier: np.ndarray) -> np.ndarray:
         """Which writes of other blocks are visible to a transfer that a thread starts now.
@@ -93,29 +91,29 @@ class RaceDetector:
             earlier: Stamps of `sim.history` of the writes. Shapes: as `stamps`.
         """
         assert self.release_acquire is not None
-        self.release_acquire.team = self._team()
-        return self.release_acquire.visible_to_async_proxy(thread, self._teams(stamps), earlier)
+        self.release_acquire.cluster = self._cluster()
+        return self.release_acquire.visible_to_async_proxy(thread, self._clusters_of(stamps), earlier)
 
     def fence(self, threads: Iterable[int]) -> None:
         """Threads of the running block execute a proxy fence for global memory."""
         if self.release_acquire is not None:
-            self.release_acquire.team = self._team()
+            self.release_acquire.cluster = self._cluster()
             for thread in threads:
                 self.release_acquire.fence(thread)
 
     def atomic_access(self, element: Hashable, thread: int, atomic: AtomicAccess) -> None:
         """A thread of the running block accesses an element of global memory by an atomic."""
         if self.release_acquire is not None:
-            self.release_acquire.team = self._team()
+            self.release_acquire.cluster = self._cluster()
             self.release_acquire.update(element, thread, atomic)
 
-    def _teams(self, stamps: np.ndarray) -> np.ndarray:
-        """The numbers of the teams of blocks that left stamps, from 0 on."""
+    def _clusters_of(self, stamps: np.ndarray) -> np.ndarray:
+        """The clusters of the blocks of stamps, counted from 0."""
         blocks: np.ndarray = stamps >> _PLACE_BITS
-        return blocks - 1 if self._together == 1 else (blocks - 1) // self._together
+        return blocks - 1 if self._cluster_size == 1 else (blocks - 1) // self._cluster_size
 
-    def _team(self) -> int:
-        return (self.block - 1) // self._together
+    def _cluster(self) -> int:
+        return (self.block - 1) // self._cluster_size
 
     def grid_sync(self) -> None:
         """A barrier of all blocks: what they did happens before what they will do."""
@@ -135,13 +133,13 @@ class RaceDetector:
         return self._blocks[(stamp >> _PLACE_BITS) - 1], self._locs[stamp & (1 << _PLACE_BITS) - 1]
 
     def unit(self, storage: Buffer) -> int | None:
-        """Bytes of the smallest element by which the memory is accessed, or None if nobody can write it."""
+        """Bytes of the smallest element by which the memory is accessed, or None if it is read-only."""
         return self._units.get(storage)
 
     def shadow(
         self, buffer: Buffer, shape: tuple[int, ...], storage_bytes: int, place: Hashable = None
     ) -> ShadowMemory | None:
-        """The shadow memory of a buffer's elements, or None if nobody can write its memory.
+        """The shadow memory of a buffer's elements, or None if its memory is read-only.
 
         Args:
             buffer: A global buffer, possibly a view.
@@ -165,7 +163,7 @@ class RaceDetector:
         """The shadow memory of a storage as one row of units.
 
         Args:
-            storage: A global buffer that owns its bytes and that somebody may write.
+            storage: A global buffer that owns its bytes and that the launch may write.
             storage_bytes: Size of its memory.
             text: A unit as a user would write it.
         """
@@ -173,7 +171,7 @@ class RaceDetector:
         return ShadowMemory(self, storage, self._flat[-1], text)
 
     def _slots(self, units: int) -> np.ndarray:
-        """Room for who touched units, and behind it for when and by which thread, if that matters."""
+        """Slots per unit for the last accesses, and as many for their times and threads if atomics order blocks."""
         return np.zeros((_SLOTS if self.release_acquire is None else 2 * _SLOTS, units), np.int64)
 
 
@@ -210,7 +208,7 @@ class ShadowMemory:
 
         Args:
             where: Which.
-            stamps: When, and who does it, as `sim.history` says it; None if a block is one thread.
+            stamps: When, and who does it, as of `sim.history`; None if a block is one thread.
 
         Raises:
             DataRace: Another block wrote one of them.
@@ -259,7 +257,7 @@ class ShadowMemory:
             self._whens[_WRITER][where] = self._now(stamps)
 
     def is_foreign(self, where: Where) -> np.ndarray:
-        """Which elements a block wrote last that does not run together with this one."""
+        """Which elements a block of another cluster wrote last."""
         earlier = self._blocks[_WRITER][where]
         foreign: np.ndarray = (earlier != 0) & ~self._races.own(earlier)
         return foreign
@@ -289,10 +287,10 @@ class ShadowMemory:
     def _unfenced(self, element: tuple[int, ...], stamp: int, does: str) -> MissingProxyFence:
         (here, _), (there, loc) = self._races.describe(self._races.stamp()), self._races.describe(stamp)
         return MissingProxyFence(
-            f"{self._text(element)} was written by a thread of block {_block_text(there)} and is {does} by an engine "
-            f"that block {_block_text(here)} starts, but nobody executed a proxy fence between the two",
+            f"{self._text(element)} was written by a thread of block {_block_text(there)} and is {does} by an "
+            f"asynchronous copy of block {_block_text(here)}, without a proxy fence between the two",
             notes=(Note(f"written here by block {_block_text(there)}", loc),),
-            hint='write T.fence_proxy_async("global") behind what acquires, in the thread that starts the engine',
+            hint='write T.fence_proxy_async("global") after the acquire, in the thread that issues the copy',
         )
 
     def atomic(self, where: Where, stamps: np.ndarray | None = None, *, stores: bool = True) -> None:
@@ -386,7 +384,7 @@ def _element(where: Where, at: np.ndarray) -> tuple[int, ...]:
     return tuple(element)
 
 
-def _watched(launch: Launch) -> dict[Buffer, int]:
+def _accessed_units(launch: Launch) -> dict[Buffer, int]:
     """Per global memory that the launch may write, the size in bytes of the smallest element it is accessed by."""
     named = {each.tensor for each in launch.plan.tensor_maps}
     written = {buffer.storage for buffer in stored_by_tensor_maps(launch)}

@@ -29,7 +29,7 @@ class RegisterHazards:
         self.touched = 0
         self._pending_writes = np.zeros(size, np.int64)
         self._pending_reads = np.zeros(size, np.int64)
-        self._under_way = 0
+        self._pending = 0
         self._loc: Loc | None = None
         self._unit: AsyncUnit | None = None
 
@@ -52,19 +52,19 @@ class RegisterHazards:
 
     def _begin(self, marks: np.ndarray, warp: Accessor, units: np.ndarray) -> None:
         marks[units[0]] += 1
-        self._under_way += 1
+        self._pending += 1
         self._loc = warp.loc
 
     def _end(self, marks: np.ndarray, units: np.ndarray) -> None:
         marks[units[0]] -= 1
-        self._under_way -= 1
+        self._pending -= 1
 
     # -- accesses -------------------------------------------------------------------------------------------
     def access(self, warp: Accessor, offset: Index, count: int, *, write: bool) -> bool:
-        """An access to `count` neighbors; whether it happens, and is not only asked for by work that will do it.
+        """Checks an access to `count` elements; False where only the footprint of asynchronous work is recorded.
 
         Raises:
-            DataRace: Code of the program touches what work under way uses.
+            DataRace: The program accesses registers of pending asynchronous work.
         """
         if warp.footprint is not None:
             units = np.broadcast_to(int(np.min(offset)) + np.arange(count), (1, count))
@@ -75,7 +75,7 @@ class RegisterHazards:
         if warp.completing:
             return True
         self.touched = warp.fences
-        if self._under_way:
+        if self._pending:
             self._need_idle(warp, offset, count, write=write)
         return True
 
@@ -92,7 +92,7 @@ class RegisterHazards:
         assert unit is not None
         raise DataRace(
             f"registers of '{self._name}' are {done} by thread {thread} while a {unit.name} that {uses} them may still "
-            "be under way",
+            "be pending",
             notes=() if self._loc is None else (Note(f"the {unit.name} was started here", self._loc),),
-            hint=f"wait for it first: {unit.wait_call}, or with a number that leaves fewer groups under way",
+            hint=f"wait for it first: {unit.wait_call}, or with a number that leaves fewer groups pending",
         )

@@ -8,7 +8,7 @@ that synchronize with it later. Read-modify-writes keep the clock of the value b
 The async proxy sees writes of other blocks if a proxy fence lies on that path: the write happened before the fence, and
 the fence before the start of the transfer.
 
-Blocks of one cluster share the clocks of `sim.clocks`; here they are one team.
+Blocks of one cluster share the clocks of `sim.clocks`; here they are one cluster.
 
 Source: PTX ISA, "Memory Consistency Model", "Release and Acquire Patterns", "Causality order" and "Proxy-preserved base
 causality order".
@@ -28,8 +28,8 @@ from tilelang.records import record
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.history import thread_of, time_of
 
-TeamClocks = Mapping[int, np.ndarray]
-"""Per team, a vector clock over its threads and agents."""
+ClusterClocks = Mapping[int, np.ndarray]
+"""Per cluster, a vector clock over its threads and agents."""
 
 
 @record(slots=True)
@@ -57,7 +57,7 @@ def atomic_access(atomic: Atomic) -> AtomicAccess:
 
 @record(slots=True)
 class _Acquire:
-    """An acquire by a thread of a team.
+    """An acquire by a thread of a cluster.
 
     Attributes:
         thread: Who.
@@ -67,7 +67,7 @@ class _Acquire:
 
     thread: int
     time: int
-    clocks: TeamClocks
+    clocks: ClusterClocks
 
 
 @record(slots=True)
@@ -75,33 +75,33 @@ class _Fence:
     """A fence between the proxies.
 
     Attributes:
-        team: Of the thread that executed it.
+        cluster: Of the thread that executed it.
         thread: Which.
         time: When.
         clocks: The clocks of the thread then, its own accesses included.
     """
 
-    team: int
+    cluster: int
     thread: int
     time: int
-    clocks: TeamClocks
+    clocks: ClusterClocks
 
 
 class ReleaseAcquire:
     """The release and acquire relations between the blocks of one launch.
 
     Args:
-        clocks: What is ordered before what among threads that run together.
+        clocks: The vector clocks of the threads of a cluster.
 
     Attributes:
-        team: The team that is running.
+        cluster: The cluster that is running.
     """
 
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks
-        self.team = 0
-        self._carried: dict[Hashable, TeamClocks] = {}  # by the values of elements
-        self._acquired: dict[int, list[_Acquire]] = {}  # by team
+        self.cluster = 0
+        self._carried: dict[Hashable, ClusterClocks] = {}  # by the values of elements
+        self._acquired: dict[int, list[_Acquire]] = {}  # by cluster
         self._fences: list[_Fence] = []
 
     def update(self, element: Hashable, thread: int, atomic: AtomicAccess) -> None:
@@ -109,7 +109,7 @@ class ReleaseAcquire:
 
         Args:
             element: Which.
-            thread: Who, by number among those that run together.
+            thread: Which, by number among all threads of the cluster.
             atomic: How.
         """
         carried = self._carried.get(element)
@@ -117,74 +117,74 @@ class ReleaseAcquire:
             self._acquire(thread, carried)
         if not atomic.stores:
             return
-        known = self._team_clocks(thread) if atomic.releases else {}
+        known = self._vector_clocks(thread) if atomic.releases else {}
         if atomic.loads and carried is not None:
             known = _joined(known, carried)
         self._carried[element] = known
 
     def fence(self, thread: int) -> None:
         """A thread executes a proxy fence for global memory."""
-        clocks = self._team_clocks(thread)
-        self._fences.append(_Fence(self.team, thread, self._clocks.tick(), clocks))
+        clocks = self._vector_clocks(thread)
+        self._fences.append(_Fence(self.cluster, thread, self._clocks.tick(), clocks))
 
     def stamp(self) -> int:
         """A stamp of now for blocks that are one thread each."""
         return self._clocks.now << 32
 
-    def happened_before(self, now: np.ndarray, teams: np.ndarray, earlier: np.ndarray) -> np.ndarray:
-        """Whether accesses of other teams happened before what happens now.
+    def happened_before(self, now: np.ndarray, clusters: np.ndarray, earlier: np.ndarray) -> np.ndarray:
+        """Whether accesses of other clusters happened before what happens now.
 
-        Shapes: the stamps `now` and `earlier`, and the teams of the latter, alike; that of the answer, too.
+        Shapes: the stamps `now` and `earlier`, and the clusters of the latter, alike; that of the answer, too.
         """
         answer = np.zeros(np.shape(earlier), bool)
         threads, others, times = thread_of(now), thread_of(earlier), time_of(earlier)
-        asked = [int(team) for team in np.unique(teams)]
-        for each in reversed(self._acquired.get(self.team, [])):
+        distinct = [int(cluster) for cluster in np.unique(clusters)]
+        for each in reversed(self._acquired.get(self.cluster, [])):
             when = np.full(answer.shape, each.time)
             ordered = self._clocks.happened_before(threads, np.full(answer.shape, each.thread), when)
-            for team in asked:
-                if team in each.clocks and ordered.any():
-                    answer |= ordered & (teams == team) & (each.clocks[team][others] >= times)
+            for cluster in distinct:
+                if cluster in each.clocks and ordered.any():
+                    answer |= ordered & (clusters == cluster) & (each.clocks[cluster][others] >= times)
             if answer.all():
                 break
         return answer
 
-    def visible_to_async_proxy(self, thread: int, teams: np.ndarray, earlier: np.ndarray) -> np.ndarray:
-        """Whether transfers that a thread starts now see writes of other teams; writes of transfers are always seen.
+    def visible_to_async_proxy(self, thread: int, clusters: np.ndarray, earlier: np.ndarray) -> np.ndarray:
+        """Whether transfers that a thread starts now see writes of other clusters; writes of transfers are always seen.
 
-        Shapes: the teams and the stamps of the writes alike; that of the answer, too.
+        Shapes: the clusters and the stamps of the writes alike; that of the answer, too.
         """
         writers, times = thread_of(earlier), time_of(earlier)
         answer: np.ndarray = writers >= self._clocks.threads
-        known = self._team_clocks(thread)
+        known = self._vector_clocks(thread)
         for fence in self._fences:
             if answer.all():
                 break
-            if fence.team in known and known[fence.team][fence.thread] >= fence.time:
-                for team, seen in fence.clocks.items():
-                    answer |= (teams == team) & (seen[writers] >= times)
+            if fence.cluster in known and known[fence.cluster][fence.thread] >= fence.time:
+                for cluster, seen in fence.clocks.items():
+                    answer |= (clusters == cluster) & (seen[writers] >= times)
         return answer
 
-    def _acquire(self, thread: int, clocks: TeamClocks) -> None:
-        acquired = self._acquired.setdefault(self.team, [])
+    def _acquire(self, thread: int, clocks: ClusterClocks) -> None:
+        acquired = self._acquired.setdefault(self.cluster, [])
         if not any(each.thread == thread and each.clocks is clocks for each in acquired):
             acquired.append(_Acquire(thread, self._clocks.tick(), clocks))
 
-    def _team_clocks(self, thread: int) -> TeamClocks:
-        """The clocks of a thread over all teams."""
-        known: TeamClocks = {self.team: self._clocks.vector_clock(thread)}
+    def _vector_clocks(self, thread: int) -> ClusterClocks:
+        """The vector clocks of a thread, one per cluster that it acquired from."""
+        known: ClusterClocks = {self.cluster: self._clocks.vector_clock(thread)}
         self._clocks.tick()
-        for each in self._acquired.get(self.team, []):
+        for each in self._acquired.get(self.cluster, []):
             if self._clocks.happened_before(np.array([thread]), np.array([each.thread]), np.array([each.time]))[0]:
                 known = _joined(known, each.clocks)
         return known
 
 
-def _joined(first: TeamClocks, second: TeamClocks) -> TeamClocks:
+def _joined(first: ClusterClocks, second: ClusterClocks) -> ClusterClocks:
     both = dict(first)
-    for team, known in second.items():
-        mine = both.get(team)
-        both[team] = known if mine is None or mine is known else np.maximum(mine, known)
+    for cluster, known in second.items():
+        mine = both.get(cluster)
+        both[cluster] = known if mine is None or mine is known else np.maximum(mine, known)
     return both
 
 

@@ -1,7 +1,7 @@
 """The simulator: runs a thread-level program for a GPU on NumPy arrays, and reports what would go wrong there.
 
 Takes a function and its arguments, runs its launches in order, the blocks of each in an order drawn by seed, and the
-warps of a block interleaved likewise. Invariant: it knows the program and the meanings of its instructions, never what
+warps of a block interleaved likewise. Invariant: it takes the program and the meanings of its instructions, never what
 a pass thought necessary; the same seed gives the same run.
 """
 
@@ -71,7 +71,7 @@ def simulate(
 
     Raises:
         ArgumentError: An argument does not fit its parameter; nothing was run.
-        SimulationError: The program would go wrong on the GPU; the subclass says how.
+        SimulationError: The program would fail on the GPU; the subclass is the kind of failure.
         DeviceAssertError: An assertion of the program failed.
     """
     if func.level is not Level.THREAD:
@@ -128,7 +128,7 @@ class Simulation:
                 case Launch():
                     self._launch(stmt)
                 case _:
-                    raise CompilerBug(f"{type(stmt).__name__} stands outside of a launch")
+                    raise CompilerBug(f"{type(stmt).__name__} is outside of a launch")
 
     def array(self, buffer: Buffer) -> DeviceArray:
         """The global memory that owns the bytes of a buffer."""
@@ -151,7 +151,7 @@ class Simulation:
     # -- for launches ---------------------------------------------------------------------------------------
     @property
     def facts(self) -> dict[object, Value]:
-        """What the host's variables stand for."""
+        """The values of the host's variables."""
         return dict(self._evaluator.env.items())
 
     def extents(self, buffer: Buffer) -> tuple[int, ...]:
@@ -172,7 +172,7 @@ class Simulation:
         size = 0 if plan.dynamic_shared_bytes is None else self._evaluator.index(plan.dynamic_shared_bytes)
         if size > most:
             raise ResourceError(
-                f"{self._func.name}: shared memory: {size} bytes asked, {most} available on {self._target.arch}",
+                f"{self._func.name}: shared memory: {size} bytes requested, {most} available on {self._target.arch}",
                 hint="reduce num_stages or the tiles",
             )
 
@@ -222,7 +222,7 @@ class Simulation:
 
     @property
     def choice(self) -> random.Random:
-        """Where the order of things comes from."""
+        """The source of the order of blocks and warps."""
         return self._choice
 
     @property
@@ -233,10 +233,10 @@ class Simulation:
 
 @record(frozen=False, eq=False)
 class _Running:
-    """Blocks on their way that run together.
+    """The blocks of a cluster that is running.
 
     Attributes:
-        numbers: By which the watch knows them.
+        numbers: Their numbers in the race detector.
         blocks: What the warps of each share.
         warps: Their warps.
         schedule: What runs them.
@@ -249,7 +249,7 @@ class _Running:
 
 
 class _Launch:
-    """One launch: its code, its memory, and the record of who touched it."""
+    """One launch: its code, its memory, and the accesses to it."""
 
     def __init__(self, simulation: Simulation, stmt: Launch, *, many_blocks: bool) -> None:
         self._simulation, self._stmt = simulation, stmt
@@ -275,7 +275,7 @@ class _Launch:
         self._grid = Grid(Proxies(self._clocks), self._races)
 
     def run(self, blocks: Sequence[tuple[int, ...]]) -> None:
-        """Runs the blocks, or clusters, one after another; where all meet, by turns from one meeting to the next."""
+        """Runs the blocks, or clusters, one after another; with grid barriers, all of them from barrier to barrier."""
         if not any(isinstance(s, CallStmt) and _syncs_grid(s) for s in walk(self._stmt.body)):
             arenas = [self._arena() for _ in range(math.prod(self._extents))]
             windows: list[dict[int, Window]] = [{} for _ in arenas]
@@ -296,7 +296,7 @@ class _Launch:
             self._races.grid_sync()
 
     def _clusters(self, blocks: Sequence[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
-        """The blocks of each cluster by rank; clusters in the order in which their first blocks come."""
+        """The blocks of each cluster by rank; clusters in the order of their first blocks."""
         together: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         for index in blocks:
             together.setdefault(tuple(i // n for i, n in zip(index, self._extents, strict=False)), []).append(index)
@@ -309,7 +309,7 @@ class _Launch:
     def _begin(
         self, indices: Sequence[tuple[int, ...]], arenas: Sequence[Storage], windows: Sequence[dict[int, Window]]
     ) -> _Running:
-        """Blocks that are about to run together, each with its shared memory and the windows on it."""
+        """Starts the blocks of a cluster, each with its shared memory and the windows on it."""
         simulation, stmt = self._simulation, self._stmt
         cluster = Cluster(self._extents, self._clocks)
         numbers = [self._races.enter(index) for index in indices]
@@ -325,11 +325,11 @@ class _Launch:
                     warp.env[self._slots.var(stmt.thread)] = warp.threads
                 warps.append(warp)
 
-        def turn(warp: SimWarp) -> None:
+        def resumed(warp: SimWarp) -> None:
             self._races.block = numbers[warp.rank]
 
         barriers = [block.barriers for block in blocks]
-        return _Running(numbers, blocks, warps, Schedule(warps, self._start, simulation.choice, barriers, turn))
+        return _Running(numbers, blocks, warps, Schedule(warps, self._start, simulation.choice, barriers, resumed))
 
     def _go_on(self, running: _Running) -> bool:
         """Runs blocks to their end, or to where they wait for others; whether they have ended."""
@@ -362,7 +362,7 @@ class _Launch:
             yield from self._code.run(warp)
         else:
             self._code.run(warp)
-        warp.block.cluster.leave((warp.rank, warp.index))
+        warp.block.cluster.exit_warp((warp.rank, warp.index))
 
     def _set(self, values: dict[object, Value]) -> None:
         for var, value in values.items():
@@ -421,7 +421,7 @@ class _Launch:
     def _plan_arena(self) -> tuple[int, int, dict[Buffer, int]]:
         """How many bytes of shared memory there are, by which units they are accessed, and where buffers lie in them.
 
-        Those that no plan has placed come behind the others.
+        Buffers without an offset in the plan follow the others.
         """
         plan = self._stmt.plan
         tail = {buffer: self._simulation.numbers((offset,))[0] for buffer, offset in plan.dynamic_shared_offsets}

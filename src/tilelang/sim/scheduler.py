@@ -1,4 +1,4 @@
-"""Which warp runs next: any that is ready, chosen by seed; and what to say when none is.
+"""Runs the warps of blocks: any ready warp is next, chosen by seed; where none is ready, reports the deadlock.
 
 Takes the generators of a block's warps, runs them to their ends or until all wait for other blocks. Invariant: the same
 seed gives the same order.
@@ -20,7 +20,7 @@ class Runner(Protocol):
 
     Attributes:
         index: Its number in the block.
-        rank: The number of its block among those that run together.
+        rank: The rank of its block in the cluster.
         loc: The statement it executes.
     """
 
@@ -28,7 +28,7 @@ class Runner(Protocol):
 
     @property
     def rank(self) -> int:
-        """The number of its block among those that run together."""
+        """The rank of its block in the cluster."""
 
     @property
     def index(self) -> int:
@@ -39,14 +39,14 @@ R = TypeVar("R", bound=Runner)
 
 
 class Schedule(Generic[R]):
-    """The warps of one block on their way, or of several that run together.
+    """The schedule of the warps of one block, or of all blocks of a cluster.
 
     Args:
         warps: The warps.
-        start: Begins the program of one.
-        choice: Where the order comes from.
-        barriers: Of each block; asked what went wrong if all wait.
-        turn: Told which warp is about to go on.
+        start: Starts the program of a warp.
+        choice: The source of the order.
+        barriers: Of each block, for the report of a deadlock.
+        resumed: Called with a warp before it continues.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Schedule(Generic[R]):
         start: Callable[[R], Iterator[Wait]],
         choice: random.Random,
         barriers: Sequence[Barriers],
-        turn: Callable[[R], None] = lambda warp: None,
+        resumed: Callable[[R], None] = lambda warp: None,
     ) -> None:
-        self._warps, self._choice, self._barriers, self._turn = warps, choice, barriers, turn
+        self._warps, self._choice, self._barriers, self._resumed = warps, choice, barriers, resumed
         self._running = {number: start(warp) for number, warp in enumerate(warps)}
         self._waits: dict[int, Wait] = {}
 
@@ -77,7 +77,7 @@ class Schedule(Generic[R]):
                 raise _stuck(warps, waits, set(range(len(warps))) - set(running), self._barriers)
             number = self._choice.choice(ready)
             waits.pop(number, None)
-            self._turn(warps[number])
+            self._resumed(warps[number])
             try:
                 waits[number] = next(running[number])
             except StopIteration:
@@ -95,7 +95,7 @@ def _stuck(
     several = len(barriers) > 1
     names = [f"{warp.index} of block {warp.rank}" if several else str(warp.index) for warp in warps]
     notes = tuple(
-        Note(f"warp {names[number]} waits for {_told(wait)}", warps[number].loc)
+        Note(f"warp {names[number]} waits for {_wait_text(wait)}", warps[number].loc)
         for number, wait in sorted(waits.items())
     )
     first = warps[min(waits)].loc
@@ -121,7 +121,7 @@ def _stuck(
     )
 
 
-def _told(wait: Wait) -> str:
+def _wait_text(wait: Wait) -> str:
     return wait.what if wait.detail is None else f"{wait.what}: {wait.detail()}"
 
 

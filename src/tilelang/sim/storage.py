@@ -1,4 +1,4 @@
-"""Bytes that several buffers may name, who accesses them, and what asynchronous work is about to touch of them.
+"""Bytes that several buffers may alias, the warps that access them, and the footprints of pending asynchronous work.
 
 Gives the words that memory, warps and asynchronous work share. Invariant: nothing here decides whether an access is
 right.
@@ -38,7 +38,7 @@ class Accessor(Protocol):
         loc: The statement.
         machine: What it runs on.
         counters: Where accesses are counted, if anywhere.
-        footprint: Receives what asynchronous work will touch, while it is only asked; None while it happens.
+        footprint: Receives the accesses of asynchronous work when it is issued; None when accesses take place.
         fences: How often it ordered accesses to registers before matrix instructions.
         completing: Whether asynchronous work completes now.
     """
@@ -57,15 +57,15 @@ class Accessor(Protocol):
     completing: bool
 
     @property
-    def watched(self) -> bool:
-        """Whether somebody asks which writes change anything."""
+    def tracks_changes(self) -> bool:
+        """Whether writes that change nothing must not be reported."""
 
     def changed(self) -> None:
-        """Told after every write to memory that others see; if it is `watched`, that changed something."""
+        """Called after every write to shared or global memory; with `tracks_changes` only if it changed a value."""
 
 
 class Marked(Protocol):
-    """Memory that can say which of its units asynchronous work will touch."""
+    """Memory that tracks which of its units pending asynchronous work accesses."""
 
     def begin_pending_write(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
         """Asynchronous work of these lanes will write units. Shapes: lanes (n,), units (n, ...)."""
@@ -103,9 +103,9 @@ class Storage:
         bytes: The contents.
         flags: A 1 for every byte whose contents are defined; None if all are.
         base: Where the bytes begin, modulo any alignment that matters.
-        history: Who touched them within the block; None if nobody can write them.
-        unit: Bytes per unit of the history and the ledger.
-        shadow: Which blocks touched them; None if only one does, or nobody can write them.
+        history: The accesses within the block; None if the memory is read-only.
+        unit: Bytes per unit of the history and the shadow memory.
+        shadow: The accesses by blocks; None if only one block accesses them, or the memory is read-only.
     """
 
     bytes: np.ndarray

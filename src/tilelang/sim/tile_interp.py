@@ -1,7 +1,7 @@
 """The reference interpreter: the meaning of the language, run over NumPy.
 
 Takes a function and its arguments, runs its launches in order and the blocks of each one after another, statement by
-statement, operators by their `reference`. Invariant: this is what every target is compared with; it knows nothing of
+statement, operators by their `reference`. Invariant: this is what every target is compared with; it has no
 threads, layouts or pipelines, and reports what the language forbids: reading undefined memory, leaving an on-chip
 buffer, two blocks that touch one element.
 """
@@ -311,7 +311,7 @@ class Interpreter:
 
 
 def _refuse_threads(body: Stmt, thread: Var) -> None:
-    """Refuses the program of a block that says what single threads of it do."""
+    """Refuses the program of a block that uses single threads."""
     for stmt in walk(body):
         if any(e is thread for root in expressions(stmt) for e in walk_expr(root)):
             with stmt.loc:
@@ -326,5 +326,5 @@ def _refusal(what: str) -> NoLowering:
 
 
 def _gpu() -> dict[str, str]:
-    """A target whose programs say what threads do."""
+    """A target with threads."""
     return next(family.example for family in families().values() if family.is_gpu)

@@ -21,7 +21,7 @@ _COMPARE = "compare the index with the extent before the access"
 
 
 def outside_dimension(element: str, thread: int, index: int, count: int, axis: int, extent: int) -> OutOfBounds:
-    """An index, or a vector of `count` that begins there, leaves a dimension."""
+    """An index, or a vector of `count` that begins there, is outside of a dimension."""
     vector = f" of {count} elements" if count > 1 else ""
     return OutOfBounds(
         f"{element}: thread {thread} accesses index {index}{vector} of dimension {axis}, which has extent {extent}",
@@ -30,7 +30,7 @@ def outside_dimension(element: str, thread: int, index: int, count: int, axis: i
 
 
 def outside_buffer(name: str, thread: int, offset: int, count: int, end: int) -> OutOfBounds:
-    """An address that was computed from another leaves the buffer."""
+    """An address that was computed from another is outside of the buffer."""
     return OutOfBounds(
         f"'{name}': thread {thread} accesses {count} elements at offset {offset}, but the buffer ends at {end}",
         hint=_COMPARE,
@@ -38,7 +38,7 @@ def outside_buffer(name: str, thread: int, offset: int, count: int, end: int) ->
 
 
 def scattered_vector(name: str, count: int, axis: int, stride: int) -> SimulationError:
-    """A vector along a dimension whose neighbors do not lie side by side."""
+    """A vector along a dimension that is not contiguous."""
     return SimulationError(
         f"'{name}': a vector of {count} along dimension {axis}, whose neighbors are {stride} elements apart",
         hint="access the elements one by one, or require a stride of 1",
@@ -55,7 +55,7 @@ def misaligned(element: str, thread: int, count: int, size: int, byte: int, widt
 
 
 def undefined(element: str, thread: int | str, memory: str) -> ReadBeforeWrite:
-    """A read of what nobody wrote."""
+    """A read of undefined memory."""
     return ReadBeforeWrite(
         f"{element} is read by thread {thread} before anything was written there",
         hint="a workspace is undefined until a kernel writes it; launch one that does first"
@@ -65,7 +65,7 @@ def undefined(element: str, thread: int | str, memory: str) -> ReadBeforeWrite:
 
 
 def undefined_result(element: str, by: str = "") -> ReadBeforeWrite:
-    """A store to an argument, of what nobody wrote."""
+    """A store of undefined values to an argument."""
     return ReadBeforeWrite(
         f"{element}: what is stored there{by} was read before anything was written to it",
         hint="write all of the tile first, for example with T.clear(tile), or copy only the part that was written",
@@ -73,7 +73,7 @@ def undefined_result(element: str, by: str = "") -> ReadBeforeWrite:
 
 
 def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
-    """Two accesses that nothing orders, or one of what is still under way."""
+    """Two unordered accesses, or an access to memory of a pending asynchronous copy."""
     thread, other = found.name(found.thread), found.name(found.other)
     alias = f" as '{found.place.buffer}'" if found.place.buffer != buffer else ""
     if found.pending:
@@ -91,8 +91,8 @@ def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
             f"{element} is {found.before} by an asynchronous copy and {found.now} by thread {thread}, and "
             "nothing orders the two",
             notes=(Note(f"the copy was started here{alias}", found.place.loc),),
-            hint="let whoever touches it wait for the copy: for the phase of its transaction barrier, or at a barrier "
-            "behind the wait for its group",
+            hint="wait for the copy before the access: for the phase of its transaction barrier, or at a barrier after "
+            "the wait for its group",
         )
     barrier = "T.sync_warp() or T.sync_threads()" if found.one_warp else "T.sync_threads()"
     if found.across_blocks:
@@ -116,7 +116,7 @@ def disagreeing(element: str, thread: int, other: int) -> DataRace:
 def unfenced(element: str, now: str, thread: str, writer: str, place: AccessSite) -> MissingProxyFence:
     """The async proxy accesses what a thread wrote without a fence that makes it visible."""
     return MissingProxyFence(
-        f"{element} was written by thread {writer} and is {now} by an engine that thread {thread} starts, but thread "
+        f"{element} was written by thread {writer} and is {now} by an asynchronous copy of thread {thread}, but thread "
         f"{writer} executed no proxy fence between its write and the barrier that orders the two",
         notes=(Note(f"written here by thread {writer}", place.loc),),
         hint="let every thread that writes execute T.fence_proxy_async() after its writes and before the barrier",

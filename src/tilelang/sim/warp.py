@@ -98,7 +98,7 @@ class SimWarp:
         thread_ids: Its number among all threads that run together.
         loc: The statement that is executed.
         machine: What it runs on.
-        broken: Lanes that have left the innermost loop that can be left.
+        broken: Lanes that have executed `break` in the innermost loop.
     """
 
     def __init__(self, block: Block, index: int, env: list[Value]) -> None:
@@ -153,9 +153,9 @@ class SimWarp:
         found.forget(self)
 
     @property
-    def watched(self) -> bool:
+    def tracks_changes(self) -> bool:
         """Whether a warp may be waiting for others to change memory."""
-        return self.block.cluster.watched
+        return self.block.cluster.tracks_changes
 
     def changed(self) -> None:
         """Something was written."""
@@ -163,7 +163,7 @@ class SimWarp:
 
     def condition(self) -> tuple[int, ...]:
         """All that decides what the warp does next, if the state of a loop is the same: its registers, and memory."""
-        self.block.cluster.watched = True
+        self.block.cluster.tracks_changes = True
         return self.block.cluster.version, *(hash(c.data.tobytes()) for c in self.cells if isinstance(c, Registers))
 
     # -- isa.simulated.Warp -----------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class SimWarp:
     def read_raw(
         self, pointer: Pointer, count: int = 1, *, where: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Like `read`, but undefined contents may be among the values; the second array says which are defined."""
+        """Like `read`, but values may be undefined; the second array is True where they are defined."""
         values, defined = self._read(pointer, count, where, moving=True)
         return values, _all_known(self.size)[:, : values.shape[1]] if defined is None else defined
 
@@ -198,7 +198,7 @@ class SimWarp:
             values, defined = cell.read(self, self._address(cell, pointer, count), count, moving=moving)
             if count > 1:
                 return values, defined
-            column = np.broadcast_to(values, (self.size,))[:, None]  # one value may stand for all lanes
+            column = np.broadcast_to(values, (self.size,))[:, None]  # one value may be that of all lanes
             return column, None if defined is None else np.broadcast_to(defined, (self.size,))[:, None]
 
         if where is None:
@@ -216,7 +216,7 @@ class SimWarp:
         where: np.ndarray | None = None,
         defined: np.ndarray | None = None,
     ) -> None:
-        """Stores `values`, of shape (size, count), as one vector access; `defined` says which of them are, or all."""
+        """Stores `values`, of shape (size, count), as one vector access; `defined` is None if all are."""
         cell = self._cell_of(pointer.buffer)
         array, count = values.astype(cell.data.dtype, copy=False), values.shape[1]
         known = None if defined is None or defined.all() else defined
@@ -322,7 +322,7 @@ class SimWarp:
         self.fences += 1
 
     def is_fenced(self, pointer: Pointer) -> bool:
-        """Whether `fence_registers` stands between the warp's own accesses to an array of registers and now."""
+        """Whether `fence_registers` was executed since the warp's last access to an array of registers."""
         cell = self._cell_of(pointer.buffer)
         assert isinstance(cell, Registers)
         return cell.hazards.touched < self.fences
@@ -375,10 +375,10 @@ class SimWarp:
         self._need_whole_warp("of the cluster")
         yield from self.block.cluster.wait((self.rank, self.index), self.thread_ids[self.mask])
 
-    def in_block(self, rank: int, where: np.ndarray | None = None, *, lasting: bool = True) -> SimWarp:
+    def in_block(self, rank: int, where: np.ndarray | None = None, *, until_barrier: bool = True) -> SimWarp:
         """This warp, with addresses of shared memory being those of another block of its cluster."""
         lanes = self.mask if where is None else self.mask & where
-        self.block.cluster.visit(rank, self.rank, self.thread_ids[lanes], self.loc, lasting=lasting)
+        self.block.cluster.access_remote(rank, self.rank, self.thread_ids[lanes], self.loc, until_barrier=until_barrier)
         if rank == self.rank and where is None:
             return self
         there = copy.copy(self)

@@ -1,4 +1,4 @@
-"""How programs are compiled for NVIDIA GPUs: the lowerings of each tile operator, passes, printer."""
+"""The backend for NVIDIA GPUs: lowerings of each tile operator, passes, code generator."""
 
 from __future__ import annotations
 

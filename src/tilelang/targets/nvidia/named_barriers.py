@@ -1,4 +1,4 @@
-"""The named barriers that groups of threads of a launch get, by the numbers that the program leaves.
+"""Assigns named barriers to groups of threads of a launch, from the numbers that the program does not use.
 
 Takes a launch, gives the barriers of its groups. Invariant: groups with the same threads share one, others do not.
 """

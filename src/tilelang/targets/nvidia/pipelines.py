@@ -63,7 +63,7 @@ from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
 
 
 def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
-    """From what the front end leaves to the program of one thread."""
+    """The passes from the staged program to the program of one thread."""
     return build_pipeline(
         resolve_warp_size.PASS,
         drop_optional_calls.PASS,

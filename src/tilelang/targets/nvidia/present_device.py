@@ -1,7 +1,7 @@
-"""Which NVIDIA GPU is at hand.
+"""The architecture of the NVIDIA GPU of this machine.
 
-Takes nothing, gives the name of a machine. Invariant: the driver and the management library are asked once per process,
-and no more than once for as long as the same devices are seen where answers are kept.
+Takes nothing, gives the name of a machine. Invariant: the driver and the management library (NVML) are queried at most
+once per process, and not at all while a record in the cache folder matches the devices.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # Source: CUDA Driver API, enum C
 
 @functools.lru_cache(maxsize=1)
 def present_arch() -> str | None:
-    """The architecture of the first device that the driver shows, or None without a driver or a device we know.
+    """The architecture of the first device that the driver lists, or None without a driver or a supported device.
 
-    The answer is kept: a device does not come or go while a process runs.
+    Cached, since devices do not change while a process runs.
     """
     try:
         driver = ctypes.CDLL("nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1")
     except OSError:
         return None
-    seen = _devices_seen()
-    capability = _recalled(seen)
+    fingerprint = _fingerprint()
+    capability = _cached_capability(fingerprint)
     if capability is None:
-        capability = _ask_management()
+        capability = _query_nvml()
         if capability is None:
-            capability = _ask_driver(driver)
+            capability = _query_driver(driver)
         else:
-            _remember(seen, capability)
+            _cache_capability(fingerprint, capability)
     return None if capability is None else arch_of(*capability)
 
 
-def _ask_driver(driver: ctypes.CDLL) -> tuple[int, int] | None:
+def _query_driver(driver: ctypes.CDLL) -> tuple[int, int] | None:
     """The compute capability of the first device."""
     device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
     try:
@@ -58,12 +58,12 @@ _KERNEL_MODULE, _NODES = "/proc/driver/nvidia", "/dev"
 _RECORD = "devices.json"  # in the cache folder
 
 
-def _devices_seen() -> list[str] | None:
-    """Texts that change whenever the answer of `_ask_management` may; None where there are none, or devices differ.
+def _fingerprint() -> list[str] | None:
+    """Texts that change whenever the result of `_query_nvml` may; None where there are none, or devices differ.
 
-    Reading them takes a tenth of the time that the management library takes to answer.
+    Reading them takes a tenth of the time of a query.
     """
-    from pathlib import Path  # noqa: PLC0415  asked where there is a driver
+    from pathlib import Path  # noqa: PLC0415  only where there is a driver
     try:
         devices = [path.read_text() for path in sorted(Path(_KERNEL_MODULE).glob("gpus/*/information"))]
         version = Path(_KERNEL_MODULE, "version").read_text()
@@ -75,51 +75,51 @@ def _devices_seen() -> list[str] | None:
     return [version, *devices, *nodes, *choice] if len(models) == 1 else None
 
 
-def _recalled(seen: list[str] | None) -> tuple[int, int] | None:
-    """What was answered when the same was seen before."""
-    if seen is None or not is_cache_enabled():
+def _cached_capability(fingerprint: list[str] | None) -> tuple[int, int] | None:
+    """The cached compute capability for the same fingerprint."""
+    if fingerprint is None or not is_cache_enabled():
         return None
     import json  # noqa: PLC0415  as above
     try:
-        kept = json.loads((cache_folder() / _RECORD).read_text())
-        major, minor = kept["capability"] if kept["seen"] == seen else (None, None)
+        cached = json.loads((cache_folder() / _RECORD).read_text())
+        major, minor = cached["capability"] if cached["seen"] == fingerprint else (None, None)
     except (CacheError, OSError, ValueError, LookupError, TypeError):
         return None
     return (major, minor) if isinstance(major, int) and isinstance(minor, int) else None
 
 
-def _remember(seen: list[str] | None, capability: tuple[int, int]) -> None:
-    """Keeps an answer for other processes; where that is not possible they ask again."""
-    if seen is None or not is_cache_enabled():
+def _cache_capability(fingerprint: list[str] | None, capability: tuple[int, int]) -> None:
+    """Caches the compute capability for other processes; does nothing where the cache is not writable."""
+    if fingerprint is None or not is_cache_enabled():
         return
     import json  # noqa: PLC0415  as above
     with contextlib.suppress(CacheError, OSError):
         folder = cache_folder()
         folder.mkdir(parents=True, exist_ok=True)
         temporary = folder / f".{_RECORD}.{os.getpid()}"
-        temporary.write_text(json.dumps({"seen": seen, "capability": capability}))
+        temporary.write_text(json.dumps({"seen": fingerprint, "capability": capability}))
         os.replace(temporary, folder / _RECORD)
 
 
-def _ask_management() -> tuple[int, int] | None:
-    """The compute capability of the first device, where that is plain without starting CUDA.
+def _query_nvml() -> tuple[int, int] | None:
+    """The compute capability of the first device from NVML, without initializing CUDA.
 
-    Starting CUDA takes longer than loading a kernel that is in the cache: 0.18 s on a machine with one H200, where this
-    takes 6 ms. The library stays open, since closing it takes longer still. None where only the driver knows which
-    device is the first, or whether there is one: devices differ, some are hidden, or divided into instances.
+    Initializing CUDA takes longer than loading a cached kernel: 0.18 s on a machine with one H200, where this takes
+    6 ms. The library stays open, since closing it takes longer still. None where only the driver can determine the
+    first device, or whether there is one: devices differ, some are hidden, or divided into instances.
 
     Source: NVML API Reference, "Device Queries" and "Multi Instance GPU Management"; CUDA C++ Programming Guide, "CUDA
     Environment Variables".
     """
     try:
         library = ctypes.CDLL("nvml.dll" if hasattr(ctypes, "WinDLL") else "libnvidia-ml.so.1")
-        return None if library.nvmlInit_v2() else _alike(library)
+        return None if library.nvmlInit_v2() else _common_capability(library)
     except (OSError, AttributeError):
         return None
 
 
-def _alike(library: ctypes.CDLL) -> tuple[int, int] | None:
-    """The compute capability that all devices have, if the first one of them is not hidden."""
+def _common_capability(library: ctypes.CDLL) -> tuple[int, int] | None:
+    """The compute capability common to all devices, if the first one of them is not hidden."""
     count, device = ctypes.c_uint(), ctypes.c_void_p()
     if library.nvmlDeviceGetCount_v2(ctypes.byref(count)):
         return None

@@ -216,7 +216,7 @@ def test_sums_under_way_belong_to_products_of_one_shape():
     other = wgmma(atom_of(F16, F16, F32, 16))
     wide = four.warps[0].registers(F32, np.zeros((32, 8), np.float32))
     four.issue(0, other, sums=wide)
-    with pytest.raises(SimulationError, match="that another product under way accumulates in"):
+    with pytest.raises(SimulationError, match="that another pending wgmma accumulates in"):
         four.issue(0, sums=wide)
 
 

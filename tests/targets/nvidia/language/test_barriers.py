@@ -87,7 +87,7 @@ def test_barriers_have_numbers_in_older_programs() -> None:
         (lambda A: [T.create_list_of_mbarrier(1), T.create_list_of_mbarrier(1)], "the kernel has one already"),
     ],
 )
-def test_misuse_is_told(body, message: str) -> None:
+def test_misuse_is_refused(body, message: str) -> None:
     with pytest.raises(ProgramError) as caught:
         staged(body)
     assert message in str(caught.value)

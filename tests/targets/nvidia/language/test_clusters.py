@@ -71,7 +71,7 @@ def test_barriers_of_clusters_are_made_known_and_then_the_blocks_meet() -> None:
         ),
     ],
 )
-def test_misuse_is_told(body, kind, message: str) -> None:
+def test_misuse_is_refused(body, kind, message: str) -> None:
     with pytest.raises(kind) as caught:
         staged(body)
     assert message in str(caught.value)

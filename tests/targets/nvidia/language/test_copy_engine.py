@@ -78,17 +78,17 @@ def test_fences_name_the_memory_that_was_written() -> None:
             lambda A, S: T.tma_copy(S[0, :, :], A[0, 0], barrier=T.alloc_barrier(1)),
             "T.tma_copy: a barrier counts the bytes of copies from global to shared memory",
         ),
-        (lambda A, S: T.tma_copy(S[0, :, :], S[1, :, :]), "moves tiles between global and shared memory"),
+        (lambda A, S: T.tma_copy(S[0, :, :], S[1, :, :]), "copies tiles between global and shared memory"),
         (lambda A, S: T.tma_copy(A[0, 0], S[0, :, :], barrier=S), "T.tma_copy: expected a barrier"),
         (lambda A, S: T.tma_copy(A[0, 0], S[0, :, :], barrier=T.alloc_barrier(1), eviction_policy="never"), "eviction_policy is 'never'"),
-        (lambda A, S: T.tma_copy(S[0, :, :], A[0, 0], cluster_mask=1), "T.tma_copy: only loads come to several blocks"),
+        (lambda A, S: T.tma_copy(S[0, :, :], A[0, 0], cluster_mask=1), "T.tma_copy: only loads are multicast"),
         (lambda A, S: T.tma_copy(S[0, :, :], A[0, 0], leader_scope_threads=48), "T.tma_copy: leader_scope_threads is 48"),
-        (lambda A, S: T.tma_store_wait(-1), "T.tma_store_wait: -1 groups cannot be under way"),
+        (lambda A, S: T.tma_store_wait(-1), "T.tma_store_wait: -1 groups cannot be left pending"),
         (lambda A, S: T.tma_store_wait(A[0, 0]), "T.tma_store_wait: count must be an int"),
         (lambda A, S: T.fence_proxy_async("local"), "T.fence_proxy_async: 'local' is no memory"),
     ],
 )
-def test_misuse_is_told(body, message: str) -> None:
+def test_misuse_is_refused(body, message: str) -> None:
     with pytest.raises(ProgramError) as caught:
         staged(body)
     assert message in str(caught.value)

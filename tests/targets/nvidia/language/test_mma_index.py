@@ -59,7 +59,7 @@ def test_metadata_of_sparse_operands() -> None:
     assert [2, 2, 1, 1] == [
         mma_index.get_e_replicate_factor(d) for d in ("float16", "float32", "int8", "float8_e4m3fn")
     ]
-    with pytest.raises(ValueError, match="sparse products have no operands of float64"):
+    with pytest.raises(ValueError, match="sparse gemms have no operands of float64"):
         mma_index.get_e_factor("float64", "int16")
 
 

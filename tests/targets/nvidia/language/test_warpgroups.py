@@ -74,14 +74,14 @@ def test_the_compiler_can_be_kept_from_moving_registers(name: str) -> None:
         (lambda S, C: T.set_max_nreg(100, True), "T.set_max_nreg: 100 registers, but a thread can have multiples of 8"),
         (lambda S, C: T.inc_max_nreg(264), "T.inc_max_nreg: 264 registers"),
         (lambda S, C: T.dec_max_nreg(16), "T.dec_max_nreg: 16 registers"),
-        (lambda S, C: T.wait_wgmma(8), "T.wait_wgmma: 8 products cannot be under way"),
-        (lambda S, C: T.warpgroup_wait(-1), "T.warpgroup_wait: -1 products cannot be under way"),
+        (lambda S, C: T.wait_wgmma(8), "T.wait_wgmma: 8 groups cannot be left pending"),
+        (lambda S, C: T.warpgroup_wait(-1), "T.warpgroup_wait: -1 groups cannot be left pending"),
         (lambda S, C: T.wgmma_gemm(S, S[:, 0:32], C), "T.wgmma_gemm: A is (64, 64) and B is (64, 32), but C is"),
         (lambda S, C: T.wgmma_gemm(S, S, C, policy=1), "T.wgmma_gemm: policy is 1"),
         (lambda S, C: T.warpgroup_fence_operand(3), "T.warpgroup_fence_operand"),
     ],
 )
-def test_misuse_is_told(body, message: str) -> None:
+def test_misuse_is_refused(body, message: str) -> None:
     with pytest.raises(ProgramError) as caught:
         staged(body)
     assert message in str(caught.value)

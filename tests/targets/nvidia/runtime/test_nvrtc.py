@@ -54,7 +54,7 @@ def test_an_architecture_that_it_does_not_know_is_named() -> None:
     old = nvrtc.Nvrtc(open_nvrtc().library, (12, 1), (80, 90))
     with pytest.raises(ToolchainError) as caught:
         old.compile(KERNEL, "sm_100a")
-    assert "NVRTC 12.1 cannot compile for sm_100a; it knows sm_80, sm_90" == caught.value.message
+    assert "NVRTC 12.1 cannot compile for sm_100a; it supports sm_80, sm_90" == caught.value.message
     assert caught.value.hint.startswith("newer: pip install nvidia-cuda-nvrtc")
 
 

@@ -288,7 +288,7 @@ class _Program:
         return texts, arguments
 
     def _map_text(self, tensor_map: TensorMap) -> TensorMapText:
-        """What the host is told of a map."""
+        """The record of a tensor map for the host."""
         tensors = [param.buffer if isinstance(param, TensorParam) else None for param in self._func.params]
         if tensor_map.tensor.storage not in tensors:
             raise CompilerBug(f"codegen: the map of '{tensor_map.tensor.name}', which is no parameter")
@@ -317,7 +317,7 @@ class _Program:
         return self._exprs.index_type(self._types.declared(var)) if var.index else self._scalar_type(var)
 
     def _converted(self) -> Iterator[ScalarParam]:
-        """Scalar parameters of dtypes that the kernel must bring about itself."""
+        """Scalar parameters of dtypes that the host cannot pass, which the kernel converts to."""
         for param in self._func.params:
             if isinstance(param, ScalarParam) and not param.var.index and is_packed(param.dtype):
                 yield param

@@ -32,7 +32,7 @@ class CudaStmtPrinter(StmtPrinter):
     Args:
         out: Receives the lines.
         exprs: Prints the expressions.
-        plan: Where shared buffers live.
+        plan: The offsets of shared buffers.
         written: The buffers that the kernel may write; pointers to others are to constants.
         asserts: Receives message and place of each assertion.
     """
@@ -146,7 +146,7 @@ def _is_short(node: For) -> bool:
 
 
 def _waits(stmt: object) -> bool:
-    """Whether a statement meets other threads, or closes or awaits what is under way.
+    """Whether a statement synchronizes threads, or commits or awaits asynchronous operations.
 
     A copy by cp.async alone does not: loops of nothing else are those of one tile.
     """

@@ -1,4 +1,4 @@
-"""The words of CUDA C++: how dtypes look in memory and in expressions, and what the language leaves open."""
+"""The dialect of CUDA C++: the types of dtypes in memory and in expressions, and what the language leaves undefined."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What loads and stores of an element or a short vector have in common, whichever memory they reach.
 
-Gives `access(dtype, ...)`, which says how PTX moves a value of that size, and `as_value` and `as_bits`, which turn what
+Gives `access(dtype, ...)`, the PTX of an access of that size, and `as_value` and `as_bits`, which turn what
 was moved into the dtype and back. Invariant: a value is moved as bits, in one access.
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: ld, st"; CUDA C++ Programming Guide, "Inline PTX Assembly

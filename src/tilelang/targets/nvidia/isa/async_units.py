@@ -14,12 +14,12 @@ CP_ASYNC = AsyncUnit("cp.async", Completion.GROUPS, per_thread=True, wait_call="
 """Copies of a few bytes from global to shared memory that each thread starts and waits for itself."""
 
 TMA_LOAD = AsyncUnit("TMA load", Completion.BARRIER, async_proxy=True)
-"""Copies to shared memory by the copy engine, whose bytes a barrier counts."""
+"""TMA loads to shared memory, whose bytes an mbarrier counts."""
 
 TMA_STORE = AsyncUnit(
     "TMA store", Completion.GROUPS, reads_asynchronously=True, async_proxy=True, wait_call="T.tma_store_wait(0)"
 )
-"""Copies from shared memory by the copy engine, which one thread starts and waits for."""
+"""TMA stores from shared memory, which one thread issues and waits for."""
 
 WGMMA = AsyncUnit("wgmma", Completion.GROUPS, reads_asynchronously=True, async_proxy=True, wait_call="T.wait_wgmma(0)")
 """Matrix instructions of a warp group, which reads its operands in shared memory while they run."""

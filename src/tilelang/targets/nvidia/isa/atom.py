@@ -1,4 +1,4 @@
-"""`MmaAtom`: one matrix instruction of a warp, told by the fragments of its operands.
+"""`MmaAtom`: one matrix instruction of a warp, described by the fragments of its operands.
 
 Gives `mma(atom)`, which makes the `Instruction` of an atom: one rule for its text and one meaning, both read off the
 record. Invariant: a region of registers is a thread's array of elements, so that element v of the array is value v of
@@ -49,7 +49,7 @@ class MmaAtom:
         shape: M, N and K.
         a_dtype: Of the elements of A.
         b_dtype: Of the elements of B.
-        c_dtype: Of the elements of C, which are also the running sums.
+        c_dtype: Of the elements of C, the accumulator.
         needs: What the target must have.
 
     Source: PTX ISA, "Matrix Fragments for mma.m8n8k4" to "... for mma.m16n8k64": every fragment there is the one below
@@ -101,7 +101,7 @@ class MmaAtom:
 
 
 def ptx_name(dtype: DType) -> str:
-    """How PTX names a dtype of operands and sums of matrix instructions."""
+    """PTX's name of a dtype of operands and accumulators of matrix instructions."""
     return _PTX_NAMES[dtype]
 
 
@@ -169,7 +169,7 @@ def _put(warp: Warp, pointer: Pointer, values: np.ndarray, known: np.ndarray) ->
         warp.write(pointer + at, values[:, at : at + step], defined=known[:, at : at + step])
 
 
-# Each element of a dtype narrower than a byte has a byte of its own in registers, and the instruction wants them packed
+# Each element of a dtype narrower than a byte has a byte of its own in registers, and the instruction takes them packed
 _PACK = Helper(
     "tl_pack_nibbles",
     """\
@@ -188,8 +188,8 @@ def _pack_needs(atom: MmaAtom) -> tuple[Helper, ...]:
     return (_PACK,) if atom.a_dtype.bits < 8 else ()
 
 
-# Where a condition that is the same for the whole warp clears the sums, the assembler makes it a predicate of the
-# instruction, DMMA.16x8x16 with UP0, and then the sums of rows 8 to 15 are added twice. It does not where it cannot see
+# Where a condition that is the same for the whole warp clears the accumulator, ptxas makes it a predicate of the
+# instruction, DMMA.16x8x16 with UP0, and then rows 8 to 15 are accumulated twice. It does not where it cannot see
 # that all of them are zero. Found with ptxas 13.0 for sm_90a on an H200.
 _HIDE_ZERO = """\
     unsigned zero;  // which the assembler does not know: it must not take the clearing of all sums for a predicate
@@ -227,7 +227,7 @@ def _helper_text(atom: MmaAtom, name: str) -> str:
 
 
 def _c_register(dtype: DType) -> tuple[str, str]:
-    """The C type of a register of sums, and the letter of its constraint in inline assembly."""
+    """The C type of an accumulator register, and the letter of its constraint in inline assembly."""
     if dtype.kind is Kind.FLOAT and dtype.bits >= 32:
         return ("double", "d") if dtype.bits == 64 else ("float", "f")
     return "unsigned", "r"

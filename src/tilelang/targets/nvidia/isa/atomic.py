@@ -50,7 +50,7 @@ def _ordered(warp: Warp, order: str, act: Callable[[], np.ndarray]) -> np.ndarra
 
 
 def of_statement(stmt: Atomic) -> Instruction:
-    """The instruction that does what a statement says."""
+    """The instruction of an atomic statement."""
     # what lies on the chip orders the threads of a block, others do not see it
     reached = stmt.buffer.scope is Scope.GLOBAL or stmt.order is MemoryOrder.RELAXED
     scope = stmt.scope if reached or stmt.scope is not MemoryScope.GPU else MemoryScope.BLOCK

@@ -1,9 +1,9 @@
 """How long the L2 cache keeps what a copy touches, as the number that copies take as their hint.
 
-Gives `NORMAL` and `l2_policy`. Only the copy engine takes such hints: where the address of a `cp.async`
+Gives `NORMAL` and `l2_policy`. Only TMA takes such hints: where the address of a `cp.async`
 has a uniform part, ptxas 13.0 to 13.3 encodes a hint in registers that hold nothing, and the copy traps as an illegal
 instruction (seen on an H200, with a policy of `createpolicy` and with the number itself; Marlin's issue 44 and Triton's
-pull request 11660 tell the same).
+pull request 11660 report the same).
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: createpolicy"; the numbers are those to which ptxas 13.0
 folds `createpolicy.fractional.L2::<kind>.b64` of fraction 1.0, alike for sm_80, 86, 89, 90a, 100a and 120a.
@@ -39,7 +39,7 @@ def l2_policy(eviction: str) -> Instruction:
         NoLowering: There is no such policy.
     """
     if eviction not in _NUMBERS:
-        raise NoLowering(f"L2 policy: knows {', '.join(_NUMBERS)}, not {eviction!r}")
+        raise NoLowering(f"L2 policy: {eviction!r} is none of {', '.join(_NUMBERS)}")
     number = _NUMBERS[eviction]
     name = f"tl_l2_policy_{eviction}"
     text = f"""\

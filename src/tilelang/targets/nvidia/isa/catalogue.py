@@ -1,7 +1,7 @@
-"""Every instruction of NVIDIA's GPUs that this version knows, by name.
+"""Every instruction of NVIDIA's GPUs that this version supports, by name.
 
-Gives `INSTRUCTIONS`. Files of records say by `instructions()` which of families stand here. Instructions made of the
-user's own text are not among them.
+Gives `INSTRUCTIONS`: the `instructions()` of each file of records; of large families some members. Instructions made of
+the user's own text are not among them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clusters: blocks that run at the same time, meet at a barrier of their own, and reach each other's shared memory.
+"""Clusters: blocks that are scheduled together, have a common barrier and access each other's shared memory.
 
 Gives `CLUSTER_RANK`, `CLUSTER_SIZE`, `CLUSTER_ARRIVE`, `CLUSTER_ARRIVE_RELAXED`, `CLUSTER_WAIT`,
 `mbarrier_arrive_remote`, `cluster_load`, `cluster_store` and `cluster_store_async`. A place in the memory of another
@@ -52,12 +52,12 @@ def _wait(warp: Warp) -> Iterator[Wait]:
     yield from warp.cluster_wait()
 
 
-def _peers(warp: Warp, rank: Any, *, lasting: bool = True) -> Iterator[tuple[Warp, np.ndarray]]:
+def _peers(warp: Warp, rank: Any, *, until_barrier: bool = True) -> Iterator[tuple[Warp, np.ndarray]]:
     """The active lanes by the block whose memory they name."""
     ranks = integers(warp, rank)
     for one in np.unique(ranks[warp.active]).tolist():
         lanes = warp.active & (ranks == one)
-        yield warp.in_block(one, lanes, lasting=lasting), lanes
+        yield warp.in_block(one, lanes, until_barrier=until_barrier), lanes
 
 
 def _arrive_remote(warp: Warp, barrier: Pointer, rank: Any) -> None:
@@ -88,7 +88,7 @@ def _store_async(dtype: DType) -> Callable[[Warp, Pointer, Any, Any, Pointer], N
 
     def simulate(warp: Warp, dst: Pointer, rank: Any, value: Any, barrier: Pointer) -> None:
         contents = np.ascontiguousarray(_columns(warp, dtype, value)).view(np.uint8).reshape(warp.size, size)
-        for there, lanes in _peers(warp, rank, lasting=False):
+        for there, lanes in _peers(warp, rank, until_barrier=False):
             starts = there.shared_address(dst)
             for lane in np.flatnonzero(lanes).tolist():
                 counted = named(there, barrier, lane, "st.async")
@@ -167,7 +167,7 @@ CLUSTER_WAIT = _barrier(
 
 
 def _remote(place: str) -> str:
-    """PTX that turns an address of one's own shared memory into that of another block; declares `remote`."""
+    """PTX that maps an address of the block's own shared memory to another block (mapa); declares `remote`."""
     return f"{{ .reg .b32 {place}; mapa.shared::cluster.u32 {place}, "
 
 

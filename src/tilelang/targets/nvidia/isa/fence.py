@@ -1,4 +1,4 @@
-"""Fences between what a thread writes and what engines beside the threads read.
+"""Proxy fences: order writes of a thread before accesses by the async proxy.
 
 Engines that copy and multiply beside the threads see memory by another way, the asynchronous proxy: what a thread wrote
 is certain to be seen there only after a proxy fence of this thread.
@@ -55,10 +55,10 @@ FUNCTIONS = (
         _FENCES.__getitem__,
         """Makes the thread's writes visible to the async proxy: the copy engine and the matrix units.
 
-        The copy engine and the matrix instructions of warpgroups read memory by a way of their own. Between tile
+        TMA and wgmma access memory through the async proxy, which is not ordered with threads. Between tile
         operators the compiler puts this fence where it is needed. It does not for `T.tma_copy` of global memory that
-        threads have written in the same launch: there, execute it with "global" behind what tells of the writes, such
-        as an atomic that acquires, in the thread that starts the engine.
+        threads have written in the same launch: there, execute it with "global" in the thread that issues the TMA copy,
+        after the operation that synchronizes with the writer, such as an atomic with acquire.
         """,
         (
             Parameter(

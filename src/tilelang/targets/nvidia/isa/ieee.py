@@ -1,4 +1,4 @@
-"""CUDA texts of arithmetic that is rounded once, as a mode says.
+"""CUDA texts of arithmetic that is rounded once, by a rounding mode.
 
 Source: CUDA C++ Programming Guide, "Mathematical Functions Appendix", "Intrinsic Functions": `__fadd_rn` and kin.
 """

@@ -1,6 +1,6 @@
 """How CUDA writes the instructions that GPUs of every vendor have, those of `targets.gpu.isa`.
 
-Gives `TEXTS`, by the family that an instruction's `form` names. Invariant: a text does what the record's meaning says.
+Gives `TEXTS`, by the family that an instruction's `form` names. Invariant: a text and the meaning of its record agree.
 
 Source: CUDA C++ Programming Guide, "Synchronization Functions", "Memory Fence Functions", "Warp Shuffle Functions",
 "Warp Vote Functions", "Warp Match Functions", "Warp Reduce Functions"; PTX ISA, "Parallel Synchronization and

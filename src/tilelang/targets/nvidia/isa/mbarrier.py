@@ -3,9 +3,9 @@
 Gives the instructions `MBARRIER_INIT`, `MBARRIER_ARRIVE`, `MBARRIER_WAIT`, `MBARRIER_TEST_WAIT`, `MBARRIER_INVAL`,
 `MBARRIER_CP_ASYNC_ARRIVE`, `MBARRIER_CP_ASYNC_ARRIVE_NOINC`, `MBARRIER_EXPECT_TX`, `MBARRIER_ARRIVE_EXPECT_TX` and
 `FENCE_MBARRIER_INIT`. Invariant: a
-phase is complete when as many arrivals as the barrier was initialized with have come, and all bytes that were
-announced, which may come before they are; the next phase begins then. Waiting for parity p returns once the phase of
-parity p is complete, so that a fresh barrier, whose phase 0 is under way, lets those through that wait for parity 1.
+phase is complete when as many arrivals as the barrier was initialized with have come, and all expected bytes, which
+may complete before they are expected; the next phase begins then. Waiting for parity p returns once the phase of
+parity p is complete, so that waiting for parity 1 on a fresh barrier, whose current phase is 0, returns at once.
 Arriving releases what the thread did before, and waiting acquires what those did who arrived.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
@@ -45,10 +45,10 @@ def _groups(warp: Warp, pointer: Pointer, *values: Any) -> Iterator[tuple[_Key, 
 
 
 def signaled(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
-    """The barrier that a lane gives to an engine, to count on it the bytes that come.
+    """The barrier that a lane passes to TMA, which completes its bytes there.
 
     Raises:
-        SimulationError: There is none, or no fence made its initialization visible to engines.
+        SimulationError: There is none, or no fence made its initialization visible to the async proxy.
     """
     barrier = named(warp, pointer, lane, what)
     warp.need_fence(pointer, warp.lane == lane, "barriers")
@@ -177,7 +177,7 @@ def _check_phase(warp: Warp, barrier: MBarrier, parity: int, lanes: np.ndarray) 
 
 
 def check_arrival(warp: Warp, barrier: MBarrier, lanes: np.ndarray) -> None:
-    """Reports an arrival that may come while the phase before is under way, and is then counted in that one."""
+    """Refuses an arrival that may come before the previous phase completes and would be counted in that phase."""
     if barrier.known is not None and not warp.has_observed(barrier.known, lanes):
         raise DataRace(
             f"mbarrier.arrive: the arrival at '{barrier.name}' in its phase {barrier.phase} may come before phase "
@@ -305,7 +305,7 @@ MBARRIER_EXPECT_TX = _record(
     section="mbarrier.expect_tx",
     needs=Feature.TMA,
 )
-"""Every executing thread announces bytes of copies to the phase under way; called with the barrier and the bytes."""
+"""Every executing thread adds to the bytes that the current phase expects; called with the barrier and the bytes."""
 
 MBARRIER_ARRIVE_EXPECT_TX = _record(
     "mbarrier_arrive_expect_tx",

@@ -44,11 +44,11 @@ class MBarrier:
     Attributes:
         name: For reports.
         count: Arrivals that complete a phase.
-        pending: Those that are missing in the phase under way.
+        pending: The arrivals that the current phase still needs.
         pending_bytes: Bytes that were announced for it and have not come, less those that came unannounced.
         phase: How many phases are complete.
-        gathered: What those know who have arrived in the phase under way.
-        known: What those knew who completed the phases before.
+        gathered: The joined vector clocks of the arrivals of the current phase.
+        known: The joined vector clocks of the completed phases.
         before: The same for those up to the last but one.
         pending_work: Work that has not completed, in the order in which it began.
     """
@@ -68,21 +68,21 @@ class MBarrier:
         return self.phase & 1 != parity
 
     def expected(self, parity: int) -> np.ndarray | None:
-        """What tells that the phase is over before the one that a wait for this parity, beginning now, waits for.
+        """The vector clock of the completion that must happen before a wait for this parity begins now.
 
-        Whoever does not know that might as well begin while that phase is under way; the one before it has the same
-        parity and would let it through. None if there is no phase to know of.
+        That is the completion of the phase before the awaited one. A wait that is not ordered after it might begin one
+        phase earlier, when the parity is the same and the wait would return at once. None if there is no such phase.
         """
         return self.before if self.passes(parity) else self.known
 
     def arrive(self, count: int, known: np.ndarray) -> None:
-        """So many threads arrive, who know that."""
+        """So many threads arrive, with their joined vector clock."""
         for _ in range(count):
             if self.pending == 0:
                 raise SimulationError(
                     f"mbarrier.arrive: one arrival too many at '{self.name}': {self.progress()}",
-                    hint="initialize it with the number of arrivals of a phase, and let nobody arrive before the phase "
-                    "that he arrives for",
+                    hint="initialize it with the number of arrivals of a phase, and let threads arrive only after the "
+                    "previous phase is complete",
                 )
             self.gathered = _joined(self.gathered, known)
             self.pending -= 1

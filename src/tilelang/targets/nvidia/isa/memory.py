@@ -31,12 +31,12 @@ _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 
 
 class CacheHint(enum.Enum):
-    """What an access tells the caches."""
+    """The cache hint of an access."""
 
     NONE = ""
     EVICT_FIRST = "L1::evict_first"  # used once, soon to be dropped
     EVICT_LAST = "L1::evict_last"  # used again, to be kept
-    NO_ALLOCATE = "L1::no_allocate"  # leaves the L1 cache as it is
+    NO_ALLOCATE = "L1::no_allocate"  # allocates no line in L1
     L2_ONLY = "cg"  # goes past the L1 cache
     STREAMING = "cs"  # used once
 

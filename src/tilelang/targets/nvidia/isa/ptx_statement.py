@@ -1,4 +1,4 @@
-"""Instructions that are one statement of PTX: what most records of synchronization and copy engines have in common.
+"""Instructions that are one statement of PTX, as most of synchronization and of asynchronous copies are.
 
 Takes a statement whose operands are numbered in the order of its arguments; gives its record and the function around
 it. Invariant: the function is volatile and touches memory, so that a C++ compiler moves nothing across it.

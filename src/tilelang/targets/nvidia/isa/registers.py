@@ -1,6 +1,6 @@
 """Moves registers between the warpgroups of a block: `setmaxnreg`.
 
-Gives `set_max_registers(n, increase)`, and `requested_registers`, which knows its calls. Invariant: registers decide
+Gives `set_max_registers(n, increase)`, and `requested_registers`, which recognizes it. Invariant: registers decide
 nothing about what a program computes, so that for a simulator the instruction only has to be one of whole warps.
 
 Source: PTX ISA, "Miscellaneous Instructions: setmaxnreg".
@@ -52,7 +52,7 @@ def set_max_registers(count: int, increase: bool) -> Instruction:
 
 
 def requested_registers(routine: Instruction) -> tuple[int, bool] | None:
-    """How many registers an instruction asks for, and whether that is more; None if it is another instruction."""
+    """The operand of a setmaxnreg, and whether it increases; None for another instruction."""
     way, _, count = routine.name.removeprefix(_NAME).partition("_")
     return (int(count), way == "inc") if routine.name.startswith(_NAME) else None
 

@@ -123,7 +123,7 @@ def _top_level_commas(text: str) -> Iterator[int]:
 
 
 def _with_c_linkage(text: str, entries: Iterable[Entry]) -> str:
-    """The text whose kernels have plain names: without `extern "C"` they would have ones that tell their types.
+    """The text whose kernels have plain names: without `extern "C"` they would be mangled.
 
     Templates stay as they are, since they cannot have it.
     """

@@ -1,10 +1,10 @@
-"""The copy engine: boxes of tensors and runs of bytes between global and shared memory, started by single threads.
+"""TMA: copies of boxes of tensors and of contiguous bytes between global and shared memory, issued by one thread.
 
 Gives `tma_load`, `tma_store`, `tma_reduce`, `bulk_load`, `bulk_store`, `TMA_STORE_COMMIT`, `tma_store_wait`,
 `TMA_PREFETCH_MAP`. Every executing thread starts a copy of its own. Invariant: a load's bytes are there
 once the phase of its barrier is complete, on which they are counted, those out of bounds too, which are zero; what a
 store reads may change after a wait for its group by the thread that started it. Engines see memory through the
-asynchronous proxy (`isa.nvidia.fence`).
+asynchronous proxy (`isa.fence`).
 
 A map is a parameter of the kernel, `const __grid_constant__ tl_tensor_map`; coordinates are in elements, the innermost
 first, and may lie out of bounds. Boxes begin at multiples of 16 bytes of a row, and those that are stored not before
@@ -110,7 +110,7 @@ def tma_reduce(rank: int, op: str, *, hint: bool = False) -> Instruction:
     """The fold of a box in shared memory into a tensor, element by element and indivisibly; called as `tma_store`.
 
     Raises:
-        NoLowering: There is no such operation; `tma_meaning.reduces` says for which dtypes there is.
+        NoLowering: There is no such operation; see `tma_meaning.reduces`.
     """
     if op not in REDUCTIONS:
         raise NoLowering(f"cp.reduce.async.bulk.tensor: folds by {', '.join(REDUCTIONS)}, not by {op!r}")
@@ -193,7 +193,7 @@ TMA_STORE_COMMIT = ptx_statement(
 
 @cache
 def tma_store_wait(pending: int, *, read: bool = True) -> Instruction:
-    """The wait until at most so many of the thread's newest groups of stores are under way; called with nothing.
+    """The wait until at most the `pending` newest groups of stores of the thread are pending; takes no arguments.
 
     With `read` it waits until the others have been read, so that the thread may let their shared memory be written
     again; otherwise until they have been written as well.
@@ -233,7 +233,7 @@ TMA_PREFETCH_MAP = ptx_statement(
 
 def _check_groups(what: str, count: int) -> None:
     if count < 0:
-        raise ProgramError(f"{what}: {count} groups cannot be under way", hint="write 0, or a small number")
+        raise ProgramError(f"{what}: {count} groups cannot be left pending", hint="write 0, or a small number")
 
 
 FUNCTIONS = (
@@ -258,7 +258,7 @@ FUNCTIONS = (
             Parameter(
                 "count",
                 ParameterKind.NUMBER,
-                "How many of the newest groups of stores may be under way.",
+                "How many of the newest groups of stores may be pending.",
                 default=0,
                 check=_check_groups,
             ),

@@ -1,4 +1,4 @@
-"""What copies by the engine mean, told in terms of `isa.simulated.Warp`; the instructions are in `isa.nvidia.tma`.
+"""The meaning of TMA copies for the simulator, in terms of `isa.simulated.Warp`; the instructions are in `isa.tma`.
 
 Takes the operands of an instruction, begins a transfer for every executing lane. Invariant: a transfer to shared memory
 is brought to the barrier that counts its bytes, one from there to the open group of its thread; nothing else learns of
@@ -50,7 +50,7 @@ _FOLDS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def reduces(op: str, dtype: DType) -> bool:
-    """Whether the engine folds elements of a dtype into a tensor by an operation."""
+    """Whether TMA reduces elements of a dtype into a tensor by an operation."""
     return str(dtype) in _REDUCED.get(op, ())
 
 
@@ -61,8 +61,8 @@ class _Groups:
 
     Attributes:
         open: Those of no group yet.
-        closed: The groups of which nobody has learned that they have ended, oldest first.
-        read: Of how many of these, the oldest, somebody has learned that they have been read.
+        closed: The committed groups for whose completion the thread has not waited yet, oldest first.
+        read: For how many of these, the oldest, the thread has waited until their sources were read.
     """
 
     open: list[Transfer] = field(default_factory=list)
@@ -173,7 +173,7 @@ def tensor_load(rank: int, multicast: bool, pixels: bool = False) -> Callable[..
             receivers = [warp]
             if multicast:
                 ranks = _ranks(int(values[rank + offsets][lane]), what)
-                receivers = [warp.in_block(r, warp.lane == lane, lasting=False) for r in ranks]
+                receivers = [warp.in_block(r, warp.lane == lane, until_barrier=False) for r in ranks]
             for there in receivers:
                 address = _begin(there, dst, lane, BOX_ALIGNMENT, what)
                 target = Pieces(dst.buffer, shared_pieces(view, address, source.size), source.size)

@@ -28,10 +28,10 @@ from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
 from tilelang.targets.nvidia.machines import Feature
 
 WARPGROUP = 128
-"""Threads of a warpgroup: four warps in a row, the first of which has a number that four divides."""
+"""Threads of a warpgroup: four consecutive warps, the first of which has an index that is a multiple of four."""
 ROWS = 64
 """M of every instruction."""
-MOST_PENDING = 7  # groups that a wait of ours can leave under way
+MOST_PENDING = 7  # groups that a wait can leave pending
 _SOURCE = "PTX ISA, 'Asynchronous Warpgroup Level Matrix Instructions: {}'"
 
 
@@ -41,10 +41,10 @@ class WgmmaAtom:
 
     Attributes:
         n: Columns of C.
-        k: Depth.
+        k: Extent along K.
         a_dtype: Of the elements of A.
         b_dtype: Of the elements of B.
-        c_dtype: Of the elements of C, which are also the running sums.
+        c_dtype: Of the elements of C, the accumulator.
 
     Source: PTX ISA, "Register Fragments and Shared Memory Matrix Layouts": warp w of the warpgroup has rows 16 w to
         16 w + 15 of A and C, within which the fragments are those of mma.m16n8, 8 columns after 8 columns.
@@ -68,7 +68,7 @@ class WgmmaAtom:
 
     @property
     def _of_warp(self) -> MmaAtom:
-        """The instruction of a warp whose fragments a warp's part of these begins with."""
+        """The mma of one warp whose fragments are the first 8 columns of a warp's part."""
         return MmaAtom((16, 8, self.k), self.a_dtype, self.b_dtype, self.c_dtype, Feature.WGMMA)
 
     @cached_property
@@ -195,7 +195,7 @@ def wgmma(
 
     It is called with C, which it accumulates in, A, B and whether to accumulate; if not, the old contents of C do not
     matter. C is a region of registers, B a matrix descriptor; A is another one, or a region of registers. A fifth
-    argument says how many rows of A in shared memory matter: the sums of the others are undefined.
+    argument is the number of valid rows of A in shared memory: the results of the others are undefined.
 
     Args:
         atom: The instruction.
@@ -210,7 +210,7 @@ def wgmma(
     if transpose_a and a_in_registers or (transpose_a or transpose_b) and not atom.transposes:
         raise CompilerBug(f"wgmma: {atom.name} has no such form")
     form = _Form(atom, a_in_registers, transpose_a, transpose_b)
-    product = wgmma_meaning.Product(
+    meaning = wgmma_meaning.WgmmaMeaning(
         name=f"wgmma.{atom.name}",
         a=None if a_in_registers else Operand(ROWS, atom.a_dtype, transpose_a),
         b=Operand(atom.n, atom.b_dtype, transpose_b),
@@ -223,7 +223,7 @@ def wgmma(
         form.name,
         {"cuda": form.name + "({0}, {1}, {2}, {3})"},
         {"cuda": Helper(form.name, form.text)},
-        product.simulate,
+        meaning.simulate,
         group=Group.WARP_GROUP,
         async_unit=WGMMA,
         needs=Feature.WGMMA,
@@ -302,7 +302,7 @@ template <int N> __device__ __forceinline__ void {name}(void* registers) {{
 
 @cache
 def wgmma_wait(pending: int) -> Instruction:
-    """Waits until at most so many of the warpgroup's newest groups of products are under way; called with nothing.
+    """Waits until at most the `pending` newest wgmma groups of the warpgroup are pending; takes no arguments.
 
     Raises:
         CompilerBug: Nobody can wait for that many.
@@ -359,27 +359,27 @@ permutation; see `matrix_descriptor`. A distance of 16 bytes further on adds 1 t
 
 def _check_pending(what: str, count: int) -> None:
     if not 0 <= count <= MOST_PENDING:
-        raise ProgramError(f"{what}: {count} products cannot be under way", hint=f"write 0 to {MOST_PENDING}")
+        raise ProgramError(f"{what}: {count} groups cannot be left pending", hint=f"write 0 to {MOST_PENDING}")
 
 
 FUNCTIONS = (
     Function(
         "wait_wgmma",
         wgmma_wait,
-        "Waits until all products of `T.wgmma_gemm` are over but so many of the newest ones.",
-        (Parameter("count", ParameterKind.NUMBER, "How many may be under way.", default=0, check=_check_pending),),
+        "Waits until all but the `count` newest gemms of `T.wgmma_gemm` are complete.",
+        (Parameter("count", ParameterKind.NUMBER, "How many may be pending.", default=0, check=_check_pending),),
         raises=("ProgramError: It is no plain number from 0 to 7.",),
         aliases=("warpgroup_wait",),
     ),
     Function(
         "warpgroup_arrive",
         WGMMA_FENCE,
-        "Orders accesses to registers before products that use them; `T.wgmma_gemm` does so itself.",
+        "Orders accesses to registers before wgmma instructions that use them; `T.wgmma_gemm` does so itself.",
     ),
     Function(
         "warpgroup_commit_batch",
         WGMMA_COMMIT,
-        """Closes a group of the products since the last one.
+        """Commits the wgmma instructions since the last commit to a group.
 
         `T.wgmma_gemm` has closed its own already, so that this one is empty: `T.wait_wgmma` counts it, too.
         """,
@@ -388,7 +388,7 @@ FUNCTIONS = (
 
 
 def instructions() -> Iterator[Instruction]:
-    """Those of this file, products with 64 columns alone."""
+    """The instructions of this file; of wgmma only those with 64 columns."""
     for a, b, c in PAIRS:
         atom = atom_of(a, b, c, 64)
         assert atom is not None

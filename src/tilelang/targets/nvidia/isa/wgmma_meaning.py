@@ -1,9 +1,9 @@
-"""What the matrix instructions of a warpgroup mean, told in terms of `isa.simulated.Warp`.
+"""The meaning of wgmma instructions for the simulator, in terms of `isa.simulated.Warp`.
 
 Takes the instructions' operands, keeps per warpgroup what its four warps have issued. Invariant: the four warps issue
-the same products in the same order; operands in shared memory are read for all four at once, when the first of them
-waits for the product, and no wait ends before all four have issued what it waits for, so that a stage may be released
-by any one of them; sums change in each warp's own wait.
+the same instructions in the same order; operands in shared memory are read for all four at once, when the first of
+them waits, and no wait ends before all four have issued what it waits for, so that any one of them may release a stage;
+the accumulator of a warp changes in that warp's wait.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _Matrix = tuple[np.ndarray, np.ndarray]  # elements, and which are defined
 
 @record(frozen=False, eq=False)
 class _Issued:
-    """One product of a warpgroup.
+    """One instruction that a warpgroup has issued.
 
     Attributes:
-        what: What all warps must agree on: its name and operands.
+        what: Its name and operands, which all warps must agree on.
         first: The warp that issued it first.
-        completed: Warps in which it is done.
-        operands: Those in shared memory, once they were read.
-        known: What those know who read them.
+        completed: In how many warps it is complete.
+        operands: Those in shared memory, once they have been read.
+        known: The vector clocks of the reads of operands, for the waiting warps to acquire.
     """
 
     what: tuple[object, ...]
@@ -57,17 +57,17 @@ class _Issued:
 
 
 @record(eq=False)
-class _Held:
-    """Registers of a warp that a product under way uses."""
+class _PendingRegisters:
+    """Registers of a warp that a pending instruction uses."""
 
     pointer: Pointer
     count: int
-    sums: str  # the product that accumulates in them; empty for those that one only reads
+    accumulates: str  # the instruction that accumulates in them; empty if it only reads them
 
-    def overlaps(self, other: _Held) -> bool:
-        """Whether both name one register."""
-        apart = self.pointer.offset[0] - other.pointer.offset[0]
-        return self.pointer.buffer is other.pointer.buffer and -self.count < apart < other.count
+    def overlaps(self, other: _PendingRegisters) -> bool:
+        """Whether both have a register in common."""
+        distance = self.pointer.offset[0] - other.pointer.offset[0]
+        return self.pointer.buffer is other.pointer.buffer and -self.count < distance < other.count
 
 
 @record(frozen=False, eq=False)
@@ -75,41 +75,41 @@ class _Warpgroup:
     """What the warps of a warpgroup have issued.
 
     Attributes:
-        products: Those that are not done in all warps, by number.
+        pending: Instructions that are not complete in all warps, by number.
         issued: How many each warp has issued.
-        committed: How many groups each warp has closed.
-        held: The registers of products under way, of each warp.
+        committed: How many groups each warp has committed.
+        registers: The registers of pending instructions, of each warp.
     """
 
-    products: dict[int, _Issued] = field(default_factory=dict)
+    pending: dict[int, _Issued] = field(default_factory=dict)
     issued: list[int] = field(default_factory=lambda: [0] * WARPS)
     committed: list[int] = field(default_factory=lambda: [0] * WARPS)
-    held: list[list[_Held]] = field(default_factory=lambda: [[] for _ in range(WARPS)])
+    registers: list[list[_PendingRegisters]] = field(default_factory=lambda: [[] for _ in range(WARPS)])
 
     def issue(self, warp: Warp, what: tuple[object, ...]) -> tuple[int, _Issued]:
-        """A warp issues its next product, which must be that of the other warps."""
+        """A warp issues its next instruction, which must be the same as that of the other warps."""
         rank = warp.index % WARPS
         number = self.issued[rank]
         self.issued[rank] += 1
-        product = self.products.get(number)
-        if product is None:
-            product = self.products[number] = _Issued(what, warp.index)
-        elif product.what != what:
+        issued = self.pending.get(number)
+        if issued is None:
+            issued = self.pending[number] = _Issued(what, warp.index)
+        elif issued.what != what:
             raise BarrierDivergence(
-                f"{what[0]}: warp {warp.index} multiplies {_operands(what)}, but warp {product.first} of its "
-                f"warpgroup did {product.what[0]} on {_operands(product.what)}",
-                hint="let the four warps of a warpgroup execute the same products with the same operands",
+                f"{what[0]}: warp {warp.index} multiplies {_operands(what)}, but warp {issued.first} of its "
+                f"warpgroup did {issued.what[0]} on {_operands(issued.what)}",
+                hint="let the four warps of a warpgroup execute the same instructions with the same operands",
             )
-        return number, product
+        return number, issued
 
     def has_committed(self, groups: int) -> bool:
-        """Whether all warps have closed so many groups."""
+        """Whether all warps have committed so many groups."""
         return min(self.committed) >= groups
 
 
 def _operands(what: tuple[object, ...]) -> str:
     keep, *descriptors = what[1:]
-    return " and ".join(f"{descriptor:#x}" for descriptor in descriptors) + ("" if keep else " afresh")
+    return " and ".join(f"{descriptor:#x}" for descriptor in descriptors) + ("" if keep else " overwriting")
 
 
 def _warpgroup(warp: Warp) -> _Warpgroup:
@@ -120,13 +120,13 @@ def _warpgroup(warp: Warp) -> _Warpgroup:
 
 
 @record(eq=False)
-class Product:
-    """The meaning of one instruction in one form.
+class WgmmaMeaning:
+    """The meaning of one wgmma instruction in one form.
 
     Attributes:
         name: Without the form.
         a: A in shared memory; None if registers hold it.
-        b: B, which always lies there.
+        b: B, which is always in shared memory.
         a_fragment: Which thread of the warpgroup holds which elements of A.
         a_dtype: Of its elements.
         c_fragment: Which thread holds which elements of C.
@@ -142,25 +142,25 @@ class Product:
     c_dtype: DType
 
     def simulate(self, warp: Warp, c: Pointer, a: Any, b: Any, accumulate: Any, rows: Any = None) -> None:
-        """Issues it; only so many rows of A matter, the others are fetched from whatever lies there."""
+        """Issues it; only the first `rows` rows of A matter, the others are whatever follows them in memory."""
         warp.converge(ALL_LANES, self.name)
         keep = bool(uniform(warp, accumulate, f"{self.name}, scale-d"))
         group, rank = _warpgroup(warp), warp.index % WARPS
         of_b = uniform(warp, b, f"{self.name}, descriptor of B") & _WORD
         shared: list[tuple[Operand, np.ndarray, np.ndarray | None]] = [(self.b, self.b.chunks(of_b), None)]
         what = [self.name, keep, of_b]
-        held = [_Held(c, self.c_fragment.values, self.name)]
+        held = [_PendingRegisters(c, self.c_fragment.values, self.name)]
         if self.a is None:
-            held.append(_Held(a, self.a_fragment.values, ""))
+            held.append(_PendingRegisters(a, self.a_fragment.values, ""))
         else:
             of_a = uniform(warp, a, f"{self.name}, descriptor of A") & _WORD
             used, unused = self.a.of_rows(self.a.chunks(of_a), self._rows(warp, rows))
             shared.append((self.a, used, unused))
             what.append(of_a)
         for registers in held:
-            self._check(warp, group.held[rank], registers)
+            self._check(warp, group.registers[rank], registers)
         number, issued = group.issue(warp, tuple(what))
-        group.held[rank] += held
+        group.registers[rank] += held
         agent = _STATE, warp.index // WARPS
         readings = [
             (operand, warp.async_read(chunks, CHUNK, agent=agent, unused=unused)) for operand, chunks, unused in shared
@@ -169,7 +169,7 @@ class Product:
         def touch() -> None:
             for registers in held:
                 values, known = warp.read_raw(registers.pointer, registers.count)
-                if registers.sums:
+                if registers.accumulates:
                     warp.write(registers.pointer, values, defined=known)
 
         def complete() -> None:
@@ -182,10 +182,10 @@ class Product:
                 warp.acquire(known, warp.active)
             self._add(warp, held, issued.operands, keep=keep)
             for registers in held:
-                group.held[rank].remove(registers)
+                group.registers[rank].remove(registers)
             issued.completed += 1
             if issued.completed == WARPS:
-                del group.products[number]
+                del group.pending[number]
 
         warp.defer(WGMMA, complete, touch)
 
@@ -193,24 +193,25 @@ class Product:
         whole = self.c_fragment.shape[0]
         return whole if rows is None else min(whole, uniform(warp, rows, f"{self.name}, rows of A"))
 
-    def _check(self, warp: Warp, under_way: list[_Held], registers: _Held) -> None:
-        """Reports registers that others touched without a fence, or that another product under way uses otherwise."""
+    def _check(self, warp: Warp, pending: list[_PendingRegisters], registers: _PendingRegisters) -> None:
+        """Refuses registers accessed since the last fence, or that a pending instruction of another shape uses."""
         name = registers.pointer.buffer.name
         if not warp.is_fenced(registers.pointer):
             raise SimulationError(
                 f"{self.name}: nothing orders it after what warp {warp.index} did to the registers of '{name}' before",
-                hint="execute wgmma.fence between the two, and before the first product",
+                hint="execute wgmma.fence between the two, and before the first wgmma",
             )
-        for other in under_way:
-            if other.overlaps(registers) and (other.sums or registers.sums) and other.sums != registers.sums:
-                does = "accumulates in" if other.sums else "reads"
+        for other in pending:
+            both = other.accumulates, registers.accumulates
+            if other.overlaps(registers) and any(both) and both[0] != both[1]:
+                does = "accumulates in" if other.accumulates else "reads"
                 raise SimulationError(
-                    f"{self.name}: uses registers of '{name}' that another product under way {does}",
-                    hint="wait for that one first; only products of one shape follow each other in the same sums",
+                    f"{self.name}: uses registers of '{name}' that another pending wgmma {does}",
+                    hint="wait for that one first; only instructions of one shape may accumulate in the same registers",
                 )
 
-    def _add(self, warp: Warp, held: list[_Held], operands: tuple[_Matrix, ...], *, keep: bool) -> None:
-        """Adds the warp's rows of the product to its sums, or puts them in their place."""
+    def _add(self, warp: Warp, held: list[_PendingRegisters], operands: tuple[_Matrix, ...], *, keep: bool) -> None:
+        """Adds the warp's rows of A @ B to its accumulator, or overwrites it."""
         right, right_known = operands[0]
         rows = slice(warp.index % WARPS * warp.size, (warp.index % WARPS + 1) * warp.size)
         first = warp.index % WARPS * self.c_fragment.shape[0] // WARPS
@@ -223,15 +224,15 @@ class Product:
         wide = np.int64 if self.c_dtype.is_int else np.float64
         total = (_exact(left, self.a_dtype, wide) @ _exact(right, self.b.dtype, wide).T)[row - first, column]
         known = np.logical_and.outer(left_known.all(axis=1), right_known.all(axis=1))[row - first, column]
-        sums = held[0]
+        accumulator = held[0]
         if keep:
-            old, old_known = warp.read_raw(sums.pointer, sums.count)
+            old, old_known = warp.read_raw(accumulator.pointer, accumulator.count)
             total, known = total + old.astype(wide), known & old_known
-        # rows that A does not have get something: threads may compute with it, and results show where it arrives
+        # rows that A does not have get recognizable values: a result that depends on them is visibly wrong
         total, known = np.where(beyond, _NOISE if self.c_dtype.is_int else np.nan, total), known | beyond
-        warp.write(sums.pointer, np.asarray(convert(total, self.c_dtype)), defined=known)
+        warp.write(accumulator.pointer, np.asarray(convert(total, self.c_dtype)), defined=known)
 
-    def _held_rows(self, warp: Warp, held: _Held, rows: slice, first: int) -> _Matrix:
+    def _held_rows(self, warp: Warp, held: _PendingRegisters, rows: slice, first: int) -> _Matrix:
         """The rows of A that the lanes of a warp hold."""
         values, known = warp.read_raw(held.pointer, held.count)
         row, k = np.moveaxis(self.a_fragment.table[rows], -1, 0)
@@ -261,25 +262,25 @@ def _exact(matrix: np.ndarray, dtype: DType, wide: type) -> np.ndarray:
 
 
 def fence(warp: Warp) -> None:
-    """Orders accesses to registers before products."""
+    """Orders accesses to registers before wgmma instructions."""
     warp.converge(ALL_LANES, "wgmma.fence")
     warp.fence_registers()
 
 
 def commit(warp: Warp) -> None:
-    """Closes a group."""
+    """Commits a group."""
     warp.converge(ALL_LANES, "wgmma.commit_group")
     _warpgroup(warp).committed[warp.index % WARPS] += 1
     warp.commit(WGMMA)
 
 
 def wait(warp: Warp, pending: int) -> Iterator[Wait]:
-    """Waits until all warps have issued all groups but the newest `pending`, which then are done."""
+    """Waits until all groups but the newest `pending` are complete; all warps must have issued them."""
     warp.converge(ALL_LANES, "wgmma.wait_group")
     group = _warpgroup(warp)
     needed = group.committed[warp.index % WARPS] - pending
     if not group.has_committed(needed):
-        yield Wait("products of the other warps of its warpgroup", lambda: group.has_committed(needed))
+        yield Wait("wgmma instructions of the other warps of its warpgroup", lambda: group.has_committed(needed))
     warp.wait(WGMMA, pending)
 
 

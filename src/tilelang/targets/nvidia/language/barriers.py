@@ -159,8 +159,8 @@ def _alloc(
     if of_cluster:
         inits.append(CallStmt(FENCE_MBARRIER_INIT, (), loc=stager.loc))
     stager.emit(If(thread == 0, as_body(inits, stager.loc)))
-    for met in (CLUSTER_ARRIVE, CLUSTER_WAIT) if of_cluster else (SYNC_THREADS,):
-        stager.emit(CallStmt(met, ()))
+    for instruction in (CLUSTER_ARRIVE, CLUSTER_WAIT) if of_cluster else (SYNC_THREADS,):
+        stager.emit(CallStmt(instruction, ()))
     return BufferProxy(buffer)
 
 

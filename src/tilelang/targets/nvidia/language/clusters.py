@@ -1,8 +1,8 @@
-"""Clusters: blocks that run together, meet, and reach each other's shared memory (level 3).
+"""Clusters: blocks that are scheduled together, have a common barrier and access each other's shared memory (level 3).
 
 Takes places in the executing block's own shared memory and ranks of blocks, emits calls of instructions. Invariant: a
-place in another block is the same place as in one's own; blocks must have met before they touch each other, and must
-meet again before one of them ends that others may still touch.
+address in another block is the same offset as in one's own. A cluster barrier is needed before the first access to
+another block's memory, and before a block exits whose memory others may still access.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = [
 
 @api
 def get_cluster_dims() -> list[int]:
-    """The extents of a cluster in blocks along x, y and z, as `cluster_dims=` of the kernel says; 1 without it."""
+    """The extents of a cluster in blocks along x, y and z, as given by `cluster_dims=` of the kernel; 1 without it."""
     return list(inside_kernel("T.get_cluster_dims")[1].cluster)
 
 
 @api
 def get_cluster_size() -> int:
-    """How many blocks a cluster has, as `cluster_dims=` of the kernel says."""
+    """The number of blocks of a cluster, the product of `cluster_dims=` of the kernel."""
     return math.prod(get_cluster_dims())
 
 
@@ -85,13 +85,13 @@ def get_cluster_extents() -> list[int | Expr]:
 @api
 def cluster_sync() -> None:
     """Every thread of every block of the cluster waits here for all others, and sees what they did before."""
-    _meet("T.cluster_sync")
+    _barrier("T.cluster_sync")
 
 
 @api
 def sync_cluster() -> None:
     """The same as `T.cluster_sync`."""
-    _meet("T.sync_cluster")
+    _barrier("T.sync_cluster")
 
 
 @api
@@ -151,7 +151,7 @@ def cluster_store_async(element: Place, rank: ExprLike, value: ExprLike, barrier
     emit_call(what, instruction, region, rank_in_cluster(what, rank), converted, counted, writes=(region,))
 
 
-def _meet(what: str) -> None:
+def _barrier(what: str) -> None:
     emit_call(what, CLUSTER_ARRIVE)
     emit_call(what, CLUSTER_WAIT)
 

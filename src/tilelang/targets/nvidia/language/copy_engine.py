@@ -1,7 +1,7 @@
-"""The copy engine as a program uses it itself: loads that barriers count, stores that it awaits (level 3).
+"""Explicit copies by TMA: loads that complete on mbarriers, stores that the program waits for (level 3).
 
-Takes tiles of global and shared memory, emits a `Copy` that nothing else may do, and calls of the instructions around
-it. Invariant: what the engine does is over when the program has waited for it, and not before.
+Takes tiles of global and shared memory, emits a `Copy` with a request that no other lowering accepts. Invariant: the
+copy is asynchronous; its effects are visible only after a wait.
 """
 
 from __future__ import annotations
@@ -44,39 +44,39 @@ def tma_copy(
     eviction_policy: str | None = None,
     annotations: Mapping[str, object] | None = None,
 ) -> None:
-    """Lets the copy engine move a tile between global and shared memory, while the threads go on. Needs sm_90.
+    """Copies a tile between global and shared memory asynchronously by TMA. Needs sm_90.
 
-    The threads of the block, or of the group around, do it together: one of them starts the engine. Where only some
-    threads of a warp come, as in `if thread == 0:` or `if T.shuffle_elect(128):`, each that does starts it.
+    All threads of the block, or of the enclosing group, execute it, and one of them issues it. Where only some threads
+    of a warp execute it, as in `if thread == 0:` or `if T.shuffle_elect(128):`, each of these issues it.
 
-    A load, from global to shared memory, needs a barrier. The statement announces its bytes there, and nobody arrives:
-    the phase is complete when all arrivals have come, among them one of those who started the load behind it, and all
-    bytes. Out of bounds it gives 0.
+    A load, from global to shared memory, needs a barrier. The statement expects its bytes there but does not arrive:
+    the phase completes when all bytes and all arrivals are counted, one of which must follow the load in the issuing
+    thread. Elements out of bounds are 0.
 
-    A store, from shared to global memory, is a group of its own. `T.tma_store_wait` waits for it; until then the tile
-    must not be written. Out of bounds nothing is written.
+    A store, from shared to global memory, is a bulk group of its own. `T.tma_store_wait` waits for it; until then the
+    tile must not be written. Elements out of bounds are not written.
 
     Shapes: as of `T.copy`, whole tiles of at least two dimensions or rows, of equal dtypes. Rows are multiples of 16
     bytes, in shared memory and from row to row of the tensor. A tile begins at a multiple of 16 bytes of a row of the
-    tensor, and one that is stored not before the tensor: elsewhere the GPU stops, as the simulator says.
+    tensor, and a store not before the first element of the tensor; otherwise the GPU traps and the simulator raises.
 
     Args:
         src: What is read.
         dst: What is written.
         barrier: `bar[i]` of `T.alloc_barrier`, for loads.
-        cluster_mask: For loads in clusters: the blocks that receive one tile, one bit for each rank. It is the tile of
-            the lowest of them, which starts the engine once for all; it comes to the same place of each, and each
-            announces the bytes at its own barrier. All of them execute the statement, and have met before, so that
-            their barriers are ready. Blocks that are not named load their own tile.
-        leader_scope_threads: Of how many threads one starts the engine, a multiple of 32; by default of all that come
-            here. Each of several that start a load announces its bytes.
+        cluster_mask: For loads in clusters: the blocks that receive one tile by multicast, one bit for each rank. The
+            one of lowest rank issues the load of its tile for all; it is written at the same offset in each, and each
+            expects the bytes at its own barrier. All of them execute the statement, after a cluster barrier that
+            publishes their mbarriers. Blocks outside of the mask load their own tile.
+        leader_scope_threads: One of this many threads issues the copy, a multiple of 32; by default one of all that
+            execute it. Each of several issuing threads expects its bytes.
         eviction_policy: "evict_normal", "evict_first" or "evict_last": how long the L2 cache should keep what is read.
         annotations: A dict of the same options, which win over the keywords.
 
     Raises:
         ProgramValueError: The extents do not fit, or an option has no such value.
         ProgramError: A load has no barrier or a store has one, or the cluster has no such blocks.
-        NoLowering: The GPU has no such engine, or the engine cannot move this tile; says why.
+        NoLowering: The GPU has no TMA, or TMA cannot copy this tile, with the reason.
 
     Example:
         `T.tma_copy(A[by * 128, k * 64], A_s[k % 4, :, :], barrier=full[k % 4])`
@@ -94,7 +94,7 @@ def tma_copy(
     counted = None if given["barrier"] is None else barrier_region(what, given["barrier"])  # type: ignore[arg-type]
     mask = None if given["cluster_mask"] is None else receivers(what, given["cluster_mask"])
     if counted is None and mask is not None:
-        raise ProgramError(f"{what}: only loads come to several blocks", hint="leave cluster_mask out")
+        raise ProgramError(f"{what}: only loads are multicast", hint="leave cluster_mask out")
     source, target = align(src, dst, what)
     op = Copy(
         source if mask is None else source_of_lowest_rank(source, mask),
@@ -121,7 +121,7 @@ def _refuse_uncounted(what: str, src: Buffer, dst: Buffer) -> NoReturn:
             "and wait for it before the tile is read",
         )
     raise ProgramError(
-        f"{what}: the copy engine moves tiles between global and shared memory, but this one is from "
+        f"{what}: TMA copies tiles between global and shared memory, but this copy is from "
         f"'{src.name}' ({src.scope.value}) to '{dst.name}' ({dst.scope.value})",
         hint="write T.copy",
     )
@@ -135,13 +135,13 @@ def _leaders(what: str, value: object) -> int | None:
     if number < 1 or number % WARP_SIZE:
         raise ProgramValueError(
             f"{what}: leader_scope_threads is {number}, no positive multiple of the {WARP_SIZE} threads of a warp",
-            hint="leave it out: one of all threads that come here starts the engine",
+            hint="leave it out: one of all threads that execute it issues the copy",
         )
     return number
 
 
 @api
 def tma_gather4_bytes(K_box: int, dtype: DTypeLike) -> int:
-    """How many bytes four rows of `K_box` elements take, as a barrier counts them."""
+    """The bytes of four rows of `K_box` elements, as a barrier counts them."""
     what = "T.tma_gather4_bytes"
     return 4 * plain_int(what, "K_box", K_box) * plain_dtype(dtype, what).storage_bytes

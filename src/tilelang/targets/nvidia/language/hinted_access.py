@@ -27,13 +27,13 @@ _ALWAYS = Const(True, BOOL)
 
 @api
 def ldg(element: Place, dtype: object = None, hint: str = "none") -> Expr:
-    """An element of a global tensor that nobody writes while the kernel runs; 0 out of bounds.
+    """An element of a global tensor that is read-only while the kernel runs; 0 out of bounds.
 
     Args:
         element: `A[i, j]`.
         dtype: A vector dtype such as "float16x8" takes that many neighbors at once; the address must be a multiple of
             its size. The tensor's dtype without it.
-        hint: What to tell the caches: "none", "evict_first", "evict_last", "no_allocate", "l2_only" or "streaming".
+        hint: The cache hint: "none", "evict_first", "evict_last", "no_allocate", "l2_only" or "streaming".
     """
     what = "T.ldg"
     region = global_region(what, element)

@@ -1,4 +1,4 @@
-"""The matrix instructions of a warp, called by name: loads and stores of 8 x 8 matrices, and products (level 3).
+"""The matrix instructions of a warp, called by name: `ldmatrix`, `stmatrix` and `mma` (level 3).
 
 Takes addresses in shared memory and in a thread's own buffers, emits calls of instructions. Invariant: a call says
 which elements of a buffer it touches.
@@ -25,7 +25,7 @@ __all__ = [
     "ptx_stmatrix",
 ]
 
-# The short names of dtypes that matrix instructions are called with; besides, the language knows all the long ones
+# PTX's short names of dtypes, which these functions accept besides the long ones
 _SHORT = {
     "fp16": "float16",
     "bf16": "bfloat16",
@@ -101,13 +101,13 @@ def ptx_mma(
     """`C += A @ B` on the registers of a warp, by one matrix instruction.
 
     Args:
-        dtype: Of the sums, as `C_dtype`.
+        dtype: Of the accumulator, as `C_dtype`.
         shape: Such as "m16n8k16".
         A_layout: "row": the instructions take no other.
         B_layout: "col": the columns of B lie along the lanes.
         A_dtype: Of the elements of A, by any name or one of PTX's: "fp16", "bf16", "tf32", "int8", "e4m3".
         B_dtype: Of the elements of B.
-        C_dtype: Of the sums, such as "fp32".
+        C_dtype: Of the accumulator, such as "fp32".
         multiplicand_a: A local buffer that holds this lane's elements of A; one of uint32 holds several in each.
         a_index: Where in it they begin.
         multiplicand_b: A local buffer that holds this lane's elements of B.
@@ -115,12 +115,12 @@ def ptx_mma(
         accumulator: A local buffer that holds this lane's elements of C.
         c_index: Where in it they begin.
         saturate: Only False.
-        operator: Only None; the products of single bits have others.
+        operator: Only None; the mma of single bits has others.
 
     Raises:
         ProgramError: There is no such instruction, or a buffer holds other elements.
 
-    Source: PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions: mma", says which lane holds which element.
+    Source: PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions: mma", for which lane holds which element.
     """
     what = "T.ptx_mma"
     if (A_layout, B_layout) != ("row", "col"):
@@ -129,7 +129,7 @@ def ptx_mma(
         raise ProgramError(f"{what}: only with saturate=False and operator=None", hint="leave them out")
     dtypes = tuple(_matrix_dtype(kind) for kind in (C_dtype, A_dtype, B_dtype))
     if _matrix_dtype(dtype) != dtypes[0]:
-        raise ProgramError(f"{what}: dtype is {dtype!s}, but the sums are {dtypes[0]!s}", hint="write it twice")
+        raise ProgramError(f"{what}: dtype is {dtype!s}, but C_dtype is {dtypes[0]!s}", hint="write it twice")
     atoms = [x for x in ATOMS if dtypes == (x.c_dtype, x.a_dtype, x.b_dtype)]
     for atom in atoms:
         m, n, k = atom.shape

@@ -1,7 +1,7 @@
-"""`TensorCoreIntrinEmitter`: products of shared tiles by `ldmatrix` and `mma`, instruction by instruction (level 3).
+"""`TensorCoreIntrinEmitter`: gemms of shared tiles by `ldmatrix` and `mma`, instruction by instruction (level 3).
 
 Takes shared tiles and local buffers, emits calls of instructions for the warps of a block. Invariant: a warp computes
-`warp_rows` x `warp_cols` pieces of the product; what a lane holds of a piece is what `mma_store_index_map` says.
+`warp_rows` x `warp_cols` atoms of C; `mma_store_index_map` maps the registers of a lane to the elements of an atom.
 
 Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "Matrix Fragments for mma.m16n8k8" to "m16n8k32".
 """
@@ -40,12 +40,12 @@ _ROW_BYTES = 16  # of a row of a matrix of ldmatrix
 
 @api
 class TensorCoreIntrinEmitter:
-    """Writes the instructions of a block's product `C += A @ B` by hand.
+    """Emits the instructions of a block's gemm `C += A @ B` one by one.
 
     Args:
         a_dtype: Of the elements of A: 8, 16 or 32 bits.
         b_dtype: Of the elements of B.
-        accum_dtype: Of the sums.
+        accum_dtype: Of the accumulator.
         a_transposed: A's tile is (K, M) rather than (M, K).
         b_transposed: B's tile is (N, K) rather than (K, N).
         block_row_warps: Warps of the block along M.
@@ -198,7 +198,7 @@ class TensorCoreIntrinEmitter:
         inst_n_idx: ExprLike,
         k_inner: ExprLike = 0,
     ) -> None:
-        """`C += A @ B` for one piece; local buffers hold one depth, so `k_inner` says nothing."""
+        """`C += A @ B` for one piece; local buffers hold one k-step, so `k_inner` is ignored."""
         del k_inner
         a, b, c = (_local("mma", buffer) for buffer in (A_local_buf, B_local_buf, C_local_buf))
         m, n, k = self._atom.shape
@@ -215,7 +215,7 @@ class TensorCoreIntrinEmitter:
     def stmatrix(
         self, C_local_buf: BufferProxy, C_buf: BufferProxy, pid_m: ExprLike | None = None, pid_n: ExprLike | None = None
     ) -> None:
-        """Stores the sums of this warp.
+        """Stores the accumulator of this warp.
 
         Args:
             C_local_buf: What the lanes hold.
@@ -247,7 +247,7 @@ def _local(what: str, buffer: BufferProxy) -> BufferProxy:
     if not isinstance(buffer, BufferProxy) or buffer.buffer.scope is not Scope.LOCAL or buffer.ndim != 1:
         raise ProgramError(
             f"{what}: {getattr(buffer, 'name', buffer)!r:.40} is no flat buffer of each thread",
-            hint="allocate it with T.alloc_local((n,), dtype); products of fragments are T.gemm",
+            hint="allocate it with T.alloc_local((n,), dtype); gemms of fragments are T.gemm",
         )
     return buffer
 
@@ -313,34 +313,34 @@ class _Absent(TensorCoreIntrinEmitter):
 
 
 class TensorCoreIntrinEmitterWithLadderTransform(_Absent):
-    """Not offered: construction says to write `T.gemm`, which arranges operands itself."""
+    """Not offered: the constructor raises and points to `T.gemm`, which arranges operands itself."""
 
 
 class INT4TensorCoreIntrinEmitter(_Absent):
-    """Not offered: construction says to write `T.gemm`, which takes int4."""
+    """Not offered: the constructor raises and points to `T.gemm`, which takes int4."""
 
 
 class TensorCoreIntrinEmitterSM120(_Absent):
-    """Not offered: construction says to write `T.gemm`."""
+    """Not offered: the constructor raises and points to `T.gemm`."""
 
 
 class TCGEN05TensorCoreIntrinEmitter(_Absent):
-    """Not offered: construction says to write `T.gemm`."""
+    """Not offered: the constructor raises and points to `T.gemm`."""
 
 
 class WGMMATensorCoreIntrinEmitter(_Absent):
-    """Not offered: construction says to write `T.wgmma_gemm`."""
+    """Not offered: the constructor raises and points to `T.wgmma_gemm`."""
 
     _instead = "T.wgmma_gemm, or T.gemm"
 
 
 class SparseTensorCoreIntrinEmitter(_Absent):
-    """Not offered: construction says to write `T.gemm_sp`."""
+    """Not offered: the constructor raises and points to `T.gemm_sp`."""
 
     _instead = "T.gemm_sp"
 
 
 class WGSparseTensorCoreIntrinEmitter(_Absent):
-    """Not offered: construction says to write `T.gemm_sp`."""
+    """Not offered: the constructor raises and points to `T.gemm_sp`."""
 
     _instead = "T.gemm_sp"

@@ -56,7 +56,7 @@ def get_swizzle_layout(
 
 @api
 def get_mma_micro_size(dtype: DTypeLike) -> tuple[int, int, int]:
-    """Rows, columns and depth of the product that the pieces of a tile are made of, for operands of a dtype."""
+    """The extents (M, N, K) of an mma atom for operands of a dtype."""
     return (16, 16, 32) if as_dtype(dtype).bits == 8 else (16, 16, 16)
 
 
@@ -99,7 +99,7 @@ def get_ldmatrix_offset(
 
 @api
 def mma_store_index_map(thread_id: Any, local_id: Any) -> tuple[Any, Any]:
-    """The row and column in a 16 x 16 tile of the sums that a lane holds at a place: two instructions of 16 x 8."""
+    """The row and column in a 16 x 16 tile of C of register `local_id` of a lane: two instructions of 16 x 8."""
     row = local_id % 4 // 2 * 8 + thread_id // 4
     return row, local_id // 4 * 8 + thread_id % 4 * 2 + local_id % 2
 
@@ -109,7 +109,7 @@ def get_e_factor(a_dtype: DTypeLike, meta_dtype: DTypeLike) -> int:
     """How many elements of the dense operand one element of metadata describes: a group needs 4 bits.
 
     Raises:
-        ProgramValueError: No sparse product has operands of this dtype.
+        ProgramValueError: No sparse gemm has operands of this dtype.
     """
     return as_dtype(meta_dtype).bits // 4 * _group(a_dtype)[1]
 
@@ -119,7 +119,7 @@ def get_e_replicate_factor(a_dtype: DTypeLike) -> int:
     """How many lanes hold the same metadata: 1 for elements of 8 bits, else 2.
 
     Raises:
-        ProgramValueError: No sparse product has operands of this dtype.
+        ProgramValueError: No sparse gemm has operands of this dtype.
     """
     _group(a_dtype)
     return 1 if as_dtype(a_dtype).bits == 8 else 2
@@ -128,7 +128,7 @@ def get_e_replicate_factor(a_dtype: DTypeLike) -> int:
 def _group(dtype: DTypeLike) -> tuple[int, int]:
     row = as_dtype(dtype)
     if row not in GROUP_CONFIG:
-        raise ProgramValueError(f"sparse products have no operands of {row!s}")
+        raise ProgramValueError(f"sparse gemms have no operands of {row!s}")
     return GROUP_CONFIG[row]
 
 

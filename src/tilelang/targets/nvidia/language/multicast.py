@@ -1,7 +1,7 @@
-"""Tiles that several blocks of a cluster receive: `T.copy_cluster`, and what `T.tma_copy` needs to know of them.
+"""Copies to other blocks of a cluster: `T.copy_cluster`, and the source of a multicast `T.tma_copy`.
 
-Takes tiles and masks or ranks of blocks, emits copies and calls of instructions. Invariant: blocks that are named by a
-mask receive the tile of the lowest of them; what goes to another block goes to the same place there.
+Takes tiles and masks or ranks of blocks, emits copies and calls of instructions. Invariant: the blocks of a mask
+receive the tile of the one of lowest rank; the destination has the same offset in every block.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def copy_cluster(
 
     With `dst_block`, the tile goes from shared memory to the same buffer of that block. `remote_barrier` is a barrier
     of that block, which counts one arrival when the tile is there; without one, it is there after `T.cluster_sync`.
-    Blocks have to have met before, and meet again before one of them ends whose memory others still write.
+    `T.cluster_sync` is needed before the copy, and before a block exits whose memory others still write.
 
-    With `cluster_mask`, blocks that are named receive the tile of the lowest of them; it is there when the statement is
-    done. Without either it is `T.copy`.
+    With `cluster_mask`, the blocks of the mask receive the tile of the one of lowest rank; it is complete when the
+    statement is done. Without either option it is `T.copy`.
 
     Shapes: as of `T.copy`.
 
@@ -115,7 +115,7 @@ def _push(
     width: int | None,
     layout: object,
 ) -> None:
-    """Stores the elements of a tile in another block, and arrives there behind all of them."""
+    """Stores the elements of a tile to another block, then arrives at a barrier there."""
     stager, _ = inside_kernel(what)
     axes = [[d for d, extent in enumerate(side.extent) if int_const(extent) != 1] for side in (source, target)]
     variables = tuple(Var(f"i{d}", INT32, index=True) for d in range(len(axes[0])))
@@ -155,7 +155,7 @@ def receivers(what: str, cluster_mask: object) -> int:
     """The checked option `cluster_mask`.
 
     Raises:
-        ProgramError: It is no number, or names blocks that the cluster has not.
+        ProgramError: It is no number, or names blocks that the cluster does not have.
     """
     blocks = math.prod(inside_kernel(what)[1].cluster)
     mask = plain_int(what, "cluster_mask", cluster_mask)
@@ -168,7 +168,7 @@ def receivers(what: str, cluster_mask: object) -> int:
 
 
 def source_of_lowest_rank(source: Region, mask: int) -> Region:
-    """The tile that the lowest block of a mask names by a region; in blocks that it does not name, their own."""
+    """The region as the block of lowest rank in the mask evaluates it; unchanged in blocks outside of the mask."""
     hints = inside_kernel("cluster_mask")[1]
     rank, names = _rank(hints), {}
     named = ((const(mask, INT32) >> cast(rank, INT32)) & 1) == 1
@@ -194,7 +194,7 @@ def _rank(hints: Hints) -> Expr:
 
 
 class _InBlock(Rewriter):
-    """Puts the block indices of another block into an expression."""
+    """Replaces the block indices in an expression by those of another block."""
 
     def __init__(self, names: Mapping[Var, Expr]) -> None:
         self._names = names

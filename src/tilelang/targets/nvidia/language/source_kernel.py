@@ -53,7 +53,7 @@ def CUDASourceCodeKernel(
     Raises:
         ProgramValueError: The text or the name is empty, the text has no kernel of that name, or it takes more
             parameters than there are.
-        ProgramFileError: What looks like a path names no file.
+        ProgramFileError: A path names no file.
         NoLowering: When the function is compiled for anything but a GPU.
 
     Example:

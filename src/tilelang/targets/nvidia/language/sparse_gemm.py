@@ -1,10 +1,10 @@
-"""Products with a left operand of which half the elements are left out: `T.gemm_sp`, `T.wgmma_gemm_sp` (2:4 sparsity).
+"""Gemms with a left operand of 2:4 structured sparsity: `T.gemm_sp`, `T.wgmma_gemm_sp`.
 
-Takes the kept elements, codes that say where they belong, and the other operands; emits a loop that writes the tile out
-in shared memory, and the product of that tile. Invariant: every target does the same, with its dense products; what is
-saved is global memory and its traffic.
+Takes the nonzero elements, metadata with their positions, and the other operands; emits a loop that decompresses the
+tile in shared memory, and a dense gemm of that tile. Invariant: every target does the same; it saves global memory and
+its traffic, not arithmetic.
 
-Source of the codes: PTX ISA, "Sparse matrix storage" of "mma.sp"; a code has 4 bits.
+Source of the metadata: PTX ISA, "Sparse matrix storage" of "mma.sp"; 4 bits per group of elements.
 """
 
 from __future__ import annotations
@@ -53,29 +53,29 @@ def gemm_sp(
     wg_wait: int = 0,
     annotations: Mapping[str, object] | None = None,
 ) -> None:
-    """Adds the product of a tile, of which every second element is left out, and another tile: `C += A @ B`.
+    """`C += A @ B` with a sparse A, of which half of the elements are stored (2:4 structured sparsity).
 
-    Of each 4 neighbors along K, 2 are kept; of each 2 where elements have 32 bits, 1. The others are zero. A code of 4
-    bits for each such group says which: bits 0 and 1 are the place of the first kept element and bits 2 and 3 that of
-    the second. Of groups of 2, 0b0100 keeps the first element and 0b1110 the second. Codes follow each other in the
-    elements of E, the lowest bits first.
+    Of each 4 neighbors along K, 2 are stored; of each 2 where elements have 32 bits, 1. The others are zero. The
+    metadata has 4 bits for each such group: bits 0 and 1 are the position of the first stored element, bits 2 and 3
+    that of the second. Of groups of 2, 0b0100 stores the first element and 0b1110 the second. Groups follow each other
+    in the elements of E, the lowest bits first.
 
-    The tile is written out in shared memory, which takes M * K elements there, and multiplied like any other.
+    The tile is decompressed in shared memory, which takes M * K elements there, and multiplied like any other.
 
     Shapes: A_sparse (M, K / 2), or (K / 2, M) if transposed; E (M, K / f), or (K / f, M), where f is the number of bits
     of an element of E, half of that where elements of A have 32 bits; B (K, N), or (N, K); C (M, N).
 
     Args:
-        A_sparse: The kept elements, in shared memory or a fragment.
-        E: The codes, as int8, uint8, int16 or int32, in shared memory or a fragment.
+        A_sparse: The stored elements, in shared memory or a fragment.
+        E: The metadata, as int8, uint8, int16 or int32, in shared memory or a fragment.
         B: Right operand, as of `T.gemm`.
         C: Accumulator, as of `T.gemm`.
         transpose_A: Whether A is stored as (K / 2, M).
         transpose_E: Whether E is stored as (K / f, M).
         transpose_B: Whether B is stored as (N, K).
-        policy: How the warps of a GPU share the tile.
+        policy: How the tile is partitioned among the warps of a GPU.
         clear_accum: Whether C starts at zero; may be an expression.
-        wg_wait: As of `T.gemm`; the product is over in any case.
+        wg_wait: As of `T.gemm`; the gemm is complete in any case.
         annotations: Steer GPU targets only.
 
     Raises:
@@ -108,13 +108,13 @@ def wgmma_gemm_sp(
     clear_accum: ExprLike = False,
     annotations: Mapping[str, object] | None = None,
 ) -> None:
-    """`T.gemm_sp` by the matrix instructions of warpgroups. Needs sm_90a.
+    """`T.gemm_sp` by wgmma. Needs sm_90a.
 
-    It is over when the statement is; a `T.wait_wgmma` behind it has nothing to wait for. Shapes and arguments are those
-    of `T.gemm_sp`.
+    It is complete when the statement is; `T.wait_wgmma` after it does not wait. Shapes and arguments are those of
+    `T.gemm_sp`.
 
     Raises:
-        NoLowering: The GPU has no such instructions, or they cannot do this product; says why.
+        NoLowering: The GPU has no wgmma, or wgmma cannot do this gemm, with the reason.
         ProgramError: As of `T.gemm_sp`.
     """
     what = "T.wgmma_gemm_sp"
@@ -127,12 +127,12 @@ def wgmma_gemm_sp(
 
 @record
 class _Sparse:
-    """A left operand with its codes.
+    """A left operand with its metadata.
 
     Attributes:
-        what: The user's name for the product.
-        kept: The elements that are there.
-        codes: Where they belong.
+        what: The function that the user calls.
+        kept: The stored elements.
+        codes: The metadata.
         transposed: Whether elements are stored as (K / 2, M).
         turned: Whether codes are stored as (K / f, M).
     """
@@ -211,7 +211,7 @@ class _Sparse:
             raise ProgramAssertionError(
                 f"{self.what}: A keeps {shape_text(list(map(as_expr, (rows, kept))))} of {self.kept.dtype!s}, but E is "
                 f"{shape_text(list(map(as_expr, (rows_of_codes, elements))))} of {self.codes.dtype!s}",
-                hint=f"give E the shape {shape_text(list(map(as_expr, wanted)))}, turned if transpose_E is set",
+                hint=f"give E the shape {shape_text(list(map(as_expr, wanted)))}, transposed if transpose_E is set",
             )
         return rows, groups
 

@@ -1,7 +1,7 @@
-"""What four warps do together on Hopper: products in the background, registers that they hand over (level 3).
+"""Warpgroup operations on Hopper: asynchronous gemms by wgmma, and setmaxnreg (level 3).
 
-Takes tiles and numbers, emits a `Gemm` that only the instructions of warpgroups may do, and calls of the instructions
-around it. Invariant: sums of a product are there, and its tiles free, when the program has waited for it.
+Takes tiles and numbers, emits a `Gemm` with a request that only wgmma accepts, and calls of the instructions around
+it. Invariant: a wait completes the accumulator of a gemm and releases its operands.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def wgmma_gemm(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> None:
-    """Begins `C += op(A) @ op(B)` by the matrix instructions of warpgroups, and does not wait. Needs sm_90a.
+    """Issues `C += op(A) @ op(B)` asynchronously by wgmma. Needs sm_90a.
 
-    It is a group of products of its own. Until `T.wait_wgmma` has waited for it, nothing may touch C but further
-    products, and nothing may write A and B.
+    Its instructions are a group of their own. Until `T.wait_wgmma` has waited for it, only further gemms may access C,
+    and nothing may write A and B.
 
     Shapes: as of `T.gemm`; M a multiple of 8 where A is a shared tile, N of 8 for each warpgroup, K of 32 bytes. The
-    instructions have 64 rows; those beyond M are fetched from whatever lies there and their sums are dropped.
+    instructions have 64 rows; rows beyond M are read from the bytes that follow A, and their results are dropped.
 
     Args:
         A: Left operand, shared or a whole fragment.
@@ -62,7 +62,7 @@ def wgmma_gemm(
         C: Accumulator, a whole fragment.
         transpose_A: Whether A is stored as (K, M).
         transpose_B: Whether B is stored as (N, K).
-        policy: How the warpgroups share the tile.
+        policy: How the tile is partitioned among the warpgroups.
         clear_accum: Whether C starts at zero; may be an expression such as `k == 0`.
         annotations: Steer GPU targets only.
         transpose_a: Another spelling of `transpose_A`.
@@ -70,7 +70,7 @@ def wgmma_gemm(
 
     Raises:
         ProgramError: Shapes, dtypes or scopes do not fit.
-        NoLowering: The GPU has no such instructions, or they cannot do this product; says why.
+        NoLowering: The GPU has no wgmma, or wgmma cannot do this gemm, with the reason.
 
     Example:
         `T.wgmma_gemm(A_s[s, :, :], B_s[s, :, :], C_f, clear_accum=k == 0)`
@@ -90,7 +90,7 @@ wgmma_mma = wgmma_gemm
 
 @api
 def warpgroup_fence_operand(operand: Operand, *args: object, **kwargs: object) -> None:
-    """Keeps accesses to a fragment where they stand, before and behind products; they stay there in any case.
+    """Orders accesses to a fragment before and after gemms. Does nothing: the compiler orders them in any case.
 
     Args:
         operand: The fragment.
@@ -137,7 +137,7 @@ def dec_max_nreg(reg_count: int) -> None:
 
 @api
 def annotate_producer_reg_dealloc(reg_count: int = 24) -> None:
-    """The same as `T.set_max_nreg(reg_count, False)`, for those that bring tiles."""
+    """The same as `T.set_max_nreg(reg_count, False)`, for producers."""
     _set_registers("T.annotate_producer_reg_dealloc", reg_count, False)
 
 

@@ -1,10 +1,9 @@
-"""Reductions over the blocks of a cluster: blocks push partial sums to the shared memory of the owners of the results.
+"""Reduction over the blocks of a cluster: blocks store partial sums to the shared memory of the owners of results.
 
-Takes `ClusterSum`, gives the program of one thread. Each thread sends its registers to the thread of the same number,
-which holds the same elements of the tile there, so that nothing but the order of neighbors in 16 bytes matters.
-Invariant: what comes from one block lies before what comes from the next; of each, threads follow each other in steps
-of 16 bytes, so that neither the stores nor the loads of a warp meet in a bank; and sums are added in the order of
-ranks, always the same.
+Takes `ClusterSum`, gives the program of one thread. Each thread sends its registers to the thread of the same index in
+the owner, which holds the same elements of the tile. Invariant: the buffer of partial sums is ordered by sending block,
+then by chunk of 16 bytes, then by thread, so that stores and loads of a warp have no bank conflicts; partial sums are
+added in rank order, so that results are deterministic.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ class PushSums:
     name = "cluster_sum.push"
 
     def accepts(self, op: ClusterSum, context: LoweringContext) -> Plan | Refusal:
-        """Nothing to decide, or why it cannot be done."""
+        """An empty plan, or a refusal."""
         return ACCEPTED if context.target.has(Feature.CLUSTER) else Refusal(f"{context.target.arch} has no clusters")
 
     def constrain(self, op: ClusterSum, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
-        """A thread has the same share of the columns of one block as of those of all blocks."""
+        """A thread holds the same part of a block's own columns as of the columns of any other block."""
         if op.own.buffer is not op.sums.buffer:
             rows, columns = op.own.static_extent or (0, 0)
             column = (Mode(columns, (0, 1)), Mode(op.owners, (0, 0)))
@@ -68,31 +67,31 @@ class _Emission:
         self._sums_layout, self._own_layout = context.fragments[op.sums.buffer], context.fragments[op.own.buffer]
         self._sent = _columns(self._sums_layout, op.own.static_extent or (0, 0))
         self._values = self._sent.values
-        if not self._is_shared_alike():
+        if not self._has_equal_ownership():
             raise NoLowering(
                 f"{op.name}: threads do not hold the same parts of '{op.sums.buffer.name}' in all blocks",
                 hint="leave tl.split out",
             )
-        self._lanes = self._run()  # values that one access moves
+        self._lanes = self._vector_width()  # values of one access
 
-    def _is_shared_alike(self) -> bool:
+    def _has_equal_ownership(self) -> bool:
         """Whether threads hold the same elements of the sent and of the owned tile, without replication."""
         alone = self._values * self._threads == math.prod(self._sent.shape)
         return alone and self._sent.same_owners(self._own_layout) and self._own_layout.values == self._values
 
-    def _run(self) -> int:
+    def _vector_width(self) -> int:
         """The vector width of the partial sums that are sent to an owner."""
         rows, columns = np.moveaxis(self._sent.table[0], -1, 0)
         firsts = [owner * self._sent.shape[1] for owner in range(self._op.owners)]
         places = np.array([self._sums_layout.owner(rows, columns + first)[1] for first in firsts])
-        run = math.gcd(self._values, _WIDEST // self._dtype.storage_bytes)
-        while run > 1 and not _keeps(places, run):
-            run //= 2
-        if run * self._dtype.storage_bytes < _NARROWEST:
+        width = math.gcd(self._values, _WIDEST // self._dtype.storage_bytes)
+        while width > 1 and not _are_contiguous(places, width):
+            width //= 2
+        if width * self._dtype.storage_bytes < _NARROWEST:
             raise NoLowering(
                 f"{self._op.name}: no neighbors of {self._dtype!s} can be sent together", hint="leave tl.split out"
             )
-        return run
+        return width
 
     def run(self) -> None:
         """Emits the stores of the senders, and the sums of the owners."""
@@ -147,11 +146,11 @@ class _Emission:
         emit.loop("v", self._values // self._lanes, group)
 
     def _place(self, part: Expr, v: Expr) -> Expr:
-        """Where neighbors lie that the executing thread gets from one of the others."""
+        """The index of a chunk that the executing thread receives from one of the other blocks."""
         return ((part * (self._values // self._lanes) + v) * self._threads + self._thread) * self._lanes
 
     def _of_sums(self, owner: int, value: Expr) -> Expr:
-        """The register of a value that is sent to an owner, among a thread's sums."""
+        """The register of a value that is sent to an owner."""
         row, column = self._sent.coordinates(0, value)
         return self._emit.short(self._sums_layout.owner(row, column + owner * self._sent.shape[1])[1])
 
@@ -164,16 +163,16 @@ def _columns(tile: Fragment, shape: tuple[int, ...]) -> Fragment:
     """The first columns of a tile, values in the same order; not covered where threads differ by further columns."""
 
     def inside(modes: tuple[Mode, ...]) -> list[Mode]:
-        kept = []
+        modes_inside = []
         for mode in modes:
             step = mode.stride[1]
-            kept.append(mode if not step else Mode(min(mode.size, max(1, shape[1] // step)), mode.stride))
-        return kept
+            modes_inside.append(mode if not step else Mode(min(mode.size, max(1, shape[1] // step)), mode.stride))
+        return modes_inside
 
     return fragment(shape, tile.thread, inside(tile.value))
 
 
-def _keeps(places: np.ndarray, run: int) -> bool:
-    """Whether aligned groups of so many values lie side by side, aligned and in order. Shapes: (owners, values)."""
+def _are_contiguous(places: np.ndarray, run: int) -> bool:
+    """Whether aligned groups of `run` values are contiguous and aligned in the registers. Shapes: (owners, values)."""
     groups = places.reshape(-1, run)
     return bool((groups == groups[:, :1] + np.arange(run)).all() and (groups[:, 0] % run == 0).all())

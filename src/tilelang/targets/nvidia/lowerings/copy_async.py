@@ -1,9 +1,9 @@
-"""`T.copy` from global to shared memory past the registers: `cp.async`.
+"""`T.copy` from global to shared memory by `cp.async`.
 
-Takes a `Copy`, emits the copies of the executing thread, without closing their group: whoever places the wait does
-that. Invariant: every element of the destination is written, with zero where the source has none; neighboring threads
-copy neighboring chunks, and a thread's addresses differ from chunk to chunk by a constant wherever sizes allow. Hints
-to the L2 cache are not taken; `isa.nvidia.cache_policy` says why.
+Takes a `Copy`, emits the copies of the executing thread without a commit: the pass that inserts the wait commits.
+Invariant: every element of the destination is written, with zero where the source has none; neighboring threads copy
+neighboring chunks, and a thread's addresses differ from chunk to chunk by a constant wherever sizes allow. Hints to the
+L2 cache are not supported; see `isa.cache_policy` for the reason.
 
 Source: PTX ISA, "cp.async": chunks of 4, 8 or 16 bytes, aligned to their size on both sides.
 """
@@ -33,7 +33,7 @@ from tilelang.targets.nvidia.machines import Feature
 
 NAME = "copy.cp_async"
 _ZERO = const(0, INT32)
-_TORN = "chunks of 4 bytes or more are not proven to be aligned and in one row"
+_NO_CHUNKS = "chunks of 4 bytes or more are not proven to be aligned and in one row"
 
 
 @record
@@ -57,7 +57,7 @@ class AsyncCopy:
         if refused:
             return Refusal(refused)
         elements = chunk_elements(op)
-        return ChunkPlan(elements) if elements else Refusal(_TORN)
+        return ChunkPlan(elements) if elements else Refusal(_NO_CHUNKS)
 
     def constrain(self, op: Copy, plan: ChunkPlan, context: LoweringContext) -> Iterable[Constraint]:
         """Prefers layouts that keep chunks contiguous; with others, chunks become smaller."""
@@ -73,7 +73,7 @@ class AsyncCopy:
 
 
 def _refused(op: Copy, context: LoweringContext) -> str:
-    """Why there can be no chunks of any size; empty if there may be some."""
+    """Why cp.async cannot do the copy, whatever the chunk size; empty if it may."""
     if not context.target.has(Feature.CP_ASYNC):
         return f"{context.target.arch} has no cp.async"
     if op.src.buffer.scope is not Scope.GLOBAL or op.dst.buffer.scope is not Scope.SHARED:
@@ -135,11 +135,11 @@ class _Copies:
     def _shape(self) -> tuple[int, ...]:
         """Chunks per dimension that is not a unit."""
         extent = self.op.dst.static_extent or ()
-        kept = [extent[axis] for axis in axes(self.op.dst)]
-        return (*kept[:-1], kept[-1] // self.count) if kept else (1,)
+        sizes = [extent[axis] for axis in axes(self.op.dst)]
+        return (*sizes[:-1], sizes[-1] // self.count) if sizes else (1,)
 
     def emit(self, build: Builder) -> None:
-        """Full rounds first, in which every thread copies a chunk; then what is left."""
+        """Emits rounds in which every thread copies a chunk, then a last one under a condition."""
         chunks = math.prod(self._shape)
         rounds, rest = divmod(chunks, self.threads)
         if rounds == 1:
@@ -157,13 +157,13 @@ class _Copies:
     def _coordinates(self, step: Expr) -> list[Expr]:
         """The coordinates of the thread's chunk in round `step`, in chunks.
 
-        The number of the chunk is `thread + step * threads`. Digit by digit from the last dimension on, the two parts
-        are taken apart as long as they cannot carry, so that the thread's part is computed once.
+        The number of the chunk is `thread + step * threads`. Dimension by dimension from the last, `thread` and
+        `step * threads` are divided separately as long as they cannot carry: the thread's part is loop-invariant.
         """
         own, moved, stride = self.thread, step, self.threads
         result: list[Expr] = []
         for extent in reversed(self._shape[1:]):
-            if stride % extent == 0:  # all rounds stay in the thread's column
+            if stride % extent == 0:  # all rounds are in the thread's column
                 result.append(own % extent)
                 own, stride = own // extent, stride // extent
             else:
@@ -180,7 +180,7 @@ class _Copies:
             coordinates[-1] = coordinates[-1] * self.count
         src, dst = indices(op.src, coordinates), indices(op.dst, coordinates)
         width = self.count * op.dst.dtype.storage_bytes
-        if width not in SIZES:  # the destination's layout tears chunks apart: through registers
+        if width not in SIZES:  # the destination's layout makes chunks too small: copy through registers
             self._elements(build, src, dst)
             return
         source, target = self._region(op.src, src), self._region(op.dst, dst)

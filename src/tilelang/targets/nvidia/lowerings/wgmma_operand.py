@@ -1,8 +1,8 @@
 """Layouts of wgmma operands in shared memory, and their matrix descriptors.
 
-Takes the region of an operand, gives the boxes that it can lie in and, for those, the numbers of its descriptor and how
-far elements lie from the first. Invariant: every piece that an instruction reads begins at the border of a permuted
-pattern, or stays within one box, so that plain addition finds it.
+Takes the region of an operand, gives the box layouts that it can have and, for those, the fields of its descriptor and
+the offsets of elements. Invariant: every part that an instruction reads begins at a swizzle period or stays within one
+box, so that its descriptor is the first one plus an offset.
 
 Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions", "Matrix Descriptor Format"; measured on an H200 for
 both majors of every mode.
@@ -25,7 +25,7 @@ from tilelang.targets.nvidia.isa.matrix_descriptor import CHUNK, CODES, STEP_BYT
 
 @record
 class Tile:
-    """An operand in shared memory, seen as rows (along M or N) by K.
+    """An operand in shared memory, viewed as rows (along M or N) by K.
 
     Attributes:
         region: The operand: a part of the last two dimensions of its buffer.
@@ -55,14 +55,14 @@ class Tile:
         return 8 * self.size
 
     def candidates(self) -> Iterator[Boxes]:
-        """The boxes that suit it, widest first."""
+        """The possible boxes, widest first."""
         for row in (*MODES, CHUNK):
             boxes = Boxes(row if row > CHUNK else 0, row // self.size)
             if fits(self.shape, self.bits, row) and self.suits(boxes):
                 yield boxes
 
     def boxes_of(self, layout: Layout) -> Boxes | None:
-        """The boxes of a layout that the buffer has already; None if they do not suit it."""
+        """The boxes of a layout that the buffer already has; None if descriptors cannot address them."""
         boxes = find_boxes(layout, self.shape, self.bits)
         return boxes if boxes is not None and self.suits(boxes) else None
 

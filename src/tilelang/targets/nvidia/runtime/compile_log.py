@@ -45,7 +45,7 @@ def rejection(
         source: What was compiled.
         made: What came of it.
         options: The user's flags.
-        again: Gives the PTX with the lines it came from, and what the assembler says of that; asked only if the
+        again: Gives the PTX with the lines it came from, and the assembler's messages on it; called only if the
             assembler complained.
     """
     kept = Path(tempfile.mkdtemp(prefix="tilelang-"), "kernel.cu")

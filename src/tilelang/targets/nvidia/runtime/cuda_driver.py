@@ -1,7 +1,7 @@
 """The CUDA driver: contexts, modules, launches, events and memory, by ctypes.
 
 Takes addresses and numbers, gives handles. Invariant: the library is opened when the first kernel is called or device
-asked for; every failure leaves as a `DriverError` that says what to do; nothing here synchronizes unless its name says
+asked for; every failure is a `DriverError` with a hint; nothing here synchronizes unless its name says
 so.
 
 Source: CUDA Driver API, the sections of the functions named.

@@ -41,7 +41,7 @@ _MAX_PLANS = 1024  # sizes remembered per kernel
 
 @record(frozen=False, eq=False)
 class Plan:
-    """All that is known of calls with the same sizes on the same device.
+    """What calls with the same sizes on the same device launch.
 
     Attributes:
         program: What is launched.
@@ -60,7 +60,7 @@ class Plan:
     blocks: list[Block] = field(default_factory=list)
 
     def take(self) -> Block:
-        """A block for one call; it comes back to `blocks` afterwards."""
+        """A block for one call, to be appended to `blocks` afterwards."""
         try:
             return self.blocks.pop()
         except IndexError:
@@ -68,12 +68,12 @@ class Plan:
 
 
 class DeviceCaller:
-    """What a call of a kernel on CUDA devices does.
+    """Calls a kernel on CUDA devices.
 
     Args:
-        signature: What the call must bring.
+        signature: The parameters that the arguments must match.
         arch: What the kernel is compiled for.
-        compile_variant: Compiles the kernel for calls of which some specialization are known.
+        compile_variant: Compiles the kernel for calls that satisfy a specialization.
         opener: Gives the driver.
         board: Where failed assertions report.
         changed: Gets `call` and `attempt` whenever they change.
@@ -145,7 +145,7 @@ class DeviceCaller:
         return self._opener()
 
     def slow_path(self, args: Sequence[Any]) -> Any:
-        """Does everything that a call needs, with all checks and messages."""
+        """A call with all checks and error messages."""
         driver = self.driver()
         devices = Devices(self.arch, driver.device_of, lambda: driver.current_device() or 0)
         bound = bind(self.signature, args, devices)
@@ -211,7 +211,7 @@ class DeviceCaller:
         self._board.check()
         raise self._opener().error(status, f"{self.signature.name}: launch of {kernel}")
 
-    # -- what is known of a call ----------------------------------------------------------------------------
+    # -- the program of a call -----------------------------------------------------------------------------
     def _chosen(self, bound: Bound) -> tuple[Specialization, DeviceProgram, dict[str, int | float]]:
         """The program for a call, and the values by which its grids and workspaces are computed."""
         specialization = self.variants.of(bound.values, bound.symbols)
@@ -235,7 +235,7 @@ class DeviceCaller:
         """The program for calls with tensors that TMA cannot reach.
 
         Raises:
-            ArgumentError: The kernel asks for TMA by name.
+            ArgumentError: The kernel requests TMA explicitly.
         """
         try:
             return self.program(specialization)
@@ -289,7 +289,7 @@ class DeviceCaller:
 
     # -- the fast path --------------------------------------------------------------------------------------
     def _learn(self, plan: Plan, bound: Bound, context: int) -> None:
-        """Lets further calls like this one take the fast path."""
+        """Adds calls with the same sizes to the fast path."""
         assert bound.device is not None
         scalars = {param.name for param in self.signature.params if isinstance(param, ScalarParam)}
         sizing = self._sizing | (scalars & plan.program.used_names)

@@ -50,7 +50,7 @@ class DeviceCode:
         """The program in PTX, compiled anew.
 
         Raises:
-            ToolchainError: The compiler is gone.
+            ToolchainError: The compiler is not installed any more.
         """
         made = _compile(self.source, self.arch, self.compiler, self.options, ptx=True)
         if made.code is None:
@@ -115,7 +115,7 @@ def identity(compiler: str, options: CompileOptions) -> str:
 
 
 def _nvcc() -> Any:
-    """The module for those who ask for nvcc; a kernel in the cache needs nothing that starts processes."""
+    """The module of nvcc, imported on use: a kernel in the cache needs nothing that starts processes."""
     return import_module("tilelang.targets.nvidia.runtime.nvcc")
 
 

@@ -23,7 +23,7 @@ from tilelang.targets.nvidia.runtime.tensor_map import TensorMapFormula, TensorM
 
 
 def too_much_shared(name: str, size: int, available: int, place: str) -> ResourceError:
-    """The error for a block that asks for more shared memory than there is."""
+    """The error for a block that needs more shared memory than there is."""
     return ResourceError(
         f"{name}: shared memory: {size} bytes asked, {available} available on {place}",
         hint="reduce num_stages or the tiles",
@@ -88,7 +88,7 @@ class DeviceProgram:
 
         Raises:
             DriverError: The device cannot run this code, or the driver cannot read it.
-            ResourceError: A kernel asks for more than the device has.
+            ResourceError: A kernel needs more resources than the device has.
         """
         context = driver.current_context()
         with self._lock:

@@ -1,7 +1,7 @@
 """Where failed assertions of kernels on a device leave their number, and how the host finds out.
 
 A kernel whose assertion fails writes its number into pinned host memory and traps. Invariant: the memory outlives every
-context, so what failed can be told after the driver has given up on the device.
+context, so the failed assertion can be reported although the context is lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Flag:
     Attributes:
         address: What the kernel is given.
         number: What it wrote: n + 1 if assertion n failed, 0 as long as none did.
-        source: The program, which knows what its assertions say.
+        source: The program, which has the texts of its assertions.
     """
 
     address: int
@@ -40,7 +40,7 @@ class Flag:
         """Raises if an assertion of the program has failed.
 
         Raises:
-            DeviceAssertError: One has; says which, and what to do.
+            DeviceAssertError: One has; the message names it.
         """
         number = self.number.value
         if 0 < number <= len(self.source.asserts):

@@ -56,7 +56,7 @@ def letter(ctype: str, dtype_bytes: int | None = None) -> str:
 
 
 def packed_scalar(value: int | float, dtype: DType, code: str) -> int | float:
-    """A scalar argument as the letter of `struct` wants it, rounded to the parameter's dtype."""
+    """A scalar argument as `struct` packs it by this letter, rounded to the parameter's dtype."""
     if not dtype.is_float:
         return value
     element = np.asarray(value).astype(dtype.numpy)

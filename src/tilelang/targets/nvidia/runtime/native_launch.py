@@ -85,7 +85,7 @@ def launch_state(
         program: What it is part of.
         context: In which the kernels are loaded.
         flag: The address to which failed assertions report; 0 without assertions.
-        kept: Gets what must live as long as the state.
+        kept: Receives the objects that must outlive the state.
 
     Raises:
         NotNative: A launch has something that launch.cpp does not do.

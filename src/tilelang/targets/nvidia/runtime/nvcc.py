@@ -1,4 +1,4 @@
-"""nvcc: CUDA C++ to machine code in a process of its own, for those who ask for it.
+"""nvcc: compiles CUDA C++ to machine code in a subprocess, where the user selects it instead of NVRTC.
 
 Takes text, an architecture and flags; gives a `Compilation`, as `nvrtc` does.
 """

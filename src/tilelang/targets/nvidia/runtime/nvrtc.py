@@ -102,7 +102,7 @@ class Nvrtc:
     Attributes:
         library: Its functions.
         version: As (major, minor).
-        numbers: The architectures that it knows: 90 for sm_90.
+        numbers: The architectures that it supports: 90 for sm_90.
     """
 
     library: ctypes.CDLL
@@ -121,7 +121,7 @@ class Nvrtc:
         number = int(re.sub(r"\D", "", arch))
         if number not in self.numbers:
             known = ", ".join(f"sm_{n}" for n in self.numbers)
-            raise ToolchainError(f"{self} cannot compile for {arch}; it knows {known}", hint=f"newer: {INSTALL}")
+            raise ToolchainError(f"{self} cannot compile for {arch}; it supports {known}", hint=f"newer: {INSTALL}")
         chosen = f"--gpu-architecture={arch.replace('sm_', 'compute_') if ptx else arch}"
         quiet = ("--no-cache",) if self.version >= _NO_CACHE_SINCE else ()
         options = (chosen, *quiet, *with_standard(flags))
@@ -190,7 +190,7 @@ def open_nvrtc() -> Nvrtc:
 
 @functools.lru_cache(maxsize=1)
 def find_nvrtc() -> str:
-    """The path or name under which NVRTC can be opened: a wheel's, or what cuda-pathfinder or the system knows.
+    """The path or name under which NVRTC can be opened: a wheel's, or what cuda-pathfinder or the system finds.
 
     Raises:
         ToolchainError: It is nowhere.
@@ -221,7 +221,7 @@ def find_nvrtc() -> str:
 
 
 def _by_pathfinder() -> str | None:
-    """What cuda-pathfinder finds, where it is installed; it knows conda and every toolkit layout."""
+    """What cuda-pathfinder finds, where it is installed; it covers conda and all layouts of toolkits."""
     try:
         pathfinder = importlib.import_module("cuda.pathfinder")
     except ImportError:

@@ -1,4 +1,4 @@
-"""What ptxas says of the kernels it assembled: registers, memory, spills, and warnings worth a user's attention.
+"""The log of ptxas, parsed: registers, memory, spills of each kernel, and the warnings that matter to users.
 
 Takes the log of a compiler that ran ptxas with -v; gives `Resources` per kernel and the warnings.
 """
@@ -15,9 +15,9 @@ class Resources(NamedTuple):
     Attributes:
         registers: Of 32 bits, per thread.
         shared_bytes: Shared memory of a block: what the kernel declares, and what its launch adds.
-        spill_bytes: Bytes of code that store spilled registers, plus those that load them again; 0 is what one wants.
+        spill_bytes: Bytes of code that store spilled registers, plus those that reload them; 0 without spills.
         local_bytes: Local memory of a thread: spilled registers, and arrays that could not be kept in registers.
-        serialized: Whether each matrix instruction of a warpgroup waits for the one before; the warnings say why.
+        serialized: Whether each matrix instruction of a warpgroup waits for the previous one; see the warnings.
     """
 
     registers: int

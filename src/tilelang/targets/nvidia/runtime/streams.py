@@ -1,4 +1,4 @@
-"""The stream that the caller's framework works on, and memory that lives as long as one call.
+"""The current stream of the caller's framework, and memory with the lifetime of one call.
 
 Takes the arguments of a call, gives a stream's handle and workspaces. Invariant: nothing is allocated behind the back
 of the framework whose stream is used, so memory is reused in the stream's order, and calls fit into its graphs.
@@ -24,7 +24,7 @@ def torch_stream() -> Callable[[int], int]:
 
 
 def framework(like: object) -> str:
-    """Whose stream and memory a call uses: "torch", "cupy", or "" for nobody's.
+    """The framework whose stream and allocator a call uses: "torch", "cupy", or "" for none.
 
     Args:
         like: The array that decides, or None if the call has none.
@@ -37,20 +37,20 @@ def framework(like: object) -> str:
     return ""
 
 
-def stream_of(home: str, device: int) -> int:
-    """The stream on which a framework works now; nobody's is the legacy default stream."""
-    if home == "torch":
+def stream_of(library: str, device: int) -> int:
+    """The current stream of a framework ("torch", "cupy"); the legacy default stream for ""."""
+    if library == "torch":
         return torch_stream()(device)
-    if home == "cupy":
+    if library == "cupy":
         return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
     return LEGACY
 
 
 def current_stream(bound: Bound) -> int:
-    """The stream on which the framework of a call's arrays works now."""
-    home = framework(bound.like)
-    if home:
-        return stream_of(home, bound.device or 0)
+    """The current stream of the framework of a call's arrays."""
+    library = framework(bound.like)
+    if library:
+        return stream_of(library, bound.device or 0)
     for value in bound.values:
         if isinstance(value, ArrayView) and value.stream is not None:
             return value.stream
@@ -60,15 +60,15 @@ def current_stream(bound: Bound) -> int:
 @contextmanager
 def workspaces(sizes: Sequence[int], bound: Bound, stream: int, driver: Driver) -> Iterator[list[int]]:
     """Addresses of device memory of these sizes, for work that is started on the stream inside."""
-    home = framework(bound.like) if sizes else ""
-    if home == "torch":
+    library = framework(bound.like) if sizes else ""
+    if library == "torch":
         torch = sys.modules["torch"]
-        kept: list[Any] = [torch.empty(size, dtype=torch.uint8, device=f"cuda:{bound.device}") for size in sizes]
-        yield [tensor.data_ptr() for tensor in kept]
+        allocated: list[Any] = [torch.empty(size, dtype=torch.uint8, device=f"cuda:{bound.device}") for size in sizes]
+        yield [tensor.data_ptr() for tensor in allocated]
         return
-    if home == "cupy":
-        kept = [sys.modules["cupy"].cuda.alloc(size) for size in sizes]
-        yield [int(memory.ptr) for memory in kept]
+    if library == "cupy":
+        allocated = [sys.modules["cupy"].cuda.alloc(size) for size in sizes]
+        yield [int(memory.ptr) for memory in allocated]
         return
     pointers = [driver.allocate(size, stream) for size in sizes]
     try:

@@ -1,8 +1,8 @@
-"""Tensor maps: what the units that copy boxes of tensors (TMA) are told about a tensor, in 128 bytes.
+"""Tensor maps: the descriptors of 128 bytes by which TMA addresses a tensor (CUtensorMap).
 
 Takes a `TensorMapText` with the sizes of a call and the address of a tensor, gives the encoded map, which a kernel
-takes by value. Invariant: whoever encodes a map has asked `refusal` first, which says in the user's words what the
-driver would refuse with a number only; maps of the same sizes at the same address are encoded once.
+takes by value. Invariant: `refusal` is called before a map is encoded, since the driver reports a violated rule only by
+a status code; maps of the same sizes at the same address are encoded once.
 
 Source: CUDA Driver API, "Tensor Map Object Management", cuTensorMapEncodeTiled,
 cuTensorMapEncodeIm2col and the enums of their arguments.
@@ -109,7 +109,7 @@ class TensorMapFormula:
 
 
 class TensorMaps(dict[int, bytes]):
-    """The maps of one shape by the addresses of tensors; one that is missing is encoded when it is asked for.
+    """The maps of one shape by the addresses of tensors; a missing one is encoded on access.
 
     Args:
         shape: Of all of them.
