@@ -14,7 +14,15 @@ from pathlib import Path
 
 import tilelang.language as T
 from tilelang.dtypes import DType
-from tilelang.language import _MODULES, FUNCTIONS, GPU_FUNCTIONS, INSTRUCTIONS, NVIDIA_FUNCTIONS, PRIMITIVES
+from tilelang.language import (
+    _MODULES,
+    FUNCTIONS,
+    GPU_FUNCTIONS,
+    INSTRUCTIONS,
+    NVIDIA_FUNCTIONS,
+    PRIMITIVES,
+    WIDE_ACCESSES,
+)
 from tilelang.language.dtypes import DTYPES
 from tilelang.paths import LANGUAGE, PATHS
 
@@ -101,7 +109,7 @@ def _signature(function: Callable[..., object]) -> inspect.Signature:
 
 def stub() -> str:
     """The whole file."""
-    tables = {**FUNCTIONS, **PRIMITIVES, **INSTRUCTIONS, **GPU_FUNCTIONS, **NVIDIA_FUNCTIONS}
+    tables = {**FUNCTIONS, **PRIMITIVES, **INSTRUCTIONS, **GPU_FUNCTIONS, **NVIDIA_FUNCTIONS, **WIDE_ACCESSES}
     own = {name for module in _MODULES for name in sys.modules[module].__all__}
     rows = [word.partition("=")[0] for words in PATHS[LANGUAGE].values() for word in words.split()]
     imports, definitions, dtypes = [], [], []

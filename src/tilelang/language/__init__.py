@@ -82,7 +82,7 @@ from tilelang.targets.nvidia.language.source_kernel import *
 from tilelang.targets.nvidia.language.sparse_gemm import *
 from tilelang.targets.nvidia.language.sync import *
 from tilelang.targets.nvidia.language.warpgroups import *
-from tilelang.targets.nvidia.language.wide_access import *
+from tilelang.targets.nvidia.language.wide_access import FUNCTIONS as WIDE_ACCESSES
 
 # the modules above whose names are part of the language
 _MODULES = (
@@ -100,7 +100,7 @@ _MODULES = (
         f"tilelang.targets.nvidia.language.{name}"
         for name in """
         async_copies barriers blackwell clusters copy_engine hinted_access inline_ptx matrix_instructions mma_emitter
-        mma_index multicast source_kernel sparse_gemm sync warpgroups wide_access
+        mma_index multicast source_kernel sparse_gemm sync warpgroups
         """.split()
     ),
 )
@@ -111,6 +111,7 @@ globals().update(PRIMITIVES)  # names that only raise: ptx_cp_async_bulk, tvm_ca
 globals().update(INSTRUCTIONS)  # tcgen05_mma, tma_load_2sm, ...
 globals().update(GPU_FUNCTIONS)  # sync_warp, shfl_sync, ...
 globals().update(NVIDIA_FUNCTIONS)  # barrier_wait, cluster_arrive, ...
+globals().update(WIDE_ACCESSES)  # ldg32, sts128, ...
 
 __all__ = [
     "DataType",
@@ -129,4 +130,5 @@ __all__ = [
     *INSTRUCTIONS,
     *GPU_FUNCTIONS,
     *NVIDIA_FUNCTIONS,
+    *WIDE_ACCESSES,
 ]

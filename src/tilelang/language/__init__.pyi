@@ -352,20 +352,6 @@ from tilelang.targets.nvidia.language.warpgroups import set_max_nreg as set_max_
 from tilelang.targets.nvidia.language.warpgroups import warpgroup_fence_operand as warpgroup_fence_operand
 from tilelang.targets.nvidia.language.warpgroups import wgmma_gemm as wgmma_gemm
 from tilelang.targets.nvidia.language.warpgroups import wgmma_gemm as wgmma_mma
-from tilelang.targets.nvidia.language.wide_access import ldg128 as ldg128
-from tilelang.targets.nvidia.language.wide_access import ldg256 as ldg256
-from tilelang.targets.nvidia.language.wide_access import ldg32 as ldg32
-from tilelang.targets.nvidia.language.wide_access import ldg64 as ldg64
-from tilelang.targets.nvidia.language.wide_access import lds128 as lds128
-from tilelang.targets.nvidia.language.wide_access import lds32 as lds32
-from tilelang.targets.nvidia.language.wide_access import lds64 as lds64
-from tilelang.targets.nvidia.language.wide_access import stg128 as stg128
-from tilelang.targets.nvidia.language.wide_access import stg256 as stg256
-from tilelang.targets.nvidia.language.wide_access import stg32 as stg32
-from tilelang.targets.nvidia.language.wide_access import stg64 as stg64
-from tilelang.targets.nvidia.language.wide_access import sts128 as sts128
-from tilelang.targets.nvidia.language.wide_access import sts32 as sts32
-from tilelang.targets.nvidia.language.wide_access import sts64 as sts64
 
 __all__ = [
 "DataType", "Fragment", "GemmWarpPolicy", "Layout", "PartialFragment", "dtype", "make_linear_layout",
@@ -411,27 +397,26 @@ __all__ = [
 "mma_store_index_map", "copy_cluster", "CUDASourceCodeKernel", "gemm_sp", "wgmma_gemm_sp", "named_barrier_arrive",
 "sync_threads", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc", "dec_max_nreg",
 "disable_warp_group_reg_alloc", "inc_max_nreg", "no_set_max_nreg", "set_max_nreg", "warpgroup_fence_operand",
-"wgmma_gemm", "wgmma_mma", "ldg32", "ldg64", "ldg128", "ldg256", "lds32", "lds64", "lds128", "stg32", "stg64", "stg128",
-"stg256", "sts32", "sts64", "sts128", "bool", "int4", "int8", "int16", "int32", "int64", "uint4", "uint8", "uint16",
-"uint32", "uint64", "float16", "bfloat16", "float32", "tfloat32", "float64", "float8_e4m3fn", "float8_e5m2",
-"float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e3m4", "float8_e4m3b11fnuz", "float8_e8m0fnu", "float6_e2m3fn",
-"float6_e3m2fn", "float4_e2m1fn", "float4_e2m1_unpacked", "boolx2", "boolx4", "boolx8", "boolx16", "boolx32", "boolx64",
-"int4x2", "int4x4", "int4x8", "int4x16", "int4x32", "int4x64", "int8x2", "int8x4", "int8x8", "int8x16", "int8x32",
-"int8x64", "int16x2", "int16x4", "int16x8", "int16x16", "int16x32", "int16x64", "int32x2", "int32x4", "int32x8",
-"int32x16", "int32x32", "int32x64", "int64x2", "int64x4", "int64x8", "int64x16", "int64x32", "int64x64", "uint4x2",
-"uint4x4", "uint4x8", "uint4x16", "uint4x32", "uint4x64", "uint8x2", "uint8x4", "uint8x8", "uint8x16", "uint8x32",
-"uint8x64", "uint16x2", "uint16x4", "uint16x8", "uint16x16", "uint16x32", "uint16x64", "uint32x2", "uint32x4",
-"uint32x8", "uint32x16", "uint32x32", "uint32x64", "uint64x2", "uint64x4", "uint64x8", "uint64x16", "uint64x32",
-"uint64x64", "float16x2", "float16x4", "float16x8", "float16x16", "float16x32", "float16x64", "bfloat16x2",
-"bfloat16x4", "bfloat16x8", "bfloat16x16", "bfloat16x32", "bfloat16x64", "float32x2", "float32x4", "float32x8",
-"float32x16", "float32x32", "float32x64", "tfloat32x2", "tfloat32x4", "tfloat32x8", "tfloat32x16", "tfloat32x32",
-"tfloat32x64", "float64x2", "float64x4", "float64x8", "float64x16", "float64x32", "float64x64", "float8_e4m3fnx2",
-"float8_e4m3fnx4", "float8_e4m3fnx8", "float8_e4m3fnx16", "float8_e4m3fnx32", "float8_e4m3fnx64", "float8_e5m2x2",
-"float8_e5m2x4", "float8_e5m2x8", "float8_e5m2x16", "float8_e5m2x32", "float8_e5m2x64", "float8_e4m3fnuzx2",
-"float8_e4m3fnuzx4", "float8_e4m3fnuzx8", "float8_e4m3fnuzx16", "float8_e4m3fnuzx32", "float8_e4m3fnuzx64",
-"float8_e5m2fnuzx2", "float8_e5m2fnuzx4", "float8_e5m2fnuzx8", "float8_e5m2fnuzx16", "float8_e5m2fnuzx32",
-"float8_e5m2fnuzx64", "float8_e3m4x2", "float8_e3m4x4", "float8_e3m4x8", "float8_e3m4x16", "float8_e3m4x32",
-"float8_e3m4x64", "float8_e4m3b11fnuzx2", "float8_e4m3b11fnuzx4", "float8_e4m3b11fnuzx8", "float8_e4m3b11fnuzx16",
+"wgmma_gemm", "wgmma_mma", "bool", "int4", "int8", "int16", "int32", "int64", "uint4", "uint8", "uint16", "uint32",
+"uint64", "float16", "bfloat16", "float32", "tfloat32", "float64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
+"float8_e5m2fnuz", "float8_e3m4", "float8_e4m3b11fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn",
+"float4_e2m1fn", "float4_e2m1_unpacked", "boolx2", "boolx4", "boolx8", "boolx16", "boolx32", "boolx64", "int4x2",
+"int4x4", "int4x8", "int4x16", "int4x32", "int4x64", "int8x2", "int8x4", "int8x8", "int8x16", "int8x32", "int8x64",
+"int16x2", "int16x4", "int16x8", "int16x16", "int16x32", "int16x64", "int32x2", "int32x4", "int32x8", "int32x16",
+"int32x32", "int32x64", "int64x2", "int64x4", "int64x8", "int64x16", "int64x32", "int64x64", "uint4x2", "uint4x4",
+"uint4x8", "uint4x16", "uint4x32", "uint4x64", "uint8x2", "uint8x4", "uint8x8", "uint8x16", "uint8x32", "uint8x64",
+"uint16x2", "uint16x4", "uint16x8", "uint16x16", "uint16x32", "uint16x64", "uint32x2", "uint32x4", "uint32x8",
+"uint32x16", "uint32x32", "uint32x64", "uint64x2", "uint64x4", "uint64x8", "uint64x16", "uint64x32", "uint64x64",
+"float16x2", "float16x4", "float16x8", "float16x16", "float16x32", "float16x64", "bfloat16x2", "bfloat16x4",
+"bfloat16x8", "bfloat16x16", "bfloat16x32", "bfloat16x64", "float32x2", "float32x4", "float32x8", "float32x16",
+"float32x32", "float32x64", "tfloat32x2", "tfloat32x4", "tfloat32x8", "tfloat32x16", "tfloat32x32", "tfloat32x64",
+"float64x2", "float64x4", "float64x8", "float64x16", "float64x32", "float64x64", "float8_e4m3fnx2", "float8_e4m3fnx4",
+"float8_e4m3fnx8", "float8_e4m3fnx16", "float8_e4m3fnx32", "float8_e4m3fnx64", "float8_e5m2x2", "float8_e5m2x4",
+"float8_e5m2x8", "float8_e5m2x16", "float8_e5m2x32", "float8_e5m2x64", "float8_e4m3fnuzx2", "float8_e4m3fnuzx4",
+"float8_e4m3fnuzx8", "float8_e4m3fnuzx16", "float8_e4m3fnuzx32", "float8_e4m3fnuzx64", "float8_e5m2fnuzx2",
+"float8_e5m2fnuzx4", "float8_e5m2fnuzx8", "float8_e5m2fnuzx16", "float8_e5m2fnuzx32", "float8_e5m2fnuzx64",
+"float8_e3m4x2", "float8_e3m4x4", "float8_e3m4x8", "float8_e3m4x16", "float8_e3m4x32", "float8_e3m4x64",
+"float8_e4m3b11fnuzx2", "float8_e4m3b11fnuzx4", "float8_e4m3b11fnuzx8", "float8_e4m3b11fnuzx16",
 "float8_e4m3b11fnuzx32", "float8_e4m3b11fnuzx64", "float8_e8m0fnux2", "float8_e8m0fnux4", "float8_e8m0fnux8",
 "float8_e8m0fnux16", "float8_e8m0fnux32", "float8_e8m0fnux64", "float6_e2m3fnx2", "float6_e2m3fnx4", "float6_e2m3fnx8",
 "float6_e2m3fnx16", "float6_e2m3fnx32", "float6_e2m3fnx64", "float6_e3m2fnx2", "float6_e3m2fnx4", "float6_e3m2fnx8",
@@ -470,7 +455,8 @@ __all__ = [
 "ptx_fence_barrier_init", "ptx_commit_group", "ptx_wait_group", "block_rank_in_cluster", "get_cluster_block_nums",
 "cluster_arrive", "cluster_arrive_relaxed", "cluster_wait", "ptx_arrive_cluster_barrier", "tma_store_arrive",
 "tma_store_wait", "fence_proxy_async", "wait_wgmma", "warpgroup_wait", "warpgroup_arrive", "warpgroup_commit_batch",
-"prefetch_global", "clock64", "globaltimer", "nanosleep"
+"prefetch_global", "clock64", "globaltimer", "nanosleep", "ldg32", "ldg64", "ldg128", "ldg256", "lds32", "lds64",
+"lds128", "stg32", "stg64", "stg128", "stg256", "sts32", "sts64", "sts128"
 ]
 
 def exp(x: ExprLike, *, span: object = None, dtype: object = None) -> Any:
@@ -1446,6 +1432,75 @@ def nanosleep(nanoseconds: ExprLike) -> None:
     Example:
         `T.nanosleep(100)`
     """
+
+def ldg32(src: Place, pred: ExprLike | None = None) -> Expr:
+    """4 bytes of global memory from the element `src` on, as a uint32.
+
+    Args:
+        src: `A[i, j]`, an element of a tensor that nothing writes while the kernel runs, or the first of a region.
+        pred: Where it is false nothing is read, and the value is 0.
+
+    Raises:
+        ProgramError: The element is not in global memory, or its dtype does not divide the access.
+    """
+
+def ldg64(src: Place, pred: ExprLike | None = None) -> Expr:
+    """`T.ldg32` of 8 bytes, a uint32x2."""
+
+def ldg128(src: Place, pred: ExprLike | None = None) -> Expr:
+    """`T.ldg32` of 16 bytes, a uint32x4."""
+
+def ldg256(src: Place, pred: ExprLike | None = None) -> Expr:
+    """`T.ldg32` of 32 bytes, a uint32x8, by two loads."""
+
+def lds32(src: Place) -> Expr:
+    """4 bytes of shared memory from the element `src` on, as a uint32.
+
+    Raises:
+        ProgramError: The element is not in shared memory, or its dtype does not divide the access.
+    """
+
+def lds64(src: Place) -> Expr:
+    """`T.lds32` of 8 bytes, a uint32x2."""
+
+def lds128(src: Place) -> Expr:
+    """`T.lds32` of 16 bytes, a uint32x4."""
+
+def stg32(dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
+    """Writes a uint32 to the 4 bytes of global memory from the element `dst` on.
+
+    Args:
+        dst: `A[i, j]`, or the first element of a region.
+        value: A value of 4 bytes.
+        pred: Where it is false nothing is written.
+
+    Raises:
+        ProgramError: The element is not in global memory, or its dtype does not divide the access.
+        ProgramTypeError: The value has another size.
+    """
+
+def stg64(dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
+    """`T.stg32` of 8 bytes, a uint32x2."""
+
+def stg128(dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
+    """`T.stg32` of 16 bytes, a uint32x4."""
+
+def stg256(dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
+    """`T.stg32` of 32 bytes, a uint32x8, by two stores."""
+
+def sts32(dst: Place, value: ExprLike) -> None:
+    """Writes a uint32 to the 4 bytes of shared memory from the element `dst` on.
+
+    Raises:
+        ProgramError: The element is not in shared memory, or its dtype does not divide the access.
+        ProgramTypeError: The value has another size.
+    """
+
+def sts64(dst: Place, value: ExprLike) -> None:
+    """`T.sts32` of 8 bytes, a uint32x2."""
+
+def sts128(dst: Place, value: ExprLike) -> None:
+    """`T.sts32` of 16 bytes, a uint32x4."""
 
 class _Dtype(Any):  # type: ignore[misc]
     def __new__(cls, *values: ExprLike | str) -> Expr: ...  # type: ignore[misc]

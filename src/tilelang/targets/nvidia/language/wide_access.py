@@ -1,11 +1,16 @@
 """Accesses of 4 to 32 bytes at once, whose values are words of 32 bits (level 3): `T.ldg128`, `T.sts64` and their kin.
 
-Takes elements of global or shared buffers, emits calls of load and store instructions for global memory and vector
-accesses for shared memory. Invariant: addresses are multiples of the bytes of an access, which the program sees to; an
-access that is switched off by its predicate reads zero or writes nothing.
+Gives `FUNCTIONS`, made from one for each memory and direction: they emit load and store instructions for global
+memory, and vector accesses for shared memory. Invariant: addresses are multiples of the bytes of an access, which the
+program sees to; an access whose predicate is false reads zero or writes nothing.
 """
 
 from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from tilelang.dtypes import BOOL, DType, as_dtype
 from tilelang.errors import ProgramError, ProgramTypeError
@@ -18,29 +23,11 @@ from tilelang.language.calls import emit_call, inside_kernel
 from tilelang.language.pointers import Place, neighbors, pointer_of
 from tilelang.targets.nvidia.isa.memory import load, store
 
-__all__ = [
-    "ldg32",
-    "ldg64",
-    "ldg128",
-    "ldg256",
-    "lds32",
-    "lds64",
-    "lds128",
-    "stg32",
-    "stg64",
-    "stg128",
-    "stg256",
-    "sts32",
-    "sts64",
-    "sts128",
-]
-
 _WORD = as_dtype("uint32")
 _MOST = 16  # bytes of one instruction before sm_100. Source: PTX ISA, "ld"
 
 
-@api
-def ldg32(src: Place, pred: ExprLike | None = None) -> Expr:
+def _load_global(what: str, size: int, src: Place, pred: ExprLike | None = None) -> Expr:
     """4 bytes of global memory from the element `src` on, as a uint32.
 
     Args:
@@ -50,107 +37,6 @@ def ldg32(src: Place, pred: ExprLike | None = None) -> Expr:
     Raises:
         ProgramError: The element is not in global memory, or its dtype does not divide the access.
     """
-    return _load_global("T.ldg32", src, 4, pred)
-
-
-@api
-def ldg64(src: Place, pred: ExprLike | None = None) -> Expr:
-    """8 bytes of global memory, as a uint32x2. As `T.ldg32` otherwise."""
-    return _load_global("T.ldg64", src, 8, pred)
-
-
-@api
-def ldg128(src: Place, pred: ExprLike | None = None) -> Expr:
-    """16 bytes of global memory, as a uint32x4. As `T.ldg32` otherwise."""
-    return _load_global("T.ldg128", src, 16, pred)
-
-
-@api
-def ldg256(src: Place, pred: ExprLike | None = None) -> Expr:
-    """32 bytes of global memory, as a uint32x8, by two loads. As `T.ldg32` otherwise."""
-    return _load_global("T.ldg256", src, 32, pred)
-
-
-@api
-def stg32(dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
-    """Writes a uint32 to the 4 bytes of global memory from the element `dst` on.
-
-    Args:
-        dst: `A[i, j]`, or the first element of a region.
-        value: A value of 4 bytes.
-        pred: Where it is false nothing is written.
-
-    Raises:
-        ProgramError: The element is not in global memory, or its dtype does not divide the access.
-        ProgramTypeError: The value has another size.
-    """
-    _store_global("T.stg32", dst, 4, value, pred)
-
-
-@api
-def stg64(dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
-    """Writes a uint32x2 to 8 bytes of global memory. As `T.stg32` otherwise."""
-    _store_global("T.stg64", dst, 8, value, pred)
-
-
-@api
-def stg128(dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
-    """Writes a uint32x4 to 16 bytes of global memory. As `T.stg32` otherwise."""
-    _store_global("T.stg128", dst, 16, value, pred)
-
-
-@api
-def stg256(dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
-    """Writes a uint32x8 to 32 bytes of global memory, by two stores. As `T.stg32` otherwise."""
-    _store_global("T.stg256", dst, 32, value, pred)
-
-
-@api
-def lds32(src: Place) -> Expr:
-    """4 bytes of shared memory from the element `src` on, as a uint32.
-
-    Raises:
-        ProgramError: The element is not in shared memory, or its dtype does not divide the access.
-    """
-    return _load_shared("T.lds32", src, 4)
-
-
-@api
-def lds64(src: Place) -> Expr:
-    """8 bytes of shared memory, as a uint32x2. As `T.lds32` otherwise."""
-    return _load_shared("T.lds64", src, 8)
-
-
-@api
-def lds128(src: Place) -> Expr:
-    """16 bytes of shared memory, as a uint32x4. As `T.lds32` otherwise."""
-    return _load_shared("T.lds128", src, 16)
-
-
-@api
-def sts32(dst: Place, value: ExprLike) -> None:
-    """Writes a uint32 to the 4 bytes of shared memory from the element `dst` on.
-
-    Raises:
-        ProgramError: The element is not in shared memory, or its dtype does not divide the access.
-        ProgramTypeError: The value has another size.
-    """
-    _store_shared("T.sts32", dst, 4, value)
-
-
-@api
-def sts64(dst: Place, value: ExprLike) -> None:
-    """Writes a uint32x2 to 8 bytes of shared memory. As `T.sts32` otherwise."""
-    _store_shared("T.sts64", dst, 8, value)
-
-
-@api
-def sts128(dst: Place, value: ExprLike) -> None:
-    """Writes a uint32x4 to 16 bytes of shared memory. As `T.sts32` otherwise."""
-    _store_shared("T.sts128", dst, 16, value)
-
-
-def _load_global(what: str, src: Place, size: int, pred: ExprLike | None) -> Expr:
     region = _first(what, src, Scope.GLOBAL, size)
     keep = Const(True, BOOL) if pred is None else as_bool(pred)
     parts = []
@@ -162,7 +48,18 @@ def _load_global(what: str, src: Place, size: int, pred: ExprLike | None) -> Exp
     return _joined(parts)
 
 
-def _store_global(what: str, dst: Place, size: int, value: ExprLike, pred: ExprLike | None) -> None:
+def _store_global(what: str, size: int, dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
+    """Writes a uint32 to the 4 bytes of global memory from the element `dst` on.
+
+    Args:
+        dst: `A[i, j]`, or the first element of a region.
+        value: A value of 4 bytes.
+        pred: Where it is false nothing is written.
+
+    Raises:
+        ProgramError: The element is not in global memory, or its dtype does not divide the access.
+        ProgramTypeError: The value has another size.
+    """
     region = _first(what, dst, Scope.GLOBAL, size)
     keep = Const(True, BOOL) if pred is None else as_bool(pred)
     dtype = _in_elements(region, min(size, _MOST))
@@ -170,13 +67,24 @@ def _store_global(what: str, dst: Place, size: int, value: ExprLike, pred: ExprL
         emit_call(what, store(dtype), touched, _as(part, dtype), keep, writes=(touched,))
 
 
-def _load_shared(what: str, src: Place, size: int) -> Expr:
+def _load_shared(what: str, size: int, src: Place) -> Expr:
+    """4 bytes of shared memory from the element `src` on, as a uint32.
+
+    Raises:
+        ProgramError: The element is not in shared memory, or its dtype does not divide the access.
+    """
     region = _first(what, src, Scope.SHARED, size)
     stager, _ = inside_kernel(what)
     return _as_words(stager.bind("loaded", Load(region.buffer, region.start, _in_elements(region, size))), size)
 
 
-def _store_shared(what: str, dst: Place, size: int, value: ExprLike) -> None:
+def _store_shared(what: str, size: int, dst: Place, value: ExprLike) -> None:
+    """Writes a uint32 to the 4 bytes of shared memory from the element `dst` on.
+
+    Raises:
+        ProgramError: The element is not in shared memory, or its dtype does not divide the access.
+        ProgramTypeError: The value has another size.
+    """
     region = _first(what, dst, Scope.SHARED, size)
     stager, _ = inside_kernel(what)
     (part,) = _split(what, value, size)
@@ -241,3 +149,38 @@ def _split(what: str, value: ExprLike, size: int) -> list[Expr]:
     if not half:
         raise ProgramTypeError(f"{what}: expected a vector, got {given.dtype!s}")
     return [pack([lane(given, i) for i in range(start, start + half)]) for start in (0, half)]
+
+
+_SIZES: Mapping[str, tuple[Callable[..., Any], tuple[int, ...]]] = MappingProxyType(
+    {
+        "ldg": (_load_global, (4, 8, 16, 32)),
+        "lds": (_load_shared, (4, 8, 16)),
+        "stg": (_store_global, (4, 8, 16, 32)),
+        "sts": (_store_shared, (4, 8, 16)),
+    }
+)
+"""The function for accesses of a kind, and their sizes in bytes; its documentation is that of the first size."""
+
+
+def _function(kind: str, size: int) -> Callable[..., Any]:
+    access, (least, *_) = _SIZES[kind]
+    name = f"{kind}{8 * size}"
+    full = inspect.signature(access)
+    signature = full.replace(parameters=list(full.parameters.values())[2:])
+
+    def function(*args: Any, **keywords: Any) -> Any:
+        bound = signature.bind(*args, **keywords)
+        return access(f"T.{name}", size, *bound.args, **bound.kwargs)
+
+    by_two = f", by two {'loads' if kind[0] == 'l' else 'stores'}" if size > _MOST else ""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`T.{kind}{8 * least}` of {size} bytes, a {_words(size)!s}{by_two}."
+    if size == least:
+        function.__doc__ = access.__doc__
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return api(function)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {f"{kind}{8 * size}": _function(kind, size) for kind, (_, sizes) in _SIZES.items() for size in sizes}
+)
