@@ -2,16 +2,19 @@
 
 Takes a class with annotated fields, gives the same class with what its fields call for. Invariant: `match`, type
 checkers, and `fields`, `replace` and `asdict` of `dataclasses` know records as dataclasses. Importing this package
-defines hundreds of them; so no code is compiled for a record before the first one is made, and only for `__init__`.
+defines hundreds of them; so no code is compiled for a record before the first one is made, only for `__init__`, and
+once for all classes of the same shape.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import operator
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, field
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -151,30 +154,62 @@ class _Init:
 
 
 def _constructor(cls: Any, frozen: bool) -> Any:
-    known: dict[str, Any] = {"_assign": object.__setattr__, "_anew": _MADE_ANEW}
-    positional: list[str] = ["self"]
-    named: list[str] = []
-    body: list[str] = []
-    for f in dataclasses.fields(cls):
-        value, default = f.name, f"_default_{f.name}"
-        known[default] = f.default
-        if f.default_factory is not MISSING:
-            known[default], known[f"_make_{f.name}"] = _MADE_ANEW, f.default_factory
-            value = f"_make_{f.name}() if {f.name} is _anew else {f.name}" if f.init else f"_make_{f.name}()"
-        elif not f.init:
-            value = default
-        if f.init:
-            (named if f.kw_only else positional).append(f.name if known[default] is MISSING else f"{f.name}={default}")
-        if f.init or known[default] is not MISSING:
-            body.append(f"_assign(self, {f.name!r}, {value})" if frozen else f"self.{f.name} = {value}")
-    if hasattr(cls, "__post_init__"):
-        body.append("self.__post_init__()")
-    parameters = ", ".join([*positional, *(["*", *named] if named else [])])
-    exec(f"def __init__({parameters}):\n    " + "\n    ".join(body or ["pass"]), known)
-    made = known["__init__"]
+    """The constructor of a class: that of its shape with the names of its fields in the place of numbered ones."""
+    fields = [f for f in dataclasses.fields(cls) if f.init or not _is_missing(f)]
+    shape = tuple(("" if not f.init else "named" if f.kw_only else "positional", _is_made(f)) for f in fields)
+    code = _code_of_shape(shape, frozen, hasattr(cls, "__post_init__"))
+    names = {f"f{n}": f.name for n, f in enumerate(fields)}
+    code = code.replace(
+        co_varnames=tuple(names.get(name, name) for name in code.co_varnames),
+        co_names=tuple(names.get(name, name) for name in code.co_names),
+        co_consts=tuple(names.get(value, value) if isinstance(value, str) else value for value in code.co_consts),
+    )
+    known: dict[str, Any] = {"_assign": object.__setattr__, "_anew": _MADE_ANEW, "__builtins__": {}}
+    known |= {f"_make_f{n}": f.default_factory for n, f in enumerate(fields)}
+    known |= {f"_default_f{n}": f.default for n, f in enumerate(fields)}
+    defaults = {f: _MADE_ANEW if _is_made(f) else f.default for f in fields if f.init and not _is_missing(f)}
+    made = FunctionType(code, known, "__init__", tuple(d for f, d in defaults.items() if not f.kw_only))
+    made.__kwdefaults__ = {f.name: d for f, d in defaults.items() if f.kw_only}
     made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    made.__annotations__ = {**{f.name: f.type for f in dataclasses.fields(cls) if f.init}, "return": None}
+    made.__annotations__ = {**{f.name: f.type for f in fields if f.init}, "return": None}
     return made
+
+
+def _is_made(f: Any) -> bool:
+    """Whether a factory makes the default of a field."""
+    return f.default_factory is not MISSING
+
+
+def _is_missing(f: Any) -> bool:
+    """Whether a field has no default."""
+    return f.default is MISSING and not _is_made(f)
+
+
+@functools.cache
+def _code_of_shape(shape: tuple[tuple[str, bool], ...], frozen: bool, post_init: bool) -> CodeType:
+    """The code of a constructor that calls its fields f0, f1, ...
+
+    Args:
+        shape: How each field is given, "" for one that is not, and whether a factory makes its default.
+        frozen: Whether fields are assigned around the refusal of the class.
+        post_init: Whether there is more to do.
+    """
+    given: dict[str, list[str]] = {"": [], "positional": ["self"], "named": []}
+    body: list[str] = []
+    for n, (how, made) in enumerate(shape):
+        name = f"f{n}"
+        value = name if how else f"_default_{name}"
+        if made:
+            value = f"_make_{name}() if {name} is _anew else {name}" if how else f"_make_{name}()"
+        given[how].append(name)
+        body.append(f"_assign(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+    if post_init:
+        body.append("self.__post_init__()")
+    parameters = ", ".join([*given["positional"], *(["*", *given["named"]] if given["named"] else [])])
+    known: dict[str, Any] = {}
+    exec(f"def __init__({parameters}):\n    " + "\n    ".join(body or ["pass"]), known)
+    code: CodeType = known["__init__"].__code__
+    return code
 
 
 def _values(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
