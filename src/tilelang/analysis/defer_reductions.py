@@ -29,11 +29,14 @@ class Deferral:
         self._looked_at = any(transfers_ownership(stmt) for stmt in walk(loop))  # by others, who knows when
 
     def nests(self) -> list[ParallelLoop]:
-        """The outermost parallel loops inside."""
+        """The outermost parallel loops inside that update something."""
+        updating = {around for a in self._found.all if a.update is not None for around in a.context.loops()}
         return [
             loop
             for loop, context in self._found.loops
-            if isinstance(loop, ParallelLoop) and not any(isinstance(o, ParallelLoop) for o in context.loops())
+            if loop in updating
+            and isinstance(loop, ParallelLoop)
+            and not any(isinstance(o, ParallelLoop) for o in context.loops())
         ]
 
     def may_wait(self, nest: ParallelLoop, reduction: ParallelReduction) -> bool:

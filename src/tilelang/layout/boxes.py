@@ -109,5 +109,6 @@ def find_boxes(layout: Layout | None, shape: Sequence[int], element_bits: int) -
     return None
 
 
+@functools.lru_cache(maxsize=256)
 def _same_places(one: Layout, other: Layout) -> bool:
     return one is other or np.array_equal(offsets(one), offsets(other))

@@ -71,12 +71,11 @@ def allocate_launch(launch: Launch, target: Target) -> Launch:
     Raises:
         ResourceError: A block of the target has less shared memory.
     """
-    narrow = _live_tiles(launch, whole_loops=False)
     limit = target.machine.shared_bytes
     tiles = _live_tiles(launch, whole_loops=True)
     offsets, total = assign_offsets(tiles)
     if total > limit:
-        tiles = narrow
+        tiles = _live_tiles(launch, whole_loops=False)
         offsets, total = assign_offsets(tiles)
     if total > limit:
         raise _out_of_shared_memory(tiles, total, limit, target)

@@ -94,8 +94,6 @@ class DistributedLoop:
         if not legality.reductions and not legality.last and _fills_registers(loop.body, context):
             self._partition = self._partition.repeating()
         self._register_indices = RegisterIndices(self._partition, loop.vars)
-        self._coordinates = dict(zip(loop.vars, self._partition.coordinates(), strict=True))
-
         self.accumulated = [self._accumulate(reduction) for reduction in legality.reductions]
 
     def open(self, build: Builder, items: Sequence[Accumulated]) -> None:
@@ -135,7 +133,8 @@ class DistributedLoop:
         reduction, partial = item.reduction, item.partial
         buffer, dtype = reduction.buffer, reduction.buffer.dtype
         body = _Body(self._loop, self._legality, self._context, self._register_indices, (), None)
-        indices = tuple(substitute(index, self._coordinates) for index in body.exprs(reduction.indices))
+        coordinates = self._register_indices.coordinates
+        indices = tuple(substitute(index, coordinates) for index in body.exprs(reduction.indices))
         if buffer in self._context.registers:
             layout = self._context.fragments[buffer]
             place = self._register_indices.of(buffer, layout, reduction.indices, self._context.unrolled, writes=False)
@@ -143,7 +142,7 @@ class DistributedLoop:
         value = partial.combine(Load(buffer, indices, dtype), partial.load(item.index))
         store: Stmt = Store(buffer, indices, value, loc=reduction.updates[0].store.loc)
         known = update_predicate(reduction, outer)
-        tests = [] if known is None else [substitute(body.expr(known), self._coordinates)]
+        tests = [] if known is None else [substitute(body.expr(known), coordinates)]
         is_storing = self._is_storing_thread(item) if buffer.scope in _OF_BLOCK else None
         tests += [] if is_storing is None else [is_storing]
         store = If(conjunction(tests), store, loc=store.loc) if tests else store
@@ -165,7 +164,7 @@ class DistributedLoop:
         body = _Body(self._loop, self._legality, self._context, self._register_indices, self.accumulated, executing)
         lowered = body.visit(self._loop.body) or Seq((), loc=self._loop.body.loc)
         lowered = as_body([lowered, *self._keep_last(last, first)], self._loop.loc)
-        lowered = substitute_stmt(lowered, self._coordinates)
+        lowered = substitute_stmt(lowered, self._register_indices.coordinates)
         nest = self._partition.emit_loops(lowered, loc=self._loop.loc)
         build.emit(If(first, nest) if once and first is not None else nest)
         for scalar, shared in last:
@@ -193,9 +192,10 @@ def plain_iteration(
     loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, partition: LoopPartition
 ) -> Stmt:
     """The code of one iteration without reductions, in the variables of the distributed loops."""
-    body = _Body(loop, legality, context, RegisterIndices(partition, loop.vars), (), None)
+    register_indices = RegisterIndices(partition, loop.vars)
+    body = _Body(loop, legality, context, register_indices, (), None)
     lowered = body.visit(loop.body) or Seq((), loc=loop.body.loc)
-    return substitute_stmt(lowered, dict(zip(loop.vars, partition.coordinates(), strict=True)))
+    return substitute_stmt(lowered, register_indices.coordinates)
 
 
 def _clear(partial: Partial, build: Builder) -> None:

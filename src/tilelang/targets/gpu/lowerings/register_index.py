@@ -44,13 +44,16 @@ class RegisterIndices:
 
     Args:
         partition: The loop nest of the executing thread.
-        variables: The loop's variables, whose values are its coordinates.
+        variables: The loop's variables.
+
+    Attributes:
+        coordinates: The values of these variables, in terms of the executing thread and its loops.
     """
 
     def __init__(self, partition: LoopPartition, variables: Sequence[Var]) -> None:
         self._partition = partition
         self._vars = tuple(variables)
-        self._coordinates = dict(zip(self._vars, partition.coordinates(), strict=True))
+        self.coordinates = dict(zip(self._vars, partition.coordinates(), strict=True))
 
     def of(self, buffer: Buffer, layout: Fragment, indices: Sequence[Expr], inner: Ranges, *, writes: bool) -> Expr:
         """The register index of an element.
@@ -65,7 +68,7 @@ class RegisterIndices:
         used = frozenset().union(*map(variables_of, indices))
         if is_replicated(layout) and (not writes or used.isdisjoint(self._vars)):
             return self._in_thread(replicated_register_index(layout, indices))
-        if not all(var in self._coordinates or var in inner for var in used):
+        if not all(var in self.coordinates or var in inner for var in used):
             raise CompilerBug(f"'{buffer.name}': an element of a distributed tile is named by more than loop variables")
         ranges = {var: taken for var, taken in inner.items() if var in used}
         names = {var: _coordinate(n) for n, var in enumerate((*self._vars, *ranges))}
@@ -78,7 +81,7 @@ class RegisterIndices:
         return self._in_thread(replicated_register_index(layout, indices)) if linear is None else linear
 
     def _in_thread(self, expr: Expr) -> Expr:
-        return substitute(expr, self._coordinates)
+        return substitute(expr, self.coordinates)
 
     # -- as an expression ---------------------------------------------------------------------------------------
     def _linear(self, fixed: np.ndarray, known: np.ndarray, ranges: Ranges) -> Expr | None:
