@@ -15,6 +15,7 @@ from tilelang.passes.thread import (
 from tilelang.passes.tile import (
     apply_tensor_layouts,
     check_program,
+    drop_empty_loops,
     drop_optional_calls,
     expand_library,
     forward_copies,
@@ -40,6 +41,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         warn_serialized_loops.PASS,
         expand_library.PASS,
         inline_bindings.PASS,
+        drop_empty_loops.PASS,
         apply_tensor_layouts.PASS,
         forward_copies.PASS,
         choose_lowerings(lowerings),
