@@ -104,6 +104,38 @@ def test_an_empty_grid_runs_nothing():
     check_program(function(store(S, 40, 0, 0.0), grid=(0,)))
 
 
+@pytest.mark.parametrize("grid", [lambda n: (n,), lambda n: (2, tl.ceildiv(n, 16)), lambda n: (n - 1,)])
+def test_the_grid_of_any_launch_has_blocks(grid):
+    n = tl.dynamic("n")
+
+    @tl.prim_func
+    def main(A: tl.Tensor((n,), "float32")):
+        with tl.Kernel(1) as bx:
+            S = tl.alloc_shared((32,), "float32")
+            tl.clear(S)
+            if n > 0 or S[n + 40] > 0:  # what only happens in calls that are refused
+                A[bx] = S[bx]
+        with tl.Kernel(*grid(n)):
+            A[0] = 2
+
+    check_program(main)
+
+
+def test_an_extent_of_a_tensor_may_be_zero():
+    n = tl.dynamic("n")
+
+    @tl.prim_func
+    def main(A: tl.Tensor((n,), "float32")):
+        with tl.Kernel(1) as bx:
+            S = tl.alloc_shared((32,), "float32")
+            tl.clear(S)
+            if n > 0 or S[n + 40] > 0:
+                A[bx] = S[bx]
+
+    with pytest.raises(ProgramError, match="index 40 is out of range"):
+        check_program(main)
+
+
 def test_operators_are_checked():
     with pytest.raises(ProgramError, match="T.copy"):
         check_program(function(Copy(region(S, 0, 0, 32, 64), region(T, 0, 0, 16, 64))))

@@ -23,9 +23,10 @@ from tilelang.dtypes import DType
 from tilelang.errors import NOWHERE, Loc, NoLowering, Note, ProgramError, ProgramValueError, ResourceError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.conversion import STOCHASTIC, refuse_stochastic
-from tilelang.ir.expr import Call, Expr, Load, Var, int_const
+from tilelang.ir.expr import Binary, Call, Const, Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.printer import to_text
+from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, Store, TileOp
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import expressions, walk, walk_expr
@@ -76,7 +77,7 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
             _check_iterations(stmt)
         elif isinstance(stmt, Launch):
             launches.append(stmt)
-    around = of_function(func)
+    around = _with_blocks(of_function(func), launches)
     for launch in launches:
         with launch.loc:
             _check_launch(launch, around, machine.max_threads)
@@ -221,6 +222,17 @@ def _check_cluster(launch: Launch, most: int) -> None:
                     "T.sync_grid: the blocks of a grid with clusters cannot synchronize",
                     hint="leave cluster_dims out, or end the kernel here and begin another one",
                 )
+
+
+def _with_blocks(domain: Domain, launches: Sequence[Launch]) -> Domain:
+    """Adds that every grid has blocks: calls with an empty one are refused before anything runs."""
+    for extent in (extent for launch in launches for extent in launch.grid):
+        match extent:
+            case Binary(op=BinaryOp.FLOORDIV, a=dividend, b=Const(value=divisor)) if divisor > 0:
+                domain = domain.assume(dividend >= divisor)
+            case _:
+                domain = domain.assume(extent >= 1)
+    return domain
 
 
 def _check_launch(launch: Launch, domain: Domain, most: int) -> None:
