@@ -42,7 +42,7 @@ ALLOWED_WORDS: dict[str, tuple[str, str]] = {
     "contrib/nvcc.py": ("nvrtc sm_ tma", "a facade over NVIDIA's compilers, with the names of published TileLang"),
     "ir/conversion.py": ("sm_", "a message of published TileLang, which names the only machine that can"),
     "jit/kernel.py": ("nvrtc sm_", "names of execution backends and machines that users write"),
-    "jit/kernel_texts.py": ("sm_", "the name of a machine in a hint"),
+    "jit/kernel_inspection.py": ("sm_", "the name of a machine in a hint"),
     "language/__init__.py": ("warpgroup", "gathers the modules of `targets/nvidia/language`"),
     "language/atomic.py": ("tma", "the option `use_tma` of published TileLang"),
     "language/barriers.py": ("mbarrier", "`T.create_list_of_mbarrier` in a hint"),

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tilelang.jit.compile import compile, lower, par_compile
     from tilelang.jit.decorator import jit
     from tilelang.jit.kernel import JITKernel
-    from tilelang.jit.kernel_texts import Lowered
+    from tilelang.jit.kernel_inspection import Lowered
     from tilelang.language.dtypes import DataType
     from tilelang.layout import Fragment, Layout
     from tilelang.math import cdiv, next_power_of_2

@@ -72,7 +72,7 @@ def _bug(what: str, arguments: str, form: str, error: Exception) -> TileLangErro
 
 PLAIN = Words(
     "",
-    {"JITKernel": "kernel", "KernelTexts": "kernel", "Profiler": "profiler", "Layout": "T.Layout",
+    {"JITKernel": "kernel", "KernelInspection": "kernel", "Profiler": "profiler", "Layout": "T.Layout",
      "Fragment": "T.Fragment", "PartialFragment": "T.PartialFragment"},
     ArgumentError,
     _bug,

@@ -61,7 +61,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang": {
             "tilelang.codegen.postprocess": _POSTPROCESSING,
             "tilelang.jit.compile": "compile lower par_compile",
-            "tilelang.jit.kernel_texts": "Lowered",
+            "tilelang.jit.kernel_inspection": "Lowered",
             "tilelang.jit.kernel": "JITKernel",
             "tilelang.language.dtypes": "DataType",
             "tilelang.layout": "Fragment Layout",

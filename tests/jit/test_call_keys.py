@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilelang.dtypes import as_dtype
-from tilelang.jit.call_keys import add_values, is_comparable, key_of_call, picking, plain_tensor_types
+from tilelang.jit.call_keys import add_values, is_comparable, key_of_call, plain_tensor_types, selector
 from tilelang.jit.signature import key_of_value
 
 plain = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-1, 1) | st.sampled_from(["", "1", "float32"])
@@ -43,7 +43,7 @@ def test_calls_have_one_key_only_if_their_arguments_are_given_alike(monkeypatch:
 
 @pytest.mark.parametrize("places", [[], [0], [2], [0, 1], [1, 2], [2, 0], [0, 2], [2, 1, 0]])
 def test_parts_are_picked_in_order(places: list[int]) -> None:
-    assert tuple("abc"[place] for place in places) == picking(places)(("a", "b", "c"))
+    assert tuple("abc"[place] for place in places) == selector(places)(("a", "b", "c"))
 
 
 def test_classes_and_dtypes_are_keys() -> None:

@@ -22,15 +22,15 @@ def kernel(dtype="float16", stages=3):
 
 def test_every_choice_is_told_with_its_line():
     text = kernel().explain()
-    assert "T.copy is done by copy.cp_async" in text
-    assert "T.gemm is done by gemm.mma" in text
+    assert "T.copy is lowered by copy.cp_async" in text
+    assert "T.gemm is lowered by gemm.mma" in text
     assert "49152 bytes of shared memory: 'A_s' at 0, 'B_s' at 24576" in text
     assert "fixed by T.gemm" in text
 
 
 def test_what_keeps_a_loop_from_running_ahead_is_told():
     assert "the loop stays serial" not in kernel().explain()
-    assert "T.gemm is done by gemm.fma" in kernel("float32").explain()
+    assert "T.gemm is lowered by gemm.fma" in kernel("float32").explain()
 
 
 def soft(target, **keywords):
@@ -54,24 +54,24 @@ def soft(target, **keywords):
 def test_loops_widths_and_reductions_of_a_gpu_are_told():
     text = soft({"kind": "cuda", "arch": "sm_80"}, execution_backend="simulator")
     for line in (
-        "4: T.copy is done by copy.loop",
-        "5: T.reduce_max is done by reduce.loop",
+        "4: T.copy is lowered by copy.loop",
+        "5: T.reduce_max is lowered by reduce.loop",
         "4: a thread loads 'A' by 16 bytes at a time",
-        "5: threads combine their parts by 1 redux.sync instruction, and warps through shared memory",
+        "5: threads combine partial results by 1 redux.sync instruction, and warps through shared memory",
         "6: T.Parallel: 128 threads run 4 iterations each",
         "7: a thread stores 'B' by 16 bytes at a time",
     ):
         assert line in text
     older = soft({"kind": "cuda", "arch": "sm_75"}, execution_backend="simulator")
-    assert "5: threads combine their parts by 5 shuffles, and warps through shared memory" in older
+    assert "5: threads combine partial results by 5 shuffles, and warps through shared memory" in older
 
 
 def test_on_a_cpu_blocks_tiles_and_lanes_are_told():
     assert [
         "main, kernel 1: a grid of 64, blocks run on the processor's threads; the tiles of a block take 2052 bytes: "
         "'x' 2048, 'm' 4",
-        "4: T.copy is done by copy.loop",
-        "5: T.reduce_max is done by reduce.serial",
+        "4: T.copy is lowered by copy.loop",
+        "5: T.reduce_max is lowered by reduce.serial",
         "4: the loop over i runs as SIMD lanes, and reduces by max, |",
         "6: the loop over j runs as SIMD lanes",
     ] == soft("cpu", execution_backend="reference")

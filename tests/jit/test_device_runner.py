@@ -82,10 +82,10 @@ def test_spills_are_a_warning_with_bytes_and_the_largest_fragments(vector_add: M
         warn_of_spills(func, code)
     (message,) = [str(warning.message) for warning in caught]
     assert (
-        "kernel 'add': the registers of a thread do not suffice: 688 bytes of each thread lie in local memory, which "
+        "kernel 'add' spills registers: 688 bytes of each thread are in local memory, which "
         "is slow, and 1948 bytes of code store and load them\n"
         f"{func.loc.render()}\n"
-        "note: bytes of each thread that its fragments take: 'b' 512, 'c' 512, 'e' 256, 'a' 64\n"
-        "hint: make the tiles smaller, spread them over more threads, or keep fewer of them at a time"
+        "note: bytes per thread of its fragments: 'b' 512, 'c' 512, 'e' 256, 'a' 64\n"
+        "hint: use smaller tiles, more threads, or fewer live fragments"
     ) == message
     warn_of_spills(func, spilled([fitting], main=Resources(32, 0, 0, 16)))

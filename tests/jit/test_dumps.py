@@ -40,7 +40,7 @@ def test_nothing_is_written_unless_it_is_asked_for(folder, capsys):
 def test_the_program_is_written_as_it_came_and_after_each_pass(folder):
     compiled = tilelang.compile(kernel(), pass_configs={"tl.enable_dump_ir": True}, **GPU)
     names = sorted(path.name for path in (folder / "dump_ir" / "summed").iterdir())
-    assert ["000_input.py", "001_drop_optional.py"] == names[:2]
+    assert ["000_input.py", "001_resolve_warp_size.py"] == names[:2]
     assert to_text(compiled.prim_func) == (folder / "dump_ir" / "summed" / names[0]).read_text()
     for name in ("infer_layouts", "simplify_body"):
         (path,) = (folder / "dump_ir" / "summed").glob(f"*_{name}.py")
@@ -68,7 +68,7 @@ def test_a_program_that_a_pass_refuses_is_written_as_far_as_it_got(folder):
     with pytest.raises(ProgramError):
         tilelang.compile(refused, pass_configs={"tl.enable_dump_ir": True}, **GPU)
     names = sorted(path.name for path in (folder / "dump_ir" / "refused").iterdir())
-    assert ["000_input.py", "001_drop_optional.py", "002_grow_fragments.py"] == names
+    assert ["000_input.py", "001_resolve_warp_size.py", "002_drop_optional_calls.py", "003_grow_fragments.py"] == names
 
 
 def test_layouts_are_printed_and_drawn(folder, capsys):

@@ -29,7 +29,7 @@ def test_resources_are_shown_where_there_are_any(monkeypatch):
         with T.Kernel(1):
             A[0] = 1
 
-    from tilelang.jit.kernel_texts import ResourceUsage
+    from tilelang.jit.kernel_inspection import ResourceUsage
 
     kernel = tilelang.compile(one, target="cpu", execution_backend="reference")
     used = {"one_kernel": ResourceUsage(32, 0, 128, 4096, 16)}

@@ -160,7 +160,7 @@ def test_another_name_of_a_parameter_is_read_by_the_copy_engine() -> None:
             T.copy(c, O)
 
     explained = tilelang.compile(main, target=HOPPER).explain()
-    assert 2 == explained.count("T.copy is done by copy.tma\n")
+    assert 2 == explained.count("T.copy is lowered by copy.tma\n")
     a, w, out = numbers(64, 288, dtype=np.float16), numbers(3, 3, 32, 64, dtype=np.float16), np.zeros((64, 64), np.float32)
     compiled(main, "sm_90a")(a, w, out)
     assert np.array_equal(a.astype(np.float32) @ w.reshape(288, 64).astype(np.float32), out)

@@ -301,7 +301,7 @@ def test_other_names_of_parameters_keep_the_copy_engine_and_the_schedule():
     plain = gemm_kernel((m, k), lambda x: x, "float16", lambda x: x)
     named = gemm_kernel((2, m // 2, k), lambda x: T.reshape(x, (m, k)), "uint16", lambda x: T.view(x, (k, n), "float16"))
     assert plain.explain() == re.sub(r"'([abc])'", lambda name: name[0].upper(), named.explain())
-    for done in ("T.copy is done by copy.tma\n", "T.copy is done by copy.tma_store\n", ": specialized: "):
+    for done in ("T.copy is lowered by copy.tma\n", "T.copy is lowered by copy.tma_store\n", ": specialized: "):
         assert done in named.explain()
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (k, n)))

@@ -37,8 +37,8 @@ def test_where_time_means_nothing_nothing_is_tuned(backend: str, verb: str) -> N
     with pytest.raises(OptionError) as caught:
         check_has_clock("scale", GPU, backend)
     assert (
-        f"autotune: 'scale' cannot be tuned with execution_backend '{backend}', which {verb} kernels: their times say "
-        "nothing about a device\n"
+        f"autotune: 'scale' cannot be tuned with execution_backend '{backend}', which {verb} kernels: their times do "
+        "not reflect a device\n"
         "hint: tune on a device or with target='cpu'; or give the tunables a value, then nothing is tuned"
     ) == str(caught.value)
 

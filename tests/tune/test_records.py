@@ -10,10 +10,10 @@ from tilelang.jit.options import JitOptions
 from tilelang.tune import records
 from tilelang.tune.inputs import set_autotune_inputs
 from tilelang.tune.records import Record
-from tilelang.tune.result import Findings, Measurement
+from tilelang.tune.result import Measurement, SearchResult
 
 CONFIGS: list[dict[str, Any]] = [{"block": 8}, {"block": 16}]
-FOUND = Findings("scale", "machine", (Measurement(CONFIGS[1], 1.0, 1.0, 5), Measurement(CONFIGS[0], 2.0, 2.0, 1)), ())
+FOUND = SearchResult("scale", "machine", (Measurement(CONFIGS[1], 1.0, 1.0, 5), Measurement(CONFIGS[0], 2.0, 2.0, 1)), ())
 
 
 def scale(n, block=None):

@@ -2,9 +2,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilelang.tune.result import (
-    Findings,
     Measurement,
     Rejection,
+    SearchResult,
     TuningResult,
     from_json,
     grouped,
@@ -13,7 +13,7 @@ from tilelang.tune.result import (
 )
 
 CONFIGS = [{"block": 8}, {"block": 16}, {"block": 32, "pass_configs": {"tl.stages": 2}}, {"block": 64}]
-FOUND = Findings(
+FOUND = SearchResult(
     "scale",
     "a machine",
     (Measurement(CONFIGS[1], 0.5, 1.0, 5), Measurement(CONFIGS[0], 1.25, 2.4, 1)),
@@ -47,7 +47,7 @@ def test_a_report_says_which_are_the_same() -> None:
         "2 compile to the same code as another one:\n"
         "  block=8: the same code as block=0\n"
         "  block=16: the same code as block=1"
-    ) == Findings("scale", "a machine", (), rejected).report()
+    ) == SearchResult("scale", "a machine", (), rejected).report()
 
 
 def test_a_result_carries_the_best() -> None:

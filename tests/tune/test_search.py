@@ -6,17 +6,17 @@ from tunable import FakeKernel, FakeSubject, configs, twice
 
 from tilelang.errors import OptionError, TuningError
 from tilelang.tune import search as module
-from tilelang.tune.result import Findings
+from tilelang.tune.result import SearchResult
 from tilelang.tune.search import Settings, search
 
 QUICK = {"warmup": 1, "rep": 5, "num_workers": 2}
 
 
-def find(make: Any, *values: Any, **settings: Any) -> tuple[Findings, Any]:
+def find(make: Any, *values: Any, **settings: Any) -> tuple[SearchResult, Any]:
     return search(FakeSubject(make), configs(*values), Settings(**{**QUICK, **settings}))  # type: ignore[arg-type]
 
 
-def reasons(found: Findings) -> dict[Any, tuple[str, str]]:
+def reasons(found: SearchResult) -> dict[Any, tuple[str, str]]:
     return {rejection.config["x"]: (rejection.stage, rejection.message) for rejection in found.rejected}
 
 
@@ -114,7 +114,7 @@ def test_a_device_that_is_lost_ends_the_search(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(TuningError) as caught:
         find(lambda x: FakeKernel(broken), 0)
     assert (
-        "autotune: the configuration x=0 of 'fake' broke the device: RuntimeError: illegal address\n"
+        "autotune: the configuration x=0 of 'fake' crashed the device: RuntimeError: illegal address\n"
         "hint: leave it out and start the process again; execution_backend='simulator' finds out why"
     ) == str(caught.value)
 

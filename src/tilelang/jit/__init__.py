@@ -1,7 +1,7 @@
-"""From a `PrimFunc` to something callable; the module itself can be called, as `@tilelang.jit`.
+"""Compilation of kernels, and the decorator `@tilelang.jit`: the package itself is callable.
 
-`tilelang.jit` is the published name of the decorator and the natural name of this package. Python gives a package's
-name to the package once any module of it has been loaded, so the package has to be the decorator.
+`tilelang.jit` is both the published name of the decorator and the name of this package. Python binds the name to the
+package when one of its modules is imported, so the package is the decorator.
 """
 
 import sys
@@ -21,7 +21,7 @@ __all__ = ["JITImpl", "JITKernel", "compile", "jit", "lower", "par_compile"]
 
 
 class _Decorator(ModuleType):
-    """A module that is called as `jit` is, which is loaded when it is asked for."""
+    """A module that is callable like `jit`; loads it at first use."""
 
     @property
     def jit(self) -> Any:

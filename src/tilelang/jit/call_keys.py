@@ -1,7 +1,7 @@
-"""What is remembered of calls of functions marked `@tilelang.jit`, and keys that take well below a microsecond to make.
+"""Keys of calls of functions marked `@tilelang.jit`, cheap to compute (below 1 us).
 
-Takes arguments of calls, gives keys. Invariant: calls with equal keys have equal
-arguments in the sense of `signature.key_of_value`; the other way round need not hold.
+Invariant: calls with equal keys have equal arguments in the sense of `signature.key_of_value`; the converse need not
+hold.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import DType
-from tilelang.jit.options import asked
+from tilelang.jit.options import environment_key
 from tilelang.jit.runners import Runner
 from tilelang.jit.signature import key_of_value
 from tilelang.records import record
 
-# Types whose values are compared as they are; that of torch's dtypes joins them with the first one that is met.
+# Types whose values are compared as they are; torch.dtype is added when first seen.
 COMPARABLE: set[type] = {int, bool, str, type(None), DType, type}
 
 
 def add_values(key: list[Any], values: Iterable[Any]) -> None:
-    """Appends to a key what tells values from others: their types and themselves, or keys of them."""
+    """Appends values with their types, or keys of them, to a key."""
     for value in values:
         kind = type(value)
         key.append(kind)
@@ -41,8 +41,8 @@ def add_values(key: list[Any], values: Iterable[Any]) -> None:
 
 
 def key_of_call(args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-    """A key that is equal only for calls with equal arguments, under the same environment."""
-    key: list[Any] = [asked(), *keywords]
+    """A key that is equal only for calls with equal arguments, in the same environment."""
+    key: list[Any] = [environment_key(), *keywords]
     add_values(key, args)
     if keywords:
         add_values(key, keywords.values())
@@ -50,18 +50,18 @@ def key_of_call(args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, 
 
 
 def is_comparable(kind: type) -> bool:
-    """Whether the values of a type are told apart without looking into them."""
+    """Whether values of a type can be part of a key as they are."""
     return kind in COMPARABLE or kind is float or (kind.__name__ == "dtype" and kind.__module__ == "torch")
 
 
 def plain_tensor_types() -> frozenset[type]:
-    """The types of tensors whose shape is theirs alone: no subclass can have made it something else."""
+    """The tensor types whose `shape` cannot be overridden: no subclasses."""
     torch = sys.modules.get("torch")
     return frozenset({np.ndarray} if torch is None else {np.ndarray, torch.Tensor, torch.nn.Parameter})
 
 
-def picking(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """A function that gives the parts of a tuple that are at some places, in that order."""
+def selector(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """A function that selects the elements of a tuple at some positions."""
     first = places[0] if places else 0
     if list(places) == [*range(first, first + len(places))]:
         return operator.itemgetter(slice(first, first + len(places)))  # one part is a tuple, too
@@ -70,11 +70,11 @@ def picking(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...
 
 @record(slots=True)
 class Known:
-    """The kernel for calls of one form with some compile-time values and sizes.
+    """The kernel of calls of one form with given compile-time values and sizes.
 
     Attributes:
-        runner: Of the kernel.
-        pick: Gives the kernel's arguments out of those of a call; None where these are all arguments in order.
+        runner: The runner of the kernel.
+        pick: Selects the kernel's arguments from those of a call; None for all arguments in order.
     """
 
     runner: Runner
@@ -83,16 +83,16 @@ class Known:
 
 @record(slots=True)
 class Form:
-    """Calls of an eager function with as many positional arguments, and the same keywords in the same order.
+    """Calls of an eager function with the same number of positional arguments, and the same keywords in the same order.
 
-    The arguments of such a call are numbered: positional ones, keywords, then runtime arguments left to their defaults.
+    The arguments of such a call are numbered: positional ones, keywords, then defaulted runtime arguments.
 
     Attributes:
-        defaults: The values of those left to their defaults.
-        values: The numbers of compile-time values.
-        sizes: The numbers of tensors whose shapes give the sizes that kernels are made for, as far as was met.
-        absent: The numbers of tensors that some kernel does not take where they are None.
-        known: The kernels by what the environment says, those shapes, which of those tensors are None, and the values.
+        defaults: The values of defaulted arguments.
+        values: Numbers of the compile-time values.
+        sizes: Numbers of the tensors whose shapes determine the sizes of kernels so far.
+        absent: Numbers of the tensors that some kernel does not take if they are None.
+        known: The kernels by environment, those shapes, which of those tensors are None, and the values.
     """
 
     defaults: tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""`tilelang.compile` and its kin: a kernel, many kernels at once, or only the text of one."""
+"""`tilelang.compile`, `par_compile` and `lower`: a kernel, many kernels at once, or only the source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilelang.ir.func import PrimFunc
 from tilelang.jit.dumps import write_dumps
 from tilelang.jit.func_options import options_of
 from tilelang.jit.kernel import JITKernel, check_is_kernel
-from tilelang.jit.kernel_texts import Lowered
+from tilelang.jit.kernel_inspection import Lowered
 from tilelang.jit.pass_context import get_pass_context
 from tilelang.jit.program import compile_program, generate_source
 from tilelang.runtime.parameters import OutIdx
@@ -87,9 +87,9 @@ def in_parallel(
     ignore_error: bool,
     target: Target,
 ) -> list[JITKernel | None]:
-    """`make` of each item; None for those that fail if `ignore_error`.
+    """`make` of each item, in parallel; None for those that fail if `ignore_error`.
 
-    For a GPU, processes fill the compile cache first; what one of them could not do is done here.
+    For a GPU, processes fill the compile cache first; the items are then made here.
 
     Raises:
         OptionError: `items` cannot be iterated over, or `num_workers` is no positive integer.

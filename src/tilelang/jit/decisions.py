@@ -1,7 +1,6 @@
-"""What the passes decided about a kernel, as text.
+"""The decisions of passes about a kernel, as text for `kernel.explain()`.
 
-Takes the program after each pass, gives lines. Invariant: nothing is decided here; every line is read off the program
-or the notes that passes left in a launch's plan.
+Invariant: every line is derived from the program after some pass, or from the notes in the launch plan.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def decisions(shots: Sequence[Snapshot]) -> str:
         about = f"{launch.num_threads} threads{_shared(launch)}" if is_gpu else _of_host(launch)
         lines.append(f"{last.name}, kernel {number + 1}: {about}")
         lines.extend(f"  {line}" for line in dict.fromkeys(_chosen(shots, number)))
-        read = (_spread, _combined, _widths) if is_gpu else (_called, _lanes)
+        read = (_thread_mapping, _thread_reductions, _access_widths) if is_gpu else (_called, _lanes)
         for look in read:
             lines.extend(f"  {line}" for line in dict.fromkeys(look(shots, number, launch)))
         lines.extend(f"  {_at(note.loc)}{note.text}" for note in launch.plan.notes)
@@ -34,7 +33,7 @@ def decisions(shots: Sequence[Snapshot]) -> str:
 
 
 def _shared(launch: Launch) -> str:
-    """The shared memory of a block, by buffers."""
+    """The shared memory of a block, per buffer."""
     if not launch.plan.shared_bytes:
         return ", no shared memory"
     places = ", ".join(f"'{buffer.name}' at {offset}" for buffer, offset in launch.plan.shared_offsets)
@@ -42,7 +41,7 @@ def _shared(launch: Launch) -> str:
 
 
 def _of_host(launch: Launch) -> str:
-    """The blocks of a kernel for the host, and what the tiles of one take."""
+    """The grid of a CPU kernel, and the bytes of the tiles of a block."""
     sizes = {s.buffer: _bytes(s.buffer) for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.rank}
     tiles = ", ".join(f"'{buffer.name}' {size}" for buffer, size in sizes.items())
     grid = " x ".join(to_text(extent) for extent in launch.grid)
@@ -58,15 +57,15 @@ def _bytes(buffer: Buffer) -> int:
 
 
 def _chosen(shots: Sequence[Snapshot], number: int) -> Iterator[str]:
-    """How each operator is done, as the pass that chooses left it."""
+    """The lowering of each operator."""
     for shot in shots:
         for op in walk(_body(shot, number)):
             if isinstance(op, TileOp) and op.choice:
-                yield f"{_at(op.loc)}{op.name} is done by {op.choice}"
+                yield f"{_at(op.loc)}{op.name} is lowered by {op.choice}"
 
 
-def _spread(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
-    """Who runs the iterations of parallel loops of the user's."""
+def _thread_mapping(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
+    """The threads of the user's parallel loops."""
     own = {s.loc for s in walk(_body(shots[0], number)) if isinstance(s, ParallelLoop)}
     for shot in shots:
         if shot.name == "infer_layouts":
@@ -76,8 +75,8 @@ def _spread(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[
                     yield f"{_at(loop.loc)}T.Parallel: {loop.layout.threads} threads run {each} each"
 
 
-def _combined(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
-    """Where threads combine what each of them has of a sum, a maximum or the like."""
+def _thread_reductions(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
+    """How threads combine partial results of reductions."""
     counts: dict[Loc, Counter[str]] = {}
     for stmt in walk(launch.body):
         if isinstance(stmt, CallStmt) and stmt.routine.name.startswith(("shuffle_xor", "redux_")):
@@ -86,12 +85,12 @@ def _combined(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterato
     through = {s.loc for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED}
     for loc, steps in counts.items():
         memory = ", and warps through shared memory" if loc in through else ""
-        told = " and ".join(f"{count} {how}{'s' if count > 1 else ''}" for how, count in steps.items())
-        yield f"{_at(loc)}threads combine their parts by {told}{memory}"
+        means = " and ".join(f"{count} {how}{'s' if count > 1 else ''}" for how, count in steps.items())
+        yield f"{_at(loc)}threads combine partial results by {means}{memory}"
 
 
-def _widths(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
-    """How many bytes a thread loads or stores at a time, of each tensor in each line."""
+def _access_widths(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
+    """Bytes per access of a thread, per tensor and line."""
     widths: dict[tuple[Loc, str, str], int] = {}
     for stmt in walk(launch.body):
         loads = [e for root in expressions(stmt) for e in loads_of(root)]
@@ -107,14 +106,14 @@ def _widths(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[
 
 
 def _called(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
-    """What functions of the generated text do, such as products."""
+    """Calls of functions of the generated source, such as gemms."""
     for stmt in walk(launch.body):
         if isinstance(stmt, CallStmt):
             yield f"{_at(stmt.loc)}the source calls its function '{stmt.routine.name}'"
 
 
 def _lanes(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
-    """Which innermost loops run as SIMD lanes, and what they reduce."""
+    """Which innermost loops are vectorized, and what they reduce."""
     for loop in walk(launch.body):
         if not isinstance(loop, For):
             continue
@@ -128,7 +127,7 @@ def _lanes(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[s
 
 
 def _body(shot: Snapshot, number: int) -> Stmt:
-    """The body of one launch; all of the program, where a pass has not made the launches yet."""
+    """The body of one launch; of the program if there are no launches yet."""
     launches = [s for s in walk(shot.func.body) if isinstance(s, Launch)]
     return launches[number].body if number < len(launches) else shot.func.body
 

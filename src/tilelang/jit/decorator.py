@@ -1,8 +1,8 @@
-"""`@tilelang.jit`: kernels made on demand, once per set of arguments.
+"""`@tilelang.jit`: kernels compiled on demand, once per set of arguments.
 
-Two styles. *Lazy*: the function returns a prim_func; calling it with tunables gives a `JITKernel`. *Eager*: the
-function takes tensors and opens `T.Kernel` itself; calling it compiles for the shapes and dtypes at hand, runs, and
-returns the outputs. Invariant: equal arguments give one and the same kernel, whichever threads ask for it.
+*Lazy* style: the function returns a prim_func, and calling it with tunables returns a `JITKernel`. *Eager* style: the
+function takes tensors and opens `T.Kernel` itself; calling it compiles for the shapes and dtypes of the arguments,
+runs, and returns the outputs. Invariant: equal arguments give the same kernel, in all threads.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class JitFunction(JITImpl):
 
     @public
     def _made(self, args: Sequence[Any], keywords: dict[str, Any]) -> JITKernel:
-        """The kernel of a call that is not recognized."""
+        """The kernel of a call that is not in the cache of calls."""
         keywords.pop(RETURN_KERNEL, None)  # which a call does anyway
         values = bind_call(self.func.__name__, self.signature, args, keywords)
         key = (key_of_value(values), *self.options.chosen())
@@ -103,7 +103,7 @@ class JitFunction(JITImpl):
         )
 
     def _refuse_arrays(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-        """Refuses tensors where no kernel could be made with them.
+        """Raises for tensors among the arguments of a function that returns a kernel.
 
         Raises:
             ArgumentError: There is one among the arguments.

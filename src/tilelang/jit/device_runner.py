@@ -1,7 +1,6 @@
 """Runs a kernel that is compiled for a GPU.
 
-Takes the arguments of a call, gives what it returns. Invariant: making one needs no GPU and no driver; what calls need
-is loaded with the first of them.
+Construction needs no GPU and no driver; they are loaded by the first call.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _NAMED_FRAGMENTS = 4
 
 
 class DeviceRunner:
-    """A kernel compiled for a GPU; made without one, called with one.
+    """A kernel compiled for a GPU.
 
     Attributes:
         call: Runs the kernel on the arguments of a call; another function after some calls.
@@ -56,7 +55,7 @@ class DeviceRunner:
 
     @property
     def caller(self) -> DeviceCaller:
-        """What calls do."""
+        """The executor of calls."""
         with self._lock:
             if self._caller is None:
                 from tilelang.targets.nvidia.runtime.device_call import DeviceCaller  # noqa: PLC0415  needed by calls alone
@@ -72,7 +71,7 @@ class DeviceRunner:
         self.caller.synchronize()
 
     def _variant(self, specialization: Specialization) -> DeviceProgram:
-        """The program for calls of which these specialization hold."""
+        """The program of a specialization."""
         from tilelang.targets.nvidia.runtime.device_program import DeviceProgram  # noqa: PLC0415  as above
         from tilelang.targets.nvidia.runtime.failures import FAILURES  # noqa: PLC0415
 
@@ -83,18 +82,18 @@ class DeviceRunner:
 
 
 def warn_of_spills(func: PrimFunc, code: DeviceCode) -> None:
-    """Warns of kernels whose registers did not suffice, with what their fragments take of them."""
+    """Warns if kernels spill registers, with the bytes that their fragments use."""
     for launch in code.source.launches:
         used = code.resources.get(launch.name)
         if used is not None and used.spill_bytes:
             largest = sorted(dict.fromkeys(launch.fragments), key=lambda fragment: -fragment[1])[:_NAMED_FRAGMENTS]
             held = ", ".join(f"'{name}' {size}" for name, size in largest)
             warn(
-                f"kernel '{func.name}': the registers of a thread do not suffice: {used.local_bytes} bytes of each "
-                f"thread lie in local memory, which is slow, and {used.spill_bytes} bytes of code store and load them",
+                f"kernel '{func.name}' spills registers: {used.local_bytes} bytes of each "
+                f"thread are in local memory, which is slow, and {used.spill_bytes} bytes of code store and load them",
                 func.loc,
-                notes=(Note(f"bytes of each thread that its fragments take: {held}"),) if held else (),
-                hint="make the tiles smaller, spread them over more threads, or keep fewer of them at a time",
+                notes=(Note(f"bytes per thread of its fragments: {held}"),) if held else (),
+                hint="use smaller tiles, more threads, or fewer live fragments",
             )
 
 

@@ -1,6 +1,6 @@
-"""Files for whoever looks into the compiler: the program after each pass, and pictures of layouts.
+"""Dumps of the program after each pass, and plots of layouts, as files.
 
-Takes a function that is about to be compiled with options that ask for files; writes them, and changes nothing.
+Does not change the function that is being compiled.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _FOLDERS: dict[Path, list[str]] = {}
 
 
 def write_dumps(func: PrimFunc, target: Target, options: CompileOptions) -> None:
-    """Writes what `tl.enable_dump_ir` and `tl.layout_visualization_enable` ask for.
+    """Writes the files of `tl.enable_dump_ir` and `tl.layout_visualization_enable`.
 
-    The program goes to `FOLDER/KERNEL/000_input.py`, `001_NAME_OF_A_PASS.py` and so on, also where a pass refuses it.
+    The program goes to `FOLDER/KERNEL/000_input.py`, `001_NAME_OF_A_PASS.py` and so on, also if a pass raises an error.
     The layouts of fragments, and of shared tiles that are not row-major, are printed, and drawn into
-    `./tmp/KERNEL/BUFFER_layout.svg`; only GPUs have any.
+    `./tmp/KERNEL/BUFFER_layout.svg`; on GPUs only.
 
     Raises:
         OptionError: A file cannot be written.
@@ -88,7 +88,7 @@ def _draw_layouts(folder: Path, shots: list[Snapshot], formats: tuple[str, ...])
 
 
 def _by_functions(spread: thread_values.Fragment) -> Fragment | None:
-    """The fragment as a user would write it; None where threads hold what lies beyond the tile."""
+    """The fragment as a user would write it; None if threads hold elements out of bounds of the tile."""
 
     def place(*at: Any) -> tuple[Any, Any]:
         thread, value = spread.owner(*at[: len(spread.shape)])

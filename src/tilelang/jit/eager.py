@@ -1,8 +1,7 @@
-"""Eager functions: those that take tensors, are compiled for the shapes and dtypes of a call, and run.
+"""Eager functions: they take tensors, are compiled for the shapes and dtypes of a call, and run.
 
-Takes a call, sorts its arguments into tensors, runtime scalars and compile-time values, and gives the results. Calls
-that agree on compile-time values and on the sizes of `T.const` share a kernel; repeated calls
-find it by a key that is cheap to compute.
+The arguments of a call are tensors, runtime scalars and compile-time values. Calls with the same compile-time values
+and sizes of `T.const` share a kernel; repeated calls find it by a key that is cheap to compute.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from tilelang.dtypes import DType
 from tilelang.errors import ArgumentError, OptionError
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import PrimFunc
-from tilelang.jit.call_keys import COMPARABLE, Form, Known, add_values, is_comparable, picking, plain_tensor_types
+from tilelang.jit.call_keys import COMPARABLE, Form, Known, add_values, is_comparable, plain_tensor_types, selector
 from tilelang.jit.compile import compile_all
 from tilelang.jit.jit_impl import JITImpl
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.options import JitOptions, asked
+from tilelang.jit.options import JitOptions, environment_key
 from tilelang.jit.signature import (
     RETURN_KERNEL,
     ParsedArguments,
@@ -49,9 +48,9 @@ class _EagerKernel:
     """A compiled eager function for one set of sizes and compile-time values.
 
     Attributes:
-        kernel: What is called.
+        kernel: The kernel.
         arguments: The names of its arguments.
-        givers: Those whose shapes gave the sizes.
+        givers: Those whose shapes determined the sizes.
     """
 
     kernel: JITKernel
@@ -61,14 +60,14 @@ class _EagerKernel:
 
 @record(frozen=False)
 class _Parts:
-    """The arguments of an eager function, sorted by what they are."""
+    """The arguments of an eager function, by kind."""
 
     tensors: dict[str, TensorFacts | None] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
 
     def key(self, *, with_strides: bool) -> Any:
-        """Under which calls meet that have the same kernel."""
+        """The key of calls with the same kernel."""
         facts = {
             name: f and (f.shape, str(f.dtype), f.strides if with_strides else None) for name, f in self.tensors.items()
         }
@@ -121,7 +120,7 @@ class EagerFunction(JITImpl):
             if form is not None:
                 if form.defaults:
                     given += form.defaults
-                key: list[Any] = [asked()]
+                key: list[Any] = [environment_key()]
                 for n in form.sizes:
                     value = given[n]
                     key.append(value.shape if type(value) in self._tensor_types else None)
@@ -170,9 +169,9 @@ class EagerFunction(JITImpl):
         return eager.kernel(*[values[name] for name in eager.arguments])
 
     def _remember(self, eager: _EagerKernel, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-        """Lets further calls like this one find the kernel by the sizes it was made for.
+        """Adds the sizes of a call, by which further calls find the kernel.
 
-        The kernel itself checks everything else about its tensors, as sizes are constants of its program.
+        The kernel checks everything else about its tensors, as the sizes are constants of its program.
         """
         if len(args) > len(self._positional):
             return
@@ -198,15 +197,15 @@ class EagerFunction(JITImpl):
             values = tuple(n for n, name in enumerate(names) if name not in runtime)
             form = Form(tuple(left.values()), values, tuple(sorted(sizes)), tuple(sorted(absent)))
             self._forms[call] = form
-        key: list[Any] = [asked(), *(given[n].shape for n in form.sizes)]
+        key: list[Any] = [environment_key(), *(given[n].shape for n in form.sizes)]
         key += [given[n] is None for n in form.absent]
         add_values(key, [given[n] for n in form.values])
         order = [names.index(name) for name in eager.arguments]
-        form.known[tuple(key)] = Known(eager.kernel._runner, None if order == [*range(len(given))] else picking(order))
+        form.known[tuple(key)] = Known(eager.kernel._runner, None if order == [*range(len(given))] else selector(order))
 
     def _quick_key(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """A key that is cheap to compute and equal only for calls of one kernel; None if there is no such key."""
-        key: list[Any] = [asked(), *keywords]
+        key: list[Any] = [environment_key(), *keywords]
         for place, value in (*enumerate(args), *keywords.items()):
             kind = type(value)
             if kind is np.ndarray:
@@ -288,7 +287,7 @@ class EagerFunction(JITImpl):
             if name in self._tensors:
                 parts.tensors[name] = None
             elif parameter.default is parameter.empty:
-                bind_call(self.func.__name__, self.signature, args, own)  # which tells what is missing
+                bind_call(self.func.__name__, self.signature, args, own)  # reports what is missing
             else:
                 parts.values[name] = parameter.default
         return parts

@@ -1,7 +1,6 @@
-"""The options of a compilation, together with those that the function itself asks for.
+"""The compile options of a function: those of the caller, and those annotated in the function.
 
-Takes a function and what the caller says, gives `CompileOptions`. Invariant: where both speak, the caller wins; flags
-of both reach the compiler, the function's first.
+Options of the caller take precedence; compile flags of both are used, the function's first.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ def options_of(
     *,
     verbose: bool | None = None,
 ) -> CompileOptions:
-    """How to compile a function.
+    """The compile options of a function.
 
     Raises:
         OptionError: An option is unknown or means nothing.

@@ -1,6 +1,6 @@
-"""Runs a kernel that is compiled for the host's processor.
+"""Runs a kernel that is compiled for the CPU.
 
-Takes the arguments of a call, gives what it returns. Invariant: nothing runs before all arguments are accepted.
+Invariant: nothing runs before all arguments are accepted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class HostRunner:
-    """A kernel compiled for the host's processor.
+    """A kernel compiled for the CPU.
 
     Attributes:
         call: Runs the kernel on the arguments of a call; another function after some calls.
@@ -65,13 +65,13 @@ class HostRunner:
         return result
 
     def start(self, values: Sequence[int | float]) -> None:
-        """Runs the entry on addresses and numbers, which have been checked."""
+        """Runs the entry on checked addresses and numbers."""
         status = self.entry.start(self.layout.pack(*values))
         if status:
             self.fail(status)
 
     def fail(self, status: int) -> None:
-        """Raises for the entry's answer that something went wrong.
+        """Raises for an error status of the entry.
 
         Raises:
             DeviceAssertError: An assertion of the kernel has failed.
@@ -94,7 +94,7 @@ _LETTERS = {Kind.FLOAT: "d", Kind.UNSIGNED: "Q", Kind.POINTER: "Q"}  # of `struc
 
 @record
 class _Plan:
-    """Calls with the same sizes.
+    """The plan of calls with the same sizes.
 
     Attributes:
         runner: Whose kernel it is.
@@ -123,7 +123,7 @@ class _Plan:
 
 
 def _allocations(signature: Signature, bound: Bound) -> tuple[Allocation, ...]:
-    """How outputs like those of a call are made."""
+    """The allocations of outputs like those of a bound call."""
     made = []
     for index in signature.outputs:
         view = bound.values[index]

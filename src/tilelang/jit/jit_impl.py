@@ -1,4 +1,4 @@
-"""`JITImpl`: what functions marked `@tilelang.jit` have in common, in both styles."""
+"""`JITImpl`: the base class of functions marked `@tilelang.jit`, in both styles."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class JITImpl:
 
 
 class BaseKernelAdapter:
-    """Stands for what calls kernels in published TileLang, for programs that replace methods of it; nothing uses it."""
+    """Accepted as published, for programs that patch its methods; unused."""
 
     def _legalize_result_idx(self, result_idx: int | Sequence[int] | None) -> list[int]:
         """The outputs as a list."""

@@ -1,7 +1,6 @@
-"""`JITKernel`: a compiled kernel to call, to read and to measure.
+"""`JITKernel`: a compiled kernel.
 
-Takes a `PrimFunc` with compile options; gives something callable with arrays of any framework. Invariant: a call that
-raises `ArgumentError` has not run the kernel and has not touched any argument.
+Invariant: a call that raises `ArgumentError` has not run the kernel and has not modified any argument.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tilelang.errors import OptionError, TileLangError, UnknownAttribute, neares
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.dumps import write_dumps
 from tilelang.jit.func_options import options_of
-from tilelang.jit.kernel_texts import KernelTexts
+from tilelang.jit.kernel_inspection import KernelInspection
 from tilelang.jit.program import snapshots
 from tilelang.jit.runners import Runner, make_runner, simulator_runner
 from tilelang.runtime.parameters import OutIdx, Signature, order_keywords
@@ -39,7 +38,7 @@ _OTHER_METHODS = {
 
 
 @public
-class JITKernel(KernelTexts):
+class JITKernel(KernelInspection):
     """A kernel that is ready to run.
 
     Args:
@@ -101,12 +100,12 @@ class JITKernel(KernelTexts):
 
     @property
     def torch_function(self) -> Callable[..., Any]:
-        """What a call runs."""
+        """The function that a call runs."""
         return self.__call__
 
     @property
     def adapter(self) -> JITKernel:
-        """The kernel itself, which is all there is between a call and the compiled code."""
+        """The kernel itself; accepted as published."""
         return self
 
     def __repr__(self) -> str:
@@ -126,7 +125,7 @@ class JITKernel(KernelTexts):
             raise
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: parameters, grid, and what the code uses."""
+        """The representation in notebooks: parameters, grid, and resource usage."""
         from tilelang.jit.kernel_html import html_of  # noqa: PLC0415  notebooks ask
 
         return html_of(self)

@@ -1,7 +1,4 @@
-"""What a notebook shows of a kernel: its parameters, its launches, and what its code uses.
-
-Takes a kernel that is compiled or interpreted, gives HTML.
-"""
+"""The HTML representation of a kernel: parameters, launches, resource usage."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ def html_of(kernel: JITKernel) -> str:
 
 
 def _sides(threads: Sequence[int]) -> list[str]:
-    """Extents without the ones at the end."""
+    """Extents without trailing ones."""
     last = max((n for n, extent in enumerate(threads) if extent != 1), default=0)
     return [str(extent) for extent in threads[: last + 1]]
 

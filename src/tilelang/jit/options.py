@@ -1,4 +1,4 @@
-"""What `@tilelang.jit` was given, for every kernel that a function makes."""
+"""The options of `@tilelang.jit`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _TARGET, _BACKEND = (
 )
 
 
-def asked() -> tuple[Any, Any]:
-    """What the environment says now, on which `JitOptions.chosen` depends; to be compared, and in no time."""
+def environment_key() -> tuple[Any, Any]:
+    """The environment variables on which `JitOptions.chosen` depends, as a comparable value."""
     if os.environ is _ENVIRON:
         return _get(_TARGET), _get(_BACKEND)
     return environment("TILELANG_DEFAULT_TARGET"), environment("TILELANG_EXECUTION_BACKEND")
@@ -35,7 +35,7 @@ def asked() -> tuple[Any, Any]:
 
 @record
 class JitOptions:
-    """What `@tilelang.jit(...)` was given, for every kernel that the function makes."""
+    """The options of `@tilelang.jit(...)`, shared by all kernels of the function."""
 
     out_idx: OutIdx = None
     target: TargetLike = None
@@ -46,12 +46,12 @@ class JitOptions:
     debug_root_path: str | Path | None = None
 
     def chosen(self) -> tuple[Target, str]:
-        """The target and execution backend, with what the environment says now."""
+        """The target and execution backend, resolved in the current environment."""
         target = parse_target(self.target)
         return target, parse_execution_backend(self.execution_backend, target)
 
     def compile(self, func: PrimFunc) -> JITKernel:
-        """A kernel under these options."""
+        """A kernel with these options."""
         kernel = compile(
             func,
             self.out_idx,

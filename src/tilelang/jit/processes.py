@@ -1,7 +1,7 @@
-"""Compiles in several processes at once, so that each later compilation is found in the cache.
+"""Fills the compile cache from several processes.
 
-Takes a function and its arguments, gives nothing: what a process learned is in the compile cache. Invariant: a process
-that fails or hangs costs time, never a result; whoever asked compiles again what is not in the cache.
+Invariant: a process that fails or hangs costs time but does not affect results; the caller compiles again what is not
+in the cache.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def warm_cache(make: Callable[[Any], object], items: Sequence[Any], workers: int
 
     def work() -> None:
         with open(os.devnull, "w", encoding="utf-8") as nowhere:
-            sys.stdout = sys.stderr = nowhere  # what is to be said is said by the process that asked
+            sys.stdout = sys.stderr = nowhere  # only the parent prints
             while True:
                 with following.get_lock():
                     index = following.value
@@ -59,7 +59,7 @@ def warm_cache(make: Callable[[Any], object], items: Sequence[Any], workers: int
 
 
 def _wait_for(children: Sequence[ForkProcess]) -> None:
-    """Waits for all, and ends those that take too long."""
+    """Waits for all processes, and ends those that exceed the time limit."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     for child in children:
         child.join(max(0.0, deadline - time.monotonic()))

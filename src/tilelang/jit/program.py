@@ -1,8 +1,7 @@
-"""From a `PrimFunc` to generated source and from there to code, with everything known kept.
+"""Compiles a `PrimFunc` to source and to code, with caches in memory and on disk.
 
-Takes a tile-level function, a target and options; gives a `Program`. Invariant: what is kept is found again only under
-the same function, source places, target, options, toolchain and version of this package, so a cached result is what
-compiling anew would give.
+Invariant: a cached result is only used for the same function, source locations, target, options, toolchain and version
+of this package, so it equals what compiling again would give.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Program:
 
     Attributes:
         source: What was generated.
-        built: What the compiler made of it: an entry to call on the host, or machine code for a device.
+        built: The compiled code: an entry for the host, or machine code for a device.
     """
 
     source: Source
@@ -54,34 +53,34 @@ _PROGRAMS: dict[str, Program] = {}  # programs of this process, by all that deci
 
 
 def compile_program(func: PrimFunc, target: Target, options: CompileOptions, compiler: str = "") -> Program:
-    """The whole compiler: passes, printer, C++ or CUDA compiler, each skipped where its result is known.
+    """The whole compiler: passes, code generator, C++ or CUDA compiler; each step is skipped if its result is cached.
 
     Args:
         func: The tile-level function.
         target: What to compile for.
-        options: What the user asked for.
+        options: The compile options.
         compiler: The execution backend that names the compiler; the target's first without it.
     """
     compiler = compiler or target.family.default_execution_backend
     if not is_cache_enabled():
-        with _without_collecting():
+        with _without_gc():
             return _build(generate_source(func, target, options), func, target, options, compiler)
     function_key = _function_key(func, target, options)
     source: Source | None = None
     if is_postprocessed(target):
-        source = postprocessed(_kept_source(function_key, func, target, options), target)
+        source = postprocessed(_cached_source(function_key, func, target, options), target)
         function_key = cache.key_of(function_key, source.text)
     key = cache.key_of(function_key, target.family.identity(options, compiler))
     if key not in _PROGRAMS:
-        with _without_collecting():
-            source = source or _kept_source(function_key, func, target, options)
+        with _without_gc():
+            source = source or _cached_source(function_key, func, target, options)
             _PROGRAMS.setdefault(key, _build(source, func, target, options, compiler))
     return _PROGRAMS[key]
 
 
 @contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Puts the search for cyclic garbage off: programs are trees, and it would walk them again and again in vain."""
+def _without_gc() -> Iterator[None]:
+    """Disables the cyclic garbage collector: programs are large trees without cycles."""
     if not gc.isenabled():
         yield
         return
@@ -93,17 +92,17 @@ def _without_collecting() -> Iterator[None]:
 
 
 def generate_source(func: PrimFunc, target: Target, options: CompileOptions) -> Source:
-    """The generated source of a function, from the disk cache where possible, as the user's functions change it."""
+    """The generated source of a function, from the disk cache if possible, after the user's postprocessing."""
     if not is_cache_enabled():
         return postprocessed(_generate(func, target, options), target)
     key = _function_key(func, target, options)
-    return postprocessed(_kept_source(key, func, target, options), target)
+    return postprocessed(_cached_source(key, func, target, options), target)
 
 
-def _kept_source(key: str, func: PrimFunc, target: Target, options: CompileOptions) -> Source:
-    kept = cache.lookup(key, ".source")
-    if kept is not None:
-        return _source_from_json(kept)
+def _cached_source(key: str, func: PrimFunc, target: Target, options: CompileOptions) -> Source:
+    cached = cache.lookup(key, ".source")
+    if cached is not None:
+        return _source_from_json(cached)
     source = _generate(func, target, options)
     cache.store(key, ".source", _source_as_json(source))
     return source
@@ -115,7 +114,7 @@ def _build(source: Source, func: PrimFunc, target: Target, options: CompileOptio
 
 
 def check(func: PrimFunc, target: Target, options: CompileOptions) -> None:
-    """Refuses what the compiler would refuse, without compiling.
+    """Raises the errors of the compiler, without compiling.
 
     Raises:
         ProgramError: The program breaks a rule of the language.
@@ -125,8 +124,8 @@ def check(func: PrimFunc, target: Target, options: CompileOptions) -> None:
     _run(func, checks, target, options)
 
 
-def as_meant(func: PrimFunc, target: Target, options: CompileOptions) -> PrimFunc:
-    """The function with what options say of its meaning, which is what the reference interpreter runs."""
+def with_semantic_options(func: PrimFunc, target: Target, options: CompileOptions) -> PrimFunc:
+    """The function with the options that change its semantics, as the reference interpreter runs it."""
     passes = [p for p in target.family.backend().passes if p.name == "use_minnum_maxnum"]
     return _run(func, passes, target, options)
 
@@ -134,14 +133,14 @@ def as_meant(func: PrimFunc, target: Target, options: CompileOptions) -> PrimFun
 def snapshots(
     func: PrimFunc, target: Target, options: CompileOptions, result: list[Snapshot] | None = None
 ) -> list[Snapshot]:
-    """The function as it came, and after each pass; in `result` also where a pass raises an error."""
+    """The function before and after each pass; in `result` also if a pass raises an error."""
     result = [] if result is None else result
     _run(func, target.family.backend().passes, target, options, result)
     return result
 
 
 def lowered(func: PrimFunc, target: Target, options: CompileOptions) -> PrimFunc:
-    """The function after all passes: what is printed for the target, and what the simulator runs."""
+    """The function after all passes, which is printed for the target and run by the simulator."""
     return _run(func, target.family.backend().passes, target, options)
 
 
@@ -169,7 +168,7 @@ def _generate(func: PrimFunc, target: Target, options: CompileOptions) -> Source
 
 
 def _function_key(func: PrimFunc, target: Target, options: CompileOptions) -> str:
-    """All that decides the generated source; the user's lines take part, since comments and messages show them."""
+    """The key of the generated source; includes source lines, which comments and messages show."""
     with func.loc:
         places = [
             str((s.loc.file, s.loc.line, s.loc.col, linecache.getline(s.loc.file, s.loc.line)))
@@ -180,7 +179,7 @@ def _function_key(func: PrimFunc, target: Target, options: CompileOptions) -> st
 
 @functools.lru_cache(maxsize=1)
 def package_fingerprint() -> str:
-    """Changes whenever a file of this package does."""
+    """A digest of the files of this package."""
     root = Path(__file__).parent.parent
     return cache.key_of(*sorted(f"{path} {size} {time}" for path, size, time in _python_files(str(root))))
 

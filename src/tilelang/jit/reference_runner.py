@@ -1,7 +1,4 @@
-"""Runs a kernel by the reference interpreter.
-
-Takes host arrays, gives what a call gives.
-"""
+"""Runs a kernel by the reference interpreter, on host arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 
 from tilelang.analysis.dropped_stores import warn_of_dropped_stores
 from tilelang.ir.func import PrimFunc
-from tilelang.jit.program import Program, as_meant, check
+from tilelang.jit.program import Program, check, with_semantic_options
 from tilelang.options import CompileOptions
 from tilelang.runtime.arguments import Bound, bind
 from tilelang.runtime.arrays import ArrayView
@@ -29,7 +26,7 @@ class ReferenceRunner:
 
     def __init__(self, func: PrimFunc, signature: Signature, target: Target, options: CompileOptions) -> None:
         check(func, target, options)  # all ways of running refuse the same programs
-        self._func, self._signature = as_meant(func, target, options), signature
+        self._func, self._signature = with_semantic_options(func, target, options), signature
 
     def call(self, *args: Any) -> Any:  # noqa: D102  see `Runner`
         bound = bind(self._signature, args)

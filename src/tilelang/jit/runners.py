@@ -1,7 +1,6 @@
-"""The ways a kernel runs: compiled for the host, compiled for a GPU, simulated, or interpreted.
+"""How kernels run: compiled for the host, compiled for a GPU, simulated, or interpreted.
 
-Takes a function, a signature and what it is compiled with; gives a `Runner`. Invariant: each way is loaded when the
-first kernel runs that way; a call that raises `ArgumentError` has run nothing, whichever way it goes.
+Runners are imported at first use. Invariant: a call that raises `ArgumentError` has run nothing.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ _SPECIALIZE = "tilelang.transforms.specialize_symbols"
 
 
 class Runner(Protocol):
-    """A way to run a kernel.
+    """Runs a kernel.
 
     Attributes:
-        program: What was compiled; None if nothing was.
-        code: Its machine code, if that is for a GPU.
-        attempt: Like `call`, but gives `MISSED` and runs nothing where the arguments are not recognized at a glance;
-            None where there is no such way. May be another function after a call.
+        program: The compiled program, if any.
+        code: Its machine code, if it is for a GPU.
+        attempt: Like `call`, but returns `MISSED` and runs nothing if the fast checks do not accept the arguments; None
+            without fast checks. May be another function after a call.
     """
 
     program: Program | None
@@ -42,13 +41,13 @@ class Runner(Protocol):
         """Runs the kernel on the arguments of a call; may be another function after a call."""
 
     def synchronize(self) -> None:
-        """Waits until what was launched is done."""
+        """Waits for launched kernels."""
 
 
 def make_runner(
     func: PrimFunc, signature: Signature, target: Target, options: CompileOptions, execution_backend: str
 ) -> Runner:
-    """The way to run that an execution backend names."""
+    """The runner of an execution backend."""
     runner: Runner
     match execution_backend:
         case "cc":
@@ -64,12 +63,12 @@ def make_runner(
 
 
 def simulator_runner(func: PrimFunc, signature: Signature, target: Target, options: CompileOptions) -> Any:
-    """The way to run on the simulator."""
+    """The runner on the simulator."""
     return import_module("tilelang.jit.simulator_runner").SimulatorRunner(func, signature, target, options)
 
 
 def specialized(func: PrimFunc, specialization: Specialization) -> PrimFunc:
-    """The function for calls of which these specialization hold."""
+    """The function specialized for some calls."""
     if specialization == Specialization():
         return func
     result: PrimFunc = import_module(_SPECIALIZE).specialize(func, specialization)

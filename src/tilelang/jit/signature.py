@@ -1,7 +1,6 @@
-"""The arguments of the function that `@tilelang.jit` decorates: defaults filled in, made into a key.
+"""The arguments of a function decorated by `@tilelang.jit`: binding with defaults, and hashable keys.
 
-Takes a call of the user's function; gives its arguments by name, and a hashable key under which equal calls meet:
-`key_of_value` for the kernels that are kept, `plain_key` for programs that ask by `f.func.parse_args`.
+`key_of_value` is for the cache of kernels, `plain_key` for programs that call `f.func.parse_args`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ ParsedArguments = tuple[tuple[tuple[Any, ...], tuple[int, ...] | None], dict[str
 
 @public
 class JITFunc:
-    """The user's function below `@tilelang.jit`, with what says how a call's arguments are sorted.
+    """The user's function below `@tilelang.jit`, with the classification of its arguments.
 
     Attributes:
         function: The function itself.
@@ -58,7 +57,7 @@ class JITFunc:
 
     @classmethod
     def of(cls, function: Callable[..., Any], parse: Callable[..., ParsedArguments]) -> JITFunc:
-        """`function`, which may be a `JITFunc`, with another way to sort arguments."""
+        """`function`, which may be a `JITFunc`, with another classification of arguments."""
         return cls(function.function if isinstance(function, JITFunc) else function, parse)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -131,7 +130,7 @@ def _hashable(value: Any) -> Any:
 
 
 class Identity:
-    """An object that cannot be hashed, as a key: equal to itself only, and kept alive."""
+    """An unhashable object as a key: equal to itself only, and kept alive."""
 
     __slots__ = ("value",)
 

@@ -1,7 +1,7 @@
-"""Runs a kernel on the simulator; a module of its own, since the simulator is loaded only by those who ask for it.
+"""Runs a kernel on the simulator; a separate module, since it imports the simulator.
 
-Takes host arrays, gives what a call gives. Invariant: what is simulated is the very program that the device would run
-for arguments of these sizes and alignments, and where the host's allocator put the arrays does not matter.
+Invariant: the simulated program is the one that the device would run for arguments of these sizes and alignments,
+independent of where the host allocated the arrays.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tilelang.targets.target import Target
 
 
 class SimulatorRunner:
-    """A GPU's thread-level program, run on the host with all the simulator's checks."""
+    """A GPU's thread-level program, run on the host with all checks of the simulator."""
 
     program: Program | None = None
     code: DeviceCode | None = None
@@ -68,7 +68,7 @@ class SimulatorRunner:
         return bound.result()
 
     def _chosen(self, bound: Bound) -> PrimFunc:
-        """The program for a call, which has maps only of tensors that they can describe."""
+        """The program for a call, with maps only of tensors that can have them."""
         spec = self._variants.of(bound.values, bound.symbols)
         program = self._program(spec)
         while not (refused := _without_map(self._signature, program, spec, bound)) <= set(spec.misaligned):
@@ -83,7 +83,7 @@ class SimulatorRunner:
 
 
 def _without_map(signature: Signature, program: PrimFunc, spec: Specialization, bound: Bound) -> set[str]:
-    """The names of tensors of which a program has maps, although there can be none for this call."""
+    """The names of tensors with a map in the program that cannot have one in this call."""
     factors = dict(spec.multiples)
     env: dict[Var, Any] = {
         symbol: value // factors.get(general.name, 1)
@@ -103,7 +103,7 @@ def _without_map(signature: Signature, program: PrimFunc, spec: Specialization, 
 
 
 def _placed(view: ArrayView) -> np.ndarray:
-    """A copy of an array, as far from the beginning of its memory as the array is from a multiple of 16 bytes."""
+    """A copy of an array with the same address modulo 16 bytes."""
     array = view.as_numpy()
     steps = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]
     before = -sum(min(step, 0) for step in steps) if array.size else 0

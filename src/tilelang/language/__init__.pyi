@@ -1097,7 +1097,7 @@ def tma_scatter4(*args: object, **keywords: object) -> None:
     """`tma_scatter4` of Blackwell GPUs: `NoLowering` when the kernel is compiled; write T.gemm."""
 
 def syncthreads_count(predicate: ExprLike) -> Expr:
-    """Every thread of the block waits here for all others, and learns for how many of them the predicate holds.
+    """Barrier of the block; returns the number of threads whose predicate is true.
 
     Args:
         predicate: An integer or bool of each thread.
@@ -1110,10 +1110,10 @@ def syncthreads_count(predicate: ExprLike) -> Expr:
     """
 
 def syncthreads_and(predicate: ExprLike) -> Expr:
-    """Whether the predicate holds for all threads of the block: 1 or 0. As `T.syncthreads_count` otherwise."""
+    """Barrier of the block; returns whether the predicate is true in all threads: 1 or 0."""
 
 def syncthreads_or(predicate: ExprLike) -> Expr:
-    """Whether the predicate holds for any thread of the block. As `T.syncthreads_and` otherwise."""
+    """Barrier of the block; returns whether the predicate is true in any thread: 1 or 0."""
 
 def sync_grid() -> None:
     """Every thread of every block waits here for all others, and sees their writes to global memory from then on.
@@ -1126,7 +1126,7 @@ def sync_grid() -> None:
     """
 
 def sync_warp(mask: ExprLike = 4294967295) -> None:
-    """The lanes of a warp that `mask` names wait for each other and see each other's writes."""
+    """Barrier of the lanes of a warp in `mask`, with visibility of their writes."""
 
 def thread_fence(scope: str = 'device') -> None:
     """Puts the memory accesses of this thread before it in front of those after it, as others see them.
@@ -1139,23 +1139,23 @@ def thread_fence(scope: str = 'device') -> None:
     """
 
 def shfl_sync(value: ExprLike, srcLane: ExprLike, width: builtins.int = 32, mask: ExprLike = 4294967295) -> Expr:
-    """The value that lane `srcLane` of the warp has.
+    """The value of lane `srcLane`.
 
     Args:
-        value: What each lane offers, of any scalar dtype.
-        srcLane: Which lane's value to take, counted within groups of `width` lanes.
+        value: The value of each lane, of any scalar dtype.
+        srcLane: The source lane, within segments of `width` lanes.
         width: 1, 2, 4, 8, 16 or 32.
-        mask: The lanes that take part, one bit each.
+        mask: The participating lanes, one bit each.
     """
 
 def shfl_xor(value: ExprLike, delta: ExprLike, width: builtins.int = 32, mask: ExprLike = 4294967295) -> Expr:
-    """The value of the lane whose number differs in the bits of `delta`. As `T.shfl_sync` otherwise."""
+    """The value of lane `lane ^ delta`. As `T.shfl_sync` otherwise."""
 
 def shfl_up(value: ExprLike, delta: ExprLike, width: builtins.int = 32, mask: ExprLike = 4294967295) -> Expr:
-    """The value of the lane `delta` below; a lane that has none below keeps its own. As `T.shfl_sync` otherwise."""
+    """The value of lane `lane - delta`, or the own value if there is none. As `T.shfl_sync` otherwise."""
 
 def shfl_down(value: ExprLike, delta: ExprLike, width: builtins.int = 32, mask: ExprLike = 4294967295) -> Expr:
-    """The value of the lane `delta` above; a lane that has none above keeps its own. As `T.shfl_sync` otherwise."""
+    """The value of lane `lane + delta`, or the own value if there is none. As `T.shfl_sync` otherwise."""
 
 def tvm_warp_shuffle(mask: ExprLike, value: ExprLike, lane: ExprLike, width: builtins.int, warp_size: builtins.int = 32) -> Expr:
     """`T.shfl_sync(value, lane, width, mask)`."""
@@ -1167,13 +1167,13 @@ def tvm_warp_shuffle_down(mask: ExprLike, value: ExprLike, offset: ExprLike, wid
     """`T.shfl_down(value, offset, width, mask)`."""
 
 def any_sync(predicate: ExprLike, mask: ExprLike = 4294967295) -> Expr:
-    """Whether the condition holds in at least one of the lanes that take part."""
+    """Whether the condition is true in any participating lane."""
 
 def all_sync(predicate: ExprLike, mask: ExprLike = 4294967295) -> Expr:
-    """Whether the condition holds in all of the lanes that take part."""
+    """Whether the condition is true in all participating lanes."""
 
 def ballot_sync(predicate: ExprLike, mask: ExprLike = 4294967295) -> Expr:
-    """The lanes in which the condition holds, one bit each, as a uint64.
+    """The lanes in which the condition is true, one bit each, as a uint64.
 
     Raises:
         ProgramTypeError: The predicate is neither an integer nor a bool.
@@ -1183,10 +1183,10 @@ def ballot(predicate: ExprLike) -> Expr:
     """`T.ballot_sync` of all lanes of the warp."""
 
 def match_any_sync(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
-    """The lanes that have the same value as this one, one bit each, as a uint32."""
+    """The lanes with the same value as this one, one bit each, as a uint32."""
 
 def match_all_sync(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
-    """`mask` if all lanes that take part have the same value, else 0, as a uint32."""
+    """`mask` if all participating lanes have the same value, else 0, as a uint32."""
 
 def warp_redux_add(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
     """The sum over the lanes that take part, the same in each of them, by one instruction.
@@ -1201,7 +1201,7 @@ def warp_redux_add(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
     """
 
 def warp_redux_min(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
-    """The least value of the lanes that take part; NaN wins. As `T.warp_redux_add` otherwise.
+    """The minimum over the participating lanes, or NaN. As `T.warp_redux_add` otherwise.
 
     Args:
         value: An int32, uint32 or float32.
@@ -1211,7 +1211,7 @@ def warp_redux_min(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
     """
 
 def warp_redux_max(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
-    """The largest value of the lanes that take part; NaN wins. As `T.warp_redux_add` otherwise.
+    """The maximum over the participating lanes, or NaN. As `T.warp_redux_add` otherwise.
 
     Args:
         value: An int32, uint32 or float32.
@@ -1221,16 +1221,16 @@ def warp_redux_max(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
     """
 
 def warp_redux_and(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
-    """The bits that are set in all lanes that take part. As `T.warp_redux_add` otherwise."""
+    """The bitwise and over the participating lanes. As `T.warp_redux_add` otherwise."""
 
 def warp_redux_or(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
-    """The bits that are set in any lane that takes part. As `T.warp_redux_add` otherwise."""
+    """The bitwise or over the participating lanes. As `T.warp_redux_add` otherwise."""
 
 def warp_redux_xor(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
-    """The bits that are set in an odd number of lanes. As `T.warp_redux_add` otherwise."""
+    """The bitwise exclusive or over the participating lanes. As `T.warp_redux_add` otherwise."""
 
 def activemask() -> Expr:
-    """The lanes of the warp that execute this together, one bit each, as a uint32."""
+    """The lanes of the warp that currently execute together, one bit each, as a uint32."""
 
 def tvm_warp_activemask() -> Expr:
     """The same as `T.activemask`."""

@@ -1,1 +1,1 @@
-"""Finds the fastest of many configurations of a kernel: compiles them at once, checks them, and lets them race."""
+"""The autotuner: compiles configurations in parallel, checks their results, and measures them in rounds."""

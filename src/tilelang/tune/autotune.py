@@ -1,7 +1,7 @@
-"""`@tilelang.autotune`: a function marked `@tilelang.jit` that finds the values of its tunables itself.
+"""`@tilelang.autotune`: a function marked `@tilelang.jit` whose tunables are tuned.
 
-Takes a function with configurations; gives one that is called without tunables. Invariant: equal calls are tuned once,
-whichever threads make them, and a call that gives a tunable is not tuned unless another one has no value.
+Invariant: equal calls are tuned once, in all threads; a call that gives a tunable is not tuned unless another tunable
+has no value.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tilelang.tune.tuner import tune
 class TunedFunction:
     """A function marked `@tilelang.autotune`.
 
-    A call gives what the function below gives for the fastest configuration: a kernel that carries `config`, `latency`
-    and `ref_latency`, or for eager functions the results.
+    A call returns what the function returns with the fastest configuration: a kernel with `config`, `latency` and
+    `ref_latency`, or the results of an eager function.
 
     Attributes:
         jitted: The function marked `@tilelang.jit`.
@@ -85,7 +85,7 @@ class TunedFunction:
         return function(*own_args, **own_keywords)
 
     def tune(self, *args: Any, **keywords: Any) -> TuningResult:
-        """What the search for these arguments found, which is made if there was none yet.
+        """The result of tuning for these arguments; tunes if there is none yet.
 
         Raises:
             TuningError: No configuration can be used; notes say why.
@@ -97,7 +97,7 @@ class TunedFunction:
         return self._found(Subject(self.jitted, args, keywords))
 
     def _found(self, subject: Subject) -> JITKernel:
-        """The kernel for a call, tuned where something is left to choose."""
+        """The kernel of a call, tuned if a tunable has no value."""
         if not self._settled(subject):
             return self._kernel(subject, self._tuned(subject))
         return subject.kernel({})
@@ -127,7 +127,7 @@ class TunedFunction:
             return self._results[key][1]
 
     def _kernel(self, subject: Subject, result: TuningResult) -> JITKernel:
-        """The kernel for a call under what was found for it, or for another one that counts as the same."""
+        """The kernel of a call with the configuration found for it, or for an equivalent call."""
         first, found = self._results[self._key(subject)][0], result.kernel
         assert found is not None
         if subject.key == first.key:
@@ -137,7 +137,7 @@ class TunedFunction:
         )
 
     def _settled(self, subject: Subject) -> bool:
-        """Whether nothing is left to choose: the call gives tunables, and all have a value then or no row names any."""
+        """Whether nothing is to be tuned: the call gives tunables and none is left, or no configuration names any."""
         if self._key(subject) in self._results:
             return False
         rows = configurations(default_configs(subject) if self._configs is None else self._configs, subject)

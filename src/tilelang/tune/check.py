@@ -1,7 +1,7 @@
-"""Whether configurations compute what they should, before any of them is timed.
+"""Checks the results of configurations before they are timed.
 
-Takes kernels with their inputs; gives the results of each, and says which of them are wrong. Invariant: memory that a
-kernel allocates for its results is filled with garbage first, so that what it does not write is never right by chance.
+Invariant: outputs that a kernel allocates are filled with NaN bytes first, so that elements that it does not write are
+not correct by chance.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Named = list[tuple[str, Any]]  # results with their names
 
 @record
 class Tolerances:
-    """How far results may be apart: `|a - b| <= atol + rtol * |b|` for all but a share of the elements."""
+    """Tolerances of results: `|a - b| <= atol + rtol * |b|` for all but a fraction of the elements."""
 
     rtol: float = 1e-2
     atol: float = 1e-2
@@ -36,12 +36,12 @@ class Tolerances:
 
 @record
 class Outcome:
-    """What a kernel did.
+    """The result of one call of a kernel.
 
     Attributes:
-        results: What it returned.
+        results: Its return values.
         written: The arguments that it wrote in place.
-        seconds: What a call took on the host, until everything was done.
+        seconds: Host time of the call, until the device was idle.
     """
 
     results: Named
@@ -82,10 +82,10 @@ def run(kernel: JITKernel, inputs: Sequence[Any]) -> Outcome:
 
 
 def expected(ref_prog: Callable[..., Any], kernel: JITKernel, inputs: Sequence[Any]) -> Named:
-    """What a reference gives for the inputs of a kernel, named as the kernel's results are.
+    """The results of a reference on the inputs of a kernel, with the names of the kernel's results.
 
-    That is what it returns, but for None, and the arguments that it changed in place; what a kernel writes to other
-    arguments is its own affair.
+    Its return values that are not None, and the arguments that it modified in place; what a kernel writes to other
+    arguments is not compared.
 
     Raises:
         TuningError: The reference failed, or gives another number of results.
@@ -104,7 +104,7 @@ def expected(ref_prog: Callable[..., Any], kernel: JITKernel, inputs: Sequence[A
     names = [signature.params[index].name for index in signature.outputs]
     if len(names) != len(results):
         raise TuningError(
-            f"autotune: the reference gives {_results(len(results))}, the kernel {_results(len(names))}",
+            f"autotune: the reference returns {_results(len(results))}, the kernel {_results(len(names))}",
             hint="let it return what the kernel returns, in the same order",
         )
     written = [
@@ -133,12 +133,12 @@ def as_list(results: Any) -> list[Any]:
 
 
 def duplicate(value: Any) -> Any:
-    """An array of its own with the same elements; other values as they are."""
+    """A copy of an array; other values as they are."""
     return value.clone() if hasattr(value, "clone") else copy.copy(value)
 
 
 def _own_copies(kernel: JITKernel, inputs: Sequence[Any]) -> list[Any]:
-    """The inputs, those that the kernel writes in place as copies."""
+    """The inputs; arguments that the kernel writes in place are copied."""
     signature = kernel.signature
     return [
         duplicate(value) if index in signature.written else value
@@ -147,7 +147,7 @@ def _own_copies(kernel: JITKernel, inputs: Sequence[Any]) -> list[Any]:
 
 
 def _spoil(array: Any) -> bool:
-    """Fills an array with bytes of ones, which are NaN for floats; whether that could be done."""
+    """Fills an array with bytes 0xFF, which are NaN for floats; returns whether it is supported."""
     view = borrow(array)
     if view is None or view.dtype is None or view.dtype.is_bool:
         return False
@@ -163,9 +163,9 @@ def _spoil(array: Any) -> bool:
 
 # -- comparing -----------------------------------------------------------------------------------------------
 def difference(actual: Named, wanted: Named, tolerances: Tolerances) -> str:
-    """How the results of a kernel differ from those that are right; empty if they do not.
+    """The difference of a kernel's results from the expected ones, as text; empty if there is none.
 
-    A NaN where there is a number is never right.
+    NaN differs from any number.
     """
     for (name, found), (_, right) in zip(actual, wanted, strict=True):
         if not _torch_agrees(found, right, tolerances):
@@ -176,7 +176,7 @@ def difference(actual: Named, wanted: Named, tolerances: Tolerances) -> str:
 
 
 def _torch_agrees(found: Any, right: Any, tolerances: Tolerances) -> bool:
-    """Whether two tensors of one device agree, found out there; False where that is not known."""
+    """Whether two tensors agree, computed on their device; False if that is not supported."""
     if not (is_torch_tensor(found) and is_torch_tensor(right)):
         return False
     if found.shape != right.shape or found.device != right.device or found.is_complex():
@@ -206,12 +206,12 @@ def _numpy_difference(found: Any, right: Any, tolerances: Tolerances) -> str:
 
 
 class Agreement:
-    """Sorts configurations by what they compute, where no reference says what is right.
+    """Majority vote on the results of configurations, without a reference.
 
-    What most of them agree on is taken as right.
+    The results that most configurations agree on are considered correct.
 
     Args:
-        tolerances: How far results may be apart.
+        tolerances: The tolerances.
     """
 
     def __init__(self, tolerances: Tolerances) -> None:
@@ -219,7 +219,7 @@ class Agreement:
         self._groups: list[tuple[Named, list[Config], str]] = []
 
     def add(self, config: Config, results: Named) -> None:
-        """Takes what a configuration computed."""
+        """Adds the results of a configuration."""
         said = ""
         for wanted, members, _ in self._groups:
             text = difference(results, wanted, self._tolerances)
@@ -230,7 +230,7 @@ class Agreement:
         self._groups.append((results, [config], said))
 
     def rejections(self, name: str) -> list[Rejection]:
-        """The configurations that most others disagree with.
+        """The configurations that differ from the majority.
 
         Raises:
             TuningError: There is no such majority.
@@ -242,9 +242,9 @@ class Agreement:
         total = sum(len(members) for _, members, _ in ranked)
         if len(right) == len(second):
             raise TuningError(
-                f"autotune: the configurations of '{name}' disagree about the result, and nothing says which is right: "
+                f"autotune: the configurations of '{name}' disagree about the result, and there is no reference: "
                 f"{text_of(right[0])} and {text_of(second[0])}: {next(g[2] for g in self._groups if g[2])}",
-                hint="pass ref_prog= to say what is right, larger tolerances rtol= and atol=, or skip_check=True",
+                hint="pass ref_prog=, larger tolerances rtol= and atol=, or skip_check=True",
             )
         found = []
         for results, members, _ in ranked[1:]:

@@ -1,4 +1,4 @@
-"""What kernels are tuned on: its name, and whether it can tell the time."""
+"""The device that kernels are tuned on: its name, and whether it can be measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilelang.tune.workers import cores
 
 
 def check_has_clock(name: str, target: Target, execution_backend: str) -> None:
-    """Refuses to tune where no time means anything.
+    """Raises if kernels cannot be timed.
 
     Raises:
         OptionError: Kernels are interpreted or simulated.
@@ -23,7 +23,7 @@ def check_has_clock(name: str, target: Target, execution_backend: str) -> None:
         kind = "interprets" if execution_backend == "reference" else "simulates"
         raise OptionError(
             f"autotune: '{name}' cannot be tuned with execution_backend {execution_backend!r}, which {kind} kernels: "
-            "their times say nothing about a device",
+            "their times do not reflect a device",
             hint="tune on a device or with target='cpu'; or give the tunables a value, then nothing is tuned",
         )
     if target.kind != "cpu":
@@ -31,7 +31,7 @@ def check_has_clock(name: str, target: Target, execution_backend: str) -> None:
 
 
 def device_name(target: Target) -> str:
-    """The device at hand, as its maker calls it; for the CPU with its number of threads."""
+    """The name of the device; for a CPU with its number of threads."""
     if target.kind != "cpu":
         driver = open_driver()
         return driver.name(driver.current_device() or 0)
@@ -50,7 +50,7 @@ def _processor() -> str:
 
 
 def is_lost(target: Target) -> bool:
-    """Whether the device cannot be used any more, because a kernel did what no program may."""
+    """Whether the device is unusable after a fault of a kernel."""
     if target.kind == "cpu":
         return False
     try:

@@ -1,7 +1,6 @@
-"""Configurations worth trying for tiled matrix products: tile sizes, stages, threads and schedules.
+"""Configurations for tiled gemms: tile sizes, stages, threads and schedules.
 
-Takes the names of tunables, a target and, where they are known, the sizes of the product; gives configurations, those
-first that a small model of costs expects most of. Invariant: each gives the tunables that were asked for and no others.
+Ordered by a simple cost model, best first. Invariant: each gives the requested tunables and no others.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tilelang.targets.gemm_tile import GemmTile
 from tilelang.targets.target import Target, TargetLike, parse_target
 from tilelang.tune.subject import PASS_CONFIGS, Subject
 
-_FEWEST_SHARED = 4  # steps of a block that shares a tile with others; with fewer, meeting them takes longer
+_FEWEST_SHARED = 4  # least K steps of a block that shares a tile; with fewer, synchronization dominates
 
 NAMES = ("block_M", "block_N", "block_K", "num_stages", "threads")
 
@@ -88,25 +87,24 @@ def _processors(target: Target) -> int:
 
 
 def _not_too_large(shapes: Sequence[GemmTile], name: str, size: int) -> list[GemmTile]:
-    """Those whose tiles are not more than half empty, or else the smallest."""
+    """Configurations whose tiles are at least half full, or else the smallest."""
     smallest = min(getattr(shape, name) for shape in shapes)
     return [shape for shape in shapes if getattr(shape, name) <= max(smallest, 2 * size - 1)]
 
 
 def _is_shared(shape: GemmTile, m: int, n: int, k: int, target: Target) -> bool:
-    """Whether blocks that share a tile have work enough, and all run at once."""
+    """Whether blocks of a cluster that share a tile have enough work each, and all blocks are resident."""
     blocks = math.ceil(m / shape.block_M) * math.ceil(n / shape.block_N) * shape.split
     has_work = k >= _FEWEST_SHARED * shape.block_K * shape.split
     return has_work and blocks <= target.machine.blocks_at_once(shape.split)
 
 
 def _cycles(shape: GemmTile, m: int, n: int, k: int, processors: int) -> float:
-    """What a product takes, roughly, in cycles of a multiprocessor of Hopper.
+    """An estimate of the time of a gemm in cycles of a Hopper SM.
 
-    It multiplies 2048 pairs or takes 64 bytes from the L2 cache in a cycle, and some of the latter costs the former, if
-    only by the power that both draw; it stores 16 results in a cycle, and a block takes 3000 to get going. Blocks that
-    share a tile send each other 32 bytes in a cycle, and take 1500 to meet. Processors that are slower or faster rank
-    tiles in much the same way.
+    Per cycle an SM multiplies 2048 pairs or loads 64 bytes from the L2 cache, where loads slow down multiplication, and
+    stores 16 results; a block starts in 3000 cycles. Blocks of a cluster exchange 32 bytes per cycle, and synchronize
+    in 1500 cycles. Other machines rank tiles in much the same way.
     """
     rows, columns, depth = shape.block_M, shape.block_N, shape.block_K
     waves = math.ceil(math.ceil(m / rows) * math.ceil(n / columns) * shape.split / processors)

@@ -1,7 +1,7 @@
-"""The arguments that configurations are tried and measured with.
+"""The arguments with which configurations are checked and measured.
 
-Takes what a user supplies, or makes arguments up; gives the inputs of a kernel. Invariant: all configurations whose
-parameters are alike are given the same arrays, so that results and times can be compared.
+Supplied by the user, or generated. Invariant: configurations with equal parameters get the same arrays, so that results
+and times are comparable.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _GIVEN: ContextVar[tuple[Any, ...] | None] = ContextVar("autotune_inputs", defau
 @public
 @contextmanager
 def set_autotune_inputs(*tensors: Any) -> Iterator[None]:
-    """Inside, kernels are tuned with these arguments instead of made-up ones.
+    """Tunes kernels with these arguments inside the `with`, instead of generated ones.
 
     Args:
-        tensors: What a call of the kernel brings, in order: one by one, or as one list.
+        tensors: The arguments of the kernel in order, or one list of them.
 
     Example:
         `with set_autotune_inputs(a, b): kernel = matmul(M, N, K)`
@@ -49,13 +49,13 @@ def get_autotune_inputs() -> tuple[Any, ...] | None:
 
 
 class Supplier:
-    """Gives kernels their inputs.
+    """Supplies kernels with inputs.
 
     Args:
-        name: What is tuned.
-        kind: What the elements of made-up tensors are.
-        supply_prog: A function of the user's that makes inputs from the list of a kernel's parameters.
-        of_call: Gives the inputs that the call brings that led here, or None.
+        name: Name of the tuned function.
+        kind: The distribution of generated elements.
+        supply_prog: A function of the user that makes inputs from the list of a kernel's parameters.
+        of_call: Returns the inputs of the call that is being tuned, or None.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Supplier:
         self._kept: dict[str, list[Any]] = {}
 
     def inputs(self, kernel: JITKernel) -> tuple[str, list[Any]]:
-        """The inputs of a kernel, and a text that is the same for all kernels that share them.
+        """The inputs of a kernel, and a key that is equal for kernels with the same inputs.
 
         Raises:
             ArgumentError: The user supplies another number of them.
@@ -132,7 +132,7 @@ _HINT = "write `with tilelang.autotuner.set_autotune_inputs(...):` around the ca
 
 
 def refuse_scalars(name: str, signature: Signature) -> None:
-    """Refuses to make up the arguments of a kernel that takes numbers, which decide what it computes.
+    """Raises if a kernel has scalar parameters, whose values cannot be generated.
 
     Raises:
         ArgumentError: There is such a parameter.

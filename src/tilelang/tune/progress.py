@@ -1,4 +1,4 @@
-"""One line on the terminal that says how far a search has come; nothing at all where there is no terminal."""
+"""The progress of a search as one line on the terminal, if there is one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CLEAR = "\r\x1b[K"  # Source: ECMA-48, EL: erases the line
 
 
 class Progress:
-    """The line; used as a context manager, which erases it at the end.
+    """The progress line; a context manager that erases it at the end.
 
     Args:
         name: What is tuned.
@@ -34,7 +34,7 @@ class Progress:
             self._stream.flush()
 
     def show(self, what: str, done: int, total: int) -> None:
-        """Says what is going on, and how much of it is done."""
+        """Shows a step, and how much of it is done."""
         now = time.monotonic()
         if not self._on or now - self._last < _SECONDS and done < total:
             return

@@ -1,4 +1,4 @@
-"""How a tuner compiles and measures, as plain records: `tilelang.autotuner.param`."""
+"""Options of tuners as plain records: `tilelang.autotuner.param`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilelang.targets.target import TargetLike
 @public
 @dataclass(frozen=True)
 class CompileArgs:
-    """How kernels are compiled, as for `AutoTuner.set_compile_args`."""
+    """Compile options, as for `AutoTuner.set_compile_args`."""
 
     out_idx: OutIdx = None
     execution_backend: str | None = "auto"
@@ -28,7 +28,7 @@ class CompileArgs:
     pass_configs: Mapping[str, object] | None = None
 
     def compile_program(self, program: PrimFunc) -> JITKernel:
-        """A kernel under these arguments."""
+        """A kernel compiled with these options."""
         return compile(
             program,
             out_idx=self.out_idx,
@@ -42,7 +42,7 @@ class CompileArgs:
 @public
 @dataclass(frozen=True)
 class ProfileArgs:
-    """How kernels are checked and timed, as for `AutoTuner.set_profile_args`."""
+    """Options of checks and measurements, as for `AutoTuner.set_profile_args`."""
 
     warmup: float = 25
     rep: float = 100

@@ -1,8 +1,7 @@
-"""Which of several kernels is the fastest: rounds in which all run in a random order, and from which the slow retire.
+"""Measures several kernels against each other in rounds, and drops the slow ones early (racing).
 
-Takes functions to call and a clock; gives the times of each, and who was given up. Invariant: all times that are
-compared come from the same rounds, since a device is not as fast in one minute as in the next; in every round the order
-is drawn anew and each is warmed up, since a kernel inherits the clock rate and temperature that its predecessor leaves.
+Invariant: only times of the same rounds are compared, since the speed of a device varies over time; every round has a
+random order with a warm-up of each kernel, since a kernel inherits clock rate and temperature from its predecessor.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from typing import Any
 from tilelang.records import record
 from tilelang.tune.workers import Failure, failure_of
 
-# Takes what to call, calls to warm up and calls to measure; gives the median and the least of their milliseconds.
+# (function, calls to warm up, calls to measure) -> median and minimum in milliseconds
 Clock = Callable[[Callable[[], Any], int, int], tuple[float, float]]
 
-# How much slower than the best one may be and stay, after each round but the last.
+# Maximal slowdown relative to the best to stay, after each round but the last.
 _MARGINS = (0.30, 0.15, 0.08, 0.05)
 _ROUNDS = len(_MARGINS) + 1
 _REFERENCE = -1  # its number
 _LOOK_CALLS = 5
-_MOST_CALLS = 300  # in a round; more do not tell more
+_MOST_CALLS = 300  # per round; more do not improve the estimate
 _LEAST_CALLS = 3  # unless a single one takes longer than a round
 
 
 @record(frozen=False)
 class Standing:
-    """How one of the runners does.
+    """The measurements of one kernel.
 
     Attributes:
         times: Milliseconds of a call, a median for each round.
@@ -44,16 +43,16 @@ class Standing:
 
     @property
     def score(self) -> float:
-        """By how much it is slower than the best, as a factor."""
+        """Slowdown relative to the best, as a factor."""
         return statistics.median(self.ratios)
 
     @property
-    def hope(self) -> float:
-        """The same in its best round: what disturbs a measurement makes times longer, never shorter."""
+    def best_ratio(self) -> float:
+        """The same in its best round, as disturbances only increase times."""
         return min(self.ratios)
 
     def relative_to(self, other: Standing) -> float:
-        """How many times as long as another one it takes, in the rounds that both took part in."""
+        """The ratio to the time of another one, in the rounds in which both were measured."""
         return statistics.median(mine / (theirs or 1.0) for mine, theirs in zip(self.times, other.times, strict=False))
 
     @property
@@ -64,12 +63,12 @@ class Standing:
 
 @record
 class Race:
-    """How a race ended.
+    """The results of a race.
 
     Attributes:
-        standings: Those that were timed, the fastest first.
-        failures: Those that broke down while they were timed.
-        untimed: Those for which there was no time.
+        standings: Measured ones, the fastest first.
+        failures: Those that failed during the measurement.
+        untimed: Those not measured within the budget.
         reference: The time of the reference in the last round, if there is one.
     """
 
@@ -80,7 +79,7 @@ class Race:
 
 
 class _Stopped(Exception):
-    """The time is over."""
+    """The time limit is reached."""
 
 
 def race(
@@ -96,26 +95,26 @@ def race(
     seed: int = 0,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Race:
-    """Lets all run against each other.
+    """Measures all runners against each other.
 
     Args:
-        runners: What to call, by numbers.
+        runners: The functions to call, by number.
         clock: Measures a call.
         warmup: Milliseconds that each runs before it is measured, in every round.
         rep: Milliseconds that each is measured, in all rounds together.
-        early_stop: Whether those that are clearly slower retire after each round.
-        early_stop_factor: How many times slower than the best one may be at the first look and stay.
-        deadline: When to come to an end, by `time.monotonic`.
-        reference: Runs along in the last round.
-        seed: Draws the orders.
-        progress: Told how many rounds of how many are done.
+        early_stop: Whether to drop those that are clearly slower after each round.
+        early_stop_factor: Maximal slowdown relative to the best in the first estimate.
+        deadline: Time limit, by `time.monotonic`.
+        reference: Also measured in the last round.
+        seed: Seed of the orders.
+        progress: Called with the numbers of done and all rounds.
     """
     factor = early_stop_factor if early_stop else None
-    course = _Course(dict(runners), clock, warmup, rep, factor, deadline, random.Random(seed), progress)
+    course = _Run(dict(runners), clock, warmup, rep, factor, deadline, random.Random(seed), progress)
     return course.run(reference)
 
 
-class _Course:
+class _Run:
     def __init__(
         self,
         runners: dict[int, Callable[[], Any]],
@@ -132,13 +131,13 @@ class _Course:
         self._factor, self._deadline, self._rng, self._progress = factor, deadline, rng, progress
         self._standings = {name: Standing() for name in runners}
         self._failures: dict[int, Failure] = {}
-        self._fastest: dict[int, float] = {}  # milliseconds of a call at the first look, undisturbed
-        self._usual: dict[int, float] = {}  # the same as it came, when last measured: by it calls are counted
+        self._fastest: dict[int, float] = {}  # milliseconds of a call in the first estimate, the minimum
+        self._usual: dict[int, float] = {}  # the latest median, which sets the number of calls
 
     def run(self, reference: Callable[[], Any] | None) -> Race:
         ref_latency = None
         try:
-            racing = self._look()
+            racing = self._estimate()
             for number in range(_ROUNDS):
                 times = self._round(racing)
                 for name in times:
@@ -146,7 +145,7 @@ class _Course:
                     self._standings[name].ratios.append(times[name] / (min(times.values()) or 1.0))
                 racing = [name for name in racing if name in times]
                 if number < len(_MARGINS):
-                    racing = self._faster(racing, {n: self._standings[n].hope for n in racing}, _MARGINS[number])
+                    racing = self._faster(racing, {n: self._standings[n].best_ratio for n in racing}, _MARGINS[number])
                 self._progress(number + 1, _ROUNDS)
         except _Stopped:
             pass
@@ -155,8 +154,8 @@ class _Course:
             ref_latency = self._time(_REFERENCE, reference)
         return self._ended(ref_latency)
 
-    def _look(self) -> list[int]:
-        """A first short look at each, which also says how many calls a round takes."""
+    def _estimate(self) -> list[int]:
+        """Estimates the time of each by a short measurement, which sets the number of calls of a round."""
         order = list(self._runners)
         self._rng.shuffle(order)
         for name in order:
@@ -204,10 +203,10 @@ class _Course:
         return {name: value / best for name, value in times.items()}
 
     def _ended(self, ref_latency: float | None) -> Race:
-        """Those that took part in more rounds come first, as they were not given up."""
+        """The results; those measured in more rounds first."""
         looked = self._relative(self._fastest)
         for name, standing in self._standings.items():
-            if not standing.times and name in looked:  # given up at the first look, or no round came to its end
+            if not standing.times and name in looked:  # dropped by the first estimate, or no round was completed
                 standing.times, standing.ratios = [self._fastest[name]], [looked[name]]
         timed = {n: s for n, s in self._standings.items() if s.times and n not in self._failures}
         ranked = sorted(timed, key=lambda name: (-len(timed[name].times), timed[name].score))

@@ -1,7 +1,7 @@
-"""What searches found, kept in the compile cache, so that no process tunes what was tuned before.
+"""Results of searches in the compile cache, so that no process repeats a search.
 
-Takes a subject with its configurations; gives findings. Invariant: findings are found again only for the same program,
-configurations, target, options, device and version of this package.
+Invariant: a result is only used for the same program, configurations, target, options, device and version of this
+package.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilelang.runtime import cache
 from tilelang.runtime.arrays import borrow
 from tilelang.tune.device import device_name
 from tilelang.tune.inputs import get_autotune_inputs
-from tilelang.tune.result import Findings, from_json, to_json
+from tilelang.tune.result import SearchResult, from_json, to_json
 from tilelang.tune.space import Config
 from tilelang.tune.subject import Subject
 
@@ -27,31 +27,31 @@ _SUFFIX = ".tuned.json"
 
 
 class Record:
-    """The place of one search's findings; none without the compile cache, or where no program can be made.
+    """The cache entry of one search; disabled without a compile cache, or if no program can be made.
 
     Args:
-        subject: What is tuned.
+        subject: The tuned function with the arguments of a call.
         configs: The configurations.
-        supply_prog: What makes the inputs, whose sizes may decide which configuration is the fastest.
+        supply_prog: The user's function that makes inputs; their sizes may determine the fastest configuration.
     """
 
     def __init__(self, subject: Subject, configs: Sequence[Config], supply_prog: Callable[..., Any] | None) -> None:
         self._configs = configs
         self._key = _key(subject, configs, supply_prog) if is_cache_enabled() else None
 
-    def load(self) -> Findings | None:
-        """What was found before, or None."""
+    def load(self) -> SearchResult | None:
+        """The stored result, or None."""
         data = None if self._key is None else cache.lookup(self._key, _SUFFIX)
         return None if data is None else from_json(data, self._configs)
 
-    def save(self, found: Findings) -> None:
-        """Keeps what was found."""
+    def save(self, found: SearchResult) -> None:
+        """Stores a result."""
         if self._key is not None:
             cache.store(self._key, _SUFFIX, to_json(found, self._configs))
 
 
 def _key(subject: Subject, configs: Sequence[Config], supply_prog: Callable[..., Any] | None) -> str | None:
-    """All that decides what is found; None if no configuration gives a program."""
+    """The key of a search; None if no configuration has a program."""
     program = _first_digest(subject, configs)
     if program is None:
         return None
@@ -73,11 +73,11 @@ def _key(subject: Subject, configs: Sequence[Config], supply_prog: Callable[...,
 
 
 def _first_digest(subject: Subject, configs: Sequence[Config]) -> str | None:
-    """The digest of the program for the first configuration that gives one; the function's text stands for the rest."""
+    """The digest of the first valid program; other configurations are represented by the function's source."""
     for config in configs:
         try:
             return digest(subject.program(config))
-        except Exception:  # what fails here is found and reported by the search
+        except Exception:  # failures are reported by the search
             continue
     return None
 

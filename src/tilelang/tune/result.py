@@ -1,7 +1,6 @@
-"""What a search found: the fastest configuration, the times of the others, and why some have none.
+"""The result of a search: the fastest configuration, the times of the others, and the rejected ones with reasons.
 
-Takes what happened to each configuration; gives text, and JSON that stays on disk. Invariant: what is read back is what
-was found, for the same configurations in the same order.
+Invariant: a result read from JSON equals the stored one, for the same configurations in the same order.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.records import record
 from tilelang.tune.space import Config, text_of
 
-_SHOWN = 3  # configurations that are named for one reason in an error
+_SHOWN = 3  # configurations listed per reason in an error
 
-# what may happen to a configuration before it has a time, and how a report says so
+# stages of rejection, with their texts in reports
 STAGES = {
     "compile": "failed to compile",
     "same": "compile to the same code as another one",
@@ -32,13 +31,13 @@ STAGES = {
 
 @record
 class Rejection:
-    """A configuration that has no time.
+    """A configuration without a time.
 
     Attributes:
         config: The configuration.
         stage: Where it was rejected, one of `STAGES`.
-        message: Why, in one line.
-        details: All that is known, such as an error with its place in the program.
+        message: The reason, in one line.
+        details: The whole error, with its location in the program.
     """
 
     config: Config
@@ -57,9 +56,9 @@ class Measurement:
     Attributes:
         config: The configuration.
         latency: Milliseconds of a call, the median over all rounds that it took part in.
-        ratio: How many times as long as the fastest it takes, in the rounds that both took part in: a fairer figure
-            than latencies, since a device is not as fast in each round.
-        rounds: How many these were; the slower ones leave earlier.
+        ratio: Ratio to the time of the fastest, over the rounds in which both were measured; more accurate than
+            latencies, since the speed of a device differs between rounds.
+        rounds: Number of these rounds; slower configurations are dropped earlier.
     """
 
     config: Config
@@ -69,8 +68,8 @@ class Measurement:
 
 
 @record
-class Findings:
-    """What a search found, without a kernel.
+class SearchResult:
+    """The result of a search, without a kernel.
 
     Attributes:
         name: What was tuned.
@@ -79,7 +78,7 @@ class Findings:
         rejected: The others.
         ref_latency: Milliseconds of a call of the reference, if there is one.
         compared: What results were compared with.
-        seconds: What the search took.
+        seconds: Duration of the search.
     """
 
     name: str
@@ -91,7 +90,7 @@ class Findings:
     seconds: float = 0.0
 
     def report(self) -> str:
-        """All configurations: their times, or why they have none."""
+        """All configurations, with times or the reasons of rejection."""
         total = len(self.measured) + len(self.rejected)
         lines = [
             f"{self.name} on {self.device}: {len(self.measured)} of {total} configurations measured in "
@@ -114,8 +113,8 @@ class Findings:
 
 
 @record
-class TuningResult(Findings):
-    """What a search found, with the kernel of the fastest configuration.
+class TuningResult(SearchResult):
+    """The result of a search, with the kernel of the fastest configuration.
 
     Attributes:
         config: The fastest configuration.
@@ -161,7 +160,7 @@ class TuningResult(Findings):
 
 
 def grouped(rejected: Sequence[Rejection]) -> dict[tuple[str, str], list[Rejection]]:
-    """Rejections by stage and message, those that many share first within a stage."""
+    """Rejections by stage and message, the most frequent first within a stage."""
     groups: dict[tuple[str, str], list[Rejection]] = {}
     for rejection in rejected:
         groups.setdefault((rejection.stage, rejection.message), []).append(rejection)
@@ -170,7 +169,7 @@ def grouped(rejected: Sequence[Rejection]) -> dict[tuple[str, str], list[Rejecti
 
 
 def nothing_found(name: str, rejected: Sequence[Rejection]) -> TuningError:
-    """The error for a search in which no configuration is left."""
+    """The error of a search that rejects all configurations."""
     notes = []
     for (stage, message), group in grouped(rejected).items():
         shown = "; ".join(text_of(rejection.config) for rejection in group[:_SHOWN])
@@ -190,8 +189,8 @@ def nothing_found(name: str, rejected: Sequence[Rejection]) -> TuningError:
 
 
 # -- on disk -------------------------------------------------------------------------------------------------
-def to_json(found: Findings, configs: Sequence[Config]) -> bytes:
-    """The findings, one configuration a line, with the configurations as texts for those who read it."""
+def to_json(found: SearchResult, configs: Sequence[Config]) -> bytes:
+    """The result, one configuration a line, with configurations as texts for readers."""
     place = {id(config): number for number, config in enumerate(configs)}
     rows: dict[int, dict[str, Any]] = {}
     for rank, item in enumerate(found.measured):
@@ -216,15 +215,15 @@ def to_json(found: Findings, configs: Sequence[Config]) -> bytes:
     return "\n".join(["{", *lines, '"configurations": [', ",\n".join(texts), "]}", ""]).encode()
 
 
-def from_json(data: bytes, configs: Sequence[Config]) -> Findings | None:
-    """The findings in a record; None if it is none, or is about other configurations."""
+def from_json(data: bytes, configs: Sequence[Config]) -> SearchResult | None:
+    """The result in a record; None if the record is invalid, or is of other configurations."""
     try:
         fields: Mapping[str, Any] = json.loads(data)
         rows = sorted(fields["configurations"], key=lambda row: (row.get("rank", len(configs)), row["index"]))
         known = all(row["config"] == text_of(configs[row["index"]]) for row in rows)
         if not known or not rows or "rank" not in rows[0]:
             return None
-        return Findings(
+        return SearchResult(
             fields["name"],
             fields["device"],
             tuple(Measurement(configs[r["index"]], r["latency"], r["ratio"], r["rounds"]) for r in rows if "rank" in r),

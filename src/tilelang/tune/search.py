@@ -1,7 +1,6 @@
-"""The search for the fastest configuration: compile all at once, check what they compute, let them race.
+"""The search for the fastest configuration: compile all in parallel, check results, measure in rounds.
 
-Takes a subject with its configurations; gives what happened to each of them. Invariant: a configuration that fails,
-in whatever way, costs nothing but its own chance, and why it failed is kept.
+Invariant: a configuration that fails in any way does not affect the others, and the reason is recorded.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tilelang.tune.device import device_name, is_lost
 from tilelang.tune.inputs import Supplier
 from tilelang.tune.progress import Progress
 from tilelang.tune.race import race
-from tilelang.tune.result import Findings, Measurement, Rejection, nothing_found
+from tilelang.tune.result import Measurement, Rejection, SearchResult, nothing_found
 from tilelang.tune.space import Config, text_of
 from tilelang.tune.subject import Subject
 from tilelang.tune.workers import OUT_OF_TIME, Failure, cores, failure_of, make_all
@@ -34,7 +33,7 @@ _FAR_SECONDS = 0.02  # which no noise of a host comes to: not worth a second loo
 
 @record
 class Settings:
-    """How to search: the options of `tilelang.autotune`, which says what each means."""
+    """The settings of a search; see `tilelang.autotune`."""
 
     warmup: float = 25
     rep: float = 100
@@ -56,7 +55,7 @@ class Settings:
 
     @property
     def tolerances(self) -> Tolerances:
-        """How far results may be off."""
+        """The tolerances of results."""
         return Tolerances(self.rtol, self.atol, self.max_mismatched_ratio)
 
     def __post_init__(self) -> None:
@@ -79,13 +78,13 @@ class Settings:
             raise OptionError(f"autotune: unknown backend {self.backend!r}", hint=f"one of {', '.join(BACKENDS)}")
 
 
-def search(subject: Subject, configs: Sequence[Config], settings: Settings) -> tuple[Findings, JITKernel]:
-    """What happened to each configuration, and the kernel of the fastest.
+def search(subject: Subject, configs: Sequence[Config], settings: Settings) -> tuple[SearchResult, JITKernel]:
+    """The outcome of each configuration, and the kernel of the fastest.
 
     Raises:
-        TuningError: No configuration can be used, the reference failed, or configurations disagree and nothing says
-            which are right.
-        DriverError: One of them broke the device.
+        TuningError: No configuration can be used, the reference failed, or configurations disagree and there is no
+            reference.
+        DriverError: One of them crashed the device.
     """
     with Progress(subject.name) as progress:
         return _Search(subject, configs, settings, progress).run()
@@ -98,7 +97,7 @@ class _Search:
         self._rejected: list[Rejection] = []
         self._start = time.monotonic()
 
-    def run(self) -> tuple[Findings, JITKernel]:
+    def run(self) -> tuple[SearchResult, JITKernel]:
         kernels = self._distinct(self._compiled())
         kernels, compared = self._tried(kernels)
         measured, ref_latency = self._raced(kernels)
@@ -106,7 +105,7 @@ class _Search:
         seconds = round(time.monotonic() - self._start, 3)
         order = {id(config): place for place, config in enumerate(self._configs)}
         rejected = tuple(sorted(self._rejected, key=lambda rejection: order[id(rejection.config)]))
-        found = Findings(self._subject.name, name, tuple(measured), rejected, ref_latency, compared, seconds)
+        found = SearchResult(self._subject.name, name, tuple(measured), rejected, ref_latency, compared, seconds)
         kernel = kernels[[id(config) for config, _ in kernels].index(id(measured[0].config))][1]
         return found, kernel
 
@@ -115,7 +114,7 @@ class _Search:
         self._rejected.append(Rejection(config, stage, failure.message, failure.details))
 
     def _until(self, share: float) -> float | None:
-        """When a share of the budget is used up."""
+        """The time at which a fraction of the budget is used up."""
         return None if self._settings.budget is None else self._start + share * self._settings.budget
 
     def _require(self, left: Sized) -> None:
@@ -124,7 +123,7 @@ class _Search:
 
     # -- compiling ------------------------------------------------------------------------------------------
     def _compiled(self) -> list[tuple[Config, JITKernel]]:
-        """The kernels that can be compiled."""
+        """The kernels that compile."""
         settings, count = self._settings, len(self._configs)
         failures: list[Failure | None] = [None]
         if count > 1:
@@ -151,7 +150,7 @@ class _Search:
         return kernels
 
     def _distinct(self, kernels: Sequence[tuple[Config, JITKernel]]) -> list[tuple[Config, JITKernel]]:
-        """The kernels without those that are the same code under another name."""
+        """The kernels, without those with the same code as another one."""
         first: dict[str, Config] = {}
         distinct = []
         for config, kernel in kernels:
@@ -164,7 +163,7 @@ class _Search:
 
     # -- trying ---------------------------------------------------------------------------------------------
     def _tried(self, kernels: Sequence[tuple[Config, JITKernel]]) -> tuple[list[tuple[Config, JITKernel]], str]:
-        """The kernels that run and compute what they should, and what their results were compared with."""
+        """The kernels that run and have correct results, and what these were compared with."""
         checker = _Checker(self._subject.name, self._settings)
         deadline = self._until(_CHECKING)
         seconds: dict[int, float] = {}
@@ -184,7 +183,7 @@ class _Search:
                 self._reject(config, "run", failure_of(error))
                 if is_lost(self._subject.target):
                     raise TuningError(
-                        f"autotune: the configuration {text_of(config)} of '{self._subject.name}' broke the device: "
+                        f"autotune: the configuration {text_of(config)} of '{self._subject.name}' crashed the device: "
                         f"{failure_of(error).message}",
                         hint="leave it out and start the process again; execution_backend='simulator' finds out why",
                     ) from error
@@ -252,7 +251,7 @@ class _Search:
         return measured, ended.reference
 
     def _race_inputs(self, kernel: JITKernel) -> list[Any]:
-        """The inputs; what a kernel writes in place is not the user's own array."""
+        """The inputs; arguments that a kernel writes in place are copies."""
         signature = kernel.signature
         _, inputs = self._supplier.inputs(kernel)
         places = zip(signature.inputs, inputs, strict=True)
@@ -268,7 +267,7 @@ class _Search:
 
 
 class _Checker:
-    """Says which results are wrong, by the reference or, without one, by what most configurations compute."""
+    """Checks results by the reference or, without one, by majority vote."""
 
     def __init__(self, name: str, settings: Settings) -> None:
         self._name, self._settings = name, settings
@@ -276,7 +275,7 @@ class _Checker:
         self._agreements: dict[str, Agreement] = {}
 
     def prepare(self, key: str, kernel: JITKernel, inputs: Sequence[Any]) -> None:
-        """Finds out what is right for these inputs.
+        """Computes the expected results for these inputs.
 
         Raises:
             TuningError: The reference failed.
@@ -286,7 +285,7 @@ class _Checker:
             self._right[key] = check.expected(settings.ref_prog, kernel, inputs)
 
     def fault(self, key: str, config: Config, outcome: check.Outcome) -> str:
-        """What is wrong with what a kernel did to these inputs; empty if nothing is, or that is not known yet."""
+        """The error in the outcome of a kernel on these inputs; empty if there is none, or it is not known yet."""
         settings = self._settings
         if settings.skip_check:
             return ""
@@ -306,11 +305,11 @@ class _Checker:
         return ""
 
     def outvoted(self) -> list[Rejection]:
-        """The configurations that most others disagree with."""
+        """The configurations that differ from the majority."""
         return [found for agreement in self._agreements.values() for found in agreement.rejections(self._name)]
 
     def compared(self, count: int) -> str:
-        """What results were compared with, in words."""
+        """What results were compared with, as text."""
         if self._settings.skip_check:
             return ""
         if self._settings.ref_prog is not None:

@@ -1,7 +1,6 @@
-"""The configurations to choose from, in every form that users write them.
+"""The list of configurations, from every form in which users write them.
 
-Takes a list, a dict of lists or a function that makes one of these; gives a list of configurations. Invariant: each
-names parameters of the tuned function only, none appears twice, and the order is the user's.
+Invariant: each names parameters of the tuned function only, none appears twice, and the order is the user's.
 """
 
 from __future__ import annotations
@@ -20,13 +19,12 @@ Configs = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | Callable[.
 
 
 def configurations(configs: Configs, subject: Subject) -> list[Config]:
-    """The configurations for one call, without repetitions.
+    """The configurations for one call, without duplicates.
 
-    What the call itself gives is not tuned: it takes the place of what configurations say about it.
+    Arguments of the call override those of configurations.
 
     Raises:
-        OptionError: They are written in a form that means nothing, name something that is no parameter, or there are
-            none.
+        OptionError: Their form is invalid, they name no parameter of the function, or there are none.
         TuningError: The function that makes them failed.
     """
     if callable(configs):
@@ -59,7 +57,7 @@ def _value_text(value: Any) -> str:
 
 
 def _listed(configs: Any, name: str) -> list[Mapping[str, Any]]:
-    """Configurations one by one."""
+    """The configurations as a list."""
     if isinstance(configs, Mapping):
         for key, values in configs.items():
             if isinstance(values, str | Mapping) or not hasattr(values, "__iter__"):
@@ -87,7 +85,7 @@ def _listed(configs: Any, name: str) -> list[Mapping[str, Any]]:
 
 
 def _check(config: Mapping[str, Any], subject: Subject) -> None:
-    """Refuses names that the function does not have."""
+    """Raises for names that the function does not have."""
     parameters = subject.signature.parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
@@ -110,10 +108,9 @@ def _check(config: Mapping[str, Any], subject: Subject) -> None:
 
 
 def _made(make: Callable[..., Any], subject: Subject) -> Any:
-    """What a function makes, called with those arguments of the tuned function that it names.
+    """Calls a function that makes configurations with those arguments of the tuned function that it names.
 
-    Beside these it may name `target`, what kernels are compiled for, and `tunables`, the names of parameters without a
-    value.
+    It may also name `target`, the target of compilation, and `tunables`, the names of parameters without a value.
     """
     offered = {"target": subject.target, "tunables": subject.tunables, **subject.known}
     form = inspect.signature(make)

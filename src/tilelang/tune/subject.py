@@ -1,7 +1,6 @@
-"""What is tuned: a function that makes kernels, with the arguments of one call of it.
+"""The subject of tuning: a function that makes kernels, with the arguments of one call.
 
-Takes a function marked `@tilelang.jit` and the call; gives kernels for configurations. Invariant: a kernel for a
-configuration is what calling the function with it would give, under the pass_configs of both.
+Invariant: the kernel of a configuration is what a call with that configuration returns, under the pass_configs of both.
 """
 
 from __future__ import annotations
@@ -70,19 +69,19 @@ class Subject:
 
     @property
     def pinned(self) -> dict[str, Any]:
-        """The arguments of the call that say something: those that are not None."""
+        """The arguments of the call that are not None."""
         return {name: value for name, value in self.given.items() if value is not None}
 
     @property
     def known(self) -> dict[str, Any]:
-        """All arguments that have a value, defaults included."""
+        """All arguments that have a value, including defaults."""
         parameters = self.signature.parameters.items()
         defaults = {n: p.default for n, p in parameters if p.default is not p.empty and p.default is not None}
         return {**defaults, **self.pinned, **self._dims}
 
     @property
     def tunables(self) -> tuple[str, ...]:
-        """The parameters without a value: those that configurations are to give."""
+        """The parameters without a value."""
         variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         names = [name for name, parameter in self.signature.parameters.items() if parameter.kind not in variable]
         return tuple(name for name in names if name not in self.known)
@@ -93,9 +92,9 @@ class Subject:
 
     # -- kernels --------------------------------------------------------------------------------------------
     def arguments(self, config: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a call under a configuration.
+        """The arguments of a call with a configuration.
 
-        What the call gives by position stays there; an argument that is None there makes room for the tunable.
+        Positional arguments of the call stay positional; None is replaced by the tunable.
         """
         tunables = {name: value for name, value in config.items() if name != PASS_CONFIGS}
         positional = [name for name, p in self.signature.parameters.items() if p.kind is not p.KEYWORD_ONLY]
@@ -106,7 +105,7 @@ class Subject:
         return tuple(args), {**self._keywords, **self._dims, **tunables}
 
     def check_call(self, config: Mapping[str, Any]) -> None:
-        """Refuses a call that brings too little even with a configuration.
+        """Raises if arguments are missing even with a configuration.
 
         Raises:
             ArgumentError: An argument is missing.
@@ -141,18 +140,18 @@ class Subject:
 
     # -- the call -------------------------------------------------------------------------------------------
     def inputs(self, kernel: JITKernel) -> list[Any] | None:
-        """The arguments of the call that a kernel takes; None if the call brings not all of them."""
+        """The arguments of the call that a kernel takes; None if some are missing."""
         names = [kernel.signature.params[i].name for i in kernel.signature.inputs]
         own = self.given if self.is_eager else {}
         return [own[name] for name in names] if all(name in own for name in names) else None
 
     @functools.cached_property
     def key(self) -> Any:
-        """Under which calls of one program meet: tensors count by shape and dtype."""
+        """The key of calls with the same program: tensors by shape and dtype."""
         return self.key_without(())
 
     def key_without(self, names: Collection[str]) -> Any:
-        """Under which calls meet that differ at most in these arguments."""
+        """The key of calls that may differ in these arguments."""
         parameters = self.signature.parameters
         without = {name for name, p in parameters.items() if self.is_eager and isinstance(p.annotation, DType)}
         without.update(names)

@@ -1,7 +1,6 @@
-"""`AutoTuner`: tunes a function step by step; `@tilelang.autotune` is made of it.
+"""`AutoTuner`: the step-by-step interface of the autotuner; used by `@tilelang.autotune`.
 
-Takes a function that makes kernels, configurations and settings; gives a `TuningResult`. Invariant: the kernel that is
-given runs on the device at hand, computed what it should, and was the fastest of those that did.
+Invariant: the resulting kernel has run on the current device, with correct results, and was the fastest.
 """
 
 from __future__ import annotations
@@ -74,14 +73,14 @@ class AutoTuner:
         pass_configs: Mapping[str, object] | None = None,
         compile_flags: str | Sequence[str] | None = None,
     ) -> AutoTuner:
-        """Says how kernels are compiled, as for `tilelang.compile`; `target_host` is accepted as published."""
+        """Sets compile options, as for `tilelang.compile`; `target_host` is accepted as published."""
         del target_host
         options = JitOptions(out_idx, target, execution_backend, pass_configs, compile_flags, verbose)
         self._jitted = type(self._jitted)(self._jitted.func, options)
         return self
 
     def set_profile_args(self, *values: Any, **options: Any) -> AutoTuner:
-        """Says how kernels are checked and timed.
+        """Sets options of checks and measurements.
 
         Args:
             values: Options in the order of `tilelang.autotune`, from `warmup` on.
@@ -97,7 +96,7 @@ class AutoTuner:
         return self
 
     def set_kernel_parameters(self, *args: Any, **keywords: Any) -> AutoTuner:
-        """Says with which arguments the function is called, besides tunables."""
+        """Sets the arguments with which the function is called, besides tunables."""
         self._call = args, keywords
         return self
 
@@ -116,13 +115,13 @@ class AutoTuner:
         *,
         budget: float | None = None,
     ) -> TuningResult:
-        """Searches, or reads what an earlier search found.
+        """Searches, or loads the result of an earlier search.
 
         Args:
             warmup: Instead of what `set_profile_args` said; the others as well.
             rep: See `tilelang.autotune`.
             timeout: See `tilelang.autotune`.
-            use_pipeline: Accepted as published; compiling and measuring take turns.
+            use_pipeline: Accepted as published; compilation and measurement do not overlap.
             enable_grouped_compile: Accepted as published; configurations are compiled one by one, many at once.
             group_compile_size: As above.
             benchmark_devices: Accepted as published; kernels are measured on the current device.
@@ -151,7 +150,7 @@ class AutoTuner:
         return self.run()
 
     def report(self) -> str:
-        """What the last search found: the time of each configuration, or why it has none.
+        """The result of the last search: the time of each configuration, or the reason of its rejection.
 
         Raises:
             OptionError: Nothing was searched yet.
@@ -162,7 +161,7 @@ class AutoTuner:
 
 
 def tune(subject: Subject, configs: Configs | None, settings: Settings) -> TuningResult:
-    """Searches, or reads what an earlier search found.
+    """Searches, or loads the result of an earlier search.
 
     Args:
         subject: What to tune.
@@ -185,7 +184,7 @@ def tune(subject: Subject, configs: Configs | None, settings: Settings) -> Tunin
         found, kernel = search(subject, rows, settings)
         record.save(found)
     best = found.measured[0]
-    kernel = copy(kernel)  # who asks for this configuration by name gets a kernel that nobody measured
+    kernel = copy(kernel)  # the cached kernel of this configuration stays without measurements
     kernel.config, kernel.latency, kernel.ref_latency = best.config, best.latency, found.ref_latency
     facts = {field.name: getattr(found, field.name) for field in fields(found)}
     return TuningResult(**facts, kernel=kernel, reloaded=reloaded)
@@ -195,17 +194,17 @@ def _kernel_again(subject: Subject, config: Config) -> JITKernel | None:
     """The kernel of a configuration that was found before; None if it does not compile any more."""
     try:
         return subject.kernel(config)
-    except Exception:  # the search says why
+    except Exception:  # reported by the search
         return None
 
 
 def _check_inputs(subject: Subject, config: Config, settings: Settings) -> None:
-    """Refuses kernels that take scalars where nobody gives their arguments, before anything is compiled."""
+    """Raises for kernels with scalar parameters whose arguments are not supplied, before anything is compiled."""
     if subject.is_eager or settings.supply_prog is not None or get_autotune_inputs() is not None:
         return
     try:
         func = subject.program(config)
         signature = Signature.of(func, subject.jitted.options.out_idx)
-    except Exception:  # the search says what is wrong with each configuration
+    except Exception:  # reported by the search
         return
     refuse_scalars(subject.name, signature)

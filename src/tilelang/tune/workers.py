@@ -1,7 +1,7 @@
-"""Makes many things at once in processes of their own, and says of each why it failed.
+"""Runs many tasks in processes of their own, and returns the failure of each.
 
-Takes a function of a number; what a process makes stays in it, so the function leaves its results in the compile cache.
-Invariant: whatever one of them does, raise, hang or crash, the others are made; no process outlives the call.
+A task leaves its results in the compile cache. Invariant: a task that raises, hangs or crashes does not affect the
+others; no process outlives the call.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from tilelang.records import record
 from tilelang.runtime import cache
 
 OUT_OF_TIME = "there was no time left for it"
-_TICK_SECONDS = 0.5  # between two looks at the clock
+_TICK_SECONDS = 0.5  # polling interval
 
 Make = Callable[[int], object]
 
 
 @record
 class Failure:
-    """Why something was not made.
+    """Why a task failed.
 
     Attributes:
-        message: The first line of the error, with its kind unless it is one of ours.
-        details: All of it.
-        late: Whether the time for all of them was over.
+        message: The first line of the error, with its type unless it is a TileLangError.
+        details: The whole error.
+        late: Whether the deadline had passed.
     """
 
     message: str
@@ -47,7 +47,7 @@ LATE = Failure(OUT_OF_TIME, late=True)
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What is said about an error."""
+    """The failure of an error."""
     if isinstance(error, TileLangError):
         return Failure(error.message.partition("\n")[0], str(error))
     text = f"{type(error).__name__}: {error}".rstrip(": ")
@@ -63,18 +63,17 @@ def make_all(
     deadline: float | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> list[Failure | None]:
-    """Calls `make` of 0, 1, ... and says of each why it failed, or None.
+    """Calls `make` of 0, 1, ... in parallel; returns the failure of each, or None.
 
-    Processes are forked; where that cannot be, or where there is no compile cache by which results come back, threads
-    do the same, and what hangs is waited for.
+    Uses forked processes; without fork or compile cache threads, in which hanging tasks cannot be ended.
 
     Args:
-        make: Makes one; what it raises is its failure.
-        count: How many there are.
-        workers: How many are made at once.
-        timeout: Seconds after which one is given up.
-        deadline: When to give up what is not made, by `time.monotonic`; not before one of them is made.
-        progress: Told how many are done.
+        make: The task; its exception is its failure.
+        count: Number of tasks.
+        workers: Number of parallel tasks.
+        timeout: Time limit of one task, in seconds.
+        deadline: Time limit of all tasks, by `time.monotonic`; not before one of them is done.
+        progress: Called with the number of done tasks.
     """
     workers = max(1, min(workers, count))
     if can_fork():
@@ -83,13 +82,13 @@ def make_all(
 
 
 def can_fork() -> bool:
-    """Whether processes can make kernels for this one."""
+    """Whether forked processes can compile kernels for this process."""
     forks = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
     return forks and cache.is_writable()
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -125,7 +124,7 @@ def _in_threads(
 # -- processes -----------------------------------------------------------------------------------------------
 @record(frozen=False)
 class _Worker:
-    """A process and what it is busy with."""
+    """A process and its task."""
 
     process: Any
     connection: Connection
@@ -164,13 +163,13 @@ class _Pool:
         return [self._results[index] for index in range(self._count)]
 
     def _employ(self) -> None:
-        """Gives every worker something to do, and starts those that are missing."""
+        """Assigns tasks to idle workers, and starts missing ones."""
         while self._waiting and len(self._workers) < self._wanted:
             self._workers.append(self._start())
         for worker in self._workers:
             if worker.index is None and self._waiting:
                 worker.index, worker.since = self._waiting.pop(), time.monotonic()
-                with contextlib.suppress(OSError):  # it has died, which is noticed when listening
+                with contextlib.suppress(OSError):  # it has died, which `_listen` notices
                     worker.connection.send(worker.index)
 
     def _start(self) -> _Worker:
@@ -195,7 +194,7 @@ class _Pool:
             worker.index = None
 
     def _give_up(self) -> None:
-        """Ends what takes too long."""
+        """Ends tasks that exceed the time limit."""
         now = time.monotonic()
         for worker in [worker for worker in self._workers if worker.index is not None]:
             if now - worker.since > self._timeout:
@@ -218,11 +217,11 @@ class _Pool:
 
 
 def _work(make: Make, theirs_of_parent: Connection, connection: Connection) -> None:
-    """What a process does: one number after the other, until nobody asks any more."""
+    """The loop of a process: runs tasks until there are no more."""
     theirs_of_parent.close()
-    os.setsid()  # so that compilers that it starts end with it, and the terminal's Ctrl-C is the parent's affair
+    os.setsid()  # compilers that it starts end with it, and Ctrl-C is handled by the parent
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        sys.stdout = sys.stderr = nowhere  # what is to be said is said by the process that asked
+        sys.stdout = sys.stderr = nowhere  # only the parent prints
         with contextlib.suppress(EOFError, OSError):
             while True:
                 connection.send(_attempt(make, connection.recv()))

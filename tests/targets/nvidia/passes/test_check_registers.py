@@ -50,7 +50,7 @@ def test_an_accumulator_that_no_thread_can_hold_is_a_warning_with_the_threads_th
     text = warned(gemm(256, 256, 128))
     assert text.startswith(
         "T.gemm: the accumulator 'C_f' needs 512 registers of each of 128 threads, but a thread has 255: at least 1028 "
-        "bytes of each thread lie in local memory, which is slow\n"
+        "bytes of each thread are in local memory, which is slow\n"
     )
     assert "note: 'C_f' is (256, 256) of float32\n" in text
     assert text.endswith("\nhint: threads=512 leaves 128 to each thread; or make the tile smaller")
@@ -77,7 +77,7 @@ def test_a_fragment_that_no_thread_can_hold_is_a_warning_where_it_is_made():
     gutter = " " * len(str(line))
     assert (
         "fragment 'tile' needs 1024 registers of each of 128 threads, but a thread has 255: at least 3076 bytes of "
-        "each thread lie in local memory, which is slow\n"
+        "each thread are in local memory, which is slow\n"
         f"{gutter}--> {__file__}:{line}:13\n"
         f'{line} |             tile = T.alloc_fragment((512, 256), "float32")\n'
         f"{gutter} |             {'^' * 46}\n"

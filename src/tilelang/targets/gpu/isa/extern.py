@@ -1,6 +1,6 @@
-"""Calls of functions that the user's source defines.
+"""Calls of functions that are defined in source of the user.
 
-Invariant: only a GPU knows what they do, so that simulating one is an error that says so.
+They have no simulation: the simulator raises an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*(<[\w\s,:<>]*>)?")
 
 
 def no_meaning(what: str, hint: str) -> Callable[..., Any]:
-    """The meaning of an instruction that only a GPU knows: simulating it is an error that says so."""
+    """The simulation of an instruction whose semantics are only known to the GPU: raises."""
 
     def simulate(warp: Warp, *arguments: Any) -> NoReturn:
         raise NoLowering(f"{what} cannot be simulated", hint=hint)
@@ -27,15 +27,15 @@ def no_meaning(what: str, hint: str) -> Callable[..., Any]:
 
 
 def call_extern(result: DType | None, name: str, arity: int) -> Instruction:
-    """A call of a function that the user's source defines; called with its arguments.
+    """A call of a function that is defined in source of the user.
 
     Args:
-        result: The dtype of its value; None if it has none.
-        name: The function, as C++ calls it.
+        result: The dtype of its value, if any.
+        name: The name of the function in C++.
         arity: Number of arguments.
 
     Raises:
-        ProgramError: The name is no name of C++.
+        ProgramError: The name is not an identifier of C++.
     """
     if not _NAME.fullmatch(name):
         raise ProgramError(f"T.call_extern: {name!r} is no name of a C++ function")

@@ -1,7 +1,4 @@
-"""What the meanings of instructions have in common: one value per lane, masks of lanes, and values that nobody knows.
-
-Takes and gives arrays with one entry per lane.
-"""
+"""Helpers of the simulation of instructions: values per lane, masks of lanes, undefined values."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from tilelang.isa.simulated import Warp
 
 FULL_MASK = 0xFFFFFFFF
 LANE_MASK = Parameter("mask", ParameterKind.LANES, default=FULL_MASK)
-"""The lanes that take part, all of them if it is left out."""
+"""The participating lanes, by default all."""
 
 REDUCE_OPERATORS: Mapping[str, BinaryOp] = MappingProxyType(
     {op.value: op.operator for op in AtomicOp if op.operator is not None}
@@ -39,16 +36,16 @@ def integers(warp: Warp, value: Any) -> np.ndarray:
 
 
 def masks_of(lanes: np.ndarray) -> np.ndarray:
-    """The masks with a bit for each lane that is true. Shapes: (..., lanes) -> (...), uint64."""
+    """The bit masks of the true lanes. Shapes: (..., lanes) -> (...), uint64."""
     bits = lanes.astype(np.uint64) << np.arange(lanes.shape[-1], dtype=np.uint64)
     return np.asarray(np.bitwise_or.reduce(bits, axis=-1))
 
 
 def participants(warp: Warp, mask: Any, what: str) -> np.ndarray:
-    """Which lanes take part in an instruction together with each lane. Shape (lanes, lanes), bool; row by row.
+    """The lanes that execute an instruction together with each lane. Shape (lanes, lanes), bool; row by row.
 
     Raises:
-        SimulationError: A lane executes the instruction with a mask that leaves it out, which PTX does not define.
+        SimulationError: A lane executes the instruction with a mask that leaves it out, which is undefined in PTX.
     """
     masks = spread(warp, np.asarray(mask).astype(np.uint64) & np.uint64((1 << warp.size) - 1))
     named = (masks[:, None] >> warp.lane.astype(np.uint64) & np.uint64(1)).astype(bool)
@@ -64,7 +61,7 @@ def participants(warp: Warp, mask: Any, what: str) -> np.ndarray:
 
 
 def uniform(warp: Warp, value: Any, what: str) -> int:
-    """The value that all active lanes agree on.
+    """The value of all active lanes, which must be equal.
 
     Raises:
         SimulationError: They do not.
@@ -76,7 +73,7 @@ def uniform(warp: Warp, value: Any, what: str) -> int:
 
 
 def unknown(dtype: DType) -> Any:
-    """A stand-in for a value that the machine does not define: NaN, or a number that nobody expects."""
+    """A placeholder for an undefined value: NaN, or an unlikely number."""
     if dtype.is_float:
         return np.array(np.nan).astype(dtype.numpy)[()]
     if dtype.is_bool:

@@ -42,11 +42,11 @@ SYNC_THREADS = Instruction(
     source="CUDA C++ Programming Guide, 'Synchronization Functions'",
     form=("sync_threads",),
 )
-"""All threads of the block meet; called with nothing."""
+"""Barrier of the block; no operands."""
 
 
 def _sync_threads_answer(name: str, answer: Callable[[int, int], int]) -> Instruction:
-    """A barrier of the block that takes a predicate; `answer` gets for how many threads it holds, and how many came."""
+    """A block barrier with a predicate; `answer` gets the numbers of threads with a true predicate, and of all."""
 
     def simulate(warp: Warp, predicate: Any) -> Generator[Wait, None, np.ndarray]:
         tallies = warp.state("sync_threads_answer", list)
@@ -56,7 +56,7 @@ def _sync_threads_answer(name: str, answer: Callable[[int, int], int]) -> Instru
         tally[0] += int((spread(warp, predicate).astype(bool) & warp.active).sum())
         tally[1] += int(warp.active.sum())
         yield from warp.barrier_sync()
-        if tallies[-1] is tally:  # nobody counts on it any more, all have come
+        if tallies[-1] is tally:  # all have arrived
             tallies[:] = [[0, 0]]
         return np.full(warp.size, answer(*tally), np.int32)
 
@@ -74,13 +74,13 @@ def _sync_threads_answer(name: str, answer: Callable[[int, int], int]) -> Instru
 
 
 SYNC_THREADS_COUNT = _sync_threads_answer("sync_threads_count", lambda yes, all_: yes)
-"""All threads of the block meet, and learn for how many of them the predicate holds; called with the predicate."""
+"""Barrier of the block that returns the number of threads with a true predicate; the operand is the predicate."""
 
 SYNC_THREADS_AND = _sync_threads_answer("sync_threads_and", lambda yes, all_: int(yes == all_))
-"""Whether it holds for all threads, as 1 or 0; called as `SYNC_THREADS_COUNT`."""
+"""Barrier that returns whether the predicate is true in all threads, as 1 or 0."""
 
 SYNC_THREADS_OR = _sync_threads_answer("sync_threads_or", lambda yes, all_: int(yes > 0))
-"""Whether it holds for any thread, as 1 or 0; called as `SYNC_THREADS_COUNT`."""
+"""Barrier that returns whether the predicate is true in any thread, as 1 or 0."""
 
 SYNC_GRID = Instruction(
     "sync_grid",
@@ -92,7 +92,7 @@ SYNC_GRID = Instruction(
     source="CUDA C++ Programming Guide, 'Grid Synchronization'",
     form=("sync_grid",),
 )
-"""All threads of all blocks meet; called with nothing, in a cooperative launch, whose blocks run at the same time."""
+"""Barrier of the grid, in a cooperative launch; no operands."""
 
 SYNC_WARP = Instruction(
     "sync_warp",
@@ -104,7 +104,7 @@ SYNC_WARP = Instruction(
     source="PTX ISA, 'Parallel Synchronization and Communication Instructions: bar.warp.sync'",
     form=("sync_warp",),
 )
-"""The lanes of a mask meet and see each other's writes; called with the mask."""
+"""Barrier of the lanes of a mask, with visibility of their writes; the operand is the mask."""
 
 
 _NO_PREDICATE = ("ProgramTypeError: The predicate is neither.",)
@@ -113,7 +113,7 @@ FUNCTIONS = (
     Function(
         "syncthreads_count",
         SYNC_THREADS_COUNT,
-        "Every thread of the block waits here for all others, and learns for how many of them the predicate holds.",
+        "Barrier of the block; returns the number of threads whose predicate is true.",
         (Parameter("predicate", ParameterKind.PREDICATE, "An integer or bool of each thread."),),
         raises=_NO_PREDICATE,
         example="valid = T.syncthreads_count(A[tx] > 0)",
@@ -121,13 +121,13 @@ FUNCTIONS = (
     Function(
         "syncthreads_and",
         SYNC_THREADS_AND,
-        "Whether the predicate holds for all threads of the block: 1 or 0. As `T.syncthreads_count` otherwise.",
+        "Barrier of the block; returns whether the predicate is true in all threads: 1 or 0.",
         (Parameter("predicate", ParameterKind.PREDICATE),),
     ),
     Function(
         "syncthreads_or",
         SYNC_THREADS_OR,
-        "Whether the predicate holds for any thread of the block. As `T.syncthreads_and` otherwise.",
+        "Barrier of the block; returns whether the predicate is true in any thread: 1 or 0.",
         (Parameter("predicate", ParameterKind.PREDICATE),),
     ),
     Function(
@@ -143,12 +143,12 @@ FUNCTIONS = (
     Function(
         "sync_warp",
         SYNC_WARP,
-        "The lanes of a warp that `mask` names wait for each other and see each other's writes.",
+        "Barrier of the lanes of a warp in `mask`, with visibility of their writes.",
         (LANE_MASK,),
     ),
 )
 
 
 def instructions() -> Iterator[Instruction]:
-    """Those of this file, one of each form."""
+    """The instructions of this file, one of each form."""
     yield from (SYNC_THREADS, SYNC_THREADS_COUNT, SYNC_THREADS_AND, SYNC_THREADS_OR, SYNC_GRID, SYNC_WARP)

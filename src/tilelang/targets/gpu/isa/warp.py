@@ -1,7 +1,7 @@
-"""Instructions of a warp: lanes exchange values, vote, compare, elect one of them, and reduce numbers.
+"""Warp-level instructions: shuffle, vote, match, elect, reduce.
 
-Gives `shuffle(mode, dtype)` and `redux(op, dtype)`, which make instructions, and the others as constants. Invariant:
-all lanes that a mask names must execute the instruction together; a value taken from a lane that does not is unknown.
+`shuffle(mode, dtype)` and `redux(op, dtype)` make instructions, the others are constants. Invariant: all lanes of a
+mask must execute the instruction together; the value of a lane that does not is undefined.
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: shfl.sync", "Parallel Synchronization and Communication
 Instructions: vote.sync, match.sync, activemask, redux.sync, elect.sync"; CUDA C++ Programming Guide, "Warp Shuffle
@@ -42,12 +42,11 @@ _SHUFFLES = ("idx", "up", "down", "xor")
 
 @cache
 def shuffle(mode: str, dtype: DType) -> Instruction:
-    """Each lane takes the value of another one.
+    """Returns the value of another lane.
 
-    It is called with the mask of lanes, the value, a number of lanes and the width: a power of two that
-    divides the warp into segments. The other lane is number n of the segment ("idx"), or the one n below ("up"), n
-    above ("down"), or n in exclusive or with the lane's own number ("xor"); where that leaves the segment, a lane keeps
-    its own value.
+    The operands are the mask of lanes, the value, an offset n and the width: a power of two that divides the warp into
+    segments. The source lane is n of the segment ("idx"), lane - n ("up"), lane + n ("down"), or lane ^ n ("xor");
+    outside of the segment, a lane keeps its own value.
 
     Raises:
         NoLowering: There is no such mode, or the dtype is a vector of more than 32 bits.
@@ -79,7 +78,7 @@ def shuffle(mode: str, dtype: DType) -> Instruction:
 
 
 def _source_lane(mode: str, lane: np.ndarray, offset: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """The lane that each lane takes the value of."""
+    """The source lane of each lane."""
     first = lane & ~(width - 1)
     last = first + width - 1
     match mode:
@@ -96,7 +95,7 @@ def _source_lane(mode: str, lane: np.ndarray, offset: np.ndarray, width: np.ndar
 
 
 def _vote(name: str, result: DType, answer: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Instruction:
-    """An instruction of a mask and a predicate; `answer` gets the participants of each lane, and the predicates."""
+    """An instruction with a mask and a predicate; `answer` gets the participants of each lane, and the predicates."""
 
     def simulate(warp: Warp, mask: Any, predicate: Any) -> np.ndarray:
         return answer(participants(warp, mask, name), spread(warp, predicate).astype(bool))
@@ -110,24 +109,24 @@ def _constant(name: str, simulate: Callable[..., Any], result: DType, operation:
 
 
 def _words(lanes: np.ndarray) -> np.ndarray:
-    """Masks as an instruction gives them, whose result has a bit for each of 32 lanes."""
+    """Masks as uint32 results, one bit per lane."""
     if lanes.shape[-1] > _UINT32.bits:
         raise CompilerBug(f"a mask of {lanes.shape[-1]} lanes does not fit {_UINT32!s}")
     return masks_of(lanes).astype(np.uint32)
 
 
 BALLOT = _vote("ballot", _UINT32, lambda lanes, yes: _words(lanes & yes))
-"""The mask of lanes whose predicate holds; called with the mask of lanes and the predicate."""
+"""The mask of lanes whose predicate is true; the operands are the mask of lanes and the predicate."""
 
 ANY = _vote("any", BOOL, lambda lanes, yes: (lanes & yes).any(axis=1))
-"""Whether the predicate holds in any lane; called as `BALLOT`."""
+"""Whether the predicate is true in any lane; operands as for `BALLOT`."""
 
 ALL = _vote("all", BOOL, lambda lanes, yes: (~lanes | yes).all(axis=1))
-"""Whether the predicate holds in all lanes; called as `BALLOT`."""
+"""Whether the predicate is true in all lanes; operands as for `BALLOT`."""
 
 
 def _same_bits(warp: Warp, value: Any) -> np.ndarray:
-    """Which lanes have the same bits. Shape (lanes, lanes)."""
+    """Whether pairs of lanes have the same bits. Shape (lanes, lanes)."""
     octets = np.ascontiguousarray(spread(warp, value)).view(np.uint8).reshape(warp.size, -1)
     return np.asarray((octets[:, None, :] == octets[None, :, :]).all(axis=2))
 
@@ -143,10 +142,10 @@ def _match_all(warp: Warp, mask: Any, value: Any) -> np.ndarray:
 
 
 MATCH_ANY = _constant("match_any", _match_any, _UINT32, "match.sync")
-"""The mask of lanes that have the same bits as this one; called with the mask of lanes and a scalar."""
+"""The mask of lanes with the same bits as this one; the operands are the mask of lanes and a scalar."""
 
 MATCH_ALL = _constant("match_all", _match_all, _UINT32, "match.sync")
-"""The mask if all its lanes have the same bits, otherwise 0; called as `MATCH_ANY`."""
+"""The mask if all its lanes have the same bits, otherwise 0; operands as for `MATCH_ANY`."""
 
 
 def _active_mask(warp: Warp) -> np.ndarray:
@@ -154,7 +153,7 @@ def _active_mask(warp: Warp) -> np.ndarray:
 
 
 ACTIVE_MASK = _constant("active_mask", _active_mask, _UINT32, "activemask")
-"""The mask of lanes that happen to execute the instruction together; called with nothing."""
+"""The mask of lanes that currently execute together; no operands."""
 
 
 def _elect(warp: Warp, mask: Any) -> np.ndarray:
@@ -163,15 +162,15 @@ def _elect(warp: Warp, mask: Any) -> np.ndarray:
 
 
 ELECT = _constant("elect", _elect, BOOL, "elect.sync")
-"""Whether the lane is the one that the machine chooses, here the first; called with the mask of lanes."""
+"""Whether the lane is the elected one; the operand is the mask of lanes. The simulator elects the first."""
 
 
 @cache
 def redux(op: str, dtype: DType) -> Instruction:
-    """The sum, or another reduction, of a number over the lanes of a mask, the same in all of them.
+    """The reduction of a number over the lanes of a mask, returned in all of them.
 
-    It is called with the mask of lanes and the value; sums wrap, and NaN is the minimum and the maximum of what holds
-    it. Those of floats are made of the ones of integers.
+    The operands are the mask of lanes and the value; sums wrap, and min and max propagate NaN. Reductions of floats are
+    implemented by those of integers.
 
     Raises:
         NoLowering: The machine reduces only int32 and uint32, by "add", "min", "max", "and", "or" and "xor", and
@@ -233,7 +232,7 @@ def _shuffle_function(name: str, mode: str, lane: Parameter, doc: str, *, docs: 
 
 
 def _shuffle_of_tvm(name: str, mode: str, lane: str, other: str) -> Function:
-    """A function whose operands stand in the order of TVM."""
+    """A function with the operand order of TVM."""
     return Function(
         name,
         partial(shuffle, mode),
@@ -280,45 +279,45 @@ FUNCTIONS = (
         "shfl_sync",
         "idx",
         Parameter(
-            "srcLane", ParameterKind.VALUE, "Which lane's value to take, counted within groups of `width` lanes."
+            "srcLane", ParameterKind.VALUE, "The source lane, within segments of `width` lanes."
         ),
-        "The value that lane `srcLane` of the warp has.",
+        "The value of lane `srcLane`.",
         docs=(
-            "What each lane offers, of any scalar dtype.",
+            "The value of each lane, of any scalar dtype.",
             "1, 2, 4, 8, 16 or 32.",
-            "The lanes that take part, one bit each.",
+            "The participating lanes, one bit each.",
         ),
     ),
     _shuffle_function(
         "shfl_xor",
         "xor",
         _DELTA,
-        "The value of the lane whose number differs in the bits of `delta`. As `T.shfl_sync` otherwise.",
+        "The value of lane `lane ^ delta`. As `T.shfl_sync` otherwise.",
         docs=_NO_DOCS,
     ),
     _shuffle_function(
         "shfl_up",
         "up",
         _DELTA,
-        "The value of the lane `delta` below; a lane that has none below keeps its own. As `T.shfl_sync` otherwise.",
+        "The value of lane `lane - delta`, or the own value if there is none. As `T.shfl_sync` otherwise.",
         docs=_NO_DOCS,
     ),
     _shuffle_function(
         "shfl_down",
         "down",
         _DELTA,
-        "The value of the lane `delta` above; a lane that has none above keeps its own. As `T.shfl_sync` otherwise.",
+        "The value of lane `lane + delta`, or the own value if there is none. As `T.shfl_sync` otherwise.",
         docs=_NO_DOCS,
     ),
     _shuffle_of_tvm("tvm_warp_shuffle", "idx", "lane", "shfl_sync"),
     _shuffle_of_tvm("tvm_warp_shuffle_up", "up", "offset", "shfl_up"),
     _shuffle_of_tvm("tvm_warp_shuffle_down", "down", "offset", "shfl_down"),
-    _vote_function("any_sync", ANY, "Whether the condition holds in at least one of the lanes that take part."),
-    _vote_function("all_sync", ALL, "Whether the condition holds in all of the lanes that take part."),
+    _vote_function("any_sync", ANY, "Whether the condition is true in any participating lane."),
+    _vote_function("all_sync", ALL, "Whether the condition is true in all participating lanes."),
     _vote_function(
         "ballot_sync",
         BALLOT,
-        "The lanes in which the condition holds, one bit each, as a uint64.",
+        "The lanes in which the condition is true, one bit each, as a uint64.",
         result=SCALARS["uint64"],
         raises=("ProgramTypeError: The predicate is neither an integer nor a bool.",),
     ),
@@ -331,10 +330,10 @@ FUNCTIONS = (
         result=SCALARS["uint64"],
     ),
     _match_function(
-        "match_any_sync", MATCH_ANY, "The lanes that have the same value as this one, one bit each, as a uint32."
+        "match_any_sync", MATCH_ANY, "The lanes with the same value as this one, one bit each, as a uint32."
     ),
     _match_function(
-        "match_all_sync", MATCH_ALL, "`mask` if all lanes that take part have the same value, else 0, as a uint32."
+        "match_all_sync", MATCH_ALL, "`mask` if all participating lanes have the same value, else 0, as a uint32."
     ),
     _redux_function(
         "add",
@@ -346,28 +345,28 @@ FUNCTIONS = (
     ),
     _redux_function(
         "min",
-        "The least value of the lanes that take part; NaN wins. As `T.warp_redux_add` otherwise.",
+        "The minimum over the participating lanes, or NaN. As `T.warp_redux_add` otherwise.",
         "An int32, uint32 or float32.",
     ),
     _redux_function(
         "max",
-        "The largest value of the lanes that take part; NaN wins. As `T.warp_redux_add` otherwise.",
+        "The maximum over the participating lanes, or NaN. As `T.warp_redux_add` otherwise.",
         "An int32, uint32 or float32.",
     ),
-    _redux_function("and", "The bits that are set in all lanes that take part. As `T.warp_redux_add` otherwise."),
-    _redux_function("or", "The bits that are set in any lane that takes part. As `T.warp_redux_add` otherwise."),
-    _redux_function("xor", "The bits that are set in an odd number of lanes. As `T.warp_redux_add` otherwise."),
+    _redux_function("and", "The bitwise and over the participating lanes. As `T.warp_redux_add` otherwise."),
+    _redux_function("or", "The bitwise or over the participating lanes. As `T.warp_redux_add` otherwise."),
+    _redux_function("xor", "The bitwise exclusive or over the participating lanes. As `T.warp_redux_add` otherwise."),
     Function(
         "activemask",
         ACTIVE_MASK,
-        "The lanes of the warp that execute this together, one bit each, as a uint32.",
+        "The lanes of the warp that currently execute together, one bit each, as a uint32.",
         aliases=("tvm_warp_activemask",),
     ),
 )
 
 
 def instructions() -> Iterator[Instruction]:
-    """Those of this file, families with each dtype that they take."""
+    """The instructions of this file, families with each supported dtype."""
     for dtype in (*SCALARS.values(), as_dtype("float16x2"), as_dtype("int8x4")):
         yield from (shuffle(mode, dtype) for mode in _SHUFFLES)
     yield from (BALLOT, ANY, ALL, MATCH_ANY, MATCH_ALL, ACTIVE_MASK, ELECT)

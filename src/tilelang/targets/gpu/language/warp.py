@@ -1,7 +1,6 @@
-"""What the threads of a warp make of several instructions: folds, and the choice of one thread (level 3).
+"""Functions of several warp instructions: reductions, and the election of a thread (level 3).
 
-Takes scalar expressions, emits calls of warp instructions, gives their results. Invariant: every thread of the warp
-must reach the call; the simulator reports one that does not.
+Invariant: every thread of the warp must execute the call; the simulator reports divergence.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ _UINT64 = DType("uint64")
 
 @api
 def shuffle_elect(thread_extent: int = LANES) -> Expr:
-    """Whether the executing thread is the one that is chosen among so many neighbors; all of them must come here.
+    """Whether the executing thread is the elected one of each `thread_extent` threads; all of them must execute it.
 
     Args:
-        thread_extent: A multiple of 32, of which the threads of the block are groups; 0 for the whole block.
+        thread_extent: Threads per group, a multiple of 32; 0 for the whole block.
 
     Raises:
         ProgramError: It is no such number.
@@ -57,36 +56,36 @@ def shuffle_elect(thread_extent: int = LANES) -> Expr:
 
 @api
 def warp_reduce_sum(value: ExprLike) -> Expr:
-    """The sum of the values of all 32 lanes, in every lane."""
-    return _fold("T.warp_reduce_sum", value, lambda a, b: a + b)
+    """The sum over all 32 lanes, in every lane."""
+    return _reduce("T.warp_reduce_sum", value, lambda a, b: a + b)
 
 
 @api
 def warp_reduce_max(value: ExprLike) -> Expr:
-    """The largest of the values of all 32 lanes, in every lane; NaN wins."""
-    return _fold("T.warp_reduce_max", value, lambda a, b: binary(BinaryOp.MAX, a, b))
+    """The maximum over all 32 lanes, in every lane; propagates NaN."""
+    return _reduce("T.warp_reduce_max", value, lambda a, b: binary(BinaryOp.MAX, a, b))
 
 
 @api
 def warp_reduce_min(value: ExprLike) -> Expr:
-    """The smallest of the values of all 32 lanes, in every lane; NaN wins."""
-    return _fold("T.warp_reduce_min", value, lambda a, b: binary(BinaryOp.MIN, a, b))
+    """The minimum over all 32 lanes, in every lane; propagates NaN."""
+    return _reduce("T.warp_reduce_min", value, lambda a, b: binary(BinaryOp.MIN, a, b))
 
 
 @api
 def warp_reduce_bitand(value: ExprLike) -> Expr:
-    """The bits that are set in the values of all 32 lanes, in every lane; integers only."""
-    return _fold("T.warp_reduce_bitand", value, lambda a, b: a & b)
+    """The bitwise and over all 32 lanes, in every lane; integers only."""
+    return _reduce("T.warp_reduce_bitand", value, lambda a, b: a & b)
 
 
 @api
 def warp_reduce_bitor(value: ExprLike) -> Expr:
-    """The bits that are set in any of the values of the 32 lanes, in every lane; integers only."""
-    return _fold("T.warp_reduce_bitor", value, lambda a, b: a | b)
+    """The bitwise or over all 32 lanes, in every lane; integers only."""
+    return _reduce("T.warp_reduce_bitor", value, lambda a, b: a | b)
 
 
-def _fold(what: str, value: ExprLike, combine: Callable[[Expr, Expr], Expr]) -> Expr:
-    """A butterfly: after the step of distance d, groups of 2d lanes agree."""
+def _reduce(what: str, value: ExprLike, combine: Callable[[Expr, Expr], Expr]) -> Expr:
+    """A butterfly reduction: after the step of distance d, groups of 2d lanes have the same value."""
     folded = as_expr(value)
     distance = LANES // 2
     while distance:

@@ -1,1 +1,1 @@
-"""Lowerings that every GPU can use: what tiles become when threads with private registers share the work."""
+"""Lowerings that all GPUs share: tiles distributed over threads."""

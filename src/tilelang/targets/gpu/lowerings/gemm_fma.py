@@ -32,21 +32,21 @@ from tilelang.targets.gpu.lowerings.warp_partition import placed
 from tilelang.targets.machine import Machine
 
 _VECTOR_BYTES = 16
-_MAX_RUN = 4  # elements along K, or of a row or column, that a thread loads together
+_MAX_RUN = 4  # elements per vector load, along K or along a row or column
 
 
 @record
 class _Side:
-    """A thread's share of an operand: the rows of A, or the columns of B, that it needs.
+    """The part of one operand that a thread needs: rows of A, or columns of B.
 
     Attributes:
         region: The operand.
         axis: The buffer's dimension along M or N.
         k_axis: The buffer's dimension along K.
-        extent: Of the operand along M or N.
-        run: Neighbors along M or N that a thread holds.
-        threads: Threads side by side along M or N.
-        times: How many such runs a thread holds; the threads' runs lie between them.
+        extent: Extent of the operand along M or N.
+        run: Consecutive rows or columns of a thread.
+        threads: Threads along M or N.
+        times: Runs per thread; the runs of the threads are interleaved.
     """
 
     region: Region
@@ -59,29 +59,29 @@ class _Side:
 
     @property
     def count(self) -> int:
-        """How many rows or columns a thread holds."""
+        """Rows or columns of a thread."""
         return self.run * self.times
 
     @property
     def cover(self) -> int:
-        """How far all threads together reach."""
+        """Rows or columns of all threads together."""
         return self.count * self.threads
 
     @property
     def along_k(self) -> bool:
-        """Whether neighbors in memory are neighbors along K."""
+        """Whether K is contiguous in memory."""
         return self.k_axis == self.region.buffer.rank - 1
 
     def place(self, v: Expr) -> Expr:
-        """Row or column of a thread's value, counted from its first."""
+        """Row or column of the v-th value of a thread, relative to its first."""
         return v // self.run * (self.run * self.threads) + v % self.run
 
     def vector(self, step: int) -> int:
-        """Elements that are loaded together, where memory allows it."""
+        """Elements per vector load."""
         return step if self.along_k else self.run
 
     def layout(self, first: np.ndarray, step: int, machine: Machine) -> Layout | None:
-        """How the operand should lie in shared memory, by the lanes' first rows or columns; None for row-major."""
+        """A layout of the operand in shared memory without bank conflicts; None for row-major."""
         buffer = self.region.buffer
         shape = buffer.static_shape
         if shape is None or {self.axis, self.k_axis} != {buffer.rank - 2, buffer.rank - 1}:
@@ -100,9 +100,9 @@ class FmaPlan(Plan):
     """The partition of a gemm over threads.
 
     Attributes:
-        rows: Of A: neighboring rows that a thread holds, threads along M, and how many such runs a thread holds.
-        columns: The same of B, along N.
-        step: Elements along K that are loaded together.
+        rows: Along M: run, threads, and runs per thread; see `_Side`.
+        columns: The same along N.
+        step: Elements per load along K.
     """
 
     rows: tuple[int, int, int]
@@ -119,7 +119,7 @@ class GemmFma:
     name = "gemm.fma"
 
     def accepts(self, op: Gemm, context: LoweringContext) -> FmaPlan | Refusal:
-        """The partition, or why there is none."""
+        """The partition, or the reason of refusal."""
         sizes = [int_const(size) for size in op.sizes]
         if None in sizes or 0 in sizes:
             return Refusal("its extents are not constants above zero")
@@ -216,7 +216,7 @@ class _Loader:
 
 
 def _divided(op: Gemm, threads: int) -> FmaPlan:
-    """The division with the fewest elements of C for a thread, and the fewest loads among those."""
+    """The partition with the fewest elements of C per thread, then with the fewest loads."""
 
     def cost(sides: tuple[_Side, _Side]) -> tuple[int, ...]:
         rows, columns = sides
@@ -235,7 +235,7 @@ def _axes(op: Gemm) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _sides(op: Gemm, plan: FmaPlan) -> tuple[_Side, _Side]:
-    """A thread's shares of both operands."""
+    """The parts of both operands of a thread."""
     m, n, _ = (int_const(size) or 0 for size in op.sizes)
     a_axes, b_axes = _axes(op)
     return _Side(op.a, *a_axes, m, *plan.rows), _Side(op.b, *b_axes, n, *plan.columns)
@@ -259,13 +259,13 @@ def _accumulator(op: Gemm, rows: _Side, columns: _Side, threads: int) -> Fragmen
 def _divisions(
     op: Gemm, m: int, n: int, a_axes: tuple[int, int], b_axes: tuple[int, int], threads: int
 ) -> Iterator[tuple[_Side, _Side]]:
-    """All ways to lay threads along both sides of the tile."""
+    """All partitions of the threads over M and N."""
     for across in _divisors(threads):
         for down in _divisors(threads // across):
             for row_run in _runs(op.a, a_axes, m):
                 for column_run in _runs(op.b, b_axes, n):
                     if (down - 1) * row_run >= m or (across - 1) * column_run >= n:
-                        continue  # threads without rows or columns of their own; better copies of others
+                        continue  # avoid threads without rows or columns; they replicate others instead
                     row_times = -(-m // (row_run * down))
                     column_times = -(-n // (column_run * across))
                     yield (
@@ -279,7 +279,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _runs(region: Region, axes: tuple[int, int], extent: int) -> list[int]:
-    """Neighbors that a thread may hold along M or N: several where they lie together in memory."""
+    """Numbers of consecutive rows or columns per thread: several if they are contiguous in memory."""
     return [1] if axes[0] != region.buffer.rank - 1 else _dividing(region, extent)
 
 

@@ -1,9 +1,8 @@
-"""`T.gemm` by matrix instructions of warps that take their operands from registers.
+"""`T.gemm` by warp-level matrix instructions with register operands.
 
-Takes products of shared or fragment operands into a fragment, gives the program of one thread: for each step along K,
-the registers of both operands, then all instructions of the warp; where registers suffice, those of the next step are
-fetched before the instructions of this one. Invariant: the tile is covered by whole instructions; see `mma_operand`
-for what fills the padding.
+Takes gemms of shared or fragment operands into a fragment, gives the program of one thread: for each step along K, the
+registers of both operands, then all instructions of the warp; if registers suffice, the operands of the next step are
+prefetched. Invariant: the tile is padded to whole instructions; see `mma_operand` for the padding.
 """
 
 from __future__ import annotations
@@ -41,20 +40,20 @@ class RegisterAtom(WarpAtom, Protocol):
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name in messages."""
 
     @property
     def c_dtype(self) -> DType:
-        """Of the sums."""
+        """The accumulator dtype."""
 
 
 @record
 class MmaPlan(Plan):
-    """How a product is divided.
+    """The partition of a gemm.
 
     Attributes:
         atom: The instruction.
-        warps: How warps share the tile.
+        warps: The partition of the tile over warps.
     """
 
     atom: RegisterAtom
@@ -66,10 +65,10 @@ class MmaPlan(Plan):
 
 @record
 class _Division:
-    """What a plan says of an operator's own operands.
+    """A plan applied to the operands of an operator.
 
-    `a` and `b` are each operand's share of a warp, `left` and `right` the fragments of A and B, `accumulator` that of
-    C, all as fragments of their buffers.
+    `a` and `b` are the operands of a warp, `left` and `right` the fragments of A and B, `accumulator` that of C, all as
+    fragments of their buffers.
     """
 
     atom: RegisterAtom
@@ -82,18 +81,17 @@ class _Division:
 
     @property
     def steps(self) -> int:
-        """Steps along K, the last of which K may end within."""
+        """Steps along K; the last one may be partial."""
         return -(-self.a.depth // self.a.step)
 
 
 class RegisterGemm(abc.ABC):
-    """The lowering, of which a vendor states the instructions.
+    """The lowering; vendors state their instructions.
 
     Attributes:
-        most_registers: Of 32 bits, those that a thread may spend on fragments and operands if a step is fetched during
-            the one before.
-        share: What says how a warp's share of an operand is loaded.
-        shared_operand: What loads it from shared memory.
+        most_registers: Maximal number of 32-bit registers per thread for fragments and operands with prefetching.
+        share: The class of a warp's operands.
+        shared_operand: The class of operands in shared memory.
     """
 
     name = "gemm.mma"
@@ -103,14 +101,14 @@ class RegisterGemm(abc.ABC):
 
     @abc.abstractmethod
     def choose(self, target: Target, a: DType, b: DType, c: DType, k: int) -> RegisterAtom | None:
-        """The instruction for operands and sums of these dtypes, and a depth; None if the target has none."""
+        """The instruction for operands and accumulator of these dtypes, and a depth; None if the target has none."""
 
     @abc.abstractmethod
     def instruction(self, atom: Any) -> Instruction:
-        """The instruction, called with the registers of C, A and B."""
+        """The instruction; its operands are the registers of C, A and B."""
 
     def accepts(self, op: Gemm, context: LoweringContext) -> MmaPlan | Refusal:
-        """How the product is divided, or why matrix instructions cannot do it.
+        """The partition, or the reason of refusal.
 
         Raises:
             ResourceError: They could, but no policy can split the threads among warps.
@@ -133,7 +131,7 @@ class RegisterGemm(abc.ABC):
         return MmaPlan(atom, partition(m, n, atom, context.threads, op.policy, context.target.machine.warp_size))
 
     def constrain(self, op: Gemm, plan: MmaPlan, context: LoweringContext) -> Iterable[Constraint]:
-        """The fragments of the instruction over the warps; shared operands without bank conflicts."""
+        """The fragments of the instruction partitioned over warps; shared operands without bank conflicts."""
         made = self._divided(op, plan)
         accumulates = Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc)
         multiplies = Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc)
@@ -207,9 +205,9 @@ class RegisterGemm(abc.ABC):
         emit.build.emit(CallStmt(self.instruction(made.atom), parts, parts, (c_part,)))
 
     def _sets(self, made: _Division, context: LoweringContext) -> int:
-        """Sets of registers for operands: two, so that a step is fetched during the one before, if they have room.
+        """Sets of registers for operands: two for prefetching, if registers suffice.
 
-        All fragments of the launch count, since any may be alive; what is left is for addresses.
+        All fragments of the launch count, since any may be live; the rest is for addresses.
         """
         if made.steps == 1:
             return 1
@@ -228,7 +226,7 @@ class RegisterGemm(abc.ABC):
         context: LoweringContext,
         sets: int,
     ) -> Operand:
-        """An operand by where it lies; `position` is the warp's among those with rows of their own."""
+        """An operand by its scope; `position` is the warp's index among those with different rows."""
         buffer = share.region.buffer
         origin = emit.short(position * (share.atoms * share.atom.shape[0]))
         if buffer.scope is Scope.FRAGMENT:
@@ -262,6 +260,6 @@ def _of_buffer(tile: Fragment, axes: tuple[int, ...], buffer: Buffer) -> Fragmen
 
 
 def _sums(op: Gemm) -> DType:
-    """The dtype in which instructions accumulate: that of C, but there is none that keeps bfloat16 sums."""
+    """The accumulator dtype of instructions: that of C, or float32 for bfloat16."""
     return FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype
 

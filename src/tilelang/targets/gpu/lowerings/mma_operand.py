@@ -1,8 +1,7 @@
-"""How the operands of matrix instructions get from shared memory and fragments into registers.
+"""Loads operands of matrix instructions from shared memory and fragments to registers.
 
-Takes an operand of a product and the warp's share of it; gives objects that fetch the registers of one step along K
-and name those of one instruction. Invariant: what lies beyond K is fetched as zero; what lies beyond M or N is fetched
-as anything, since it only reaches elements of C that are not there.
+An operand is loaded one step along K at a time. Invariant: elements beyond K are loaded as zero; elements beyond M or N
+are arbitrary, since they only contribute to elements of C that do not exist.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tilelang.targets.machine import Machine
 
 @record
 class Share:
-    """A warp's share of an operand, seen as a matrix of rows (along M or N) by K.
+    """The part of an operand that a warp needs, as a matrix of rows (along M or N) by K.
 
     Attributes:
         region: The operand.
@@ -36,7 +35,7 @@ class Share:
         depth: Its extent along K.
         atom: The fragment of one instruction. Shapes: (its rows, its depth).
         atoms: Instructions of a warp along the rows.
-        cover: Rows that all warps together reach; not less than `rows`.
+        cover: Rows of all warps together; at least `rows`.
     """
 
     region: Region
@@ -50,7 +49,7 @@ class Share:
 
     @property
     def dtype(self) -> DType:
-        """Of its elements."""
+        """The element dtype."""
         return self.region.dtype
 
     @property
@@ -60,7 +59,7 @@ class Share:
 
     @property
     def tile(self) -> Fragment:
-        """What a warp holds for one step along K, instruction after instruction."""
+        """The layout of one step of a warp: its instructions in sequence."""
         height, step = self.atom.shape
         value = [*self.atom.value, digit(self.atoms, height, 0)]
         return fragment((self.atoms * height, step), self.atom.thread, value)
@@ -71,22 +70,22 @@ class Share:
 
     @property
     def transposes(self) -> bool:
-        """Whether neighbors in memory are neighbors along the rows, not along K."""
+        """Whether rows, not K, are contiguous in memory."""
         return self._last == self.row_axis
 
     @property
     def width(self) -> int:
-        """Elements that a lane holds side by side and that are neighbors in memory."""
+        """Elements per lane that are contiguous in registers and in memory."""
         value = self.atom.value
         run = value[0].size if value and value[0].stride == (0, 1) else 1
         return min(run, MAX_VECTOR_BYTES // self.dtype.numpy.itemsize) if self._last == self.k_axis else 1
 
     def at(self, row: Expr, k: Expr) -> tuple[Expr, ...]:
-        """The buffer's indices of an element."""
+        """The indices of an element in the buffer."""
         return indices(self.region, (row, k), (self.row_axis, self.k_axis))
 
     def layout(self, machine: Machine) -> Layout | None:
-        """How the operand should lie in shared memory; None for row-major, or where there is no choice."""
+        """A layout of the operand in shared memory without bank conflicts; None for row-major, or if it is fixed."""
         shape = self.region.buffer.static_shape
         if shape is None or {self.row_axis, self.k_axis} != {self._last - 1, self._last}:
             return None
@@ -94,7 +93,7 @@ class Share:
         return choose_layout((height, length), self.dtype, self.accesses(height, length), machine)
 
     def accesses(self, height: int, length: int) -> list[WarpAccess]:
-        """What a warp reads of so many rows of memory, each of so many elements."""
+        """The shared memory access of a warp, given rows of memory and elements per row."""
         table = self.tile.table[:, :: self.width]
         row, column = (1, 0) if self.transposes else (0, 1)
         size = self.width * self.dtype.numpy.itemsize
@@ -103,20 +102,20 @@ class Share:
 
 
 class Operand(Protocol):
-    """An operand whose registers can be fetched step by step.
+    """An operand whose registers are loaded step by step.
 
-    With two sets of registers, steps take turns: one can be fetched while the instructions of the one before read.
+    With two sets of registers, a step can be loaded while the instructions of the previous one read theirs.
     """
 
     def fetch(self, step: Expr, *, tail: bool) -> None:
-        """Brings the elements of a step into registers; `tail` says that K ends within the step."""
+        """Loads a step to registers; `tail`: K ends within the step."""
 
     def registers(self, atom: Expr, step: Expr) -> Region:
-        """The registers of one instruction, once fetched."""
+        """The registers of one instruction, after `fetch`."""
 
 
 class ElementOperand:
-    """An operand in shared memory, of which each lane loads its own elements."""
+    """An operand in shared memory, loaded by each lane with ordinary loads."""
 
     def __init__(
         self, emit: Emitter, share: Share, lane: Expr, origin: ExprLike, layout: Layout | None, sets: int
@@ -124,12 +123,12 @@ class ElementOperand:
         """Allocates registers and computes what does not change from step to step.
 
         Args:
-            emit: Where statements go.
-            share: What the warp needs.
+            emit: Receives statements.
+            share: The part that the warp needs.
             lane: The executing lane.
             origin: The warp's first row.
-            layout: Where the buffer's elements lie.
-            sets: Of registers.
+            layout: The layout of the buffer in shared memory.
+            sets: Sets of registers.
         """
         self._emit, self._share, self._lane, self._origin = emit, share, lane, origin
         self._name = share.region.buffer.name
@@ -139,7 +138,7 @@ class ElementOperand:
         self._start = self._begin(layout)
 
     def _begin(self, layout: Layout | None) -> tuple[Expr, Expr] | None:
-        """What is computed before the first step: row and k of the lane's first element, if all steps need them."""
+        """Row and k of the lane's first element, computed before the first step if all steps use them."""
         return self._lane_start()
 
     def _lane_start(self) -> tuple[Expr, Expr]:
@@ -158,11 +157,11 @@ class ElementOperand:
         self._load_elements(step, tail=tail)
 
     def _first(self, step: Expr) -> Expr:
-        """The first of a step's registers."""
+        """The first register of a step."""
         return step % self._sets * self._count
 
     def _inside(self, row: Expr, last: int) -> Expr:
-        """The row, or the last one in its place where the warps' rows reach beyond the operand's."""
+        """The row, clamped to the operand."""
         short = self._emit.short(row)
         if self._share.cover == self._share.rows:
             return short
@@ -192,21 +191,21 @@ class ElementOperand:
 
 
 class FragmentOperand:
-    """An operand that the warp already holds; used where it is if its values lie as the instruction wants them."""
+    """An operand in a fragment; used in place if its registers are in the order of the instruction."""
 
     def __init__(
         self, emit: Emitter, share: Share, lane: Expr, origin: Expr, order: FragmentOrder, held: Buffer, sets: int
     ) -> None:
-        """Decides whether values must be moved.
+        """Determines whether values must be moved.
 
         Args:
-            emit: Where statements go.
-            share: What the warp needs.
+            emit: Receives statements.
+            share: The part that the warp needs.
             lane: The executing lane.
             origin: The warp's first row.
-            order: Where its values are.
+            order: The layout of the fragment.
             held: The registers of the fragment.
-            sets: Of registers to which values are moved.
+            sets: Sets of registers for moved values.
         """
         self._emit, self._share, self._order, self._held, self._sets = emit, share, order, held, sets
         row, self._k = share.tile.coordinates(lane, 0)
@@ -217,12 +216,12 @@ class FragmentOperand:
 
     @property
     def moves(self) -> bool:
-        """Whether instructions read registers other than those of the fragment."""
+        """Whether instructions read other registers than those of the fragment."""
         return self._moved is not None
 
     @property
     def array(self) -> Region:
-        """All registers that hold it."""
+        """All registers of the operand."""
         held = self._held if self._moved is None else self._moved
         return Region(held, (ZERO,), held.shape)
 
@@ -232,7 +231,7 @@ class FragmentOperand:
         return self._emit.short(self._order.place(*coordinate))
 
     def fetch(self, step: Expr, *, tail: bool) -> None:
-        """Moves the values of a step into the order of the instruction, where they are not."""
+        """Moves the values of a step to the order of the instruction, if needed."""
         share, emit, moved = self._share, self._emit, self._moved
         if moved is None:
             return
@@ -242,7 +241,7 @@ class FragmentOperand:
             along_k = k + step * share.step
             value = rounded(emit.load(self._held, self._place(row, along_k)))
             inside = [self._k + along_k < share.depth] if tail else []
-            if share.cover > share.rows and share.dtype == "tfloat32":  # what is only moved may be undefined
+            if share.cover > share.rows and share.dtype == "tfloat32":  # moved values may be undefined
                 inside.append(self._row + row < share.rows)
             if inside:
                 value = Select(emit.short(conjunction(inside)), value, const(0, share.dtype), share.dtype)
@@ -251,7 +250,7 @@ class FragmentOperand:
         emit.loop("v", share.tile.values, move)
 
     def _first(self, step: Expr) -> Expr:
-        """The first of a step's registers."""
+        """The first register of a step."""
         return step % self._sets * self._share.tile.values
 
     def registers(self, atom: Expr, step: Expr) -> Region:
@@ -264,5 +263,5 @@ class FragmentOperand:
 
 
 def rounded(value: Expr) -> Expr:
-    """An element as the instruction takes it: of tf32 it would drop the lowest bits."""
+    """An element rounded to tf32 if the instruction takes tf32, which would truncate it."""
     return Cast(Reinterpret(value, FLOAT32), value.dtype) if value.dtype == "tfloat32" else value

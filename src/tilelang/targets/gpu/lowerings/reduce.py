@@ -1,8 +1,8 @@
-"""Combines what threads have accumulated each for itself: in warps by shuffles, across them through shared memory.
+"""Reductions of partial results across threads: by shuffles within warps, through shared memory across warps.
 
-Takes partial results in registers and the digits of the thread index along which they are to be combined, emits code
-after which every thread has the totals. Invariant: all threads of the group execute the code together; partials that
-are combined in one call share one round trip through shared memory.
+Takes partial results in registers and the digits of the thread index to reduce over, emits code after which every
+thread has the totals. Invariant: all threads of the group execute the code together; partials that are reduced in one
+call share one exchange through shared memory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _REDUX = {"int32": _REDUX_OF_INTEGERS, "uint32": _REDUX_OF_INTEGERS, "float32": 
 
 
 def neutral(op: str, dtype: DType) -> Const:
-    """What changes nothing when it is combined by `op`; the largest finite values where there is no infinity."""
+    """The neutral element of `op`; largest finite values for dtypes without infinities."""
     low, high = dtype.limits
     if dtype.is_float and math.isinf(float(convert(math.inf, dtype))):
         low, high = -math.inf, math.inf
@@ -72,8 +72,8 @@ class Partial:
         buffer: An array of registers of one dimension, or a scalar.
         op: The operator that combines them.
         along: Digits of the thread index to combine along.
-        across: Digits of the thread index that tell different elements apart; threads that differ in any other digit
-            have the same partials.
+        across: Digits of the thread index that select different elements; threads that differ in any other digit have
+            the same partials.
     """
 
     buffer: Buffer
@@ -83,7 +83,7 @@ class Partial:
 
     @property
     def count(self) -> int:
-        """How many results each thread has."""
+        """Results per thread."""
         shape = self.buffer.static_shape
         assert shape is not None
         return math.prod(shape)
@@ -97,12 +97,12 @@ class Partial:
         return Load(self.buffer, self.at(index), self.buffer.dtype)
 
     def combine(self, a: Expr, b: Expr) -> Expr:
-        """Two results as one."""
+        """Combines two results."""
         return binary(COMBINE[self.op], a, b)
 
 
 def each(build: Builder, name: str, extent: int, body: Callable[[Expr], None]) -> None:
-    """`for name in range(extent)`, unrolled where it chooses registers; a single iteration needs no loop."""
+    """`for name in range(extent)`, unrolled if it indexes registers; no loop for a single iteration."""
     if extent == 1:
         body(ZERO)
         return
@@ -114,13 +114,13 @@ def each(build: Builder, name: str, extent: int, body: Callable[[Expr], None]) -
 
 
 class Combiner:
-    """Combines partials of the threads of one group.
+    """Reduces partials of the threads of a group.
 
     Args:
-        build: Where code goes.
+        build: Receives the code.
         thread: The index of the executing thread in its group.
-        threads: How many there are.
-        target: What is compiled for.
+        threads: Number of threads.
+        target: The target.
     """
 
     def __init__(self, build: Builder, thread: Expr, threads: int, target: Target) -> None:
@@ -128,7 +128,7 @@ class Combiner:
         self._lanes = target.machine.warp_size
 
     def all_reduce(self, partials: Sequence[Partial]) -> None:
-        """Leaves the totals in the place of the partials, in every thread."""
+        """Replaces the partials by the totals, in every thread."""
         left = []
         for partial in partials:
             lanes = [d for d in partial.along if _is_of_lanes(d, self._lanes)]
@@ -140,12 +140,12 @@ class Combiner:
             rest = tuple(d for d in partial.along if d not in lanes)
             if rest:
                 left.append((partial, rest, _of_others(partial, self._threads, self._lanes)))
-        places = [self._hand_over(*item) for item in left]
+        places = [self._store_partials(*item) for item in left]
         for (partial, _, _), place in zip(left, places, strict=True):
-            self._take_over(partial, *place)
+            self._load_totals(partial, *place)
 
     def mask(self) -> Expr:
-        """The lanes of the executing warp that exist."""
+        """The existing lanes of the executing warp."""
         dtype = SCALARS[f"uint{self._lanes}"]
         full, over = const((1 << self._lanes) - 1, dtype), self._threads % self._lanes
         if not over:
@@ -155,12 +155,12 @@ class Combiner:
         return select(self._thread < whole, full, last) if whole else last
 
     def _has_redux(self, partial: Partial) -> bool:
-        """Whether one instruction combines the results of a warp."""
+        """Whether one instruction reduces over a warp."""
         operators = _REDUX.get(str(partial.buffer.dtype), {})
         return self._target.has(CommonFeature.REDUCE_LANES) and partial.op in operators
 
     def _redux(self, partial: Partial) -> None:
-        """Each lane gets the total of its warp by one instruction, where shuffles take five and as many operations."""
+        """Reduces over a warp by one instruction, instead of five shuffles."""
         dtype = partial.buffer.dtype
 
         def exchange(index: Expr) -> None:
@@ -172,7 +172,7 @@ class Combiner:
         each(self._build, "q", partial.count, exchange)
 
     def _shuffle(self, partial: Partial, offset: int) -> None:
-        """Each lane combines its results with those of the lane whose number differs in one bit."""
+        """Combines with the lane whose index differs in one bit."""
         dtype = partial.buffer.dtype
 
         def exchange(index: Expr) -> None:
@@ -184,10 +184,10 @@ class Combiner:
         each(self._build, "q", partial.count, exchange)
 
     # -- across warps -------------------------------------------------------------------------------------------
-    def _hand_over(
+    def _store_partials(
         self, partial: Partial, rest: tuple[ThreadDigit, ...], others: tuple[ThreadDigit, ...]
     ) -> tuple[Buffer, Expr, int]:
-        """One thread of those with equal partials writes them to shared memory: (results, part, element)."""
+        """One thread of those with equal partials stores them to shared memory: (results, part, element)."""
         parts, elements = _size(rest), _size(partial.across)
         shape = [partial.count, parts] + ([elements] if elements > 1 else [])
         name = f"{partial.buffer.name}_parts"
@@ -206,8 +206,8 @@ class Combiner:
         self._build.emit(body if isinstance(speaks, Const) else If(speaks, body))
         return shared, element, parts
 
-    def _take_over(self, partial: Partial, shared: Buffer, element: Expr, parts: int) -> None:
-        """Every thread combines all parts of the elements that it needs."""
+    def _load_totals(self, partial: Partial, shared: Buffer, element: Expr, parts: int) -> None:
+        """Every thread combines all parts of its elements."""
         dtype = partial.buffer.dtype
         gathered = Buffer("parts", (as_expr(parts),), dtype, Scope.LOCAL)
         self._build.emit(Alloc(gathered))
@@ -229,7 +229,7 @@ class Combiner:
         each(self._build, "q", partial.count, total)
 
     def _number(self, digits: Sequence[ThreadDigit]) -> Expr:
-        """The number that digits of the thread index make."""
+        """The combined index of some digits of the thread index."""
         total: Expr = ZERO
         place = 1
         for digit in merge_digits(digits):
@@ -249,12 +249,12 @@ def _size(digits: Sequence[ThreadDigit]) -> int:
 
 
 def _is_of_lanes(digit: ThreadDigit, lanes: int) -> bool:
-    """Whether threads that differ in a digit are lanes of one warp whose numbers differ in one bit."""
+    """Whether threads that differ in a digit are lanes of one warp whose indices differ in one bit."""
     return digit.size == 2 and digit.thread_stride & (digit.thread_stride - 1) == 0 and 2 * digit.thread_stride <= lanes
 
 
 def _of_others(partial: Partial, threads: int, lanes: int) -> tuple[ThreadDigit, ...]:
-    """The digits in which threads have equal partials by now; one value of each speaks for all."""
+    """The digits in which threads have equal partials by now."""
     done = [d for d in partial.along if _is_of_lanes(d, lanes)]
     taken = sorted((*partial.along, *partial.across), key=lambda d: d.thread_stride)
     idle, place = list(done), 1

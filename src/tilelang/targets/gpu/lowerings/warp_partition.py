@@ -26,31 +26,31 @@ class MatrixAtom(Protocol):
 
     @property
     def a(self) -> Fragment:
-        """Which of its threads holds which elements of A. Shapes: (M, K)."""
+        """The fragment of A. Shapes: (M, K)."""
 
     @property
     def c(self) -> Fragment:
-        """Which of its threads holds which elements of C. Shapes: (M, N)."""
+        """The fragment of C. Shapes: (M, N)."""
 
 
 class WarpAtom(MatrixAtom, Protocol):
-    """A matrix instruction that takes both operands from registers."""
+    """A matrix instruction with both operands in registers."""
 
     @property
     def b(self) -> Fragment:
-        """Which of its threads holds which elements of B. Shapes: (K, N)."""
+        """The fragment of B. Shapes: (K, N)."""
 
 
 @record(slots=True)
 class WarpPartition:
-    """How many warps lie along each side of the tile, and how many instructions each does along it.
+    """The numbers of warps along each dimension of the tile, and of instructions per warp.
 
-    Warps are numbered along M first, then along N, then come the copies.
+    Warps are numbered along M first, then along N, then replicas.
 
     Attributes:
         rows: Warps along M.
         columns: Warps along N.
-        copies: Warps that do the same work.
+        copies: Replicas: warps that do the same work.
         row_atoms: Instructions of a warp along M.
         column_atoms: Instructions of a warp along N.
     """
@@ -99,9 +99,9 @@ class WarpPartition:
 
 
 def _with_copies(tile: Fragment) -> Fragment:
-    """The fragment in which what lies beyond the only row, or column, of a tile is a copy of it.
+    """A fragment in which the padding of a single row, or column, is a replica of it.
 
-    It is one indeed: operands are loaded from inside of the tile where they reach beyond it.
+    Operands beyond the tile are loaded from inside of it.
     """
     idle = (0,) * len(tile.shape)
 
@@ -113,15 +113,15 @@ def _with_copies(tile: Fragment) -> Fragment:
 
 
 def held(tile: Fragment) -> Fragment:
-    """What a thread must hold of a fragment: every element once."""
+    """The fragment with every element once per thread."""
     return fragment(tile.shape, tile.thread, [mode for mode in tile.value if not mode.is_idle])
 
 
 def partition(m: int, n: int, atom: WarpAtom, threads: int, policy: GemmWarpPolicy, warp_size: int) -> WarpPartition:
-    """The warps' shares of an (M, N) tile.
+    """The partition of an (M, N) tile over warps.
 
-    FullRow gives as many warps as possible rows of their own and splits columns among what is left, FullCol the other
-    way round. Square takes the split with the least work per warp, and the fewest operands to load among those.
+    FullRow gives as many warps as possible rows of their own and splits columns over the rest; FullCol is the converse.
+    Square minimizes the work per warp, then the operands to load.
 
     Raises:
         ResourceError: The threads are no whole number of warps.
@@ -150,7 +150,7 @@ def partition(m: int, n: int, atom: WarpAtom, threads: int, policy: GemmWarpPoli
 
 
 def _splits(warps: int, tall: int, wide: int) -> Iterator[WarpPartition]:
-    """All splits that give every warp along a side something of its own."""
+    """All partitions in which every warp along a dimension has own work."""
     for rows in range(1, min(warps, tall) + 1):
         for columns in range(1, min(warps // rows, wide) + 1):
             if warps % (rows * columns) == 0:
@@ -159,7 +159,7 @@ def _splits(warps: int, tall: int, wide: int) -> Iterator[WarpPartition]:
 
 
 def placed(tile: Fragment, axes: tuple[int, int], shape: tuple[int, ...]) -> Fragment:
-    """A fragment of a matrix as one of the buffer that it is: rows and columns along the given dimensions."""
+    """A fragment of a matrix as one of its buffer: rows and columns along the given dimensions."""
 
     def turned(mode: Mode) -> Mode:
         stride = [0] * len(shape)

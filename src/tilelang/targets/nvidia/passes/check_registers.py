@@ -61,7 +61,7 @@ def _check(fragment: Buffer, layout: Fragment, launch: Launch, gemm: Gemm | None
     share = f"threads={more} leaves {needed * threads // more} to each thread; or " if enough else ""
     warn(
         f"{what} needs {needed} registers of each of {threads} threads, but a thread has {MAX_REGISTERS}: at least "
-        f"{(needed - MAX_REGISTERS) * _REGISTER_BYTES} bytes of each thread lie in local memory, which is slow",
+        f"{(needed - MAX_REGISTERS) * _REGISTER_BYTES} bytes of each thread are in local memory, which is slow",
         fragment.loc if gemm is None else gemm.loc,
         hint=f"{share}make the tile smaller",
         notes=(Note(shape, None if gemm is None else fragment.loc),),

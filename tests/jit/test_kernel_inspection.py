@@ -9,7 +9,7 @@ import tilelang.language as T
 from tilelang.errors import OptionError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.kernel_texts import Lowered
+from tilelang.jit.kernel_inspection import Lowered
 
 Make = Callable[..., PrimFunc]
 

@@ -1,7 +1,6 @@
-"""What a compiled kernel shows of itself: generated source, machine code in words, files, what its code uses.
+"""Inspection of a compiled kernel: generated source, PTX, SASS, exported files, resource usage.
 
-Takes the runner of a kernel; gives texts and figures. Invariant: nothing here runs the kernel, and what needs the
-compiled code says so where there is none.
+Invariant: nothing here runs the kernel; methods that need compiled code raise if there is none.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _WHICH = ("kernel", "host", "both")
 
 @record
 class ResourceUsage:
-    """What one kernel of a GPU program uses.
+    """Resources of one kernel of a GPU program.
 
     Attributes:
         n_regs: Registers of 32 bits per thread.
@@ -51,7 +50,7 @@ class ResourceUsage:
 
 @record
 class Lowered:
-    """What the compiler made of a program.
+    """The result of `tilelang.lower`.
 
     Attributes:
         kernel_source: The generated source.
@@ -84,8 +83,8 @@ class Lowered:
 
 
 @public
-class KernelTexts:
-    """The part of `JITKernel` that looks at a kernel and does not run it."""
+class KernelInspection:
+    """The methods of `JITKernel` that inspect the kernel."""
 
     prim_func: PrimFunc
     target: Target
@@ -116,7 +115,7 @@ class KernelTexts:
         return text if kernel_only else f"{text}\n{self.get_host_source()}"
 
     def get_host_source(self) -> str:
-        """What a call checks before it launches the kernel, as lines of comments; empty where nothing is compiled."""
+        """The checks of a call before it launches the kernel, as comment lines; empty if nothing is compiled."""
         return "" if self._runner.program is None else self.signature.text()
 
     @property
@@ -239,7 +238,7 @@ class KernelTexts:
     # -- figures --------------------------------------------------------------------------------------------
     @property
     def identity(self) -> str:
-        """A text that is the same for kernels that run the same code on the same grid."""
+        """A text that is equal for kernels with the same code and grid."""
         program, code = self._runner.program, self._runner.code
         if program is None:
             return f"{id(self)}"
@@ -305,11 +304,11 @@ class KernelTexts:
         """What the assembler warned of, such as matrix instructions that it had to serialize."""
         return self._device_code("warnings").warnings
 
-    def _device_code(self, asked: str) -> DeviceCode:
+    def _device_code(self, name: str) -> DeviceCode:
         if self._runner.code is not None:
             return self._runner.code
         raise OptionError(
-            f"{asked}: the kernel is not compiled for a GPU: target {str(self.target)!r}, execution_backend "
+            f"{name}: the kernel is not compiled for a GPU: target {str(self.target)!r}, execution_backend "
             f"{self.execution_backend!r}",
             hint="compile with target={'kind': 'cuda', 'arch': 'sm_90a'}",
         )
