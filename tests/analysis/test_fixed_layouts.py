@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from spread_tiles import launches
+from distributed_tiles import launches
 
 import tilelang
 import tilelang.language as T

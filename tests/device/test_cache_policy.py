@@ -1,4 +1,4 @@
-"""Hints to the L2 cache on a real GPU: the numbers are its own, and copies that cannot take them do without."""
+"""L2 cache policies on a GPU: their encodings, and copies that cannot take them."""
 
 import numpy as np
 import pytest

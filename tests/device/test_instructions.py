@@ -1,4 +1,4 @@
-"""Every instruction on a GPU against the meaning that simulators give it."""
+"""Every instruction on a GPU against its meaning in the simulator."""
 
 import numpy as np
 import pytest

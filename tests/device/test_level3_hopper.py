@@ -1,4 +1,4 @@
-"""Kernels that use the engines, warpgroups and clusters of Hopper themselves, on a GPU: as on the simulator, many times."""
+"""Kernels with explicit TMA, wgmma and clusters on a GPU, many times, as on the simulator."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tiles that warps bring to shared memory as matrices, on a GPU: every element arrives, in each order and width."""
+"""Stores of tiles to shared memory by `stmatrix` on a GPU, in each order and width."""
 
 import numpy as np
 import pytest

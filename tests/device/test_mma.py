@@ -1,4 +1,4 @@
-"""Every matrix instruction of a warp on a GPU against its meaning: twice in a loop, with sums that a condition clears."""
+"""Every matrix instruction of a warp on a GPU against its meaning: twice in a loop, with a conditional clear."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Copies of the engine on a real GPU against the formula that the simulator is tested with: every rank and swizzle."""
+"""TMA copies on a GPU against the formula of the simulator tests: every rank and swizzle."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Launches with maps of tensors, launches of clusters and early ones on a GPU, through the launcher and without it."""
+"""Launches with tensor maps, of clusters and of dependent kernels on a GPU, with and without launch.cpp."""
 
 import time
 

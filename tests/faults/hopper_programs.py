@@ -1,7 +1,7 @@
-"""The programs for Hopper into which faults are seeded: rings of tiles, engines beside the threads, blocks of clusters.
+"""The programs for Hopper into which faults are seeded: pipelines of TMA loads, wgmma, clusters.
 
-Tiles and sizes make small simulations, and let every ring come round within a tile and from one tile to the next.
-Arguments are small integers, so that sums are exact and any difference is an error.
+Tiles and sizes make small simulations, in which every stage index wraps around within a tile and from one tile to the
+next. Arguments are small integers, so that results are exact and any difference is an error.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ TARGET = Target("cuda", "sm_90a")
 
 
 def lowered(func, *, blocks=1, **pass_configs):
-    """The thread-level program, whose blocks, if they stay, are so many."""
+    """The thread-level program; a persistent one has `blocks` blocks."""
     few = Pass("persist_grid", lambda f, _: persist_grid.persist(f, blocks), Level.TILE, Level.TILE)
     passes = [few if step.name == few.name else step for step in BACKEND.passes]
     options = CompileOptions.from_user({f"tl.{name}": value for name, value in pass_configs.items()})
@@ -48,13 +48,13 @@ def ints(*shape, dtype="float16", seed=0):
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
 
 
-def gemm(sizes, tile, *, blocks=1, **wishes):
-    """The tiled product of the seeds."""
+def gemm(sizes, tile, *, blocks=1, **pass_configs):
+    """A tiled gemm."""
 
     def make():
         m, n, k = sizes
         a, b = ints(m, k), ints(k, n, seed=1)
-        made = lowered(gemm_kernel(m, n, k, *tile), blocks=blocks, **{"stages": 2, **wishes})
+        made = lowered(gemm_kernel(m, n, k, *tile), blocks=blocks, **{"stages": 2, **pass_configs})
         want = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
         return made, [a, b, np.zeros((m, n), np.float16)], want
 
@@ -62,7 +62,7 @@ def gemm(sizes, tile, *, blocks=1, **wishes):
 
 
 def transposed():
-    """Both operands lie the other way round than in the others, in bfloat16."""
+    """Both operands are transposed, in bfloat16."""
     m, n, k = 128, 128, 192
 
     @T.prim_func
@@ -203,7 +203,7 @@ def by_hand():
 
 
 def cluster():
-    """Two blocks that each bring half of the tiles of B for both, around a ring that both give back."""
+    """Two blocks that each load half of the tiles of B for both by multicast; consumers release stages to both."""
     p = ThreadProgram()
     engine, t, steps, ring = Engine(p), p.thread, 4, 2
     a, b = p.tensor("A", (128, 256), "float16"), p.tensor("B", (256, 64), "float16")
@@ -263,38 +263,38 @@ class Program:
     """One program.
 
     Attributes:
-        make: Gives it, its arguments, of which the last is the output, and what this should be.
-        without: Faults that it cannot have, since what they change does not matter to it.
+        make: Makes it, its arguments, of which the last is the output, and the expected output.
+        without: Kinds of faults that do not change its results.
     """
 
     make: Callable[[], tuple[PrimFunc, list[np.ndarray], np.ndarray]]
     without: frozenset[str] = frozenset()
 
 
-# each array of barriers is made visible to all on its own, and the last time is enough
-REPEATED = frozenset({"barriers not shown", "barrier of the block removed"})
+# each array of barriers is published separately, and the last fence publishes all
+REPEATED = frozenset({"initialization not published", "block barrier removed"})
 NARROW = frozenset({"leading distance altered"})  # no operand is wider than a line of 128 bytes
 PROGRAMS = {
-    "product, not in flight": Program(
+    "gemm": Program(
         gemm((128, 64, 192), (64, 64, 64), persistent=True, ping_pong=False, in_flight=0), NARROW
     ),
-    "product, in flight": Program(gemm((256, 128, 192), (128, 128, 64), persistent=True, ping_pong=False, consumers=2)),
-    "product, by turns": Program(gemm((256, 64, 192), (64, 64, 64), persistent=True, ping_pong=True), NARROW),
-    "product, shared by a cluster": Program(gemm((64, 64, 448), (64, 64, 64), split=2, in_flight=0), NARROW),
-    "product, fewer rows than an instruction": Program(
+    "gemm, asynchronous mma": Program(gemm((256, 128, 192), (128, 128, 64), persistent=True, ping_pong=False, consumers=2)),
+    "gemm, ping-pong": Program(gemm((256, 64, 192), (64, 64, 64), persistent=True, ping_pong=True), NARROW),
+    "gemm, split-K in a cluster": Program(gemm((64, 64, 448), (64, 64, 64), split=2, in_flight=0), NARROW),
+    "gemm, fewer rows than an instruction": Program(
         gemm((96, 64, 192), (48, 64, 64), persistent=True, ping_pong=False, in_flight=0), NARROW
     ),
-    "product, transposed": Program(transposed, NARROW),
+    "gemm, transposed": Program(transposed, NARROW),
     "attention": Program(attention(varying=False), NARROW),
-    "attention, tiles of several lengths": Program(attention(varying=True), NARROW),
-    "product, by hand": Program(by_hand, REPEATED),
-    "product, in clusters of two": Program(
+    "attention, variable lengths": Program(attention(varying=True), NARROW),
+    "gemm, explicit pipeline": Program(by_hand, REPEATED),
+    "gemm, clusters of two": Program(
         gemm((64, 256, 192), (64, 64, 64), persistent=True, ping_pong=False, cluster=(2, 1)), NARROW
     ),
-    "product, in clusters of four": Program(
+    "gemm, clusters of four": Program(
         gemm((128, 128, 256), (64, 64, 64), persistent=False, in_flight=0, cluster=(2, 2)), NARROW
     ),
     "cluster": Program(cluster, NARROW),
-    "pages of a list": Program(listed, NARROW),
-    "handed over": Program(handed_over, frozenset({"coordinates swapped", "barrier of the block removed"})),
+    "paged loads": Program(listed, NARROW),
+    "release and acquire": Program(handed_over, frozenset({"coordinates swapped", "block barrier removed"})),
 }

@@ -1,10 +1,9 @@
-"""Seeded faults: what goes wrong in GPU kernels, put into correct thread-level programs one at a time.
+"""Seeded faults: bugs of GPU kernels, put into correct thread-level programs one at a time.
 
 Takes a thread-level function, gives variants of it that each have one fault: a barrier, wait or commit removed, a wait
-that waits for too little, a guard dropped, a copy's predicate ignored, an index shifted, the place of an element in
-shared memory altered for one access, a ring of versions shortened, a loop that runs too far or not far enough, a
-shuffle that asks the wrong lane. Every one of them changes what the program does: loops whose bodies test their own
-bounds, for instance, are left alone.
+for too few groups, a bounds check or predicate removed, an index shifted, the layout of one access to shared memory
+altered, a stage fewer, an iteration more or fewer, a shuffle from the wrong lane. Every fault changes what the program
+does: loops whose bodies check their own bounds, for instance, are not extended.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ MEMORY = (Scope.SHARED, Scope.GLOBAL)
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """One variant: what was done to the program, where, and the program that came of it."""
+    """One variant: the kind of fault, its place, and the resulting program."""
 
     kind: str
     place: str
@@ -34,20 +33,20 @@ class Fault:
 
 
 def seeded_faults(func: PrimFunc, changes: Mapping[str, Change] | None = None) -> Iterator[Fault]:
-    """Every fault of these kinds, or of all below, in every place of the program where it can be seeded."""
+    """Every fault of these kinds, by default of all below, at every place of the program where it applies."""
     for kind, change in (CHANGES if changes is None else changes).items():
         place = 0
         while True:
-            site = _Site(change, place)
-            body = site.visit(func.body)
-            if site.seeded is None:
+            match = _NthMatch(change, place)
+            body = match.visit(func.body)
+            if match.seeded is None:
                 break
-            yield Fault(kind, str(site.seeded), dataclasses.replace(func, body=body or Seq(())))
+            yield Fault(kind, str(match.seeded), dataclasses.replace(func, body=body or Seq(())))
             place += 1
 
 
-class _Site(Rewriter):
-    """Applies a change in the n-th place that it fits."""
+class _NthMatch(Rewriter):
+    """Applies a change at the n-th place that it matches."""
 
     def __init__(self, change: Change, place: int) -> None:
         self._change, self._left, self.seeded = change, place, None
@@ -79,7 +78,7 @@ def without_wait(node: Stmt) -> Iterator[Stmt | None]:
         yield None
 
 
-def without_guard(node: Stmt) -> Iterator[Stmt | None]:
+def without_bounds_check(node: Stmt) -> Iterator[Stmt | None]:
     """A store, or a block of stores, that happens whether or not it is in range."""
     if isinstance(node, If) and node.else_body is None and _tests_a_bound(node.condition) and _stores(node.then_body):
         yield node.then_body
@@ -137,7 +136,7 @@ def altered_layout(node: Stmt) -> Iterator[Stmt | None]:
                     yield dataclasses.replace(node, args=(*node.args[:position], region, *node.args[position + 1 :]))
 
 
-def shorter_ring(node: Stmt) -> Iterator[Stmt | None]:
+def fewer_stages(node: Stmt) -> Iterator[Stmt | None]:
     """A buffer whose versions come round one iteration too early, for one access."""
     if isinstance(node, CallStmt):
         for position, arg in enumerate(node.args):
@@ -168,14 +167,14 @@ def wrong_lane(node: Stmt) -> Iterator[Stmt | None]:
 CHANGES: dict[str, Change] = {
     "barrier removed": without_barrier,
     "wait removed": without_wait,
-    "guard dropped": without_guard,
-    "guard of a load dropped": without_select,
-    "predicate dropped": without_predicate,
+    "bounds check removed": without_bounds_check,
+    "bounds check of a load removed": without_select,
+    "predicate removed": without_predicate,
     "store shifted": shifted_store,
     "load shifted": shifted_load,
     "operand shifted": shifted_operand,
     "layout altered": altered_layout,
-    "ring shortened": shorter_ring,
+    "fewer stages": fewer_stages,
     "loop too short": loop_too_short,
     "loop too long": loop_too_long,
     "wrong lane": wrong_lane,

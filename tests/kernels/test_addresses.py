@@ -1,4 +1,4 @@
-"""Tensors at addresses and tensors by another name, on every way to run a kernel."""
+"""Tensors at addresses and tensors with several names, on every executor."""
 
 from typing import Any
 

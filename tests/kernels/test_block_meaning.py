@@ -1,4 +1,4 @@
-"""The promises of the block meaning, one test each, on the reference interpreter and the CPU target."""
+"""The guarantees of the block-sequential semantics, one test each, on the reference interpreter and the CPU target."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Shared memory whose size is known at the launch, on every way to run a kernel."""
+"""Shared memory of dynamic size, on every executor."""
 
 from typing import Any
 

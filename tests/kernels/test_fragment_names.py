@@ -1,13 +1,13 @@
-"""Other names of fragments: products, copies, loops and reductions through them mean what they mean for dense tiles."""
+"""Views of fragments: gemms, copies, loops and reductions through them, as for dense tiles."""
 
 import numpy as np
 import pytest
 from device_text import compile_cuda, needs_cuda_compiler
+from distributed_tiles import assert_same, ints
 from gpu import assert_simulates, lower_func
 from harness import run_cpu_on_copies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spread_tiles import assert_same, ints
 
 import tilelang
 import tilelang.language as T

@@ -1,4 +1,4 @@
-"""Known traps of GPUs, each a test: wrong code and deadlocks that other compilers of such languages have produced."""
+"""Known miscompilations and deadlocks of GPU tile compilers, one test each."""
 
 import ml_dtypes
 import numpy as np

@@ -1,4 +1,4 @@
-"""Kernels whose blocks meet: what one block wrote before, the others read after."""
+"""Kernels with grid barriers: writes of a block before one are visible to all blocks after it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Groups of threads do what a block does: tiles in registers, folds, scans, conversions; with roles by the compiler, too."""
+"""Tile operators by groups of threads: fragments, reductions, scans, conversions; also in warp-specialized kernels."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Kernels of threads, whole: what CUDA means by them, on the simulator, and mixed with what the language means by tiles."""
+"""Whole kernels in SIMT style on the simulator, alone and mixed with tile operators."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Kernels whose threads meet at barriers in memory: rings of producers and consumers, and the faults people make there."""
+"""Kernels with explicit mbarriers: producer-consumer pipelines, and the faults people make in them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the lanes of a warp do together: shuffles, votes, folds, meetings."""
+"""Warp primitives: shuffles, votes, reductions, warp barriers."""
 
 import numpy as np
 import pytest

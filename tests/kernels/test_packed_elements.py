@@ -1,4 +1,4 @@
-"""Tensors of 4-bit elements in 8-bit storage, on every way to run a kernel."""
+"""Tensors of 4-bit elements in 8-bit storage, on every executor."""
 
 from typing import Any
 

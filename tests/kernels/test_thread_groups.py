@@ -1,4 +1,4 @@
-"""Kernels whose groups of warps have roles: each does its tiles with its own threads, at the same time as the others."""
+"""Kernels whose groups of warps run different programs concurrently, each on its own tiles."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Known traps of the field, each a test: wrong code that other compilers of such languages have produced."""
+"""Known miscompilations of tile compilers, one test each."""
 
 import ml_dtypes
 import numpy as np

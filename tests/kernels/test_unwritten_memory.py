@@ -1,4 +1,4 @@
-"""Whatever a kernel reads of memory that it never wrote is an error of the reference interpreter and the simulator."""
+"""Reads of undefined memory are errors of the reference interpreter and the simulator."""
 
 import numpy as np
 import pytest

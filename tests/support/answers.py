@@ -1,4 +1,4 @@
-"""What lowerings answer when they are asked whether they do an operator."""
+"""Plans and refusals of lowerings for an operator."""
 
 from tilelang.lowering.lowering import Refusal
 

@@ -1,4 +1,4 @@
-"""Programs under construction, for tests that build the IR by hand."""
+"""Builders of programs for tests that write the IR directly."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

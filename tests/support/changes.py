@@ -1,4 +1,4 @@
-"""Where two programs differ, field by field: what a text of the program must not keep to itself."""
+"""The fields in which two programs differ, for tests that printed programs are complete."""
 
 import dataclasses
 import enum

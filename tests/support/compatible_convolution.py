@@ -1,4 +1,4 @@
-"""A convolution as a product of windows, in the style of published TileLang, with its check against PyTorch."""
+"""An implicit-gemm convolution in the style of published TileLang, with its check against PyTorch."""
 
 import torch
 from compatible_programs import close

@@ -1,4 +1,4 @@
-"""Further programs in the style of published TileLang: long rows, eager style, roles by hand, dependent launches."""
+"""More programs in the style of published TileLang: long rows, eager style, explicit partitions, dependent launches."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Kernels of imaginary devices, to be called."""
+"""Kernels of fake devices, to be called."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runs small CUDA sources on the GPU at hand, straight through the driver, for tests that compare it with meanings."""
+"""Runs small CUDA sources on the GPU through the driver, for tests that compare it with meanings."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Kernels that apply expressions to elements of arrays, to see what the text of an expression computes."""
+"""Kernels that apply expressions to elements of arrays, to test the generated text of an expression."""
 
 import numpy as np
 from cuda_host import run_source, sequential_source

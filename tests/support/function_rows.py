@@ -1,4 +1,4 @@
-"""What a call of a function of the language becomes in CUDA, for tables with a row per function."""
+"""The CUDA text of a call of a function of the language, for tables with a row per function."""
 
 from collections.abc import Callable
 from typing import Any

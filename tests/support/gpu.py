@@ -1,4 +1,4 @@
-"""Runs kernels on the simulator of GPUs, and insists that they agree with the reference interpreter."""
+"""Runs kernels on the simulator and compares them with the reference interpreter."""
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Runs one kernel on every executor there is and insists that they agree."""
+"""Runs one kernel on every executor and compares the results."""
 
 from collections.abc import Sequence
 from importlib import import_module

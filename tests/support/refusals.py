@@ -1,4 +1,4 @@
-"""What every refusal of a mistake has in common, for tables of mistakes."""
+"""The checks common to all refused mistakes, for tables of mistakes."""
 
 import os
 import re

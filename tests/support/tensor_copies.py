@@ -1,4 +1,4 @@
-"""Programs of threads that use the copy engine, built by hand, and what its copies should give, worked out anew."""
+"""Thread-level programs with TMA copies, and their expected results by an independent formula."""
 
 from collections.abc import Sequence
 from contextlib import contextmanager

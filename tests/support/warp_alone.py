@@ -1,4 +1,4 @@
-"""One warp without a block around it, for the meanings of instructions; whatever they ask of others is recorded."""
+"""One warp without a block, for tests of the meanings of instructions; records what they request of the block."""
 
 import copy
 import itertools

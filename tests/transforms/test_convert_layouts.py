@@ -1,5 +1,5 @@
 import numpy as np
-from spread_tiles import BEFORE, SM80, launches, nests
+from distributed_tiles import BEFORE, SM80, launches, nests
 
 import tilelang.language as T
 from tilelang.analysis.tile_uses import tile_uses

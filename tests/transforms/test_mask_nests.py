@@ -1,9 +1,9 @@
 """Loops over parts of fragments: the threads that hold the part run them."""
 
 import numpy as np
+from distributed_tiles import assert_same, demoted, ints, launches, nests, notes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spread_tiles import assert_same, demoted, ints, launches, nests, notes
 
 import tilelang.language as T
 from tilelang.analysis.tile_uses import tile_uses

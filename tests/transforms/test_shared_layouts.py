@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from spread_tiles import launches, spread
+from distributed_tiles import distribute, launches
 from warps import MACHINE, blocked
 
 import tilelang.language as T
@@ -89,6 +89,6 @@ def test_a_transposing_kernel_reads_and_writes_without_conflicts(dtype) -> None:
             for i, j in T.Parallel(64, 64):
                 B[i, j] = s[j, i]
 
-    ((_, layout),) = launches(spread(f))[0].plan.shared_layouts
+    ((_, layout),) = launches(distribute(f))[0].plan.shared_layouts
     places = layout.table[..., 0] if layout.table.shape[-1] == 1 else layout.table @ np.array([64, 1])
     assert 4096 == len(np.unique(places))

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from distributed_tiles import assert_same, demoted, fragments, ints, launches
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spread_tiles import assert_same, demoted, fragments, ints, launches
 
 import tilelang.language as T
 from tilelang.ir.buffer import Scope

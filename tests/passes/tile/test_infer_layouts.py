@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from spread_tiles import assert_same, conversions, fragments, ints, launches, nests, notes, spread
+from distributed_tiles import assert_same, conversions, distribute, fragments, ints, launches, nests, notes
 from warps import MACHINE, blocked
 
 import tilelang.language as T
@@ -80,7 +80,7 @@ def test_elementwise_programs_use_16_bytes_everywhere(dtype, width):
                 x[i, j] = x[i, j] + x[i, j]
             T.copy(x, B[by * 64, bx * 64])
 
-    result = spread(f)
+    result = distribute(f)
     assert [width] * 3 == [vector_of(nest.layout) for nest in nests(result)]
     assert [] == conversions(result)
 
@@ -92,7 +92,7 @@ def test_narrow_and_wide_tensors_meet_halfway():
             for i, j in T.Parallel(64, 64):
                 B[i, j] = A[i, j]
 
-    (nest,) = nests(spread(f))
+    (nest,) = nests(distribute(f))
     assert 4 == vector_of(nest.layout)
 
 
@@ -181,7 +181,7 @@ def test_attention_needs_no_conversion():
                 o[i, j] /= all_of[i]
             T.copy(o, Out[bx * rows, 0])
 
-    result = spread(f, MMA)
+    result = distribute(f, MMA)
     assert [] == conversions(result)
     found = fragments(result)
     assert {4} == {found[name].replication for name in ("high", "before", "scale", "total", "all_of")}
@@ -269,7 +269,7 @@ def test_a_fragment_that_an_operator_needs_otherwise_is_moved_there():
             T.gemm(a, b, c, clear_accum=True)
             T.copy(c, C)
 
-    result = spread(f, {Gemm: (FakeGemm(),)})
+    result = distribute(f, {Gemm: (FakeGemm(),)})
     (note,) = conversions(result)
     assert note.startswith("a: goes through 4096 bytes of shared memory for T.gemm multiplies it (line ")
     assert "its layout is fixed by T.annotate_layout of 'a'" in note
@@ -289,7 +289,7 @@ def test_one_statement_with_two_wishes_is_an_error():
             T.gemm(x, b, x)
 
     with pytest.raises(LayoutConflict) as caught:
-        spread(f, {Gemm: (FakeGemm(swap=True),)})
+        distribute(f, {Gemm: (FakeGemm(swap=True),)})
     assert "'x': T.gemm" in caught.value.message
     assert "needs another layout than" in caught.value.message
     assert caught.value.loc is not None
@@ -304,7 +304,7 @@ def test_an_unknown_choice_is_our_fault():
             T.gemm(b, b, x)
 
     with pytest.raises(CompilerBug, match="there is no lowering"):
-        spread(f, {Gemm: ()})
+        distribute(f, {Gemm: ()})
 
 
 def test_elements_that_scalar_code_names_are_everywhere():
@@ -343,7 +343,7 @@ def test_transposed_tiles_meet_no_bank_conflicts():
             for i, j in T.Parallel(32, 32):
                 B[i, j] = s[j, i]
 
-    result = spread(f)
+    result = distribute(f)
     ((buffer, layout),) = launches(result)[0].plan.shared_layouts
     assert "s" == buffer.name
     assert (32, 32) == layout.shape
@@ -357,7 +357,7 @@ def test_symbolic_loops_have_no_layout():
             for i in T.Parallel(A.shape[0]):
                 A[i] = A[i] + 1
 
-    (nest,) = nests(spread(f))
+    (nest,) = nests(distribute(f))
     assert nest.layout is None
 
 
@@ -368,7 +368,7 @@ def test_an_unused_fragment_has_a_layout():
             x = T.alloc_fragment((100,), T.float32)
             A[0] = 1
 
-    assert 64 == fragments(spread(f))["x"].threads
+    assert 64 == fragments(distribute(f))["x"].threads
 
 
 def test_stores_that_would_scatter_go_through_shared_memory():
@@ -397,7 +397,7 @@ def test_loops_and_tiles_are_settled_together(dtype):
             for i, j in T.Parallel(64, 64):
                 B[i, j] = s[j, i]
 
-    result = spread(f)
+    result = distribute(f)
     (launch,) = launches(result)
     ((buffer, layout),) = launch.plan.shared_layouts
     itemsize = buffer.dtype.storage_bytes
@@ -421,9 +421,9 @@ def test_products_that_cannot_do_with_one_layout_of_a_tile_are_told() -> None:
             T.gemm(y, y, z, clear_accum=True)
             T.gemm(y, y, z)
 
-    assert spread(main, {Gemm: (FakeGemm(modes=(128, 128)),)})
+    assert distribute(main, {Gemm: (FakeGemm(modes=(128, 128)),)})
     with pytest.raises(LayoutConflict, match="'y': .* needs another layout in shared memory than") as error:
-        spread(main, {Gemm: (FakeGemm(modes=(128, 64)),)})
+        distribute(main, {Gemm: (FakeGemm(modes=(128, 64)),)})
     first, second = error.value.notes[0].loc, error.value.loc
     assert first is not None
     assert second is not None

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from spread_tiles import fragments, launches, nests, spread
+from distributed_tiles import distribute, fragments, launches, nests
 
 import tilelang
 import tilelang.language as T
@@ -29,7 +29,7 @@ def test_the_user_decides_about_loops():
             for i in T.Parallel(512, coalesced_width=2):
                 C[i] = C[i] + 1
 
-    result = spread(f)
+    result = distribute(f)
     first, _, last = nests(result)
     assert layout.thread_values.same_owners(fragments(result)["x"])
     assert first.layout is not None
@@ -66,7 +66,7 @@ def test_wishes_that_cannot_be_met():
         (memory, "T.annotate_layout: 'x' is a fragment, but its layout is one of memory"),
     ):
         with pytest.raises(ProgramError, match=message) as caught:
-            spread(func)
+            distribute(func)
         assert caught.value.loc is not None
 
 
@@ -89,7 +89,7 @@ def test_layouts_for_some_of_the_threads_are_obeyed_by_these():
             for i in T.Parallel(64, loop_layout=half):
                 T.atomic_add(C[i], 1.0)  # by one of those that would hold the same
 
-    held = fragments(spread(f))
+    held = fragments(distribute(f))
     assert (128, 2) == (held["x"].threads, held["x"].replication)
     assert (128, 4) == (held["r"].threads, held["r"].replication)
     a = np.arange(512, dtype=np.float32).reshape(64, 8)
@@ -110,7 +110,7 @@ def test_threads_of_a_layout_count_from_the_first():
             T.reduce_sum(x, r, dim=1)
             T.copy(r, B)
 
-    assert (128, 2) == (fragments(spread(f))["x"].threads, fragments(spread(f))["x"].replication)
+    assert (128, 2) == (fragments(distribute(f))["x"].threads, fragments(distribute(f))["x"].replication)
     a, b = np.arange(256, dtype=np.float32).reshape(64, 4), np.zeros(64, np.float32)
     tilelang.compile(f, execution_backend="simulator", target={"kind": "cuda", "arch": "sm_80"})(a, b)
     np.testing.assert_array_equal(a.sum(axis=1), b)
@@ -136,7 +136,7 @@ def test_threads_that_do_not_divide_the_kernels_hold_layouts(interleaved):
             T.copy(r, C)
 
     def compiled():
-        held = fragments(spread(f))
+        held = fragments(distribute(f))
         assert (128, 128) == (held["r"].threads, held["r"].replication)
         return held, tilelang.compile(f, execution_backend="simulator", target={"kind": "cuda", "arch": "sm_80"})
 
@@ -164,7 +164,7 @@ def test_every_thread_holds_what_scalar_code_names_whatever_the_annotation():
             T.copy(A, x)
             B[tx] = x[tx // 32, tx % 32 // 8]
 
-    assert 64 == fragments(spread(f))["x"].replication
+    assert 64 == fragments(distribute(f))["x"].replication
     a, b = np.arange(8, dtype=np.float32).reshape(2, 4), np.zeros(64, np.float32)
     tilelang.compile(f, execution_backend="simulator", target={"kind": "cuda", "arch": "sm_80"})(a, b)
     np.testing.assert_array_equal(np.repeat(a.reshape(-1), 8), b)
@@ -180,5 +180,5 @@ def test_the_users_layout_of_shared_memory_wins():
             for i, j in T.Parallel(32, 32):
                 B[i, j] = s[j, i]
 
-    ((_, layout),) = launches(spread(f))[0].plan.shared_layouts
+    ((_, layout),) = launches(distribute(f))[0].plan.shared_layouts
     assert (3, 6) == layout(3, 5)

@@ -1,4 +1,4 @@
-"""Attention forward: two products of which the second reads the first's result, with running maxima and sums."""
+"""Attention forward: two gemms, the second of which reads the result of the first, with running maxima and sums."""
 
 import numpy as np
 import pytest

@@ -143,7 +143,7 @@ def test_edges_that_tiles_do_not_divide_need_nothing():
     assert reason(TmaLoad(), load((128, 64), source=(1000, 1016)), context()) == ""
 
 
-def wishes(op):
+def constraints_of(op):
     """What a load wants of the layout of its tile."""
     plan = TmaPlan(widest_swizzle(op.dst))
     return list(TmaLoad().constrain(op, plan, context()))
@@ -237,8 +237,8 @@ def check(shape, source, start, layout, dtype="float16", versions=0, version=0, 
     ],
 )
 def test_a_load_brings_every_element_to_its_place(shape, source, start):
-    wish = (wishes(load(shape, start=(0,) * len(shape), source=shape)))
-    check(shape, source, start, wish[0].layout if wish else None)
+    constraint = (constraints_of(load(shape, start=(0,) * len(shape), source=shape)))
+    check(shape, source, start, constraint[0].layout if constraint else None)
 
 
 @settings(max_examples=40, deadline=None)
@@ -262,9 +262,9 @@ def test_any_boxes_will_do(data):
 def test_blocks_of_a_cluster_bring_all_of_a_tile_in_equal_parts(shape, parts):
     source = (*(4,) * (len(shape) - 2), 300, 512)
     start = (*(1,) * (len(shape) - 2), 192, 64)
-    (wish,) = wishes(load(shape, start=(0,) * len(shape), source=shape))
-    check(shape, source, start, wish.layout, parts=parts)
-    check(shape, source, start, wish.layout, parts=parts, versions=3, version=2)
+    (constraint,) = constraints_of(load(shape, start=(0,) * len(shape), source=shape))
+    check(shape, source, start, constraint.layout, parts=parts)
+    check(shape, source, start, constraint.layout, parts=parts, versions=3, version=2)
 
 
 def test_parts_are_whole_boxes_if_they_can_be():

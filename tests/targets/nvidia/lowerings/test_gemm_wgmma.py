@@ -222,9 +222,9 @@ def test_parts_of_tiles(orders, a_at, b_at):
 def shared(made, **context):
     op = made.gemm()
     found = constraints(LOWERING, op, LoweringContext(Target("cuda", ARCH), CompileOptions(), made.threads, **context))
-    wishes = [wish for wish in found if isinstance(wish, SharedLayout)]
-    assert all(wish.required for wish in wishes)
-    return {wish.var.name: find_boxes(wish.layout, wish.var.static_shape, wish.var.dtype.bits) for wish in wishes}
+    layouts = [constraint for constraint in found if isinstance(constraint, SharedLayout)]
+    assert all(each.required for each in layouts)
+    return {each.var.name: find_boxes(each.layout, each.var.static_shape, each.var.dtype.bits) for each in layouts}
 
 
 def test_boxes_are_as_wide_as_rows_and_warpgroups_allow():
@@ -248,8 +248,8 @@ def test_a_layout_that_is_there_is_taken_or_refused():
         context = LoweringContext(Target("cuda", ARCH), CompileOptions(), 128, shared_layouts={op.a.buffer: layout})
         assert taken is (not reason(LOWERING, op, context))
         if taken:
-            wishes = [c.layout for c in constraints(LOWERING, op, context) if isinstance(c, SharedLayout)]
-            assert wishes[0] == layout
+            pass_configs = [c.layout for c in constraints(LOWERING, op, context) if isinstance(c, SharedLayout)]
+            assert pass_configs[0] == layout
         else:
             assert "'A_tile' has a layout that descriptors cannot describe" in reason(LOWERING, op, context)
 

@@ -1,4 +1,4 @@
-"""Launches get schedules where specializing pays, by their shape; why not is said; wishes are kept."""
+"""Which launches are warp-specialized, with which schedule; the reasons against it; overrides by pass_configs."""
 
 import pytest
 from specialized import TABLE, context, gemm_kernel, launch_of, warp_specialize

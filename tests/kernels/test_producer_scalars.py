@@ -1,4 +1,4 @@
-"""Copies whose places the program computes: the producer computes them too, and finds the same values."""
+"""Loads at addresses that the program computes: the producer recomputes them and gets the same values."""
 
 import numpy as np
 from specialized import TARGET, launch_of, lowered

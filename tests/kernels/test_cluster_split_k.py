@@ -1,10 +1,10 @@
-"""Blocks of a cluster that share the sums of a tile compute what the program says, however the iterations divide."""
+"""Split-K within a cluster gives the result of the program, however the iterations divide."""
 
 import numpy as np
 import pytest
 from device_text import needs_cuda_compiler
-from shared_sums import ALL_TIMINGS, TARGET, TWO_TIMINGS, check_product, draw, lowered
 from specialized import gemm_kernel
+from split_k_gemm import ALL_TIMINGS, TARGET, TWO_TIMINGS, check_gemm, draw, lowered
 
 import tilelang.language as T
 from tilelang.sim.run import simulate
@@ -14,31 +14,31 @@ from tilelang.targets.nvidia.runtime.device_code import build
 
 @pytest.mark.parametrize(("lazy", "seed"), ALL_TIMINGS)
 def test_two_blocks_with_as_many_steps_each(lazy, seed):
-    check_product((64, 32, 192), (64, 32, 32), 2, (lazy, seed), stages=2)
+    check_gemm((64, 32, 192), (64, 32, 32), 2, (lazy, seed), stages=2)
 
 
 def test_four_blocks_some_of_which_have_a_step_more():
-    check_product((64, 64, 6 * 32), (64, 64, 32), 4)
+    check_gemm((64, 64, 6 * 32), (64, 64, 32), 4)
 
 
 def test_the_last_step_may_reach_beyond_the_sums_and_tiles_beyond_the_results():
-    check_product((50, 48, 104), (64, 32, 32), 2, out="float32")
+    check_gemm((50, 48, 104), (64, 32, 32), 2, out="float32")
 
 
 def test_two_warpgroups_share_a_tile_of_each_block():
-    check_product((128, 32, 96), (128, 32, 32), 2)
+    check_gemm((128, 32, 96), (128, 32, 32), 2)
 
 
 def test_one_warpgroup_has_two_blocks_of_rows():
-    check_product((128, 32, 64), (128, 32, 32), 2, consumers=1)
+    check_gemm((128, 32, 64), (128, 32, 32), 2, consumers=1)
 
 
 def test_products_that_land_at_once():
-    check_product((64, 32, 5 * 32), (64, 32, 32), 2, in_flight=0, stages=2, staged=False)
+    check_gemm((64, 32, 5 * 32), (64, 32, 32), 2, in_flight=0, stages=2, staged=False)
 
 
 def test_one_of_three_blocks_has_all_results_where_these_do_not_divide_the_columns():
-    check_product((64, 32, 4 * 32), (64, 32, 32), 3, owners=1)
+    check_gemm((64, 32, 4 * 32), (64, 32, 32), 3, owners=1)
 
 
 @pytest.mark.parametrize("steps", [1, 3])

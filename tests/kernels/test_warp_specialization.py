@@ -1,4 +1,4 @@
-"""Kernels whose threads bring tiles and compute at the same time give what the program says, however late copies land."""
+"""Warp-specialized kernels give the result of the program, however late copies complete."""
 
 import re
 
@@ -35,15 +35,15 @@ def test_the_tiled_product_of_the_seeds(lazy, seed):
 
 
 @pytest.mark.parametrize(
-    "wishes",
+    "pass_configs",
     [
         {"persistent": True, "ping_pong": False},
         {"persistent": True, "ping_pong": False, "in_flight": 0, "staged": False},
         {"persistent": True, "ping_pong": True},
     ],
 )
-def test_tiles_of_blocks_that_stay_and_do_not_divide_the_sizes(wishes):
-    check((100, 200, 136), (64, 64, 64), [(False, 0), (True, 1)], stages=2, **wishes)
+def test_tiles_of_blocks_that_stay_and_do_not_divide_the_sizes(pass_configs):
+    check((100, 200, 136), (64, 64, 64), [(False, 0), (True, 1)], stages=2, **pass_configs)
 
 
 @pytest.mark.parametrize("lazy", [False, True])
@@ -134,9 +134,9 @@ def guarded_loop():
     return main
 
 
-@pytest.mark.parametrize("wishes", [{"persistent": True}, {"persistent": True, "ping_pong": True}, {"ping_pong": True}])
-def test_loops_that_some_tiles_leave_out(wishes):
-    made = lowered(guarded_loop(), **wishes)
+@pytest.mark.parametrize("pass_configs", [{"persistent": True}, {"persistent": True, "ping_pong": True}, {"ping_pong": True}])
+def test_loops_that_some_tiles_leave_out(pass_configs):
+    made = lowered(guarded_loop(), **pass_configs)
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((128, 64), (64, 192)))
     first, want = (a[:, k : k + 32].astype(np.float32) @ b[k : k + 32].astype(np.float32) for k in (0, 32))
@@ -239,8 +239,8 @@ def test_what_threads_read_one_by_one_is_given_back_by_each_of_them():
     a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((256, 128), (128, 64)))
     bias = rng.integers(-2, 3, (256, 64)).astype(np.float32)
     want = (a.astype(np.float32) @ b.astype(np.float32) + bias).astype(np.float16)
-    for wishes in ({}, {"ping_pong": False}):
-        made = lowered(main, persistent=True, **wishes)
+    for pass_configs in ({}, {"ping_pong": False}):
+        made = lowered(main, persistent=True, **pass_configs)
         for lazy in (False, True):
             c = np.full((256, 64), np.nan, np.float16)
             simulate(made, [a, b, bias, c], target=TARGET, lazy=lazy, seed=3)
@@ -272,8 +272,8 @@ def test_tiles_too_small_to_lie_one_behind_another_are_left_to_those_who_use_the
 
     rng = np.random.default_rng(3)
     a, b, bias = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((256, 128), (128, 32), (32,)))
-    for wishes in ({"persistent": True}, {}):
-        made = lowered(main, **wishes)
+    for pass_configs in ({"persistent": True}, {}):
+        made = lowered(main, **pass_configs)
         c = np.full((256, 32), np.nan, np.float32)
         simulate(made, [a, b, bias, c], target=TARGET, lazy=True, seed=1)
         np.testing.assert_array_equal(a.astype(np.float32) @ b.astype(np.float32) + bias, c)

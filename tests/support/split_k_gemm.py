@@ -1,4 +1,4 @@
-"""Products whose sums blocks of a cluster share, lowered and simulated beside the reference."""
+"""Gemms with split-K within a cluster, lowered and simulated beside the reference."""
 
 import numpy as np
 from harness import run_reference_on_copies
@@ -18,8 +18,8 @@ TWO_TIMINGS = [(False, 0), (True, 1)]
 
 
 def lowered(func, blocks, **pass_configs):
-    wishes = {"split": blocks, **pass_configs}
-    options = CompileOptions.from_user({f"tl.{name}": value for name, value in wishes.items()})
+    configs = {"split": blocks, **pass_configs}
+    options = CompileOptions.from_user({f"tl.{name}": value for name, value in configs.items()})
     made = run_passes(func, BACKEND.passes, PassContext(options, TARGET))
     plan = launch_of(made).plan
     assert blocks == plan.schedule.split_k, plan.notes
@@ -41,7 +41,7 @@ def check(func, blocks, arguments, timings=TWO_TIMINGS, owners=None, **pass_conf
         np.testing.assert_array_equal(want.astype(np.float64), actual[-1].astype(np.float64))
 
 
-def check_product(sizes, tile, blocks, *timings, out="float16", **pass_configs):
+def check_gemm(sizes, tile, blocks, *timings, out="float16", **pass_configs):
     m, n, k = sizes
     arguments = [draw((m, k)), draw((k, n), seed=1), np.full((m, n), np.nan, out)]
     check(gemm_kernel(m, n, k, *tile, out=out), blocks, arguments, timings or TWO_TIMINGS, **pass_configs)

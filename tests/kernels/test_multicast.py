@@ -1,7 +1,7 @@
-"""Blocks of a cluster that bring tiles for each other give what the program says, however late copies land."""
+"""Multicast loads in clusters give the result of the program, however late copies complete."""
 
 import pytest
-from clustered import TIMINGS, check
+from multicast_gemm import TIMINGS, check
 
 
 @pytest.mark.parametrize(
@@ -14,8 +14,8 @@ from clustered import TIMINGS, check
     ],
 )
 def test_each_block_brings_its_part(cluster, shared, timings):
-    sizes, wishes = (64 * cluster[1], 64 * cluster[0], 192), {"stages": 2, "persistent": False}
-    check(sizes, (64, 64, 64), shared=shared, timings=timings, like={"cluster": cluster}, **wishes)
+    sizes, pass_configs = (64 * cluster[1], 64 * cluster[0], 192), {"stages": 2, "persistent": False}
+    check(sizes, (64, 64, 64), shared=shared, timings=timings, like={"cluster": cluster}, **pass_configs)
 
 
 def test_sizes_that_tiles_do_not_divide():

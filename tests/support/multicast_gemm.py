@@ -1,4 +1,4 @@
-"""Tiled products in clusters whose blocks bring tiles for each other, and what they should give."""
+"""Gemms in clusters with multicast loads, and their expected results."""
 
 import numpy as np
 from specialized import launch_of
@@ -57,11 +57,11 @@ def gemm_kernel(sizes, tile, *, dtype="float16", transposed=(False, False), epil
     return main
 
 
-def check(sizes, tile, *, blocks=4, timings=TIMINGS, shared=None, like=None, **wishes):
+def check(sizes, tile, *, blocks=4, timings=TIMINGS, shared=None, like=None, **pass_configs):
     like = like or {}
     few = Pass("persist_grid", lambda f, _: persist_grid.persist(f, blocks), Level.TILE, Level.TILE)
     passes = [few if step.name == few.name else step for step in BACKEND.passes]
-    options = CompileOptions.from_user({f"tl.{name}": value for name, value in wishes.items()})
+    options = CompileOptions.from_user({f"tl.{name}": value for name, value in pass_configs.items()})
     made = run_passes(gemm_kernel(sizes, tile, **like), passes, PassContext(options, TARGET))
     schedule = launch_of(made).plan.schedule
     assert (shared or "AB") == "".join(tile.name[0] for tile, _ in schedule.multicast)

@@ -1,4 +1,4 @@
-"""Products of every dtype, orientation and size on Hopper: threads in roles compute what the program says."""
+"""Gemms of every dtype, transposition and size on Hopper, warp-specialized, against the reference."""
 
 import dataclasses
 
@@ -191,10 +191,10 @@ def test_rows_that_no_map_can_describe_are_copied_by_threads(sizes):
     check(product(sizes, (64, 64, 32)), *tensors(sizes), timings=[(True, 1)], roles=False)
 
 
-@pytest.mark.parametrize("wishes", [{}, {"tl_ping_pong": True, "tl_persistent": True}])
-def test_a_tile_of_one_step(wishes):
+@pytest.mark.parametrize("pass_configs", [{}, {"tl_ping_pong": True, "tl_persistent": True}])
+def test_a_tile_of_one_step(pass_configs):
     sizes = (136, 72, 32)
-    check(product(sizes, (64, 32, 32)), *tensors(sizes), timings=ALL_TIMINGS[:4], **wishes)
+    check(product(sizes, (64, 32, 32)), *tensors(sizes), timings=ALL_TIMINGS[:4], **pass_configs)
 
 
 # -- calls ---------------------------------------------------------------------------------------------------------

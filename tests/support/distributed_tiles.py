@@ -1,4 +1,4 @@
-"""Runs the passes that spread tiles over threads, and checks their decisions by going through every iteration."""
+"""Runs the passes that distribute tiles over threads, and checks their decisions in every iteration."""
 
 import dataclasses
 import itertools
@@ -67,7 +67,7 @@ def demoted(func: PrimFunc, lowerings: Lowerings | None = None) -> PrimFunc:
     return run_passes(func, (*BEFORE, _chosen(table), *loops), SM80)
 
 
-def spread(func: PrimFunc, lowerings: Lowerings | None = None) -> PrimFunc:
+def distribute(func: PrimFunc, lowerings: Lowerings | None = None) -> PrimFunc:
     """The function with layouts, every one of them checked."""
     result = run_passes(demoted(func, lowerings), (infer_layouts(_table(lowerings)),), SM80)
     for launch in launches(result):
@@ -99,7 +99,7 @@ def assert_same(func: PrimFunc, *arguments: np.ndarray, lowerings: Lowerings | N
     """Compares the threads of a block, run in step, with the meaning of the program; gives the spread function."""
     expected = [np.array(a) for a in arguments]
     run_reference(func, expected)
-    result = spread(func, lowerings)
+    result = distribute(func, lowerings)
     actual, _ = run_in_step(run_passes(result, (lower_to_threads(_table(lowerings)),), SM80), arguments)
     for want, got in zip(expected, actual, strict=True):
         np.testing.assert_array_equal(want, got)

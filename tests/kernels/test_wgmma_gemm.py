@@ -1,4 +1,4 @@
-"""Kernels whose products warpgroups do, without producers of their own: against the reference, lazily and eagerly."""
+"""Gemms by wgmma in kernels without warp specialization, against the reference, with late and early completion."""
 
 from types import MappingProxyType
 

@@ -1,4 +1,4 @@
-"""What blocks hand to each other by atomics within one launch: each number taken is a promise about what came before."""
+"""Release and acquire between blocks of one launch by atomics, as in stream-K and decoupled look-back."""
 
 import numpy as np
 import pytest

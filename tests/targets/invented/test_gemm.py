@@ -1,4 +1,4 @@
-"""Products of tiles by the matrix instruction of a wave of 64 lanes."""
+"""Gemms by the matrix instruction of a wave of 64 lanes."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def tiled(m, n, k, tile, *, threads=256, num_stages=2, policy=T.GemmWarpPolicy.S
     return main, a, b, np.zeros((m, n), out)
 
 
-def check_product(check, *given, **options):
+def check_gemm(check, *given, **options):
     main, a, b, c = tiled(*given, **options)
     outcome = check(main, a, b, c)
     left, right = (a.T if options.get("trans_a") else a), (b.T if options.get("trans_b") else b)
@@ -57,28 +57,28 @@ def check_product(check, *given, **options):
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("tile", [(64, 64, 32), (128, 32, 16), (32, 128, 64)])
 def test_warp_policies(check, policy, tile):
-    check_product(check, 128, 128, 64, tile, policy=policy)
+    check_gemm(check, 128, 128, 64, tile, policy=policy)
 
 
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
 def test_transposed_operands(check, trans_a, trans_b):
-    check_product(check, 64, 128, 96, (64, 64, 32), trans_a=trans_a, trans_b=trans_b)
+    check_gemm(check, 64, 128, 96, (64, 64, 32), trans_a=trans_a, trans_b=trans_b)
 
 
 @pytest.mark.parametrize("num_stages", [0, 1, 3])
 @pytest.mark.parametrize("threads", [64, 128])
 def test_stages_of_a_pipelined_loop(check, num_stages, threads):
-    check_product(check, 64, 64, 128, (64, 64, 32), num_stages=num_stages, threads=threads)
+    check_gemm(check, 64, 64, 128, (64, 64, 32), num_stages=num_stages, threads=threads)
 
 
 @pytest.mark.parametrize(("size", "tile"), [((70, 50, 45), (64, 64, 32)), ((48, 24, 20), (48, 24, 20)), ((5, 9, 3), (16, 16, 16))])
 def test_tiles_that_whole_instructions_do_not_cover(check, size, tile):
-    check_product(check, *size, tile, threads=128)
+    check_gemm(check, *size, tile, threads=128)
 
 
 def test_results_of_halves(check):
-    check_product(check, 64, 64, 64, (64, 64, 32), out="float16")
+    check_gemm(check, 64, 64, 64, (64, 64, 32), out="float16")
 
 
 def test_a_wave_multiplies_once_for_each_instruction(check):

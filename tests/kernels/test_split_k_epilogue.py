@@ -1,8 +1,8 @@
-"""What is done with sums that blocks of a cluster share: column by column by several blocks, otherwise by one."""
+"""Epilogues after split-K within a cluster: partitioned by columns among blocks, or done by one block."""
 
 import numpy as np
 import pytest
-from shared_sums import check, draw
+from split_k_gemm import check, draw
 
 import tilelang.language as T
 from tilelang.dtypes import as_dtype

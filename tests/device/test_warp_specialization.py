@@ -64,11 +64,11 @@ def product(m, n, k, tile, *, dtype="float16", out="float16", a=False, b=False):
     return main
 
 
-def check(sizes, tile, *, dtype="float16", out=None, a=False, b=False, runs=RUNS, **wishes):
+def check(sizes, tile, *, dtype="float16", out=None, a=False, b=False, runs=RUNS, **pass_configs):
     torch = pytest.importorskip("torch")
     m, n, k = sizes
     out = out or dtype
-    configs = {f"tl.{name}": value for name, value in wishes.items()}
+    configs = {f"tl.{name}": value for name, value in pass_configs.items()}
     func = product(m, n, k, tile, dtype=dtype, out=out, a=a, b=b)
     kernel = tilelang.compile(func, out_idx=[2], target="cuda", pass_configs=configs)
     assert kernel.resources.spill_bytes == 0

@@ -1,4 +1,4 @@
-"""Matrix products in whole kernels: every placement of operands that the language allows means the same."""
+"""Gemms in whole kernels: every combination of scopes and transpositions of the operands gives the same result."""
 
 import numpy as np
 import pytest
