@@ -12,6 +12,7 @@ from typing import Any
 
 from random_kernels.checking import by_reference, compare_with, load
 from random_kernels.choices import Seeded
+from random_kernels.gemm_loops import GemmLoopPrograms
 from random_kernels.lanes import LanePrograms
 from random_kernels.operators import OperatorPrograms
 from random_kernels.products import ProductPrograms
@@ -32,6 +33,7 @@ GENERATORS: dict[str, tuple[type[Any], int, int]] = {  # with how many kernels a
     "lanes": (LanePrograms, 1, 8),
     "products": (ProductPrograms, 1, 1),
     "roles": (RolePrograms, 1, 1),
+    "loops": (GemmLoopPrograms, 1, 1),
 }
 EXECUTORS = ("cpu", "simulator", "device")
 AGREES, TOO_LARGE, TOO_LONG, DIFFERS = "agrees", "too large", "too long", "differs"
@@ -78,7 +80,7 @@ def draw(generator: str, seed: int) -> Program:
 
 def has_roles(generator: str) -> bool:
     """Whether a generator's programs are made for Hopper's engines."""
-    return generator in ("products", "roles")
+    return generator in ("products", "roles", "loops")
 
 
 def way(generator: str, executor: str, seed: int) -> Way:

@@ -71,13 +71,16 @@ class RolePrograms(Writer):
         pick = self.pick
         self._dtype, self._sums, self._result = pick.one(_KINDS)
         self._batches = pick.one((0, 0, 0, 2, 3))
-        pick.one((self._products, self._products, self._attention))()
+        self._body()
         names = [f"{name} = T.dynamic('{name}')" for name in self._dims.values()]
         text = "\n".join(
             ["import tilelang.language as T", "import tilelang", "", *names, "", "@T.prim_func"]
             + [f"def main({', '.join(self._signature)}):", *self.out.lines, ""]
         )
         return Program(text, self._arguments, [0.0] * len(self._arguments))
+
+    def _body(self) -> None:
+        self.pick.one((self._products, self._products, self._attention))()
 
     # -- tensors ------------------------------------------------------------------------------------------------
     def _tensor(self, name: str, dtype: str, shape: tuple[int, ...], *, filled: bool = True, most: int = 2) -> None:

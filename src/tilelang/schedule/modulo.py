@@ -54,17 +54,11 @@ class ModuloSchedule:
         """How many iterations of the original loop are under way at a time."""
         return max(self.stage, default=0) + 1
 
-    def __str__(self) -> str:
-        """The text that `kernel.explain()` shows; statements are counted from 1."""
-        late = [str(number + 1) for number, stage in enumerate(self.stage) if stage]
-        order = ", ".join(f"{number + 1}{chr(39) * self.stage[number]}" for number in self.order)
-        return f"statements {order} ({', '.join(late)} of the previous iteration), {self.cycles} cycles by estimate"
-
 
 def modulo_schedule(graph: LoopGraph) -> ModuloSchedule:
     """The best schedule that the search finds; among equals the one with fewer statements in stage 1."""
     count = len(graph.work)
-    best = ModuloSchedule((0,) * count, tuple(range(count)), _cycles(graph, (0,) * count, range(count)))
+    best = ModuloSchedule((0,) * count, tuple(range(count)), cycles_of(graph, (0,) * count, range(count)))
     steps = _MOST_STEPS
     for stage in _stages(graph):
         order = _Order(graph, _before(graph, stage), best.cycles)
@@ -128,12 +122,30 @@ def _before(graph: LoopGraph, stage: Sequence[int]) -> list[tuple[int, ...]]:
     return list(map(tuple, before))
 
 
-def _cycles(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> int:
-    """The cycles of an iteration of the pipelined loop."""
+@record(slots=True)
+class Span:
+    """When a statement occupies its unit, in cycles from the beginning of an iteration of the pipelined loop."""
+
+    start: int
+    end: int
+
+
+def spans(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> list[Span]:
+    """When each statement occupies its unit, by the cost model."""
+    timeline = _played(graph, stage, order)
+    return [timeline.span(number) for number in range(len(graph.work))]
+
+
+def cycles_of(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> int:
+    """The cycles of an iteration of the pipelined loop, by the cost model."""
+    return _played(graph, stage, order).end
+
+
+def _played(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> _Timeline:
     timeline = _Timeline(graph, _before(graph, stage))
     for number in order:
         timeline.append(number)
-    return timeline.end
+    return timeline
 
 
 class _Timeline:
@@ -158,6 +170,12 @@ class _Timeline:
     def end(self) -> int:
         """When all is done."""
         return max(self.warps, *self._done.values()) if self._done else 0
+
+    def span(self, number: int) -> Span:
+        """When a statement that has been appended occupies its unit."""
+        work = self._work[number]
+        end = self._done[number] - (LATENCY if work.asynchronous else 0)
+        return Span(end - work.cycles, end)
 
     def is_ready(self, number: int) -> bool:
         """Whether a statement may be next."""

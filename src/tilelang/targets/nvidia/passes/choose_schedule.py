@@ -60,7 +60,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
 )
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span
 from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import shared_memory_budget
-from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import loop_schedule
+from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import LoopSchedule, loop_schedule
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
 _PANEL = 16  # rows of tiles in a panel; 8 to 32 performed the same
@@ -130,8 +130,7 @@ class _Launches(Rewriter):
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
         node = padded_node
         notes = [*node.plan.notes, Note(f"specialized: {schedule}", node.loc), *choice.notes]
-        loops = {loop.var: loop for loop in pipelined}
-        notes += [Note(f"T.Pipelined: software-pipelined: {made}", loops[var].loc) for var, made in schedule.loops]
+        notes += [Note(f"T.Pipelined: {made}", made.loop.loc) for made in choice.software_pipelines]
         for loop in pipelined:
             requested = 0 if loop.pipeline is None else loop.pipeline.num_stages
             if schedule.stages < requested:
@@ -153,6 +152,7 @@ class _Choice:
     Attributes:
         notes: Overrides that are left out, and what the producer recomputes.
         gemms: The gemms of pipelined loops.
+        software_pipelines: The software pipelines of the last schedule that was tried.
     """
 
     def __init__(self, func: PrimFunc, launch: Launch, capabilities: TargetCapabilities) -> None:
@@ -164,6 +164,7 @@ class _Choice:
         self._split_k = 1  # blocks that split the reduction of a tile
         self.notes: list[Note] = []
         self.gemms: list[Gemm] = []
+        self.software_pipelines: list[LoopSchedule] = []
 
     def schedule(self) -> Schedule:
         """The schedule.
@@ -253,22 +254,18 @@ class _Choice:
             mma_in_flight=1 if ping_pong else self._mma_in_flight(consumers, budget.stages, only),
             ping_pong=ping_pong,
             split_k=self._split_k,
-            loops=() if ping_pong or budget.stages < 2 else self._software_pipelines(consumers * WARPGROUP_THREADS),
+            loops=() if ping_pong or budget.stages < 2 else self._software_pipelined(consumers * WARPGROUP_THREADS),
         )
 
-    def _software_pipelines(self, threads: int) -> tuple[tuple[Var, ModuloSchedule], ...]:
+    def _software_pipelined(self, threads: int) -> tuple[tuple[Var, ModuloSchedule], ...]:
         """The schedules of the loops for which software pipelining takes fewer cycles than program order."""
         launch = self._capabilities.with_plans(self._launch, self.gemms, threads)
         launch = fuse_clears(launch, of_function(self._func))
         groups = self._capabilities.load_groups(launch).found
-        made = []
-        for loop in walk(launch.body):
-            if not isinstance(loop, For) or not is_pipelined(loop):
-                continue
-            found = loop_schedule(loop, groups, self._capabilities, threads)
-            if not isinstance(found, str) and found.stages > 1:
-                made.append((loop.var, found))
-        return tuple(made)
+        loops = [loop for loop in walk(launch.body) if isinstance(loop, For) and is_pipelined(loop)]
+        found = [loop_schedule(loop, groups, self._capabilities, threads) for loop in loops]
+        self.software_pipelines = [each for each in found if not isinstance(each, str) and each.schedule.stages > 1]
+        return tuple((each.loop.var, each.schedule) for each in self.software_pipelines)
 
     def _demoted_fragments(self) -> list[Buffer]:
         """The fragments that `demote_fragments` will keep in shared memory."""

@@ -1,5 +1,7 @@
 """Loops of consumers in which gemms run beside the arithmetic of the next iteration."""
 
+import random
+
 import numpy as np
 import pytest
 from specialized import launch_of, warp_specialize
@@ -10,6 +12,8 @@ from tilelang.ir.stmt import For, If
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
+from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.targets.nvidia.passes.warp_specialization import software_pipeline
 
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
 
@@ -179,8 +183,6 @@ def test_the_first_gemm_overwrites_its_accumulator_instead_of_a_clear():
 
 @pytest.mark.parametrize("removed", [0, 1])
 def test_the_simulator_finds_a_missing_wait(removed, monkeypatch):
-    from tilelang.targets.nvidia.passes.warp_specialization import software_pipeline
-
     made = []
     original = software_pipeline._Emission._wait
 
@@ -193,3 +195,27 @@ def test_the_simulator_finds_a_missing_wait(removed, monkeypatch):
     monkeypatch.setattr(software_pipeline._Emission, "_wait", without)
     with pytest.raises((tilelang.TileLangError, AssertionError)):
         simulated(attention(160), 160)
+
+
+def any_legal(graph, pick):
+    """A random schedule that keeps the dependences."""
+    count = len(graph.work)
+    late = set(pick.sample(range(count), pick.randint(1, count - 1)))
+    while more := {e.target for e in graph.edges if e.distance == 0 and e.source in late} - late:
+        late |= more
+    stage = tuple(int(number in late and len(late) < count) for number in range(count))
+    order = []
+    while len(order) < count:
+        ready = [n for n in range(count) if n not in order]
+        before = {n: [e.source for e in graph.edges if e.target == n and stage[e.source] == stage[n] + e.distance] for n in ready}
+        order.append(pick.choice([n for n in ready if all(each in order for each in before[n])]))
+    return ModuloSchedule(stage, tuple(order), 1)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_legal_schedule_computes_the_same(seed, monkeypatch):
+    pick = random.Random(seed)
+    monkeypatch.setattr(software_pipeline, "modulo_schedule", lambda graph: any_legal(graph, pick))
+    causal, one_tile, late = (bool(seed & bit) for bit in (1, 2, 4))
+    func = attention(160, causal=causal, late_rescale=late, one_tile=one_tile)
+    simulated(func, 160, causal, one_tile, **{"tl.persistent": seed % 3 == 0})

@@ -34,8 +34,9 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.records import record
+from tilelang.schedule.explain import explained
 from tilelang.schedule.loop_body import LoopBody, parts
-from tilelang.schedule.loop_graph import Work, loop_graph
+from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph
 from tilelang.schedule.modulo import ModuloSchedule, modulo_schedule
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities
 from tilelang.targets.nvidia.passes.warp_specialization.costs import gemm_work, thread_work
@@ -51,9 +52,31 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
 from tilelang.transforms.versions import OnVersion
 
 
+@record(slots=True, eq=False)
+class LoopSchedule:
+    """A loop and its schedule.
+
+    Attributes:
+        loop: The loop.
+        body: Its statements without loads.
+        graph: Their dependences.
+        schedule: When they run.
+    """
+
+    loop: For
+    body: LoopBody
+    graph: LoopGraph
+    schedule: ModuloSchedule
+
+    def __str__(self) -> str:
+        """The text that `kernel.explain()` shows."""
+        labels = [f"line {s.loc.line}" if s.loc.line else type(s).__name__ for s in self.body.statements]
+        return explained(self.graph, self.schedule, labels)
+
+
 def loop_schedule(
     loop: For, load_groups: Sequence[LoadGroup], capabilities: TargetCapabilities, threads: int
-) -> ModuloSchedule | str:
+) -> LoopSchedule | str:
     """The schedule of a consumer's loop; why it runs in program order where it has none.
 
     Args:
@@ -79,7 +102,7 @@ def loop_schedule(
     graph = loop_graph(body, work, loaded)
     if isinstance(graph, str):
         return graph
-    return modulo_schedule(graph)
+    return LoopSchedule(loop, body, graph, modulo_schedule(graph))
 
 
 def consumer_body(loop: For, load_groups: Iterable[LoadGroup]) -> LoopBody:
