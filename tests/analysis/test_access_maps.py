@@ -32,7 +32,7 @@ def test_variables_lead_straight_to_dimensions() -> None:
 def test_what_a_nest_forgets_is_idle() -> None:
     found = mapped((i,), (8,))
     assert found is not None
-    assert found.map.inputs[1][0].is_idle
+    assert found.map.inputs[1][0].is_broadcast
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_one_element_is_touched_by_all() -> None:
     found = mapped((0,), (1,))
     assert found is not None
     assert 0 == found.free
-    assert all(modes[0].is_idle for modes in found.map.inputs)
+    assert all(modes[0].is_broadcast for modes in found.map.inputs)
 
 
 @given(st.sampled_from([2, 3, 4, 8]), st.sampled_from([2, 4]), st.integers(0, 3))

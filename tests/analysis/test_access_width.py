@@ -12,7 +12,7 @@ from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Load, Var
-from tilelang.layout.memory import padded
+from tilelang.layout.shared_memory import padded
 
 THREAD, W = (Var(name, INT32, index=True) for name in ("thread", "w"))
 DOMAIN = Domain().with_range(THREAD, 0, 31)

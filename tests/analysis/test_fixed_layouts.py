@@ -11,8 +11,8 @@ import tilelang
 import tilelang.language as T
 from tilelang.analysis.fixed_layouts import fixed_layouts, viewed_tiles
 from tilelang.errors import ProgramValueError
-from tilelang.layout.memory import row_major
-from tilelang.layout.swizzle_modes import swizzled
+from tilelang.layout.shared_memory import row_major
+from tilelang.layout.xor_swizzle import swizzled
 
 
 def test_annotated_tiles_and_those_with_several_names_have_theirs() -> None:

@@ -17,7 +17,7 @@ from tilelang.dtypes import as_dtype
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import int_const
 from tilelang.layout.boxes import Boxes
-from tilelang.layout.memory import offsets
+from tilelang.layout.shared_memory import offsets
 from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.targets.nvidia.codegen.cuda import emit
 from tilelang.targets.nvidia.isa.atom import per_register

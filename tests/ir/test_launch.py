@@ -10,7 +10,7 @@ from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.launch import LaunchPlan, TensorMap
 from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.verify import verify
-from tilelang.layout.memory import padded
+from tilelang.layout.shared_memory import padded
 from tilelang.targets.nvidia.isa.tma import TMA_PREFETCH_MAP
 
 

@@ -11,8 +11,8 @@ from tilelang.ir.launch import LaunchPlan, TensorMap, WarpSchedule
 from tilelang.ir.print_plan import buffer_comments, launch_comments, shared_layout_text, thread_mapping
 from tilelang.ir.printer import to_text
 from tilelang.layout.layout import Layout
-from tilelang.layout.swizzle_modes import swizzled
 from tilelang.layout.thread_values import digit, fragment
+from tilelang.layout.xor_swizzle import swizzled
 
 FLOAT16 = as_dtype("float16")
 A, S = buffer("A", 256, 128, dtype=FLOAT16), buffer("S", 64, 64, scope=Scope.SHARED, dtype=FLOAT16)

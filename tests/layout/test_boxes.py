@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from tilelang.errors import CompilerBug
 from tilelang.layout.boxes import Boxes, boxed, find_boxes, fits, widest_box
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import offsets, padded, row_major
-from tilelang.layout.swizzle_modes import swizzled
+from tilelang.layout.shared_memory import offsets, padded, row_major
+from tilelang.layout.xor_swizzle import swizzled
 
 ROWS = st.integers(1, 12).map(lambda n: 8 * n)
 BITS = st.sampled_from([8, 16, 32])

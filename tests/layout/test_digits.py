@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from layouts import drop_dim, fragments
 
-from tilelang.layout.digits import DigitMap, Mode, NotDigits, compose, identity, merged
+from tilelang.layout.digits import DigitMap, Mode, NotDigitMap, coalesced, compose, identity
 from tilelang.layout.thread_values import Fragment
 
 
@@ -35,7 +35,7 @@ def test_composing_is_applying_one_after_the_other(layout: Fragment, data: st.Da
     outer = data.draw(maps(layout.shape))
     try:
         composed = compose(outer, layout.map)
-    except NotDigits:
+    except NotDigitMap:
         return
     expected = np.stack([np.broadcast_to(x, layout.table.shape[:-1]) for x in outer(*np.moveaxis(layout.table, -1, 0))])
     assert np.array_equal(np.moveaxis(expected, 0, -1), composed.table)
@@ -46,7 +46,7 @@ def test_composing_holds_beyond_the_last_digit(layout: Fragment, data: st.DataOb
     outer = data.draw(maps(layout.shape))
     try:
         composed = compose(outer, layout.map)
-    except NotDigits:
+    except NotDigitMap:
         return
     expected = outer(*np.moveaxis(layout.table, -1, 0))
     for axis, place in enumerate(expected):
@@ -56,22 +56,22 @@ def test_composing_holds_beyond_the_last_digit(layout: Fragment, data: st.DataOb
 def test_digits_that_may_carry_do_not_compose() -> None:
     halves = DigitMap(((Mode(2, (1, 0)), Mode(2, (0, 1))),), (2, 2))
     diagonal = DigitMap(((Mode(2, (1,)),), (Mode(2, (1,)),)), (3,))
-    with pytest.raises(NotDigits, match="overlap"):
+    with pytest.raises(NotDigitMap, match="overlap"):
         compose(halves, diagonal)
 
 
 def test_what_has_no_digits_says_why() -> None:
     eights = DigitMap(((Mode(8, (1, 0)), Mode(2, (0, 1))),), (8, 2))
-    with pytest.raises(NotDigits, match="straddle"):
+    with pytest.raises(NotDigitMap, match="straddle"):
         compose(eights, DigitMap(((Mode(12, (1,)),),), (12,)))
-    with pytest.raises(NotDigits, match="two dimensions"):
+    with pytest.raises(NotDigitMap, match="two dimensions"):
         compose(identity((4, 4)), DigitMap(((Mode(4, (1, 1)),),), (4, 4)))
-    with pytest.raises(NotDigits, match="gap or overlap"):
+    with pytest.raises(NotDigitMap, match="gap or overlap"):
         DigitMap(((Mode(4, (2,)),),), (8,)).inverse()
 
 
 def test_merged_digits_step_as_before() -> None:
-    assert (Mode(8, (2,)), Mode(6, (0,))) == merged([Mode(4, (2,)), Mode(2, (8,)), Mode(1, (5,)), Mode(2, (0,)), Mode(3, (0,))])
+    assert (Mode(8, (2,)), Mode(6, (0,))) == coalesced([Mode(4, (2,)), Mode(2, (8,)), Mode(1, (5,)), Mode(2, (0,)), Mode(3, (0,))])
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data(), st.booleans())

@@ -2,8 +2,15 @@ from warps import blocked
 
 from tilelang.errors import Loc
 from tilelang.layout.constraints import FixedLayout, SharedLayout, Why
-from tilelang.layout.explain import conversion_line, detour_line, fragment_line, shared_line, unmet, unsolvable
-from tilelang.layout.memory import row_major
+from tilelang.layout.explain import (
+    conversion_line,
+    fragment_line,
+    layout_conflict,
+    shared_layout_conflict,
+    shared_line,
+    staging_line,
+)
+from tilelang.layout.shared_memory import row_major
 from tilelang.layout.solve import Conflict
 from tilelang.layout.thread_values import replicated
 
@@ -17,7 +24,7 @@ def test_a_fragment_names_who_fixed_it() -> None:
 
 
 def test_a_shared_tile_names_who_asked() -> None:
-    assert "A: lies in shared memory as Layout((8, 8) -> (8, 8)); user" == shared_line("A", row_major((8, 8)), Why("user"))
+    assert "A: layout in shared memory Layout((8, 8) -> (8, 8)); user" == shared_line("A", row_major((8, 8)), Why("user"))
 
 
 def test_a_conversion_names_both_sides_and_its_cost() -> None:
@@ -29,17 +36,17 @@ def test_a_conversion_names_both_sides_and_its_cost() -> None:
 
 
 def test_a_detour_says_what_it_saves() -> None:
-    line = detour_line("x", 4.0, 16384, GEMM)
+    line = staging_line("x", 4.0, 16384, GEMM)
     assert line.startswith("x: goes through 16384 bytes of shared memory, since its layout, fixed by T.gemm accumulates")
     assert line.endswith("would move 4 times the bytes of global memory")
 
 
 def test_errors_name_who_stands_in_the_way() -> None:
     request = FixedLayout("P", replicated((64,), 128), Why("T.annotate_layout", Loc("kernel.py", 5)))
-    error = unsolvable(Conflict(request, GEMM, request.layout))
+    error = layout_conflict(Conflict(request, GEMM, request.layout))
     needed = "T.annotate_layout (line 5) needs another layout than T.gemm accumulates in it (line 12)"
     assert f"'a loop': {needed}" in str(error)
-    assert "than nothing" in str(unsolvable(Conflict(request, None, None)))
+    assert "than nothing" in str(layout_conflict(Conflict(request, None, None)))
     asked = SharedLayout("A", row_major((8, 8)), Why("T.copy brings it", Loc("kernel.py", 3)))
-    text = str(unmet(asked, GEMM))
+    text = str(shared_layout_conflict(asked, GEMM))
     assert "T.copy brings it (line 3), and needs another layout in shared memory than T.gemm accumulates" in text

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from layouts import fragments, owners
 
-from tilelang.layout.digits import DigitMap, Mode, NotDigits
+from tilelang.layout.digits import DigitMap, Mode, NotDigitMap
 from tilelang.layout.fit import fit, fragment_of_owners
 from tilelang.layout.thread_values import Fragment
 
@@ -38,7 +38,7 @@ def test_a_sum_is_a_map_but_no_layout() -> None:
     i, j = np.indices((4, 4))
     found = fit((i + j)[..., None], (7,))
     assert found is not None
-    with pytest.raises(NotDigits):
+    with pytest.raises(NotDigitMap):
         found.inverse()
 
 
@@ -48,9 +48,9 @@ def test_threads_that_are_stepped_over_hold_copies() -> None:
 
 
 def test_owners_that_are_no_layout() -> None:
-    with pytest.raises(NotDigits, match="no multiple"):
+    with pytest.raises(NotDigitMap, match="no multiple"):
         fragment_of_owners(DigitMap(((Mode(8, (1, 0)),),), (8, 1)), 12)
-    with pytest.raises(NotDigits, match="the thread and the value"):
+    with pytest.raises(NotDigitMap, match="the thread and the value"):
         fragment_of_owners(DigitMap(((Mode(8, (1, 1)),),), (8, 8)), 8)
-    with pytest.raises(NotDigits, match="overlaps"):
+    with pytest.raises(NotDigitMap, match="overlaps"):
         fragment_of_owners(DigitMap(((Mode(8, (1, 0)),), (Mode(8, (2, 0)),)), (22, 1)), 32)

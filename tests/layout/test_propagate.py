@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from layouts import drop_dim, fragments, owners
 from warps import blocked
 
-from tilelang.layout.digits import DigitMap, Mode, NotDigits, identity
+from tilelang.layout.digits import DigitMap, Mode, NotDigitMap, identity
 from tilelang.layout.propagate import (
     element_layout,
-    lifted_layout,
+    extended_layout,
+    layout_of_view,
     nest_layout,
-    renamed,
-    renaming,
+    reshape_map,
     run_length,
     vectorized,
 )
@@ -74,7 +74,7 @@ def test_elements_are_held_by_the_threads_that_lead_there(nest: Fragment, data: 
     access, free = data.draw(accesses(nest.shape))
     try:
         layout = element_layout(access, nest, free)
-    except NotDigits:
+    except NotDigitMap:
         return
     assert np.array_equal(executing(access, nest, free), owners(layout))
 
@@ -84,7 +84,7 @@ def test_padded_nests_lead_to_padded_tiles(nest: Fragment, data: st.DataObject) 
     access, free = data.draw(accesses(nest.shape))
     try:
         layout = element_layout(access, nest, free)
-    except NotDigits:
+    except NotDigitMap:
         return
     assert (executing(access, nest, free) <= owners(layout)).all()
 
@@ -95,7 +95,7 @@ def test_iterations_run_where_their_elements_are(nest: Fragment, data: st.DataOb
     try:
         elements = element_layout(access, nest, free)
         back = nest_layout(access, elements, free)
-    except NotDigits:
+    except NotDigitMap:
         return
     assert back.same_owners(nest)
 
@@ -103,7 +103,7 @@ def test_iterations_run_where_their_elements_are(nest: Fragment, data: st.DataOb
 @given(fragments(max_rank=1), st.integers(1, 40), st.sampled_from([1, 2, 4]))
 def test_copies_share_what_an_access_forgets(rows: Fragment, columns: int, vector: int) -> None:
     access = drop_dim((*rows.shape, columns * vector), 1)
-    nest = lifted_layout(access, rows, vector)
+    nest = extended_layout(access, rows, vector)
     assert (rows.shape[0], columns * vector) == nest.shape
     assert rows.same_owners(element_layout(access, nest)) or rows.holds(element_layout(access, nest))
     assert run_length(nest) % vector == 0
@@ -114,7 +114,7 @@ def test_a_row_vector_of_an_accumulator_has_four_copies() -> None:
     c = fragment((16, 8), [digit(4, 0, 2), digit(8, 1, 0)], [digit(2, 0, 1), digit(2, 8, 0)])
     m = element_layout(drop_dim((16, 8), 1), c)
     assert fragment((16,), [digit(4, 0), digit(8, 1)], [digit(2, 8)]) == m
-    assert c.same_owners(lifted_layout(drop_dim((16, 8), 1), m, 2))
+    assert c.same_owners(extended_layout(drop_dim((16, 8), 1), m, 2))
 
 
 def test_a_fold_over_everything_is_held_by_all() -> None:
@@ -129,17 +129,17 @@ def test_a_serial_dimension_belongs_to_one_thread() -> None:
     assert (64, 8, 1) == (tile.threads, tile.values, tile.replication)
     assert rows.same_owners(nest_layout(access, tile, 1))
     spread = blocked((64, 8), 64)
-    with pytest.raises(NotDigits, match="different owners"):
+    with pytest.raises(NotDigitMap, match="different owners"):
         nest_layout(access, spread, 1)
 
 
 def test_what_cannot_follow() -> None:
-    with pytest.raises(NotDigits, match="one element"):
+    with pytest.raises(NotDigitMap, match="one element"):
         nest_layout(drop_dim((4, 8), 1), blocked((4,), 32))
-    with pytest.raises(NotDigits, match="without an owner"):
+    with pytest.raises(NotDigitMap, match="without an owner"):
         element_layout(DigitMap(((Mode(8, (1,)),),), (32,)), blocked((8,), 8))
     diagonal = DigitMap(((Mode(4, (1,)),), (Mode(4, (1,)),)), (7,))
-    with pytest.raises(NotDigits):
+    with pytest.raises(NotDigitMap):
         element_layout(diagonal, blocked((4, 4), 16))
 
 
@@ -178,8 +178,8 @@ def test_elements_are_found_under_another_shape(shapes):
     old, new = shapes
     flat = np.arange(math.prod(old)).reshape(new)
     try:
-        found = renaming(old, new)
-    except NotDigits:
+        found = reshape_map(old, new)
+    except NotDigitMap:
         ends = [{math.prod(shape[n:]) for n in range(len(shape))} for shape in shapes]
         assert any(max(a, b) % min(a, b) for a in ends[0] for b in ends[1])
         return
@@ -191,8 +191,8 @@ def test_registers_keep_their_places_under_another_shape(shapes, threads, vector
     old, new = shapes
     layout = blocked(old, threads, vector)
     try:
-        found = renamed(renaming(old, new), layout)
-    except NotDigits:
+        found = layout_of_view(reshape_map(old, new), layout)
+    except NotDigitMap:
         return
     assert (layout.threads, layout.values) == (found.threads, found.values)
     for flat in range(math.prod(old)):

@@ -5,10 +5,10 @@ from warps import blocked
 from tilelang.errors import Loc
 from tilelang.layout.constraints import AccessLayout, Constraint, FixedLayout, LayoutChoice, SharedLayout, Why
 from tilelang.layout.digits import DigitMap, Mode, identity
-from tilelang.layout.memory import padded
+from tilelang.layout.shared_memory import padded
 from tilelang.layout.solve import solve
-from tilelang.layout.swizzle_modes import swizzled
 from tilelang.layout.thread_values import Fragment, digit, fragment, replicated
+from tilelang.layout.xor_swizzle import swizzled
 
 
 def accumulator(m: int, n: int, warps: int) -> Fragment:

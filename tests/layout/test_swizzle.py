@@ -9,7 +9,7 @@ from tilelang import layout as layouts
 from tilelang.dtypes import DType
 from tilelang.errors import ProgramError
 from tilelang.layout.boxes import Boxes, find_boxes
-from tilelang.layout.memory import offsets
+from tilelang.layout.shared_memory import offsets
 from tilelang.layout.swizzle import make_mma_swizzle_layout, make_swizzled_layout
 
 

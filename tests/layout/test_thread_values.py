@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from layouts import fragments, owners
 
-from tilelang.layout.digits import Mode, NotDigits
+from tilelang.layout.digits import Mode, NotDigitMap
 from tilelang.layout.thread_values import Fragment, digit, fragment, over_threads, replicated
 
 ACCUMULATOR = fragment((16, 8), [digit(4, 0, 2), digit(8, 1, 0)], [digit(2, 0, 1), digit(2, 8, 0)])
@@ -69,7 +69,7 @@ def test_more_copies_hold_what_fewer_hold() -> None:
 
 
 def test_gaps_have_no_owner() -> None:
-    with pytest.raises(NotDigits):
+    with pytest.raises(NotDigitMap):
         _ = Fragment((8,), (Mode(4, (2,)),), ()).first_thread
 
 

@@ -39,10 +39,10 @@ def text(actual, *, accum="float32", clear=None, wanted=WANTED, clean=False, m=1
     )
     build = Builder()
     emit = Emitter(build, Domain().with_range(thread, 0, 31))
-    sums = Accumulator(emit, op, context, wanted, FLOAT32, run=4, clean=clean)
-    sums.begin()
+    sums = Accumulator(emit, op, context, wanted, FLOAT32, run=4, zero_padding=clean)
+    sums.load()
     part = sums.registers(constant(0), constant(8))
-    sums.end()
+    sums.store()
     return to_text(build.finish()).strip(), part
 
 

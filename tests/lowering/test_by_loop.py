@@ -27,7 +27,7 @@ def test_it_writes_the_loops():
 
 
 def test_an_operator_that_no_pass_expanded_is_a_fault_of_ours():
-    with pytest.raises(CompilerBug, match="no pass has written them"):
+    with pytest.raises(CompilerBug, match="no pass has expanded it"):
         by_loop.GEMM.lower(Case(16, 16, 16).gemm(), ACCEPTED, SITE, Builder())
 
 

@@ -9,9 +9,9 @@ from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Var
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import contiguous_elements, padded, row_major
-from tilelang.layout.swizzle_modes import swizzled
-from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs, lost
+from tilelang.layout.shared_memory import contiguous_elements, padded, row_major
+from tilelang.layout.xor_swizzle import swizzled
+from tilelang.lowering.operand_layout import WarpAccess, choose_layout, conflict_cycles, is_contiguous_in_runs
 
 LANE = np.arange(32)
 MATRIX = WarpAccess(LANE % 8, 0 * LANE, 16)
@@ -38,7 +38,7 @@ def by_lanes(rows, columns, size):
 def test_no_conflict_is_left(shape, dtype, access):
     dtype = as_dtype(dtype)
     layout = choose_layout(shape, dtype, [access], MACHINE) or row_major(shape)
-    assert 0 == lost(layout, access, dtype, MACHINE)
+    assert 0 == conflict_cycles(layout, access, dtype, MACHINE)
     assert contiguous_elements(layout) >= access.bytes // dtype.storage_bytes
 
 
@@ -52,7 +52,7 @@ def test_chunks_stay_together_where_one_can_choose():
 
 
 def test_conflicts_are_counted():
-    assert 12 == lost(row_major((128, 32)), MATRIX, as_dtype("float16"), MACHINE)  # four quarters of 8 rows on 2 places
+    assert 12 == conflict_cycles(row_major((128, 32)), MATRIX, as_dtype("float16"), MACHINE)  # four quarters of 8 rows on 2 places
 
 
 def region(shape, start):
@@ -82,4 +82,4 @@ ANY = Var("i", INT32, index=True)
 )
 def test_runs_of_a_region_stay_whole_and_aligned(shape, start, layout, keeps):
     start = tuple(constant(s) if isinstance(s, int) else s for s in start)
-    assert keeps == keeps_runs(region(shape, start), layout, 8)
+    assert keeps == is_contiguous_in_runs(region(shape, start), layout, 8)

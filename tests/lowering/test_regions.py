@@ -14,7 +14,7 @@ from tilelang.lowering.regions import (
     may_overlap,
     same_region,
     shared_storages,
-    some_of,
+    slice_along,
     whole,
 )
 from tilelang.ops.copy import Copy
@@ -38,9 +38,9 @@ def test_unit_extents_take_no_coordinate():
 
 
 def test_some_rows_or_columns_begin_where_the_region_does():
-    some = some_of(REGION, 2, 1, 2)
+    some = slice_along(REGION, 2, 1, 2)
     assert same_region(Region(A, (ROW, as_expr(0), as_expr(3)), (as_expr(1), as_expr(6), as_expr(2))), some)
-    assert same_region(REGION, some_of(REGION, 2, 0, 4))
+    assert same_region(REGION, slice_along(REGION, 2, 0, 4))
 
 
 def test_regions_are_told_apart_by_constants_alone():

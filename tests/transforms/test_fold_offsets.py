@@ -12,8 +12,8 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, const
 from tilelang.ir.stmt import Bind, For, ForKind, Launch, Seq
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import offsets, padded
-from tilelang.layout.swizzle_modes import swizzled
+from tilelang.layout.shared_memory import offsets, padded
+from tilelang.layout.xor_swizzle import swizzled
 from tilelang.transforms.fold_offsets import OffsetFolder
 
 THREAD = Var("thread", INT32, index=True)

@@ -11,7 +11,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var, as_expr
 from tilelang.ir.stmt import ParallelLoop, Store
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import contiguous_elements, row_major
+from tilelang.layout.shared_memory import contiguous_elements, row_major
 from tilelang.transforms.shared_layouts import TileAccess, candidates, choose, cost, ideal, tile_access
 
 

@@ -38,7 +38,7 @@ class AccessMap:
     def forgets(self) -> bool:
         """Whether several iterations access one element: the map is not injective."""
         nest = self.map.inputs[: len(self.map.inputs) - self.free]
-        return any(mode.is_idle and mode.size > 1 for modes in nest for mode in modes)
+        return any(mode.is_broadcast and mode.size > 1 for modes in nest for mode in modes)
 
 
 def access_map(

@@ -21,7 +21,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.visit import substitute
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import MAX_VECTOR_BYTES, contiguous_elements
+from tilelang.layout.shared_memory import MAX_VECTOR_BYTES, contiguous_elements
 from tilelang.records import record
 
 MEMORY = (Scope.GLOBAL, Scope.SHARED)

@@ -14,7 +14,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import Alloc, Launch
 from tilelang.ir.visit import walk
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import offsets, row_major
+from tilelang.layout.shared_memory import offsets, row_major
 
 
 def fixed_layouts(launch: Launch) -> dict[Buffer, Layout]:

@@ -15,7 +15,7 @@ from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.jit.program import snapshots
 from tilelang.layout import thread_values
-from tilelang.layout.digits import NotDigits
+from tilelang.layout.digits import NotDigitMap
 from tilelang.layout.fragment import Fragment
 from tilelang.options import CompileOptions
 from tilelang.targets.target import Target
@@ -96,5 +96,5 @@ def _by_functions(spread: thread_values.Fragment) -> Fragment | None:
 
     try:
         return Fragment(spread.shape, place, replicate=spread.replication)
-    except NotDigits:
+    except NotDigitMap:
         return None

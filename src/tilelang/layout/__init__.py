@@ -1,4 +1,4 @@
-"""Integer maps from coordinates to places in memory; knows nothing of the IR."""
+"""Layouts: integer maps from coordinates to memory offsets and to threads; independent of the IR."""
 
 from tilelang.layout.fragment import (
     Fragment,

@@ -1,8 +1,7 @@
-"""The default layout of a loop nest: neighbors of the last dimension to neighboring threads, a vector to each.
+"""The default (blocked) layout of a loop nest: consecutive threads along the last dimension, a vector per thread.
 
-Takes extents, a number of threads and a vector width, gives a `Fragment`. Invariant: every coordinate is covered; what
-the digits cover beyond the extents is as little as keeps accesses coalesced, and is never reached by a vector that
-also reaches inside.
+Takes extents, a number of threads and a vector width, gives a `Fragment`. Invariant: every coordinate is covered;
+coverage beyond the extents is the least that keeps accesses coalesced, and no vector is partly out of bounds.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from tilelang.layout.digits import Mode, unit
 from tilelang.layout.thread_values import Fragment, fragment
 
 LINE_BYTES = 128
-"""What one request of a warp is best made of. Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global
+"""The optimal bytes of a request of a warp. Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global
 Memory": accesses of a warp become as many transactions of 32 bytes as are needed, four of which make a cache line."""
 
-_HALVING = 1.25  # cost of cutting the bytes that neighboring threads touch in a row by half, below one line
+_HALVING = 1.25  # cost factor per halving of the contiguous bytes of a request, below one line
 
 
 def blocked(
@@ -34,14 +33,14 @@ def blocked(
     """A coalesced layout of a nest over a group of threads.
 
     Args:
-        extents: Of the nest.
-        threads: In the group; any number.
-        vector: Neighbors along the last dimension that one thread takes at a time; divides its extent.
+        extents: The extents of the nest.
+        threads: The number of threads of the group.
+        vector: Consecutive elements along the last dimension per thread; divides its extent.
         warp_size: Threads of a warp.
-        bytes_per_element: Size of what is accessed, to tell whether accesses are coalesced.
-        copies: Threads left without work hold copies of others' elements where they can; otherwise they are put
-            beyond the extents.
-        row_threads: How many threads stand side by side along the last dimension; as suits it best, unless told.
+        bytes_per_element: Size of the accessed elements, for coalescing.
+        copies: Whether idle threads replicate elements of others if possible; otherwise they are placed beyond the
+            extents.
+        row_threads: Threads along the last dimension; chosen by cost if None.
 
     Shapes: (threads, values) -> extents.
     """
@@ -68,7 +67,7 @@ def _blocked(
     idle = threads // math.prod(counts)
     reach = [vector * counts[axis] if axis == rank - 1 else counts[axis] for axis in range(rank)]
     thread = [Mode(counts[axis], unit(rank, axis, vector if axis == rank - 1 else 1)) for axis in reversed(range(rank))]
-    # idle threads stand beyond the first dimension if nothing else does, so that one comparison tells them apart
+    # idle threads are placed beyond the first dimension if nothing else is, so that one comparison masks them
     rounds = [-(-extents[axis] // reach[axis]) for axis in range(rank)]
     beyond = not copies and idle > 1
     thread.append(Mode(idle, unit(rank, 0, reach[0] * rounds[0]) if beyond else (0,) * rank))
@@ -78,7 +77,7 @@ def _blocked(
 
 
 def _splits(units: Sequence[int], threads: int) -> Iterator[tuple[int, ...]]:
-    """How many threads each dimension may get: divisors that leave no dimension with an idle half."""
+    """Possible numbers of threads per dimension: divisors that leave at most half of a dimension idle."""
     if not units:
         yield ()
         return
@@ -96,7 +95,7 @@ def row_variants(
     warp_size: int,
     bytes_per_element: int = 4,
 ) -> tuple[Fragment, ...]:
-    """Other layouts of a nest that are as well coalesced: with fewer or more threads side by side, and no copies."""
+    """Alternative layouts of a nest, equally coalesced, with other numbers of threads per row and without copies."""
     if not extents:
         return ()
     made = functools.partial(
@@ -121,7 +120,7 @@ def _divisors(number: int) -> tuple[int, ...]:
 def _cost(
     counts: tuple[int, ...], units: tuple[int, ...], threads: int, vector: int, warp_size: int, size: int
 ) -> tuple[float, int, int, tuple[int, ...]]:
-    """What a split costs, less is better: rounds of the threads, weighed by how poorly they coalesce."""
+    """The cost of a distribution: rounds of the threads, weighted by their coalescing."""
     rounds = math.prod(-(-extent // count) for extent, count in zip(units, counts, strict=True))
     row = min(LINE_BYTES, units[-1] * vector * size)
     run = min(row, counts[-1] * vector * size)

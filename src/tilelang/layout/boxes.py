@@ -1,8 +1,8 @@
-"""Boxed layouts: a tile as columns of boxes, each a run of short rows, as tensor copies and matrix units want it.
+"""Boxed layouts: a tile as a sequence of boxes of short rows, as the copy engine and matrix units require.
 
-Takes shapes, gives `Layout`s; and recovers from a layout which one it is. Invariant: what `boxed` makes, `find_boxes`
-finds; chunks of 16 bytes change places by the bits of their address alone, as the hardware does it, so that tiles that
-lie one after another are permuted alike.
+Takes shapes, gives `Layout`s; and recovers the boxes from a layout. Invariant: `find_boxes` finds what `boxed` makes;
+16-byte chunks are permuted by bits of their address alone, as in hardware, so that consecutive tiles have the same
+permutation.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ import numpy as np
 
 from tilelang.errors import CompilerBug
 from tilelang.layout.layout import Coordinate, Layout
-from tilelang.layout.memory import offsets, row_major
-from tilelang.layout.swizzle_modes import MODES
+from tilelang.layout.shared_memory import offsets, row_major
+from tilelang.layout.xor_swizzle import MODES
 from tilelang.records import record
 
 # Source: CUDA Driver API, "cuTensorMapEncodeTiled", swizzle modes; PTX ISA, "Asynchronous warpgroup-level matrix shared
 # memory layout": bits 4 and up of the address are XORed with bits 7 and up, as many as the mode has.
 CHUNK_BYTES = 16
-"""What stays together in every mode."""
+"""Bytes of a chunk, the unit of all swizzle modes."""
 PERIOD_ROWS = 8
 """Rows of a box after which the permutation repeats, in each mode."""
-_BANKS_BYTES = 128  # all banks side by side: bits 7 and up of an address count them
+_BANKS_BYTES = 128  # one row of all banks: bits 7 and up of an address number such rows
 ALIGNMENT = PERIOD_ROWS * _BANKS_BYTES
-"""Bytes: from a multiple of it on, every mode permutes a box by the numbers of its rows."""
+"""Alignment in bytes at which the permutation of every mode starts at row 0 of a box."""
 
 
 @record(slots=True)
 class Boxes:
-    """How a tile of rows and columns is cut: box after box of all rows, each row a run of columns.
+    """The boxes of a tile: box after box of all rows, each row a run of columns.
 
     Attributes:
-        mode_bytes: Bytes within which chunks change places; 0 if they do not.
+        mode_bytes: Bytes within which chunks are permuted (the swizzle mode); 0 for none.
         columns: Elements of a row of a box.
     """
 
@@ -43,12 +43,13 @@ class Boxes:
 
 
 def boxed(shape: Sequence[int], element_bits: int, row_bytes: int) -> Layout:
-    """The layout of boxes with rows of so many bytes: 128, 64 or 32, permuted, or 16, which cannot be.
+    """The layout of boxes with rows of `row_bytes`: 128, 64 or 32 with the swizzle mode, or 16 without.
 
-    Shapes: (..., rows, columns) -> (..., row, place in it) for one box, (..., box, row, place in it) for several.
+    Shapes: (..., rows, columns) -> (..., row, column) for one box, (..., box, row, column) for several.
 
     Raises:
-        CompilerBug: The rows of the tile are no whole number of boxes, or tiles in a row would be permuted differently.
+        CompilerBug: The rows of the tile are not divisible into boxes, or the tiles of a row would have different
+            permutations.
     """
     return _boxed(tuple(shape), element_bits, row_bytes)
 
@@ -61,7 +62,7 @@ def _boxed(shape: tuple[int, ...], element_bits: int, row_bytes: int) -> Layout:
     wide = 8 * row_bytes // element_bits
     chunk = 8 * CHUNK_BYTES // element_bits
     chunks = row_bytes // CHUNK_BYTES
-    alike = _BANKS_BYTES // row_bytes  # rows side by side in all banks, which are permuted alike
+    alike = _BANKS_BYTES // row_bytes  # rows in one row of banks, which have the same permutation
 
     def place(*coordinates: Coordinate) -> tuple[Coordinate, ...]:
         *leading, row, column = coordinates
@@ -77,7 +78,7 @@ def _boxed(shape: tuple[int, ...], element_bits: int, row_bytes: int) -> Layout:
 
 
 def fits(shape: Sequence[int], element_bits: int, row_bytes: int) -> bool:
-    """Whether a tile can be cut into boxes with rows of so many bytes."""
+    """Whether a tile can be divided into boxes with rows of `row_bytes`."""
     if len(shape) < 2 or row_bytes not in (*MODES, CHUNK_BYTES) or 8 * CHUNK_BYTES % element_bits:
         return False
     rows, columns = shape[-2:]
@@ -85,15 +86,15 @@ def fits(shape: Sequence[int], element_bits: int, row_bytes: int) -> bool:
 
 
 def widest_box(shape: Sequence[int], element_bits: int) -> int:
-    """Bytes of the longest rows of boxes that a tile can be cut into; 0 if there are none."""
+    """Bytes of the longest box rows that a tile can be divided into; 0 if there are none."""
     return next((row for row in (*MODES, CHUNK_BYTES) if fits(shape, element_bits, row)), 0)
 
 
 def find_boxes(layout: Layout | None, shape: Sequence[int], element_bits: int) -> Boxes | None:
-    """Which boxes a layout of a tile of this shape cuts it into; None if it does something else.
+    """The boxes of a layout of a tile of this shape; None if it has none.
 
-    A row-major tile, which needs no layout, is one box whose chunks stay in place. A layout of fewer dimensions than
-    the tile is one of its last ones.
+    A row-major tile, without a layout, is one box without swizzle. A layout of fewer dimensions than the tile applies
+    to its last ones.
     """
     if len(shape) < 2 or 0 in shape:
         return None

@@ -1,6 +1,6 @@
-"""Whether a map given by its table leads two coordinates to one place.
+"""Injectivity of a map given by its table: finds two coordinates with the same output.
 
-Takes tables, gives the numbers of their rows. Invariant: the answer is exact for the rows that are given.
+Takes tables, gives row numbers. Invariant: the answer is exact for the given rows.
 """
 
 from __future__ import annotations

@@ -35,15 +35,15 @@ class FixedLayout:
 class AccessLayout:
     """Element `access(x)` of `var` is used by the thread that owns x of `loop`.
 
-    `loop` is a loop nest, or a fragment whose elements are folded or moved into `var`.
+    `loop` is a loop nest, or a fragment whose elements are reduced or copied into `var`.
 
     Attributes:
         var: The fragment that is accessed.
         loop: What distributes the work.
-        access: Coordinates of `loop`, and of what each thread walks alone, to coordinates of `var`.
+        access: Coordinates of `loop`, then per-thread inputs, to coordinates of `var`.
         why: The reason.
-        writes: Whether elements are stored, so that every copy of them must be; copies more than needed may be read.
-        free: How many of the last inputs of `access` each thread walks alone, such as a serial loop in the nest.
+        writes: Whether elements are stored; then every replica must be stored. Reads may use any replica.
+        free: Number of per-thread inputs of `access`, such as a serial loop in the nest; they are the last ones.
     """
 
     var: Hashable
@@ -56,10 +56,10 @@ class AccessLayout:
 
 @record(slots=True)
 class Alias:
-    """`var` is another name of the registers of `storage`, so that the layout of one is that of the other.
+    """`var` is a view of the registers of `storage`, so that the layout of one determines that of the other.
 
     Attributes:
-        var: The other name.
+        var: The view.
         storage: The fragment that owns the registers.
         names: Coordinates of `storage` to coordinates of `var`.
         back: Coordinates of `var` to coordinates of `storage`.
@@ -77,10 +77,10 @@ class LayoutChoice:
 
     Attributes:
         var: The fragment or loop nest.
-        candidates: Best first.
+        candidates: Layouts, best first.
         why: The reason.
-        weight: What is at stake, such as the bytes that a loop moves.
-        vector: Neighbors along the last dimension that a thread should have, for layouts made from those of others.
+        weight: Its importance, such as the bytes that a loop moves.
+        vector: Consecutive elements along the last dimension per thread, for layouts derived from others.
     """
 
     var: Hashable
@@ -92,13 +92,13 @@ class LayoutChoice:
 
 @record(slots=True)
 class SharedLayout:
-    """A shared buffer should lie like this, so that the accesses of an instruction meet no bank conflicts.
+    """A layout of a shared buffer that avoids bank conflicts of an instruction, or is required by it.
 
     Attributes:
         var: The buffer.
-        layout: How it should lie.
+        layout: The layout.
         why: The reason.
-        required: Whether the instruction finds nothing in another layout.
+        required: Whether the instruction supports no other layout.
     """
 
     var: Hashable

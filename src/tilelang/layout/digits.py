@@ -1,8 +1,8 @@
-"""Maps given by digits: each input coordinate is a mixed-radix number, and each digit moves the output by a stride.
+"""Digit maps: each input coordinate is a mixed-radix number, and each digit moves the output by a stride.
 
-Takes digits, gives `DigitMap`s, which apply to ints, NumPy arrays and expressions with the same code (only `+ * // %`).
-Invariant: maps are integers only, so any question about one can be settled by its `table`; `compose` and `inverse`
-give an exact result or raise `NotDigits`, never an approximation.
+These are the layouts of CuTe, a shape and a stride per mode, with several outputs. Takes digits, gives `DigitMap`s,
+which apply to ints, NumPy arrays and expressions with the same code (only `+ * // %`). Invariant: `compose` and
+`inverse` give an exact result or raise `NotDigitMap`; `table` decides any question about a map.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from tilelang.records import record
 
 
-class NotDigits(ValueError):
-    """The map asked for exists, but not as digits."""
+class NotDigitMap(ValueError):
+    """The requested map is no digit map."""
 
 
 @record(slots=True)
@@ -26,16 +26,16 @@ class Mode:
     """One digit of an input coordinate.
 
     Attributes:
-        size: How many values it has.
-        stride: How far one step moves the output, per output dimension.
+        size: Number of values.
+        stride: Offset of the output per step, per output dimension.
     """
 
     size: int
     stride: tuple[int, ...]
 
     @property
-    def is_idle(self) -> bool:
-        """Whether it moves nothing."""
+    def is_broadcast(self) -> bool:
+        """Whether its stride is 0."""
         return self.size == 1 or not any(self.stride)
 
 
@@ -45,14 +45,14 @@ class DigitMap:
 
     Attributes:
         inputs: The digits of each input coordinate, least significant first.
-        out_shape: Extents of the output; a map may reach beyond them, where nothing lives.
+        out_shape: Extents of the output; outputs beyond them are padding.
     """
 
     inputs: tuple[tuple[Mode, ...], ...]
     out_shape: tuple[int, ...]
 
     def __call__(self, *coordinates: Any) -> tuple[Any, ...]:
-        """Where input coordinates lead: ints, arrays or expressions, as those given."""
+        """The output coordinates, as ints, arrays or expressions like the input."""
         out: list[Any] = [0] * len(self.out_shape)
         for coordinate, modes in zip(coordinates, self.inputs, strict=True):
             for digit, mode in zip(split(coordinate, modes), modes, strict=True):
@@ -64,12 +64,12 @@ class DigitMap:
 
     @property
     def in_shape(self) -> tuple[int, ...]:
-        """How many values each input coordinate has."""
+        """The extent of each input coordinate."""
         return tuple(math.prod(mode.size for mode in modes) for modes in self.inputs)
 
     @cached_property
     def table(self) -> np.ndarray:
-        """Where every input leads.
+        """The output of every input.
 
         Shapes: (*in_shape, rank of the output).
         """
@@ -79,12 +79,12 @@ class DigitMap:
         return table
 
     def inverse(self) -> DigitMap:
-        """From output to input coordinates; where several inputs lead to one output, their idle digits are 0.
+        """The map from output to input coordinates; stride-0 digits of the input are 0.
 
         Post-condition: `self(*inverse(*x)) == x` for every x below `in_shape` of the result.
 
         Raises:
-            NotDigits: A digit moves two dimensions, or the digits of a dimension leave gaps or overlap.
+            NotDigitMap: A digit changes two dimensions, or the digits of a dimension have gaps or overlap.
         """
         per_axis: list[list[tuple[int, int, tuple[int, ...]]]] = [[] for _ in self.out_shape]
         for position, modes in enumerate(self.inputs):
@@ -92,7 +92,7 @@ class DigitMap:
             for mode in modes:
                 moved = [(axis, stride) for axis, stride in enumerate(mode.stride) if stride]
                 if mode.size > 1 and len(moved) > 1:
-                    raise NotDigits("a digit moves two dimensions")
+                    raise NotDigitMap("a digit moves two dimensions")
                 if mode.size > 1 and moved:
                     axis, stride = moved[0]
                     step = tuple(place if k == position else 0 for k in range(len(self.inputs)))
@@ -106,14 +106,14 @@ def _dense(axis: int, digits: list[tuple[int, int, tuple[int, ...]]], rank: int)
     expected, modes = 1, []
     for stride, size, step in sorted(digits):
         if stride != expected:
-            raise NotDigits(f"dimension {axis}: gap or overlap at stride {stride}, expected {expected}")
+            raise NotDigitMap(f"dimension {axis}: gap or overlap at stride {stride}, expected {expected}")
         modes.append(Mode(size, step))
         expected *= size
     return tuple(modes) or (Mode(1, (0,) * rank),)
 
 
 def split(coordinate: Any, modes: Sequence[Mode]) -> list[Any]:
-    """The digits of a coordinate, least significant first; the last one takes what is left."""
+    """The digits of a coordinate, least significant first; the last one is not reduced by its size."""
     digits = []
     for position, mode in enumerate(modes):
         last = position == len(modes) - 1
@@ -126,11 +126,10 @@ def split(coordinate: Any, modes: Sequence[Mode]) -> list[Any]:
 def compose(outer: DigitMap, inner: DigitMap) -> DigitMap:
     """`outer` after `inner`.
 
-    Post-condition: `compose(f, g)(*x) == f(*g(*x))` for every x, those included that `g` leads beyond the last digit
-    of `f`, which takes what is left.
+    Post-condition: `compose(f, g)(*x) == f(*g(*x))` for every x, also where `g` exceeds the last digit of `f`.
 
     Raises:
-        NotDigits: A digit of `inner` moves two dimensions, straddles digits of `outer`, or may carry into another.
+        NotDigitMap: A digit of `inner` changes two dimensions, straddles digits of `outer`, or may carry into another.
     """
     for axis, digits in enumerate(outer.inputs):
         if len(digits) > 1:
@@ -144,7 +143,7 @@ def compose(outer: DigitMap, inner: DigitMap) -> DigitMap:
             if mode.size == 1 or not moved:
                 new.append(Mode(mode.size, idle))
             elif len(moved) > 1:
-                raise NotDigits("a digit moves two dimensions")
+                raise NotDigitMap("a digit moves two dimensions")
             else:
                 new.extend(_access_layout(outer.inputs[moved[0][0]], moved[0][1], mode.size))
         inputs.append(tuple(new) or (Mode(1, idle),))
@@ -152,17 +151,17 @@ def compose(outer: DigitMap, inner: DigitMap) -> DigitMap:
 
 
 def _check_carries(inner: DigitMap, axis: int) -> None:
-    """Raises if the digits that move a dimension overlap, so that their sum is not written digit by digit."""
+    """Raises if the digits of a dimension overlap, so that their sum may carry."""
     reach = 0
     moving = [(mode.stride[axis], mode.size) for modes in inner.inputs for mode in modes if mode.size > 1]
     for stride, size in sorted(pair for pair in moving if pair[0]):
         if stride <= reach:
-            raise NotDigits(f"dimension {axis}: digits overlap at stride {stride}")
+            raise NotDigitMap(f"dimension {axis}: digits overlap at stride {stride}")
         reach += stride * (size - 1)
 
 
 def _access_layout(digits: tuple[Mode, ...], stride: int, size: int) -> list[Mode]:
-    """Where `size` steps of `stride` in a coordinate with these digits move the output, as digits."""
+    """The output digits of `size` steps of `stride` in a coordinate with these digits."""
     out: list[Mode] = []
     place = 1
     for position, digit in enumerate(digits):
@@ -170,13 +169,13 @@ def _access_layout(digits: tuple[Mode, ...], stride: int, size: int) -> list[Mod
         last = position == len(digits) - 1
         if size > 1 and (last or stride < top):
             if stride % place:
-                raise NotDigits(f"stride {stride} falls inside a digit of place {place}")
+                raise NotDigitMap(f"stride {stride} falls inside a digit of place {place}")
             step = stride // place
             if not last and digit.size % step:
-                raise NotDigits(f"step {step} does not divide a digit of {digit.size}")
+                raise NotDigitMap(f"step {step} does not divide a digit of {digit.size}")
             taken = size if last else min(size, digit.size // step)
             if size % taken:
-                raise NotDigits(f"{size} steps straddle a digit of {digit.size}")
+                raise NotDigitMap(f"{size} steps straddle a digit of {digit.size}")
             out.append(Mode(taken, tuple(s * step for s in digit.stride)))
             size //= taken
             stride = top
@@ -184,8 +183,8 @@ def _access_layout(digits: tuple[Mode, ...], stride: int, size: int) -> list[Mod
     return out
 
 
-def merged(modes: Sequence[Mode]) -> tuple[Mode, ...]:
-    """The same digits with neighbors joined that step on where the other ends; digits of one value are left out."""
+def coalesced(modes: Sequence[Mode]) -> tuple[Mode, ...]:
+    """Coalesces adjacent digits whose strides are contiguous; digits of size 1 are dropped."""
     out: list[Mode] = []
     for mode in modes:
         if mode.size == 1:
@@ -198,11 +197,11 @@ def merged(modes: Sequence[Mode]) -> tuple[Mode, ...]:
 
 
 def identity(shape: Sequence[int]) -> DigitMap:
-    """The map that leaves every coordinate where it is."""
+    """The identity map."""
     rank = len(shape)
     return DigitMap(tuple((Mode(e, unit(rank, axis)),) for axis, e in enumerate(shape)), tuple(shape))
 
 
 def unit(rank: int, axis: int, step: int = 1) -> tuple[int, ...]:
-    """The stride that moves one dimension."""
+    """The stride along one dimension."""
     return tuple(step if k == axis else 0 for k in range(rank))

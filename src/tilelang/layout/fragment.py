@@ -16,7 +16,7 @@ import numpy as np
 
 from tilelang.api import public
 from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError, TileLangError
-from tilelang.layout.digits import NotDigits
+from tilelang.layout.digits import NotDigitMap
 from tilelang.layout.fit import fit, fragment_of_owners
 from tilelang.layout.layout import (
     Coordinate,
@@ -150,11 +150,11 @@ class Fragment(Layout):
         found = fit(np.stack([thread[..., 0], place], axis=-1), (count, int(place.max()) + 1))
         try:
             if found is None:
-                raise NotDigits("its functions are no sums of quotients, remainders and multiples of the coordinates")
+                raise NotDigitMap("its functions are no sums of quotients, remainders and multiples of the coordinates")
             layout = fragment_of_owners(found, count)
             if not _agrees(layout, thread):
-                raise NotDigits("copies of an element are not evenly spaced, or not where the first function says")
-        except NotDigits as error:
+                raise NotDigitMap("copies of an element are not evenly spaced, or not where the first function says")
+        except NotDigitMap as error:
             raise ProgramValueError(f"T.Fragment: {error}", hint=_HINT) from None
         return layout
 

@@ -16,7 +16,7 @@ import numpy as np
 from tilelang.api import public
 from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError, TileLangError
 from tilelang.layout.collisions import first_collision
-from tilelang.layout.digits import NotDigits
+from tilelang.layout.digits import NotDigitMap
 from tilelang.layout.fit import fit
 from tilelang.layout.symbols import symbols
 
@@ -369,7 +369,7 @@ def inverse_of(what: str, table: np.ndarray, box: Sequence[int]) -> Layout:
     try:
         digits = fit(table, tuple(box))
         back = digits.inverse() if digits is not None else None
-    except NotDigits:
+    except NotDigitMap:
         back = None
     if back is not None:
         return Layout(box, back)

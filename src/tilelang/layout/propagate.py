@@ -1,12 +1,12 @@
 """Layout propagation: from a loop nest to the fragments it accesses, and back.
 
-Takes the map from iterations to elements, gives `Fragment`s of the other side. Invariant: in what is given, the threads
-that hold element `access(x)` are exactly those that run an iteration which leads there.
+Takes the access map from iterations to elements, gives the `Fragment` of the other side. Invariant: the threads that
+hold element `access(x)` are exactly those that run an iteration x' with `access(x') == access(x)`.
 
-An access map may have more inputs than the nest has dimensions: the last `free` of them are walked by each thread
-alone, such as a serial loop inside the nest or around it, so that all their elements have one owner.
+An access map may have more inputs than the nest has dimensions: the last `free` of them are iterated by each thread on
+its own, such as a serial loop inside of the nest or around it, so that all their elements have one owner.
 
-A solver asks the same question for every access, so the last answers are kept.
+The last results are cached, since a solver asks for the same ones repeatedly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import functools
 import math
 from collections.abc import Sequence
 
-from tilelang.layout.digits import DigitMap, Mode, NotDigits, compose, merged, unit
+from tilelang.layout.digits import DigitMap, Mode, NotDigitMap, coalesced, compose, unit
 from tilelang.layout.thread_values import Fragment
 
 
@@ -26,7 +26,7 @@ def element_layout(access: DigitMap, nest: Fragment, free: int = 0) -> Fragment:
     Shapes: nest (threads, values) -> extents; the result (threads, values) -> `access.out_shape`.
 
     Raises:
-        NotDigits: It cannot be told by digits, or elements are left without an owner.
+        NotDigitMap: The result is no digit map, or elements have no owner.
     """
     rank = len(access.inputs)
     nested = rank - free
@@ -38,7 +38,7 @@ def element_layout(access: DigitMap, nest: Fragment, free: int = 0) -> Fragment:
     composed = compose(access, DigitMap((thread, tuple(value)), access.in_shape))
     threads, values = (tuple(mode for mode in modes if mode.size > 1) for modes in composed.inputs)
     layout = Fragment(access.out_shape, threads, values).normalized
-    _check_covered(layout)
+    _require_owners(layout)
     return layout
 
 
@@ -47,40 +47,40 @@ def nest_layout(access: DigitMap, elements: Fragment, free: int = 0) -> Fragment
     """The layout of a nest in which every iteration x runs where element `access(x)` is.
 
     Raises:
-        NotDigits: Different iterations access one element, elements that one iteration accesses have different owners,
-            or digits do not tell it.
+        NotDigitMap: Several iterations access one element, elements of one iteration have different owners, or the
+            result is no digit map.
     """
     nested = len(access.inputs) - free
     for modes in access.inputs[:nested]:
-        if any(mode.is_idle and mode.size > 1 for mode in modes):
-            raise NotDigits("different iterations access one element")
-    layout = _followed(access, elements, nested)
-    _check_covered(layout)
+        if any(mode.is_broadcast and mode.size > 1 for mode in modes):
+            raise NotDigitMap("different iterations access one element")
+    layout = _as_nest_digits(access, elements, nested)
+    _require_owners(layout)
     return layout
 
 
 @functools.lru_cache(maxsize=1024)
-def lifted_layout(access: DigitMap, elements: Fragment, vector: int = 1, free: int = 0) -> Fragment:
-    """A layout of a nest for an access that forgets some of its dimensions: copies share these dimensions.
+def extended_layout(access: DigitMap, elements: Fragment, vector: int = 1, free: int = 0) -> Fragment:
+    """A layout of a nest for an access that is invariant in some of its dimensions: replicas share these dimensions.
 
     Args:
-        access: Iterations to elements; a dimension either leads somewhere or is forgotten as a whole.
+        access: Iterations to elements, each dimension either used or invariant.
         elements: The layout of the elements.
-        vector: Neighbors along the last dimension that a thread takes at a time, if that one is forgotten.
-        free: Inputs of `access` beyond those of the nest.
+        vector: Consecutive elements along the last dimension per thread, if the access is invariant in it.
+        free: Number of per-thread inputs of `access`, the last ones.
 
     Raises:
-        NotDigits: Digits do not tell it.
+        NotDigitMap: The result is no digit map.
     """
     nested = len(access.inputs) - free
     extents = access.in_shape[:nested]
-    base = _followed(access, elements, nested)
-    forgotten = [axis for axis in reversed(range(nested)) if all(mode.is_idle for mode in access.inputs[axis])]
+    base = _as_nest_digits(access, elements, nested)
+    forgotten = [axis for axis in reversed(range(nested)) if all(mode.is_broadcast for mode in access.inputs[axis])]
     reach = {axis: vector if axis == nested - 1 else 1 for axis in forgotten}
     thread = []
     for mode in base.thread:
         axis = next((a for a in forgotten if reach[a] * mode.size < 2 * extents[a]), None)
-        if mode.is_idle and mode.size > 1 and axis is not None:
+        if mode.is_broadcast and mode.size > 1 and axis is not None:
             thread.append(Mode(mode.size, unit(nested, axis, reach[axis])))
             reach[axis] *= mode.size
         else:
@@ -91,27 +91,27 @@ def lifted_layout(access: DigitMap, elements: Fragment, vector: int = 1, free: i
             value.append(Mode(vector, unit(nested, axis)))
         value.append(Mode(-(-extents[axis] // reach[axis]), unit(nested, axis, reach[axis])))
     layout = Fragment(extents, tuple(thread), tuple(mode for mode in value if mode.size > 1)).normalized
-    _check_covered(layout)
+    _require_owners(layout)
     return layout
 
 
-def _followed(access: DigitMap, elements: Fragment, nested: int) -> Fragment:
-    """The digits of `elements` as steps of the nest's dimensions; what an access forgets is not moved."""
+def _as_nest_digits(access: DigitMap, elements: Fragment, nested: int) -> Fragment:
+    """The digits of `elements` as strides of the nest's dimensions; 0 along invariant ones."""
     back = access.inverse()
     thread, value = compose(back, elements.map).inputs
     if any(mode.size > 1 and any(mode.stride[nested:]) for mode in thread):
-        raise NotDigits("elements that one iteration accesses have different owners")
+        raise NotDigitMap("elements that one iteration accesses have different owners")
     steps = [
         tuple(Mode(mode.size, mode.stride[:nested]) for mode in modes if mode.size > 1) for modes in (thread, value)
     ]
-    return Fragment(access.in_shape[:nested], merged(steps[0]), steps[1]).normalized
+    return Fragment(access.in_shape[:nested], coalesced(steps[0]), steps[1]).normalized
 
 
-def renaming(old: Sequence[int], new: Sequence[int]) -> DigitMap:
-    """Where the elements of a tile of one shape are found in another shape, both row-major.
+def reshape_map(old: Sequence[int], new: Sequence[int]) -> DigitMap:
+    """The map from the elements of a tile of one shape to those of another shape, both row-major.
 
     Raises:
-        NotDigits: Rows of the two shapes end at places that do not divide each other.
+        NotDigitMap: Rows of the two shapes do not divide each other.
     """
     place, steps = 1, []
     for extent in reversed(old):
@@ -122,34 +122,34 @@ def renaming(old: Sequence[int], new: Sequence[int]) -> DigitMap:
     return compose(flat, DigitMap(tuple(reversed(steps)), (place,)))
 
 
-def renamed(names: DigitMap, layout: Fragment) -> Fragment:
-    """The layout of the same registers under another shape: each value keeps its place among those of its thread.
+def layout_of_view(names: DigitMap, layout: Fragment) -> Fragment:
+    """The layout of a view with another shape: each value keeps its register.
 
     Args:
-        names: Where the elements are found, see `renaming`.
-        layout: How they are spread under the old shape.
+        names: The map from the old shape to the new one, see `reshape_map`.
+        layout: The layout in the old shape.
 
     Raises:
-        NotDigits: It cannot be told by digits.
+        NotDigitMap: The result is no digit map.
     """
     thread, value = compose(names, layout.map).inputs
     modes = [tuple(mode for mode in digits if mode.size > 1) for digits in (thread, value)]
     found = Fragment(names.out_shape, modes[0], modes[1])
-    _check_covered(found)
+    _require_owners(found)
     return found
 
 
-def _check_covered(layout: Fragment) -> None:
-    """Raises if elements of the tile have no owner, or cannot be found."""
+def _require_owners(layout: Fragment) -> None:
+    """Raises if elements of the tile have no owner."""
     for modes, extent in zip(layout.owners.inputs, layout.shape, strict=True):
         if math.prod(mode.size for mode in modes) < extent:
-            raise NotDigits("elements are left without an owner")
+            raise NotDigitMap("elements are left without an owner")
 
 
 def vectorized(layout: Fragment, vector: int) -> Fragment:
-    """The same layout, normalized, with the first value digit made of `vector` neighbors along the last dimension.
+    """The normalized layout whose first value digit is `vector` consecutive elements along the last dimension.
 
-    `vector` must divide the run of neighbors that a thread has there, see `run_length`.
+    `vector` must divide `run_length`.
     """
     layout = layout.normalized
     if vector == 1 or layout.value[0].size == vector:
@@ -160,7 +160,7 @@ def vectorized(layout: Fragment, vector: int) -> Fragment:
 
 
 def run_length(layout: Fragment) -> int:
-    """How many neighbors along the last dimension a thread has at a time."""
+    """The number of consecutive elements along the last dimension that a thread holds."""
     first = next(iter(layout.normalized.value), None)
     rank = len(layout.shape)
     return first.size if first is not None and rank and first.stride == unit(rank, rank - 1) else 1

@@ -1,8 +1,8 @@
-"""Finds a layout for every fragment and every loop nest from what statements ask for.
+"""Layout solver: a layout for every fragment and loop nest from the constraints of statements.
 
 Takes constraints, gives a `Solution`. Invariant: a fragment has the layout that an instruction or the user fixed, else
-the one that follows from its neighbors; every use that this does not suit is listed as a `Conflict`, so that the caller
-can convert there. The result depends on the order of the constraints and nothing else.
+one propagated from its accesses; every access that does not match is listed as a `Conflict`, for the caller to convert.
+The result depends on the order of the constraints only.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Hashable, Sequence
 from dataclasses import field
 
 from tilelang.layout.constraints import AccessLayout, Alias, Constraint, FixedLayout, LayoutChoice, SharedLayout, Why
-from tilelang.layout.digits import DigitMap, NotDigits
+from tilelang.layout.digits import DigitMap, NotDigitMap
 from tilelang.layout.layout import Layout
-from tilelang.layout.propagate import element_layout, lifted_layout, nest_layout, renamed
+from tilelang.layout.propagate import element_layout, extended_layout, layout_of_view, nest_layout
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 
 
 @record(slots=True)
 class Conflict:
-    """A use of a fragment that its layout does not suit.
+    """An access to a fragment that its layout does not support.
 
     Attributes:
-        constraint: The use.
-        fixed_by: Who fixed the layout of `constraint.var`; None where nothing could.
-        needed: The layout that the use needs; None where digits do not tell it.
+        constraint: The access.
+        fixed_by: The reason of the layout of `constraint.var`; None if it has none.
+        needed: The layout that the access needs; None if it is no digit map.
     """
 
     constraint: FixedLayout | AccessLayout
@@ -36,16 +36,16 @@ class Conflict:
 
 @record(slots=True)
 class Solution:
-    """What was found.
+    """The layouts and conflicts.
 
     Attributes:
-        layouts: Of fragments and loop nests.
-        reasons: Who fixed each of them.
-        shared: Layouts that instructions want for shared buffers: what one requires, else the first asked for.
-        shared_reasons: Who asked for them.
-        unmet: What an instruction requires, but another one's layout stands in the way of; with that one.
-        conflicts: Uses to convert, in the order of the constraints.
-        unrepresentable: Fragments whose layout digits do not tell under another of their names.
+        layouts: Layouts of fragments and loop nests.
+        reasons: Their reasons.
+        shared: Layouts of shared buffers: the required one, else the first requested.
+        shared_reasons: Their reasons.
+        unmet: Required shared layouts that conflict with another one, with that one.
+        conflicts: Accesses to convert, in the order of the constraints.
+        unrepresentable: Fragments with a view whose layout is no digit map.
     """
 
     layouts: dict[Hashable, Fragment] = field(default_factory=dict)
@@ -60,11 +60,11 @@ class Solution:
 def solve(constraints: Sequence[Constraint]) -> Solution:
     """A layout for every variable that the constraints reach.
 
-    Fixed layouts spread first; then the heaviest open choice is made, spreads, and so on.
+    Fixed layouts are propagated first; then the choice of largest weight is made and propagated, and so on.
     """
     solver = _Solver(constraints)
     solver.fix()
-    solver.spread()
+    solver.propagate()
     solver.choose()
     return solver.solution()
 
@@ -80,55 +80,55 @@ class _Solver:
         for use in self._uses:
             self._of_var.setdefault(use.var, []).append(use)
             self._of_loop.setdefault(use.loop, []).append(use)
-        self._names: dict[Hashable, list[tuple[Hashable, DigitMap]]] = {}  # the other names of each fragment
+        self._views: dict[Hashable, list[tuple[Hashable, DigitMap]]] = {}  # the views of each fragment
         self._storage: dict[Hashable, Hashable] = {}
         for constraint in constraints:
             if isinstance(constraint, Alias):
-                self._names.setdefault(constraint.storage, []).append((constraint.var, constraint.names))
-                self._names.setdefault(constraint.var, []).append((constraint.storage, constraint.back))
+                self._views.setdefault(constraint.storage, []).append((constraint.var, constraint.names))
+                self._views.setdefault(constraint.var, []).append((constraint.storage, constraint.back))
                 self._storage[constraint.var] = constraint.storage
         self._unrepresentable: set[Hashable] = set()
         self._layouts: dict[Hashable, Fragment] = {}
         self._reasons: dict[Hashable, Why] = {}
-        self._new: list[Hashable] = []  # what was given a layout and has not spread yet, in order
+        self._worklist: list[Hashable] = []  # worklist: variables whose layout is not propagated yet
         self._needed: dict[int, tuple[Fragment, Fragment | None]] = {}
 
     # -- steps ----------------------------------------------------------------------------------------------
     def fix(self) -> None:
-        """Gives variables the layouts that are fixed; the first one of several stands."""
+        """Assigns the fixed layouts, the first of several."""
         for constraint in self._fixed:
             if constraint.var not in self._layouts:
                 self._put(constraint.var, constraint.layout, constraint.why)
 
-    def spread(self) -> None:
-        """Follows from what is known to what is not, fragments before loop nests, until nothing is left."""
-        waiting: dict[Hashable, None] = {}  # loop nests that a known fragment may fix
-        while self._new or waiting:
-            while self._new:
-                known = self._new.pop(0)
+    def propagate(self) -> None:
+        """Propagates layouts to a fixed point, to fragments before loop nests."""
+        candidate_loops: dict[Hashable, None] = {}  # loop nests that may get the layout of a fragment
+        while self._worklist or candidate_loops:
+            while self._worklist:
+                known = self._worklist.pop(0)
                 for use in self._of_loop.get(known, ()):
-                    self._spread_to_var(use)
+                    self._propagate_to_var(use)
                 for use in self._of_var.get(known, ()):
-                    waiting[use.loop] = None
-            while waiting and not self._new:
-                loop = next(iter(waiting))
-                del waiting[loop]
+                    candidate_loops[use.loop] = None
+            while candidate_loops and not self._worklist:
+                loop = next(iter(candidate_loops))
+                del candidate_loops[loop]
                 if loop not in self._layouts:
-                    self._spread_to_loop(loop)
+                    self._propagate_to_loop(loop)
 
     def choose(self) -> None:
-        """Makes the open choices, heaviest first, each with what suits its known neighbors best."""
+        """Makes the open choices, largest weight first, each with the fewest conflicts."""
         for choice in sorted(self._choices, key=lambda c: -c.weight):
             if choice.var in self._layouts:
                 continue
-            candidates = [*choice.candidates, *self._lifted(choice)]
+            candidates = [*choice.candidates, *self._extended(choice)]
             if candidates:
-                best = min(candidates, key=lambda layout: self._clashes(choice.var, layout))
+                best = min(candidates, key=lambda layout: self._conversion_cost(choice.var, layout))
                 self._put(choice.var, best, choice.why)
-                self.spread()
+                self.propagate()
 
     def solution(self) -> Solution:
-        """What was found, every use checked."""
+        """The solution, with every access checked."""
         conflicts = [
             Conflict(constraint, self._reasons[constraint.var], constraint.layout)
             for constraint in self._fixed
@@ -155,35 +155,35 @@ class _Solver:
             frozenset(self._unrepresentable),
         )
 
-    # -- spreading ------------------------------------------------------------------------------------------
+    # -- propagation ----------------------------------------------------------------------------------------
     def _put(self, var: Hashable, layout: Fragment, why: Why) -> None:
         self._layouts[var] = layout
         self._reasons[var] = why
-        self._new.append(var)
-        for name, access in self._names.get(var, ()):
+        self._worklist.append(var)
+        for name, access in self._views.get(var, ()):
             if name not in self._layouts:
                 try:
-                    self._put(name, renamed(access, layout), why)
-                except NotDigits:
+                    self._put(name, layout_of_view(access, layout), why)
+                except NotDigitMap:
                     self._unrepresentable.add(self._storage.get(var, var))
 
-    def _spread_to_var(self, use: AccessLayout) -> None:
+    def _propagate_to_var(self, use: AccessLayout) -> None:
         if use.var not in self._layouts:
             layout = self._need(use)
             if layout is not None:
                 self._put(use.var, layout, self._reasons[use.loop])
 
-    def _spread_to_loop(self, loop: Hashable) -> None:
-        """Lets known fragments fix a nest: what it writes before what it reads, then the larger."""
+    def _propagate_to_loop(self, loop: Hashable) -> None:
+        """Propagates from fragments to a nest: from those it writes before those it reads, then the larger."""
         known = [use for use in self._of_loop[loop] if use.var in self._layouts]
         known.sort(key=lambda use: (not use.writes, -_size(self._layouts[use.var])))
         found: list[tuple[int, Fragment, Why]] = []
         for use in known:
             try:
                 layout = nest_layout(use.access, self._layouts[use.var], use.free)
-            except NotDigits:
+            except NotDigitMap:
                 continue
-            cost = self._clashes(loop, layout)
+            cost = self._conversion_cost(loop, layout)
             found.append((cost, layout, self._reasons[use.var]))
             if not cost:
                 break
@@ -191,20 +191,20 @@ class _Solver:
             _, layout, why = min(found, key=lambda entry: entry[0])
             self._put(loop, layout, why)
 
-    def _lifted(self, choice: LayoutChoice) -> list[Fragment]:
-        """Layouts of an open nest in which known fragments that forget some of its dimensions stay where they are."""
+    def _extended(self, choice: LayoutChoice) -> list[Fragment]:
+        """Layouts of an open nest in which fragments that are invariant in some of its dimensions keep their layout."""
         lifted = []
         for use in self._of_loop.get(choice.var, ()):
             if use.var in self._layouts:
                 try:
-                    lifted.append(lifted_layout(use.access, self._layouts[use.var], choice.vector, use.free))
-                except NotDigits:
+                    lifted.append(extended_layout(use.access, self._layouts[use.var], choice.vector, use.free))
+                except NotDigitMap:
                     continue
         return lifted
 
     # -- checking -------------------------------------------------------------------------------------------
     def _need(self, use: AccessLayout) -> Fragment | None:
-        """The layout that a use needs of its fragment; None if its nest has no layout, or digits do not tell it."""
+        """The layout that an access needs of its fragment; None if its nest has no layout, or it is no digit map."""
         nest = self._layouts.get(use.loop)
         if nest is None:
             return None
@@ -217,13 +217,13 @@ class _Solver:
         layout, needed = self._layouts.get(use.var), self._need(use)
         return layout is not None and needed is not None and _suits(use, layout, needed)
 
-    def _clashes(self, loop: Hashable, nest: Fragment, *, named: bool = True) -> int:
-        """Elements that would have to be converted if a variable had this layout, other names of it included."""
+    def _conversion_cost(self, loop: Hashable, nest: Fragment, *, named: bool = True) -> int:
+        """The elements to convert if a variable had this layout, with its views."""
         total = 0
-        for name, access in self._names.get(loop, ()) if named else ():
+        for name, access in self._views.get(loop, ()) if named else ():
             try:
-                total += self._clashes(name, renamed(access, nest), named=False)
-            except NotDigits:
+                total += self._conversion_cost(name, layout_of_view(access, nest), named=False)
+            except NotDigitMap:
                 total += _size(nest)
         for use in self._of_loop.get(loop, ()):
             layout = self._layouts.get(use.var)
@@ -241,7 +241,7 @@ class _Solver:
 def _element_layout(use: AccessLayout, nest: Fragment) -> Fragment | None:
     try:
         return element_layout(use.access, nest, use.free)
-    except NotDigits:
+    except NotDigitMap:
         return None
 
 

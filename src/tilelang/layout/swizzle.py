@@ -1,7 +1,7 @@
-"""The layouts without bank conflicts that users ask for by name, in every spelling that programs have.
+"""Bank-conflict-free layouts that users request by name, in all spellings of published programs.
 
 Takes buffers (anything with `shape` and `dtype`), gives `Layout`s. Invariant: the copy engine and the matrix
-instructions of every GPU can use what it gives, wherever the shape of the tile allows.
+instructions of every GPU support the results, if the shape of the tile permits it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tilelang.api import public
 from tilelang.errors import ProgramError
 from tilelang.layout.boxes import CHUNK_BYTES, boxed, fits
 from tilelang.layout.layout import Layout, static_shape
-from tilelang.layout.swizzle_modes import MODES, swizzled, widest_mode
+from tilelang.layout.xor_swizzle import MODES, swizzled, widest_mode
 
 
 @public

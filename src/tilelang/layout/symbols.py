@@ -1,7 +1,7 @@
-"""What layouts need to know about expressions: how to make index variables, and how large an expression can get.
+"""Interface to expressions of the IR: index variables, simplification and bounds.
 
-Takes the answers of a module to the right, where expressions live. Invariant: layouts of constant shape that are
-applied to numbers and arrays never ask.
+It is implemented in a layer to the right, where expressions are; layouts of constant shape that are applied to numbers
+and arrays do not use it.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Any, Protocol, cast
 
 
 class Symbols(Protocol):
-    """Questions about expressions."""
+    """Operations on index expressions."""
 
     def variables(self, names: Sequence[str]) -> tuple[Any, ...]:
         """Index variables of these names."""
 
     def simplified(self, place: Any, variables: Sequence[Any], extents: Sequence[Any]) -> Any:
-        """A shorter index expression of the same value for all values of the variables."""
+        """A simplified index expression of the same value for all values of the variables."""
 
     def largest(self, place: Any, variables: Sequence[Any], extents: Sequence[Any]) -> Any:
-        """The largest value of an index expression whose variables count from 0 up to these extents."""
+        """The largest value of an index expression whose variables range from 0 to these extents."""
 
     def are_same(self, one: Any, other: Any, variables: Sequence[Any], extents: Sequence[Any]) -> bool:
         """Whether two index expressions are proven to have the same value for all values of the variables."""
 
     def key(self, value: Any) -> Any:
-        """What two expressions of the same form have in common, and others have not; hashable."""
+        """A hashable key, equal for structurally equal expressions only."""
 
 
 def symbols() -> Symbols:
-    """The answers of `tilelang.arith.layout_symbols`, loaded when a layout is first asked for expressions."""
+    """The implementation, `tilelang.arith.layout_symbols`, imported at the first use."""
     return cast(Symbols, import_module("tilelang.arith.layout_symbols"))

@@ -1,8 +1,8 @@
-"""`Fragment`: a tile spread over the registers of a group of threads.
+"""`Fragment`: a tile distributed over the registers of a group of threads (a thread-value layout, as in CuTe).
 
 Takes digits of the thread index and of the value index, gives a map (thread, value) -> coordinate. Invariant: every
-coordinate of the tile is owned by at least one thread; a fragment may cover more than the tile, and what lies beyond
-the tile's extents is never stored anywhere.
+coordinate of the tile is owned by at least one thread; a fragment may cover more than the tile, and elements beyond its
+extents are padding.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.layout.digits import DigitMap, Mode, merged, unit
+from tilelang.layout.digits import DigitMap, Mode, coalesced, unit
 from tilelang.records import record
 
 
 @record
 class Fragment:
-    """Which thread holds which elements of a tile, and at which place among its values.
+    """A distribution of a tile: the coordinate of each value of each thread.
 
-    Threads are counted from 0 within the group that holds the tile. A thread digit of stride 0 means copies: threads
-    that differ only there hold the same elements.
+    Threads are counted from 0 within the group that holds the tile. A thread digit of stride 0 is a broadcast: threads
+    that differ only in it hold the same elements.
 
     Attributes:
-        shape: The tile's extents.
-        thread: Digits of the thread index, least significant first; their sizes multiply to the number of threads.
-        value: Digits of the value index, least significant first; their sizes multiply to the values a thread holds.
+        shape: The extents of the tile.
+        thread: Digits of the thread index, least significant first; the product of their sizes is the number of
+            threads.
+        value: Digits of the value index, least significant first; the product of their sizes is the values per thread.
     """
 
     shape: tuple[int, ...]
@@ -53,17 +54,17 @@ class Fragment:
 
     @property
     def values(self) -> int:
-        """Values that each thread holds, those beyond the tile included."""
+        """Values per thread, including padding."""
         return math.prod(mode.size for mode in self.value)
 
     @property
     def replication(self) -> int:
-        """How many threads hold each element."""
-        return math.prod(mode.size for mode in self.thread if mode.is_idle)
+        """The number of threads that hold each element."""
+        return math.prod(mode.size for mode in self.thread if mode.is_broadcast)
 
     @cached_property
     def cover(self) -> tuple[int, ...]:
-        """The extents that the digits reach, at least those of the tile."""
+        """The extents that the digits cover, at least those of the tile."""
         reach = [1] * len(self.shape)
         for mode in (*self.thread, *self.value):
             for axis, stride in enumerate(mode.stride):
@@ -79,37 +80,37 @@ class Fragment:
         return self.map.table
 
     def coordinates(self, thread: Any, value: Any) -> tuple[Any, ...]:
-        """The coordinate of a value of a thread: ints, arrays or expressions, as those given."""
+        """The coordinate of a value of a thread, as ints, arrays or expressions like the input."""
         return self.map(thread, value)
 
     @cached_property
     def owners(self) -> DigitMap:
-        """The map coordinate -> (thread, value), for the first of the copies.
+        """The map coordinate -> (thread, value), for the first replica.
 
         Raises:
-            NotDigits: The digits leave gaps or overlap.
+            NotDigitMap: The digits have gaps or overlap.
         """
         return self.map.inverse()
 
     def owner(self, *coordinate: Any) -> tuple[Any, Any]:
-        """The first thread that holds an element, and the element's place among its values."""
+        """The first thread that holds an element, and the value index of the element."""
         thread, value = self.owners(*coordinate)
         return thread, value
 
     @cached_property
     def normalized(self) -> Fragment:
-        """The fragment of the same owners whose values are numbered along the last dimension first.
+        """The fragment with the same owners whose values are numbered along the last dimension first.
 
-        Digits are joined where they can be, and value digits that move nothing are dropped.
+        Digits are coalesced, and value digits of stride 0 are dropped.
         """
         rank = len(self.shape)
-        moving = [mode for mode in self.value if not mode.is_idle]
+        moving = [mode for mode in self.value if not mode.is_broadcast]
 
         def place(mode: Mode) -> tuple[int, int]:
             axis = next(axis for axis in reversed(range(rank)) if mode.stride[axis])
             return -axis, mode.stride[axis]
 
-        return Fragment(self.shape, merged(self.thread), merged(sorted(moving, key=place)))
+        return Fragment(self.shape, coalesced(self.thread), coalesced(sorted(moving, key=place)))
 
     @cached_property
     def first_thread(self) -> np.ndarray:
@@ -118,38 +119,38 @@ class Fragment:
         Shapes: the tile's.
 
         Raises:
-            NotDigits: The digits leave gaps or overlap.
+            NotDigitMap: The digits leave gaps or overlap.
         """
         thread, _ = self.owners(*np.indices(self.shape, dtype=np.int64, sparse=True))
         return np.broadcast_to(np.asarray(thread, np.int64), self.shape)
 
     @cached_property
     def copies(self) -> np.ndarray:
-        """How far the copies of an element lie from the first thread that holds it, in threads, the first included.
+        """The thread offsets of the replicas of an element from the first one, which is included.
 
         Shapes: (replication,).
         """
         steps = np.zeros(1, np.int64)
         place = 1
         for mode in self.thread:
-            if mode.is_idle:
+            if mode.is_broadcast:
                 steps = (steps[None, :] + place * np.arange(mode.size)[:, None]).reshape(-1)
             place *= mode.size
         return steps
 
     def first_copy(self, thread: Any) -> Any:
-        """The first of the threads that hold what this one holds: an int, an array or an expression, as given."""
+        """The first thread with the same elements as this one, as int, array or expression like the input."""
         first: Any = 0
         place = 1
         for mode in self.thread:
             value, thread = thread % mode.size, thread // mode.size
-            if not mode.is_idle:
+            if not mode.is_broadcast:
                 first = first + value * place
             place *= mode.size
         return first
 
     def holds(self, other: Fragment) -> bool:
-        """Whether every thread that holds an element of `other` holds that element of this fragment as well."""
+        """Whether every thread that holds an element of `other` holds that element in this fragment as well."""
         if self.shape != other.shape or self.threads != other.threads:
             return False
         if self.thread == other.thread and self._value_digits == other._value_digits:
@@ -162,7 +163,7 @@ class Fragment:
 
     @property
     def _value_digits(self) -> frozenset[Mode]:
-        return frozenset(mode for mode in self.value if not mode.is_idle)
+        return frozenset(mode for mode in self.value if not mode.is_broadcast)
 
     def __repr__(self) -> str:
         digits = ", ".join(f"{mode.size}:{mode.stride}" for mode in self.thread)
@@ -172,26 +173,26 @@ class Fragment:
 
 @functools.lru_cache(maxsize=1024)
 def _holds(held: Fragment, other: Fragment) -> bool:
-    """Whether the threads with an element of `other` have it in `held`, by a look at all elements."""
+    """Whether the threads with an element of `other` have it in `held`, by enumeration."""
     theirs = other.first_thread[..., None] + other.copies
     return bool((held.first_copy(theirs) == held.first_thread[..., None]).all())
 
 
 def digit(size: int, *stride: int) -> Mode:
-    """A digit, as one writes it in tables: `digit(8, 1, 0)` has 8 values that step along dimension 0."""
+    """A digit: `digit(8, 1, 0)` has 8 values with stride 1 along dimension 0."""
     return Mode(size, stride)
 
 
 def fragment(shape: Sequence[int], thread: Sequence[Mode], value: Sequence[Mode]) -> Fragment:
-    """A fragment from its digits, least significant first; digits of one value are left out."""
+    """A fragment from its digits, least significant first; digits of size 1 are dropped."""
     drop = [tuple(mode for mode in modes if mode.size > 1) for modes in (thread, value)]
     return Fragment(tuple(shape), drop[0], drop[1])
 
 
 def over_threads(layout: Fragment, threads: int) -> Fragment | None:
-    """A fragment as one of more threads: those that it does not name hold copies, or what lies beyond the tile.
+    """A fragment extended to more threads, which hold replicas or padding.
 
-    None if it is spread over more threads than these, or if the threads after its own would hold elements of others.
+    None if it has more threads than these, or if the additional threads would hold elements of others.
     """
     if threads % layout.threads == 0:
         others = Mode(threads // layout.threads, (0,) * len(layout.shape))

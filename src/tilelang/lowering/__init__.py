@@ -1,1 +1,1 @@
-"""Lowerings: how one kind of machine does one tile operator."""
+"""Lowerings of tile operators, and what they share among targets."""

@@ -15,126 +15,136 @@ from tilelang.ir.expr import Const, Expr, ExprLike, Load, Select, as_expr, cast,
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import If
 from tilelang.layout.thread_values import Fragment
-from tilelang.lowering.fragment_order import FragmentOrder
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.registers import Emitter
+from tilelang.lowering.value_permutation import ValuePermutation
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
 
 
 class Accumulator:
-    """C in registers: in place where its values lie as wanted, else moved there and back."""
+    """C in registers: in place if its layout and dtype are those of the mma, else converted before and after."""
 
     def __init__(
         self,
         emit: Emitter,
         op: Gemm,
         context: LoweringContext,
-        wanted: Fragment,
+        required: Fragment,
         dtype: DType,
         *,
         run: int,
-        clean: bool = False,
+        zero_padding: bool = False,
     ) -> None:
-        """Decides whether the sums must be moved.
+        """Decides whether C must be converted.
 
         Args:
-            emit: Where statements go.
+            emit: Emits the statements.
             op: The gemm.
-            context: Where it is done.
-            wanted: The layout of C that the lowering requires.
-            dtype: Of the sums.
-            run: Neighboring values that must lie side by side.
-            clean: Whether padding must hold numbers, since arithmetic reads it.
+            context: The lowering context.
+            required: The layout of C that the lowering requires.
+            dtype: The accumulator dtype.
+            run: Consecutive values that must be in consecutive registers.
+            zero_padding: Whether padding must be zero, since the instructions read it.
         """
-        self._emit, self._op, self._wanted, self._dtype, self._run = emit, op, wanted, dtype, run
+        self._emit, self._op, self._required, self._dtype, self._run = emit, op, required, dtype, run
         self._axes = matrix_axes(op.c)
-        order = FragmentOrder(context.fragments[op.c.buffer], wanted)
-        self._held = context.registers[op.c.buffer]
-        self._thread = context.thread if clean and not _fits(wanted) else None
-        direct = op.c.dtype == dtype and order.keeps(run) and self._thread is None
-        self._moved = None if direct else emit.registers(f"{op.c.buffer.name}_sums", wanted.values, dtype)
-        self._order = order
-        self._sums_order = order if direct else FragmentOrder(wanted, wanted)
-        self._sums = self._held if self._moved is None else self._moved
+        order = ValuePermutation(context.fragments[op.c.buffer], required)
+        self._c_registers = context.registers[op.c.buffer]
+        self._thread = context.thread if zero_padding and not _fits(required) else None
+        direct = op.c.dtype == dtype and order.keeps_runs(run) and self._thread is None
+        self._converted = None if direct else emit.registers(f"{op.c.buffer.name}_sums", required.values, dtype)
+        self._c_order = order
+        self._required_order = order if direct else ValuePermutation(required, required)
+        self._array = self._c_registers if self._converted is None else self._converted
 
     @property
-    def moves(self) -> bool:
-        """Whether the sums are elsewhere than C while they grow."""
-        return self._moved is not None
+    def is_converted(self) -> bool:
+        """Whether the accumulator is an array of its own."""
+        return self._converted is not None
 
     @property
     def array(self) -> Region:
-        """All registers in which the sums grow."""
-        return self._emit.part(self._sums, 0, self._wanted.values)
+        """All registers of the accumulator."""
+        return self._emit.part(self._array, 0, self._required.values)
 
-    def begin(self, *, zeroing: bool = True) -> None:
-        """Fetches the sums, or clears them; if not `zeroing`, what is cleared is left for instructions to overwrite."""
+    def load(self, *, clears: bool = True) -> None:
+        """Loads C, or clears the accumulator if the gemm does; without `clears`, its instructions overwrite it."""
         clear, build = self._op.clear_accum, self._emit.build
         if clear is None:
-            self._fetch()
+            self._load_c()
         elif isinstance(clear, Const):
             if not clear.value:
-                self._fetch()
-            elif zeroing:
-                self._zero()
-        elif not zeroing:
-            with build.block() as kept:
-                self._fetch()
-            if kept:
-                build.emit(If(unary(UnaryOp.NOT, clear), as_body(kept, build.loc)))
+                self._load_c()
+            elif clears:
+                self._clear()
+        elif not clears:
+            with build.block() as loaded:
+                self._load_c()
+            if loaded:
+                build.emit(If(unary(UnaryOp.NOT, clear), as_body(loaded, build.loc)))
         else:
             with build.block() as cleared:
-                self._zero()
-            with build.block() as kept:
-                self._fetch()
-            build.emit(If(clear, as_body(cleared, build.loc), as_body(kept, build.loc) if kept else None))
+                self._clear()
+            with build.block() as loaded:
+                self._load_c()
+            build.emit(If(clear, as_body(cleared, build.loc), as_body(loaded, build.loc) if loaded else None))
 
-    def _zero(self) -> None:
+    def _clear(self) -> None:
         zero = const(0, self._dtype)
-        self._emit.loop("v", self._wanted.values, lambda v: self._emit.store(self._sums, v, zero))
+        self._emit.loop("v", self._required.values, lambda v: self._emit.store(self._array, v, zero))
 
-    def _fetch(self) -> None:
-        if self._moved is not None:
-            emit, dtype = self._emit, self._dtype
-            self._each(lambda v, at: emit.store(self._sums, v, self._inside(v, cast(emit.load(self._held, at), dtype))))
+    def _load_c(self) -> None:
+        if self._converted is None:
+            return
+        emit, dtype = self._emit, self._dtype
 
-    def _inside(self, v: Expr, value: Expr) -> Expr:
-        """The value, or zero in the place of padding where that must be clean."""
+        def load(v: Expr, at: Expr) -> None:
+            emit.store(self._array, v, self._zero_outside(v, cast(emit.load(self._c_registers, at), dtype)))
+
+        self._for_each_value(load)
+
+    def _zero_outside(self, v: Expr, value: Expr) -> Expr:
+        """The value, or zero for padding if that is required."""
         if self._thread is None:
             return value
-        coordinate = self._wanted.coordinates(self._thread, v)
-        pairs = zip(coordinate, self._wanted.shape, self._wanted.cover, strict=True)
+        coordinate = self._required.coordinates(self._thread, v)
+        pairs = zip(coordinate, self._required.shape, self._required.cover, strict=True)
         inside = conjunction(as_expr(at) < extent for at, extent, cover in pairs if cover > extent)
         return Select(self._emit.short(inside), value, const(0, value.dtype), value.dtype)
 
-    def end(self) -> None:
-        """Brings the sums back to where C is held."""
-        if self._moved is not None:
-            emit, dtype = self._emit, self._op.c.dtype
-            self._each(lambda v, at: emit.store(self._held, at, cast(emit.load(self._sums, v), dtype)))
+    def store(self) -> None:
+        """Converts the accumulator back to C."""
+        if self._converted is None:
+            return
+        emit, dtype = self._emit, self._op.c.dtype
 
-    def _each(self, move: Callable[[Expr, Expr], None]) -> None:
-        """For every value: its place among the sums, and where C holds it."""
+        def store(v: Expr, at: Expr) -> None:
+            emit.store(self._c_registers, at, cast(emit.load(self._array, v), dtype))
+
+        self._for_each_value(store)
+
+    def _for_each_value(self, move: Callable[[Expr, Expr], None]) -> None:
+        """Calls `move` with the register numbers of each value in the accumulator and in C."""
 
         def value(v: Expr) -> None:
-            move(v, self._emit.short(self._order.place(*self._wanted.coordinates(0, v))))
+            move(v, self._emit.short(self._c_order.index(*self._required.coordinates(0, v))))
 
-        self._emit.loop("v", self._wanted.values, value)
+        self._emit.loop("v", self._required.values, value)
 
-    def _place(self, row: ExprLike, column: ExprLike) -> Expr:
-        """Where the sum is that the first thread holds at a row and column of C."""
+    def _index(self, row: ExprLike, column: ExprLike) -> Expr:
+        """The register number of the element that thread 0 holds at a row and column of C."""
         coordinate: list[ExprLike] = [0] * self._op.c.buffer.rank
         coordinate[self._axes[0]], coordinate[self._axes[1]] = row, column
-        return self._emit.short(self._sums_order.place(*coordinate))
+        return self._emit.short(self._required_order.index(*coordinate))
 
     def registers(self, row: ExprLike, column: ExprLike) -> Region:
-        """The run of sums that begins at a row and column."""
-        return self._emit.part(self._sums, self._place(row, column), self._run)
+        """The registers of a run of values that starts at a row and column."""
+        return self._emit.part(self._array, self._index(row, column), self._run)
 
     def element(self, row: ExprLike, column: ExprLike) -> Load:
-        """One sum."""
-        return self._emit.load(self._sums, self._place(row, column))
+        """One element of the accumulator."""
+        return self._emit.load(self._array, self._index(row, column))
 
 
 def _fits(tile: Fragment) -> bool:

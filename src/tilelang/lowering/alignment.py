@@ -1,7 +1,7 @@
-"""What is known of where rows of global tensors begin: strides and multiples, as their terms show.
+"""Alignment of global tensors: strides and divisibility, derived from the terms of expressions.
 
-Takes buffers and index expressions; gives strides and yes or not known. Invariant: a yes holds for every call that the
-program accepts.
+Takes buffers and index expressions; gives strides, and whether divisibility is proven. Invariant: a proof holds for
+every call that the program accepts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tilelang.ir.expr import Expr, const
 
 
 def strides(buffer: Buffer) -> tuple[Expr, ...]:
-    """The distance of neighbors along each dimension, in elements."""
+    """The stride of each dimension, in elements."""
     if buffer.strides is not None:
         return buffer.strides
     result: list[Expr] = [const(1, INT32)]
@@ -23,11 +23,11 @@ def strides(buffer: Buffer) -> tuple[Expr, ...]:
 
 
 def is_multiple(expr: Expr, count: int) -> bool:
-    """Whether an index is a multiple of a number, as its terms show."""
+    """Whether an index is provably a multiple of a number."""
     linear = Linearizer().sum(expr) if expr.dtype.is_int else None
     return linear is not None and linear.constant % count == 0 and (not linear.terms or linear.divisor % count == 0)
 
 
 def starts_aligned(buffer: Buffer, width: int) -> bool:
-    """Whether a global buffer begins at a multiple of so many bytes."""
+    """Whether the address of a global buffer is a multiple of `width` bytes."""
     return buffer.storage.alignment_bytes % width == 0

@@ -1,7 +1,7 @@
-"""The lowerings that write operators as parallel loops over their elements: rows for any target's table.
+"""Lowerings of operators to parallel loops over their elements, for the tables of all targets.
 
-Where a program has threads, `expand_to_loops` writes the loops, and later passes distribute them as the user's own;
-elsewhere `lower_tile_ops` does.
+On targets with threads, `expand_to_loops` expands them, and later passes distribute the loops like the user's own; on
+other targets `lower_tile_ops` does.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ NOT_COUNTED = "nothing would count its bytes at the barrier"
 
 
 class ByLoop(PlainLowering):
-    """The lowering of one kind of operator.
+    """The lowering of one operator class to loops.
 
     Attributes:
-        name: Such as "copy.loop".
+        name: Name of the lowering, such as "copy.loop".
         expand: Emits the loops of an operator.
     """
 
@@ -38,12 +38,12 @@ class ByLoop(PlainLowering):
         self.name, self.expand = name, expand
 
     def accepts(self, op: TileOp, context: LoweringContext) -> Plan | Refusal:
-        """Loops can do everything but complete a barrier."""
+        """Accepts all operators but those that signal a transaction barrier."""
         return Refusal(NOT_COUNTED) if isinstance(op, Copy) and op.barrier is not None else ACCEPTED
 
     def lower(self, op: TileOp, plan: Plan, context: LoweringContext, build: Builder) -> None:
-        """Never asked, since no such operator is left."""
-        raise CompilerBug(f"{op.name}: chosen to be done by loops, but no pass has written them")
+        """Unreachable: the operators have been expanded."""
+        raise CompilerBug(f"{op.name}: lowered by loops, but no pass has expanded it")
 
 
 ATOMIC = ByLoop("atomic.loop", loops.expand_atomic)
@@ -65,4 +65,4 @@ LOOPS: Mapping[type[TileOp], ByLoop] = MappingProxyType(
         Transpose: TRANSPOSE,
     }
 )
-"""What loops can do on every target; which lowering a target prefers is in its own table."""
+"""Lowerings by loops, for every target; preferences are in the target's table."""

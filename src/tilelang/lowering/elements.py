@@ -1,7 +1,7 @@
-"""What tile operators do to single elements: moves, transposes, fills, atomic updates.
+"""Elementwise bodies of tile operators: copies, transposes, fills, atomic updates.
 
-Takes regions and the loops to run over them, serial or parallel ones; emits these loops. Invariant: each element of the
-destination is written by one iteration, so that loops of any order mean the same.
+Takes regions and a function that emits loops over them, serial or parallel; emits these loops. Invariant: each element
+of the destination is written by one iteration, so the order of iterations is irrelevant.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LETTERS = "ijklmnop"
 """Names of loop variables, from the outermost on."""
 
 Element = Callable[[tuple[Var, ...]], None]
-"""Emits what happens at one place."""
+"""Emits the body for one element."""
 
 
 class Loops(Protocol):
@@ -34,7 +34,7 @@ class Loops(Protocol):
 
 
 def extents_of(region: Region) -> list[Expr]:
-    """The extents of a region in its dimensions that are more than a single place."""
+    """The extents of a region's dimensions that are not the constant 1."""
     return [region.extent[axis] for axis in axes(region)]
 
 
@@ -60,7 +60,7 @@ def transpose(build: Builder, op: Transpose, src: Region, over: Loops) -> None:
 
 
 def fill(build: Builder, op: Fill, over: Loops) -> None:
-    """The value is computed once and stored everywhere."""
+    """Stores a value, evaluated once, to all elements."""
     value: Expr = cast(op.value, op.dst.dtype)
     if not isinstance(value, Const):
         filler = Var("value", op.dst.dtype)

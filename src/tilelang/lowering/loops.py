@@ -1,7 +1,7 @@
 """Tile operators as parallel loops over their elements.
 
-Takes operators, emits `ParallelLoop`s and the scratch tiles they need. Invariant: the loops mean what the operators
-mean; which thread runs which iteration is decided later, for these loops as for the user's own.
+Takes operators, emits `ParallelLoop`s and the scratch tiles they need. Invariant: the loops have the semantics of the
+operators; they are distributed over threads later, like the user's own loops.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tilelang.ir.stmt import Alloc, For, ForKind, ParallelLoop, Print, Store
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering import elements
 from tilelang.lowering.elements import LETTERS, Element
-from tilelang.lowering.patches import gather, patch
+from tilelang.lowering.im2col import gather, patch
 from tilelang.lowering.reduce import ReduceParts
 from tilelang.lowering.regions import ZERO, axes, indices, load, may_overlap, same_region, whole
 from tilelang.ops.atomic import AtomicTile
@@ -43,7 +43,7 @@ def parallel(
     coalesced_width: int | None = None,
     layout: Fragment | None = None,
 ) -> None:
-    """`for i, j, ... in T.Parallel(*extents)` over what `element` emits; no loop at all for a single element."""
+    """`for i, j, ... in T.Parallel(*extents)` with the body that `element` emits; no loop for a single element."""
     if not extents:
         element(())
         return
@@ -55,7 +55,7 @@ def parallel(
 
 
 def serial(build: Builder, name: str, start: Expr, stop: Expr, body: Callable[[Var], None]) -> None:
-    """`for name in range(start, stop)` over what `body` emits."""
+    """`for name in range(start, stop)` with the body that `body` emits."""
     var = Var(name, INT32, index=True)
     with build.block() as statements:
         body(var)
@@ -63,7 +63,7 @@ def serial(build: Builder, name: str, start: Expr, stop: Expr, body: Callable[[V
 
 
 def scratch(build: Builder, name: str, extents: Sequence[int], dtype: DType, scope: Scope) -> Region:
-    """Allocates a tile of this block; gives the whole of it as a region."""
+    """Allocates a temporary tile and returns the whole of it as a region."""
     buffer = Buffer(name, tuple(as_expr(extent) for extent in extents), dtype, scope)
     build.emit(Alloc(buffer))
     return whole(buffer)
@@ -85,7 +85,7 @@ def copied_if_overlapping(name: str, src: Region, dst: Region, build: Builder) -
     """The source region, or a copy of it in a fragment if it may overlap the destination.
 
     Raises:
-        NoLowering: A copy is needed, and its size is not known.
+        NoLowering: A copy is needed, and its size is symbolic.
     """
     if not may_overlap(src, dst):
         return src
@@ -105,7 +105,7 @@ def _constant(name: str, region: Region) -> tuple[int, ...]:
     return extent
 
 
-# -- moving data ---------------------------------------------------------------------------------------------
+# -- copies and updates --------------------------------------------------------------------------------------
 def expand_copy(op: Copy, build: Builder) -> None:
     """One iteration per element of the destination."""
     source = copied_if_overlapping(op.name, op.src, op.dst, build)
@@ -238,9 +238,9 @@ def expand_gemm(op: Gemm, build: Builder) -> None:
     parallel(build, (m, n), element)
 
 
-# -- lines -----------------------------------------------------------------------------------------------------
+# -- operators along a dimension -------------------------------------------------------------------------------
 def expand_combine(op: CombineOp, build: Builder) -> None:
-    """An operator on lines whose operands all threads can reach, between copies to and from shared memory."""
+    """An operator along a dimension on shared or global operands, between copies to and from shared memory."""
     srcs = [_reached(op, number, build) for number in range(len(op.srcs))]
     dsts = []
     for number, dst in enumerate(op.dsts):
@@ -257,7 +257,7 @@ def expand_combine(op: CombineOp, build: Builder) -> None:
 
 
 def _reached(op: CombineOp, number: int, build: Builder) -> Region:
-    """A source, or a copy of it: of what is in registers, and of what the operator may write elsewhere."""
+    """A source, or a shared copy if it is in registers or the operator may write it elsewhere."""
     src = op.srcs[number]
     own = isinstance(op, Scan) and same_region(src, op.dsts[number])
     others = [dst for place, dst in enumerate(op.dsts) if not (own and place == number)]

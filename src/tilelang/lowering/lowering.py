@@ -1,7 +1,7 @@
-"""What a lowering is: one way to do one tile operator on one kind of machine, and what it may know when it does.
+"""Interface of lowerings: one way to implement one tile operator on one kind of machine, and its context.
 
-Takes nothing; gives the words that lowerings and the passes that use them share. Invariant: a lowering decides once,
-when it accepts an operator; what was decided about layouts and threads is in its `LoweringContext`.
+Invariant: a lowering decides once, when it accepts an operator, and its decisions are in its plan; decisions about
+layouts and threads are in the `LoweringContext`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from tilelang.targets.target import Target
 
 
 class TensorMaps:
-    """The maps that the lowerings of one launch ask for; equal requests share one.
+    """The tensor maps that the lowerings of one launch request; equal requests share one.
 
     Attributes:
-        found: In the order of the first requests.
+        found: The maps, in order of the first request.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class TensorMaps:
         self, tensor: Buffer, dims: tuple[Expr, ...], strides: tuple[Expr, ...], box: tuple[int, ...], swizzle: int,
         rules: MapRules, pixels: tuple[tuple[int, int, int], ...] = (),
     ) -> Var:
-        """The name of the map with these attributes."""
+        """The variable of the tensor map with these attributes."""
         for known in self.found:
             same = known.tensor is tensor and (known.box, known.swizzle, known.pixels) == (box, swizzle, pixels)
             if same and _same(known.dims, dims) and _same(known.strides, strides):
@@ -59,19 +59,19 @@ def _same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
 
 @record
 class LoweringContext:
-    """Where an operator is done.
+    """The context of a lowering.
 
     Attributes:
-        target: What is compiled for.
+        target: The target to compile for.
         options: The user's compile options.
-        threads: How many threads do it together; all of the block, or those of one group.
+        threads: Number of threads that execute the operator: all of the block, or those of one group.
         thread: The index of the executing thread among them; None before threads exist.
         fragments: The layout of each fragment, once inferred.
         registers: The buffer of shape (values,) in which the executing thread holds its part of each fragment.
-        shared_layouts: Where elements of shared buffers lie, for those that are not row-major.
-        unrolled: The values that the variables of unrolled loops have.
-        tensor_maps: Collects the maps that the launch needs.
-        has_producer: Whether a producer loads tiles concurrently, so that instructions cost less than waiting.
+        shared_layouts: Layouts of shared buffers that are not row-major.
+        unrolled: Values of the variables of unrolled loops.
+        tensor_maps: Collects the tensor maps of the launch.
+        has_producer: Whether a producer warp loads tiles concurrently; then extra instructions cost less than waits.
     """
 
     target: Target
@@ -95,49 +95,49 @@ class LoweringContext:
         rules: MapRules,
         pixels: tuple[tuple[int, int, int], ...] = (),
     ) -> Var:
-        """What instructions of the copy engine take to see a tensor that way; see `ir.launch.TensorMap`."""
+        """The variable of a tensor map, an operand of copy engine instructions; see `ir.launch.TensorMap`."""
         return self.tensor_maps.request(tensor, tuple(dims), tuple(strides), tuple(box), swizzle, rules, pixels)
 
 
 @record
 class Refusal:
-    """Why a lowering cannot do an operator.
+    """A refusal of an operator by a lowering.
 
     Attributes:
-        reason: In a few words.
+        reason: Why it is refused, as part of a message.
     """
 
     reason: str
 
 
 ACCEPTED = Plan()
-"""The plan of lowerings that have nothing to decide."""
+"""The plan of lowerings without decisions."""
 
 
 class Lowering(Protocol):
-    """One way to do one operator.
+    """One way to implement one operator class.
 
-    The operator given is always an instance of the class it is listed under, and the plan is what the lowering has
-    answered for it: nothing is decided twice.
+    The operator is an instance of the class under which the lowering is listed, and the plan is the one that `accepts`
+    returned for it.
     """
 
     name: str  # "gemm.mma"
 
     def accepts(self, op: Any, context: LoweringContext) -> Plan | Refusal:
-        """How it does this operator here, or why it cannot."""
+        """The plan for the operator in this context, or a refusal."""
 
     def constrain(self, op: Any, plan: Any, context: LoweringContext) -> Iterable[Constraint]:
-        """What it needs of the layouts of the operator's fragments and shared buffers."""
+        """The constraints on layouts of the operator's fragments and shared buffers."""
 
     def lower(self, op: Any, plan: Any, context: LoweringContext, build: Builder) -> None:
-        """Emits what the executing thread does."""
+        """Emits the program of the executing thread."""
 
 
 class PlainLowering:
-    """What lowerings have in common that have nothing to decide: they accept any operator, in any layout."""
+    """Base class of lowerings without decisions: they accept any operator, in any layout."""
 
     def accepts(self, op: TileOp, context: LoweringContext) -> Plan | Refusal:
-        """Accepted, unless a subclass refuses."""
+        """Accepts the operator; subclasses may refuse."""
         del op, context
         return ACCEPTED
 
@@ -149,7 +149,7 @@ class PlainLowering:
 
 @runtime_checkable
 class ExpandsTiles(Protocol):
-    """A lowering that first writes its operator as other tile-level statements: as loops, or itself between copies."""
+    """A lowering that expands its operator to other tile-level statements: loops, or copies around it."""
 
     def expand(self, op: Any, build: Builder) -> None:
         """Emits these statements."""
@@ -157,30 +157,31 @@ class ExpandsTiles(Protocol):
 
 @runtime_checkable
 class PadsRows(Protocol):
-    """A lowering of `Gemm` whose instructions may multiply more rows than A has: in a fragment those must be zero."""
+    """A lowering of `Gemm` whose instructions may read padding rows of A: in a fragment they must be zero."""
 
     def pads_rows(self, op: Gemm) -> bool:
-        """Whether it does so here."""
+        """Whether it does so for this operator."""
 
 
 @runtime_checkable
 class LowersDivergent(Protocol):
-    """A lowering that needs no other threads than those that come, however many they are."""
+    """A lowering that may be executed in divergent control flow, by any subset of threads."""
 
     def lower_divergent(self, op: Any, plan: Any, context: LoweringContext, thread: Var, build: Builder) -> None:
-        """Emits what a thread does that comes to the operator without the others, whose index in the block is given."""
+        """Emits the program of a thread that executes the operator alone; `thread` is its index in the block."""
 
 
 Lowerings = Mapping[type[TileOp], tuple[Lowering, ...]]
-"""A target's table of lowerings: of each operator, in order of preference."""
+"""A target's table of lowerings: operator class to lowerings, in order of preference."""
 
 LoopLowering = Callable[[ParallelLoop, ParallelLegality, LoweringContext, Builder], str]
-"""A way to do a parallel loop that has a layout by more than loads and stores of single elements: emits what the
-executing thread does and gives a note of it, or emits nothing and gives "" where the loop cannot be done so."""
+"""Lowers a parallel loop with a layout by more than loads and stores of single elements: emits the program of the
+executing thread and returns a note, or emits nothing and returns "" if it does not apply.
+"""
 
 
 def chosen_row(lowerings: Lowerings, op: TileOp) -> tuple[Lowering, Plan]:
-    """The lowering of an operator, and its plan, as `choose_lowerings` has written them.
+    """The lowering that `choose_lowerings` has chosen for an operator, and its plan.
 
     Raises:
         CompilerBug: None was chosen, or the table has no such lowering.
@@ -192,5 +193,5 @@ def chosen_row(lowerings: Lowerings, op: TileOp) -> tuple[Lowering, Plan]:
 
 
 def expansion(lowerings: Lowerings, op: TileOp) -> ExpandsTiles | None:
-    """The first lowering of an operator that writes it as other tile-level statements, chosen or not."""
+    """The first lowering of an operator that expands it to other tile-level statements, chosen or not."""
     return next((row for row in lowerings.get(type(op), ()) if isinstance(row, ExpandsTiles)), None)

@@ -30,8 +30,8 @@ def indices(region: Region, coordinates: Sequence[Expr], along: Sequence[int] | 
 
     Args:
         region: The region.
-        coordinates: One per dimension in `along`; 0 elsewhere.
-        along: Dimensions that the coordinates belong to; those that are not the constant 1 by default.
+        coordinates: One per dimension in `along`; other dimensions use 0.
+        along: Dimensions of the coordinates; by default those that are not the constant 1.
     """
     result = list(region.start)
     for axis, coordinate in zip(axes(region) if along is None else along, coordinates, strict=True):
@@ -49,15 +49,15 @@ def whole(buffer: Buffer) -> Region:
     return Region(buffer, tuple(ZERO for _ in buffer.shape), buffer.shape)
 
 
-def some_of(region: Region, axis: int, first: ExprLike, count: int) -> Region:
-    """So many rows or columns of a region, from one of them on, along a dimension of its buffer."""
+def slice_along(region: Region, axis: int, first: ExprLike, count: int) -> Region:
+    """`count` rows or columns of a region from `first` on, along a dimension of its buffer."""
     start, extent = list(region.start), list(region.extent)
     start[axis], extent[axis] = start[axis] + first, const(count, INT32)
     return Region(region.buffer, tuple(start), tuple(extent))
 
 
 def is_whole(region: Region) -> bool:
-    """Whether a region is visibly all of its buffer."""
+    """Whether a region is provably all of its buffer."""
     starts = all(int_const(start) == 0 for start in region.start)
     extents = zip(region.extent, region.buffer.shape, strict=True)
     return starts and all(same_expr(extent, size) for extent, size in extents)
@@ -71,7 +71,7 @@ def may_overlap(a: Region, b: Region) -> bool:
 
 
 def _are_disjoint(a: Region, b: Region) -> bool:
-    """Whether two regions of one buffer share no index in some dimension, as far as constants tell."""
+    """Whether two regions of one buffer are disjoint in some dimension, by constants."""
     for start_a, extent_a, start_b, extent_b in zip(a.start, a.extent, b.start, b.extent, strict=True):
         first_a, length_a, first_b, length_b = (int_const(e) for e in (start_a, extent_a, start_b, extent_b))
         if first_a is None or length_a is None or first_b is None or length_b is None:
@@ -82,7 +82,7 @@ def _are_disjoint(a: Region, b: Region) -> bool:
 
 
 def same_region(a: Region, b: Region) -> bool:
-    """Whether two regions are visibly one and the same."""
+    """Whether two regions are provably the same."""
     if a.buffer is not b.buffer:
         return False
     parts = zip((*a.start, *a.extent), (*b.start, *b.extent), strict=True)
@@ -90,9 +90,9 @@ def same_region(a: Region, b: Region) -> bool:
 
 
 def matching_axes(src: Region, dst: Region, dim: int) -> tuple[int, ...]:
-    """The destination's dimensions that belong to the source's, in the order across the scanned one, then it."""
+    """The destination's dimensions that correspond to the source's: those across the scanned one, then that one."""
     by_source = dict(zip(axes(src), axes(dst), strict=True))
-    along = by_source.get(dim, 0)  # along a unit dimension the only coordinate is 0, which any dimension takes
+    along = by_source.get(dim, 0)  # a unit dimension only has coordinate 0, which is valid for any dimension
     return (*(by_source[axis] for axis in axes(src) if axis != dim), along)
 
 

@@ -1,4 +1,4 @@
-"""Register arrays and unrolled loops: the common shape of lowerings that keep tiles in registers.
+"""Emits register arrays and unrolled loops, for lowerings that keep tiles in registers.
 
 Takes a builder, emits allocations and loops. Invariant: a loop emitted here is unrolled unless its body indexes no
 register array by its variable, so that such arrays have constant indices and stay in registers.
@@ -21,7 +21,7 @@ from tilelang.lowering.regions import ZERO
 
 
 def vector(dtype: DType, lanes: int) -> DType:
-    """The dtype of neighbors that move together."""
+    """The dtype of a vector of `lanes` elements."""
     return dtype if lanes == 1 else as_dtype(f"{dtype!s}x{lanes}")
 
 
@@ -29,7 +29,7 @@ class Emitter:
     """Emits into a builder, and tracks the ranges of the variables that it creates.
 
     Attributes:
-        build: Where statements go.
+        build: Takes the statements.
     """
 
     def __init__(self, build: Builder, domain: Domain) -> None:
@@ -37,11 +37,11 @@ class Emitter:
         self._domain = domain
 
     def short(self, value: ExprLike) -> Expr:
-        """The value, simplified by what is known of the variables in it."""
+        """The value, simplified by the ranges of its variables."""
         return simplify(as_expr(value), self._domain)
 
     def bind(self, name: str, value: ExprLike, extent: int) -> Expr:
-        """A name for an index in `[0, extent)`; a constant needs none."""
+        """Binds an index in `[0, extent)` to a new variable; constants are returned as they are."""
         short = self.short(value)
         if isinstance(short, Const | Var):
             return short
@@ -59,9 +59,9 @@ class Emitter:
         *,
         start: int = 0,
     ) -> None:
-        """`for name in range(start, extent)`, unrolled unless told; the only iteration of `range(1)` needs no loop.
+        """`for name in range(start, extent)`, unrolled by default; `range(1)` is emitted without a loop.
 
-        Later ones keep theirs, since offsets are shortest as seen from iteration 0.
+        Single iterations with `start` above 0 keep their loop, since offsets are relative to iteration 0.
         """
         if extent <= start:
             return
@@ -78,13 +78,13 @@ class Emitter:
         self.build.emit(For(var, first, stop, 1, kind, as_body(statements, self.build.loc)))
 
     def registers(self, name: str, count: int, dtype: DType) -> Buffer:
-        """Allocates an array of the executing thread."""
+        """Allocates a register array of the executing thread."""
         buffer = Buffer(name, (const(count, INT32),), dtype, Scope.LOCAL)
         self.build.emit(Alloc(buffer))
         return buffer
 
     def store(self, buffer: Buffer, index: ExprLike, value: Expr) -> None:
-        """Writes one element, or as many neighbors as `value` has lanes, of a register array."""
+        """Stores one element, or a vector, to a register array."""
         self.build.emit(Store(buffer, (self.short(index),), value))
 
     def load(self, buffer: Buffer, index: ExprLike) -> Load:
@@ -92,12 +92,12 @@ class Emitter:
         return Load(buffer, (self.short(index),), buffer.dtype)
 
     def part(self, buffer: Buffer, start: ExprLike, count: int) -> Region:
-        """Neighboring elements of a register array."""
+        """Consecutive elements of a register array, as a region."""
         return Region(buffer, (self.short(start),), (const(count, INT32),))
 
 
 def emitter(build: Builder, context: LoweringContext, name: str) -> tuple[Emitter, Expr]:
-    """What emits a thread's program for the lowering of this name, and the thread's index, whose range it knows."""
+    """An emitter for the lowering of this name, and the thread index, whose range it has."""
     thread = context.thread
     if thread is None:
         raise CompilerBug(f"{name}: lowered before there are threads")

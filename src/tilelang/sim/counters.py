@@ -17,7 +17,7 @@ from dataclasses import field
 import numpy as np
 
 from tilelang.errors import Loc
-from tilelang.layout.memory import INACTIVE, least_wavefronts, wavefronts
+from tilelang.layout.shared_memory import INACTIVE, least_wavefronts, wavefronts
 from tilelang.records import record
 from tilelang.targets.machine import Machine
 

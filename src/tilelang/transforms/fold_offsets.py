@@ -24,7 +24,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, Launch
 from tilelang.ir.visit import substitute, walk_expr
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import offsets
+from tilelang.layout.shared_memory import offsets
 from tilelang.records import record
 
 _MOST_POINTS = 1 << 18  # threads times iterations that are evaluated

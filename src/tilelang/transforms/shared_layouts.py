@@ -18,9 +18,16 @@ from tilelang.analysis.tile_uses import TileUses
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import CallStmt, ParallelLoop, TileOp
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import MAX_VECTOR_BYTES, contiguous_elements, lanes_at_once, offsets, padded, wavefronts
-from tilelang.layout.swizzle_modes import MODES, swizzled
+from tilelang.layout.shared_memory import (
+    MAX_VECTOR_BYTES,
+    contiguous_elements,
+    lanes_at_once,
+    offsets,
+    padded,
+    wavefronts,
+)
 from tilelang.layout.thread_values import Fragment
+from tilelang.layout.xor_swizzle import MODES, swizzled
 from tilelang.targets.machine import Machine
 
 _WORTH = 0.95  # a layout must save one cycle in twenty, since it costs index arithmetic or memory

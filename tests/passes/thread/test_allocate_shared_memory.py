@@ -17,7 +17,7 @@ from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Seq, Sto
 from tilelang.ir.visit import walk
 from tilelang.layout.boxes import boxed
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import padded
+from tilelang.layout.shared_memory import padded
 from tilelang.passes.thread.allocate_shared_memory import Tile, allocate_launch, assign_offsets
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
 from tilelang.targets.nvidia.isa.wgmma import atom_of, wgmma, wgmma_wait

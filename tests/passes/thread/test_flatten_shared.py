@@ -16,7 +16,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, CallStmt, For, ForKind, Launch, Seq, Store
 from tilelang.ir.visit import variables_of, walk, walk_expr
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import offsets, padded
+from tilelang.layout.shared_memory import offsets, padded
 from tilelang.passes.thread.flatten_shared import element_offset, flatten_launch
 from tilelang.targets.nvidia.isa.cp_async import cp_async
 

@@ -13,7 +13,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
 from tilelang.ir.stmt import Alloc, Launch, TileOp
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.layout.swizzle_modes import swizzled
+from tilelang.layout.xor_swizzle import swizzled
 from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import PlainLowering, Refusal
 from tilelang.lowering.regions import whole

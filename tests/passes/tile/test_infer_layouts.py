@@ -16,8 +16,8 @@ from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.plan import Plan
 from tilelang.layout.constraints import Constraint, FixedLayout, SharedLayout, Why
-from tilelang.layout.swizzle_modes import swizzled
 from tilelang.layout.thread_values import Fragment, digit, fragment
+from tilelang.layout.xor_swizzle import swizzled
 from tilelang.lowering.lowering import ACCEPTED, LoweringContext
 from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
@@ -347,7 +347,7 @@ def test_transposed_tiles_meet_no_bank_conflicts():
     ((buffer, layout),) = launches(result)[0].plan.shared_layouts
     assert "s" == buffer.name
     assert (32, 32) == layout.shape
-    assert any(note.startswith("s: lies in shared memory as") for note in notes(result))
+    assert any(note.startswith("s: layout in shared memory") for note in notes(result))
 
 
 def test_symbolic_loops_have_no_layout():

@@ -1,1 +1,1 @@
-"""Operators that are programs of simpler operators and parallel loops, the same for every target."""
+"""Library operators: expansions to simpler operators and parallel loops, the same for all targets."""

@@ -1,7 +1,7 @@
-"""`T.argmax` and `T.argmin` as two folds: the extreme value, and the smallest index that has it.
+"""`T.argmax` and `T.argmin` as two reductions: the extreme value, and the smallest index that has it.
 
-Takes an `ArgReduce`, emits a `Reduce` and parallel loops. Invariant: nothing but minima and maxima is folded, so that
-targets may do it in any order, wherever the tile is.
+Takes an `ArgReduce`, emits a `Reduce` and parallel loops. Invariant: all reductions are minima and maxima, so that
+targets may evaluate them in any order, in any memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, Var, binary, cast, const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Store
-from tilelang.lowering.library.order import follows, same
+from tilelang.lowering.library.sort_order import follows, same
 from tilelang.lowering.loops import move, parallel, scratch
 from tilelang.lowering.regions import ZERO, axes, indices, load
 from tilelang.ops.accumulator_dtype import accumulator_dtype
@@ -21,7 +21,7 @@ from tilelang.ops.reduce import Reduce, ReduceOp
 
 
 def expand_arg_reduce(op: ArgReduce, build: Builder) -> None:
-    """Two folds where all extents are constant, else a loop along each line."""
+    """Two reductions if all extents are constant, else a serial loop along each row."""
     extent = op.src.static_extent
     if extent is None:
         _by_lines(op, build)
@@ -52,7 +52,7 @@ def expand_arg_reduce(op: ArgReduce, build: Builder) -> None:
 
 
 def _by_lines(op: ArgReduce, build: Builder) -> None:
-    """One iteration per line, which looks at its elements in order."""
+    """One iteration per row, which scans its elements in order."""
     dtype = accumulator_dtype(op.src.dtype, op.src.dtype)
     across = [axis for axis in axes(op.src) if axis != op.dim]
 

@@ -12,7 +12,7 @@ from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Var, as_expr, binary, cast, const, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import If, Store
-from tilelang.lowering.library.order import both
+from tilelang.lowering.library.sort_order import both
 from tilelang.lowering.loops import parallel
 from tilelang.lowering.regions import ZERO, axes, indices, load
 from tilelang.ops.gather_scatter import GatherRows, GatherScatterOp, ScatterRows

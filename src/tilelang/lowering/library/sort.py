@@ -1,7 +1,7 @@
-"""`T.sort` and `T.topk`: a sorting network in shared memory, or a fold per element where only a few are wanted.
+"""`T.sort` and `T.topk`: a sorting network in shared memory, or repeated reductions for a small k.
 
-Takes a `SortOp`, emits parallel loops. Invariant: where places are wanted they take part in the comparisons, so that no
-two elements are equal and the order is the one that the operator's reference gives.
+Takes a `SortOp`, emits parallel loops. Invariant: if indices are requested they are part of the comparison, so that no
+two elements are equal and the order is that of the operator's reference.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, Load, Var, binary, cast, const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Store
-from tilelang.lowering.library.network import sort_lines
-from tilelang.lowering.library.order import both, comes_after, same
+from tilelang.lowering.library.sort_order import both, comes_after, same
+from tilelang.lowering.library.sorting_network import sort_lines
 from tilelang.lowering.loops import parallel, scratch, serial
 from tilelang.lowering.regions import ZERO, axes, indices
 from tilelang.ops.accumulator_dtype import accumulator_dtype
@@ -26,12 +26,12 @@ from tilelang.ops.sort import Sort, SortOp, TopK
 
 At = tuple[Expr, ...]
 
-# A fold looks at each element about as long as the network compares it this often.
+# The cost of a reduction over a row, in comparison steps of the network.
 _FOLD_STEPS = 3
 
 
 def expand_sort(op: Sort, build: Builder) -> None:
-    """All of each line."""
+    """Sorts whole rows."""
     moved = [_copied(op, tile, build) for tile in op.payload]
     keys, places = _sorted(op, build, with_places=bool(op.indices or moved))
     _give(op, build, keys, places, op.length)
@@ -47,7 +47,7 @@ def expand_sort(op: Sort, build: Builder) -> None:
 
 
 def expand_topk(op: TopK, build: Builder) -> None:
-    """A fold for each of a few, else the beginning of a sorted line."""
+    """K reductions for small k, else the start of sorted rows."""
     stages = _log2(op.length)
     few = _FOLD_STEPS * op.count <= stages * (stages + 1) // 2
     found = _Folds(op, build).run() if few else _sorted(op, build, with_places=op.indices is not None)
@@ -55,7 +55,7 @@ def expand_topk(op: TopK, build: Builder) -> None:
 
 
 def _log2(length: int) -> int:
-    """How often 1 must be doubled to reach a length."""
+    """The binary logarithm, rounded up."""
     return (length - 1).bit_length()
 
 
@@ -65,14 +65,14 @@ def _read(op: SortOp, region: Region, line: Sequence[Expr], j: Expr) -> Load:
 
 
 def _there(op: SortOp, region: Region, line: Sequence[Expr], j: Expr) -> tuple[Expr, ...]:
-    """Where the element j of a line is in a tile that ends with the dimension that is sorted."""
+    """The coordinates of element j of a row, in a tile whose last dimension is the sorted one."""
     along = list(axes(region))
     has_last = len(along) > len(op.outer_extents)
     return indices(region, (*line, j) if has_last else tuple(line), along)
 
 
 def _copied(op: SortOp, region: Region, build: Builder) -> Region:
-    """A copy in shared memory, whose lines all threads reach."""
+    """A copy in shared memory, which all threads can access."""
     old = scratch(build, f"{region.buffer.name}_old", [*op.outer_extents, op.length], region.dtype, Scope.SHARED)
 
     def element(at: tuple[Var, ...]) -> None:
@@ -84,7 +84,7 @@ def _copied(op: SortOp, region: Region, build: Builder) -> Region:
 
 
 def _sorted(op: SortOp, build: Builder, *, with_places: bool) -> tuple[Buffer, Buffer | None]:
-    """The lines in order, and where their elements were; behind a line's end stand elements that come last."""
+    """The sorted rows and their indices, padded at the end with elements that sort last."""
     padded, name, dtype = 1 << _log2(op.length), op.src.buffer.name, op.src.dtype
     keys = scratch(build, f"{name}_keys", [*op.outer_extents, padded], dtype, Scope.SHARED).buffer
     places = None
@@ -106,7 +106,7 @@ def _sorted(op: SortOp, build: Builder, *, with_places: bool) -> tuple[Buffer, B
 
 
 def _give(op: SortOp, build: Builder, keys: Buffer, places: Buffer | None, count: int) -> None:
-    """Writes the first elements of each line, and where they were."""
+    """Stores the first elements of each row, and their indices."""
 
     def element(at: tuple[Var, ...]) -> None:
         *line, j = at
@@ -119,12 +119,12 @@ def _give(op: SortOp, build: Builder, keys: Buffer, places: Buffer | None, count
 
 
 def _extents(op: SortOp, last: int) -> list[Expr]:
-    """The extents of a loop over lines and so many elements of each."""
+    """The extents of a loop over rows and `last` elements of each."""
     return [const(e, INT32) for e in (*op.outer_extents, last)]
 
 
 def _extreme_key(op: SortOp, *, first: bool) -> int | float:
-    """A key before which no other comes, or after which none does."""
+    """A key that sorts before all others, or after all others."""
     dtype = op.src.dtype
     if op.descending != first:
         return neutral(ReduceOp.MAX, dtype)
@@ -132,7 +132,7 @@ def _extreme_key(op: SortOp, *, first: bool) -> int | float:
 
 
 class _Folds:
-    """The first few of each line one after the other: the extreme of those that come after the one before."""
+    """The first k elements of each row by k reductions, each over the elements that sort after the previous result."""
 
     def __init__(self, op: TopK, build: Builder) -> None:
         self._op, self._build = op, build
@@ -151,7 +151,7 @@ class _Folds:
         return scratch(self._build, f"{self._op.src.buffer.name}_{name}", extents, dtype, Scope.FRAGMENT).buffer
 
     def run(self) -> tuple[Buffer, Buffer]:
-        """A round for each, in a loop of the kernel; gives the first elements of each line, and where they were."""
+        """Emits a loop with one reduction per iteration; returns the first elements of each row and their indices."""
         self._each(self._op.length, self._keep)
         self._each(0, self._begin)
         serial(self._build, "number", ZERO, const(self._op.count, INT32), self._round)
@@ -164,13 +164,13 @@ class _Folds:
         self._each(0, partial(self._note, number=number))
 
     def _each(self, last: int, element: Callable[[At, Expr], None]) -> None:
-        """A loop over lines, and over the elements of each if there are any."""
+        """A parallel loop over rows, and over the elements of each if `last` is not 0."""
         extents = [const(e, INT32) for e in (*self._lines, *([last] if last else []))]
         count = len(self._lines)
         parallel(self._build, extents, lambda at: element(at[:count], at[count] if last else ZERO))
 
     def _there(self, line: At) -> At:
-        """A line's coordinates in the operands, which may have only one."""
+        """The coordinates of a row in the operands, which may have only one."""
         return line if self._op.outer_extents else ()
 
     def _keep(self, line: At, j: Expr) -> None:
@@ -178,7 +178,7 @@ class _Folds:
         self._build.emit(Store(self._keys, (*line, j), key))
 
     def _begin(self, line: At, _: Expr) -> None:
-        """All elements come after one of the first key that stands before the line."""
+        """Initializes the previous result so that all elements sort after it."""
         self._build.emit(Store(self._last, line, const(_extreme_key(self._op, first=True), self._dtype)))
         self._build.emit(Store(self._last_where, line, const(-1, INT32)))
 
@@ -187,7 +187,7 @@ class _Folds:
         self._build.emit(Store(self._where, line, const(self._op.length, INT32)))
 
     def _is_left(self, key: Expr, line: At, j: Expr) -> Expr:
-        """Whether an element comes after the one that was found last."""
+        """Whether an element sorts after the previous result."""
         places = (j, Load(self._last_where, line, INT32))
         return comes_after(key, Load(self._last, line, self._dtype), places, descending=self._op.descending)
 
@@ -195,7 +195,7 @@ class _Folds:
         key = Load(self._keys, (*line, j), self._dtype)
         nothing = const(_extreme_key(self._op, first=False), self._dtype)
         left = select(self._is_left(key, line, j), key, nothing)
-        step = BinaryOp.MAX if self._op.descending else BinaryOp.FMIN  # which is MIN of integers
+        step = BinaryOp.MAX if self._op.descending else BinaryOp.FMIN  # equals MIN for integers
         self._build.emit(Store(self._best, line, binary(step, Load(self._best, line, self._dtype), left)))
 
     def _place(self, line: At, j: Expr) -> None:

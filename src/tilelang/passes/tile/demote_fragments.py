@@ -26,8 +26,8 @@ from tilelang.ir.expr import Var
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, For, ForKind, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import Rewriter, accessed_buffers, walk, walk_expr, without
-from tilelang.layout.digits import DigitMap, NotDigits
-from tilelang.layout.propagate import renaming
+from tilelang.layout.digits import DigitMap, NotDigitMap
+from tilelang.layout.propagate import reshape_map
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.loops import move, scratch
 from tilelang.ops.cluster_sum import ClusterSum
@@ -75,8 +75,8 @@ def _without_unused_views(func: PrimFunc, launch: Launch) -> Launch:
     """The launch without unused views of tiles in registers, which would constrain layouts."""
     uses = tile_uses(func, launch, _IN_REGISTERS).of
     names = [s for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.view_of is not None]
-    renamed = {name.buffer.view_of for name in names}
-    unused = {s for s in names if s.buffer.scope in _IN_REGISTERS and s.buffer not in uses and s.buffer not in renamed}
+    viewed = {name.buffer.view_of for name in names}
+    unused = {s for s in names if s.buffer.scope in _IN_REGISTERS and s.buffer not in uses and s.buffer not in viewed}
     return dataclasses.replace(launch, body=without(launch.body, unused)) if unused else launch
 
 
@@ -264,8 +264,9 @@ def view_maps(view: Buffer) -> tuple[DigitMap, DigitMap] | None:
     if own is not other and (own.bits != other.bits or own.lanes != other.lanes or own.storage_bytes * 8 != own.bits):
         return None
     try:
-        return renaming(storage.static_shape, view.static_shape), renaming(view.static_shape, storage.static_shape)
-    except NotDigits:
+        to_view = reshape_map(storage.static_shape, view.static_shape)
+        return to_view, reshape_map(view.static_shape, storage.static_shape)
+    except NotDigitMap:
         return None
 
 

@@ -1,10 +1,10 @@
-"""Decides which thread holds which elements and runs which iterations, and how tiles lie in shared memory.
+"""Infers layouts: the distribution of fragments and parallel loops over threads, and layouts of shared tiles.
 
 Takes a tile-level function and the lowerings of its operators, gives the function with `ParallelLoop.layout`,
-`LaunchPlan.fragments` and `LaunchPlan.shared_layouts` written. What a group of threads does is spread over these as if
-they were a block; tiles in shared memory lie as suits all groups. Invariant: wherever a fragment is accessed, the
-threads that execute the access hold the element, and a store reaches all of its copies; uses that disagree about a
-layout go through shared memory, and the plan's notes say so.
+`LaunchPlan.fragments` and `LaunchPlan.shared_layouts`. The body of a thread group is distributed over its threads as if
+they were a block; layouts of shared tiles are common to all groups. Invariant: the threads that execute an access to a
+fragment hold the element, and a store writes all replicas; accesses with conflicting layouts go through shared memory,
+with a note in the plan.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
+from tilelang.layout import explain
 from tilelang.layout.blocked import LINE_BYTES, blocked, row_variants
 from tilelang.layout.boxes import ALIGNMENT
 from tilelang.layout.constraints import AccessLayout, Alias, Constraint, FixedLayout, LayoutChoice, SharedLayout, Why
-from tilelang.layout.explain import conversion_line, detour_line, fragment_line, shared_line, unmet, unsolvable
 from tilelang.layout.layout import Layout
-from tilelang.layout.propagate import renamed, run_length, vectorized
+from tilelang.layout.propagate import layout_of_view, run_length, vectorized
 from tilelang.layout.solve import Conflict, Solution, solve
 from tilelang.layout.thread_values import Fragment, over_threads, replicated
 from tilelang.lowering.lowering import LoweringContext, Lowerings, chosen_row
@@ -44,13 +44,13 @@ from tilelang.transforms.convert_layouts import cost_in_bytes, insert_conversion
 from tilelang.transforms.mask_nests import masked_over_fragment
 from tilelang.transforms.shared_layouts import SharedLayoutChooser
 
-_ROUNDS = 8  # conversions may ask for further ones; that ends soon or never
-_DETOUR_GAIN = 3.0  # how many times fewer bytes of global memory a detour through shared memory must move
-_DETOUR_ELEMENTS = 1024  # smaller tiles are not worth its barriers
+_ROUNDS = 8  # conversions may require further ones; either few rounds suffice or it does not terminate
+_STAGING_GAIN = 3.0  # least factor by which staging in shared memory must reduce global memory traffic
+_STAGING_ELEMENTS = 1024  # smallest tile for which staging is worth its barriers
 
 
 def infer_layouts(lowerings: Lowerings) -> Pass:
-    """The pass, for operators that are done by these lowerings."""
+    """The pass for a target's table of lowerings."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
         return with_body(func, _Launches(func, context, lowerings).visit(func.body))
@@ -86,13 +86,13 @@ class _Launches(Rewriter):
                 continue
             notes += found
             if not conversions:
-                return inference.decided(notes)
+                return inference.with_layouts(notes)
             launch = dataclasses.replace(launch, body=insert_conversions(launch.body, conversions, uses))
-        raise CompilerBug("infer_layouts: conversions of layouts do not come to an end")
+        raise CompilerBug("infer_layouts: layout conversions do not converge")
 
 
 def _interchanged(launch: Launch, uses: TileUses) -> Launch:
-    """The launch with the dimension along which memory is contiguous last, in nests that may run in any order."""
+    """The launch with parallel nests interchanged, where legal, so that the contiguous dimension is the last."""
     new: dict[ParallelLoop, ParallelLoop] = {}
     for nest, accessed in _accesses_of(uses).items():
         if len(nest.vars) == 1 or nest.layout is not None:
@@ -107,7 +107,7 @@ def _interchanged(launch: Launch, uses: TileUses) -> Launch:
 
 
 def _always(_: Buffer) -> bool:
-    """Whether contents matter after a loop, where nobody has looked."""
+    """Conservative liveness: all contents are live after a loop."""
     return True
 
 
@@ -122,48 +122,48 @@ def _accesses_of(uses: TileUses) -> dict[ParallelLoop, list[Access]]:
 
 
 class _Inference:
-    """One round: the constraints of a launch, solved.
+    """One round: collects the constraints of a launch and solves them.
 
     Attributes:
-        refused: Fragments that cannot be spread under all of their names, with the reason.
-        masked: Nests over parts of fragments that others than their threads hold, as nests over all of them.
+        refused: Fragments that cannot be distributed with all of their views, with the reason.
+        masked: Nests over parts of fragments, and their replacements masked over the whole fragments.
     """
 
     def __init__(self, launch: Launch, uses: TileUses, context: PassContext, lowerings: Lowerings) -> None:
         self._launch, self._lowerings = launch, lowerings
-        self._groups, self._own = ThreadGroups(launch), divergence(launch)
+        self._groups, self._divergence = ThreadGroups(launch), divergence(launch)
         self._context = LoweringContext(context.target, context.options, launch.num_threads)
         self._lanes = context.target.machine.warp_size
-        self._fixed = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
+        self._fixed = fixed_layouts(launch)  # layouts of tiles that are fixed already
         self._uses = uses
         self._of_nest = _accesses_of(uses)
         self._patterns: dict[ParallelLoop, list[MemoryPattern]] = {
             nest: patterns(found, nest.vars, self._uses.domain) for nest, found in self._of_nest.items()
         }
-        self._best: dict[ParallelLoop, Fragment] = {}  # the layouts that nests would have by themselves
-        self._variants: dict[ParallelLoop, tuple[Fragment, ...]] = {}  # of nests that no fragment binds
-        self._renames: dict[Buffer, Alias] = {}
+        self._best: dict[ParallelLoop, Fragment] = {}  # preferred layouts of nests
+        self._variants: dict[ParallelLoop, tuple[Fragment, ...]] = {}  # alternatives for nests that access no fragment
+        self._view_of: dict[Buffer, Alias] = {}
         self.masked: dict[ParallelLoop, ParallelLoop] = {}
-        self._long: dict[ParallelLoop, Fragment] = {}  # others, with as many threads as there are along rows
-        self._users: dict[int, Stmt] = {}  # the statement that each constraint comes from
+        self._row_layouts: dict[ParallelLoop, Fragment] = {}  # alternatives with all threads along rows
+        self._users: dict[int, Stmt] = {}  # the statement of each constraint
         self._constraints: list[Constraint] = []
         for constraint, user in self._collect():
             self._constraints.append(constraint)
             if user is not None:
                 self._users[id(constraint)] = user
         self._solution = solve(self._constraints)
-        if self._long and self._converted_bytes(self._solution):
-            # rows for all threads side by side, so that what rows have in common may be a thread's own
+        if self._row_layouts and self._converted_bytes(self._solution):
+            # all threads along rows, so that values common to rows may be per-thread
             other = solve([self._with_long_rows(c) for c in self._constraints])
             self._solution = min(self._solution, other, key=self._converted_bytes)
-        torn = [buffer for buffer in self._fragments() if buffer in self._solution.unrepresentable]
-        self.refused = dict.fromkeys(torn, "no layout fits all of its views")
+        unrepresentable = [buffer for buffer in self._fragments() if buffer in self._solution.unrepresentable]
+        self.refused = dict.fromkeys(unrepresentable, "no layout fits all of its views")
 
     # -- constraints ----------------------------------------------------------------------------------------
     def _collect(self) -> Iterator[tuple[Constraint, Stmt | None]]:
-        """The constraints, what cannot be converted first, each with the statement to insert_conversions at."""
-        for renames in self._renamed():
-            yield renames, None
+        """The constraints, those that cannot be converted first, each with the statement to convert at."""
+        for alias in self._views():
+            yield alias, None
         for constraint in (*self._named_by_scalars(), *self._annotated(), *self._requested_by_loops()):
             yield constraint, None
         operators = [stmt for stmt in walk(self._launch.body) if isinstance(stmt, TileOp)]
@@ -189,14 +189,14 @@ class _Inference:
         allocated = (stmt.buffer for stmt in walk(self._launch.body) if isinstance(stmt, Alloc))
         return [buffer for buffer in allocated if buffer.scope is Scope.FRAGMENT]
 
-    def _renamed(self) -> Iterator[Alias]:
+    def _views(self) -> Iterator[Alias]:
         for buffer in self._fragments():
             if buffer.view_of is not None:
                 maps = view_maps(buffer)
                 if maps is None:
-                    raise CompilerBug(f"'{buffer.name}': a fragment under a name that does not fit")
-                self._renames[buffer] = Alias(buffer, buffer.storage, *maps)
-                yield self._renames[buffer]
+                    raise CompilerBug(f"'{buffer.name}': a view of a fragment without a digit map")
+                self._view_of[buffer] = Alias(buffer, buffer.storage, *maps)
+                yield self._view_of[buffer]
 
     def _named_by_scalars(self) -> Iterator[FixedLayout]:
         for buffer, of in self._uses.of.items():
@@ -206,14 +206,14 @@ class _Inference:
                 yield FixedLayout(buffer, layout, Why("code outside of parallel loops names its elements", named.loc))
 
     def _is_named(self, buffer: Buffer) -> bool:
-        """Whether scalar code names elements of a fragment."""
+        """Whether scalar code accesses elements of a fragment."""
         of = self._uses.of.get(buffer)
         return of is not None and bool(of.scalar or of.calls)
 
     def _annotated(self) -> Iterator[FixedLayout]:
         for buffer, layout in self._launch.hints.layouts:
             if buffer.scope is not Scope.FRAGMENT or self._is_named(buffer):
-                continue  # every thread holds what scalar code names
+                continue  # it is replicated, since scalar code accesses it
             if not isinstance(layout, Fragment):
                 raise ProgramError(
                     f"T.annotate_layout: '{buffer.name}' is a fragment, but its layout is one of memory",
@@ -242,7 +242,7 @@ class _Inference:
 
     def _threads(self, stmt: Stmt) -> int:
         """How many threads execute a statement together."""
-        per_thread = isinstance(stmt, ParallelLoop) and self._own.runs_per_thread(stmt)
+        per_thread = isinstance(stmt, ParallelLoop) and self._divergence.runs_per_thread(stmt)
         return 1 if per_thread else self._groups.around(stmt).count
 
     def _holders(self, buffer: Buffer) -> int:
@@ -250,12 +250,12 @@ class _Inference:
         return (self._groups.only_user(buffer) or self._groups.block).count
 
     def _over_all(self, layout: Fragment, what: str, threads: int, loc: Loc) -> Fragment | None:
-        """A layout as one for all threads: those that it does not name hold copies, or nothing.
+        """A user's layout extended to all threads: additional ones hold replicas or padding.
 
         None if they would hold elements of others, with a warning: then the compiler chooses a layout.
 
         Raises:
-            ProgramError: It names more threads than there are.
+            ProgramError: It has more threads than there are.
         """
         found = over_threads(layout, threads)
         who = "the kernel" if threads == self._groups.block.count else "the group that uses it"
@@ -274,11 +274,11 @@ class _Inference:
             requested = list(row.constrain(op, plan, context))
         for request in requested:
             if isinstance(request, SharedLayout) and request.required and isinstance(request.var, Buffer):
-                self._fixed.setdefault(request.var, request.layout)  # for operators that could do with others, too
+                self._fixed.setdefault(request.var, request.layout)  # for operators that support others, too
         return requested
 
     def _preference(self, nest: ParallelLoop) -> LayoutChoice | None:
-        """A coalesced layout of a nest, in vectors as masked as its accesses to memory allow."""
+        """A coalesced layout of a nest, with vectors as wide as its memory accesses allow."""
         extents = static_extents(nest)
         if extents is None:
             return None
@@ -286,12 +286,12 @@ class _Inference:
         vector = self._vector(nest, extents[-1])
         threads = self._threads(nest)
         late = asynchronous_store(nest) is not None
-        fed = math.prod(extents) // threads  # iterations per thread, if all have some
-        while nest.coalesced_width is None and vector > max(1, fed):
+        iterations_per_thread = math.prod(extents) // threads  # iterations per thread, if all have some
+        while nest.coalesced_width is None and vector > max(1, iterations_per_thread):
             vector //= 2
         size = max((pattern.bytes for pattern in found if pattern.widths), default=4)
         holds = any(access.buffer.scope is Scope.FRAGMENT for access in self._of_nest[nest])
-        # one line of a row for neighboring threads: then each has few rows, and few indices of rows to wait for
+        # one line of a row per group of threads: then each thread has few rows, and waits for few row indices
         row = LINE_BYTES // (vector * size) if late else None
         made = functools.partial(blocked, extents, threads, warp_size=self._lanes, bytes_per_element=size)
         layout = made(vector, copies=holds and not late, row_threads=row)
@@ -300,7 +300,7 @@ class _Inference:
             short = max(1, math.gcd(vector, extents[-1] // threads))
             rows = made(short, row_threads=threads)
             if rows != layout and rows.values <= layout.values:
-                self._long[nest] = rows
+                self._row_layouts[nest] = rows
         if not holds and not late and nest.layout is None:
             self._variants[nest] = row_variants(extents, threads, vector, warp_size=self._lanes, bytes_per_element=size)
         count, last = math.prod(extents), nest.vars[-1]
@@ -313,26 +313,26 @@ class _Inference:
         return best_vector(self._patterns[nest], nest.vars[-1], run)
 
     def _with_long_rows(self, constraint: Constraint) -> Constraint:
-        if isinstance(constraint, LayoutChoice) and constraint.var in self._long:
-            return dataclasses.replace(constraint, candidates=(self._long[constraint.var],))
+        if isinstance(constraint, LayoutChoice) and constraint.var in self._row_layouts:
+            return dataclasses.replace(constraint, candidates=(self._row_layouts[constraint.var],))
         return constraint
 
     def _converted_bytes(self, solution: Solution) -> int:
-        """Bytes of the fragments that a solution sends through shared memory."""
-        variables = {c.constraint.var for c in solution.conflicts if not self._is_served_by_copies(c, solution)}
+        """Bytes of the fragments that a solution converts through shared memory."""
+        variables = {c.constraint.var for c in solution.conflicts if not self._is_replicated(c, solution)}
         return sum(cost_in_bytes(var) for var in variables if isinstance(var, Buffer))
 
     # -- conflicts ------------------------------------------------------------------------------------------
     def conversions(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
-        """What must be converted where; what it costs is noted."""
+        """The fragments to convert, by statement; their cost is noted."""
         found: dict[Stmt, list[Buffer]] = {}
         for conflict in self._solution.conflicts if not self.refused else ():
             constraint = conflict.constraint
             user = self._users.get(id(constraint))
             buffer = constraint.var
             if user is None or not isinstance(buffer, Buffer):
-                raise unsolvable(conflict)
-            if self._is_served_by_copies(conflict, self._solution) or buffer in found.get(user, ()):
+                raise explain.layout_conflict(conflict)
+            if self._is_replicated(conflict, self._solution) or buffer in found.get(user, ()):
                 continue
             masked = self._masked(user, buffer)
             if masked is not None and isinstance(user, ParallelLoop):
@@ -341,14 +341,14 @@ class _Inference:
             if len(self._names_in(user, buffer)) > 1:
                 self.refused[buffer.storage] = "a statement uses it by two names, and needs another layout"
                 continue
-            if self._is_torn(user, buffer):
-                raise unsolvable(conflict)
+            if self._fixes_two_layouts(user, buffer):
+                raise explain.layout_conflict(conflict)
             found.setdefault(user, []).append(buffer)
-            text = conversion_line(buffer.name, conflict, cost_in_bytes(buffer))
+            text = explain.conversion_line(buffer.name, conflict, cost_in_bytes(buffer))
             notes.append(Note(text, constraint.why.loc))
-        return found if found or self.refused or self.masked else self._detours(notes)
+        return found if found or self.refused or self.masked else self._staged_fragments(notes)
 
-    def _detours(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
+    def _staged_fragments(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
         """The fragments to stage in shared memory for a loop whose accesses to global memory would not coalesce."""
         found: dict[Stmt, list[Buffer]] = {}
         budget = self._shared_budget()
@@ -359,17 +359,18 @@ class _Inference:
             far = [a for a in accesses if a.buffer.scope is Scope.GLOBAL and a.extent is None]
             if layout is None or not held or not far or nest.layout is not None:
                 continue
-            if math.prod(layout.shape) < _DETOUR_ELEMENTS or not self._is_moved_by(nest, held):
+            if math.prod(layout.shape) < _STAGING_ELEMENTS or not self._is_moved_by(nest, held):
                 continue
             if len({buffer.storage for buffer in held}) < len(held):
                 continue
             times = traffic_ratio(nest, far, layout, best, self._uses.domain, self._context.target.machine)
             needed = sum(map(cost_in_bytes, held))
-            if times >= _DETOUR_GAIN and needed <= budget:
+            if times >= _STAGING_GAIN and needed <= budget:
                 budget -= needed
                 found[nest] = list(held)
                 for buffer in held:
-                    text = detour_line(buffer.name, times, cost_in_bytes(buffer), self._solution.reasons[buffer])
+                    why = self._solution.reasons[buffer]
+                    text = explain.staging_line(buffer.name, times, cost_in_bytes(buffer), why)
                     notes.append(Note(text, nest.loc))
         return found
 
@@ -383,19 +384,19 @@ class _Inference:
         return budget - ALIGNMENT - sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)  # one of them for barriers
 
     def _is_moved_by(self, nest: ParallelLoop, held: Iterable[Buffer]) -> bool:
-        """Whether a nest names each element of its fragments once, so that they are no larger than what it moves."""
+        """Whether a nest accesses each element of its fragments once, so that they are no larger than what it moves."""
         uses = [use for buffer in held for use in self._uses.of[buffer].nests if use.nest is nest]
         return all(use.map is not None and not use.map.forgets and not use.map.free for use in uses)
 
     def _masked(self, user: Stmt, buffer: Buffer) -> ParallelLoop | None:
-        """A nest that uses a part of a fragment as one that runs over all of it."""
+        """A nest over a part of a fragment, masked over the whole fragment."""
         if not isinstance(user, ParallelLoop):
             return None
         uses = [use for use in self._uses.of[buffer].nests if use.nest is user]
         return masked_over_fragment(user, uses, self._of_nest[user])
 
     def _names_in(self, user: Stmt, buffer: Buffer) -> set[Buffer]:
-        """The names by which a statement uses what a fragment holds."""
+        """The fragment and its views that a statement uses."""
         if isinstance(user, TileOp):
             named = {region.buffer for region in (*user.reads(), *user.writes())}
         else:
@@ -403,7 +404,7 @@ class _Inference:
             named = {access.buffer for access in self._of_nest[user]}
         return {name for name in named if name.storage is buffer.storage}
 
-    def _is_torn(self, user: Stmt, buffer: Buffer) -> bool:
+    def _fixes_two_layouts(self, user: Stmt, buffer: Buffer) -> bool:
         """Whether one statement fixes two layouts of a fragment."""
         requests = [
             c.layout
@@ -412,16 +413,16 @@ class _Inference:
         ]
         return any(not requests[0].same_owners(request) for request in requests[1:])
 
-    def _is_served_by_copies(self, conflict: Conflict, solution: Solution) -> bool:
-        """Whether every thread holds all that is read, so that it does not matter which element it is."""
+    def _is_replicated(self, conflict: Conflict, solution: Solution) -> bool:
+        """Whether all elements that are read are replicated in every thread."""
         constraint = conflict.constraint
         layout = solution.layouts.get(constraint.var)
         reads = isinstance(constraint, AccessLayout) and not constraint.writes
         return reads and layout is not None and layout.replication == layout.threads
 
     # -- the result -----------------------------------------------------------------------------------------
-    def decided(self, notes: list[Note]) -> Launch:
-        """The launch with its layouts written."""
+    def with_layouts(self, notes: list[Note]) -> Launch:
+        """The launch with its layouts."""
         solution = self._solution
         layouts = {
             nest: vectorized(layout, self._vector(nest, run_length(layout)))
@@ -429,9 +430,9 @@ class _Inference:
             if (layout := solution.layouts.get(nest)) is not None
         }
         tiles = self._tiles()
-        given = self._given(tiles)
-        decided = {buffer: layout for buffer, (layout, _) in given.items()}
-        chooser = SharedLayoutChooser(self._uses, layouts, decided, self._context.target.machine)
+        given = self._fixed_shared_layouts(tiles)
+        fixed = {buffer: layout for buffer, (layout, _) in given.items()}
+        chooser = SharedLayoutChooser(self._uses, layouts, fixed, self._context.target.machine)
         chooser.choose_nest_layouts({nest: others for nest, others in self._variants.items() if others})
         for buffer in tiles:
             cheapest = None if buffer in given else chooser.layout(buffer)
@@ -439,10 +440,10 @@ class _Inference:
                 given[buffer] = cheapest, Why("parallel loops access it with fewer bank conflicts", buffer.loc)
         fragments = tuple((buffer, self._as_stored(buffer)) for buffer in self._fragments())
         lines = [
-            Note(fragment_line(buffer.name, layout, solution.reasons[buffer]), buffer.loc)
+            Note(explain.fragment_line(buffer.name, layout, solution.reasons[buffer]), buffer.loc)
             for buffer, layout in fragments
         ]
-        lines += [Note(shared_line(buffer.name, layout, why), why.loc) for buffer, (layout, why) in given.items()]
+        lines += [Note(explain.shared_line(b.name, layout, why), why.loc) for b, (layout, why) in given.items()]
         plan = dataclasses.replace(
             self._launch.plan,
             fragments=fragments,
@@ -453,25 +454,25 @@ class _Inference:
         return dataclasses.replace(self._launch, body=replaced(self._launch.body, new), plan=plan)
 
     def _as_stored(self, buffer: Buffer) -> Fragment:
-        """The layout of a fragment, whose names count the values of a thread alike."""
+        """The layout of a fragment; its views number the values of a thread equally."""
         if buffer.view_of is None:
             return self._solution.layouts[buffer]
-        return renamed(self._renames[buffer].names, self._solution.layouts[buffer.storage])
+        return layout_of_view(self._view_of[buffer].names, self._solution.layouts[buffer.storage])
 
     def _tiles(self) -> list[Buffer]:
-        """The shared buffers that may lie in any order, which those with several names may not."""
+        """The shared buffers whose layout is free: those without views."""
         allocated = [stmt.buffer for stmt in walk(self._launch.body) if isinstance(stmt, Alloc)]
         viewed = viewed_tiles(self._launch)
         return [buffer for buffer in allocated if buffer.scope is Scope.SHARED and buffer not in viewed]
 
-    def _given(self, tiles: list[Buffer]) -> dict[Buffer, tuple[Layout, Why]]:
-        """The layouts of shared buffers that the user decided, or an instruction.
+    def _fixed_shared_layouts(self, tiles: list[Buffer]) -> dict[Buffer, tuple[Layout, Why]]:
+        """The layouts of shared buffers that the user or an instruction determines.
 
         Raises:
             LayoutConflict: An instruction requires another one than the user, or another instruction.
         """
-        for needed, standing in self._solution.unmet:
-            raise unmet(needed, standing.why)
+        for needed, fixed in self._solution.unmet:
+            raise explain.shared_layout_conflict(needed, fixed.why)
         requests = dict(self._launch.hints.layouts)
         given: dict[Buffer, tuple[Layout, Why]] = {}
         for buffer in tiles:

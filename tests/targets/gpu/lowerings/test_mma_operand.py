@@ -8,7 +8,7 @@ from lowered_gemm import buffer
 
 from tilelang.dtypes import as_dtype
 from tilelang.ir.buffer import Scope
-from tilelang.layout.memory import conflicts, offsets, row_major
+from tilelang.layout.shared_memory import conflicts, offsets, row_major
 from tilelang.layout.thread_values import digit, fragment
 from tilelang.lowering.regions import whole
 from tilelang.targets.gpu.lowerings.mma_operand import Share

@@ -49,7 +49,7 @@ def check(partition, layout, indices, expr, elements):
             env, rest = {THREAD: thread}, value
             loops = iter(partition.digits)
             for mode in partition.layout.value:
-                if not mode.is_idle:
+                if not mode.is_broadcast:
                     env[next(loops).var] = rest % mode.size
                 rest //= mode.size
             place = int(evaluate(expr, env))

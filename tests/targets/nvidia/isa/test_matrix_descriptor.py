@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tilelang.dtypes import as_dtype
 from tilelang.errors import SimulationError
 from tilelang.layout.boxes import boxed
-from tilelang.layout.memory import offsets
+from tilelang.layout.shared_memory import offsets
 from tilelang.targets.nvidia.isa.matrix_descriptor import Operand, encode
 
 F16 = as_dtype("float16")

@@ -5,7 +5,7 @@ import tilelang.language as T
 from tilelang.dtypes import as_dtype
 from tilelang.errors import NoLowering
 from tilelang.layout import Layout
-from tilelang.layout.memory import offsets
+from tilelang.layout.shared_memory import offsets
 from tilelang.targets.nvidia.isa.mma import ATOMS
 from tilelang.targets.nvidia.language import mma_index
 

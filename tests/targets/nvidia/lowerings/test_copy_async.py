@@ -17,7 +17,7 @@ from tilelang.ir.expr import as_expr, const
 from tilelang.ir.stmt import CallStmt, For, If, Seq, Store
 from tilelang.ir.visit import walk
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import contiguous_elements, padded
+from tilelang.layout.shared_memory import contiguous_elements, padded
 from tilelang.layout.thread_values import digit, fragment
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import whole

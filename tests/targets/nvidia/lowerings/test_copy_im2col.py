@@ -14,7 +14,7 @@ from thread_kernels import buffer, index  # noqa: E402
 from tilelang.ir.buffer import Buffer, Scope  # noqa: E402
 from tilelang.ir.expr import as_expr  # noqa: E402
 from tilelang.lowering.lowering import LoweringContext  # noqa: E402
-from tilelang.lowering.regions import some_of, whole  # noqa: E402
+from tilelang.lowering.regions import slice_along, whole  # noqa: E402
 from tilelang.ops.im2col import Im2Col  # noqa: E402
 from tilelang.options import CompileOptions  # noqa: E402
 from tilelang.targets.nvidia.lowerings.copy_im2col import TmaIm2Col  # noqa: E402
@@ -59,14 +59,14 @@ def load(channels=64, rows=64, columns=32, kernel=3, stride=1, dilation=1, pad=1
         (load(), ""),
         (load(height=index("H")), ""),
         (load(channels=48), "32 columns are not proven to belong to one tap of the window"),
-        (dataclasses.replace(load(columns=64), dst=some_of(load(columns=64).dst, 1, 0, 32)), "the tile is a part of its buffer"),
+        (dataclasses.replace(load(columns=64), dst=slice_along(load(columns=64).dst, 1, 0, 32)), "the tile is a part of its buffer"),
         (load(rows=2048), "2048 rows are more than 1024"),
         (load(stride=9), "the window, or its stride, is larger than TMA supports"),
         (load(kernel=64, dilation=5), "the window, or its stride, is larger than TMA supports"),
         (load(pad=129), "the window, or its stride, is larger than TMA supports"),
         (dataclasses.replace(load(), barrier=None), "no barrier counts its bytes"),
         (dataclasses.replace(load(), part=as_expr(0), parts=2), "im2col loads are not multicast"),
-        (dataclasses.replace(load(), src=some_of(load().src, 0, 1, 1)), "a part of a tensor is no image"),
+        (dataclasses.replace(load(), src=slice_along(load().src, 0, 1, 1)), "a part of a tensor is no image"),
     ],
 )
 def test_what_the_engine_cannot_walk_is_refused_in_words(op: Im2Col, why: str):

@@ -20,8 +20,8 @@ from tilelang.ir.visit import walk
 from tilelang.isa.simulated import TensorMapView
 from tilelang.layout.boxes import boxed, find_boxes
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import offsets, padded, row_major
-from tilelang.layout.swizzle_modes import swizzled
+from tilelang.layout.shared_memory import offsets, padded, row_major
+from tilelang.layout.xor_swizzle import swizzled
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy

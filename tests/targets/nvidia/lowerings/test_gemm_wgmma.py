@@ -17,7 +17,7 @@ from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import Rewriter
 from tilelang.layout.boxes import Boxes, boxed, find_boxes
 from tilelang.layout.constraints import SharedLayout
-from tilelang.layout.swizzle_modes import swizzled
+from tilelang.layout.xor_swizzle import swizzled
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.options import CompileOptions, PassConfigKey

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import tilelang.language as T
 from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk
-from tilelang.layout.memory import padded, row_major
-from tilelang.layout.swizzle_modes import MODES, swizzled
+from tilelang.layout.shared_memory import padded, row_major
 from tilelang.layout.thread_values import digit, fragment
+from tilelang.layout.xor_swizzle import MODES, swizzled
 from tilelang.sim.counters import Counters
 from tilelang.targets.nvidia.isa.ldmatrix import stmatrix
 

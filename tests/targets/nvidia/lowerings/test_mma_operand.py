@@ -5,8 +5,8 @@ from lowered_gemm import buffer
 
 from tilelang.dtypes import as_dtype
 from tilelang.ir.buffer import Scope
-from tilelang.layout.memory import contiguous_elements
-from tilelang.layout.swizzle_modes import swizzled, widest_mode
+from tilelang.layout.shared_memory import contiguous_elements
+from tilelang.layout.xor_swizzle import swizzled, widest_mode
 from tilelang.lowering.regions import whole
 from tilelang.targets.nvidia.isa.atom import per_register
 from tilelang.targets.nvidia.isa.mma import ATOMS

@@ -10,7 +10,7 @@ from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Var, int_const
 from tilelang.layout.boxes import Boxes
-from tilelang.layout.memory import offsets, padded
+from tilelang.layout.shared_memory import offsets, padded
 from tilelang.targets.nvidia.isa.matrix_descriptor import Operand, encode
 from tilelang.targets.nvidia.lowerings.wgmma_operand import Tile
 

@@ -5,7 +5,7 @@ from specialized import TABLE, context, gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.errors import OptionError
-from tilelang.layout.swizzle_modes import swizzled
+from tilelang.layout.xor_swizzle import swizzled
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import inline_bindings

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Var
 from tilelang.ir.plan import Plan
+from tilelang.lowering.im2col import gather, patch
 from tilelang.lowering.lowering import LoweringContext, PlainLowering
-from tilelang.lowering.patches import gather, patch
 from tilelang.ops.im2col import Im2Col
 from tilelang.targets.cpu.lowerings.nest import loop
 

@@ -22,7 +22,7 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.lowering import LoweringContext, Refusal
-from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs
+from tilelang.lowering.operand_layout import WarpAccess, choose_layout, is_contiguous_in_runs
 from tilelang.lowering.regions import indices, is_whole
 from tilelang.lowering.registers import Emitter, emitter, vector
 from tilelang.ops.describe import matrix_axes
@@ -89,7 +89,7 @@ class _Side:
         height, length = shape[-2:]
         size = self.vector(step) * buffer.dtype.storage_bytes
         rows, columns = (first, 0 * first) if self.along_k else (0 * first, first)
-        if not keeps_runs(self.region, None, self.vector(step)):
+        if not is_contiguous_in_runs(self.region, None, self.vector(step)):
             size = buffer.dtype.storage_bytes
         access = WarpAccess(rows % height, columns % length, size)
         return choose_layout((height, length), buffer.dtype, [access], machine)
@@ -153,8 +153,8 @@ class GemmFma:
         a = _Loader(emit, rows, plan.step, thread // across % down * rows.run, context)
         b = _Loader(emit, columns, plan.step, thread % across * columns.run, context)
         tile = _accumulator(op, rows, columns, context.threads)
-        sums = Accumulator(emit, op, context, tile, op.accumulator_dtype, run=1, clean=True)
-        sums.begin()
+        sums = Accumulator(emit, op, context, tile, op.accumulator_dtype, run=1, zero_padding=True)
+        sums.load()
 
         def step(at: Expr) -> None:
             a.fetch(at * plan.step)
@@ -172,7 +172,7 @@ class GemmFma:
             emit.build.emit(Store(old.buffer, old.indices, total))
 
         emit.loop("k_step", (int_const(op.sizes[2]) or 0) // plan.step, step, kind=ForKind.SERIAL)
-        sums.end()
+        sums.store()
 
 
 class _Loader:
@@ -183,7 +183,7 @@ class _Loader:
         self._emit, self._side, self._step = emit, side, step
         layout = context.shared_layouts.get(buffer)
         wanted = side.vector(step)
-        self._width = wanted if keeps_runs(side.region, layout, wanted) else 1
+        self._width = wanted if is_contiguous_in_runs(side.region, layout, wanted) else 1
         self._registers = emit.registers(f"{buffer.name}_r", side.count * step, buffer.dtype)
         self._first = emit.bind(f"{buffer.name}_first", first, side.cover)
 

@@ -21,10 +21,10 @@ from tilelang.isa.instruction import Instruction
 from tilelang.layout.constraints import Constraint, FixedLayout, SharedLayout, Why
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.accumulator import Accumulator
-from tilelang.lowering.fragment_order import FragmentOrder
 from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import ZERO, is_whole
 from tilelang.lowering.registers import Emitter, emitter
+from tilelang.lowering.value_permutation import ValuePermutation
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
@@ -157,7 +157,7 @@ class RegisterGemm(abc.ABC):
         a = self._operand(emit, made.a, made.left, lane, warp % rows, context, sets)
         b = self._operand(emit, made.b, made.right, lane, warp // rows % columns, context, sets)
         sums = Accumulator(emit, op, context, made.accumulator, made.atom.c_dtype, run=made.atom.c.values)
-        sums.begin()
+        sums.load()
 
         def fetch(step: Expr, *, tail: bool = False) -> None:
             a.fetch(step, tail=tail)
@@ -192,7 +192,7 @@ class RegisterGemm(abc.ABC):
             if left_over:
                 ahead(last, tail=True)
             multiply(last)
-        sums.end()
+        sums.store()
 
     def _multiply(
         self, emit: Emitter, made: _Division, sums: Accumulator, a: Operand, b: Operand, i: Expr, j: Expr, step: Expr
@@ -230,7 +230,7 @@ class RegisterGemm(abc.ABC):
         buffer = share.region.buffer
         origin = emit.short(position * (share.atoms * share.atom.shape[0]))
         if buffer.scope is Scope.FRAGMENT:
-            order = FragmentOrder(context.fragments[buffer], wanted)
+            order = ValuePermutation(context.fragments[buffer], wanted)
             return FragmentOperand(emit, share, lane, origin, order, context.registers[buffer], sets)
         return self.shared_operand(emit, share, lane, origin, context.shared_layouts.get(buffer), sets)
 

@@ -68,7 +68,7 @@ class LoopPartition:
         self._covering = self.layout  # the layout that coordinates are computed from
         self.digits = tuple(
             ValueDigit(Var(_LETTERS[n % len(_LETTERS)], INT32, index=True), mode)
-            for n, mode in enumerate(mode for mode in self.layout.value if not mode.is_idle)
+            for n, mode in enumerate(mode for mode in self.layout.value if not mode.is_broadcast)
         )
         self.vector = self._find_vector()
 

@@ -13,12 +13,12 @@ from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Cast, Expr, ExprLike, Load, Reinterpret, Select, binary, conjunction, const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import MAX_VECTOR_BYTES
+from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
 from tilelang.layout.thread_values import Fragment, digit, fragment
-from tilelang.lowering.fragment_order import FragmentOrder
-from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs
+from tilelang.lowering.operand_layout import WarpAccess, choose_layout, is_contiguous_in_runs
 from tilelang.lowering.regions import ZERO, indices
 from tilelang.lowering.registers import Emitter, vector
+from tilelang.lowering.value_permutation import ValuePermutation
 from tilelang.records import record
 from tilelang.targets.machine import Machine
 
@@ -134,7 +134,7 @@ class ElementOperand:
         self._name = share.region.buffer.name
         self._count, self._sets = share.tile.values, sets
         self._registers = emit.registers(f"{self._name}_r", sets * self._count, share.dtype)
-        self._width = share.width if keeps_runs(share.region, layout, share.width) else 1
+        self._width = share.width if is_contiguous_in_runs(share.region, layout, share.width) else 1
         self._start = self._begin(layout)
 
     def _begin(self, layout: Layout | None) -> tuple[Expr, Expr] | None:
@@ -194,7 +194,7 @@ class FragmentOperand:
     """An operand in a fragment; used in place if its registers are in the order of the instruction."""
 
     def __init__(
-        self, emit: Emitter, share: Share, lane: Expr, origin: Expr, order: FragmentOrder, held: Buffer, sets: int
+        self, emit: Emitter, share: Share, lane: Expr, origin: Expr, order: ValuePermutation, held: Buffer, sets: int
     ) -> None:
         """Determines whether values must be moved.
 
@@ -210,7 +210,7 @@ class FragmentOperand:
         self._emit, self._share, self._order, self._held, self._sets = emit, share, order, held, sets
         row, self._k = share.tile.coordinates(lane, 0)
         self._row = origin + row
-        direct = order.keeps(share.atom.values) and share.depth % share.step == 0 and share.dtype != "tfloat32"
+        direct = order.keeps_runs(share.atom.values) and share.depth % share.step == 0 and share.dtype != "tfloat32"
         count = share.tile.values
         self._moved = None if direct else emit.registers(f"{share.region.buffer.name}_r", sets * count, share.dtype)
 
@@ -228,7 +228,7 @@ class FragmentOperand:
     def _place(self, row: ExprLike, k: ExprLike) -> Expr:
         coordinate: list[ExprLike] = [0] * self._share.region.buffer.rank
         coordinate[self._share.row_axis], coordinate[self._share.k_axis] = row, k
-        return self._emit.short(self._order.place(*coordinate))
+        return self._emit.short(self._order.index(*coordinate))
 
     def fetch(self, step: Expr, *, tail: bool) -> None:
         """Moves the values of a step to the order of the instruction, if needed."""

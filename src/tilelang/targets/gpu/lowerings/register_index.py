@@ -30,7 +30,7 @@ Ranges = Mapping[Var, range]
 
 def is_replicated(layout: Fragment) -> bool:
     """Whether every thread holds all elements, so that any thread may access any of them."""
-    return all(mode.is_idle for mode in layout.thread)
+    return all(mode.is_broadcast for mode in layout.thread)
 
 
 def replicated_register_index(layout: Fragment, indices: Sequence[Expr]) -> Expr:
@@ -93,7 +93,7 @@ class RegisterIndices:
         shape: list[int] = []
         loops = iter(self._partition.digits)
         for mode in self._partition.layout.value:
-            idle = mode.is_idle
+            idle = mode.is_broadcast
             shape.append(mode.size)
             inputs.append((const(0, INT32) if idle else next(loops).var, mode))
         split_shape = [primes(size) or [1] for size in (*reversed(shape), *map(len, ranges.values()))]

@@ -114,7 +114,7 @@ def _with_copies(tile: Fragment) -> Fragment:
 
 def held(tile: Fragment) -> Fragment:
     """The fragment with every element once per thread."""
-    return fragment(tile.shape, tile.thread, [mode for mode in tile.value if not mode.is_idle])
+    return fragment(tile.shape, tile.thread, [mode for mode in tile.value if not mode.is_broadcast])
 
 
 def partition(m: int, n: int, atom: WarpAtom, threads: int, policy: GemmWarpPolicy, warp_size: int) -> WarpPartition:

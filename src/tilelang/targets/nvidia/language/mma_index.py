@@ -14,7 +14,7 @@ from tilelang.dtypes import DType, as_dtype
 from tilelang.errors import NoLowering, ProgramAssertionError, ProgramValueError
 from tilelang.language.api import api
 from tilelang.language.types import DTypeLike
-from tilelang.layout.swizzle_modes import MODES
+from tilelang.layout.xor_swizzle import MODES
 
 __all__ = ["get_ldmatrix_offset", "get_mma_micro_size", "get_swizzle_layout", "mma_store_index_map"]
 

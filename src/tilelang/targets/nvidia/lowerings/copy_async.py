@@ -21,7 +21,7 @@ from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
 from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import CallStmt, For, ForKind, If, Store
 from tilelang.layout.constraints import Constraint
-from tilelang.layout.memory import contiguous_elements
+from tilelang.layout.shared_memory import contiguous_elements
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
 from tilelang.lowering.by_loop import NOT_COUNTED
 from tilelang.lowering.lowering import LoweringContext, Refusal

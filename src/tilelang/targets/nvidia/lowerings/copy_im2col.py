@@ -18,9 +18,9 @@ from tilelang.ir.expr import Expr, cast, select
 from tilelang.ir.stmt import CallStmt
 from tilelang.layout.constraints import Constraint
 from tilelang.lowering.alignment import is_multiple
+from tilelang.lowering.im2col import name_index, patch
 from tilelang.lowering.lowering import LoweringContext, Refusal
-from tilelang.lowering.patches import name_index, patch
-from tilelang.lowering.regions import ZERO, is_whole, some_of
+from tilelang.lowering.regions import ZERO, is_whole, slice_along
 from tilelang.ops.im2col import Im2Col
 from tilelang.targets.nvidia.isa.tensor_box import CORNERS, IMAGE_RANK, MAX_OFFSET, MAX_PIXELS, MAX_STEP, map_fault
 from tilelang.targets.nvidia.isa.tma import tma_load
@@ -96,7 +96,7 @@ def _start(op: Im2Col, context: LoweringContext, build: Builder) -> None:
     box = context.tensor_map(op.src.buffer, dims, steps, extents, boxes.mode_bytes, map_fault, pixels)
     policy = policy_of(op, build)
     for begin in range(0, columns, boxes.columns):
-        shared = some_of(op.dst, len(op.dst.extent) - 1, begin, boxes.columns)
+        shared = slice_along(op.dst, len(op.dst.extent) - 1, begin, boxes.columns)
         at = (k % channels + begin, first.left, first.top, number)
         args: tuple[Expr | Region, ...] = (shared, box, op.barrier, *at, *offsets, *policy)
         load = tma_load(IMAGE_RANK, pixels=True, hint=bool(policy))

@@ -25,11 +25,11 @@ from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import CallStmt, If
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.constraints import Constraint, SharedLayout, Why
-from tilelang.layout.memory import row_major
-from tilelang.layout.swizzle_modes import MODES
+from tilelang.layout.shared_memory import row_major
+from tilelang.layout.xor_swizzle import MODES
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
 from tilelang.lowering.lowering import LoweringContext, Refusal
-from tilelang.lowering.regions import ZERO, axes, some_of
+from tilelang.lowering.regions import ZERO, axes, slice_along
 from tilelang.ops.copy import Copy
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL, l2_policy
@@ -131,7 +131,8 @@ class TmaStore(ElectOne):
         if shared and context.thread is not None and rows is not None and rows % (warpgroups * PERIOD_ROWS) == 0:
             share = rows // warpgroups
             first = context.thread // WARPGROUP_THREADS * share
-            tensor, tile = some_of(tensor, axes(tensor)[-2], first, share), some_of(tile, axes(tile)[-2], first, share)
+            tensor = slice_along(tensor, axes(tensor)[-2], first, share)
+            tile = slice_along(tile, axes(tile)[-2], first, share)
             each = WARPGROUP_THREADS
 
         def emit() -> None:
@@ -343,7 +344,7 @@ def _own_part(op: Copy, context: LoweringContext) -> tuple[Region, Region]:
         raise CompilerBug(f"'{tile.buffer.name}': its layout has no parts")
     share = (tile.static_extent or ())[axes(tile)[axis]] // op.parts
     first = op.part * share
-    return some_of(tensor, axes(tensor)[axis], first, share), some_of(tile, axes(tile)[axis], first, share)
+    return slice_along(tensor, axes(tensor)[axis], first, share), slice_along(tile, axes(tile)[axis], first, share)
 
 
 # -- boxes ---------------------------------------------------------------------------------------------------------

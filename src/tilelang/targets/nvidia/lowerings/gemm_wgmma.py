@@ -21,10 +21,10 @@ from tilelang.layout.boxes import Boxes
 from tilelang.layout.constraints import Constraint, FixedLayout, SharedLayout, Why
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.accumulator import Accumulator
-from tilelang.lowering.fragment_order import FragmentOrder
 from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import ZERO, is_whole
 from tilelang.lowering.registers import Emitter, emitter
+from tilelang.lowering.value_permutation import ValuePermutation
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.options import PassConfigKey
@@ -160,7 +160,7 @@ class _Emission:
         groups, atom = plan.groups, plan.atom
         row_group, column_group = self._warpgroup()
         sums = Accumulator(emit, op, self._context, plan.accumulator(op), atom.c_dtype, run=atom.c.values)
-        sums.begin(zeroing=False)
+        sums.load(clears=False)
         of_a = None if self._a is None else self._descriptor(self._a, row_group, groups.row_atoms * ROWS)
         of_b = self._descriptor(self._b, column_group, groups.column_atoms * atom.n)
         held_a = self._a_in_registers(row_group) if of_a is None else None
@@ -188,11 +188,12 @@ class _Emission:
 
         emit.loop("k_step", plan.steps, lambda step: emit.loop("i", groups.row_atoms, lambda i: along_n(step, i)))
         build.emit(CallStmt(WGMMA_COMMIT, ()))
-        pending = 0 if sums.moves or held_a is not None and held_a.moves else op.wait  # the next gemm moves them again
+        # registers that are converted are overwritten for the next gemm
+        pending = 0 if sums.is_converted or held_a is not None and held_a.moves else op.wait
         if pending >= 0:
             tiles = tuple(region for region in (op.a, op.b) if region.buffer.scope is Scope.SHARED)
             build.emit(CallStmt(wgmma_wait(pending), (), tiles))
-        sums.end()
+        sums.store()
 
     def _warpgroup(self) -> tuple[Expr, Expr]:
         """The executing warpgroup's index along M and along N.
@@ -237,7 +238,7 @@ class _Emission:
         share = Share(op.a, row_axis, k_axis, m, k, plan.atom.a, plan.groups.row_atoms, cover)
         origin = emit.short(row_group * (plan.groups.row_atoms * ROWS))
         lane = emit.short(self._thread % WARPGROUP)
-        order = FragmentOrder(self._context.fragments[op.a.buffer], plan.left(op))
+        order = ValuePermutation(self._context.fragments[op.a.buffer], plan.left(op))
         operand = FragmentOperand(emit, share, lane, origin, order, self._context.registers[op.a.buffer], plan.steps)
         emit.loop("k_step", plan.steps, lambda step: operand.fetch(step, tail=False))
         return operand

@@ -22,10 +22,10 @@ from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Expr, Load, Var, as_expr, const
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import expressions, substitute, walk_expr
-from tilelang.layout.digits import Mode, merged, unit
+from tilelang.layout.digits import Mode, coalesced, unit
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import LoweringContext
-from tilelang.lowering.operand_layout import keeps_runs
+from tilelang.lowering.operand_layout import is_contiguous_in_runs
 from tilelang.lowering.regions import ZERO
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition, ValueDigit
@@ -168,7 +168,7 @@ def matrix_stores(
     places = dict(zip(loop.vars, _first_of_row(blocks, across, partition, context.thread), strict=True))
     start = tuple(substitute(index, places) for index in indices)
     row = Region(store.buffer, start, (*(const(1, INT32) for _ in start[1:]), const(_UNITS, INT32)))
-    if not keeps_runs(row, context.shared_layouts.get(store.buffer), _UNITS):
+    if not is_contiguous_in_runs(row, context.shared_layouts.get(store.buffer), _UNITS):
         return None
     return MatrixStores(loop, context, partition, row, len(blocks.matrices), trans=run == blocks.lines)
 
@@ -189,7 +189,7 @@ def _reads(tile: Buffer, stmt: Stmt) -> bool:
 def _find_blocks(layout: Fragment) -> _Blocks | None:
     """How a layout is made of blocks that lanes hold as matrices; None if it is not, or reaches beyond the loop."""
     thread = [mode for digit in layout.thread for mode in _halved(digit)]
-    value = [mode for digit in layout.value for mode in _halved(digit) if not mode.is_idle]
+    value = [mode for digit in layout.value for mode in _halved(digit) if not mode.is_broadcast]
     lanes, warps = thread[:_LANE_DIGITS], thread[_LANE_DIGITS:]
     if layout.cover != layout.shape or layout.replication > 1 or [mode.size for mode in lanes] != [2] * _LANE_DIGITS:
         return None
@@ -203,8 +203,8 @@ def _find_blocks(layout: Fragment) -> _Blocks | None:
         return None
     value.remove(pair)
     matrices = [mode for mode in value if mode.size == 2][:_MOST_DIGITS]
-    rest = merged([mode for mode in value if mode not in matrices])
-    return _Blocks(pairs, lines, tuple(matrices), rest, merged(warps))
+    rest = coalesced([mode for mode in value if mode not in matrices])
+    return _Blocks(pairs, lines, tuple(matrices), rest, coalesced(warps))
 
 
 def _halved(mode: Mode) -> Iterable[Mode]:

@@ -12,7 +12,7 @@ from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr, const
 from tilelang.ir.stmt import CallStmt
 from tilelang.layout.layout import Layout
-from tilelang.lowering.operand_layout import WarpAccess, keeps_runs
+from tilelang.lowering.operand_layout import WarpAccess, is_contiguous_in_runs
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, Share, rounded
 from tilelang.targets.nvidia.isa.atom import per_register
@@ -54,7 +54,7 @@ class SharedOperand(ElementOperand):
         """Computes before the first step the addresses of `ldmatrix`, or of the lane's first element."""
         share = self._share
         chunk = ROW_BYTES // share.dtype.numpy.itemsize
-        self._by_matrix = share.suits_matrix_loads and keeps_runs(share.region, layout, chunk)
+        self._by_matrix = share.suits_matrix_loads and is_contiguous_in_runs(share.region, layout, chunk)
         self._loads = self._matrix_loads() if self._by_matrix else []
         return None if self._by_matrix else self._lane_start()
 

@@ -18,7 +18,7 @@ from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr, ExprLike, as_expr, int_const
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.layout import Layout
-from tilelang.layout.swizzle_modes import MODES
+from tilelang.layout.xor_swizzle import MODES
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.matrix_descriptor import CHUNK, CODES, STEP_BYTES
 

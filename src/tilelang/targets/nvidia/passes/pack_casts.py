@@ -21,7 +21,7 @@ from tilelang.ir.expr import Cast, Load, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, expressions, substitute, walk_expr
-from tilelang.layout.memory import MAX_VECTOR_BYTES
+from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.convert import casts_pairs

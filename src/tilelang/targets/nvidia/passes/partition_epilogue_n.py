@@ -16,7 +16,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import Alloc, Assert, Atomic, For, If, ParallelLoop, Print, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, expressions, loads_of, variables_of, walk, walk_expr
-from tilelang.lowering.regions import axes, is_whole, some_of, whole
+from tilelang.lowering.regions import axes, is_whole, slice_along, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.records import record
@@ -176,7 +176,7 @@ class _NarrowTiles(Rewriter):
         axis = axes(region)[-1] if axes(region) else None
         if axis is None or int_const(region.extent[axis]) != self._columns.of_tile:
             raise NotPartitioned(f"{_line(near)}columns lie along another dimension of '{region.buffer.name}'")
-        return some_of(region, axis, self._columns.first, self._columns.count)
+        return slice_along(region, axis, self._columns.first, self._columns.count)
 
     def _nest(self, node: ParallelLoop) -> ParallelLoop:
         var = _column_var(node, self._narrow)

@@ -17,7 +17,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.lowering.regions import axes, is_whole, some_of, whole
+from tilelang.lowering.regions import axes, is_whole, slice_along, whole
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
@@ -76,7 +76,7 @@ def _part(copy: Copy, number: int, parts: int) -> Copy:
 def _columns(region: Region, number: int, parts: int) -> Region:
     axis = axes(region)[-1]
     width = (int_const(region.extent[axis]) or 0) // parts
-    return some_of(region, axis, number * width, width)
+    return slice_along(region, axis, number * width, width)
 
 
 def _staging(copy: Copy, extents: Sequence[Expr]) -> Buffer:

@@ -1,7 +1,7 @@
-"""The arithmetic of `T.c2d_im2col`: which pixel of the image an element of the matrix is.
+"""Index arithmetic of `T.c2d_im2col`: the pixel of the image for each element of the matrix.
 
-Takes the operator and the loop variables of its tile; emits bindings and the store of one element. Invariant: what
-lies outside the image or the matrix is 0.
+Takes the operator and the loop variables of its tile; emits bindings and the store of one element. Invariant: elements
+outside of the image or the matrix are 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tilelang.records import record
 
 @record(slots=True)
 class Patch:
-    """A row of the matrix: the pixel `m`, its image `n`, and where its window begins."""
+    """A row of the matrix: the pixel `m`, its image `n`, and the origin of its window."""
 
     m: Var
     n: Var
@@ -59,14 +59,14 @@ def gather(op: Im2Col, pixel: Patch, row: Expr, column: Expr, build: Builder) ->
 
 
 def name_index(build: Builder, text: str, value: Expr) -> Var:
-    """A name for an index."""
+    """Binds an index to a new variable."""
     var = Var(text, INT32, index=True)
     build.emit(Bind(var, value))
     return var
 
 
 def _out(op: Im2Col, size: Expr) -> Expr:
-    """Pixels of the output along one dimension of the image; none if the image is smaller than the kernel."""
+    """Output pixels along one dimension of the image; 0 if the image is smaller than the kernel."""
     span = op.dilation * (op.kernel - 1) + 1
     return binary(BinaryOp.MAX, (size + (2 * op.pad - span)) // op.stride + 1, 0)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from warps import MACHINE
 
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import (
+from tilelang.layout.shared_memory import (
     conflicts,
     contiguous_elements,
     least_wavefronts,
@@ -16,7 +16,7 @@ from tilelang.layout.memory import (
     row_major,
     wavefronts,
 )
-from tilelang.layout.swizzle_modes import swizzled
+from tilelang.layout.xor_swizzle import swizzled
 from tilelang.targets.machine import Machine
 
 LANES = np.arange(32)

@@ -7,7 +7,7 @@ import pytest
 from tilelang.dtypes import FLOAT32, INT32
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var
-from tilelang.lowering.library.order import comes_after, follows, same
+from tilelang.lowering.library.sort_order import comes_after, follows, same
 
 NAN = float("nan")
 ASCENDING = [float("-inf"), -1.0, 0.0, 3.0, float("inf"), NAN]

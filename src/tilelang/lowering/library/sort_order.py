@@ -1,6 +1,6 @@
-"""The order in which `T.sort` and its kin put elements, as expressions.
+"""Comparisons of `T.sort` and related operators, as expressions.
 
-Invariant: NaN counts as greater than anything and equal to NaN, so that any two elements are ordered or equal.
+Invariant: NaN is greater than all numbers and equal to NaN, so the order is total.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def same(a: Expr, b: Expr) -> Expr:
 
 
 def comes_after(a: Expr, b: Expr, places: tuple[Expr, Expr] | None, *, descending: bool) -> Expr:
-    """Whether a comes after b: by the order of elements, and of equal ones by their places."""
+    """Whether a comes after b: by key, and by index for equal keys."""
     first, then = (b, a) if descending else (a, b)
     after = follows(first, then)
     if places is None:

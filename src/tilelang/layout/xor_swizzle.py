@@ -1,4 +1,4 @@
-"""Swizzled layouts: chunks of 16 bytes of a row change places, so that a column of chunks touches all banks.
+"""XOR-swizzled layouts: 16-byte chunks of a row are permuted by the row number, so that a column accesses all banks.
 
 Takes shapes, gives `Layout`s that keep the row and permute within it. Invariant: each is a bijection of the tile's
 coordinates.
@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from tilelang.layout.layout import Coordinate, Layout
 
 _CHUNK_BITS = 128
-_BANKS_BYTES = 128  # all banks side by side
+_BANKS_BYTES = 128  # one row of all banks
 MODES = (128, 64, 32)
 """Bytes of a row within which each mode permutes, widest first."""
 
 
 def widest_mode(row_bits: int) -> int:
-    """Bytes of the widest mode for rows of so many bits; 0 if none divides them."""
+    """Bytes of the widest mode for rows of `row_bits`; 0 if none divides them."""
     return next((mode for mode in MODES if row_bits and row_bits % (8 * mode) == 0), 0)
 
 
@@ -28,11 +28,11 @@ def swizzled(shape: Sequence[int], element_bits: int, mode_bytes: int, rows: int
     """The layout of a mode on rows of a multiple of `mode_bytes`.
 
     Args:
-        shape: Of the tile.
-        element_bits: Of an element.
-        mode_bytes: The part of a row within which chunks change places.
-        rows: How many successive rows are permuted alike; as many as fill all banks side by side, unless told. More of
-            them suit accesses that step over rows.
+        shape: The shape of the tile.
+        element_bits: Bits of an element.
+        mode_bytes: The part of a row within which chunks are permuted.
+        rows: Consecutive rows with the same permutation; by default as many as fill all banks. More of them suit
+            accesses with a stride of several rows.
 
     Shapes: (..., rows, columns) -> (..., row, permuted column).
     """

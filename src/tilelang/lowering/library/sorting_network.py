@@ -1,7 +1,7 @@
-"""A sorting network over lines in shared memory.
+"""A bitonic sorting network over rows in shared memory.
 
-Takes tiles of keys and places, emits parallel loops within loops over stages. Invariant: where there are places, no two
-elements are equal, so that the order is that of a stable sort.
+Takes tiles of keys and indices, emits parallel loops within loops over stages. Invariant: with indices, no two elements
+are equal, so the sort is stable.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, Var, as_expr, binary, const, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, If, Store
-from tilelang.lowering.library.order import both, comes_after
+from tilelang.lowering.library.sort_order import both, comes_after
 from tilelang.lowering.loops import parallel, serial
 from tilelang.lowering.regions import ZERO
 
-# Groups have 2^3 elements, 16 registers with their places. With 2^4 elements, lines would pass through shared memory a
-# fourth less often, but the text would be twice as long, and short lines would have work for half as many threads.
+# Groups have 2^3 elements, 16 registers with their indices. With 2^4 elements there would be a fourth fewer passes
+# through shared memory, but twice the code, and short rows would have work for half as many threads.
 _GROUP_BITS = 3
 
 _Group = list[list[Expr]]
-"""Elements of a line in registers: the key of each, and its place if there are places."""
+"""Elements of a row in registers: key, and index if there are indices."""
 
 
 def sort_lines(build: Builder, keys: Buffer, places: Buffer | None, *, descending: bool) -> None:
-    """Puts the last dimension of tiles in order, by the keys and, of equal ones, by the places.
+    """Sorts the last dimension of tiles by key, and equal keys by index.
 
     This is a bitonic sorting network (Batcher, Sorting networks and their applications, 1968). Stage s merges runs of
-    2^s elements, which rise and fall in turn, by comparing elements whose numbers differ in bit s, then s - 1 and so on
-    to 0. An iteration holds a group of elements that differ in neighboring bits and does all comparisons of these bits,
-    so that lines pass through shared memory once for several bits. Stages, and the groups of a stage, are loops of the
-    kernel, so that its text does not grow with the lines.
+    2^s elements, alternately ascending and descending, by comparing elements whose positions differ in bit s, then s -
+    1 down to 0. An iteration holds a group of elements that differ in consecutive bits and performs all comparisons of
+    these bits, so that several bits need one pass through shared memory. Stages, and the groups of a stage, are loops
+    of the kernel, so that its code size does not depend on the length.
 
     Args:
         build: Takes the statements.
-        keys: Shared memory of constant extents, of which the last is a power of two.
-        places: A tile of the same shape for the places at which the elements were, all of a line different.
-        descending: Whether the greatest key comes first.
+        keys: Shared memory of constant extents, the last of which is a power of two.
+        places: A tile of the same shape with the index of each key, unique within a row.
+        descending: Whether the largest key comes first.
     """
     _Network(build, keys, places, descending=descending).run()
 
@@ -56,16 +56,16 @@ class _Network:
         self._bits = min(_GROUP_BITS, self._stages)
 
     def run(self) -> None:
-        """All stages: the first ones within groups of neighbors."""
+        """Emits all stages: the first ones within groups of adjacent elements."""
         self._groups(0, self._first_stages)
         if self._bits < self._stages:
             serial(self._build, "stage", const(self._bits, INT32), const(self._stages, INT32), self._stage)
 
     def _stage(self, stage: Expr) -> None:
-        """Groups of high bits first, as far as the stage has them."""
+        """Emits one stage: groups of high bits first."""
         for base in reversed(range(0, self._stages, self._bits)):
-            # The highest group may have bits of the one below. To compare these twice changes nothing: by then no
-            # element of one half comes after one of the other.
+            # The highest group may overlap the one below. Comparing these bits twice changes nothing: by then the
+            # halves are ordered.
             base = min(base, self._stages - self._bits)
             merge = partial(self._merge, stage=stage, base=base)
             if base == 0:
@@ -76,17 +76,17 @@ class _Network:
             self._build.emit(If(binary(BinaryOp.LE, as_expr(base), stage), as_body(statements, self._build.loc)))
 
     def _groups(self, base: int, order: Callable[[_Group, Expr], None]) -> None:
-        """Loads all groups of elements that differ in the bits from base on, puts each in order and stores it.
+        """Loads all groups of elements that differ in the bits from `base` on, sorts each and stores it.
 
         Args:
             base: The lowest of these bits.
-            order: Takes a group and the number of its first element.
+            order: Sorts a group, given the position of its first element.
         """
         size = 1 << self._bits
 
         def group(at: tuple[Var, ...]) -> None:
             *line, number = at
-            start = number  # the highest groups begin one after the other
+            start = number  # the highest groups start at consecutive positions
             if base + self._bits < self._stages:
                 start = self._bind("start", number // (1 << base) * (size << base) + number % (1 << base))
             where = [(*line, start + (i << base)) for i in range(size)]
@@ -99,7 +99,7 @@ class _Network:
         parallel(self._build, [*self._lines, const(1 << self._stages - self._bits, INT32)], group)
 
     def _first_stages(self, elements: _Group, start: Expr) -> None:
-        """Puts groups in order, so that every other one falls."""
+        """Sorts groups, alternately ascending and descending."""
         for stage in range(self._bits):
             is_last = stage == self._bits - 1 < self._stages - 1
             falls = [self._falls(start, const(stage, INT32))] if is_last else []
@@ -107,7 +107,7 @@ class _Network:
                 self._compare(elements, bit, falls, turned=1 << stage + 1)
 
     def _merge(self, elements: _Group, start: Expr, *, stage: Expr, base: int) -> None:
-        """Compares those bits of a group that the stage has."""
+        """Compares the bits of a group that belong to the stage."""
         places = [start + (i << base) for i in range(len(elements))] if base else [start]
         falls = [self._falls(place, stage) for place in places]
         for bit in reversed(range(self._bits)):
@@ -115,20 +115,20 @@ class _Network:
             self._compare(elements, bit, falls, counts)
 
     def _falls(self, place: Expr, stage: Expr) -> Expr:
-        """Whether the run that a stage makes around a place is to fall."""
+        """Whether a stage sorts the run around a position in descending order."""
         return self._bind("falls", binary(BinaryOp.NE, (place >> (stage + 1)) & 1, ZERO))
 
     def _compare(
         self, elements: _Group, bit: int, falls: Sequence[Expr], counts: Expr | None = None, *, turned: int = 0
     ) -> None:
-        """Puts pairs of elements that differ in a bit in order, or the other way round.
+        """Sorts the pairs of elements that differ in one bit.
 
         Args:
-            elements: Of which each pair is one.
-            bit: The bit of their numbers in the group.
-            falls: Whether the first ones fall, for each element or for all; nothing if none does.
-            counts: Whether anything is to be compared.
-            turned: Elements fall whose numbers have this bit, too.
+            elements: The group.
+            bit: The bit of the position in the group.
+            falls: Whether to sort in descending order, for each element or for all; ascending if empty.
+            counts: The predicate of the comparison.
+            turned: Bit mask of positions to sort in the opposite order.
         """
         for i in range(len(elements)):
             if i >> bit & 1:

@@ -1,12 +1,12 @@
-"""Layouts of shared memory: the common ones, what stays side by side in one, and what an access of a warp costs.
+"""Layouts of shared memory: common ones, their contiguity, and the cost of a warp's access (bank conflicts).
 
-Takes shapes and addresses, gives `Layout`s, offsets and counts. Invariant: `offsets` is where elements lie when the
-coordinates that a layout gives are laid out row-major, which is how shared memory is flattened.
+Takes shapes and addresses, gives `Layout`s, offsets and counts. Invariant: `offsets` are the row-major offsets of a
+layout's output coordinates, as shared memory is flattened.
 
-Source: CUDA C++ Programming Guide, "Shared Memory" (compute capability 5.x and later): successive words lie in
+Source: CUDA C++ Programming Guide, "Shared Memory" (compute capability 5.x and later): successive words are in
 successive banks, lanes that read one word share it. "CUDA C++ Best Practices Guide" and Nsight Compute's "Shared
-Memory" table: accesses of two words are done by half warps, of four words by quarter warps, each of which has a word
-for every bank.
+Memory" table: accesses of two words are executed by half warps, of four words by quarter warps, each of which has a
+word for every bank.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ INACTIVE = -1
 
 
 def row_major(shape: Sequence[int]) -> Layout:
-    """The layout that changes nothing."""
+    """The row-major layout."""
     return Layout(shape, lambda *coordinates: coordinates)
 
 
 def padded(shape: Sequence[int], pad: int) -> Layout:
-    """Row-major with `pad` unused elements behind each row but the last.
+    """Row-major with `pad` unused elements after each row but the last.
 
     Shapes: (..., rows, columns) -> (..., offset).
     """
@@ -44,7 +44,7 @@ def padded(shape: Sequence[int], pad: int) -> Layout:
 
 
 def offsets(layout: Layout) -> np.ndarray:
-    """Where every element lies, in elements from the beginning.
+    """The offset of every element, in elements.
 
     Shapes: the layout's.
     """
@@ -55,10 +55,9 @@ def offsets(layout: Layout) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def contiguous_elements(layout: Layout) -> int:
-    """How many neighbors along the last dimension stay neighbors and begin at a multiple of their number.
+    """The widest aligned vector along the last dimension that is contiguous in memory, in elements.
 
-    The largest power of two n such that elements n * k to n * k + n - 1 of every row do: the width of accesses and of
-    rows of matrices that the layout allows.
+    The largest power of two n such that elements n * k to n * k + n - 1 of every row are contiguous and aligned to n.
     """
     places = offsets(layout)
     if not places.size:
@@ -74,17 +73,17 @@ def contiguous_elements(layout: Layout) -> int:
 
 
 def lanes_at_once(width: int, machine: Machine) -> int:
-    """How many neighboring lanes access shared memory in one cycle, so many bytes each: all banks serve one word."""
+    """How many lanes access shared memory in one cycle, with `width` bytes each: each bank serves one word."""
     return min(machine.warp_size, machine.shared_banks * machine.bank_bytes // max(machine.bank_bytes, width))
 
 
 def wavefronts(addresses: np.ndarray, width: int, machine: Machine) -> np.ndarray:
-    """How many cycles shared memory needs for accesses of a warp.
+    """The cycles (wavefronts) of accesses of a warp to shared memory.
 
     Args:
         addresses: In bytes, one per lane; `INACTIVE` for lanes that are masked off.
         width: Bytes per lane, a power of two up to 16.
-        machine: Whose memory it is.
+        machine: The machine with the shared memory.
 
     Shapes: addresses (..., lanes) -> (...).
     """
@@ -101,9 +100,9 @@ def wavefronts(addresses: np.ndarray, width: int, machine: Machine) -> np.ndarra
 
 
 def _most_in_one_bank(words: np.ndarray, banks: int) -> np.ndarray:
-    """The number of different words in the fullest bank.
+    """The largest number of different words in one bank.
 
-    Shapes: words (accesses, words per access), negative where there is none -> (accesses,).
+    Shapes: words (accesses, words per access), negative for none -> (accesses,).
     """
     ordered = np.sort(words, axis=1)
     new = np.ones(ordered.shape, bool)
@@ -116,7 +115,7 @@ def _most_in_one_bank(words: np.ndarray, banks: int) -> np.ndarray:
 
 
 def least_wavefronts(addresses: np.ndarray, width: int, machine: Machine) -> np.ndarray:
-    """The cycles that the same accesses would need without any conflict.
+    """The cycles of the same accesses without bank conflicts.
 
     Shapes: addresses (..., lanes) -> (...).
     """

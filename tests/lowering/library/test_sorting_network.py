@@ -9,7 +9,7 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import const
 from tilelang.ir.stmt import Bind, For, If, ParallelLoop, Seq, Store
-from tilelang.lowering.library.network import sort_lines
+from tilelang.lowering.library.sorting_network import sort_lines
 
 
 class Steps:

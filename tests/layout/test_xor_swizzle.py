@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilelang.layout.swizzle_modes import MODES, swizzled, widest_mode
+from tilelang.layout.xor_swizzle import MODES, swizzled, widest_mode
 
 
 @given(st.integers(1, 20), st.integers(1, 4), st.sampled_from([4, 8, 16, 32, 64]), st.sampled_from(MODES))
