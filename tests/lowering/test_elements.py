@@ -16,7 +16,7 @@ def test_blocks_add_tiles_and_scalars_to_overlapping_regions(dtype):
             T.fill(s, 2)
             T.atomic_add(A[bx % 5, 0], s)
             T.atomic_add(B[bx % 3 : bx % 3 + 4], 1)
-            T.atomic_max(C, bx)  # of its own: adding and lane_callee the maximum do not commute
+            T.atomic_max(C, bx)  # of its own: add and max do not commute
 
     zeros = [np.zeros(shape, T.dtype(dtype).numpy) for shape in ((5, 8), 5, 5)]
     run_everywhere(main, *zeros, compile_flags="-O1")

@@ -329,7 +329,7 @@ def test_code_of_the_user_that_does_not_compile(case: str, staged_error: Callabl
     error = staged_error(body(program), SM_80)
     text = re.sub(r"/\S*/(kernel\.cu)", r"\1", str(error))
     text, _, note = text.partition("note: ")
-    assert note.startswith("the generated source is kept in kernel.cu; the command was\nnvrtc --gpu-architecture=sm_80")
+    assert note.startswith("the generated source is kernel.cu; the command was\nnvrtc --gpu-architecture=sm_80")
     assert message.rstrip("\n") == f"{text}{note[note.index('hint: '):]}"
     assert isinstance(error, errors.ToolchainError)
 

@@ -105,7 +105,7 @@ def test_a_compiler_that_crashes_on_the_kernel(
     flags = next(line for line in message.splitlines() if line.startswith("compiler -"))
     assert (
         f"compiler: {what} while compiling kernel 'main_'\n{said}{place}\n"
-        f"note: the generated source is kept in kernel.cpp; the command was\n{flags}"
+        f"note: the generated source is kernel.cpp; the command was\n{flags}"
     ) == message
     assert flags.endswith("kernel.cpp -o kernel.so")
 

@@ -53,7 +53,7 @@ def kernel(case="", *, loop=T.serial, rows=ROWS, dtype="int32"):
     return main
 
 
-def is_writable(func: PrimFunc) -> bool:
+def is_in_registers(func: PrimFunc) -> bool:
     """Whether the tile is in registers after the pass."""
     return all(s.buffer.scope is not Scope.SHARED for s in walk(PASS.run(func, PassContext()).body) if isinstance(s, Alloc))
 
@@ -61,25 +61,25 @@ def is_writable(func: PrimFunc) -> bool:
 @pytest.mark.parametrize("case", ["", "condition"])
 def test_tiles_that_threads_use_as_they_load_them_stay_in_registers(case):
     func = kernel(case)
-    assert is_writable(func)
+    assert is_in_registers(func)
     a = np.arange(ROWS * WIDTH * TRIPS, dtype=np.int32).reshape(ROWS, -1)
     run_everywhere(func, a, np.zeros_like(a), np.zeros((ROWS, WIDTH), np.int32))
 
 
 @pytest.mark.parametrize("case", ["neighbors", "rows", "scalar", "view", "layout", "outside"])
 def test_tiles_that_threads_may_share_do_not(case):
-    assert not is_writable(kernel(case))
+    assert not is_in_registers(kernel(case))
 
 
 def test_loops_without_stages_count_as_serial():
-    assert is_writable(kernel(loop=lambda n: T.Pipelined(n, num_stages=0)))
-    assert not is_writable(kernel(loop=lambda n: T.Pipelined(n, num_stages=1)))
-    assert not is_writable(kernel(loop=lambda n: T.Pipelined(n, num_stages=3)))
+    assert is_in_registers(kernel(loop=lambda n: T.Pipelined(n, num_stages=0)))
+    assert not is_in_registers(kernel(loop=lambda n: T.Pipelined(n, num_stages=1)))
+    assert not is_in_registers(kernel(loop=lambda n: T.Pipelined(n, num_stages=3)))
 
 
 @pytest.mark.parametrize(("rows", "dtype", "kept"), [(1, "int32", False), (2, "int32", True), (64, "int32", True), (128, "int32", False), (128, "int16", True)])
 def test_tiles_have_to_fill_threads_and_fit_in_their_registers(rows, dtype, kept):
-    assert kept == is_writable(kernel(rows=rows, dtype=dtype))
+    assert kept == is_in_registers(kernel(rows=rows, dtype=dtype))
 
 
 def test_the_assembler_need_not_save_registers():
@@ -98,4 +98,4 @@ def test_operands_of_products_stay_in_shared_memory():
                 T.gemm(tile, tile, total, transpose_B=True)
             T.copy(total, C)
 
-    assert not is_writable(main)
+    assert not is_in_registers(main)

@@ -1,4 +1,4 @@
-"""How programs are compiled for the host's processor: the lowerings of each tile operator, passes, printer."""
+"""The CPU backend: lowerings of each tile operator, passes, code generator."""
 
 from __future__ import annotations
 

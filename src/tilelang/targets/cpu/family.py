@@ -1,4 +1,4 @@
-"""What the registry must know of the host's processor."""
+"""The CPU target in the registry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAMILY = Family(
     aliases=("cpu", "c", "llvm", "host"),
     nicknames=("x86",),
     prefix="",
-    # programs may say how many threads a block has on a GPU, and run here without them
+    # the threads of a block are ignored
     machines={NATIVE: Machine(NATIVE, max_threads=1024)},
     default=NATIVE,
     present=lambda: NATIVE,

@@ -1,4 +1,4 @@
-"""Tiles of gemms that are worth trying on a CPU."""
+"""Candidate tiles of gemms for a CPU."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ _TILES = tuple(
 
 
 def gemm_tiles(machine: Machine, rows: int | None) -> list[GemmTile]:
-    """Tiles worth trying, whatever the number of rows."""
+    """Candidate tiles, for any number of rows."""
     del machine, rows
     return list(_TILES)

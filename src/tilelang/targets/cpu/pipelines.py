@@ -1,4 +1,4 @@
-"""The order of passes for a CPU, and nothing else."""
+"""The order of passes for a CPU."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tilelang.targets.cpu.passes import batch_halves, stream_stores
 
 
 def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
-    """From what the front end leaves to one block's scalar program."""
+    """The passes from the front end to the scalar program of one block."""
     return build_pipeline(
         drop_optional_calls.PASS,
         grow_fragments.PASS,
@@ -53,7 +53,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         simplify_body.PASS,
         stream_stores.PASS,
         batch_halves.PASS,
-        # one thread runs a block
+        # a block is run by one thread
         assumes=(Property.WARPS_SPECIALIZED, Property.TILES_PROMOTED),
         establishes=(Property.RULES_CHECKED, Property.SUBSCRIPTS_CHECKED, Property.ACCESSES_IN_RANGE),
     )

@@ -106,12 +106,12 @@ def test_text_that_the_compiler_rejects_is_our_fault_and_says_where(tmp_path: Pa
     with pytest.raises(CompilerBug) as caught:
         build(source("return nonsense;", lines={2: loc}))
     message = str(caught.value)
-    assert "rejected the code generated for kernel 'twice', which is a fault of tilelang: generated line 3: " in message
+    assert "rejected the code generated for kernel 'twice', which is a bug in tilelang: generated line 3: " in message
     assert "    return nonsense;\n" in message
     assert "1 | one" not in message
     assert "2 | two = oops" in message
     kept = next(tmp_path.glob("tilelang-*/kernel.cpp"))
-    assert f"the generated source is kept in {kept}; the command was" in message
+    assert f"the generated source is {kept}; the command was" in message
     assert kept.read_text().startswith(source("return nonsense;").text)
 
 

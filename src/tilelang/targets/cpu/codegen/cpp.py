@@ -1,9 +1,9 @@
 """Prints a thread-level function as C++: one function per block program, one entry that runs the blocks.
 
-Takes a `PrimFunc` in which every access is in range and every tile operator has been lowered; gives a `Source` that a
-person can read: the user's names, and the user's source line above the code it became. The entry follows the C ABI
-`int32_t entry(pointers and scalars in the order of the parameters, int64_t for each symbol)`; it returns 0, n + 1 if
-assertion number n failed, or -1 if there was no memory for a workspace or for the tiles of a block.
+Takes a `PrimFunc` without tile operators, in which every access is in bounds; gives a readable `Source`, with the
+user's names and source lines as comments. The entry has the C ABI `int32_t entry(pointers and scalars in the order of
+the parameters, int64_t for each symbol)`; it returns 0, n + 1 if assertion n failed, or -1 if memory for a workspace or
+for the tiles of a block could not be allocated.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def emit(func: PrimFunc) -> Source:
 
 
 class _Program:
-    """The source under construction: block programs first, then the entry that refers to them."""
+    """The source under construction: block programs, then the entry that calls them."""
 
     def __init__(self, func: PrimFunc) -> None:
         self._func = func
@@ -54,10 +54,10 @@ class _Program:
         self._plans = {s: plan_storage(s.body) for s in walk(func.body) if isinstance(s, Launch)}
         self._asserting = any(isinstance(s, Assert) or _is_sized_at_launch(s) for s in walk(func.body))
         self._may_fail = self._asserting or any(plan.arena_bytes for plan in self._plans.values())
-        self._arguments: dict[ScalarParam, str] = {}  # what scalars are called that the ABI passes in another type
+        self._arguments: dict[ScalarParam, str] = {}  # names of scalars whose type in the ABI differs
 
     def source(self) -> Source:
-        """Everything, put together."""
+        """The complete source."""
         func = self._func
         entry_name = self._names.fresh(func.name)
         self._declare_parameters()
@@ -88,7 +88,7 @@ class _Program:
         for symbol in self._func.symbols:
             self._names.declare(symbol)
         for param in self._func.params:
-            if isinstance(param, ScalarParam) and not _arrives_as_it_is(param):
+            if isinstance(param, ScalarParam) and not _has_abi_type(param):
                 self._arguments[param] = self._names.fresh(f"{self._names[param.var]}_arg")
 
     def _abi_parameters(self) -> list[str]:
@@ -116,7 +116,7 @@ class _Program:
 
     # -- launches ---------------------------------------------------------------------------------------------
     def _launch(self, launch: Launch) -> None:
-        """The loop over the grid goes to the entry, the block program to a function of its own."""
+        """The loop over the grid, in the entry; the block program is a separate function."""
         plan = self._plans[launch]
         captured = _captured(launch, self._names)
         name = self._names.fresh_everywhere(f"{identifier(self._func.name).rstrip('_')}_block")
@@ -131,7 +131,7 @@ class _Program:
                 self._run_block(name, arguments, plan.arena_bytes)
 
     def _grid(self, launch: Launch, count: str) -> list[str]:
-        """Declares the grid's extents and the number of blocks, `count`; gives the extents' text."""
+        """Declares the extents of the grid and the number of blocks, `count`; returns the extents as text."""
         texts = []
         for axis, extent in zip("xyz", launch.grid, strict=False):
             known = int_const(extent)
@@ -146,7 +146,7 @@ class _Program:
         return texts
 
     def _run_block(self, name: str, arguments: list[str], arena_bytes: int) -> None:
-        """The call of the block program, unless an assertion has failed or there is no memory for the tiles."""
+        """The call of the block program, unless an assertion has failed or an allocation fails."""
         out = self._entry
         if self._may_fail:
             out.line(f"if (__atomic_load_n(&{FAILED}, __ATOMIC_RELAXED) != 0) continue;")
@@ -183,12 +183,12 @@ class _Program:
 
 
 def _is_sized_at_launch(stmt: Stmt) -> bool:
-    """Whether a statement allocates memory of a block that may not be there."""
+    """Whether a statement allocates memory of the block whose size is only known at the launch."""
     return isinstance(stmt, Alloc) and stmt.buffer.scope.on_chip and stmt.buffer.static_shape is None
 
 
 def _is_even(launch: Launch) -> bool:
-    """Whether blocks take about the same time: no loop around other work has a trip count that differs among them."""
+    """Whether blocks take about the same time: trip counts of outer loops do not differ among them."""
     blocks = set(launch.block_vars)
     for stmt in walk(launch.body):
         if isinstance(stmt, While):
@@ -201,7 +201,7 @@ def _is_even(launch: Launch) -> bool:
 
 
 def _coordinates(block: str, extents: list[str]) -> list[str]:
-    """A block's indices as text over its number: the first dimension of the grid runs fastest."""
+    """The indices of a block as text, from its linear number; the first dimension of the grid is fastest."""
     texts = []
     rest = block
     for n, extent in enumerate(extents):
@@ -211,8 +211,8 @@ def _coordinates(block: str, extents: list[str]) -> list[str]:
     return texts
 
 
-def _arrives_as_it_is(param: ScalarParam) -> bool:
-    """Whether the ABI's type of a scalar is the type that expressions use."""
+def _has_abi_type(param: ScalarParam) -> bool:
+    """Whether the type of a scalar in the ABI is its type in expressions."""
     return param.var.index or _abi_type(param) == value_type(param.dtype)
 
 
@@ -222,7 +222,7 @@ def _abi_type(param: ScalarParam) -> str:
 
 
 def _captured(launch: Launch, names: Names) -> list[Var | Buffer]:
-    """Variables and buffers from outside that a block program uses, in order of first use."""
+    """Variables and buffers of the enclosing scope that a block program uses, in order of first use."""
     found: dict[Var | Buffer, None] = {}
 
     def use(node: Var | Buffer) -> None:

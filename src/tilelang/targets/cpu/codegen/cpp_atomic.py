@@ -1,7 +1,7 @@
 """Prints atomic statements as C++.
 
-Read-modify-write operations are compare-and-swap loops around the operator's ordinary text, so that they wrap, round
-and propagate NaN as it does; plain integer operations use the machine's instruction. On-chip memory belongs to one
+Read-modify-write operations are compare-and-swap loops around the ordinary text of the operator, with the same
+wrapping, rounding and NaN; simple integer operations use the machine's instruction. On-chip memory belongs to one
 thread and needs neither.
 """
 
@@ -53,7 +53,7 @@ def atomic_lines(node: Atomic, exprs: ExprPrinter) -> list[str]:
 
 
 def _previous(node: Atomic, exprs: ExprPrinter, place: str, kind: str, value: Expr | None) -> str:
-    """An expression that does the operation and has the previous element as its value."""
+    """An expression that performs the operation and has the value of the previous element."""
     op, dtype, order = node.op, node.buffer.dtype, f"__ATOMIC_{node.order.name}"
     if op is AtomicOp.LOAD:
         exprs.need(UPDATE_LOAD)

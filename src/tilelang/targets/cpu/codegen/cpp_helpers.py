@@ -1,7 +1,6 @@
-"""Small C++ functions that give the language's meaning to operators which C++ defines otherwise.
+"""C++ functions for operators whose semantics in C++ differ from those of the language.
 
-Each is written once per source, and only if the kernel uses it. Invariant: none of them traps or is undefined for any
-operands.
+Each is printed once per source, if used. Invariant: none of them traps or has undefined behaviour for any operands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prints `T.print` statements as C++, one statement at a time: other threads wait until it is done."""
+"""Prints `T.print` statements as C++; they are serialized among threads."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ class CppStmtPrinter(StmtPrinter):
     Args:
         out: Receives the lines.
         exprs: Prints the expressions.
-        plan: Where on-chip buffers live; None outside of block programs.
+        plan: Storage of on-chip buffers; None outside of block programs.
         launch: Prints a launch; None inside of block programs.
-        asserts: Receives message and place of each assertion.
+        asserts: Receives message and location of each assertion.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class CppStmtPrinter(StmtPrinter):
             out.line(f"alignas(64) {kind} {name}[{elements}];")
 
     def _workspace(self, buffer: Buffer, name: str, kind: str) -> str:
-        """Declares memory for a buffer; gives its name."""
+        """Declares memory for a buffer; returns its name."""
         exprs = self._exprs
         exprs.need(WORKSPACE)
         count = " * ".join(f"({exprs.index(extent)})" for extent in buffer.shape) or "1"
@@ -80,7 +80,7 @@ class CppStmtPrinter(StmtPrinter):
         return memory
 
     def _sized_at_launch(self, buffer: Buffer, name: str, kind: str) -> None:
-        """A tile of the block whose size only the launch knows."""
+        """Declares a tile of the block whose size is only known at the launch."""
         memory, out = self._workspace(buffer, name, kind), self._out
         with out.block(f"if ({memory}.data == nullptr)"):
             self._exprs.need(FAIL)

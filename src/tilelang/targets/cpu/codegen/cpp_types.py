@@ -1,4 +1,4 @@
-"""The words of C++: how dtypes look in memory and in expressions, and how to write what the language leaves open.
+"""C++ types of dtypes in memory and in expressions, and C++ text of basic operations.
 
 Narrow floats and four-bit integers are *packed*: in memory they are structs of bits, in expressions they are the float
 or int32_t of the same value. Invariant: the value of an expression of a packed dtype is representable in that dtype.
@@ -42,7 +42,7 @@ def value_type(dtype: DType) -> str:
     return storage_type(dtype) if dtype.lanes > 1 else cpp_arithmetic(dtype)
 
 
-# compiled with -fwrapv; everything is 64 bits wide, which costs a CPU nothing
+# compiled with -fwrapv; all index arithmetic has 64 bits, which is free on a CPU
 CPP = Dialect(
     language="cpp",
     intrinsics=spellings,

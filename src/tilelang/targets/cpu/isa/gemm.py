@@ -1,4 +1,4 @@
-"""Which C++ matrix micro-kernel multiplies tiles of given dtypes on a CPU, and how it is called.
+"""Selects the C++ matrix micro-kernel for tiles of given dtypes.
 
 Takes dtypes, sizes and strides of tiles in memory, gives a `Routine`. Invariant: floats accumulate in float32, or in
 float64 for a float64 C; integers accumulate in int32; C is rounded once per call.
@@ -16,17 +16,17 @@ from tilelang.targets.cpu.isa.gemm_kernel import KERNEL, PAIRS, QUADS, ROUNDED, 
 
 @record(slots=True)
 class GemmShape:
-    """Sizes and layout of one product of tiles.
+    """Sizes and strides of one gemm of tiles.
 
     Attributes:
         m: Rows of C.
         n: Columns of C.
-        k: The dimension that is summed over.
-        lda: Elements from one row of A, as it lies in memory, to the next.
-        ldb: The same for B.
-        ldc: The same for C.
-        transpose_a: A lies as (k, m).
-        transpose_b: B lies as (n, k).
+        k: The reduction dimension.
+        lda: Leading dimension of A: elements from one row in memory to the next.
+        ldb: Leading dimension of B.
+        ldc: Leading dimension of C.
+        transpose_a: Whether A is stored as (k, m).
+        transpose_b: Whether B is stored as (n, k).
     """
 
     m: int
@@ -39,7 +39,7 @@ class GemmShape:
     transpose_b: bool = False
 
     def arguments(self) -> str:
-        """The template arguments, in the order the C++ text has them."""
+        """The template arguments, in their order in C++."""
         flags = ("true" if flag else "false" for flag in (self.transpose_a, self.transpose_b))
         return ", ".join((*map(str, (self.m, self.n, self.k, self.lda, self.ldb, self.ldc)), *flags))
 
@@ -55,10 +55,10 @@ class _Path:
 
 
 def gemm_routine(a: DType, b: DType, c: DType, shape: GemmShape) -> Routine | None:
-    """The routine that computes `c = (0 if clear else c) + op(a) @ op(b)` on tiles in memory.
+    """The routine of `c = (0 if clear else c) + op(a) @ op(b)` on tiles in memory.
 
-    It is called with the addresses of the first elements of A, B and C, in the types of `cpp_type`, and `clear`, a
-    truth value. None when no micro-kernel handles the dtypes.
+    The arguments are the addresses of the first elements of A, B and C, in the types of `cpp_type`, and the bool
+    `clear`. None if no micro-kernel supports the dtypes.
     """
     path = _path(a, b, c)
     if path is None:
@@ -104,7 +104,7 @@ def _float_path(a: DType, b: DType) -> _Path:
 
 
 def rounded_operands(a: DType, b: DType) -> tuple[DType, DType]:
-    """The dtypes that operands are rounded to: a float32 one beside a 16-bit one takes the other's dtype."""
+    """The dtypes of the operands after rounding: float32 is rounded to the 16-bit dtype of the other one."""
     if a == "float32" and b.bits == 16:
         return b, b
     if b == "float32" and a.bits == 16:

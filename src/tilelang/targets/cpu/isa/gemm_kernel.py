@@ -1,13 +1,13 @@
-"""The C++ text of the matrix micro-kernel and of the pack_callee around it; `isa.cpu.gemm` chooses among the pieces.
+"""The C++ text of the matrix micro-kernel and of operand packing; selected by `isa.cpu.gemm`.
 
-Gives `KERNEL` (the driver for any element type), the steps and loads that adapt it to dtypes, and `ROUNDED` for
-results narrower than their accumulator. Invariant: every size and stride is a template argument, so the compiler sees
-constant addresses and keeps a whole block of C in registers.
+`KERNEL` is the driver for any element type; steps and loads adapt it to dtypes; `ROUNDED` is for results narrower than
+their accumulator. Invariant: every size and stride is a template argument, so that addresses are constant and a block
+of C stays in registers.
 
-How it works. C is cut into column panels of a few vectors, and each panel into blocks of rows that fit the vector
-registers. A block runs over k: it loads one row of the panel of B, and multiplies it with one broadcast element of A
-per row of C. Operands that already lie in memory the way the micro-kernel reads them are read in place; others are
-converted, grouped along k or transposed into scratch memory first, a panel of B at a time.
+C is divided into column panels of a few vectors, and each panel into row blocks that fit the vector registers. A block
+iterates over k: it loads one row of the panel of B, and multiplies it by one broadcast element of A per row of C.
+Operands whose layout the micro-kernel supports are read in place; others are first converted, interleaved along k or
+transposed into scratch memory, one panel of B at a time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Conversions of many neighboring float16 elements at a time, by the processor's own instructions where it has them.
+"""Conversions of arrays of float16, by F16C or AVX-512 instructions if available.
 
-Compilers keep a loop that converts single float16 values scalar (g++ before 14), or it has to be written with integer
-arithmetic, which takes about ten instructions a vector. Invariant: values are those of `tl::float16`, rounded to
-nearest even, subnormal numbers and infinities included; a NaN stays a NaN and may become a quiet one.
+Compilers do not vectorize loops that convert single float16 values (g++ before 14), and integer arithmetic takes about
+ten instructions per vector. Invariant: values are those of `tl::float16`, rounded to nearest even, with subnormals and
+infinities; a NaN stays a NaN and may become quiet.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ static inline codes16 narrowed(floats16 x) {
 
 
 def _elementwise(name: str, what: str, parameters: str, vector: str, rest: str, one: str) -> Helper:
-    """A function over `n` elements: vectors of 16 and 8 of them, fewer at the end, single ones without instructions."""
+    """A function on `n` elements: vectors of 16 and of 8, a partial vector at the end, scalars without instructions."""
     return Helper(
         name,
         f"""\
@@ -118,7 +118,7 @@ _ROUND = _elementwise(
     "x[i] = tl::float16::rounded(x[i])",
 )
 
-# Called with addresses of the first elements and their number.
+# The arguments are the addresses of the first elements, and their number.
 WIDEN_HALVES = Routine("widen_halves", {"cpp": "tl_widen_halves({0}, {1}, {2})"}, {"cpp": _WIDEN})
 NARROW_HALVES = Routine("narrow_halves", {"cpp": "tl_narrow_halves({0}, {1}, {2})"}, {"cpp": _NARROW})
 ROUND_HALVES = Routine("round_halves", {"cpp": "tl_round_halves({0}, {1})"}, {"cpp": _ROUND})

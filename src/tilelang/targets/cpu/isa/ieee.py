@@ -1,4 +1,4 @@
-"""C++ texts of arithmetic that is rounded once, as a mode says.
+"""C++ texts of operations that are rounded once, in a given rounding mode.
 
 Source: ISO C++, [cfenv]; ISO C, 7.6 "Floating-point environment".
 """

@@ -1,6 +1,6 @@
-"""How C++ writes the intrinsics of the language.
+"""C++ texts of the intrinsics of the language.
 
-Gives `spellings`. Invariant: every intrinsic that a user can name has a text, but perhaps not for every dtype.
+Invariant: every intrinsic of the language has a text, though not for every dtype.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TEXTS: Mapping[str, Mapping[str, Spelling]] = MappingProxyType({**MATH, **BITS,
 
 
 def spellings(name: str) -> Mapping[str, Spelling]:
-    """An intrinsic's texts by compute dtype; none for a name that the language does not have."""
+    """The texts of an intrinsic by compute dtype; empty for unknown names."""
     return _TEXTS.get(name) or _random_texts().get(name, {})
 
 

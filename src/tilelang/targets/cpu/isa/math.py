@@ -1,7 +1,7 @@
-"""C++ spellings of the elementary functions: which text serves which dtype.
+"""C++ texts of the elementary functions.
 
-Gives one table per function, from compute dtype to `Spelling`. Float32 functions that kernels use in inner loops are
-the vectorizable ones of `isa.cpu.math_kernels`; the others, and most of float64, call the standard library.
+One table per function, from compute dtype to `Spelling`. Float32 functions that are common in inner loops are the
+vectorizable ones of `isa.cpu.math_kernels`; the others, and most of float64, are from the standard library.
 """
 
 from __future__ import annotations

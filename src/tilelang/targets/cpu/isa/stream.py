@@ -1,7 +1,7 @@
-"""Stores that go past the caches, for results larger than any cache.
+"""Streaming stores, for results larger than any cache.
 
-An ordinary store first reads the cache line that it changes; a streaming store of a whole line does not, which saves a
-third of the memory traffic of a kernel that reads as much as it writes.
+An ordinary store first reads its cache line; a streaming store of a whole line does not, which saves a third of the
+memory traffic of a kernel that reads as much as it writes.
 """
 
 from __future__ import annotations

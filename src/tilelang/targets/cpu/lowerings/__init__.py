@@ -1,1 +1,1 @@
-"""Lowerings of tile operators to the loops of a scalar program."""
+"""Lowerings of tile operators to loops of a scalar program."""

@@ -39,10 +39,10 @@ class MicroKernel:
     name = "gemm.micro_kernel"
 
     def accepts(self, op: Gemm, context: LoweringContext) -> MicroKernelPlan | Refusal:
-        """The micro-kernel, if there is one for the dtypes and all sizes are constants."""
+        """The micro-kernel, if there is one for the dtypes and all sizes are constant."""
         shape = _shape(op)
         if shape is None:
-            return Refusal("its extents are not constants above zero, or elements of a row are no neighbors in memory")
+            return Refusal("its extents are not constants above zero, or its rows are not contiguous in memory")
         routine = gemm_routine(op.a.dtype, op.b.dtype, op.c.dtype, shape)
         return Refusal(f"no micro-kernel multiplies {op.multiplied}") if routine is None else MicroKernelPlan(routine)
 
@@ -58,7 +58,7 @@ class MicroKernel:
 
 
 def _shape(op: Gemm) -> GemmShape | None:
-    """Sizes and strides, if all are constants and elements of a row are neighbors in memory."""
+    """Sizes and strides, if all are constant and rows are contiguous."""
     sizes = [int_const(size) for size in op.sizes]
     leading = [_leading(region) for region in (op.a, op.b, op.c)]
     if None in sizes or None in leading or 0 in sizes:
@@ -69,7 +69,7 @@ def _shape(op: Gemm) -> GemmShape | None:
 
 
 def _leading(region: Region) -> int | None:
-    """Elements from one row of a matrix to the next, if it lies in rows."""
+    """The leading dimension of a matrix with contiguous rows, else None."""
     rows, columns = matrix_axes(region)
     strides = _strides(region.buffer)
     if strides is None or (strides[columns] != 1 and int_const(region.extent[columns]) != 1):

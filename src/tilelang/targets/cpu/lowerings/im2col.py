@@ -12,7 +12,7 @@ from tilelang.targets.cpu.lowerings.nest import loop
 
 
 class SerialIm2Col(PlainLowering):
-    """Rows of the tile are pixels, columns are taps; what lies outside the image or the matrix is 0."""
+    """Rows of the tile are pixels, columns are taps; elements outside the image or the matrix are 0."""
 
     name = "im2col.serial"
 

@@ -1,7 +1,6 @@
-"""Loop nests over regions: the common shape of all lowerings for a CPU.
+"""Loop nests over regions, for all lowerings of the CPU.
 
-Takes extents and a body as a function of the loop variables; emits serial loops. Invariant: loops run in row-major
-order, so a nest over elements does what the tile operators say of their order.
+Invariant: loops run in row-major order, as specified by the tile operators.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def variable(build: Builder, name: str, dtype: DType, init: Expr | None = None) 
 
 
 def scratch(build: Builder, name: str, extents: Sequence[int], dtype: DType) -> Region:
-    """Allocates a buffer of this block; gives the whole of it as a region."""
+    """Allocates a buffer of the block; returns it as a region."""
     shape = tuple(as_expr(extent) for extent in extents)
     buffer = Buffer(name, shape, dtype, Scope.LOCAL)
     build.emit(Alloc(buffer))
@@ -58,5 +57,5 @@ def read(buffer: Buffer) -> Load:
 
 
 def assign(build: Builder, buffer: Buffer, value: Expr) -> None:
-    """Gives a mutable scalar a value."""
+    """Assigns a mutable scalar."""
     build.emit(Store(buffer, (), value))

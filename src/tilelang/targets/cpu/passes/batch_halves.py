@@ -1,7 +1,7 @@
-"""Converts float16 elements of vector loops by the batch, so that the processor's conversions of vectors do it.
+"""Converts float16 elements of vector loops in batches, by the processor's vector conversions.
 
-Takes vector loops whose iterations read, write or round float16, and gives loops over float32 in buffers on the stack,
-with calls between them that convert a batch of elements at a time:
+Takes vector loops that read, write or round float16, gives loops over float32 in buffers on the stack, with calls
+between them that each convert a batch of elements:
 
     for j in vectorized(512):                   for b in range(0, 512, 256):
         Y[j] = max(X[j] * X[j], 1)        =>        widen_halves(X_real, X[b:b + 256])
@@ -10,8 +10,8 @@ with calls between them that convert a batch of elements at a time:
                                                     for j in vectorized(256): Y_real[j] = max(t[j], 1)
                                                     narrow_halves(Y[b:b + 256], Y_real)
 
-The iterations of a vector loop may run in any order, so those of a batch may do one statement after the other.
-Invariant: every float16 operation is rounded as before; elements that a condition guards are not touched early.
+The iterations of a vector loop may run in any order, so the statements of a batch may be distributed over several
+loops. Invariant: every float16 operation is rounded as before; predicated elements are not accessed early.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.targets.cpu.isa.halves import NARROW_HALVES, ROUND_HALVES, WIDEN_HALVES
 
-LANES = 256  # of a batch: long enough for sums to run in vectors, short enough for a dozen buffers in the first cache
+LANES = 256  # elements of a batch: long enough to vectorize sums, short enough for a dozen buffers in the L1 cache
 _FEWEST_TRIPS = 16  # a vector of float32 in the widest registers
-_EXACT = (BinaryOp.MIN, BinaryOp.MAX, BinaryOp.FMIN, BinaryOp.FMAX)  # give one of their operands
+_EXACT = (BinaryOp.MIN, BinaryOp.MAX, BinaryOp.FMIN, BinaryOp.FMAX)  # return one of their operands
 _FLOAT16 = SCALARS["float16"]
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
 
 
-class _Unfit(Exception):
-    """The loop has a part that batches do not cover."""
+class _Unsupported(Exception):
+    """The loop has a statement that batches do not support."""
 
 
 class _BatchHalves(Rewriter):
@@ -68,10 +68,10 @@ class _BatchHalves(Rewriter):
 
 
 def _batched(loop: For) -> Stmt | None:
-    """The loop by batches; None where it converts nothing, or not in a way that batches cover."""
+    """The loop in batches; None if it converts nothing, or batches do not support it."""
     start, stop = int_const(loop.start), int_const(loop.stop)
     trips = None if start is None or stop is None else stop - start
-    if loop.step != 1 or trips is not None and trips < _FEWEST_TRIPS or not _names_halves(loop):
+    if loop.step != 1 or trips is not None and trips < _FEWEST_TRIPS or not _has_halves(loop):
         return None
     if trips is not None and trips <= 2 * LANES:
         return _batch(loop, loop.start, as_expr(trips), trips)
@@ -93,12 +93,12 @@ def _batch(loop: For, first: Expr, count: Expr, size: int) -> Stmt | None:
     batch = _Batch(loop, first, count, size)
     try:
         return batch.rewrite()
-    except _Unfit:
+    except _Unsupported:
         return None
 
 
-def _names_halves(loop: For) -> bool:
-    """Whether anything in the loop is float16 and in a way that can be batched, as far as statements tell."""
+def _has_halves(loop: For) -> bool:
+    """Whether the loop has float16 statements that batches may support."""
     if any(r.buffer.dtype == _FLOAT16 for r in loop.reductions):
         return False
     return any(e.dtype == _FLOAT16 for s in walk(loop.body) for root in expressions(s) for e in walk_expr(root))
@@ -107,13 +107,13 @@ def _names_halves(loop: For) -> bool:
 class _Batch:
     """The statements of one batch of iterations, under construction.
 
-    A *piece* is the body of one vector loop. What a call behind it completes, later pieces may read.
+    A *piece* is the body of one vector loop. Results of the calls after it are available to later pieces.
 
     Args:
-        loop: The loop whose iterations these are.
-        first: The value of its variable in the first of them.
-        count: How many there are.
-        size: The most there are.
+        loop: The loop.
+        first: The value of its variable in the first iteration of the batch.
+        count: Iterations of the batch.
+        size: Maximal iterations of a batch.
     """
 
     def __init__(self, loop: For, first: Expr, count: Expr, size: int) -> None:
@@ -133,10 +133,10 @@ class _Batch:
         self._widened: list[tuple[Load, Buffer]] = []
 
     def rewrite(self) -> Stmt | None:
-        """The batch; None if nothing in it is converted by a call.
+        """The batch; None if no call converts anything in it.
 
         Raises:
-            _Unfit: There is a statement that batches do not cover.
+            _Unsupported: There is a statement that batches do not cover.
         """
         self._add(self._loop.body)
         self._end_piece()
@@ -169,7 +169,7 @@ class _Batch:
             case Store():
                 self._store(stmt)
             case _:
-                raise _Unfit
+                raise _Unsupported
 
     def _bind(self, stmt: Bind) -> None:
         var = stmt.var
@@ -189,7 +189,7 @@ class _Batch:
             return
         if not self._convert_in_place(stmt):
             if not _is_half(buffer.dtype) or isinstance(value, Load) and value.dtype == buffer.dtype:
-                new = self._as_it_is(value) if _is_half(buffer.dtype) else self._value(value)
+                new = self._substituted(value) if _is_half(buffer.dtype) else self._value(value)
                 self._put(dataclasses.replace(stmt, indices=self._indices(stmt.indices), value=new))
             elif self._is_contiguous(buffer, stmt.indices):
                 self._narrow(stmt)
@@ -200,7 +200,7 @@ class _Batch:
         self._widened = [pair for pair in self._widened if pair[0].buffer.storage is not buffer.storage]
 
     def _convert_in_place(self, stmt: Store) -> bool:
-        """Converts straight from one tile to the other, where that is all that the statement does."""
+        """Converts directly between two tiles, if the statement does nothing else."""
         match stmt.value:
             case Cast(a=Load(buffer=source, indices=indices, dtype=narrow), dtype=wide):
                 pass
@@ -230,7 +230,7 @@ class _Batch:
         self._late.add(stmt.buffer.storage)
 
     def _put(self, stmt: Stmt) -> None:
-        """Adds a statement to the piece, or to a new one if it reads what calls behind this one write."""
+        """Adds a statement to the piece, or to a new one if it reads results of the calls after this piece."""
         nodes = [e for root in expressions(stmt) for e in walk_expr(root)]
         if any(isinstance(e, Load) and e.buffer.storage in self._late for e in nodes):
             self._end_piece()
@@ -244,7 +244,7 @@ class _Batch:
         kept = self._kept.get(var)
         if kept is None:
             if var.index:
-                raise _Unfit
+                raise _Unsupported
             kept = self._kept[var] = self._buffer(var.name, var.dtype)
             self._home[var].append(Store(kept, (self._lane,), var, loc=self._loop.loc))
         return Load(kept, (self._lane,), var.dtype)
@@ -259,11 +259,11 @@ class _Batch:
 
     # -- values -----------------------------------------------------------------------------------------------
     def _value(self, expr: Expr) -> Expr:
-        """The value in each lane; that of a float16 expression is a float32."""
+        """The value in each lane; float32 for float16 expressions."""
         if expr.is_index:
-            return self._as_it_is(expr)
+            return self._substituted(expr)
         if expr.dtype.lanes > 1:
-            raise _Unfit
+            raise _Unsupported
         if not _is_half(expr.dtype):
             return self._of_other_dtype(expr)
         value, inexact = self._unrounded(expr)
@@ -276,7 +276,7 @@ class _Batch:
         return Load(kept, (self._lane,), FLOAT32)
 
     def _unrounded(self, expr: Expr) -> tuple[Expr, bool]:
-        """A float16 expression as a float32, and whether that is still to be rounded."""
+        """A float16 expression as float32, and whether it still has to be rounded."""
         match expr:
             case Const(value=value):
                 return const(value, FLOAT32), False
@@ -294,7 +294,7 @@ class _Batch:
                 return cast(self._value(a), FLOAT32), True
             case Call(callee=Intrinsic() as callee, args=args):
                 return Call(callee, tuple(self._value(a) for a in args), FLOAT32), True
-        return Cast(self._as_it_is(expr), FLOAT32), False
+        return Cast(self._substituted(expr), FLOAT32), False
 
     def _of_other_dtype(self, expr: Expr) -> Expr:
         match expr:
@@ -311,17 +311,17 @@ class _Batch:
                 return value if dtype == value.dtype and not value.is_index else Cast(value, dtype)
             case Call(callee=Intrinsic() as callee, args=args):
                 return Call(callee, tuple(self._value(a) for a in args), expr.dtype)
-        return self._as_it_is(expr)
+        return self._substituted(expr)
 
     def _choice(self, expr: Select) -> Expr:
         condition, dtype = self._value(expr.condition), _real(expr.dtype)
         if self._guards((expr.a, expr.b)):
-            a, b = (cast(self._as_it_is(arm), dtype) for arm in (expr.a, expr.b))
+            a, b = (cast(self._substituted(arm), dtype) for arm in (expr.a, expr.b))
             return Select(condition, a, b, dtype)
         return Select(condition, self._value(expr.a), self._value(expr.b), dtype)
 
     def _guards(self, exprs: Iterable[Expr]) -> bool:
-        """Whether expressions that are not always computed read elements that nothing else has read."""
+        """Whether conditionally evaluated expressions read elements that are not read otherwise."""
         loads = [e for expr in exprs for e in loads_of(expr)]
         known = [load for load, _ in self._widened]
         return any(e.buffer.scope is not Scope.VAR and not any(same_expr(e, k) for k in known) for e in loads)
@@ -336,25 +336,25 @@ class _Batch:
             self._widened.append((load, kept))
         return Load(kept, (self._lane,), FLOAT32)
 
-    def _as_it_is(self, expr: Expr) -> Expr:
-        """The same expression with the variables' values."""
+    def _substituted(self, expr: Expr) -> Expr:
+        """The same expression with variables replaced."""
         lane = self._lane if int_const(self._first) == 0 else self._first + self._lane
         values = {v: cast(value, v.dtype) for v, value in self._values.items()}
         return substitute(expr, {self._loop.var: lane, **values})
 
     # -- memory -----------------------------------------------------------------------------------------------
     def _indices(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(self._as_it_is(index) for index in indices)
+        return tuple(self._substituted(index) for index in indices)
 
     def _is_contiguous(self, buffer: Buffer, indices: tuple[Expr, ...]) -> bool:
-        """Whether the iterations access neighbors, the first of which is known before the loop."""
+        """Whether the iterations access contiguous elements, starting at a loop-invariant one."""
         nodes = [e for index in indices for e in walk_expr(index)]
         if any(e in self._defined or isinstance(e, Load) and e.buffer.storage in self._written for e in nodes):
             return False
         return buffer.scope is not Scope.VAR and stride_along(buffer, indices, self._loop.var) == 1
 
     def _buffer(self, name: str, dtype: DType = FLOAT32) -> Buffer:
-        """A new buffer of one value for each lane."""
+        """A new buffer with one value per lane."""
         buffer = Buffer(f"{name}_lanes", self._shape, dtype, Scope.LOCAL)
         self._buffers.append(buffer)
         return buffer
@@ -375,7 +375,7 @@ def _is_half(dtype: DType) -> bool:
 
 
 def _real(dtype: DType) -> DType:
-    """The dtype that stands for another in the lanes."""
+    """The dtype of lanes of a dtype."""
     return FLOAT32 if _is_half(dtype) else dtype
 
 

@@ -1,8 +1,7 @@
-"""Lets loops that fill a result larger than the caches write it past them, one cache line at a time.
+"""Uses streaming stores in loops that fill a result larger than the caches, one cache line at a time.
 
-Takes vector loops that store neighboring elements of a global buffer; computes a line's worth of elements into a small
-buffer, then streams it. Only buffers that the function never reads are candidates. Invariant: the same elements get
-the same values.
+Takes vector loops that store contiguous elements of a global buffer; a line of elements is computed into a small
+buffer, then streamed. Only for buffers that the function never reads. Invariant: the same elements get the same values.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.targets.cpu.isa.stream import LINE_BYTES, STREAM_LINE
 
-LARGE_BYTES = 32 * 1024 * 1024  # what fits the last cache of current processors is better left there
+LARGE_BYTES = 32 * 1024 * 1024  # smaller results should stay in the last-level cache
 _ONE = as_expr(1)
 
 
@@ -34,7 +33,7 @@ class _Stream(Rewriter):
         return self.rebuild_stmt(node)
 
     def _streamed(self, loop: For) -> Stmt | None:
-        """The loop by cache lines, if its only store goes to a candidate and fills whole lines."""
+        """The loop by cache lines, if its only store is to a candidate and fills whole lines."""
         stores = [s for s in walk(loop.body) if isinstance(s, Store)]
         last = loop.body.body[-1] if isinstance(loop.body, Seq) and loop.body.body else loop.body
         start, stop = int_const(loop.start), int_const(loop.stop)
@@ -64,7 +63,7 @@ class _Stream(Rewriter):
 
 
 def _candidates(func: PrimFunc) -> set[Buffer]:
-    """Large parameters that are only ever written by plain stores."""
+    """Large parameters that are only accessed by plain stores."""
     written: set[Buffer] = set()
     others: set[Buffer] = set()
     for stmt in walk(func.body):
@@ -81,7 +80,7 @@ def _candidates(func: PrimFunc) -> set[Buffer]:
 
 
 def _is_large(buffer: Buffer) -> bool:
-    """Whether a buffer exceeds the caches, and its rows are whole lines."""
+    """Whether a buffer exceeds the caches, and its rows are whole cache lines."""
     size, element = buffer.bytes, buffer.dtype.storage_bytes
     if size is None or size < LARGE_BYTES or LINE_BYTES % element:
         return False

@@ -1,8 +1,7 @@
 """Compiles `call_checker.cpp`, once per machine and in the background.
 
-Takes the host's C++ compiler and the compile cache, gives a `Checker` as soon as there is one. Invariant: nobody waits
-for it, and nothing fails without it: no compiler, no cache, or a Python that it does not know mean that calls are
-looked at in Python.
+Invariant: calls do not wait for it, and work without it: without a compiler, cache, or supported Python they are
+checked in Python.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class CheckerBuilder:
     """Compiles and loads a checker, in the background.
 
     Args:
-        build: What to do there; gives None where there can be no checker.
+        build: Builds the checker; returns None if that is not possible.
     """
 
     def __init__(self, build: Callable[[], Checker | None]) -> None:
@@ -35,22 +34,22 @@ class CheckerBuilder:
         self._waiting: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Begins, if nobody has begun; returns at once."""
+        """Starts the build once; returns immediately."""
         with self._lock:
             if self._started:
                 return
             self._started = True
         try:
             threading.Thread(target=self._run, name="tilelang-checker").start()
-        except RuntimeError:  # no thread can be had: the process ends, or has too many
+        except RuntimeError:  # no thread can be started: the process is exiting, or has too many
             self._done = True
 
     def get(self) -> Checker | None:
-        """The checker, if it is there by now."""
+        """The checker, if it is built."""
         return self._checker
 
     def when_ready(self, action: Callable[[], None]) -> None:
-        """Does something once there is a checker: at once, later in another thread, or never."""
+        """Calls a function when the checker is built: now, later in another thread, or never."""
         with self._lock:
             if not self._done:
                 self._waiting.append(action)
@@ -71,7 +70,7 @@ class CheckerBuilder:
 
 
 def build(*more: Path) -> Checker | None:
-    """The checker with further sources beside it, from the cache where possible; None where there can be none."""
+    """The checker with further sources, from the cache if possible; None if it cannot be built."""
     import platform  # noqa: PLC0415  what a first call needs loads none of what building needs
 
     from tilelang.targets.cpu.runtime.toolchain import find_command, fingerprint  # noqa: PLC0415

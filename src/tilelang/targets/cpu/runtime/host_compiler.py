@@ -1,7 +1,7 @@
-"""Turns generated C++ into a callable entry point, through the compile cache.
+"""Compiles generated C++ to a callable entry point, through the compile cache.
 
-Takes a `Source`, gives an `Entry`. Invariant: the same text, flags, compiler and processor are compiled once per cache
-folder, by however many processes.
+Invariant: the same source, flags, compiler and processor are compiled once per cache folder, by any number of
+processes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PLACE = re.compile(r"kernel\.cpp:(\d+)(?::\d+)?: (?:fatal )?error: (.*)")
 
 
 def identity(options: CompileOptions) -> str:
-    """Names all that decides the machine code besides the source text.
+    """Everything besides the source that determines the machine code.
 
     Raises:
         ToolchainError: There is no usable compiler.
@@ -43,7 +43,7 @@ def identity(options: CompileOptions) -> str:
 
 
 def build(source: Source, options: CompileOptions = CompileOptions()) -> Entry:
-    """The entry of the compiled source, from the cache where possible.
+    """The entry of the compiled source, from the cache if possible.
 
     Raises:
         ToolchainError: No usable compiler, it crashed, or it rejected the user's own flags.
@@ -59,7 +59,7 @@ def build(source: Source, options: CompileOptions = CompileOptions()) -> Entry:
 
 
 def shared_object(source: Source, options: CompileOptions = CompileOptions()) -> bytes:
-    """The compiled source as a file, compiled anew.
+    """The path of the newly compiled source.
 
     Raises:
         ToolchainError: As `build`.
@@ -70,12 +70,12 @@ def shared_object(source: Source, options: CompileOptions = CompileOptions()) ->
 
 
 def _flags(compiler: Compiler, options: CompileOptions) -> tuple[str, ...]:
-    """Our flags; the user's go to the end of the command line, so that they win and libraries are found."""
+    """Our flags; those of the user are at the end of the command line, so that they take precedence."""
     return (*_FLAGS, *compiler.flags, *(_FAST_MATH if options.fast_math else ()))
 
 
 def _compiled(source: Source, compiler: Compiler, flags: tuple[str, ...], options: CompileOptions) -> bytes:
-    """The shared object's bytes."""
+    """The bytes of the shared object."""
     import shutil  # noqa: PLC0415  a kernel in the cache starts no process and makes no folder
     import subprocess  # noqa: PLC0415
     import tempfile  # noqa: PLC0415
@@ -93,24 +93,24 @@ def _compiled(source: Source, compiler: Compiler, flags: tuple[str, ...], option
     if options.verbose:
         print(shlex.join(line), log, sep="\n" if log else "", file=sys.stderr)  # noqa: T201  the user asked for it
     if result.returncode != 0 or not output.exists():
-        kept = Note(f"the generated source is kept in {text}; the command was\n{shlex.join(line)}")
-        raise _rejection(source, compiler, options, result.returncode, log, kept)
+        source_note = Note(f"the generated source is {text}; the command was\n{shlex.join(line)}")
+        raise _rejection(source, compiler, options, result.returncode, log, source_note)
     content = output.read_bytes()
     shutil.rmtree(folder)
     return content
 
 
 def _rejection(
-    source: Source, compiler: Compiler, options: CompileOptions, status: int, log: str, kept: Note
+    source: Source, compiler: Compiler, options: CompileOptions, status: int, log: str, source_note: Note
 ) -> ToolchainError | CompilerBug:
-    """The error for a compilation that failed; the source is left where it was compiled."""
+    """The error of a failed compilation; the source is not deleted."""
     place = _PLACE.search(log)
     if place is None:
         what = f"failed with status {status}" if status else "wrote no file"
         what = f"was killed by signal {-status}" if status < 0 else what
         return ToolchainError(
             f"{compiler}: {what} while compiling kernel '{source.entry}'\n{_shortened(log)}".rstrip(),
-            notes=(kept,),
+            notes=(source_note,),
             hint=f"check compile_flags={list(options.compile_flags)}" if options.compile_flags else "",
         )
     number = int(place[1])
@@ -120,18 +120,18 @@ def _rejection(
         return ToolchainError(
             f"{compiler}: rejected kernel '{source.entry}' compiled with {list(options.compile_flags)}: {message}",
             loc=_place_of(source, number),
-            notes=(kept,),
+            notes=(source_note,),
             hint="leave compile_flags out, or correct them",
         )
     return CompilerBug(
-        f"{compiler}: rejected the code generated for kernel '{source.entry}', which is a fault of tilelang: {message}",
+        f"{compiler}: rejected the code generated for kernel '{source.entry}', which is a bug in tilelang: {message}",
         loc=_place_of(source, number),
-        notes=(kept,),
+        notes=(source_note,),
     )
 
 
 def _place_of(source: Source, number: int) -> Loc | None:
-    """The user's place for a generated line, or for the nearest one before it that has one."""
+    """The user's location of a generated line, or of the nearest one before it that has one."""
     before = [line for line in source.lines if line <= number]
     return source.lines[max(before)] if before else None
 

@@ -1,4 +1,4 @@
-"""Opens compiled shared objects and gives their entry point as something that calls can start."""
+"""Opens compiled shared objects and finds their entry points."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilelang.errors import CompilerBug, ToolchainError
 from tilelang.options import num_threads
 from tilelang.records import record
 
-# What is compiled behind each kernel: its entry as a function of values that lie one after the other in 8 bytes each.
+# Appended to each kernel: its entry as a function of an array of values of 8 bytes each.
 # `Plan::start` of call_checker.cpp; braces are evaluated in order.
 START = "tilelang_start"
 _START_TEXT = """
@@ -35,7 +35,7 @@ extern "C" long long tilelang_start(void *, const unsigned long long *values, vo
 
 
 def start_text(entry: str) -> str:
-    """The C++ text that follows a source with this entry."""
+    """The C++ text appended to a source with this entry."""
     return _START_TEXT.replace("ENTRY", entry)
 
 
@@ -44,9 +44,9 @@ class Entry:
     """The entry point of an opened shared object.
 
     Attributes:
-        library: The open library; keeps the code mapped.
+        library: The open library, which keeps the code mapped.
         name: The entry's name.
-        path: Where the shared object lies, or lay.
+        path: Path of the shared object, which may have been deleted.
     """
 
     library: ctypes.CDLL
@@ -59,7 +59,7 @@ class Entry:
         return ctypes.cast(self.library[START], ctypes.c_void_p).value or 0
 
     def start(self, values: bytes) -> int:
-        """Runs the entry with values of 8 bytes each; the interpreter lock is free meanwhile."""
+        """Runs the entry with values of 8 bytes each, without the GIL."""
         status: int = self.library.tilelang_start(None, values, None)
         return status
 
@@ -96,7 +96,7 @@ class _OpenMp:
     forked: bool = False
 
     def use_one_thread(self) -> None:
-        """What a forked child does first."""
+        """Called first in a forked child."""
         self.forked = True
         if self.set_threads is not None:
             self.set_threads(1)
@@ -107,9 +107,9 @@ _OPENMP = _OpenMp()  # two threads that open the first library at once both fill
 
 @contextmanager
 def _default_threads() -> Iterator[None]:
-    """Lets an OpenMP runtime that is loaded inside start from TILELANG_NUM_THREADS, in all threads of the process.
+    """Sets TILELANG_NUM_THREADS as the default of an OpenMP runtime that is loaded inside.
 
-    A runtime reads the environment when it is loaded; what is set later counts for the thread that sets it.
+    A runtime reads the environment when it is loaded; later settings affect only the calling thread.
     """
     count, given = num_threads(), os.environ.get("OMP_NUM_THREADS")
     if count is None or _OPENMP.set_threads is not None:
@@ -126,7 +126,7 @@ def _default_threads() -> Iterator[None]:
 
 
 def _prepare_threads(library: ctypes.CDLL) -> None:
-    """Obeys TILELANG_NUM_THREADS, and makes kernels safe in forked children, through the library's OpenMP runtime."""
+    """Applies TILELANG_NUM_THREADS, and makes kernels safe in forked children."""
     if not hasattr(library, "omp_set_num_threads"):
         return
     set_threads = library.omp_set_num_threads

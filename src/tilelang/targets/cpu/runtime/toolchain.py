@@ -1,7 +1,7 @@
-"""Finds a C++ compiler and learns, once per compiler, what it can do.
+"""Finds a C++ compiler and probes, once per compiler, which flags it accepts.
 
-Takes $CXX and the PATH, gives a `Compiler`. Invariant: a known compiler is never started just to be asked about
-itself; what was learned of it is kept on disk under its path, size and time of change.
+Takes $CXX and the PATH, gives a `Compiler`. Results are stored on disk under the compiler's path, size and modification
+time, so that a known compiler is not started for probing.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _OPTIONAL = ("-fopenmp", "-march=native", "-mprefer-vector-width=512", "-fno-tra
 
 @record(slots=True)
 class Compiler:
-    """A C++ compiler that works here.
+    """A usable C++ compiler.
 
     Attributes:
-        command: How it is started, without options.
-        identity: Names its file, version and the processor it tunes for; part of cache keys.
-        flags: The optional flags that it accepts.
+        command: The command, without options.
+        identity: Its file, version and target processor; part of cache keys.
+        flags: The accepted optional flags.
     """
 
     command: tuple[str, ...]
@@ -58,7 +58,7 @@ class Compiler:
 
     @property
     def openmp(self) -> bool:
-        """Whether loops can be spread over threads."""
+        """Whether it supports OpenMP."""
         return "-fopenmp" in self.flags
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ def find_compiler() -> Compiler:
 
 
 def find_command() -> tuple[str, ...]:
-    """How the compiler to use is started.
+    """The command of the compiler to use.
 
     Raises:
         ToolchainError: There is none.
@@ -117,7 +117,7 @@ def _examine(command: tuple[str, ...]) -> Compiler:
 
 
 def fingerprint(command: tuple[str, ...]) -> str:
-    """What changes when the compiler is replaced, as far as that can be seen without starting it."""
+    """A text that changes when the compiler is replaced, without starting it."""
     if command[1:2] == ("-m",):
         spec = importlib.util.find_spec(command[2])
         path = Path(spec.origin) if spec is not None and spec.origin else Path(command[0])
@@ -130,7 +130,7 @@ def fingerprint(command: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=1)
 def processor() -> str:
-    """Names the instruction sets of this machine, for code that is compiled for exactly it."""
+    """The instruction sets of this machine, for code with -march=native."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             text = file.read()
@@ -142,7 +142,7 @@ def processor() -> str:
 
 
 def _probe(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The optional flags that the compiler accepts, all of them at once if possible."""
+    """The optional flags that the compiler accepts."""
     log = _try(command, _OPTIONAL)
     if log is None:
         return _OPTIONAL
@@ -161,7 +161,7 @@ def _probe(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _try(command: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
-    """None if the probe compiles and links with these flags, else what the compiler said."""
+    """None if the probe compiles and links with these flags, else the log of the compiler."""
     import subprocess  # noqa: PLC0415  a kernel in the cache starts no process
     import tempfile  # noqa: PLC0415
 

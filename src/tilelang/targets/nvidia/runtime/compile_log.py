@@ -50,7 +50,7 @@ def rejection(
     """
     kept = Path(tempfile.mkdtemp(prefix="tilelang-"), "kernel.cu")
     kept.write_text(source.text, encoding="utf-8", errors="backslashreplace")
-    notes = (Note(f"the generated source is kept in {kept}; the command was\n{made.command}"),)
+    notes = (Note(f"the generated source is {kept}; the command was\n{made.command}"),)
     compiler = made.command.split()[0].rsplit("/", 1)[-1]
     place = _FRONT_END.search(made.log)
     if place is not None:
@@ -86,7 +86,7 @@ def _front_end(
             hint="leave compile_flags out, or correct them",
         )
     return CompilerBug(
-        f"{compiler}: rejected the code generated for kernel '{source.entry}', which is a fault of tilelang: {message}",
+        f"{compiler}: rejected the code generated for kernel '{source.entry}', which is a bug in tilelang: {message}",
         loc=loc,
         notes=notes,
     )
@@ -107,7 +107,7 @@ def _assembler(source: Source, ptx: str, log: str, notes: tuple[Note, ...]) -> T
             hint="check the template of T.inline_ptx against the PTX ISA; the compiler put registers for its operands",
         )
     return CompilerBug(
-        f"ptxas: rejected the code generated for kernel '{source.entry}', which is a fault of tilelang: {said}{shown}",
+        f"ptxas: rejected the code generated for kernel '{source.entry}', which is a bug in tilelang: {said}{shown}",
         loc=loc,
         notes=notes,
     )
