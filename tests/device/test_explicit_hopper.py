@@ -3,18 +3,11 @@
 import numpy as np
 import pytest
 from device_launch import GPUS, architecture, needs_gpu
-from kernels.test_level3_hopper import (
-    all_together,
-    by_branches,
-    by_one_thread,
-    exchange,
-    gemm,
-    halves_for_both,
-    integers,
-    left_under_way,
-    push,
-    two_tiles_on_their_way,
-)
+from hopper import integers
+from kernels.test_explicit_clusters import exchange, multicast_halves, push
+from kernels.test_explicit_tma import overlapped_stores
+from kernels.test_explicit_warp_specialization import by_branches, by_one_thread, gemm
+from kernels.test_explicit_wgmma import async_gemms, whole_block
 
 import tilelang
 from tilelang.testing import to_device, to_host
@@ -50,13 +43,13 @@ def product(a, b, dtype=np.float16):
     ],
 )
 @pytest.mark.parametrize("in_flight", [0, 1])
-def test_roles_by_hand(sizes, tile, in_flight):
+def test_explicit_warp_specialization(sizes, tile, in_flight):
     m, n, k = sizes
     a, b = integers(m, k), integers(k, n)
     check(gemm(m, n, k, *tile, in_flight=in_flight), (a, b), product(a, b))
 
 
-def test_roles_by_branches():
+def test_warp_specialization_by_branches():
     a, b = integers(128, 128), integers(128, 64)
     check(by_branches, (a, b), 2 * product(a, b, np.float32))
 
@@ -64,7 +57,7 @@ def test_roles_by_branches():
 @pytest.mark.parametrize("kind", [(load, by) for load in ("engine", "both") for by in ("wgmma", "gemm")])
 def test_engines_mixed_with_tile_operators(kind):
     a, b = integers(64, 96), integers(96, 64)
-    check(all_together(kind), (a, b), product(a, b, np.float32))
+    check(whole_block(kind), (a, b), product(a, b, np.float32))
 
 
 @pytest.mark.parametrize("who", ["index", "elect"])
@@ -77,13 +70,13 @@ def test_engines_that_a_single_thread_starts(who):
 
 
 @pytest.mark.parametrize("case", [{}, {"awaited": "by the next one"}, {"held": True}, {"rows": 32}])
-def test_products_that_are_not_waited_for_at_once(case):
+def test_gemms_that_are_awaited_later(case):
     a, b = integers(case.get("rows", 64), 64), integers(64, 64)
-    check(left_under_way(**case), (a, b), product(a, b.T, np.float32))
+    check(async_gemms(**case), (a, b), product(a, b.T, np.float32))
 
 
 def test_stores_under_way():
-    check(two_tiles_on_their_way, (), np.arange(100)[:, None] * 128 + np.arange(120))
+    check(overlapped_stores, (), np.arange(100)[:, None] * 128 + np.arange(120))
 
 
 def test_blocks_of_clusters_reach_each_other():
@@ -92,4 +85,4 @@ def test_blocks_of_clusters_reach_each_other():
     check(exchange, (a,), swapped)
     check(push, (a,), swapped + 2)
     halves = integers(64, 64)
-    check(halves_for_both, (halves,), np.stack([halves, halves]))
+    check(multicast_halves, (halves,), np.stack([halves, halves]))
