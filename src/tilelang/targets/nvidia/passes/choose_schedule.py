@@ -1,9 +1,9 @@
 """Decides whether warps of a block specialize into producer and consumers, and chooses their schedule.
 
 Takes a target's table of lowerings; gives the pass, which writes `plan.schedule` and, on gemms, the plans of wgmma that
-it relies on. Invariant: the program changes in nothing else but the row length of tiles (`pad_rows`) and the cluster of
-the launch (`choose_cluster`); overrides in `pass_configs` hold wherever possible, and where a launch is not specialized
-although it has a pipelined gemm, a note gives the reason.
+it relies on. Invariant: the program changes in nothing else but the row length of tiles (`pad_rows`), the cluster of
+the launch (`choose_cluster`) and the loops that `loop_schedules` prepares; overrides in `pass_configs` hold wherever
+possible, and where a launch is not specialized although it has a pipelined gemm, a note gives the reason.
 
 The choices follow measurements of hand-written kernels on an H200: consumer warpgroups with multiples of 64 rows each,
 as many stages as hide the latency of memory, persistent blocks where there are more tiles than multiprocessors, and an
@@ -58,9 +58,13 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
     is_pipelined,
     trip_count,
 )
+from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import (
+    LoopSchedule,
+    software_pipelined,
+    with_prepared_loops,
+)
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span
 from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import shared_memory_budget
-from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import LoopSchedule, loop_schedule
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
 _PANEL = 16  # rows of tiles in a panel; 8 to 32 performed the same
@@ -142,7 +146,7 @@ class _Launches(Rewriter):
             notes.append(Note("results are stored by threads, since flags signal them to other blocks", release.loc))
         hints = dataclasses.replace(node.hints, cluster=schedule.cluster)
         plan = dataclasses.replace(node.plan, schedule=schedule, notes=tuple(notes))
-        node = self._capabilities.with_plans(node, choice.gemms, schedule.tile_threads)
+        node = self._capabilities.with_plans(choice.prepared or node, choice.gemms, schedule.tile_threads)
         return dataclasses.replace(node, hints=hints, plan=plan)
 
 
@@ -152,7 +156,8 @@ class _Choice:
     Attributes:
         notes: Overrides that are left out, and what the producer recomputes.
         gemms: The gemms of pipelined loops.
-        software_pipelines: The software pipelines of the last schedule that was tried.
+        software_pipelines: The loops that the schedule software-pipelines.
+        prepared: The launch with these loops prepared for it; None if there are none.
     """
 
     def __init__(self, func: PrimFunc, launch: Launch, capabilities: TargetCapabilities) -> None:
@@ -165,6 +170,7 @@ class _Choice:
         self.notes: list[Note] = []
         self.gemms: list[Gemm] = []
         self.software_pipelines: list[LoopSchedule] = []
+        self.prepared: Launch | None = None
 
     def schedule(self) -> Schedule:
         """The schedule.
@@ -262,9 +268,8 @@ class _Choice:
         launch = self._capabilities.with_plans(self._launch, self.gemms, threads)
         launch = fuse_clears(launch, of_function(self._func))
         groups = self._capabilities.load_groups(launch).found
-        loops = [loop for loop in walk(launch.body) if isinstance(loop, For) and is_pipelined(loop)]
-        found = [loop_schedule(loop, groups, self._capabilities, threads) for loop in loops]
-        self.software_pipelines = [each for each in found if not isinstance(each, str) and each.schedule.stages > 1]
+        self.software_pipelines = software_pipelined(launch, groups, self._capabilities, threads)
+        self.prepared = with_prepared_loops(launch, self.software_pipelines) if self.software_pipelines else None
         return tuple((each.loop.var, each.schedule) for each in self.software_pipelines)
 
     def _demoted_fragments(self) -> list[Buffer]:

@@ -43,15 +43,12 @@ from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
 )
 from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
+from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import asynchronous_gemms, consumer_body
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import cluster_blocks
 from tilelang.targets.nvidia.passes.warp_specialization.partitions import consumer, producer
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier, order_barriers
 from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import PipelineBuffer, pipeline_buffer
-from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import (
-    SoftwarePipeline,
-    asynchronous_gemms,
-    consumer_body,
-)
+from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
 
 _ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
@@ -157,7 +154,7 @@ def _software_pipelines(
     for loop in walk(launch.body):
         if isinstance(loop, For) and loop.var in schedules:
             mine = tuple(each for each in pipelines if each.load_group.parent is loop.body)
-            body = consumer_body(loop, [each.load_group for each in mine])
+            body = consumer_body(loop, {copy for each in mine for copy in each.load_group.copies})
             gemms = asynchronous_gemms(body, capabilities, schedule.tile_threads)
             made.append(SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms))
     return made

@@ -13,12 +13,12 @@ from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.schedule.modulo import ModuloSchedule
-from tilelang.targets.nvidia.passes.warp_specialization import software_pipeline
+from tilelang.targets.nvidia.passes.warp_specialization import loop_schedules, software_pipeline
 
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
 
 
-def attention(length, dim=64, block_M=64, block_N=32, causal=False, late_rescale=False, one_tile=False):
+def attention(length, dim=64, block_M=64, block_N=32, causal=False, late_rescale=False, one_tile=False, joined=False):
     """Softmax of Q K^T times V, in base 2, as people write it."""
     scale = 1.4426950408889634 / dim**0.5
 
@@ -58,15 +58,23 @@ def attention(length, dim=64, block_M=64, block_N=32, causal=False, late_rescale
                 for i, j in T.Parallel(block_M, block_N):
                     S[i, j] = T.exp2((S[i, j] - largest[i]) * scale)
                 T.reduce_sum(S, row_sum, dim=1)
-                for i in T.Parallel(block_M):
-                    total[i] = total[i] * T.exp2((previous[i] - largest[i]) * scale) + row_sum[i]
-                if late_rescale:
-                    T.copy(S, P)
-                for i, j in T.Parallel(block_M, dim):
-                    acc[i, j] *= T.exp2((previous[i] - largest[i]) * scale)
-                if not late_rescale:
-                    T.copy(S, P)
-                T.gemm(P, K_s if one_tile else V_s, acc)
+                if joined:
+                    for i in T.Parallel(block_M):
+                        rescale = T.exp2((previous[i] - largest[i]) * scale)
+                        total[i] = total[i] * rescale + row_sum[i]
+                        for j in T.Parallel(dim):
+                            acc[i, j] *= rescale
+                    T.gemm(S, K_s if one_tile else V_s, acc)
+                else:
+                    for i in T.Parallel(block_M):
+                        total[i] = total[i] * T.exp2((previous[i] - largest[i]) * scale) + row_sum[i]
+                    if late_rescale:
+                        T.copy(S, P)
+                    for i, j in T.Parallel(block_M, dim):
+                        acc[i, j] *= T.exp2((previous[i] - largest[i]) * scale)
+                    if not late_rescale:
+                        T.copy(S, P)
+                    T.gemm(P, K_s if one_tile else V_s, acc)
             for i, j in T.Parallel(block_M, dim):
                 acc[i, j] /= total[i]
             T.copy(acc, O[bx * block_M, 0])
@@ -169,6 +177,14 @@ def test_both_gemms_are_issued_before_the_wait_for_the_first_and_the_second_is_a
     assert ["S"] == [r.buffer.name for r in steps[3].computed]  # the exponentials are not delayed
 
 
+def test_a_loop_that_also_rescales_the_accumulator_is_distributed_and_the_operand_converted_apart():
+    kernel = simulated(attention(160, joined=True), 160)
+    assert "software-pipelined" in kernel.explain()
+    steps = [s for s in steady_state(attention(256, joined=True)) if isinstance(s, Gemm | GemmWait)]
+    assert [Gemm, Gemm, GemmWait, GemmWait] == [type(s) for s in steps]
+    assert [["S"], ["acc"]] == [[r.buffer.name for r in s.results] for s in steps[2:]]
+
+
 def test_stages_are_released_behind_the_wait_for_their_gemm():
     body = steady_state(attention(256))
     first, second = (n for n, s in enumerate(body) if isinstance(s, GemmWait))
@@ -215,7 +231,7 @@ def any_legal(graph, pick):
 @pytest.mark.parametrize("seed", range(12))
 def test_every_legal_schedule_computes_the_same(seed, monkeypatch):
     pick = random.Random(seed)
-    monkeypatch.setattr(software_pipeline, "modulo_schedule", lambda graph: any_legal(graph, pick))
+    monkeypatch.setattr(loop_schedules, "modulo_schedule", lambda graph: any_legal(graph, pick))
     causal, one_tile, late = (bool(seed & bit) for bit in (1, 2, 4))
     func = attention(160, causal=causal, late_rescale=late, one_tile=one_tile)
     simulated(func, 160, causal, one_tile, **{"tl.persistent": seed % 3 == 0})

@@ -19,7 +19,7 @@ becomes, with the second gemm in stage 1:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from tilelang.analysis.accesses import accesses
@@ -28,19 +28,14 @@ from tilelang.arith.prove import proves
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.stmt import Alloc, For, ForKind, If, Seq, Stmt
-from tilelang.ir.visit import substitute, substitute_stmt, walk
+from tilelang.ir.visit import substitute, substitute_stmt
 from tilelang.lowering.regions import whole
-from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.records import record
-from tilelang.schedule.explain import explained
 from tilelang.schedule.loop_body import LoopBody, parts
-from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph
-from tilelang.schedule.modulo import ModuloSchedule, modulo_schedule
-from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities
-from tilelang.targets.nvidia.passes.warp_specialization.costs import gemm_work, thread_work
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, trip_count
+from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import with_fresh_names
 from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
     PartitionStates,
@@ -50,88 +45,6 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
     consumer_wait,
 )
 from tilelang.transforms.versions import OnVersion
-
-
-@record(slots=True, eq=False)
-class LoopSchedule:
-    """A loop and its schedule.
-
-    Attributes:
-        loop: The loop.
-        body: Its statements without loads.
-        graph: Their dependences.
-        schedule: When they run.
-    """
-
-    loop: For
-    body: LoopBody
-    graph: LoopGraph
-    schedule: ModuloSchedule
-
-    def __str__(self) -> str:
-        """The text that `kernel.explain()` shows."""
-        labels = [f"line {s.loc.line}" if s.loc.line else type(s).__name__ for s in self.body.statements]
-        return explained(self.graph, self.schedule, labels)
-
-
-def loop_schedule(
-    loop: For, load_groups: Sequence[LoadGroup], capabilities: TargetCapabilities, threads: int
-) -> LoopSchedule | str:
-    """The schedule of a consumer's loop; why it runs in program order where it has none.
-
-    Args:
-        loop: A loop of a launch as `fuse_clears` gives it.
-        load_groups: All loads of the producer.
-        capabilities: What the target's lowerings can do.
-        threads: How many threads compute a tile.
-    """
-    inside = [group for group in load_groups if any(s is group.parent for s in walk(loop.body))]
-    if any(group.parent is not loop.body for group in inside):
-        return "it loads tiles in branches or inner loops"
-    body = consumer_body(loop, inside)
-    if _is_allocated_across(body):
-        return "it allocates buffers"
-    runs = asynchronous_gemms(body, capabilities, threads)
-    if not runs:
-        return "it has no asynchronous gemm"
-
-    def work(stmt: Stmt) -> Work:
-        return gemm_work(stmt) if isinstance(stmt, Gemm) and stmt in runs else thread_work(stmt)
-
-    loaded = {tile.storage for group in inside for tile in group.tiles}
-    graph = loop_graph(body, work, loaded)
-    if isinstance(graph, str):
-        return graph
-    return LoopSchedule(loop, body, graph, modulo_schedule(graph))
-
-
-def consumer_body(loop: For, load_groups: Iterable[LoadGroup]) -> LoopBody:
-    """The body of a loop without the loads of the producer and the allocations of their tiles."""
-    copies = {copy for group in load_groups for copy in group.copies}
-    tiles = {copy.dst.buffer for copy in copies}
-    left = tuple(
-        each
-        for each in parts(loop.body)
-        if not (isinstance(each, Copy) and each in copies or isinstance(each, Alloc) and each.buffer in tiles)
-    )
-    return LoopBody(dataclasses.replace(loop, body=Seq(left, loc=loop.body.loc)))
-
-
-def asynchronous_gemms(body: LoopBody, capabilities: TargetCapabilities, threads: int) -> frozenset[Stmt]:
-    """The gemms of a body that so many threads can leave in flight: none of their operands is converted."""
-    return frozenset(
-        stmt
-        for stmt in body.statements
-        if isinstance(stmt, Gemm)
-        and stmt.operands == (stmt.a.dtype, stmt.b.dtype)
-        and stmt.c.buffer.scope is Scope.FRAGMENT
-        and not capabilities.wgmma_refusal(stmt, threads)
-    )
-
-
-def _is_allocated_across(body: LoopBody) -> bool:
-    """Whether the loop allocates anything but scalars of one statement."""
-    return any(len({number for number, _, _ in body.storages.get(b.storage, ())}) > 1 for b in body.allocated)
 
 
 @record(slots=True, eq=False)

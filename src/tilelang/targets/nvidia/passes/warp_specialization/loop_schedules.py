@@ -1,0 +1,165 @@
+"""The modulo schedules of consumers' loops: which of them gain by software pipelining.
+
+Takes a launch and its load groups; gives a `LoopSchedule` for each pipelined loop that takes fewer cycles than in
+program order. The loop is prepared for it: parallel loops are distributed, so that each part can be scheduled on its
+own, and operands of gemms are converted by statements of their own. Invariant: the prepared loop computes the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence, Set
+
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Var
+from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt
+from tilelang.ir.visit import Rewriter, walk
+from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
+from tilelang.records import record
+from tilelang.schedule.explain import explained
+from tilelang.schedule.loop_body import LoopBody, parts
+from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph
+from tilelang.schedule.modulo import ModuloSchedule, modulo_schedule
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, converted_operand
+from tilelang.targets.nvidia.passes.warp_specialization.costs import gemm_work, thread_work
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, is_pipelined
+from tilelang.transforms.distribute_parallel import distributed
+
+
+@record(slots=True, eq=False)
+class LoopSchedule:
+    """A loop and its schedule.
+
+    Attributes:
+        loop: The prepared loop.
+        operands: The fragments of converted operands, which it uses and which are to be allocated outside.
+        body: Its statements without loads.
+        graph: Their dependences.
+        schedule: When they run.
+    """
+
+    loop: For
+    operands: tuple[Buffer, ...]
+    body: LoopBody
+    graph: LoopGraph
+    schedule: ModuloSchedule
+
+    def __str__(self) -> str:
+        """The text that `kernel.explain()` shows."""
+        labels = [f"line {s.loc.line}" if s.loc.line else type(s).__name__ for s in self.body.statements]
+        return explained(self.graph, self.schedule, labels)
+
+
+def software_pipelined(
+    launch: Launch, load_groups: Sequence[LoadGroup], capabilities: TargetCapabilities, threads: int
+) -> list[LoopSchedule]:
+    """The schedules of the loops that take fewer cycles than in program order.
+
+    Args:
+        launch: A launch as `fuse_clears` gives it.
+        load_groups: All loads of the producer.
+        capabilities: What the target's lowerings can do.
+        threads: How many threads compute a tile.
+    """
+    loops = [loop for loop in walk(launch.body) if isinstance(loop, For) and is_pipelined(loop)]
+    found = [_loop_schedule(loop, load_groups, capabilities, threads) for loop in loops]
+    return [each for each in found if not isinstance(each, str) and each.schedule.stages > 1]
+
+
+def with_prepared_loops(launch: Launch, schedules: Iterable[LoopSchedule]) -> Launch:
+    """The launch with the prepared loops in the place of the original ones."""
+    prepared = {each.loop.var: each for each in schedules}
+    body = _WithPreparedLoops(prepared).visit(launch.body) if prepared else launch.body
+    return dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
+
+
+class _WithPreparedLoops(Rewriter):
+    def __init__(self, prepared: dict[Var, LoopSchedule]) -> None:
+        self._prepared = prepared
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, For) or node.var not in self._prepared:
+            return self.rebuild_stmt(node)
+        found = self._prepared[node.var]
+        return Seq((*(Alloc(each, loc=node.loc) for each in found.operands), found.loop), loc=node.loc)
+
+
+def _loop_schedule(
+    loop: For, load_groups: Sequence[LoadGroup], capabilities: TargetCapabilities, threads: int
+) -> LoopSchedule | str:
+    """The schedule of a consumer's loop; why it runs in program order where it has none."""
+    inside = [group for group in load_groups if any(s is group.parent for s in walk(loop.body))]
+    if any(group.parent is not loop.body for group in inside):
+        return "it loads tiles in branches or inner loops"
+    operands, prepared = _prepared(loop)
+    body = consumer_body(prepared, {copy for group in inside for copy in group.copies})
+    if _is_allocated_across(body):
+        return "it allocates buffers"
+    runs = asynchronous_gemms(body, capabilities, threads)
+    if not runs:
+        return "it has no asynchronous gemm"
+
+    def work(stmt: Stmt) -> Work:
+        return gemm_work(stmt) if isinstance(stmt, Gemm) and stmt in runs else thread_work(stmt)
+
+    loaded = {tile.storage for group in inside for tile in group.tiles}
+    graph = loop_graph(body, work, loaded)
+    if isinstance(graph, str):
+        return graph
+    return LoopSchedule(prepared, operands, body, graph, modulo_schedule(graph))
+
+
+def _prepared(loop: For) -> tuple[tuple[Buffer, ...], For]:
+    """The loop with parallel loops distributed and operands converted; and the fragments of these."""
+    operands: list[Buffer] = []
+    made: list[Stmt] = []
+    for stmt in parts(loop.body):
+        if isinstance(stmt, ParallelLoop):
+            made += distributed(stmt)
+        elif isinstance(stmt, Gemm):
+            made += _with_converted_operands(stmt, operands)
+        else:
+            made.append(stmt)
+    return tuple(operands), dataclasses.replace(loop, body=Seq(tuple(made), loc=loop.body.loc))
+
+
+def _with_converted_operands(gemm: Gemm, operands: list[Buffer]) -> list[Stmt]:
+    """A gemm behind the copies that convert its operands, whose fragments are added to `operands`."""
+    copies: list[Stmt] = []
+    a, b = (converted_operand(gemm, side) for side in (0, 1))
+    for old, new in ((gemm.a, a), (gemm.b, b)):
+        if new is not old:
+            operands.append(new.buffer)
+            copies.append(Copy(old, new, loc=gemm.loc))
+    return [*copies, dataclasses.replace(gemm, a=a, b=b) if copies else gemm]
+
+
+def consumer_body(loop: For, copies: Set[Copy]) -> LoopBody:
+    """The body of a loop without the loads of the producer and the allocations of their tiles."""
+    tiles = {copy.dst.buffer for copy in copies}
+    left = tuple(
+        each
+        for each in parts(loop.body)
+        if not (isinstance(each, Copy) and each in copies or isinstance(each, Alloc) and each.buffer in tiles)
+    )
+    return LoopBody(dataclasses.replace(loop, body=Seq(left, loc=loop.body.loc)))
+
+
+def asynchronous_gemms(body: LoopBody, capabilities: TargetCapabilities, threads: int) -> frozenset[Stmt]:
+    """The gemms of a body that so many threads can leave in flight: none of their operands is converted."""
+    return frozenset(
+        stmt
+        for stmt in body.statements
+        if isinstance(stmt, Gemm)
+        and stmt.operands == (stmt.a.dtype, stmt.b.dtype)
+        and stmt.c.buffer.scope is Scope.FRAGMENT
+        and not capabilities.wgmma_refusal(stmt, threads)
+    )
+
+
+def _is_allocated_across(body: LoopBody) -> bool:
+    """Whether the loop allocates anything but scalars of one statement."""
+    return any(len({number for number, _, _ in body.storages.get(b.storage, ())}) > 1 for b in body.allocated)
+
+

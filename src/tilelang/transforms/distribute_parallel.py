@@ -1,0 +1,73 @@
+"""Loop distribution (fission) of parallel loops: a loop for each group of statements that share no written memory.
+
+Takes a parallel loop, gives loops over the same iterations. Invariant: executed one after another, in any order, they
+compute what the loop computes: two of them access the same memory only to read it, and a binding has the same value in
+each of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tilelang.analysis.accesses import accesses
+from tilelang.ir.assumption import Assume
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Var
+from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, ParallelLoop, Print, Seq, Stmt
+from tilelang.ir.visit import expressions, jumps, loads_of, variables_of, walk
+
+_IN_ORDER = (Assume, Atomic, CallStmt, Print)
+
+
+def distributed(loop: ParallelLoop) -> list[ParallelLoop]:
+    """The loops that take the place of a parallel loop; itself alone where all its statements belong together."""
+    body = _parts(loop.body)
+    if jumps(loop.body) or any(isinstance(s, _IN_ORDER) for s in walk(loop.body)):
+        return [loop]
+    groups = _groups([s for s in body if not isinstance(s, Bind)])
+    written = {access.buffer.storage for access in accesses(loop.body).writes}
+    bindings = {s.var: s for s in body if isinstance(s, Bind)}
+    if len(groups) < 2 or any(load.buffer.storage in written for s in bindings.values() for load in loads_of(s.value)):
+        return [loop]
+    made = []
+    for group in groups:
+        needed = {*_needed(group, bindings), *group}
+        own = Seq(tuple(s for s in body if s in needed), loc=loop.body.loc)
+        made.append(dataclasses.replace(loop, body=own, loc=group[-1].loc if group[-1].loc.file else loop.loc))
+    return made
+
+
+def _parts(body: Stmt) -> list[Stmt]:
+    return [p for s in body.body for p in _parts(s)] if isinstance(body, Seq) else [body]
+
+
+def _groups(statements: list[Stmt]) -> list[list[Stmt]]:
+    """Statements that are connected by memory that one of them writes or allocates, in program order."""
+    touched: list[set[Buffer]] = []
+    written: set[Buffer] = set()
+    for stmt in statements:
+        found = accesses(stmt).all
+        allocated = {stmt.buffer.storage} if isinstance(stmt, Alloc) else set()
+        touched.append({access.buffer.storage for access in found} | allocated)
+        written |= {access.buffer.storage for access in found if access.write} | allocated
+    groups: list[tuple[list[Stmt], set[Buffer]]] = []
+    for stmt, buffers in zip(statements, touched, strict=True):
+        shared = buffers & written
+        joined = [group for group in groups if group[1] & shared]
+        groups = [group for group in groups if not group[1] & shared]
+        members = [s for group in joined for s in group[0]]
+        groups.append(([*members, stmt], shared.union(*(group[1] for group in joined))))
+    ordered = [sorted(group, key=statements.index) for group, _ in groups]
+    return sorted(ordered, key=lambda group: statements.index(group[0]))
+
+
+def _needed(group: list[Stmt], bindings: dict[Var, Bind]) -> set[Stmt]:
+    """The bindings that statements use, directly or through others."""
+    needed: set[Stmt] = set()
+    left = [var for s in group for inner in walk(s) for root in expressions(inner) for var in variables_of(root)]
+    while left:
+        bind = bindings.get(left.pop())
+        if bind is not None and bind not in needed:
+            needed.add(bind)
+            left += variables_of(bind.value)
+    return needed
