@@ -9,7 +9,7 @@ from tilelang.isa.common.bits import BITS
 from tilelang.isa.common.math import MATH
 
 
-def test_every_name_is_there_once_and_under_its_own_name():
+def test_names_are_unique_keys():
     assert len(MATH) + len(BITS) == len(INTRINSICS)
     assert all(name == record.name for name, record in INTRINSICS.items())
 
@@ -36,7 +36,7 @@ def test_each_meaning_takes_as_many_operands_as_the_intrinsic(name):
     signature.bind(*range(record.arity))
 
 
-def test_fast_variants_stand_beside_the_names_they_vary():
+def test_fast_variants_have_an_accurate_counterpart():
     fast = [name.removeprefix("__") for name in INTRINSICS if name.startswith("__") and name != "__fdividef"]
     assert [] == [name for name in fast if name not in INTRINSICS]
 

@@ -6,5 +6,5 @@ def test_a_parameter_is_required_unless_it_has_a_default():
     assert 3 == Parameter("x", ParameterKind.VALUE, default=3).default
 
 
-def test_every_kind_says_what_it_takes():
+def test_every_kind_has_a_description():
     assert all(len(kind.value) > 10 for kind in ParameterKind)

@@ -7,14 +7,14 @@ from tilelang.targets.machine import NOTHING
 from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
 
 
-def test_what_a_record_does_not_say_is_the_plain_case():
+def test_defaults_of_a_record():
     record = Instruction("nop", {"cuda": "nop()"}, {}, lambda warp: None)
     assert (Group.THREAD, None, None, Effect.NONE, NOTHING, None) == (
         record.group, record.result, record.async_unit, record.effect, record.needs, record.predicate
     )  # fmt: skip
 
 
-def test_records_do_not_change():
+def test_records_are_immutable():
     one = Instruction("nop", {"cuda": "nop()"}, {}, print)
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.name = "other"
@@ -27,7 +27,7 @@ def test_groups_of_a_unit_are_waited_for_by_an_instruction_of_the_same_unit(name
         assert any(r.async_unit is unit and r.effect & Effect.WAIT for r in INSTRUCTIONS.values())
 
 
-def test_units_of_an_instruction_say_who_waits_and_what_is_read_late():
+def test_properties_of_the_asynchronous_unit():
     lines = AsyncUnit("copies of lines", Completion.GROUPS, per_thread=True)
     matrix = AsyncUnit("matrix unit", Completion.GROUPS, reads_asynchronously=True)
     records = [Instruction("x", {}, {}, print, async_unit=unit) for unit in (None, lines, matrix)]

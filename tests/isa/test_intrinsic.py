@@ -1,11 +1,11 @@
 from tilelang.isa.intrinsic import Helper, Spelling, ordered_helpers
 
 
-def test_a_spelling_puts_operands_in_their_places():
+def test_a_spelling_substitutes_operands():
     assert "f(b, a)" == Spelling("f({1}, {0})").of("a", "b")
 
 
-def test_helpers_come_once_and_after_what_they_need():
+def test_helpers_are_ordered_by_dependency():
     base = Helper("base", "")
     left, right = Helper("left", "", needs=(base,)), Helper("right", "", needs=(base,))
     assert ["base", "left", "right"] == [helper.name for helper in ordered_helpers([left, right, base, left])]

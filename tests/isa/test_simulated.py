@@ -14,7 +14,7 @@ def test_a_pointer_moves_by_elements_for_all_lanes_or_for_each():
     assert buffer is (pointer + 8).buffer
 
 
-def test_a_wait_is_over_when_its_condition_says_so():
+def test_a_wait_ends_when_its_condition_is_true():
     arrived = []
     wait = Wait("barrier 0", lambda: len(arrived) == 2)
     assert not wait.ready()

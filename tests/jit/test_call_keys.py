@@ -1,4 +1,4 @@
-"""Keys of values tell apart what `key_of_value` tells apart."""
+"""Keys of values differ wherever `key_of_value` differs."""
 
 import sys
 from typing import Any
@@ -23,14 +23,14 @@ def key(*values: Any) -> Any:
 
 
 @given(values, values)
-def test_values_whose_keys_are_equal_mean_the_same(a: Any, b: Any) -> None:
+def test_equal_keys_imply_equal_values(a: Any, b: Any) -> None:
     if key(a) == key(b):
         assert key_of_value(a) == key_of_value(b)
     assert key(a, b) == key(a, b)
     assert hash(key(a)) == hash(key(a))
 
 
-def test_calls_have_one_key_only_if_their_arguments_are_given_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_depend_on_how_arguments_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
         ((), {}), ((1,), {}), ((True,), {}), ((), {"a": 1}), ((1,), {"a": 1}), ((), {"b": 1}), (("a", 1), {})
     ]
@@ -42,7 +42,7 @@ def test_calls_have_one_key_only_if_their_arguments_are_given_alike(monkeypatch:
 
 
 @pytest.mark.parametrize("places", [[], [0], [2], [0, 1], [1, 2], [2, 0], [0, 2], [2, 1, 0]])
-def test_parts_are_picked_in_order(places: list[int]) -> None:
+def test_parts_are_selected_in_order(places: list[int]) -> None:
     assert tuple("abc"[place] for place in places) == selector(places)(("a", "b", "c"))
 
 
@@ -53,12 +53,12 @@ def test_classes_and_dtypes_are_keys() -> None:
     assert key(as_dtype("float16")) != key(as_dtype("float32"))
 
 
-def test_types_are_comparable_that_hold_one_value() -> None:
+def test_comparable_types_hold_one_value() -> None:
     assert all(map(is_comparable, (int, float, bool, str, type(None))))
     assert not any(map(is_comparable, (list, tuple, object, np.ndarray)))
 
 
-def test_tensors_of_torch_are_plain_once_there_is_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_tensors_are_plain_once_torch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     assert {np.ndarray, torch.Tensor, torch.nn.Parameter} == plain_tensor_types()
     assert key(torch.float16) == key(torch.float16)

@@ -72,7 +72,7 @@ def test_errors_of_many_are_raised_or_left_out(vector_add: Make) -> None:
     assert None is second
 
 
-def test_wrong_wishes_about_many_kernels_are_errors(vector_add: Make) -> None:
+def test_invalid_options_of_par_compile_are_errors(vector_add: Make) -> None:
     with pytest.raises(OptionError, match="num_workers must be a positive integer, got -1"):
         par_compile([vector_add(8)], num_workers=-1)
     with pytest.raises(OptionError, match="num_workers must be a positive integer, got '2'"):
@@ -93,7 +93,7 @@ def test_lowering_gives_texts_without_a_compiler(vector_add: Make, monkeypatch: 
         lower("add")  # type: ignore[arg-type]
 
 
-def test_lowering_compiles_where_it_is_asked_to(vector_add: Make) -> None:
+def test_lowering_compiles_with_enable_device_compile(vector_add: Make) -> None:
     assert lower(vector_add(21), target="c", enable_device_compile=True).device_mod is not None
 
 

@@ -20,7 +20,7 @@ def kernel(dtype="float16", stages=3):
     return tilelang.compile(gemm, target=target, execution_backend="simulator")
 
 
-def test_every_choice_is_told_with_its_line():
+def test_every_lowering_is_explained_with_its_line():
     text = kernel().explain()
     assert "T.copy is lowered by copy.cp_async" in text
     assert "T.gemm is lowered by gemm.mma" in text
@@ -28,7 +28,7 @@ def test_every_choice_is_told_with_its_line():
     assert "fixed by T.gemm" in text
 
 
-def test_what_keeps_a_loop_from_running_ahead_is_told():
+def test_reasons_against_pipelining_are_explained():
     assert "the loop stays serial" not in kernel().explain()
     assert "T.gemm is lowered by gemm.fma" in kernel("float32").explain()
 
@@ -51,7 +51,7 @@ def soft(target, **keywords):
     ]
 
 
-def test_loops_widths_and_reductions_of_a_gpu_are_told():
+def test_loops_access_widths_and_reductions_of_a_gpu_are_explained():
     text = soft({"kind": "cuda", "arch": "sm_80"}, execution_backend="simulator")
     for line in (
         "4: T.copy is lowered by copy.loop",
@@ -66,7 +66,7 @@ def test_loops_widths_and_reductions_of_a_gpu_are_told():
     assert "5: threads combine partial results by 5 shuffles, and warps through shared memory" in older
 
 
-def test_on_a_cpu_blocks_tiles_and_lanes_are_told():
+def test_blocks_tiles_and_vector_lanes_of_a_cpu_are_explained():
     assert [
         "main, kernel 1: a grid of 64, blocks run on the processor's threads; the tiles of a block take 2052 bytes: "
         "'x' 2048, 'm' 4",

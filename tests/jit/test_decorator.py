@@ -110,7 +110,7 @@ def test_a_call_that_does_not_fit_the_function_is_one_error() -> None:
     assert "the signature is add(n: int, block: int = 64, dtype: Any = 'float32')" == caught.value.hint
 
 
-def test_a_function_that_returns_no_kernel_is_told_so() -> None:
+def test_a_function_that_returns_no_kernel_is_an_error() -> None:
     @jit
     def nothing(n: int):
         return n
@@ -146,7 +146,7 @@ def test_the_source_of_a_configuration() -> None:
     assert 'extern "C"' in add.get_kernel_source(70)
 
 
-def test_arguments_are_sorted_for_programs_that_keep_kernels_of_their_own() -> None:
+def test_parse_args_for_programs_with_their_own_kernel_cache() -> None:
     expected = ((100, 64, "float32"), None), {}
     assert expected == add.func.parse_args(100)
     assert expected == add.func.parse_args(dtype="float32", n=100)
@@ -157,7 +157,7 @@ def test_arguments_are_sorted_for_programs_that_keep_kernels_of_their_own() -> N
         add.func.parse_args(block=3)
 
 
-def test_asking_for_the_kernel_gives_it() -> None:
+def test_return_kernel_returns_the_kernel() -> None:
     assert add(100) is add(100, __return_kernel=True)
 
 

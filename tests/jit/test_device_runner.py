@@ -29,7 +29,7 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_nvrtc
-def test_without_a_gpu_there_are_source_and_machine_code_but_no_calls(vector_add: Make, no_driver: None) -> None:
+def test_without_a_gpu_kernels_compile_but_cannot_be_called(vector_add: Make, no_driver: None) -> None:
     kernel = tilelang.compile(vector_add(100), target={"kind": "cuda", "arch": "sm_80"})
     assert "__global__" in kernel.get_kernel_source()
     assert ".target sm_80" in kernel.get_ptx()

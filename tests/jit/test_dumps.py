@@ -1,4 +1,4 @@
-"""Files for whoever looks into the compiler are written where they were asked for, and only there."""
+"""Dumps of programs and layouts as files."""
 
 from pathlib import Path
 
@@ -31,13 +31,13 @@ def kernel(size: int = 32):
     return summed
 
 
-def test_nothing_is_written_unless_it_is_asked_for(folder, capsys):
+def test_nothing_is_written_by_default(folder, capsys):
     tilelang.compile(kernel(), pass_configs={"tl.enable_dump_ir": False, "tl.dump_ir_path": "elsewhere"}, **GPU)
     assert [] == list(folder.iterdir())
     assert "" == capsys.readouterr().out
 
 
-def test_the_program_is_written_as_it_came_and_after_each_pass(folder):
+def test_the_program_is_written_before_and_after_each_pass(folder):
     compiled = tilelang.compile(kernel(), pass_configs={"tl.enable_dump_ir": True}, **GPU)
     names = sorted(path.name for path in (folder / "dump_ir" / "summed").iterdir())
     assert ["000_input.py", "001_resolve_warp_size.py"] == names[:2]
@@ -47,7 +47,7 @@ def test_the_program_is_written_as_it_came_and_after_each_pass(folder):
         assert compiled.show_ir(name) == path.read_text()
 
 
-def test_another_kernel_of_the_name_has_a_folder_of_its_own_and_the_same_one_replaces_its_files(folder):
+def test_kernels_of_one_name_have_separate_folders(folder):
     for size in (32, 64, 32):
         tilelang.lower(
             kernel(size), GPU["target"], pass_configs={"tl.enable_dump_ir": True, "tl.dump_ir_path": "here"}
@@ -57,7 +57,7 @@ def test_another_kernel_of_the_name_has_a_folder_of_its_own_and_the_same_one_rep
     assert "(16, 64)" in (folder / "here" / "summed_2" / "000_input.py").read_text()
 
 
-def test_a_program_that_a_pass_refuses_is_written_as_far_as_it_got(folder):
+def test_a_program_that_a_pass_refuses_is_written_up_to_that_pass(folder):
     @T.prim_func
     def refused(A: T.Tensor((16,), "float32")):
         with T.Kernel(1, threads=32):

@@ -1,4 +1,4 @@
-"""Functions that take tensors: a call sorts its arguments, compiles, runs, and returns what T.empty made."""
+"""Functions that take tensors: classification of arguments, compilation, calls, outputs of T.empty."""
 
 from typing import Any
 
@@ -93,7 +93,7 @@ def test_wrong_arguments_are_one_error() -> None:
         scaled(ones(3, 50))
 
 
-def test_what_is_given_to_build_has_a_meaning() -> None:
+def test_invalid_arguments_of_compile_are_refused() -> None:
     with pytest.raises(ArgumentError, match="'blok' is neither a parameter nor a size") as caught:
         scaled.compile(M=4, N=40, blok=8)
     assert "did you mean 'block'?" == caught.value.hint
@@ -164,13 +164,13 @@ def test_sizes_of_a_call_by_keyword() -> None:
         both(ones(5), ones(5), K=5)
 
 
-def test_asking_for_the_kernel_does_not_run_it() -> None:
+def test_return_kernel_does_not_run_the_kernel() -> None:
     kernel = both(ones(5), ones(5), __return_kernel=True)
     assert isinstance(kernel, JITKernel)
     assert [2.0] * 5 == kernel(ones(5), ones(5))[1].tolist()
 
 
-def test_arguments_are_sorted_for_programs_that_keep_kernels_of_their_own() -> None:
+def test_parse_args_for_programs_with_their_own_kernel_cache() -> None:
     a = ones(3, 50)
     assert (((32,), (3, 50)), {"A": a, "factor": 2.0}) == scaled.func.parse_args(a, 2.0)
     (key, sizes), tensors = scaled.func.parse_args(block=8, M=4, N=40)
@@ -284,7 +284,7 @@ def test_calls_find_their_kernel_whether_their_arguments_have_names_or_not(anew:
     assert ([], programs) == (anew, len(scaled._programs))
 
 
-def test_what_a_kernel_does_not_take_is_looked_at_again(anew: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unaccepted_arguments_take_the_slow_path(anew: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     a = ones(3, 50)
     scaled(a, 2.0)
     with pytest.raises(ArgumentError, match="must be float32|expected float32|float64"):
@@ -337,7 +337,7 @@ def biased(A, bias=None, use: bool = False):
                 A[i] = A[i] + 1
 
 
-def test_tensors_that_a_kernel_does_without_may_come_and_go(anew: list[Any]) -> None:
+def test_optional_tensors_may_be_none_in_some_calls(anew: list[Any]) -> None:
     for _ in range(2):
         a = ones(4)
         biased(a)
@@ -350,7 +350,7 @@ def test_tensors_that_a_kernel_does_without_may_come_and_go(anew: list[Any]) -> 
     assert (0, 2) == (count, len(biased._programs))
 
 
-def test_errors_of_a_kernel_that_was_found_at_once_leave_without_frames_of_the_package() -> None:
+def test_errors_on_the_fast_path_have_no_frames_of_the_package() -> None:
     @jit
     def positive(A):
         N = T.const("N")
@@ -362,7 +362,7 @@ def test_errors_of_a_kernel_that_was_found_at_once_leave_without_frames_of_the_p
     refusal(lambda: positive(-ones(4)), (DeviceAssertError,), "not positive")
 
 
-def test_what_is_recognized_holds_compile_time_values_by_keyword_and_not_runtime_ones() -> None:
+def test_quick_keys_contain_compile_time_keywords_only() -> None:
     a = ones(3, 50)
     assert scaled._quick_key((a,), {"factor": 2.0}) == scaled._quick_key((a,), {"factor": 3.0})
     assert scaled._quick_key((a, 2.0), {"block": 16}) != scaled._quick_key((a, 2.0), {"block": 32})

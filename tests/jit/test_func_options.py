@@ -21,13 +21,13 @@ def annotated() -> PrimFunc:
     return main
 
 
-def test_the_function_asks_for_options_of_its_own() -> None:
+def test_the_function_may_annotate_options() -> None:
     options = options_of(annotated())
     assert ((TMA, True), (FAST, True)) == options.pass_configs
     assert ("-DONE=1", "-DTWO=2") == options.compile_flags
 
 
-def test_the_caller_wins_where_both_speak() -> None:
+def test_options_of_the_caller_take_precedence() -> None:
     options = options_of(annotated(), {FAST: False}, "-O1", verbose=True)
     assert ((TMA, True), (FAST, False)) == options.pass_configs
     assert ("-DONE=1", "-DTWO=2", "-O1") == options.compile_flags
@@ -40,6 +40,6 @@ def test_kernels_are_compiled_with_them() -> None:
     assert ("-DONE=1", "-DTWO=2") == kernel.options.compile_flags
 
 
-def test_mistakes_of_the_caller_are_told() -> None:
+def test_invalid_options_of_the_caller_are_errors() -> None:
     with pytest.raises(OptionError, match="pass_configs"):
         options_of(annotated(), {"tl.no_such_switch": True})

@@ -20,7 +20,7 @@ def test_a_call_runs_and_is_done_when_it_returns(vector_add: Make) -> None:
         kernel(a)
 
 
-def test_a_failed_assertion_leaves_with_its_message_and_line() -> None:
+def test_a_failed_assertion_has_its_message_and_line_of_the_user() -> None:
     @T.prim_func
     def positive(A: T.Tensor((4,), "float32")):
         with T.Kernel(4) as bx:

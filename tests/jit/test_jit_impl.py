@@ -52,5 +52,5 @@ def test_compiling_gives_the_kernel_and_its_source() -> None:
     assert "eager" in eager.get_kernel_source(n=16)
 
 
-def test_programs_may_mend_the_class_that_calls_kernels_in_published_tilelang() -> None:
+def test_the_published_adapter_class_may_be_patched() -> None:
     assert [[], [-1], [0, 2]] == [BaseKernelAdapter()._legalize_result_idx(idx) for idx in (None, -1, (0, 2))]

@@ -106,7 +106,7 @@ def test_torch_in_and_torch_out(vector_add: Make, backend: str) -> None:
 
 
 @BOTH
-def test_arrays_of_two_frameworks_meet(vector_add: Make, backend: str) -> None:
+def test_arrays_of_two_frameworks_in_one_call(vector_add: Make, backend: str) -> None:
     torch = pytest.importorskip("torch")
     a, b = torch.randn(50), numbers(50)
     result = JITKernel(vector_add(50), out_idx=-1, execution_backend=backend)(a, b)
@@ -173,7 +173,7 @@ def test_a_kernel_shows_its_program(vector_add: Make) -> None:
     assert "JITKernel(add, target='cpu')" == repr(kernel)
 
 
-def test_there_is_nothing_between_a_kernel_and_its_code(vector_add: Make) -> None:
+def test_the_adapter_is_the_kernel_itself(vector_add: Make) -> None:
     kernel = JITKernel(vector_add(3), out_idx=-1)
     one = np.ones(3, np.float32)
     assert kernel is kernel.adapter
@@ -182,7 +182,7 @@ def test_there_is_nothing_between_a_kernel_and_its_code(vector_add: Make) -> Non
     assert 7 == kernel.run_once(lambda a, b: 7)
 
 
-def test_what_a_search_found_is_kept_at_the_kernel(vector_add: Make) -> None:
+def test_the_kernel_holds_the_result_of_its_tuning(vector_add: Make) -> None:
     kernel = JITKernel(vector_add(3), out_idx=-1)
     with pytest.raises(ValueError, match="get_tuner_result: kernel 'add' was not tuned"):
         kernel.get_tuner_result()
@@ -252,7 +252,7 @@ def test_no_wrong_call_touches_an_output(backend: str) -> None:
     assert [7.0] * 4 == b.tolist()
 
 
-def test_kernels_of_the_same_code_are_told_by_their_identity(vector_add: Make) -> None:
+def test_kernels_of_the_same_code_have_the_same_identity(vector_add: Make) -> None:
     def identity(n: int, **options: Any) -> str:
         return JITKernel(vector_add(n), **options).identity
 
@@ -264,13 +264,13 @@ def test_kernels_of_the_same_code_are_told_by_their_identity(vector_add: Make) -
     assert interpreted[0].identity != interpreted[1].identity
 
 
-def test_only_a_search_gives_a_kernel_its_figures(vector_add: Make) -> None:
+def test_a_kernel_that_was_not_tuned_has_no_tuner_result(vector_add: Make) -> None:
     kernel = JITKernel(vector_add(100), execution_backend="reference")
     assert (None, None, None) == (kernel.config, kernel.latency, kernel.ref_latency)
 
 
 @needs_nvrtc
-def test_switches_that_change_nothing_leave_a_gpu_kernels_identity(vector_add: Make) -> None:
+def test_options_without_effect_do_not_change_the_identity(vector_add: Make) -> None:
     kernels = [JITKernel(vector_add(100), target="sm_80", pass_configs=c) for c in (None, {"tl.stages": 3})]
     assert kernels[0].identity == kernels[1].identity
 
@@ -310,7 +310,7 @@ def tiled(A: T.Tensor((512, 256), "float16"), B: T.Tensor((256, 512), "float16")
         ("sm_80", "allocate_shared_memory", ["# 131072 bytes of shared memory", "; at byte 0\n", "; at byte 49152\n"]),
     ],
 )
-def test_a_pass_shows_what_it_decided(arch: str, pass_name: str, shown: list[str]) -> None:
+def test_show_ir_shows_the_decisions_of_a_pass(arch: str, pass_name: str, shown: list[str]) -> None:
     kernel = JITKernel(tiled, target={"kind": "cuda", "arch": arch}, execution_backend="simulator")
     text = kernel.show_ir(pass_name)
     assert [] == [each for each in shown if each not in text], text

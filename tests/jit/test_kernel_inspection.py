@@ -63,7 +63,7 @@ def test_what_was_compiled_is_an_artifact(vector_add: Make) -> None:
     assert "# thread level" in artifact.ir
 
 
-def test_figures_and_machine_code_need_a_gpu_program(vector_add: Make) -> None:
+def test_resource_usage_and_machine_code_need_a_gpu_program(vector_add: Make) -> None:
     kernel = JITKernel(vector_add(100))
     assert ({}, None, None, None) == (kernel.resource_usage, kernel.n_regs, kernel.n_spills, kernel.n_max_threads)
     for name in ("get_ptx", "get_cubin", "show_ptx", "show_sass"):
@@ -72,7 +72,7 @@ def test_figures_and_machine_code_need_a_gpu_program(vector_add: Make) -> None:
 
 
 @needs_nvrtc
-def test_a_gpu_program_says_what_it_uses(
+def test_resource_usage_of_a_gpu_program(
     vector_add: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel = JITKernel(vector_add(100), target="sm_80")

@@ -33,7 +33,7 @@ def test_configurations_hold_for_lower_inside_of_the_context() -> None:
     assert "wgmma" in str(lower(product(), hopper))
 
 
-def test_the_innermost_context_is_the_present_one() -> None:
+def test_the_innermost_context_is_current() -> None:
     assert {} == get_pass_context().config
     with PassContext(config={"tl.disable_wgmma": True}) as outer:
         assert outer is get_pass_context()
@@ -48,7 +48,7 @@ def test_the_innermost_context_is_the_present_one() -> None:
     assert {} == get_pass_context().config
 
 
-def test_an_unknown_key_is_told() -> None:
+def test_an_unknown_key_is_an_error() -> None:
     with pytest.raises(OptionError, match=r"unknown key 'tl\.wgmma_off'"):
         PassContext(config={"tl.wgmma_off": True})
 

@@ -35,7 +35,7 @@ def test_every_item_is_made_once_in_some_process(tmp_path: Path) -> None:
     assert str(os.getpid()) not in {process for _, process in names}
 
 
-def test_a_process_that_fails_or_prints_harms_nobody(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_process_that_fails_or_prints_has_no_effect(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def make(item: int) -> None:
         print("loud")
         if item == 0:

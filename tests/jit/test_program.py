@@ -63,7 +63,7 @@ def test_without_the_cache_everything_is_done_again(
     assert not folder.exists()
 
 
-def test_places_come_back_from_the_cache(asserting: PrimFunc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locations_are_restored_from_the_cache(asserting: PrimFunc, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh = compile_program(asserting, CPU, CompileOptions()).source
     monkeypatch.setattr(program, "_PROGRAMS", {})
     kept = compile_program(asserting, CPU, CompileOptions()).source
@@ -159,14 +159,14 @@ def test_many_processes_compile_the_same_kernel_at_once(tmp_path: Path, folder: 
     assert [] == list(folder.rglob(".new-*"))
 
 
-def test_launches_of_a_device_come_back_from_the_cache(vector_add: Make) -> None:
+def test_device_launches_are_restored_from_the_cache(vector_add: Make) -> None:
     func, options = vector_add(100), CompileOptions()
     fresh = generate_source(func, Target("cuda", "sm_80"), options)
     assert ("add_kernel",) == tuple(launch.name for launch in fresh.launches)
     assert fresh == generate_source(func, Target("cuda", "sm_80"), options)
 
 
-def test_launches_know_what_their_fragments_take() -> None:
+def test_launches_have_the_sizes_of_their_fragments() -> None:
     @T.prim_func
     def main(A: T.Tensor((64, 32), "float16")):
         with T.Kernel(1, threads=128):
@@ -178,7 +178,7 @@ def test_launches_know_what_their_fragments_take() -> None:
     assert (("tile", 32),) == launch.fragments
 
 
-def test_sources_survive_being_kept() -> None:
+def test_sources_round_trip_through_json() -> None:
     launch = DeviceLaunch(
         "k", ("M", "2"), (32, 2, 1), 99, (2, 1, 1), (KernelArgument("tensor", 0, "void*"),), cooperative=True,
         tensor_maps=(TensorMapText(0, as_dtype("float16"), ("K", "M"), ("K * 2",), (64, 32), 128),), fragments=(("a", 64), ("b", 4)),
@@ -194,7 +194,7 @@ def test_the_architecture_is_part_of_the_key(vector_add: Make, folder: Path) -> 
 
 
 @pytest.mark.parametrize("was_on", [True, False])
-def test_garbage_is_collected_after_compiling_as_it_was_before(
+def test_compiling_restores_the_garbage_collector(
     vector_add: Make, monkeypatch: pytest.MonkeyPatch, was_on: bool
 ) -> None:
     seen: list[bool] = []

@@ -49,7 +49,7 @@ def test_the_order_of_a_dict_does_not_matter() -> None:
     assert key_of_value({"a": 1, "b": 2}) == key_of_value({"b": 2, "a": 1})
 
 
-def test_what_cannot_be_compared_is_itself_only() -> None:
+def test_unhashable_objects_are_equal_to_themselves_only() -> None:
     class Odd:
         __hash__ = None  # type: ignore[assignment]
 
@@ -58,7 +58,7 @@ def test_what_cannot_be_compared_is_itself_only() -> None:
     assert key_of_value(odd) != key_of_value(Odd())
 
 
-def test_arrays_are_told_from_values() -> None:
+def test_arrays_are_distinguished_from_values() -> None:
     assert is_array(np.zeros(3))
     assert not any(is_array(value) for value in (np.float32(1), np.float32, 3, "x", None, [1]))
 

@@ -65,7 +65,7 @@ def test_any_kernel_for_a_gpu_can_be_simulated_and_counted(
 @pytest.mark.parametrize(
     ("m", "k", "step", "mapped"), [(3, 64, 1, ["A"]), (0, 64, 1, []), (3, 60, 1, []), (3, 64, -1, [])]
 )
-def test_tensors_that_no_map_can_describe_have_none(
+def test_tensors_without_a_valid_map_have_none(
     monkeypatch: pytest.MonkeyPatch, m: int, k: int, step: int, mapped: list[str]
 ) -> None:
     M, K, S = (Var(name, INT32, index=True) for name in "MKS")
@@ -91,7 +91,7 @@ def test_tensors_that_no_map_can_describe_have_none(
     assert mapped == [one.tensor.name for one in launch.plan.tensor_maps]
 
 
-def test_what_would_go_wrong_on_the_device_is_told() -> None:
+def test_errors_on_the_device_are_reported() -> None:
     @T.prim_func
     def racing(C: T.Tensor((1,), "int32")):
         with T.Kernel(8, threads=32) as bx:
@@ -110,7 +110,7 @@ def test_programs_of_the_cpu_are_not_simulated(reverse: PrimFunc) -> None:
     ) == str(caught.value)
 
 
-def test_where_arrays_lie_decides_the_program_and_nothing_else(reverse: PrimFunc) -> None:
+def test_alignment_selects_the_program_only(reverse: PrimFunc) -> None:
     kernel = tilelang.compile(reverse, target="sm_80", execution_backend="simulator")
     memory = np.zeros(1024, np.float32)
     start = -memory.ctypes.data % 64 // 4

@@ -51,7 +51,7 @@ def test_arrays_elsewhere_cannot_be_compared() -> None:
         as_float64(torch.zeros(3, device="meta"))
 
 
-def test_what_is_on_a_device_is_fetched() -> None:
+def test_device_arrays_are_copied_to_the_host() -> None:
     class OnDevice:
         __cuda_array_interface__ = {"typestr": "<f4", "shape": (3,), "data": (4096, False), "version": 3}
 

@@ -54,6 +54,6 @@ def test_the_host_is_timed_unless_torch_uses_a_device(torch: FakeTorch) -> None:
     assert do_bench(lambda: None, warmup=0, rep=0) >= 0
 
 
-def test_the_caller_may_say_whose_clock_is_read(torch: FakeTorch) -> None:
+def test_the_caller_may_select_the_clock(torch: FakeTorch) -> None:
     assert is_device_busy()
     assert do_bench(lambda: None, warmup=0, rep=0, device="cpu") >= 0

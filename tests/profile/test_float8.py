@@ -23,7 +23,7 @@ def test_negative_zeros_become_positive_in_place(dtype: type) -> None:
     assert expected.tolist() == array.view(np.uint8).tolist()
 
 
-def test_where_that_byte_is_no_zero_it_stays() -> None:
+def test_other_codes_are_unchanged() -> None:
     array = np.array([0x80], np.uint8).view(ml_dtypes.float8_e4m3fnuz)  # the one NaN
     assert [0x80] == fp8_remove_negative_zeros_(array).view(np.uint8).tolist()
 

@@ -64,7 +64,7 @@ DRAWS: list[tuple[str, TensorSupplyType, set[int] | tuple[float, float, float, f
 
 @pytest.mark.parametrize("without_torch", [False, True])
 @pytest.mark.parametrize(("dtype", "kind", "expected"), DRAWS)
-def test_what_is_drawn_follows_from_dtype_and_kind(
+def test_the_distribution_depends_on_dtype_and_kind(
     monkeypatch: pytest.MonkeyPatch, dtype: str, kind: TensorSupplyType, expected: Any, without_torch: bool
 ) -> None:
     if without_torch:
@@ -149,7 +149,7 @@ def test_inputs_for_a_gpu_need_a_framework_that_has_arrays_there(monkeypatch: py
     assert ("on the GPU", np.float32) == supply(param, device="cuda")
 
 
-def test_a_framework_that_nobody_has_imported_is_imported_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_framework_is_imported_for_gpu_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     param = TensorParam(Buffer("A", (Const(3, INT32),), as_dtype("float32"), Scope.GLOBAL))
     cupy = SimpleNamespace(asarray=lambda array: ("on the GPU", array.dtype))
     found = {"cupy": cupy}

@@ -73,7 +73,7 @@ def test_inputs_may_be_given() -> None:
     assert [True, True] == [one is given[0] for one in seen]  # the kernel and the reference get the same
 
 
-def test_a_check_of_one_s_own() -> None:
+def test_a_user_defined_check() -> None:
     seen: list[Any] = []
     profiler(lambda a: a + 1, -1).manual_assert_close(lambda a: a, manual_check_prog=lambda x, y: seen.append((x, y)))
     (((actual,), (expected,)),) = seen
@@ -104,7 +104,7 @@ def test_symbolic_dimensions_take_values_by_name() -> None:
         profiler(lambda a: a, -1, N).do_bench(dynamic_symbolic_constraints={"M": 4})
 
 
-def test_parameters_and_kernel_can_be_asked_for() -> None:
+def test_parameters_and_kernel_are_attributes() -> None:
     p = profiler(write, extent=N)
     assert [("A", "float32", N), ("C", "float32", N)] == [(q.name, q.dtype, q.shape[0]) for q in p.params]
     assert write is p.func

@@ -111,7 +111,7 @@ def test_a_kernel_with_a_decoder_compiles_for_a_gpu() -> None:
     assert "decode_i4u_to_f16_scale_zeros_original(" in kernel.get_kernel_source()
 
 
-def test_what_there_is_no_decoder_for_is_told() -> None:
+def test_unsupported_formats_are_errors() -> None:
     with pytest.raises(ValueError, match="zero points are for unsigned values with a scale"):
         group(4, "int", True, "original")
     with pytest.raises(ValueError, match="unknown source_format 'float'"):

@@ -41,7 +41,7 @@ def fields(nbit: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("nbit", "kind"), [(4, "uint"), (2, "int"), (1, "uint")])
-def test_unsigned_values_are_taken_out(nbit: int, kind: str) -> None:
+def test_unsigned_values_are_extracted(nbit: int, kind: str) -> None:
     convert = _tir_packed_to_unsigned_convert(kind, 8)
     assert fields(nbit).tolist() == unpacked(convert, nbit, "float16", f"{kind}8").tolist()
 
@@ -67,7 +67,7 @@ def test_a_zero_point_is_subtracted_in_the_result_s_dtype() -> None:
     assert (fields(4) - 3).tolist() == found.tolist()
 
 
-def test_a_word_of_another_dtype_is_told() -> None:
+def test_a_word_of_another_dtype_is_an_error() -> None:
     with pytest.raises(AssertionError, match="the words are int32, but uint8 was said"):
         _tir_packed_to_unsigned_convert("uint", 8)(4, T.int32(), 0, "float16")
     with pytest.raises(AssertionError, match="values of 4 bits become float16, given 2 bits and float32"):

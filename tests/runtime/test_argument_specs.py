@@ -17,7 +17,7 @@ def rules(spec: ArgumentSpec) -> list[tuple[Rule, int]]:
     return [(extent.rule, extent.value) for extent in spec.rules]
 
 
-def test_an_open_extent_is_an_entry_of_the_key_where_it_comes_first() -> None:
+def test_the_first_use_of_a_symbolic_extent_is_an_entry_of_the_key() -> None:
     a, b = specs(tensor("A", M, 4), tensor("B", N, M))
     assert [(Rule.KEY, 1), (Rule.CONSTANT, 4)] == rules(a)
     assert [(Rule.KEY, 2), (Rule.EQUAL, 1)] == rules(b)

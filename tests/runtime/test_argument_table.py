@@ -16,7 +16,7 @@ M, N, S = (Var(name, INT32, index=True) for name in "MNS")
 DEVICES = Devices("sm_90a", lambda address: 0, lambda: 0)
 
 
-def test_the_key_is_the_same_for_what_was_bound_and_for_what_is_seen() -> None:
+def test_bound_calls_and_fast_checks_have_the_same_key() -> None:
     params = (tensor("A", M, 4), scalar("x"), tensor("B", M * 2, M, strides=(S, N)))
     table = ArgumentTable(signature(*params, symbols=(M, S, N)), sizing=["x"])
     a, b = np.zeros((2, 4), np.float32), np.zeros((4, 2, 3), np.float32)[:, :, 0]
@@ -27,7 +27,7 @@ def test_the_key_is_the_same_for_what_was_bound_and_for_what_is_seen() -> None:
     assert match.like is a
 
 
-def test_scalars_are_part_of_the_key_only_where_they_decide_something() -> None:
+def test_only_scalars_that_determine_sizes_are_in_the_key() -> None:
     size, other = ScalarParam(N), scalar("x")
     assert {1: 2} == ArgumentTable(signature(tensor("A", 8), size, other, tensor("B", N))).keys
     assert {} == ArgumentTable(signature(tensor("A", 8), size, other)).keys
@@ -53,11 +53,11 @@ def test_a_float_is_in_the_key_by_its_bits() -> None:
         ((tensor("A", 8, dtype="int4"),), False, False),
     ],
 )
-def test_what_needs_a_longer_look_is_not_possible(params: Any, device: bool, expected: bool) -> None:
+def test_packed_and_vector_dtypes_have_no_fast_checks(params: Any, device: bool, expected: bool) -> None:
     assert expected is ArgumentTable(signature(*params), device=device).is_possible
 
 
-def test_a_tensor_says_where_a_kernel_runs_and_outputs_are_made() -> None:
+def test_a_tensor_determines_the_device_and_the_framework_of_outputs() -> None:
     pointer = ScalarParam(Var("p", as_dtype("int64"), index=True), pointer=True)
     s = signature(pointer, tensor("A", 8), out_idx=-1)
     assert not ArgumentTable(s).is_possible
@@ -82,7 +82,7 @@ def test_tensors_of_other_devices_do_not_match(torch: FakeTorch) -> None:
     assert table.match((a, b)) is None
 
 
-def test_without_tensors_nothing_is_known_of_where_they_are() -> None:
+def test_without_tensors_the_location_is_unknown() -> None:
     table = ArgumentTable(signature(tensor("A", 8), scalar("n")))
     assert table.match(()) is None
     s = dataclasses.replace(table.signature, params=table.signature.params[1:], inputs=(0,), written=frozenset())

@@ -75,7 +75,7 @@ def test_several_outputs_are_a_list() -> None:
     ("float8_e5m2", "float8_e5m2fnuz"), ("float8_e5m2fnuz", "float8_e5m2"), ("float6_e3m2fn", "uint8"),
     ("float4_e2m1_unpacked", "float4_e2m1fn"), ("float4_e2m1_unpacked", "uint8"),
 ])  # fmt: skip
-def test_bytes_of_another_name_are_taken_as_they_are(dtype: str, given: str) -> None:
+def test_dtypes_with_the_same_bytes_are_accepted(dtype: str, given: str) -> None:
     array = np.arange(2, dtype=np.uint8).view(as_dtype(given).numpy)
     (view,) = bind(signature(tensor("a", 2, dtype=dtype)), (array,)).values
     assert isinstance(view, ArrayView)
@@ -84,7 +84,7 @@ def test_bytes_of_another_name_are_taken_as_they_are(dtype: str, given: str) -> 
 
 
 @pytest.mark.parametrize(("dtype", "given"), [("int8", "bool"), ("float8_e4m3fn", "float8_e5m2"), ("bool", "int32")])
-def test_bytes_of_another_meaning_are_refused(dtype: str, given: str) -> None:
+def test_dtypes_with_other_bytes_are_refused(dtype: str, given: str) -> None:
     with pytest.raises(RuntimeError, match=f"'a' has dtype {given}, expected {dtype}"):
         bind(signature(tensor("a", 2, dtype=dtype)), (np.zeros(2, as_dtype(given).numpy),))
 
@@ -149,7 +149,7 @@ def test_vector_dtypes_have_their_lanes_as_last_extent() -> None:
         bind(s, (np.zeros((3, 4), np.float16), np.zeros(3, np.float32)))
 
 
-def test_tensor_cores_floats_are_kept_as_float32() -> None:
+def test_tfloat32_is_stored_as_float32() -> None:
     bind(signature(tensor("c", 3, dtype="tfloat32")), (np.zeros(3, np.float32),))
 
 
@@ -165,7 +165,7 @@ def test_a_pointer_is_an_address_or_an_array() -> None:
 
 
 @pytest.mark.parametrize("given", [None, 1.5, -1, "p", np.float64(1)])
-def test_what_is_no_address_is_no_pointer(given: object) -> None:
+def test_invalid_pointers_are_refused(given: object) -> None:
     with pytest.raises(RuntimeError, match="'p' must be an address or an array in host memory, got "):
         bind(signature(POINTER), (given,))
 
@@ -204,19 +204,19 @@ class OnDevice:
 DEVICES = Devices("sm_90a", lambda pointer: pointer // 4096 - 1, lambda: 7)
 
 
-def test_arrays_on_one_device_say_where_the_kernel_runs() -> None:
+def test_arrays_determine_the_device() -> None:
     s = signature(tensor("A", 4), tensor("B", 4))
     bound = bind(s, [OnDevice(4, pointer=8192), OnDevice(4, pointer=8192)], DEVICES)
     assert 1 == bound.device
     assert [8192, 8192] == bound.c_arguments()
 
 
-def test_without_an_array_it_is_the_current_device() -> None:
+def test_without_an_array_the_current_device_is_used() -> None:
     s = signature(ScalarParam(Var("n", INT32)), tensor("A", 0))
     assert 7 == bind(s, [3, OnDevice(0, pointer=0)], DEVICES).device
 
 
-def test_an_output_that_nobody_can_allocate_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_that_cannot_be_allocated_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ArgumentError) as caught:
         bind(signature(tensor("A", 4), tensor("B", 4), out_idx=-1), [OnDevice(4)], DEVICES)

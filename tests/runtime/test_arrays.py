@@ -84,7 +84,7 @@ def test_a_borrowed_array_keeps_its_memory_alive() -> None:
     assert 5 == len(others)
 
 
-def test_what_cannot_be_written_says_so() -> None:
+def test_read_only_arrays_are_marked() -> None:
     array = np.zeros(3)
     array.flags.writeable = False
     view = borrow(array)
@@ -102,7 +102,7 @@ def test_strides_within_an_element_and_odd_addresses_are_seen() -> None:
     assert not view.is_dense
 
 
-def test_foreign_byte_order_has_no_dtype_here() -> None:
+def test_foreign_byte_order_has_no_dtype() -> None:
     view = borrow(np.zeros(3, ">f4"))
     assert view is not None
     assert None is view.dtype
@@ -123,7 +123,7 @@ def test_dlpack_is_borrowed_from_old_and_new_producers(old: bool) -> None:
     assert np.array_equal(array, view.as_numpy())
 
 
-def test_dlpack_says_what_is_read_only() -> None:
+def test_dlpack_marks_read_only_arrays() -> None:
     array = np.zeros(3, np.float32)
     array.flags.writeable = False
     view = borrow(Foreign(array))
@@ -147,7 +147,7 @@ def test_device_arrays_name_their_device() -> None:
     assert ("cuda", "float32", (3,), (1,), 4096) == (view.device, view.dtype, view.shape, view.strides, view.pointer)
 
 
-def test_device_arrays_may_be_strided_and_say_their_device_and_stream() -> None:
+def test_device_arrays_have_strides_device_and_stream() -> None:
     class OnDevice:
         device = SimpleNamespace(id=3)
 
@@ -164,7 +164,7 @@ def test_device_arrays_may_be_strided_and_say_their_device_and_stream() -> None:
     assert odd.strides is None
 
 
-def test_an_immutable_array_of_a_device_comes_by_dlpack_on_the_default_stream() -> None:
+def test_immutable_device_arrays_are_borrowed_by_dlpack_on_the_default_stream() -> None:
     class Array:  # as JAX has them, with memory of the host in the place of a device's
         __module__ = "jax"
         __cuda_array_interface__ = None
@@ -216,7 +216,7 @@ def test_outputs_are_numpy_for_numpy() -> None:
     assert made is hand_over(made, np.zeros(1))
 
 
-def test_outputs_go_back_to_a_framework_through_its_namespace() -> None:
+def test_outputs_are_converted_through_the_array_api_namespace() -> None:
     like = Foreign(np.zeros(1))
     made = allocate(like, (2,), as_dtype("int32"))
     assert isinstance(hand_over(made, like), Foreign)

@@ -33,7 +33,7 @@ def test_there_is_nothing_under_a_key_that_was_not_stored() -> None:
 
 
 @given(st.lists(st.text(max_size=5), max_size=4), st.lists(st.text(max_size=5), max_size=4))
-def test_keys_tell_lists_of_texts_apart(a: list[str], b: list[str]) -> None:
+def test_keys_of_different_lists_of_texts_differ(a: list[str], b: list[str]) -> None:
     assert (a == b) == (key_of(*a) == key_of(*b))
 
 
@@ -56,7 +56,7 @@ def test_a_damaged_entry_is_made_again(damage: str) -> None:
     assert b"x" * 1000 == lookup(key, ".so")
 
 
-def test_a_failed_make_leaves_nothing(folder: Path) -> None:
+def test_a_failed_make_stores_nothing(folder: Path) -> None:
     def fail() -> bytes:
         raise ValueError
 
@@ -65,7 +65,7 @@ def test_a_failed_make_leaves_nothing(folder: Path) -> None:
     assert [] == [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_a_folder_that_cannot_be_made_is_one_warning_and_nothing_is_kept(
+def test_a_folder_that_cannot_be_created_is_one_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -105,7 +105,7 @@ def test_entries_of_a_folder_that_may_only_be_read_are_used(folder: Path, monkey
     folder.chmod(stat.S_IRWXU)
 
 
-def test_where_the_cache_is_switched_off_nothing_is_read_or_written(
+def test_a_disabled_cache_is_neither_read_nor_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")

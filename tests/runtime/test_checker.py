@@ -7,7 +7,7 @@ from tilelang.runtime import checker
 from tilelang.runtime.checker import exchange_of, is_known_python, numpy_is_known
 
 
-def test_this_python_and_this_numpy_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_python_and_this_numpy_are_supported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_known_python()
     assert numpy_is_known()
     monkeypatch.setattr(checker, "HEAD_BYTES", checker.HEAD_BYTES + 8)
@@ -15,7 +15,7 @@ def test_this_python_and_this_numpy_are_known(monkeypatch: pytest.MonkeyPatch) -
     assert not numpy_is_known()
 
 
-def test_a_python_whose_threads_run_at_once_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_gil_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys._is_gil_enabled", lambda: False, raising=False)
     assert not is_known_python()
 

@@ -34,7 +34,7 @@ def test_each_compiler_gets_the_flags_that_it_understands(given: str, nvrtc: str
     assert tuple(shlex.split(host)) == host_flags(shlex.split(given))
 
 
-def test_a_value_that_is_missing_is_the_compiler_s_affair() -> None:
+def test_a_missing_value_is_passed_to_the_compiler() -> None:
     assert ("-D",) == device_flags(["-D"])
     assert () == device_flags(["-gencode"])
 
@@ -46,7 +46,7 @@ def test_a_standard_is_named_once() -> None:
 
 
 @needs_nvrtc
-def test_nvrtc_takes_what_it_is_given() -> None:
+def test_nvrtc_accepts_the_converted_flags() -> None:
     given = [word for flags, _, _ in FLAGS[:-1] for word in shlex.split(flags)]
     made = open_nvrtc().compile('extern "C" __global__ void k(float* a) { a[0] = A + C; }', "sm_80", device_flags(given))
     assert made.code is not None, made.log

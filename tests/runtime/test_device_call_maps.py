@@ -1,4 +1,4 @@
-"""Calls of kernels whose tensors are described to the GPU by maps."""
+"""Calls of kernels with tensor maps."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def maps_of(done: Any) -> list[EncodedMap]:
     return [EncodedMap.of(data) for data in done.arguments[1:]]
 
 
-def test_maps_say_where_tensors_are_on_both_ways(cuda: FakeCuda, torch: FakeTorch) -> None:
+def test_maps_have_the_addresses_of_tensors_on_both_paths(cuda: FakeCuda, torch: FakeTorch) -> None:
     calls = mapped(cuda)
     for rows, columns in ((16, 128), (16, 128), (24, 256), (16, 128), (24, 256)):
         tensors = two(torch, rows, columns)
@@ -69,7 +69,7 @@ def test_the_same_tensors_are_described_once(cuda: FakeCuda, torch: FakeTorch) -
     assert (5, 2) == (len(cuda.launches), cuda.calls.count("cuTensorMapEncodeTiled"))
 
 
-def test_sizes_without_maps_take_another_program(cuda: FakeCuda, torch: FakeTorch) -> None:
+def test_sizes_without_valid_maps_use_another_program(cuda: FakeCuda, torch: FakeTorch) -> None:
     calls = mapped(cuda)
     for _ in range(2):
         calls(*two(torch, 16, 129))
@@ -85,7 +85,7 @@ def test_a_tensor_that_no_map_can_describe_loses_its_map_only(cuda: FakeCuda, to
     assert [Specialization((("K", 128),), ("A",))] == calls.variants
 
 
-def test_empty_tensors_have_no_maps_and_still_a_short_way(cuda: FakeCuda, torch: FakeTorch) -> None:
+def test_empty_tensors_have_no_maps_but_a_fast_path(cuda: FakeCuda, torch: FakeTorch) -> None:
     calls = mapped(cuda)
     for _ in range(3):
         calls(*two(torch, 0, 128))
@@ -93,7 +93,7 @@ def test_empty_tensors_have_no_maps_and_still_a_short_way(cuda: FakeCuda, torch:
     assert [Specialization((("K", 128),)), Specialization((("K", 128),), ("A", "C"))] == calls.variants
 
 
-def test_a_kernel_that_asks_for_a_map_by_name_says_what_is_wrong(cuda: FakeCuda, torch: FakeTorch) -> None:
+def test_a_kernel_that_requires_a_map_reports_the_violated_rule(cuda: FakeCuda, torch: FakeTorch) -> None:
     a, c = two(torch, 16, 128)
     odd = a.shifted(2)
     with pytest.raises(ArgumentError) as caught:
@@ -109,7 +109,7 @@ def test_a_kernel_that_asks_for_a_map_by_name_says_what_is_wrong(cuda: FakeCuda,
     assert [] == cuda.launches
 
 
-def test_a_map_that_the_driver_refuses_all_the_same_launches_nothing(cuda: FakeCuda, torch: FakeTorch) -> None:
+def test_a_map_that_the_driver_refuses_launches_nothing(cuda: FakeCuda, torch: FakeTorch) -> None:
     calls = mapped(cuda)
     cuda.failing["cuTensorMapEncodeTiled"] = 1
     with pytest.raises(DriverError, match="cuTensorMapEncodeTiled of 'A' at 0x"):

@@ -1,4 +1,4 @@
-"""Calls of kernels in host memory by the fast path: looked at in Python, and in machine code."""
+"""Calls of kernels in host memory by the fast path: checked in Python, and in machine code."""
 
 import ctypes
 import struct
@@ -119,7 +119,7 @@ def address(array: Any) -> int:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_calls_like_one_before_are_known(way: str) -> None:
+def test_repeated_calls_take_the_fast_path(way: str) -> None:
     r = Recorder(signature(tensor("a", 2, 3), tensor("c", 3)), way)
     assert r.attempt is None
     r.know(np.zeros((2, 3), np.float32), np.zeros(3, np.float32))
@@ -187,7 +187,7 @@ def test_everything_unusual_takes_the_slow_path(way: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_framework_is_known_by_itself(way: str) -> None:
+def test_each_framework_has_its_own_key(way: str) -> None:
     torch = pytest.importorskip("torch")
     r = Recorder(signature(tensor("a", 3), tensor("c", 3)), way)
     mixed = (torch.zeros(3), np.zeros(3, np.float32))
@@ -226,7 +226,7 @@ def test_a_failure_of_the_kernel_is_reported(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
-def test_strided_parameters_are_known_by_their_strides(way: str, framework: str) -> None:
+def test_strides_of_strided_parameters_are_in_the_key(way: str, framework: str) -> None:
     s = signature(tensor("a", M, 3, strides=(N, Const(1, INT32))), tensor("c", 2), symbols=(M, N))
     base: Any = np.zeros((4, 7), np.float32)
     c: Any = np.zeros(2, np.float32)
@@ -262,7 +262,7 @@ SCALARS = [
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("dtype", "good", "bad"), SCALARS)
-def test_scalars_that_need_no_word_are_taken(way: str, dtype: str, good: tuple, bad: tuple) -> None:
+def test_valid_scalars_take_the_fast_path(way: str, dtype: str, good: tuple, bad: tuple) -> None:
     r = Recorder(signature(tensor("c", 3), scalar("x", dtype)), way)
     c = np.zeros(3, np.float32)
     r.know(c, good[0])
@@ -275,7 +275,7 @@ def test_scalars_that_need_no_word_are_taken(way: str, dtype: str, good: tuple, 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_scalars_that_decide_something_are_part_of_what_is_known(way: str) -> None:
+def test_scalars_that_determine_sizes_are_in_the_key(way: str) -> None:
     s = signature(tensor("c", N * 2), ScalarParam(N), scalar("x", "float32"))
     r = Recorder(s, way)
     r.know(np.zeros(8, np.float32), 4, 1.0)
@@ -327,7 +327,7 @@ _EXTENTS = st.sampled_from([Const(2, INT32), Const(3, INT32), M, N, M * 2])
 
 @pytest.mark.parametrize("way", WAYS)
 @given(st.lists(st.lists(_EXTENTS, max_size=3), min_size=1, max_size=3), st.data())
-def test_both_ways_launch_the_same(way: str, shapes: list[list[Expr]], data: Any) -> None:
+def test_both_paths_launch_the_same(way: str, shapes: list[list[Expr]], data: Any) -> None:
     shapes = [[M], [N], *shapes]
     s = signature(*(tensor(f"p{i}", *shape) for i, shape in enumerate(shapes)), symbols=(M, N))
     r = Recorder(s, way)
@@ -360,7 +360,7 @@ def test_both_ways_launch_the_same(way: str, shapes: list[list[Expr]], data: Any
 
 
 # -- machine code --------------------------------------------------------------------------------------------
-def test_machine_code_is_made_for_kernels_whose_calls_go_on() -> None:
+def test_machine_code_is_built_for_repeated_calls() -> None:
     r = Recorder(signature(tensor("c", 3)))
     c = np.zeros(3, np.float32)
     for _ in range(fast_path._CALLS_BEFORE_BUILDING):
@@ -373,7 +373,7 @@ def test_machine_code_is_made_for_kernels_whose_calls_go_on() -> None:
 
 
 @pytest.mark.skipif(CHECKER is None, reason="needs a C++ compiler")
-def test_calls_are_learned_anew_once_there_is_machine_code() -> None:
+def test_plans_are_added_again_once_there_is_machine_code() -> None:
     r = Recorder(signature(tensor("c", 3)))
     c = np.zeros(3, np.float32)
     for _ in range(2 + fast_path._CALLS_BEFORE_BUILDING):
@@ -399,7 +399,7 @@ def test_sizes_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.skipif(CHECKER is None, reason="needs a C++ compiler")
-def test_what_machine_code_cannot_start_is_looked_at_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_without_native_form_are_checked_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilelang.runtime.native_call._MAX_KEY", 0)
     r = Recorder(signature(tensor("c", 3)), "native")
     for _ in range(3):
@@ -408,7 +408,7 @@ def test_what_machine_code_cannot_start_is_looked_at_in_python(monkeypatch: pyte
 
 
 @pytest.mark.skipif(CHECKER is None, reason="needs a C++ compiler")
-def test_without_what_torch_lends_tensors_are_looked_at_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_exchange_table_torch_tensors_are_checked_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.setattr("tilelang.runtime.native_call.exchange_of", lambda kind: None)
     r = Recorder(signature(tensor("c", 3)), "native")
@@ -419,7 +419,7 @@ def test_without_what_torch_lends_tensors_are_looked_at_in_python(monkeypatch: p
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_arguments_are_not_kept(way: str) -> None:
+def test_arguments_are_released_after_the_call(way: str) -> None:
     r = Recorder(signature(tensor("c", 3)), way)
     r.know(np.zeros(3, np.float32))
     c = np.zeros(3, np.float32)

@@ -15,6 +15,6 @@ def test_nothing_else_can_be_reached() -> None:
         evaluated(compiled("open('/dev/null')"), {})
 
 
-def test_what_is_no_expression_is_our_fault() -> None:
+def test_an_invalid_expression_is_a_compiler_bug() -> None:
     with pytest.raises(CompilerBug, match="no Python expression: 'M \\+'"):
         compiled("M +")

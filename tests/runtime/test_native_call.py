@@ -1,4 +1,4 @@
-"""Records for the checker; what calls by them do is tested in `test_fast_path.py` and `test_native_launch.py`."""
+"""Records for the checker; calls by them are tested in `test_fast_path.py` and `test_native_launch.py`."""
 
 import dataclasses
 from typing import Any
@@ -31,24 +31,24 @@ def made(table: ArgumentTable) -> NativeCall:
     return NativeCall(table, CHECKER, (lambda args: f"long {args}", lambda args: f"missed {args}"))
 
 
-def test_what_is_not_known_goes_where_it_is_sent() -> None:
+def test_unrecognized_calls_call_the_given_function() -> None:
     native = made(ArgumentTable(signature(tensor("A", 8))))
     assert ("long (3,)", "missed (4, 5)") == (native.call(3), native.attempt(4, 5))
 
 
-def test_tables_have_an_end() -> None:
+def test_tables_have_a_maximal_size() -> None:
     with pytest.raises(NotNative):
         made(ArgumentTable(signature(tensor("A", 8), *(scalar(f"n{n}") for n in range(256)))))
 
 
-def test_a_plan_that_makes_too_much_is_refused() -> None:
+def test_a_plan_with_too_many_allocations_is_refused() -> None:
     native = made(ArgumentTable(signature(tensor("A", 8))))
     assert native.learn((NUMPY,), Plan(16))
     with pytest.raises(NotNative):
         native.learn((NUMPY,), Plan(17))
 
 
-def test_equal_plans_take_no_more_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_plans_use_one_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilelang.runtime.native_call._FEW_PLANS", 2)
     native = made(ArgumentTable(signature(tensor("A", 8))))
     assert all(native.learn((NUMPY,), Plan(1)) for _ in range(5))

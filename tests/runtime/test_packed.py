@@ -37,7 +37,7 @@ def view_of(array: Any) -> ArrayView:
 
 
 @given(st.sampled_from(["float4_e2m1fn", "int4", "uint4"]), st.integers(0, 3), st.integers(0, 4), st.booleans())
-def test_elements_come_out_of_bytes_and_go_back(name: str, rows: int, columns: int, strided: bool) -> None:
+def test_elements_are_unpacked_and_packed_again(name: str, rows: int, columns: int, strided: bool) -> None:
     dtype = as_dtype(name)
     packed = np.random.default_rng(1).integers(0, 256, (rows, 6), dtype=np.uint8)
     packed = packed[::2, :columns] if strided else np.ascontiguousarray(packed[:, :columns])
@@ -75,7 +75,7 @@ def test_dims_and_strides_are_those_of_the_elements() -> None:
         bind(signature("int4", strides=(Const(2, INT32), S)), (np.zeros((8, 4), np.uint8).T, np.zeros((4, 8), np.uint8)))
 
 
-def test_what_is_written_is_put_back_and_what_is_read_is_left() -> None:
+def test_only_written_arrays_are_packed_again() -> None:
     a, c = np.full((2, 2), 0x21, np.uint8), np.zeros((2, 2), np.uint8)
     bound = bind(signature("uint4"), (a, c))
     for value in bound.values:

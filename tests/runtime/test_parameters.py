@@ -84,7 +84,7 @@ def test_out_idx_in_every_spelling(out_idx: object, outputs: tuple[int, ...], in
                  "hint: write out_idx=[-1] to have the last parameter allocated and returned"),
     ],
 )  # fmt: skip
-def test_an_out_idx_that_names_nothing_is_refused(out_idx: object, message: str) -> None:
+def test_an_invalid_out_idx_is_refused(out_idx: object, message: str) -> None:
     func = kernel([tensor("a", 4), ScalarParam(N)])
     with pytest.raises(OptionError) as caught:
         Signature.of(func, out_idx)  # type: ignore[arg-type]

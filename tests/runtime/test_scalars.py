@@ -38,13 +38,13 @@ def test_scalars_of_every_family_are_taken(dtype: str, value: Any, expected: flo
         ("int32", np.zeros(3), "kernel: 'x' must be an integer (int32), got ndarray array([0., 0., 0.])"),
     ],
 )
-def test_what_does_not_fit_is_refused(dtype: str, value: Any, message: str) -> None:
+def test_values_out_of_range_are_refused(dtype: str, value: Any, message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         scalar_argument("kernel", ScalarParam(Var("x", as_dtype(dtype))), value)
     assert message == str(caught.value)
 
 
-def test_long_values_are_cut() -> None:
+def test_long_values_are_truncated() -> None:
     assert "'ab'" == short_text("ab")
     assert 40 == len(short_text("a" * 100))
     assert (3, None) == (as_integer(np.int8(3)), as_integer(np.zeros(2)))

@@ -28,7 +28,7 @@ def at(pointer: int, shape: tuple[int, ...] = (4,), strides: tuple[int, ...] = (
     return ArrayView("test", None, "", shape, strides, pointer, "cuda:0", True, True, None)
 
 
-def test_most_calls_have_rows_that_divide_evenly() -> None:
+def test_the_usual_specialization_has_divisible_sizes() -> None:
     assert Specialization((("K", 128), ("N", 128))) == Variants(GEMM).usual  # rows of A, C do not depend on their number
     assert Specialization((("M", 128),)) == Variants(signature(tensor("A", M), symbols=(M,))).usual
     strided = signature(tensor("A", M, 4, strides=(S, S)), symbols=(M, S))
@@ -37,30 +37,30 @@ def test_most_calls_have_rows_that_divide_evenly() -> None:
 
 
 @given(st.integers(1, 400), st.integers(1, 400))
-def test_what_is_said_of_sizes_holds(k: int, n: int) -> None:
+def test_multiples_are_divisors_of_the_sizes(k: int, n: int) -> None:
     specialization = dict(Variants(GEMM).of([at(0)] * 3, [5, k, n]).multiples)
     assert set(specialization) <= {"K", "N"}
     for name, value in (("K", k), ("N", n)):
         assert specialization.get(name) == (128 if value % 128 == 0 else 16 if value % 16 == 0 else 8 if value % 8 == 0 else None)
 
 
-def test_tensors_between_16_bytes_are_named() -> None:
+def test_misaligned_tensors_are_named() -> None:
     s = signature(tensor("A", 4), tensor("B", 4), tensor("C", 4))
     assert Specialization(misaligned=("B", "C")) == Variants(s).of([at(32), at(36), at(40)], [])
 
 
-def test_where_tensors_begin_is_told() -> None:
+def test_addresses_of_misaligned_tensors_are_reported() -> None:
     s = signature(tensor("A", 4), tensor("B", 4))
     assert {"B": "'B' begins at address 0x24, which is no multiple of 16"} == Variants(s).misaligned([at(32), at(36)])
 
 
-def test_nothing_is_relied_on_for_tensors_without_maps() -> None:
+def test_tensors_without_maps_are_misaligned() -> None:
     s = signature(tensor("A", M), tensor("B", M), tensor("C", M), symbols=(M,))
     specialization = Specialization((("M", 8),), ("B",), wide=True)
     assert Specialization((("M", 8),), ("A", "B"), wide=True) == Variants(s).without_maps(specialization, {"A": "why"})
 
 
-def test_distances_beyond_32_bits_count_where_shapes_are_symbolic() -> None:
+def test_offsets_beyond_32_bits_of_symbolic_shapes_are_wide() -> None:
     s = signature(tensor("A", M, 4), symbols=(M,))
     for rows, wide in ((2**29, False), (2**29 + 1, True)):
         assert wide is Variants(s).of([at(0, (rows, 4), (4, 1))], [rows]).wide
@@ -68,7 +68,7 @@ def test_distances_beyond_32_bits_count_where_shapes_are_symbolic() -> None:
     assert not fixed.of([at(0, (2**30, 4), (4, 1))], []).wide
 
 
-def test_general_facts_are_few() -> None:
+def test_general_specializations_are_few() -> None:
     s = signature(tensor("A", M), tensor("B", M), symbols=(M,))
     variants = Variants(s)
     assert Specialization((), ("A", "B"), wide=True) == variants.general(Specialization((("M", 8),), ("B",), wide=True))

@@ -46,7 +46,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return tuned
 
 
-def test_a_call_gives_the_fastest_kernel_with_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_returns_the_fastest_kernel_with_its_latency(monkeypatch: pytest.MonkeyPatch) -> None:
     tuned = counted(monkeypatch)
     scale = scaling()
     kernel = scale(64)
@@ -63,7 +63,7 @@ def test_a_call_gives_the_fastest_kernel_with_its_figures(monkeypatch: pytest.Mo
     assert ("scale", "Doubles.") == (scale.__name__, scale.__doc__)
 
 
-def test_a_function_that_is_left_nothing_to_choose_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_without_tunables_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     tuned = counted(monkeypatch)
     scale = scaling(lambda tunables: [{"block": 16}] if "block" in tunables else [{}])
     scale(64, block=32)(ONES)
@@ -80,14 +80,14 @@ def test_a_call_that_gives_all_tunables_is_not_tuned(monkeypatch: pytest.MonkeyP
     assert [] == tuned
 
 
-def test_a_call_that_gives_what_was_found_fastest_gets_a_kernel_without_figures() -> None:
+def test_a_call_with_the_fastest_tunables_returns_a_kernel_without_latency() -> None:
     scale = scaling([{"block": 16}])
     before = scale(64, block=16)
     assert {"block": 16} == scale(64).config
     assert [(None, None)] * 2 == [(kernel.config, kernel.latency) for kernel in (before, scale(64, block=16))]
 
 
-def test_equal_calls_are_recognized_until_more_is_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_calls_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     subjects: list[Any] = []
     original = module.Subject
 
@@ -111,7 +111,7 @@ def test_equal_calls_are_recognized_until_more_is_tuned(monkeypatch: pytest.Monk
         scale(64, blok=8)
 
 
-def test_switches_of_the_compiler_are_tuned_as_well() -> None:
+def test_pass_configs_are_tuned() -> None:
     on = {"block": 16, "pass_configs": {"tl.enable_fast_math": True}}
     kernel = scaling([on])(64)
     assert on == kernel.config
@@ -141,7 +141,7 @@ def test_an_eager_function_runs_with_the_fastest(monkeypatch: pytest.MonkeyPatch
     np.testing.assert_array_equal(scale(ONES, 3.0, block=4), ONES * 3)
 
 
-def test_threads_that_ask_for_one_kernel_tune_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_calls_tune_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tuned = counted(monkeypatch)
     scale = scaling()
     kernels: list[Any] = []
@@ -154,7 +154,7 @@ def test_threads_that_ask_for_one_kernel_tune_once(monkeypatch: pytest.MonkeyPat
     assert 1 == len(set(map(id, kernels)))
 
 
-def test_products_are_tuned_without_saying_how() -> None:
+def test_gemms_are_tuned_without_configurations() -> None:
     @tilelang.autotune
     @tilelang.jit(target="cpu")
     def product(M, N, block_M=None, block_N=None):
@@ -164,7 +164,7 @@ def test_products_are_tuned_without_saying_how() -> None:
         product(300, 300)
 
 
-def test_what_is_not_compiled_on_demand_is_refused() -> None:
+def test_functions_without_jit_are_refused() -> None:
     with pytest.raises(StagingError) as caught:
         autotune(configs=[])(lambda block: None)
     assert isinstance(caught.value, AssertionError)
@@ -176,13 +176,13 @@ def test_what_is_not_compiled_on_demand_is_refused() -> None:
     ) == str(caught.value)
 
 
-def test_options_that_mean_nothing_are_refused_at_once() -> None:
+def test_invalid_options_are_refused_immediately() -> None:
     with pytest.raises(OptionError) as caught:
         autotune(budget=-3)
     assert "autotune: budget must be a positive number of seconds, got -3" == str(caught.value)
 
 
-def test_tunables_of_an_unknown_kind_need_configurations() -> None:
+def test_other_tunables_need_configurations() -> None:
     @tilelang.autotune
     @tilelang.jit(target="cpu")
     def scale(n, block=None):
@@ -221,7 +221,7 @@ def test_a_call_that_leaves_a_tunable_without_a_value_tunes_that_one() -> None:
     assert 2 == scale(64, unused=2).config["unused"]
 
 
-def test_arguments_that_do_not_count_share_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_do_not_specialize_shares_results(monkeypatch: pytest.MonkeyPatch) -> None:
     tuned = counted(monkeypatch)
     scale = scaling_in_two(["n"])
     first, other = scale(64), scale(n=96)

@@ -22,7 +22,7 @@ def test_a_kernel_is_run_on_its_inputs() -> None:
     assert 2 == len(kernel.calls)
 
 
-def test_what_a_kernel_does_not_write_is_not_right_by_chance() -> None:
+def test_unwritten_outputs_are_not_correct_by_chance() -> None:
     kernel = FakeKernel(lambda a: (a * 2)[:10])
     (_, found), = check.run(kernel, [A]).results
     assert np.isnan(found[10:]).all()
@@ -40,7 +40,7 @@ def test_arguments_that_are_written_are_copies() -> None:
     np.testing.assert_array_equal(mine, A)
 
 
-def test_an_array_of_any_kind_is_spoiled() -> None:
+def test_arrays_of_any_framework_are_filled_with_nan() -> None:
     torch = pytest.importorskip("torch")
     for dtype in (np.float16, np.float64, np.int8):
         array = np.zeros((2, 3), dtype)
@@ -54,7 +54,7 @@ def test_an_array_of_any_kind_is_spoiled() -> None:
 
 
 # -- references ----------------------------------------------------------------------------------------------
-def test_a_reference_gives_what_is_right() -> None:
+def test_a_reference_computes_the_expected_results() -> None:
     (name, right), = check.expected(twice, FakeKernel(), [A])
     assert "B" == name
     np.testing.assert_array_equal(right, A * 2)
@@ -70,7 +70,7 @@ def test_a_reference_may_write_in_place() -> None:
     np.testing.assert_array_equal(mine, A)
 
 
-def test_what_a_reference_says_nothing_of_is_not_compared() -> None:
+def test_results_that_the_reference_omits_are_not_compared() -> None:
     assert [] == check.expected(lambda a: None, FakeKernel(in_place=True), [A])  # it left the argument as it was
     assert [] == check.expected(lambda a: [None], FakeKernel(), [A])
 
@@ -119,7 +119,7 @@ def test_results_are_compared_within_tolerances(framework: str) -> None:
     assert "'B': found has shape (4,), expected has shape (16,)" == compare(A[:4].copy(), EXACT)
 
 
-def test_nan_where_nan_belongs_is_right() -> None:
+def test_expected_nan_is_correct() -> None:
     right = np.array([np.nan, 1.0])
     assert "" == difference([("B", right)], [("B", right.copy())], EXACT)
 
@@ -132,7 +132,7 @@ def agreement(*results: np.ndarray) -> Agreement:
     return found
 
 
-def test_what_most_compute_is_right() -> None:
+def test_the_majority_is_correct() -> None:
     rejected = agreement(A + 1, A, A.copy(), A.copy()).rejections("scale")
     assert [{"x": 0}] == [rejection.config for rejection in rejected]
     assert (
@@ -146,7 +146,7 @@ def test_all_agree_or_there_is_only_one() -> None:
     assert [] == agreement(A).rejections("scale")
 
 
-def test_without_a_majority_somebody_has_to_say_what_is_right() -> None:
+def test_without_a_majority_a_reference_is_needed() -> None:
     with pytest.raises(TuningError) as caught:
         agreement(A, A[::-1].copy()).rejections("scale")
     assert (

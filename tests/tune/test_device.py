@@ -33,7 +33,7 @@ def test_a_gpu_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("backend", "verb"), [("simulator", "simulates"), ("reference", "interprets")])
-def test_where_time_means_nothing_nothing_is_tuned(backend: str, verb: str) -> None:
+def test_simulated_and_interpreted_kernels_are_not_tuned(backend: str, verb: str) -> None:
     with pytest.raises(OptionError) as caught:
         check_has_clock("scale", GPU, backend)
     assert (

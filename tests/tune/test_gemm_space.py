@@ -33,7 +33,7 @@ def gemm(M, N, K, block_M=None, block_N=None, block_K=None, num_stages=None, thr
 
 
 @given(st.sampled_from(TARGETS), st.sets(st.sampled_from(NAMES), min_size=1), st.integers(1, 9000), st.integers(1, 9000))
-def test_configurations_give_what_is_asked_for(target: Target, names: set[str], m: int, n: int) -> None:
+def test_configurations_have_the_requested_tunables(target: Target, names: set[str], m: int, n: int) -> None:
     found = gemm_configs(sorted(names), target, m, n, 4096)
     assert found
     assert all(names == set(row) - {"pass_configs"} for row in found)
@@ -63,12 +63,12 @@ def _options():
         ((24, 8192, 8192), {(32, 64), (32, 128)}),
     ],
 )
-def test_the_first_rows_suit_the_sizes(sizes: tuple[int, int, int], tiles: set[tuple[int, int]]) -> None:
+def test_the_first_configurations_suit_the_sizes(sizes: tuple[int, int, int], tiles: set[tuple[int, int]]) -> None:
     found = gemm_configs(("block_M", "block_N"), HOPPER, *sizes)
     assert {(row["block_M"], row["block_N"]) for row in found[:3]} <= tiles
 
 
-def test_blocks_share_tiles_only_where_there_are_too_few_for_all_multiprocessors() -> None:
+def test_clusters_split_k_only_with_fewer_tiles_than_multiprocessors() -> None:
     def shared(*sizes: int) -> set[tuple[int, ...]]:
         rows = gemm_configs(NAMES, HOPPER, *sizes)
         splits = [(row, row.get("pass_configs", {}).get("tl.split", 1)) for row in rows]
@@ -86,7 +86,7 @@ def test_tiles_are_not_mostly_empty() -> None:
     assert {64} == {row["block_M"] for row in gemm_configs(("block_M",), HOPPER, 40, 8192, 8192)}
 
 
-def test_what_is_given_chooses_among_the_rows() -> None:
+def test_given_tile_sizes_filter_the_configurations() -> None:
     found = gemm_configs(("block_N", "num_stages"), HOPPER, block_M=256)
     assert {128, 192} == {row["block_N"] for row in found}
     assert gemm_configs(("block_N",), HOPPER, block_M=100)  # no such row: all of them
@@ -94,18 +94,18 @@ def test_what_is_given_chooses_among_the_rows() -> None:
     assert [{}] == gemm_configs(("policy",), HOPPER)
 
 
-def test_rows_are_kernels() -> None:
+def test_configurations_compile() -> None:
     for target in (Target("cpu"), Target("cuda", "sm_80"), HOPPER):
         for row in gemm_configs(NAMES, target, 300, 300, 300)[:2]:
             row.pop("pass_configs", None)
             assert "gemm" == gemm(300, 300, 300, **row).name
 
 
-def test_products_need_no_configurations_of_their_own() -> None:
+def test_gemms_have_default_configurations() -> None:
     assert gemm_configs is default_configs(subject_of(gemm, 1, 2, 3))
 
 
-def test_other_functions_do() -> None:
+def test_other_functions_have_no_default_configurations() -> None:
     def scale(n, block=None):
         raise NotImplementedError
 

@@ -20,7 +20,7 @@ def made(supply: Supplier, kernel: Any = None) -> list[Any]:
     return supply.inputs(kernel or FakeKernel())[1]
 
 
-def test_inputs_are_made_up_once_for_kernels_that_are_alike() -> None:
+def test_inputs_are_generated_once_for_equal_parameters() -> None:
     mine = supplier()
     first, again, other = FakeKernel(), FakeKernel(block=4), FakeKernel(n=8)
     assert made(mine, first) is made(mine, again)
@@ -71,7 +71,7 @@ def test_a_function_that_fails_is_named() -> None:
     ) == str(caught.value)
 
 
-def test_open_sizes_need_somebody_who_knows_them() -> None:
+def test_symbolic_sizes_need_inputs() -> None:
     n = T.dynamic("n")
 
     @T.prim_func
@@ -88,7 +88,7 @@ def test_open_sizes_need_somebody_who_knows_them() -> None:
     ) == str(caught.value)
 
 
-def test_scalars_are_not_made_up() -> None:
+def test_scalars_are_not_generated() -> None:
     @T.prim_func
     def scale(A: T.Tensor((8,), "float32"), factor: T.float32):
         with T.Kernel(8) as bx:

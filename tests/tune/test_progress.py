@@ -24,7 +24,7 @@ def test_a_terminal_gets_one_line_that_is_erased(monkeypatch: pytest.MonkeyPatch
     ) == sys.stderr.getvalue()
 
 
-def test_elsewhere_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_nothing_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with Progress("matmul") as progress:
         progress.show("compiling", 1, 1)

@@ -39,7 +39,7 @@ def test_the_fastest_wins() -> None:
     assert ({}, (), None) == (ended.failures, ended.untimed, ended.reference)
 
 
-def test_the_slow_retire_and_the_close_stay() -> None:
+def test_slow_kernels_are_dropped_and_close_ones_stay() -> None:
     bench = Bench([1.0, 1.02, 1.1, 1.4, 5.0])
     standings = race(bench.runners, bench).standings
     assert {0: 5, 1: 5, 2: 3, 3: 1, 4: 1} == {n: len(standings[n].times) for n in range(5)}
@@ -47,13 +47,13 @@ def test_the_slow_retire_and_the_close_stay() -> None:
     assert 1 == sum(number == 4 for number, _, _ in bench.measured)
 
 
-def test_all_run_to_the_end_if_none_is_to_retire() -> None:
+def test_without_early_stop_all_run_to_the_end() -> None:
     bench = Bench([1.0, 9.0])
     standings = race(bench.runners, bench, early_stop=False).standings
     assert [5, 5] == [len(standing.times) for standing in standings.values()]
 
 
-def test_who_stays_after_the_first_look_can_be_said() -> None:
+def test_the_early_stop_factor_of_the_first_estimate() -> None:
     for factor, looked in ((1.25, {0: 5, 1: 3, 2: 1, 3: 1}), (4.0, {0: 5, 1: 3, 2: 1, 3: 1})):
         bench = Bench([1.0, 1.1, 1.4, 5.0])
         standings = race(bench.runners, bench, early_stop_factor=factor).standings
@@ -63,13 +63,13 @@ def test_who_stays_after_the_first_look_can_be_said() -> None:
 
 
 @given(st.integers(0, 2**32), st.permutations([1.0, 1.1, 1.2, 1.3, 1.4]))
-def test_a_clock_that_slows_down_does_not_decide(seed: int, times: list[float]) -> None:
+def test_a_clock_that_slows_down_has_no_effect(seed: int, times: list[float]) -> None:
     bench = Bench(times, drift=lambda call: 1.0 + call / 2000)
     winner = next(iter(race(bench.runners, bench, seed=seed).standings))
     assert 1.0 == times[winner]
 
 
-def test_those_that_left_are_compared_where_both_ran() -> None:
+def test_dropped_kernels_are_compared_over_common_rounds() -> None:
     bench = Bench([1.0, 1.2], drift=lambda call: 1.0 if call <= 6 else 0.5)
     standings = race(bench.runners, bench).standings
     assert (0.5, 1.2) == (standings[0].latency, standings[1].latency)
@@ -105,7 +105,7 @@ def test_a_disturbed_host_does_not_make_rounds_long() -> None:
     assert {(1, 5), (4, 3)} == set(counts)
 
 
-def test_what_breaks_down_is_left_out() -> None:
+def test_failing_kernels_are_dropped() -> None:
     bench = Bench([1.0, 2.0, 1.1])
     breaks = itertools.count()
 
@@ -122,7 +122,7 @@ def test_what_breaks_down_is_left_out() -> None:
     assert {1: "ValueError: no", 2: "ValueError: later"} == {n: f.message for n, f in ended.failures.items()}
 
 
-def test_nothing_is_left_if_all_break_down() -> None:
+def test_all_kernels_may_fail() -> None:
     def broken() -> int:
         raise ValueError
 
@@ -136,7 +136,7 @@ def test_the_reference_runs_last() -> None:
     assert 7.0 == ended.reference
 
 
-def test_when_the_time_is_over_what_was_measured_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_the_deadline_completed_measurements_count(monkeypatch: pytest.MonkeyPatch) -> None:
     now = itertools.count()
     monkeypatch.setattr(time, "monotonic", lambda: next(now))
     bench = Bench([1.0, 1.1, 1.2])
@@ -145,7 +145,7 @@ def test_when_the_time_is_over_what_was_measured_counts(monkeypatch: pytest.Monk
     assert 0 == next(iter(ended.standings))
 
 
-def test_when_the_time_is_over_at_once_one_is_looked_at() -> None:
+def test_at_an_early_deadline_one_kernel_is_estimated() -> None:
     bench = Bench([1.0, 1.1, 1.2])
     ended = race(bench.runners, bench, deadline=0)
     assert (1, 2) == (len(ended.standings), len(ended.untimed))

@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_was_found_is_found_again() -> None:
+def test_stored_results_are_found_again() -> None:
     assert None is record().load()
     record().save(FOUND)
     assert FOUND == record().load()
@@ -73,7 +73,7 @@ def test_without_the_cache_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, fold
     assert [] == list(folder.rglob("*.json"))
 
 
-def test_where_no_configuration_gives_a_program_nothing_is_kept() -> None:
+def test_without_any_program_nothing_is_stored() -> None:
     def broken(n, block=None):
         raise ValueError
 

@@ -40,7 +40,7 @@ def test_a_report_names_every_configuration() -> None:
     ) == FOUND.report()
 
 
-def test_a_report_says_which_are_the_same() -> None:
+def test_a_report_lists_duplicates() -> None:
     rejected = tuple(Rejection(CONFIGS[n], "same", f"the same code as block={n}") for n in (0, 1))
     assert (
         "scale on a machine: 0 of 2 configurations measured in 0.0 s\n"
@@ -50,14 +50,14 @@ def test_a_report_says_which_are_the_same() -> None:
     ) == SearchResult("scale", "a machine", (), rejected).report()
 
 
-def test_a_result_carries_the_best() -> None:
+def test_a_result_has_the_fastest_kernel() -> None:
     result = TuningResult("scale", "a machine", FOUND.measured, (), 0.75)
     assert ({"block": 16}, 0.5, 0.75) == (result.config, result.latency, result.ref_latency)
     assert "TuningResult(block=16: 0.5000 ms)" == repr(result)
     assert "block=64: too slow" == str(Rejection(CONFIGS[3], "slow", "too slow"))
 
 
-def test_findings_come_back_from_disk() -> None:
+def test_results_round_trip_through_json() -> None:
     assert FOUND == from_json(to_json(FOUND, CONFIGS), CONFIGS)
 
 
@@ -96,7 +96,7 @@ def test_rejections_are_grouped_by_stage_and_reason() -> None:
     assert [("compile", "b"), ("compile", "a"), ("check", "wrong")] == list(grouped(rejected))
 
 
-def test_when_nothing_is_left_the_reasons_are_told() -> None:
+def test_the_error_without_valid_configurations_lists_the_reasons() -> None:
     rejected = [Rejection({"x": n}, "compile", "too large") for n in range(5)]
     rejected.append(Rejection({"x": 9}, "check", "'B': 3 of 4 elements differ"))
     assert (

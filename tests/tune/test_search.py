@@ -20,7 +20,7 @@ def reasons(found: SearchResult) -> dict[Any, tuple[str, str]]:
     return {rejection.config["x"]: (rejection.stage, rejection.message) for rejection in found.rejected}
 
 
-def test_the_fastest_of_those_that_are_right_is_found() -> None:
+def test_the_fastest_correct_configuration_is_found() -> None:
     def make(x: str) -> FakeKernel:
         if x == "broken":
             raise ValueError("cannot be compiled")
@@ -40,7 +40,7 @@ def test_the_fastest_of_those_that_are_right_is_found() -> None:
     np.testing.assert_array_equal(kernel(np.ones(16, np.float32)), np.full(16, 2))
 
 
-def test_without_a_reference_most_are_right() -> None:
+def test_without_a_reference_the_majority_is_correct() -> None:
     def make(x: int) -> FakeKernel:
         return FakeKernel(twice if x else lambda a: a * 3, 0.001)
 
@@ -51,7 +51,7 @@ def test_without_a_reference_most_are_right() -> None:
     assert None is found.ref_latency
 
 
-def test_results_need_not_be_looked_at() -> None:
+def test_checks_may_be_skipped() -> None:
     found, _ = find(lambda x: FakeKernel(lambda a: a * x, 0.001), 1, 2, skip_check=True)
     assert ((), "") == (found.rejected, found.compared)
 
@@ -72,7 +72,7 @@ def test_the_same_code_is_measured_once() -> None:
     assert {1: ("same", "the same code as x=0")} == reasons(found)
 
 
-def test_what_fails_when_it_runs_is_left_out() -> None:
+def test_kernels_that_fail_at_run_time_are_rejected() -> None:
     def make(x: int) -> FakeKernel:
         def work(a: np.ndarray) -> np.ndarray:
             if x:
@@ -85,7 +85,7 @@ def test_what_fails_when_it_runs_is_left_out() -> None:
     assert {1: ("run", "RuntimeError: illegal address")} == reasons(found)
 
 
-def test_what_is_hopeless_is_not_measured() -> None:
+def test_far_too_slow_kernels_are_not_measured() -> None:
     found, _ = find(lambda x: FakeKernel(seconds=0.001 if x else 0.1), 0, 1)
     stage, message = reasons(found)[0]
     assert "slow" == stage
@@ -141,7 +141,7 @@ def test_arguments_written_in_place_are_not_the_users_own() -> None:
     assert 5 < len(kernels[0].calls)
 
 
-def test_when_none_can_be_used_the_reasons_are_told() -> None:
+def test_the_error_of_a_search_lists_the_reasons() -> None:
     def make(x: int) -> FakeKernel:
         raise ValueError("too large" if x else "too small")
 
@@ -181,7 +181,7 @@ def test_a_reference_that_fails_ends_the_search() -> None:
         ),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], expected: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], expected: str) -> None:
     with pytest.raises(OptionError) as caught:
         Settings(**settings)
     assert expected == str(caught.value)

@@ -72,13 +72,13 @@ def test_a_function_may_take_all_arguments_or_none() -> None:
     assert [{"block_M": 3}] == rows(lambda: [{"block_M": 3}], 3, 4)
 
 
-def test_what_the_call_gives_is_not_tuned() -> None:
+def test_arguments_of_the_call_are_not_tuned() -> None:
     space = {"block_M": [16, 32], "block_N": [8, 16]}
     assert [{"block_M": 64, "block_N": 8}, {"block_M": 64, "block_N": 16}] == rows(space, 1, 2, block_M=64)
     assert 4 == len(rows(space, 1, 2, block_M=None))
 
 
-def test_switches_of_the_compiler_are_part_of_a_configuration() -> None:
+def test_pass_configs_are_part_of_a_configuration() -> None:
     both = [{"pass_configs": {"tl.stages": 3}}, {"pass_configs": {"tl.stages": 4}}]
     assert both == rows(both)
 

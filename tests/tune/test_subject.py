@@ -38,7 +38,7 @@ def test_tunables_join_the_arguments_of_the_call() -> None:
     assert ((), {"n": 16, "block": 8}) == subject_of(scale, n=16, block=None).arguments({"block": 8, "pass_configs": {}})
 
 
-def test_switches_join_those_of_the_function() -> None:
+def test_pass_configs_are_merged_with_those_of_the_function() -> None:
     subject = subject_of(scale, 16, options=JitOptions(target="cpu", pass_configs={"tl.stages": 2}))
     assert subject.jitted is subject.under({"block": 8})
     other = subject.under({"block": 8, "pass_configs": {"tl.staged": True}})
@@ -51,7 +51,7 @@ def test_programs_follow_from_configurations() -> None:
     assert "double" == subject.program({"block": 8}).name
 
 
-def test_calls_with_equal_arguments_meet() -> None:
+def test_calls_with_equal_arguments_have_the_same_key() -> None:
     assert subject_of(scale, 16).key == subject_of(scale, n=16).key
     assert subject_of(scale, 16).key != subject_of(scale, 17).key
     assert subject_of(scale, 16).key != subject_of(scale, 16, options=JitOptions(target="sm_90a")).key
@@ -64,7 +64,7 @@ def test_tensors_of_a_call_count_by_shape_and_dtype() -> None:
     assert Subject(add_one, (a, 1)).key != Subject(add_one, (a.astype(np.float64), 1)).key
 
 
-def test_a_call_of_an_eager_function_brings_its_inputs() -> None:
+def test_the_inputs_of_a_call_of_an_eager_function() -> None:
     a = np.arange(8, dtype=np.float32)
     subject = Subject(add_one, (a, 3))
     kernel = subject.kernel({"block": 4})

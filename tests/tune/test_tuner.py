@@ -49,7 +49,7 @@ def test_a_plain_function_is_tuned_step_by_step() -> None:
     np.testing.assert_array_equal(kernel(np.ones(64, np.float32)), np.full(64, 2))
 
 
-def test_what_was_found_is_read_by_the_next_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_results_are_loaded_by_the_next_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     first = tuned().run()
 
     def search(*args: Any) -> None:
@@ -64,7 +64,7 @@ def test_what_was_found_is_read_by_the_next_tuner(monkeypatch: pytest.MonkeyPatc
     assert first.config == again.kernel.config
 
 
-def test_a_function_that_is_compiled_on_demand_is_tuned_as_it_says() -> None:
+def test_a_jit_function_is_tuned_with_its_options() -> None:
     @tilelang.jit(out_idx=[1], target="cpu")
     def made(n, block=None):
         return double(n, block)
@@ -75,7 +75,7 @@ def test_a_function_that_is_compiled_on_demand_is_tuned_as_it_says() -> None:
     assert (48,) == result.kernel(np.ones(48, np.float32)).shape
 
 
-def test_an_eager_function_is_tuned_on_what_is_set() -> None:
+def test_an_eager_function_is_tuned_with_the_inputs_that_are_set() -> None:
     @tilelang.jit(target="cpu")
     def triple(A, block: int = None):
         N = T.const("N")
@@ -121,7 +121,7 @@ def test_an_option_that_a_run_does_not_have_is_refused_with_those_there_are() ->
         tuned(repeat=3)
 
 
-def test_missing_arguments_are_no_fault_of_configurations() -> None:
+def test_missing_arguments_are_errors_of_the_call() -> None:
     with pytest.raises(ArgumentError, match="needs_n: missing a required argument: 'n'"):
         tuned(lambda_with_n()).run()
 

@@ -33,7 +33,7 @@ def test_everything_is_made_once(tmp_path: Path, way: bool) -> None:
     assert (str(os.getpid()) not in {process for _, process in made}) == way
 
 
-def test_what_fails_says_why_and_stops_nobody(way: bool) -> None:
+def test_failures_have_a_reason_and_do_not_stop_others(way: bool) -> None:
     def make(index: int) -> None:
         if index == 1:
             raise ProgramError("T.copy: shapes differ\nat length", hint="write less")
@@ -49,7 +49,7 @@ def test_what_fails_says_why_and_stops_nobody(way: bool) -> None:
 
 
 @needs_fork
-def test_what_hangs_or_crashes_is_ended() -> None:
+def test_hanging_and_crashing_tasks_are_ended() -> None:
     def make(index: int) -> None:
         if index == 0:
             time.sleep(60)
@@ -70,7 +70,7 @@ def test_what_hangs_or_crashes_is_ended() -> None:
     assert [] == multiprocessing.active_children()
 
 
-def test_when_the_time_is_over_the_rest_is_given_up(way: bool) -> None:
+def test_at_the_deadline_the_rest_is_given_up(way: bool) -> None:
     def make(index: int) -> None:
         if index:
             time.sleep(0.3)
@@ -81,7 +81,7 @@ def test_when_the_time_is_over_the_rest_is_given_up(way: bool) -> None:
     assert {None, LATE} == set(found)
 
 
-def test_one_at_least_is_made_although_the_time_is_over(way: bool) -> None:
+def test_at_least_one_task_is_run_despite_the_deadline(way: bool) -> None:
     def make(index: int) -> None:
         time.sleep(0.05)
         if index == 0:
@@ -96,10 +96,10 @@ def test_without_the_cache_nothing_is_forked(monkeypatch: pytest.MonkeyPatch) ->
     assert not can_fork()
 
 
-def test_there_is_a_core() -> None:
+def test_there_is_at_least_one_core() -> None:
     assert 1 <= cores() <= (os.cpu_count() or 1)
 
 
-def test_errors_of_ours_are_told_by_their_first_line() -> None:
+def test_tilelang_errors_are_reported_by_their_first_line() -> None:
     assert "too large" == failure_of(ProgramError("too large\nby 3")).message
     assert "KeyError: 'x'" == failure_of(KeyError("x")).message

@@ -1,4 +1,4 @@
-"""Remainders and quotients in every dialect; what they compute is tested where operators are."""
+"""Remainders and quotients in every dialect; their results are tested with the operators."""
 
 import subprocess
 from pathlib import Path

@@ -5,14 +5,14 @@ from tilelang.errors import ProgramError
 from tilelang.isa.catalogue import INTRINSICS
 
 
-def test_counting_bits_looks_at_the_unsigned_twin():
+def test_bits_are_counted_in_the_unsigned_dtype():
     count = INTRINSICS["popcount"]
     expected = {"int4": "uint4", "int8": "uint8", "uint16": "uint16", "int64": "uint64", "bool": "uint8"}
     assert expected == {name: str(count.compute((as_dtype(name),))) for name in expected}
     assert "int32" == count.result((as_dtype("int64"),))
 
 
-def test_counting_bits_of_a_float_says_to_reinterpret_it():
+def test_counting_bits_of_a_float_is_refused_with_a_hint():
     with pytest.raises(ProgramError) as caught:
         INTRINSICS["clz"].compute((as_dtype("float32"),))
     assert "counting bits: needs an integer, got float32" == caught.value.message

@@ -174,7 +174,7 @@ def test_narrow_values_are_computed_with_in_a_wider_type():
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e5m2"])
-def test_rounding_in_place_is_the_way_there_and_back(name):
+def test_rounding_in_place_equals_two_conversions(name):
     element = cpp_type(as_dtype(name))
     text = (
         f"void rounded(const float* x, float* y, int64_t n) "

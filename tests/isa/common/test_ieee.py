@@ -1,4 +1,4 @@
-"""The meaning of correctly rounded arithmetic is that of exact fractions."""
+"""Correctly rounded arithmetic against exact fractions."""
 
 from fractions import Fraction
 

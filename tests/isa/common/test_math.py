@@ -28,10 +28,10 @@ def test_rounding_and_magnitude_leave_integers_integers():
         assert np.int32 == np.asarray(record.meaning(np.int32(3))).dtype
 
 
-def test_round_sends_ties_to_even():
+def test_round_is_half_to_even():
     assert [0.0, 2.0, 2.0, -0.0, -2.0] == INTRINSICS["round"].meaning(np.float32([0.5, 1.5, 2.5, -0.5, -1.5])).tolist()
 
 
-def test_questions_have_truth_values_for_answers():
+def test_classification_functions_return_bool():
     assert ["bool"] * 3 == [INTRINSICS[name].result(dtypes("float16")) for name in ("isnan", "isinf", "isfinite")]
     assert not INTRINSICS["isnan"].meaning(np.float32(3))

@@ -28,7 +28,7 @@ def test_philox_gives_the_words_of_a_block_in_order_whatever_the_upper_halves_ar
     assert list(map(int, block)) == drawn.tolist()
 
 
-def test_starts_are_taken_by_lane():
+def test_starts_are_computed_per_lane():
     offsets = np.array([0, 1, 2**63], np.uint64)
     for start in (XORWOW_START, MRG32K3A_START):
         together = start.meaning(7, 1, offsets, 2)

@@ -1,7 +1,7 @@
 from tilelang.isa.common.random_text import random_texts
 
 
-def test_texts_are_functions_with_the_words_of_a_language():
+def test_texts_are_functions_with_the_qualifiers_of_a_language():
     texts = random_texts("inline", "noinline", "#pragma once_only\n", headers=("<cstdint>",))
     assert {"philox", "xorwow", "mrg32k3a"} == set(texts)
     helpers = {name: row["uint64"].helper for name, row in texts.items()}

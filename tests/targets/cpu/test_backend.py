@@ -1,4 +1,4 @@
-"""The CPU's record: a way to do every tile operator, and passes from tile level to thread level."""
+"""The CPU backend: a lowering of every tile operator, and passes from tile level to thread level."""
 
 from tilelang.lowering.by_loop import LOOPS
 from tilelang.ops.arg_reduce import ArgReduce
@@ -20,7 +20,7 @@ def test_every_tile_operator_but_those_that_passes_for_gpus_make_has_a_lowering(
     assert set(TILE_OPS) - {ClusterSum, GemmWait} - EXPANDED == set(LOWERINGS)
 
 
-def test_what_cpus_have_no_better_way_for_is_done_by_loops():
+def test_other_operators_are_lowered_to_loops():
     by_loops = {kind for kind, rows in LOWERINGS.items() if rows == (LOOPS.get(kind),)}
     assert {AtomicTile, Copy, Fill, Transpose} == by_loops
     assert LOWERINGS[Gemm][-1] is LOOPS[Gemm]

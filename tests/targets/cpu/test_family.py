@@ -8,7 +8,7 @@ def test_the_family_is_registered_by_its_kind() -> None:
     assert "cpu" == FAMILY.kind == FAMILY.backend().kind
 
 
-def test_asking_about_targets_loads_no_part_of_the_compiler() -> None:
+def test_target_queries_import_no_part_of_the_compiler() -> None:
     program = (
         "import sys\n"
         "from tilelang.targets.cpu.family import FAMILY\n"

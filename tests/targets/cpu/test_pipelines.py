@@ -1,4 +1,4 @@
-"""The CPU's passes, one after the other, keep the meaning of random kernels."""
+"""The CPU's passes preserve the results of random kernels."""
 
 import itertools
 
@@ -17,7 +17,7 @@ from tilelang.targets.cpu.backend import BACKEND
 
 @settings(max_examples=12)
 @given(st.integers(0, 10**6), st.booleans())
-def test_every_pass_keeps_every_integer(seed, symbolic):
+def test_every_pass_preserves_integer_results(seed, symbolic):
     program = random_program(seed, symbolic=symbolic)
     expected = [a.copy() for a in program.arguments]
     run_reference(program.func, expected)

@@ -1,4 +1,4 @@
-"""Whole programs as C++: random kernels agree with the reference interpreter; the text is what a person would write."""
+"""Whole programs as C++: random kernels agree with the reference interpreter; the text is readable."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_random_kernels_agree_with_the_reference_on_every_integer(seed, symbolic
     run_everywhere(program.func, *program.arguments, compile_flags=FLAGS)
 
 
-def test_scalars_arrive_in_their_dtype():
+def test_scalars_are_passed_in_their_dtype():
     @T.prim_func
     def main(A: T.Tensor((4,), "float32"), x: T.float32, n: T.int32, flag: T.bool, h: T.float16):
         with T.Kernel(1):
@@ -91,7 +91,7 @@ def test_names_that_clash_with_those_of_the_entry():
     assert [4321.0] * 6 == values[4].tolist()
 
 
-def test_tiles_beyond_all_memory_are_an_error_and_not_the_end_of_the_process():
+def test_failed_allocations_of_tiles_are_errors():
     @T.prim_func
     def main(A: T.Tensor((4,), "int32")):
         with T.Kernel(1):
@@ -129,7 +129,7 @@ def test_parameters_that_are_only_read_are_const():
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_blocks_of_uneven_length_are_handed_out_one_by_one(causal):
+def test_blocks_of_uneven_length_are_scheduled_dynamically(causal):
     @T.prim_func
     def main(A: T.Tensor((64, 16), "float32")):
         with T.Kernel(8) as bx:

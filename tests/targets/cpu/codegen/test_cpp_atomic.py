@@ -1,4 +1,4 @@
-"""Atomic statements: indivisible across blocks, with the operator's ordinary meaning."""
+"""Atomic statements: atomic across blocks, with the semantics of the operator."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_atomics_load_and_store():
     assert [2.0, 0.0] == b.tolist()
 
 
-def test_the_order_that_was_asked_for_is_printed():
+def test_the_memory_order_is_printed():
     @T.prim_func
     def main(A: T.Tensor((2,), "int32"), B: T.Tensor((2,), "float32")):
         with T.Kernel(1):

@@ -10,7 +10,7 @@ from tilelang.targets.cpu.codegen.cpp_helpers import HELPERS
 
 
 @pytest.mark.parametrize("name", sorted(HELPERS))
-def test_a_helper_defines_its_name_and_comes_after_what_it_needs(name):
+def test_a_helper_defines_its_name_after_its_dependencies(name):
     helpers = ordered_helpers([HELPERS[name]])
     assert name == helpers[-1].name
     assert f" {name}(" in helpers[-1].text

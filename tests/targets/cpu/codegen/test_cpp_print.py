@@ -68,7 +68,7 @@ def test_tensors_with_the_names_of_helper_variables(capfd):
     assert printed_by_reference(main, *arguments) == printed_by_cpu(capfd, main, *arguments)
 
 
-def test_blocks_do_not_write_between_each_others_lines(capfd):
+def test_prints_of_blocks_are_not_interleaved(capfd):
     @T.prim_func
     def main(A: T.Tensor((4, 8), "int32")):
         with T.Kernel(64):

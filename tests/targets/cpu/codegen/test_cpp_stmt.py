@@ -1,4 +1,4 @@
-"""Statements that C++ has its own way of: assertions, tiles, directives."""
+"""Assertions, tiles and loop pragmas in C++."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_vector_dtypes_move_as_a_whole():
     assert "tl_vector<tl::float16, 2> s[4];" in source(main)
 
 
-def test_loops_carry_the_directives_of_their_kind():
+def test_loops_have_the_pragmas_of_their_kind():
     @T.prim_func
     def main(A: T.Tensor((64,), "float32"), B: T.Tensor((1,), "float32")):
         with T.Kernel(1):

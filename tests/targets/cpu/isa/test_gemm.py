@@ -15,7 +15,7 @@ def test_template_arguments_are_sizes_strides_and_transposes():
     assert "2, 3, 4, 2, 4, 3, true, true" == GemmShape(2, 3, 4, 2, 4, 3, True, True).arguments()
 
 
-def test_a_routine_names_its_call_and_what_must_come_before_it():
+def test_a_routine_has_a_call_and_its_helpers():
     found = routine("float32", "float32", "float32")
     load = "tl::load_single<float, float, float>"
     call = found.spell["cpp"].format("a", "b", "c", "clear")

@@ -70,7 +70,7 @@ def operand(rng, rows, columns, dtype, exact_in):
 @pytest.mark.slow(every=6)
 @pytest.mark.parametrize("clear", [False, True])
 @pytest.mark.parametrize("place", range(len(CASES)))
-def test_tiles_are_multiplied_and_nothing_beside_them_is_touched(library, place, clear):
+def test_tiles_are_multiplied_without_accesses_out_of_bounds(library, place, clear):
     (a_dtype, b_dtype, c_dtype), shape = CASES[place]
     rng = np.random.default_rng(place)
     a = operand(rng, shape.k if shape.transpose_a else shape.m, shape.lda, a_dtype, c_dtype)

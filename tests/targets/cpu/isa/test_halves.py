@@ -1,4 +1,4 @@
-"""Conversions of float16 elements by the batch agree with NumPy, for every value, length and way to do them."""
+"""Batch conversions of float16 agree with NumPy, for every value, length and instruction set."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def with_neighbors(values):
 
 
 @needs_compiler
-def test_every_value_and_what_lies_between_two_is_converted_as_numpy_does(library):
+def test_all_values_and_those_between_two_are_converted_like_numpy(library):
     with np.errstate(all="ignore"):
         floats = with_neighbors(CODES)
         expected = floats.astype(np.float16)
@@ -54,7 +54,7 @@ def test_every_value_and_what_lies_between_two_is_converted_as_numpy_does(librar
 
 
 @needs_compiler
-def test_nothing_behind_the_last_element_is_touched(library):
+def test_nothing_after_the_last_element_is_accessed(library):
     halves, floats = CODES[0x3C00:0x3C40], np.linspace(-3, 3, 64, dtype=np.float32)
     for count in range(49):
         wide, narrow, rounded = np.full(64, 7, np.float32), np.full(64, 7, np.float16), floats.copy()

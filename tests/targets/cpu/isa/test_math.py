@@ -78,13 +78,13 @@ def test_fma_rounds_once(library, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_questions_about_numbers_have_the_right_answers(library, name, dtype):
+def test_classification_functions(library, name, dtype):
     actual = run(library, name, dtype, VALUES, result=np.bool_)
     assert INTRINSICS[name].meaning(VALUES).tolist() == actual.tolist()
 
 
 @pytest.mark.parametrize("dtype", WHOLE)
-def test_functions_of_integers_wrap_and_leave_whole_numbers_alone(library, dtype):
+def test_functions_of_integers(library, dtype):
     low, high = SCALARS[dtype].limits
     values = np.array([low, high, 0, 1, 7], SCALARS[dtype].numpy)
     with np.errstate(all="ignore"):

@@ -50,7 +50,7 @@ def library(request):
     return compile_functions(helpers, functions, request.param)
 
 
-def test_every_function_brings_the_helpers_it_needs():
+def test_every_function_has_its_helpers():
     parts = []
     for number, name in enumerate((*FLOAT32_BOUNDS, "pow")):
         own = ordered_helpers(h for h in [MATH[name]["float32"].helper] if h is not None)

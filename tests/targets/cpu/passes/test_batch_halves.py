@@ -1,4 +1,4 @@
-"""Loops over float16 convert by the batch, and compute exactly what they did."""
+"""Loops over float16 are converted in batches, with the same results."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ def test_operators_round_as_in_the_reference(size):
         assert_equal_to_reference(elementwise(every, size), x, y, np.zeros(size, np.float16))
 
 
-def test_sizes_of_the_call_leave_the_last_batch_short():
+def test_the_last_batch_of_a_symbolic_size_may_be_short():
     n = T.dynamic("n")
 
     @T.prim_func
@@ -108,7 +108,7 @@ def test_sizes_of_the_call_leave_the_last_batch_short():
         assert float((x * x + 1).sum(dtype=np.float32)) == s[0]
 
 
-def test_statements_see_what_those_before_them_stored():
+def test_statements_read_stores_of_previous_statements():
     @T.prim_func
     def main(X: T.Tensor((4, 64), "float16"), R: T.Tensor((2, 64), "float32")):
         with T.Kernel(1):
@@ -125,7 +125,7 @@ def test_statements_see_what_those_before_them_stored():
     assert_equal_to_reference(main, halves((4, 64)), np.zeros((2, 64), np.float32))
 
 
-def test_conditions_guard_elements_as_before():
+def test_predicated_elements_are_not_accessed():
     """Nothing beyond the tensor is read, although the loop goes on."""
 
     @T.prim_func
@@ -142,7 +142,7 @@ def test_conditions_guard_elements_as_before():
     assert_equal_to_reference(main, halves(40), indices, np.zeros(64, np.float16))
 
 
-def test_other_dtypes_and_scattered_elements_stand_beside_float16():
+def test_other_dtypes_and_strided_elements_beside_float16():
     @T.prim_func
     def main(
         X: T.Tensor((64, 64), "float16"), B: T.Tensor((64,), "bfloat16"), D: T.Tensor((64,), "float64"),

@@ -1,4 +1,4 @@
-"""Results larger than the caches are written past them; small ones, and those that are read, are not."""
+"""Streaming stores for results larger than the caches that are not read."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_rows_that_are_not_whole_lines_are_not_streamed():
 
 
 @pytest.mark.parametrize("offset", [0, 4, 1])
-def test_results_are_the_same_wherever_the_memory_begins(monkeypatch, offset):
+def test_results_do_not_depend_on_alignment(monkeypatch, offset):
     monkeypatch.setattr(stream_stores, "LARGE_BYTES", 1024)
     func = scale(4096 + 16, block=512)
     a = np.random.rand(4112).astype(np.float32)

@@ -59,7 +59,7 @@ def test_an_unknown_python_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # -- the background ------------------------------------------------------------------------------------------
-def test_building_happens_once_in_the_background_and_wakes_who_asked() -> None:
+def test_the_build_runs_once_in_the_background_and_calls_back() -> None:
     go, here, woken = threading.Event(), threading.current_thread(), threading.Event()
     builds: list[threading.Thread] = []
     checker: Any = object()
@@ -86,7 +86,7 @@ def test_building_happens_once_in_the_background_and_wakes_who_asked() -> None:
     assert late.is_set()
 
 
-def test_a_checker_that_cannot_be_wakes_nobody() -> None:
+def test_without_a_checker_nothing_is_called_back() -> None:
     builder, woken = CheckerBuilder(lambda: None), threading.Event()
     builder.when_ready(woken.set)
     builder.start()

@@ -100,7 +100,7 @@ def test_threads_may_build_and_call_at_once() -> None:
     assert [1] * 400 == results
 
 
-def test_text_that_the_compiler_rejects_is_our_fault_and_says_where(tmp_path: Path) -> None:
+def test_rejected_generated_code_is_a_compiler_bug_with_its_location(tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text("one\ntwo = oops\n")
     loc = Loc(str(tmp_path / "user.py"), 2, 0, 2, 3)
     with pytest.raises(CompilerBug) as caught:
@@ -115,7 +115,7 @@ def test_text_that_the_compiler_rejects_is_our_fault_and_says_where(tmp_path: Pa
     assert kept.read_text().startswith(source("return nonsense;").text)
 
 
-def test_text_rejected_under_user_flags_is_a_matter_of_the_flags() -> None:
+def test_code_rejected_with_user_flags_is_an_error_of_the_flags() -> None:
     with pytest.raises(ToolchainError) as caught:
         build(source("return nonsense;"), CompileOptions(compile_flags=("-DX",)))
     assert "rejected kernel 'twice' compiled with ['-DX']" in str(caught.value)

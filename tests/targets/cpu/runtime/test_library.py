@@ -28,7 +28,7 @@ extern "C" int32_t mix(const float* p, int64_t n, double x) { return int32_t(p =
 """
 
 
-def test_addresses_integers_and_floats_arrive() -> None:
+def test_addresses_integers_and_floats_are_passed() -> None:
     entry = build(Source("cpp", TEXT, "mix"))
     assert 10 == entry.start(struct.pack("<Qqd", 0, 4, 2.5))
     assert -1 == entry.start(struct.pack("<Qqd", 64, 4, 2.5))
@@ -37,7 +37,7 @@ def test_addresses_integers_and_floats_arrive() -> None:
     assert 10 == start(None, struct.pack("<Qqd", 0, 4, 2.5), None)
 
 
-def test_the_number_of_threads_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_threads_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     if build(Source("cpp", TEXT, "threads")).start(b"") == 0:
         pytest.skip("the compiler has no OpenMP")
     before = build(Source("cpp", TEXT, "threads")).start(b"")
@@ -54,12 +54,12 @@ def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
         open_entry(path, "f")
 
 
-def test_a_missing_entry_is_our_fault() -> None:
+def test_a_missing_entry_is_a_compiler_bug() -> None:
     with pytest.raises(CompilerBug, match="absent"):
         build(Source("cpp", TEXT, "absent"))
 
 
-def test_a_library_of_something_else_is_our_fault() -> None:
+def test_another_library_is_a_compiler_bug() -> None:
     with pytest.raises(CompilerBug, match="has no function 'tilelang_start'"):
         open_entry(Path(ctypes.util.find_library("m") or ""), "f")
 
@@ -108,7 +108,7 @@ thread.join()
 """
 
 
-def test_the_number_of_threads_is_obeyed_in_every_thread_of_the_process() -> None:
+def test_the_number_of_threads_is_applied_in_every_thread_of_the_process() -> None:
     environment = {**os.environ, "TILELANG_NUM_THREADS": "3", "OMP_NUM_THREADS": "2"}
     command = [sys.executable, "-c", _THREAD, TEXT]
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)

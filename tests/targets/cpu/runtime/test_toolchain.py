@@ -28,7 +28,7 @@ def program(folder: Path, name: str, text: str) -> str:
     return str(path)
 
 
-def test_the_compiler_of_the_path_is_found_and_examined() -> None:
+def test_the_compiler_on_the_path_is_found_and_probed() -> None:
     compiler = find_compiler()
     assert (shutil.which("c++"),) == compiler.command
     assert set(compiler.flags) <= set(toolchain._OPTIONAL)
@@ -78,7 +78,7 @@ def test_a_known_compiler_is_not_started_again(tmp_path: Path, monkeypatch: pyte
     assert first == find_compiler()
 
 
-def test_a_replaced_compiler_is_examined_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replaced_compiler_is_probed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = program(tmp_path / "bin", "mycc", f'exec {shutil.which("c++")} "$@"')
     monkeypatch.setenv("CXX", path)
     first = find_compiler()
@@ -95,7 +95,7 @@ def test_flags_that_the_compiler_does_not_know_are_left_out(tmp_path: Path, monk
     assert "-march=native" in compiler.flags
 
 
-def test_a_compiler_that_cannot_compile_is_an_error_with_its_words(
+def test_a_compiler_that_cannot_compile_is_an_error_with_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = program(tmp_path / "bin", "brokencc", "echo 'no licence' >&2; exit 3")
@@ -105,7 +105,7 @@ def test_a_compiler_that_cannot_compile_is_an_error_with_its_words(
     assert f"{path}: cannot compile a C++ function into a shared object\nno licence" == caught.value.message
 
 
-def test_what_is_known_of_a_compiler_is_kept_as_json(tmp_path: Path) -> None:
+def test_probed_properties_of_a_compiler_are_stored_as_json(tmp_path: Path) -> None:
     compiler = find_compiler()
     (kept,) = (tmp_path / "cache").rglob("*.compiler")
     assert list(compiler.flags) == json.JSONDecoder().raw_decode(kept.read_text())[0]

@@ -21,7 +21,7 @@ def test_a_mask_has_one_bit_per_lane(size, mask):
     assert [mask, 0] == masks_of(np.stack([lanes, lanes & False])).tolist()
 
 
-def test_lanes_take_part_with_the_active_ones_that_their_mask_names():
+def test_participants_are_active_lanes_of_the_mask():
     active = np.arange(32) < 16
     warp = WarpAlone(active)
     lanes = participants(warp, np.where(np.arange(32) < 8, 0xFF, 0xFF00), "it")
@@ -30,7 +30,7 @@ def test_lanes_take_part_with_the_active_ones_that_their_mask_names():
 
 
 @pytest.mark.parametrize("mask", [2**64 - 2**32, np.full(64, -(2**32), np.int64)])
-def test_the_upper_lanes_of_a_wide_warp_take_part(mask):
+def test_the_upper_lanes_of_a_wide_warp_participate(mask):
     warp = WarpAlone(np.arange(64) >= 32, size=64)
     assert 2**64 - 2**32 == masks_of(participants(warp, mask, "it")[40])
 
@@ -44,7 +44,7 @@ def test_a_lane_outside_its_own_mask_is_an_error():
     assert "name every lane that gets here in the mask" == caught.value.hint
 
 
-def test_what_a_warp_must_agree_on_is_checked():
+def test_uniform_values_are_checked():
     warp = WarpAlone(np.arange(32) < 4)
     assert 7 == uniform(warp, np.where(np.arange(32) < 4, 7, 9), "bar.sync")
     with pytest.raises(SimulationError, match="bar.sync: lanes of a warp disagree"):
@@ -53,7 +53,7 @@ def test_what_a_warp_must_agree_on_is_checked():
 
 
 @pytest.mark.parametrize("name", list(SCALARS))
-def test_unknown_values_have_the_dtype_that_is_asked_for(name):
+def test_unknown_values_have_the_given_dtype(name):
     dtype = as_dtype(name)
     value = unknown(dtype)
     assert dtype.numpy == np.asarray(value).dtype

@@ -14,7 +14,7 @@ def test_the_block_barrier_is_for_all_threads():
     assert (Group.BLOCK, Effect.SYNC_BLOCK) == (SYNC_THREADS.group, SYNC_THREADS.effect)
 
 
-def test_lanes_meet_within_their_mask():
+def test_lanes_of_a_mask_synchronize():
     warp = WarpAlone(np.arange(32) < 4)
     run(SYNC_WARP, warp, 0xF)
     assert Effect.SYNC_WARP is SYNC_WARP.effect

@@ -35,7 +35,7 @@ def test_lanes_stay_in_their_segment(width, offset):
         assert (LANES ^ offset).tolist() == run(shuffle("xor", INT32), WarpAlone(), FULL, LANES, offset, width).tolist()
 
 
-def test_a_value_of_a_lane_that_does_not_take_part_is_unknown():
+def test_the_value_of_an_inactive_lane_is_unknown():
     warp = WarpAlone(LANES < 16)
     actual = run(shuffle("down", as_dtype("float32")), warp, 0xFFFF, LANES.astype(np.float32), 8, 32)
     assert list(range(8, 16)) == actual[:8].tolist()
@@ -88,7 +88,7 @@ def test_reductions_of_floats_order_signs_and_keep_nan(op):
         np.testing.assert_array_equal(np.full(32, expected), run(redux(op, as_dtype("float32")), WarpAlone(), FULL, lanes))
 
 
-def test_what_the_machine_cannot_do_says_what_to_do_instead():
+def test_unsupported_instructions_are_refused_with_a_hint():
     with pytest.raises(NoLowering, match="no mode 'left'"):
         shuffle("left", INT32)
     with pytest.raises(NoLowering, match="wider than one register"):

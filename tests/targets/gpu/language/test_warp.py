@@ -25,7 +25,7 @@ def test_a_shuffle_keeps_the_dtype_of_its_value():
     assert [0xFFFFFFFF, 1, 32] == [call.args[n].value for n in (0, 2, 3)]
 
 
-def test_a_truth_value_is_shuffled_as_a_number():
+def test_bool_is_shuffled_as_int32():
     @T.prim_func
     def kernel(A: T.Tensor((32,), "int32")):
         with T.Kernel(1, threads=32):
@@ -38,7 +38,7 @@ def test_a_truth_value_is_shuffled_as_a_number():
 
 
 @pytest.mark.parametrize("fold", ["sum", "max", "min", "bitand", "bitor"])
-def test_a_fold_over_a_warp_takes_five_shuffles(fold):
+def test_a_reduction_over_a_warp_takes_five_shuffles(fold):
     @T.prim_func
     def kernel(A: T.Tensor((32,), "int32")):
         with T.Kernel(1, threads=32):
@@ -76,7 +76,7 @@ def test_the_width_of_a_shuffle_is_a_power_of_two():
     assert "write 1, 2, 4, 8, 16 or 32" == caught.value.hint
 
 
-def test_one_thread_of_a_group_or_of_the_block_is_chosen():
+def test_one_thread_of_a_group_or_of_the_block_is_elected():
     @T.prim_func
     def kernel(A: T.Tensor((256,), "int32")):
         with T.Kernel(1, threads=256):
