@@ -18,6 +18,13 @@ def test_the_facts_of_a_fragment() -> None:
     assert "Fragment((16, 8), thread=[4:(0, 2), 8:(1, 0)], value=[2:(0, 1), 2:(8, 0)])" == repr(ACCUMULATOR)
 
 
+def test_places_take_from_a_tile_what_every_thread_holds() -> None:
+    tile = np.arange(128).reshape(16, 8)
+    held = tile[ACCUMULATOR.places]
+    assert (32, 4) == held.shape
+    assert tile[9, 5] == held[6, 3]
+
+
 def test_everything_is_everywhere_in_a_replicated_fragment() -> None:
     layout = replicated((2, 3), 32)
     assert owners(layout).all()

@@ -79,6 +79,14 @@ class Fragment:
         """
         return self.map.table
 
+    @cached_property
+    def places(self) -> tuple[np.ndarray, ...]:
+        """The same by dimension of the tile: an index that takes from a tile what every thread holds of it.
+
+        Shapes: (threads, values) each.
+        """
+        return tuple(np.moveaxis(self.table, -1, 0))
+
     def coordinates(self, thread: Any, value: Any) -> tuple[Any, ...]:
         """The coordinate of a value of a thread, as ints, arrays or expressions like the input."""
         return self.map(thread, value)

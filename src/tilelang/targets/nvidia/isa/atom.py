@@ -7,7 +7,6 @@ the fragment; a dtype narrower than a byte has one element per byte there too, a
 
 from __future__ import annotations
 
-import math
 from functools import cache, cached_property
 
 import numpy as np
@@ -122,12 +121,12 @@ def mma(atom: MmaAtom) -> Instruction:
         warp.converge(ALL_LANES, f"mma.sync.{atom.name}")
         left, left_known = _matrix(warp, a, atom.a, atom.a_dtype)
         right, right_known = _matrix(warp, b, atom.b, atom.b_dtype)
-        where = _places(atom.c)
-        sums, known = _take(warp, c, atom.c.values)
+        where = atom.c.places
+        sums, known = warp.read_raw(c, atom.c.values)
         wide = np.int64 if atom.c_dtype.is_int else np.float64
         total = sums.astype(wide) + (left.astype(wide) @ right.astype(wide).T)[where]
-        known &= np.logical_and.outer(left_known.all(axis=1), right_known.all(axis=1))[where]
-        _put(warp, c, np.asarray(convert(total, atom.c_dtype)), known)
+        known = known & np.logical_and.outer(left_known.all(axis=1), right_known.all(axis=1))[where]
+        warp.write(c, np.asarray(convert(total, atom.c_dtype)), defined=known)
 
     return Instruction(
         name=name,
@@ -140,33 +139,15 @@ def mma(atom: MmaAtom) -> Instruction:
     )
 
 
-def _places(layout: Fragment) -> tuple[np.ndarray, ...]:
-    """Row and column of every value of every lane, as an index into the matrix."""
-    return tuple(np.moveaxis(layout.table, -1, 0))
-
-
 def _matrix(warp: Warp, pointer: Pointer, layout: Fragment, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
     """An operand, and which of its elements are defined: padding need not be."""
-    values, known = _take(warp, pointer, layout.values)
+    values, known = warp.read_raw(pointer, layout.values)
     if dtype == "tfloat32":
         values = (np.ascontiguousarray(values).view(np.uint32) & TF32_MASK).view(np.float32)
     matrix, defined = np.zeros(layout.shape, values.dtype), np.zeros(layout.shape, bool)
-    matrix[_places(layout)], defined[_places(layout)] = values, known
+    where = layout.places
+    matrix[where], defined[where] = values, known
     return matrix, defined
-
-
-def _take(warp: Warp, pointer: Pointer, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """A thread's values, register by register, and which are defined. Shapes: (32, count) both."""
-    step = math.gcd(count, per_register(pointer.buffer.dtype))
-    parts = [warp.read_raw(pointer + at, step) for at in range(0, count, step)]
-    values, known = (np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True))
-    return values, known
-
-
-def _put(warp: Warp, pointer: Pointer, values: np.ndarray, known: np.ndarray) -> None:
-    step = math.gcd(values.shape[1], per_register(pointer.buffer.dtype))
-    for at in range(0, values.shape[1], step):
-        warp.write(pointer + at, values[:, at : at + step], defined=known[:, at : at + step])
 
 
 # Each element of a dtype narrower than a byte has a byte of its own in registers, and the instruction takes them packed

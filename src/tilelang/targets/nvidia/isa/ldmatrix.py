@@ -10,7 +10,7 @@ Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class MatrixCopyAtom:
     count: int
     trans: bool
 
-    @property
+    @cached_property
     def registers(self) -> Fragment:
         """The unit that each lane holds, as (matrix, row, unit in the row), two units per register.
 
@@ -84,10 +84,7 @@ def ldmatrix(count: int, trans: bool = False) -> Instruction:
         values, known = warp.read_raw(row, ROW_BYTES // size, where=warp.lane < count * ROWS)
         held = _held(atom, np.ascontiguousarray(values).view(np.uint8)).view(target.buffer.dtype.numpy)
         held_known = _whole(_held(atom, np.repeat(known, size, axis=1)), held.shape)
-        step = REGISTER_BYTES // target.buffer.dtype.numpy.itemsize
-        for register in range(count):
-            part = slice(register * step, (register + 1) * step)
-            warp.write(target + register * step, held[:, part], defined=held_known[:, part])
+        warp.write(target, held, defined=held_known)
 
     return Instruction(
         name=name,
@@ -119,9 +116,7 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
     def simulate(warp: Warp, row: Pointer, source: Pointer) -> None:
         warp.converge(ALL_LANES, "stmatrix")
         size = source.buffer.dtype.numpy.itemsize
-        step = REGISTER_BYTES // size
-        taken = [warp.read_raw(source + register * step, step) for register in range(count)]
-        values, known = (np.ascontiguousarray(np.concatenate(arrays, axis=1)) for arrays in zip(*taken, strict=True))
+        values, known = map(np.ascontiguousarray, warp.read_raw(source, count * REGISTER_BYTES // size))
         rows = _rows(atom, values.view(np.uint8)).view(row.buffer.dtype.numpy)
         rows_known = _whole(_rows(atom, np.repeat(known, size, axis=1)), rows.shape)
         warp.write(row, rows, where=warp.lane < count * ROWS, defined=rows_known)
@@ -140,13 +135,13 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
 def _held(atom: MatrixCopyAtom, rows: np.ndarray) -> np.ndarray:
     """What each lane holds of matrices given by their rows, in bytes. Shapes: (32, 16) -> (32, 4 * count)."""
     units = rows[: atom.count * ROWS].reshape(atom.count, ROWS, ROWS, 2)
-    return np.ascontiguousarray(units[tuple(np.moveaxis(atom.registers.table, -1, 0))]).reshape(WARP_SIZE, -1)
+    return np.ascontiguousarray(units[atom.registers.places]).reshape(WARP_SIZE, -1)
 
 
 def _rows(atom: MatrixCopyAtom, held: np.ndarray) -> np.ndarray:
     """The rows of the matrices that lanes hold, in bytes; zeros beyond them. Shapes: (32, 4 * count) -> (32, 16)."""
     units = np.zeros((WARP_SIZE // ROWS, ROWS, ROWS, 2), held.dtype)
-    units[tuple(np.moveaxis(atom.registers.table, -1, 0))] = held.reshape(WARP_SIZE, -1, 2)
+    units[atom.registers.places] = held.reshape(WARP_SIZE, -1, 2)
     return units.reshape(WARP_SIZE, ROW_BYTES)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,10 +65,14 @@ class _PendingRegisters:
     count: int
     accumulates: str  # the instruction that accumulates in them; empty if it only reads them
 
+    @cached_property
+    def first(self) -> int:
+        """The first register, which is the same in all lanes."""
+        return int(self.pointer.offset[0])
+
     def overlaps(self, other: _PendingRegisters) -> bool:
         """Whether both have a register in common."""
-        distance = self.pointer.offset[0] - other.pointer.offset[0]
-        return self.pointer.buffer is other.pointer.buffer and -self.count < distance < other.count
+        return self.pointer.buffer is other.pointer.buffer and -self.count < self.first - other.first < other.count
 
 
 @record(frozen=False, eq=False)
@@ -203,7 +208,7 @@ class WgmmaMeaning:
             )
         for other in pending:
             both = other.accumulates, registers.accumulates
-            if other.overlaps(registers) and any(both) and both[0] != both[1]:
+            if both[0] != both[1] and other.overlaps(registers):
                 does = "accumulates in" if other.accumulates else "reads"
                 raise SimulationError(
                     f"{self.name}: uses registers of '{name}' that another pending wgmma {does}",
@@ -219,7 +224,7 @@ class WgmmaMeaning:
             left, left_known = self._held_rows(warp, held[1], rows, first)
         else:
             left, left_known = _part(operands[1], first, self.c_fragment.shape[0] // WARPS)
-        row, column = np.moveaxis(self.c_fragment.table[rows], -1, 0)
+        row, column = (place[rows] for place in self.c_fragment.places)
         beyond = row - first >= (self.c_fragment.shape[0] if self.a is None else max(0, len(operands[1][0]) - first))
         wide = np.int64 if self.c_dtype.is_int else np.float64
         total = (_exact(left, self.a_dtype, wide) @ _exact(right, self.b.dtype, wide).T)[row - first, column]
@@ -235,7 +240,7 @@ class WgmmaMeaning:
     def _held_rows(self, warp: Warp, held: _PendingRegisters, rows: slice, first: int) -> _Matrix:
         """The rows of A that the lanes of a warp hold."""
         values, known = warp.read_raw(held.pointer, held.count)
-        row, k = np.moveaxis(self.a_fragment.table[rows], -1, 0)
+        row, k = (place[rows] for place in self.a_fragment.places)
         shape = (self.a_fragment.shape[0] // WARPS, self.a_fragment.shape[1])
         matrix, defined = np.zeros(shape, values.dtype), np.zeros(shape, bool)
         matrix[row - first, k], defined[row - first, k] = values, known
