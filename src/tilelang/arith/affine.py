@@ -1,7 +1,7 @@
-"""Integer expressions as sums of products: what cancels, what divides, what is linear.
+"""Integer expressions as sums of products, the normal form of `arith`: cancellation, divisibility, linearity.
 
-Takes expressions, gives `Sum`s (for the rest of `arith`) and `Affine` forms (for everybody else). Invariant: a sum has
-the value of its expression, evaluated exactly, wherever the facts hold that were used to build it.
+Takes expressions, gives `Sum`s (for the rest of `arith`) and `Affine` forms (for other modules). Invariant: a sum
+equals its expression, evaluated exactly, wherever the facts hold that were used to build it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.records import record
 
 Term = tuple[ExprKey, ...]  # a product of atoms; () never occurs in `Sum.terms`
-MAX_TERMS = 24  # sums that a product would make longer stay products
+MAX_TERMS = 24  # products whose expansion would have more terms are not expanded
 
 
 class Sum:
@@ -55,7 +55,7 @@ class Sum:
 
     @property
     def divisor(self) -> int:
-        """The greatest common divisor of the coefficients, the constant apart; 0 without terms."""
+        """The greatest common divisor of the coefficients, without the constant; 0 without terms."""
         return math.gcd(*self.terms.values()) if self.terms else 0
 
 
@@ -64,13 +64,13 @@ def _joined(a: Term, b: Term) -> Term:
 
 
 def _order(key: ExprKey) -> tuple[bool, str, int]:
-    """Sorts the factors of a term: variables by name, everything else behind, so that printed code is stable."""
+    """Sort key of the factors of a term: variables by name, then others, so that printed code is stable."""
     expr = key.expr
     return (False, expr.name, id(expr)) if isinstance(expr, Var) else (True, "", hash(key))
 
 
 def product(a: Sum, b: Sum) -> Sum | None:
-    """`a * b` multiplied out, or None if that gets too long."""
+    """`a * b` expanded, or None if that has more than `MAX_TERMS` terms."""
     if not a.terms:
         return b.times(a.constant)
     if not b.terms:
@@ -93,22 +93,22 @@ class Affine:
     """`constant + sum(terms[v] * v)` over variables.
 
     Attributes:
-        terms: The coefficient of each variable that takes part; none is 0.
-        constant: What is added to them.
+        terms: The coefficients of variables; none is 0.
+        constant: The constant term.
     """
 
     terms: Mapping[Var, int]
     constant: int
 
     def coefficient(self, var: Var) -> int:
-        """The factor of a variable; 0 if it does not take part."""
+        """The coefficient of a variable; 0 if it is absent."""
         return self.terms.get(var, 0)
 
 
 def linear_form(expr: Expr) -> Affine | None:
-    """The expression as a linear function of its variables, or None if it is none.
+    """The expression as an affine function of its variables, or None.
 
-    Integer data counts as exact, as it is in index position.
+    Integer data is exact, as in index position.
     """
     linear = Linearizer().sum(expr) if expr.dtype.is_int else None
     if linear is None:
@@ -122,7 +122,7 @@ def linear_form(expr: Expr) -> Affine | None:
 
 
 class Linearizer:
-    """Turns integer expressions into sums. This one knows nothing of the variables; subclasses answer more.
+    """Converts integer expressions to sums. This class has no facts about variables; subclasses have.
 
     What is not a sum, a product, or a division by a constant becomes an atom.
     """
@@ -130,13 +130,13 @@ class Linearizer:
     def __init__(self) -> None:
         self._sums: dict[int | ExprKey, tuple[Expr, Sum]] = {}
 
-    # -- what subclasses know -------------------------------------------------------------------------------
+    # -- facts, from subclasses -----------------------------------------------------------------------------
     def atom_bounds(self, expr: Expr) -> Interval:
-        """Bounds of an expression that is not looked into as a sum."""
+        """Bounds of an atom."""
         return of_dtype(expr.dtype) if not expr.is_index else ANYTHING
 
     def is_exact(self, expr: Expr) -> bool:
-        """Whether an integer operation on data gives the exact result for its operands, without wrapping."""
+        """Whether an integer operation on data does not wrap."""
         return not isinstance(expr, Cast) or _widens(expr)
 
     def stepping(self, var: ExprKey) -> tuple[int, int] | None:
@@ -144,17 +144,17 @@ class Linearizer:
         return None
 
     def value(self, var: Var) -> Expr | None:
-        """The expression that a variable was bound to, if it may stand for the variable."""
+        """The value of a bound variable that may replace it, or None."""
         return None
 
     def is_nonnegative(self, linear: Sum) -> bool:
-        """Whether a sum is known never to be negative."""
+        """Whether a sum is proven non-negative."""
         low = self.sum_bounds(linear).low
         return low is not None and low >= 0
 
     # -- sums -----------------------------------------------------------------------------------------------
     def sum_bounds(self, linear: Sum) -> Interval:
-        """Bounds of a sum from the bounds of its atoms, each taken by itself."""
+        """Bounds of a sum from the bounds of its atoms, by interval arithmetic."""
         total = Interval(linear.constant, linear.constant)
         for term, coefficient in linear.terms.items():
             total = add(total, scale(self.term_bounds(term), coefficient))
@@ -230,7 +230,7 @@ class Linearizer:
 
     # -- division -------------------------------------------------------------------------------------------
     def _split(self, a: Sum, divisor: int) -> tuple[Sum, Sum]:
-        """(q, r) with `a == divisor * q + r`, r as small as is plain to see."""
+        """(q, r) with `a == divisor * q + r`, with `r` as small as follows directly."""
         quotient, rest = Sum({}, a.constant // divisor), Sum({}, a.constant % divisor)
         for term, coefficient in a.terms.items():
             step = self.stepping(term[0]) if len(term) == 1 and coefficient % divisor else None
@@ -289,7 +289,7 @@ class Linearizer:
         return atom
 
     def _split_symbolic(self, a: Sum, b: Sum) -> tuple[Sum, Sum] | None:
-        """(a // b, a % b) for a divisor `b` that is a term, if the remainder is plain to see."""
+        """(a // b, a % b) for a divisor `b` that is a term, if the remainder follows directly."""
         if b.constant or len(b.terms) != 1:
             return None
         (divisor, factor), = b.terms.items()
@@ -305,7 +305,7 @@ class Linearizer:
             else:
                 quotient = Sum(quotient.terms, quotient.constant + coefficient)
         if not self.is_nonnegative(rest) or not self.is_nonnegative(b.plus(rest, -1).plus(Sum({}, -1))):
-            return None  # 0 <= rest < b also says that b is not 0
+            return None  # 0 <= rest < b implies b != 0
         return quotient, rest
 
     def _recombined(self, a: Sum) -> Sum:
@@ -340,7 +340,7 @@ _LINEAR = _TRUNCATING | {
 
 
 def without(term: Term, factors: Term) -> Term | None:
-    """The term divided by the product of `factors`, or None if that does not divide it."""
+    """The term divided by the product of `factors`, or None if it is not divisible."""
     left = list(term)
     for factor in factors:
         if factor not in left:
@@ -350,20 +350,20 @@ def without(term: Term, factors: Term) -> Term | None:
 
 
 def _same_quotient(a: Interval, divisor: int) -> int | None:
-    """The quotient that all values of the interval have, or None."""
+    """The common quotient of all values of the interval, or None."""
     if a.low is None or a.high is None or a.low // divisor != a.high // divisor:
         return None
     return a.low // divisor
 
 
 def _widens(expr: Cast) -> bool:
-    """Whether a conversion between integers keeps every value of its operand's dtype."""
+    """Whether a cast between integers preserves all values."""
     leaf = isinstance(expr.a, Var | Load) and expr.a.dtype.is_int
     return leaf and of_dtype(expr.a.dtype).within(of_dtype(expr.dtype)) or expr.dtype == INT64 and expr.a.is_index
 
 
 def to_expr(linear: Sum) -> Expr:
-    """A sum as an expression: what is added first, then what is subtracted, each as `atom * coefficient`."""
+    """A sum as an expression: positive terms, then negative ones, each as `atom * coefficient`."""
     parts = list(_signed(linear))
     result: Expr | None = None
     for negative, part in sorted(parts, key=lambda p: p[0]):

@@ -1,7 +1,7 @@
-"""Whether a sum is never negative, by adding up known facts: the core of every proof.
+"""Proves sums non-negative by combining known facts linearly: the core of every proof.
 
-Takes a sum and facts that are themselves sums known to be non-negative; gives True or "not known". Invariant: True is
-only said of sums that are non-negative wherever the facts hold. The search has a fixed budget, so it always ends soon.
+Takes a sum and facts, which are sums known to be non-negative; gives True or unknown. Invariant: True only for sums
+that are non-negative wherever the facts hold. The search has a fixed budget.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tilelang.ir.compare import ExprKey
 from tilelang.ir.expr import Binary, Expr, Select
 from tilelang.ir.scalar import BinaryOp
 
-STEPS = 24  # sums looked at per question
-DEPTH = 6  # facts added up along one line of thought
+STEPS = 24  # budget of sums examined per query
+DEPTH = 6  # facts combined on one path of the search
 
 
 class Knowledge(Protocol):
-    """What the search asks of its surroundings."""
+    """The facts and normal forms that the search uses."""
 
     facts: list[Sum]  # each is >= 0
 
@@ -35,16 +35,16 @@ class Knowledge(Protocol):
         """`a % divisor` for a positive divisor."""
 
     def inside(self, condition: Expr, *, holds: bool) -> Knowledge:
-        """What is known where a condition holds, or does not."""
+        """The facts where a condition holds, or does not."""
 
 
 def is_nonnegative(target: Sum, knowledge: Knowledge) -> bool:
-    """Whether `target >= 0` can be shown."""
+    """Whether `target >= 0` is proven."""
     return _Search().holds(target, knowledge, DEPTH)
 
 
 def tightened(a: Sum) -> Sum:
-    """A sum that is non-negative for the same integers, with the coefficients' common divisor taken out."""
+    """An equivalent sum (non-negative for the same integers), divided by the coefficients' greatest common divisor."""
     common = a.divisor
     if common <= 1:
         return a
@@ -52,7 +52,7 @@ def tightened(a: Sum) -> Sum:
 
 
 def unfolded(fact: Sum, knowledge: Knowledge) -> Iterator[Sum]:
-    """What a fact says once a minimum in it is replaced by either operand (a maximum that it subtracts, likewise)."""
+    """The facts implied by replacing a minimum by either operand (or a subtracted maximum)."""
     for term, coefficient in fact.terms.items():
         expr = term[0].expr
         if len(term) == 1 and isinstance(expr, Binary) and expr.is_index:
@@ -93,7 +93,7 @@ class _Search:
 
 
 def _low(target: Sum, knowledge: Knowledge) -> tuple[int | None, list[Term]]:
-    """The least value by intervals alone, and the terms without a lower bound, which a proof must remove."""
+    """The lower bound by intervals, and the terms without a lower bound, which a proof must eliminate."""
     low, hopeless = target.constant, []
     for term, coefficient in target.terms.items():
         bounds = knowledge.term_bounds(term)
@@ -106,7 +106,7 @@ def _low(target: Sum, knowledge: Knowledge) -> tuple[int | None, list[Term]]:
 
 
 def _without(target: Sum, term: Term, facts: list[Sum], knowledge: Knowledge) -> Iterator[tuple[Case, ...]]:
-    """Sums without `term`; if all sums of one tuple are non-negative, so is the target."""
+    """Sums without `term`: the target is non-negative if all sums of one tuple are."""
     coefficient = target.terms[term]
     for fact in facts:
         for mine, factor in fact.terms.items():
@@ -123,7 +123,7 @@ def _without(target: Sum, term: Term, facts: list[Sum], knowledge: Knowledge) ->
 
 
 def _multiplied_out(target: Sum, term: Term, coefficient: int, knowledge: Knowledge) -> Sum | None:
-    """What is non-negative exactly where `target` is, without the quotient that a term is; None if it is none.
+    """An equivalent sum without the quotient that a term is; None if it is none.
 
     For integers r and x, and c > 0: r >= x // c where c * r + c - 1 >= x, and r + x // c >= 0 where c * r + x >= 0.
     """
@@ -143,7 +143,7 @@ def _is_nonnegative_term(term: Term, knowledge: Knowledge) -> bool:
 
 
 def _cases(target: Sum, term: Term, coefficient: int, knowledge: Knowledge) -> Iterator[tuple[Case, ...]]:
-    """A choice between two values is settled by looking at both."""
+    """Case split: a select is non-negative if both values are, each under its condition."""
     expr = term[0].expr
     if len(term) != 1 or not expr.is_index:
         return
@@ -163,7 +163,7 @@ def _facts_of_atoms(target: Sum, knowledge: Knowledge) -> Iterator[Sum]:
 
 
 def _facts_of_atom(key: ExprKey, knowledge: Knowledge) -> Iterator[Sum]:
-    """What holds of an atom by its definition."""
+    """The facts implied by an atom's definition."""
     expr = key.expr
     if not isinstance(expr, Binary) or not expr.is_index:
         return

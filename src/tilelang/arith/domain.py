@@ -1,7 +1,7 @@
-"""What is known where an expression stands: ranges of variables, values of bindings, conditions that hold.
+"""Facts that hold at an expression: ranges of variables, values of bindings, conditions.
 
-Takes facts, gives a `Domain` that `bounds`, `simplify` and `proves` read. Invariant: a domain never changes; each
-`with_...` gives a new one that knows more. Whoever adds a fact vouches for it.
+Takes facts, gives a `Domain` that `bounds`, `simplify` and `proves` use. Invariant: a domain is immutable; each
+`with_...` gives a new one with more facts. Callers are responsible for the truth of the facts they add.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tilelang.records import record
 
 @record
 class Range:
-    """`low <= var <= high`; the ends are integers, index expressions, or None where nothing is known."""
+    """`low <= var <= high`; bounds are integers, index expressions, or None if unknown."""
 
     var: Var
     low: int | Expr | None
@@ -45,16 +45,16 @@ Fact = Range | Stepped | Expr  # an expression is a condition that holds
 
 
 class Domain:
-    """An immutable set of facts. `Domain()` knows nothing.
+    """An immutable set of facts. `Domain()` is empty.
 
     Attributes:
         parent: The domain this one extends.
-        fact: What this domain adds to its parent.
-        values: Bindings whose value may stand for the variable anywhere.
-        memo: Room for what other modules of `arith` work out once per domain.
-        constrained: The variables that any fact mentions.
-        sole_variable: A variable, if this domain adds to its parent only facts about that one.
-        loads: The memory that facts look at, each by the buffer that owns it.
+        fact: The fact that it adds to its parent.
+        values: Bindings whose value may replace the variable anywhere.
+        memo: A cache for other modules of `arith`.
+        constrained: The variables that occur in facts.
+        sole_variable: The variable, if this domain only adds facts about a single one.
+        loads: The memory that facts depend on, by storage.
     """
 
     __slots__ = ("constrained", "fact", "loads", "memo", "parent", "sole_variable", "values")
@@ -78,7 +78,7 @@ class Domain:
         self.sole_variable: Var | None = subject if fresh else None
 
     def _constrained_here(self) -> tuple[frozenset[Var], Var | None]:
-        """The variables that this domain itself constrains, and the one that it relates to no other."""
+        """The variables that this domain's own fact constrains, and the one that it relates to no other."""
         match self.fact:
             case None:
                 known = self.parent.values if self.parent is not None else _NO_VALUES
@@ -93,7 +93,7 @@ class Domain:
         return variables_of(self.fact), None
 
     def relevant(self, expr: Expr) -> Domain:
-        """The outermost domain with the same facts about an expression: facts of other variables are skipped."""
+        """The outermost domain with the same facts about an expression; facts about other variables are skipped."""
         domain, mine = self, None
         while domain.sole_variable is not None and domain.parent is not None:
             mine = variables_of(expr) if mine is None else mine
@@ -103,11 +103,11 @@ class Domain:
         return domain
 
     def with_range(self, var: Var, low: ExprLike | None = None, high: ExprLike | None = None) -> Domain:
-        """Adds `low <= var <= high`, both inclusive; an end may be an index expression, or None for unknown."""
+        """Adds `low <= var <= high`, both inclusive; a bound may be an index expression, or None if unknown."""
         return Domain(self, Range(var, _end(low), _end(high)))
 
     def with_loop(self, var: Var, start: ExprLike, stop: ExprLike, step: int = 1) -> Domain:
-        """Adds what holds in the body of `for var in range(start, stop, step)`."""
+        """Adds the range of `var` in the body of `for var in range(start, stop, step)`."""
         if step < 0:
             domain = self.with_range(var, as_expr(stop) + 1, start)
         else:
@@ -120,24 +120,24 @@ class Domain:
         return domain.with_range(var, min(trips[0], trips[-1]), max(trips[0], trips[-1])) if trips else domain
 
     def with_extents(self, variables: Iterable[Var], extents: Iterable[ExprLike]) -> Domain:
-        """Adds that each variable counts from 0 up to its extent, as blocks of a grid and iterations of a nest do."""
+        """Adds that each variable is in [0, extent), as block indices and variables of nests are."""
         domain = self
         for var, extent in zip(variables, extents, strict=True):
             domain = domain.with_loop(var, 0, extent)
         return domain
 
     def assume(self, condition: Expr, *, momentary: bool = False) -> Domain:
-        """Adds that a condition holds.
+        """Adds a condition.
 
-        A condition that loads from memory is forgotten, since the memory may change while the domain is in use;
-        `momentary` keeps it, for use within the one expression it belongs to, or until `forget`.
+        A condition that loads from memory is ignored, since the memory may change while the domain is in use; with
+        `momentary` it is added, for use within one expression, or until `forget`.
         """
         if isinstance(condition, Const) or (not momentary and _loads(condition)):
             return self
         return Domain(self, condition)
 
     def forget(self, changed: Callable[[Buffer], bool]) -> Domain:
-        """Leaves out conditions that look at memory that may have changed."""
+        """Removes conditions on memory that may have changed."""
         if not any(map(changed, self.loads)):
             return self
         kept: list[Domain] = []
@@ -152,7 +152,7 @@ class Domain:
         return result
 
     def with_value(self, var: Var, value: Expr) -> Domain:
-        """Adds that `var` was bound to `value`. A value that loads from memory is forgotten, as in `assume`."""
+        """Adds that `var` was bound to `value`. A value that loads from memory is ignored, as in `assume`."""
         if _loads(value) or not value.dtype.is_int or not var.dtype.is_int:
             return self
         if value.is_index and var.index:
@@ -166,7 +166,7 @@ _NO_VALUES: Mapping[Var, Expr] = MappingProxyType({})
 
 
 def of_function(func: PrimFunc) -> Domain:
-    """What holds in all of a function: extents of tensors are never negative, and of some symbols more is known."""
+    """The facts that hold in a whole function: extents are non-negative, and facts about symbols."""
     domain = Domain()
     parts = dict(func.attributes).get(MULTIPLES, ())
     positive = {name for name, *_ in parts} if isinstance(parts, tuple) else set()
@@ -186,7 +186,7 @@ def of_function(func: PrimFunc) -> Domain:
 
 
 def of_calls(func: PrimFunc) -> Domain:
-    """What also holds once the host has accepted the arguments: it refuses what the dtype of a size cannot hold."""
+    """These facts and those that the host checks in arguments: sizes fit their dtype."""
     domain = of_function(func)
     scalars = [param.var for param in func.params if not isinstance(param, TensorParam)]
     for var in (*scalars, *func.symbols):
@@ -201,7 +201,7 @@ def of_calls(func: PrimFunc) -> Domain:
 
 
 def behind(stmt: Stmt, domain: Domain) -> Domain:
-    """What is known after a statement: the name that it binds, or what it promises of names."""
+    """The facts after a statement: those of its binding or assumption."""
     match stmt:
         case Assume(value=condition):
             return domain.assume(exactly(condition))
@@ -211,9 +211,9 @@ def behind(stmt: Stmt, domain: Domain) -> Domain:
 
 
 def in_order(node: Seq, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -> Stmt:
-    """A sequence after a visit to its statements, each of which knows the names bound before it.
+    """Applies `visit` to the statements of a sequence, each with the facts of preceding bindings.
 
-    It is the same object if none of them changed.
+    Returns the same object if none of them changes.
     """
     body = []
     for child in node.body:
@@ -224,9 +224,9 @@ def in_order(node: Seq, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -
 
 
 def inside(node: Stmt, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -> Stmt:
-    """A loop, branch or launch after a visit to what is in it, which knows the variables and conditions around it.
+    """Applies `visit` to the bodies of a loop, branch or launch, with the facts of its variables and conditions.
 
-    It is the same object if nothing in it changed; so is any other statement.
+    Returns the same object if nothing changes; so for any other statement.
     """
     match node:
         case For():

@@ -1,6 +1,6 @@
-"""Integers as they count where they stand: data in index arithmetic is computed with in 64 bits, and does not wrap.
+"""Exact integers: data in index arithmetic is computed in 64 bits, and does not wrap.
 
-Takes expressions, gives expressions of the same value where nothing wraps.
+Takes expressions, gives expressions of the same value if nothing wraps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ON_TRUTHS = {
 
 
 def exact(index: Expr) -> Expr:
-    """An index as it counts where it stands."""
+    """An index expression with data converted so that its arithmetic is exact."""
     if index.is_index:
         return index
     match index:
@@ -34,7 +34,7 @@ def exact(index: Expr) -> Expr:
 
 
 def exactly(condition: Expr) -> Expr:
-    """A condition whose integers are compared as they count, however wide they are."""
+    """A condition with exact comparison of integers of any width."""
     match condition:
         case Binary(op=op, a=a, b=b, dtype=dtype) if (logical := _ON_TRUTHS.get(op)) is not None and dtype.is_bool:
             return binary(logical, exactly(a), exactly(b))

@@ -1,7 +1,7 @@
-"""Constant bounds of an expression over a domain, and what else a domain says about integers.
+"""Constant bounds of expressions over a domain, and other facts derived from the domain.
 
-Takes expressions and a `Domain`, gives an `Interval`. Invariant: the interval holds every value the expression can
-have where the facts of the domain hold, whether integer data in it wraps (as usual) or not (as in index position).
+Takes expressions and a `Domain`, gives an `Interval`. Invariant: the interval contains every value that the expression
+can have where the facts of the domain hold, whether integer data in it wraps (as usual) or not (as in index position).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tilelang.ir.visit import children
 
 __all__ = ["Analysis", "Interval", "analysis_of", "bounds", "computed"]
 
-_DEEP_CHOICES = 3  # choices inside of choices whose conditions are taken into account
-_MANY_CHOICES = 200  # conditions of choices looked at in one domain, so that nests of choices stay affordable
+_DEEP_CHOICES = 3  # depth of nested selects whose conditions are used
+_MANY_CHOICES = 200  # budget of select conditions per domain
 
 
 def bounds(expr: Expr, domain: Domain) -> Interval:
@@ -28,7 +28,7 @@ def bounds(expr: Expr, domain: Domain) -> Interval:
 
 
 def computed(expr: Expr, domain: Domain) -> Interval:
-    """The interval of an integer that is computed where data is: every step of it in its dtype, in which it wraps."""
+    """The interval of an integer computed as data: every operation wraps in its dtype."""
     known = bounds(expr, domain)
     if expr.is_index:
         return known
@@ -43,11 +43,11 @@ def computed(expr: Expr, domain: Domain) -> Interval:
 
 
 def analysis_of(domain: Domain, *, expand: bool = True) -> Analysis:
-    """What follows from a domain's facts, worked out once per domain.
+    """The analysis of a domain, computed once per domain.
 
     Args:
         domain: The facts.
-        expand: Let bindings be replaced by their values in sums, as proofs want it; code that is kept does not.
+        expand: Whether sums replace bindings by their values, as proofs need; not for expressions that are emitted.
     """
     expand = expand or not domain.values
     name = "expanding" if expand else "keeping"
@@ -55,19 +55,19 @@ def analysis_of(domain: Domain, *, expand: bool = True) -> Analysis:
     if not isinstance(made, Analysis):
         parent = None if domain.parent is None else analysis_of(domain.parent, expand=expand)
         made = domain.memo[name] = Analysis(domain, parent, expand=expand)
-        if domain.fact is not None:  # asks for this very analysis, so it must be there already
+        if domain.fact is not None:  # uses this analysis, so it must be cached already
             made.learn(domain.fact)
     return made
 
 
-class _Allowance:
-    """How often something may still be done."""
+class _Budget:
+    """A budget of steps."""
 
     def __init__(self, left: int) -> None:
         self._left = left
 
     def take(self) -> bool:
-        """Uses one, if any is left."""
+        """Uses one step; False if none is left."""
         self._left -= 1
         return self._left >= 0
 
@@ -76,9 +76,9 @@ class Analysis(Linearizer):
     """A domain's facts in the form that bounds and proofs use.
 
     Attributes:
-        domain: Where the facts come from.
-        facts: Sums that are never negative.
-        conditions: Boolean expressions that hold (True) or do not (False), beyond what `facts` say.
+        domain: The domain.
+        facts: Sums known to be non-negative.
+        conditions: Boolean expressions that hold (True) or do not (False), other than those in `facts`.
     """
 
     def __init__(self, domain: Domain, parent: Analysis | None, *, expand: bool) -> None:
@@ -95,16 +95,16 @@ class Analysis(Linearizer):
         self._atoms: dict[int | ExprKey, tuple[Expr, Interval]] = {}
         self._inside: dict[tuple[int, bool], tuple[Expr, Analysis]] = {}
         self._settled: dict[int, tuple[Expr, bool]] = {}
-        self._choices: _Allowance = parent._choices if parent and self._depth else _Allowance(_MANY_CHOICES)
+        self._choices: _Budget = parent._choices if parent and self._depth else _Budget(_MANY_CHOICES)
         shared = parent is not None and domain.sole_variable is not None
         self._asking: list[bool] = parent._asking if parent is not None and shared else [False]
 
     def _relevant(self, expr: Expr) -> Analysis:
-        """The analyzer that answers for an expression: domains that differ only in other variables share it."""
+        """The analysis for an expression; domains that differ only in facts about other variables share it."""
         domain = self.domain.relevant(expr)
         return self if domain is self.domain else analysis_of(domain, expand=self._expand)
 
-    # -- what the domain says of atoms ----------------------------------------------------------------------
+    # -- facts about atoms ----------------------------------------------------------------------------------
     def bounds(self, expr: Expr) -> Interval:
         """Bounds of any expression."""
         known = self._bounds.get(id(expr))
@@ -133,7 +133,7 @@ class Analysis(Linearizer):
         return known[1]
 
     def atom_bounds(self, expr: Expr) -> Interval:
-        """Bounds from the expression's operator, and what is known of it as a whole."""
+        """Bounds from the expression's operator, and from facts about it as a whole."""
         if isinstance(expr, Const):
             return ANYTHING if expr.dtype.is_float else Interval(int(expr.value), int(expr.value))
         known = self._atoms.get(id(expr))
@@ -156,9 +156,9 @@ class Analysis(Linearizer):
         return self.domain.values.get(var) if self._expand else None
 
     def is_nonnegative(self, linear: Sum) -> bool:
-        """Whether a sum is known never to be negative.
+        """Whether a sum is proven non-negative.
 
-        A question that comes up within another is answered from intervals alone, so that asking always ends.
+        Nested queries use intervals alone, so that the recursion terminates.
         """
         if self._asking[0]:
             return super().is_nonnegative(linear)
@@ -169,7 +169,7 @@ class Analysis(Linearizer):
             self._asking[0] = False
 
     def is_exact(self, expr: Expr) -> bool:
-        """Whether an integer operation on data cannot wrap and takes its operands as they are."""
+        """Whether an integer operation on data cannot wrap and uses its operands unconverted."""
         if expr.is_index or isinstance(expr, Const | Var | Load | Call):
             return True
         if not all(self._converts(child, expr) for child in children(expr) if child.dtype.is_int):
@@ -187,12 +187,12 @@ class Analysis(Linearizer):
         return isinstance(expr, Select)
 
     def _converts(self, operand: Expr, parent: Expr) -> bool:
-        """Whether an operand that is index arithmetic keeps its value when it takes the width of data."""
+        """Whether an index operand keeps its value when it is converted to the width of data."""
         if not operand.is_index or isinstance(parent, Cast) or operand.dtype == INT64:
-            return True  # 64 bits hold all of index arithmetic
+            return True  # index arithmetic fits 64 bits
         return self.bounds(operand).within(of_dtype(operand.dtype))
 
-    def is_settled(self, expr: Expr) -> bool:
+    def is_position_independent(self, expr: Expr) -> bool:
         """Whether an expression has the same value in index position, where nothing wraps, and elsewhere."""
         if isinstance(expr, Const | Var | Load):
             return True
@@ -200,7 +200,7 @@ class Analysis(Linearizer):
         if known is None:
             mixed = isinstance(expr, Binary) and expr.a.is_index != expr.b.is_index
             wraps = (mixed or (expr.dtype.is_int and not expr.is_index)) and not self.is_exact(expr)
-            settled = not wraps and all(self.is_settled(child) for child in children(expr))
+            settled = not wraps and all(self.is_position_independent(child) for child in children(expr))
             known = self._settled[id(expr)] = (expr, settled)
         return known[1]
 
@@ -254,7 +254,7 @@ class Analysis(Linearizer):
         return self.inside(condition, holds=True).bounds(a).hull(self.inside(condition, holds=False).bounds(b))
 
     def inside(self, condition: Expr, *, holds: bool) -> Analysis:
-        """What is known within the part of an expression that is evaluated only if a condition holds (or not)."""
+        """The analysis for a subexpression that is evaluated only if a condition holds (or not)."""
         key = (id(condition), holds)
         entry = self._inside.get(key)
         if entry is None:
@@ -288,9 +288,9 @@ class Analysis(Linearizer):
             return self._choice(expr.condition, expr.a, expr.b)
         return TRUTH
 
-    # -- learning -------------------------------------------------------------------------------------------
+    # -- adding facts ---------------------------------------------------------------------------------------
     def learn(self, fact: Range | Stepped | Expr) -> None:
-        """Takes in the fact that the domain adds to its parent; called once, when the analysis is made."""
+        """Adds the domain's own fact; called once, when the analysis is made."""
         match fact:
             case Range(var=var, low=low, high=high):
                 self._learn_range(var, low, high)
@@ -304,9 +304,9 @@ class Analysis(Linearizer):
         ends = Interval(low if isinstance(low, int) else None, high if isinstance(high, int) else None)
         self._limit(expr_key(var), ends)
         this = self.sum(var)
-        if isinstance(low, Expr) and self.is_settled(low) and low.dtype.is_int:
+        if isinstance(low, Expr) and self.is_position_independent(low) and low.dtype.is_int:
             self._learn_sum(this.plus(self.sum(low), -1))
-        if isinstance(high, Expr) and self.is_settled(high) and high.dtype.is_int:
+        if isinstance(high, Expr) and self.is_position_independent(high) and high.dtype.is_int:
             self._learn_sum(self.sum(high).plus(this, -1))
 
     def _learn_condition(self, condition: Expr, *, holds: bool) -> None:
@@ -321,7 +321,7 @@ class Analysis(Linearizer):
             case Binary(op=BinaryOp.OR | BinaryOp.BITOR, a=a, b=b) if not holds and condition.dtype.is_bool:
                 self._learn_condition(a, holds=False)
                 self._learn_condition(b, holds=False)
-            case _ if self.is_settled(condition):
+            case _ if self.is_position_independent(condition):
                 self.conditions[expr_key(condition)] = holds
                 if isinstance(condition, Binary) and condition.op in COMPARISONS and condition.a.dtype.is_int:
                     self._learn_comparison(condition.op if holds else NEGATED[condition.op], condition.a, condition.b)
@@ -343,7 +343,7 @@ class Analysis(Linearizer):
             self._learn_difference(gap)
 
     def _learn_sum(self, fact: Sum, unfold: int = 2) -> None:
-        """Notes `fact >= 0`, and what it says of each atom alone; minima within minima `unfold` levels deep."""
+        """Adds `fact >= 0` and the bounds it implies for each atom; nested minima are expanded `unfold` levels deep."""
         fact = combine.tightened(fact)
         if not fact.terms:
             return
@@ -356,7 +356,7 @@ class Analysis(Linearizer):
             if len(term) != 1:
                 continue
             rest = bounded.high
-            if rest is None:  # only this term may be without a bound
+            if rest is None:  # all other terms must be bounded
                 rest = self.sum_bounds(Sum({t: c for t, c in fact.terms.items() if t != term}, fact.constant)).high
             else:
                 own = ranges.scale(self.bounds(term[0].expr), coefficient).high
@@ -376,7 +376,7 @@ class Analysis(Linearizer):
                 self._steppings[expr_key(left.a)] = (modulus, residue)
 
     def _learn_difference(self, gap: Sum) -> None:
-        """`gap != 0` moves an end of an atom's range that 0 falls on."""
+        """Adds `gap != 0`: tightens the range of an atom where 0 is one of its bounds."""
         if len(gap.terms) == 1:
             (term, coefficient), = gap.terms.items()
             excluded = -gap.constant // coefficient
@@ -393,7 +393,7 @@ class Analysis(Linearizer):
             self._forget()
 
     def _forget(self) -> None:
-        """Drops what was worked out before the last fact was learned."""
+        """Invalidates the caches after a fact is added."""
         self._bounds.clear()
         self._atoms.clear()
         self._sums.clear()

@@ -1,4 +1,4 @@
-"""What layouts ask about expressions; the functions are those of `layout/symbols.py`.
+"""Implementation of `layout/symbols.py`: operations of layouts on index expressions.
 
 Takes index expressions, gives index variables, bounds as expressions, and proofs. Invariant: a bound holds for all
 values of the variables below their extents.
@@ -25,12 +25,12 @@ def variables(names: Sequence[str]) -> tuple[Var, ...]:
 
 
 def simplified(place: ExprLike, variables: Sequence[Var], extents: Sequence[ExprLike]) -> int | Expr:
-    """A shorter index expression of the same value for all values of the variables."""
+    """A simplified index expression of the same value for all values of the variables."""
     return _plain(simplify(as_expr(place), _below(variables, extents)))
 
 
 def largest(place: ExprLike, variables: Sequence[Var], extents: Sequence[ExprLike]) -> int | Expr:
-    """The largest value of an index expression whose variables count from 0 up to these extents.
+    """The largest value of an index expression whose variables range from 0 to these extents.
 
     Raises:
         ProgramError: No bound is found, or the expression may be negative.
@@ -41,7 +41,7 @@ def largest(place: ExprLike, variables: Sequence[Var], extents: Sequence[ExprLik
     low = bounds(simple, domain).low
     if found is None or low is None or low < 0:
         raise ProgramError(
-            "T.Layout: an index function of symbolic extents has no bounds that can be seen",
+            "T.Layout: an index function of symbolic extents has no provable bounds",
             hint="build it of sums, multiples, // and % by constants",
         )
     return _plain(found)
@@ -73,7 +73,7 @@ def are_same(one: ExprLike, other: ExprLike, variables: Sequence[Var], extents: 
 
 
 def key(value: ExprLike) -> ExprKey:
-    """What two expressions of the same form have in common, and others have not."""
+    """A key, equal for structurally equal expressions only."""
     return expr_key(as_expr(value))
 
 

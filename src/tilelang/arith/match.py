@@ -1,7 +1,7 @@
-"""A small pattern language: patterns are expressions over wildcards, written with the operators of `Expr`.
+"""Pattern matching: patterns are expressions over wildcards, written with the operators of `Expr`.
 
-Takes a pattern and an expression, gives what the wildcards stand for. Invariant: putting the bindings into the pattern
-gives an expression equal to the one matched, up to the order of operands of commutative operators.
+Takes a pattern and an expression, gives the bindings of the wildcards. Invariant: substituting the bindings into the
+pattern gives the matched expression, up to the order of operands of commutative operators.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ COMMUTATIVE = frozenset(
 
 
 def match(pattern: Expr, expr: Expr) -> Iterator[Bindings]:
-    """All ways in which the expression is an instance of the pattern."""
+    """All matches of a pattern."""
     yield from _match(pattern, expr, {})
 
 

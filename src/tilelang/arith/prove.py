@@ -1,7 +1,7 @@
-"""Whether a condition always holds.
+"""Proofs of conditions.
 
-Takes a condition and a domain, gives yes or "not known". Invariant: yes is only said of conditions that hold at every
-point where the facts of the domain hold.
+Takes a condition and a domain, gives True or unknown. Invariant: True only for conditions that hold wherever the facts
+of the domain hold.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ def proves(condition: Expr, domain: Domain) -> bool:
 
 
 def proves_with(condition: Expr, analysis: Analysis) -> bool:
-    """`proves` for a domain that is analysed already."""
+    """`proves`, given the analysis of the domain."""
     return _shows(condition, analysis, holds=True)
 
 
 def decide(condition: Expr, domain: Domain) -> bool | None:
-    """True if the condition always holds, False if it never does, None if that is not known."""
+    """True if the condition always holds, False if it never does, None if unknown."""
     return decide_with(condition, analysis_of(domain))
 
 
 def decide_with(condition: Expr, analysis: Analysis) -> bool | None:
-    """`decide` for a domain that is analysed already."""
+    """`decide`, given the analysis of the domain."""
     if _shows(condition, analysis, holds=True):
         return True
     return False if _shows(condition, analysis, holds=False) else None
 
 
 def _shows(condition: Expr, analysis: Analysis, *, holds: bool) -> bool:
-    """Whether the condition is known to hold, or known not to hold."""
+    """Whether the condition is proven to hold, or not to hold."""
     if not condition.dtype.is_bool:
         known = analysis.bounds(condition)
         return not known.contains(0) if holds else known == (0, 0)

@@ -1,7 +1,7 @@
-"""Intervals of integers and what every operator does to them.
+"""Interval arithmetic on integers.
 
-Takes and gives `Interval`s. Invariant: the result holds every value that the operator, evaluated exactly, gives on
-values of its operands' intervals; an interval that is too wide is correct, one that is too narrow never is.
+Takes and gives `Interval`s. Invariant: the result contains every value of the operator, evaluated exactly, on values of
+the operands' intervals; it may be too wide, never too narrow.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ class Interval(NamedTuple):
 
     @property
     def value(self) -> int | None:
-        """The one value that the interval holds, or None if it holds several."""
+        """The value if the interval has exactly one, else None."""
         return self.low if self.low == self.high else None
 
     def contains(self, value: int) -> bool:
-        """Whether `value` lies in the interval."""
+        """Whether `value` is in the interval."""
         return (self.low is None or self.low <= value) and (self.high is None or value <= self.high)
 
     def within(self, other: Interval) -> bool:
-        """Whether every value of this interval lies in the other."""
+        """Whether this interval is a subset of the other."""
         return (other.low is None or (self.low is not None and self.low >= other.low)) and (
             other.high is None or (self.high is not None and self.high <= other.high)
         )
 
     def hull(self, other: Interval) -> Interval:
-        """The smallest interval that holds both."""
+        """The smallest interval that contains both."""
         low = None if self.low is None or other.low is None else min(self.low, other.low)
         high = None if self.high is None or other.high is None else max(self.high, other.high)
         return Interval(low, high)
 
     def meet(self, other: Interval) -> Interval:
-        """What lies in both."""
+        """The intersection."""
         low = self.low if other.low is None else other.low if self.low is None else max(self.low, other.low)
         high = self.high if other.high is None else other.high if self.high is None else min(self.high, other.high)
         return Interval(low, high)

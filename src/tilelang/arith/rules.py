@@ -1,8 +1,8 @@
-"""The rewrite rules that sums do not cover, one row each: what is replaced, by what, and when.
+"""Rewrite rules that the normal form of sums does not cover: pattern, result and condition.
 
-Takes nothing, gives `RULES`. Invariant: every row holds for integers that wrap at any width as well as for exact ones
-(rows marked `exact` for the latter only), so it may be applied wherever its pattern matches. Floats never match, but
-for rows over truth values that compare nothing.
+Invariant: every rule holds for integers that wrap at any width as well as for exact ones (rules marked `exact` for the
+latter only), so it may be applied wherever its pattern matches. Floats never match, except in rules over booleans that
+compare nothing.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Condition = Callable[[Bindings], bool]
 
 @record(eq=False)
 class Rule:
-    """`pattern` may become `result`.
+    """Rewrites `pattern` to `result`.
 
     Attributes:
-        pattern: What is replaced.
-        result: What replaces it, over the pattern's wildcards.
-        when: A condition on what the wildcards stand for.
-        exact: The row holds for exact integers only: index arithmetic.
+        pattern: The expression to replace.
+        result: The replacement, over the pattern's wildcards.
+        when: A condition on the bindings of the wildcards.
+        exact: Whether the rule holds for exact integers only: index arithmetic.
     """
 
     pattern: Expr
@@ -34,7 +34,7 @@ class Rule:
     exact: bool = False
 
     def bindings(self, expr: Expr) -> Bindings | None:
-        """What the wildcards stand for if the rule applies to an expression."""
+        """The bindings of the wildcards if the rule applies to an expression, else None."""
         for found in match(self.pattern, expr):
             if self.exact and not all(value.is_index for value in found.values() if value.dtype.is_int):
                 continue
@@ -72,7 +72,7 @@ def _truncmod(a: Expr, b: int) -> Expr:
 
 
 def _fits(op: BinaryOp) -> Condition:
-    """The combined literal has a place in the dtype, so that the row holds in index position too."""
+    """The combined literal fits the dtype, so that the rule holds in index position too."""
 
     def holds(found: Bindings) -> bool:
         first, second = found[c], found[d]
@@ -92,7 +92,7 @@ TRUE = Const(True, p.dtype)
 FALSE = Const(False, p.dtype)
 
 RULES: tuple[Rule, ...] = (
-    # neutral and absorbing literals
+    # identity and absorbing literals
     Rule(x + 0, x),
     Rule(x - 0, x),
     Rule(0 - x, -x),
@@ -129,7 +129,7 @@ RULES: tuple[Rule, ...] = (
     Rule(x ^ x, ZERO),
     Rule((x ^ y) ^ y, x),
     Rule(unary(UnaryOp.INVERT, ~x), x),
-    # least and greatest
+    # minimum and maximum
     Rule(_min(x, x), x),
     Rule(_max(x, x), x),
     Rule(_min(_min(x, y), y), _min(x, y)),
@@ -155,7 +155,7 @@ RULES: tuple[Rule, ...] = (
     Rule(_not(x <= y), x > y),
     Rule(_not(x > y), x <= y),
     Rule(_not(x >= y), x < y),
-    # truth values
+    # booleans
     Rule(_not(_not(p)), p),
     Rule(_and(p, p), p),
     Rule(_or(p, p), p),
@@ -169,7 +169,7 @@ RULES: tuple[Rule, ...] = (
     Rule(Binary(BinaryOp.EQ, p, FALSE, p.dtype), _not(p)),
     Rule(Binary(BinaryOp.NE, p, FALSE, p.dtype), p),
     Rule(Binary(BinaryOp.NE, p, TRUE, p.dtype), _not(p)),
-    # choices
+    # selects
     Rule(select(p, x, x), x),
     Rule(select(_not(p), x, y), select(p, y, x)),
     Rule(select(p, q, q), q),
@@ -187,7 +187,7 @@ def _by_operator() -> Mapping[object, tuple[Rule, ...]]:
 
 
 def operator_of(expr: Expr) -> object:
-    """What a node does, apart from what it does it to: the key of `RULES_BY_OPERATOR`."""
+    """The operator of a node: the key of `RULES_BY_OPERATOR`."""
     return expr.op if isinstance(expr, Binary | Unary) else type(expr)
 
 

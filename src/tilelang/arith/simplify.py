@@ -1,8 +1,7 @@
-"""Expressions made shorter without changing their value.
+"""Simplification of expressions.
 
-Takes an expression and a domain, gives an expression of the same dtype. Invariant: both have the same value at every
-point where the facts of the domain hold, in index position and elsewhere; float operations are never reordered,
-merged or dropped.
+Takes an expression and a domain, gives an expression of the same dtype. Invariant: both have the same value wherever
+the facts of the domain hold, in index position and elsewhere; float operations are never reordered, merged or dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp
 from tilelang.ir.visit import Rewriter, children
 
 _NOTHING = Domain()
-_ROUNDS = 8  # rules applied to one node, one after the other
+_ROUNDS = 8  # limit of rules applied to one node in sequence
 
 
 def simplify(expr: Expr, domain: Domain = _NOTHING) -> Expr:
@@ -75,14 +74,14 @@ class _Simplifier(Rewriter):
         return self._at_top(new)
 
     def _fixed(self, node: Expr) -> Expr | None:
-        """A literal, if that is all the expression can be."""
+        """A literal, if the expression is constant."""
         if not (node.dtype.is_int or node.dtype.is_bool) or node.dtype.lanes > 1:
             return None
         value = self._analysis.bounds(node).value
         return None if value is None else _literal(value, node)
 
     def _with_operands(self, node: Expr) -> Expr:
-        """The node over simplified operands; those evaluated on a condition are simplified with its knowledge."""
+        """The node with simplified operands; those evaluated under a condition are simplified with its facts."""
         if isinstance(node, Select):
             test = self.expr(node.condition)
             if isinstance(test, Const):
@@ -101,7 +100,7 @@ class _Simplifier(Rewriter):
         return self._if_same_kind(node, self.rebuild_expr(node))
 
     def _if_same_kind(self, old: Expr, new: Expr) -> Expr:
-        """`new`, unless operands that are now index arithmetic turn wrapping into exact arithmetic that differs."""
+        """`new`, unless operands that are now index arithmetic would make wrapping arithmetic exact."""
         mine, width = _operands(new), of_dtype(_width(old))
         if all(a.is_index for a in mine) and not all(a.is_index for a in _operands(old)):
             parts = mine if new.dtype.is_bool else (*mine, new)
@@ -114,7 +113,7 @@ class _Simplifier(Rewriter):
         return self if inner is self._analysis else _simplifier(inner.domain)
 
     def _at_top(self, node: Expr) -> Expr:
-        """The node rewritten as a whole; its operands are simple already."""
+        """The node after rewriting, given simplified operands."""
         for _ in range(_ROUNDS):
             new = self._step(node)
             if new is node or isinstance(new, Const | Var):
@@ -137,7 +136,7 @@ class _Simplifier(Rewriter):
                 chosen = self._chosen(node)
                 if chosen is not None:
                     return chosen
-        if isinstance(node, Binary) and node.op in _SETTLED_BY_SUMS and node.a.is_index and node.b.is_index:
+        if isinstance(node, Binary) and node.op in _COVERED_BY_SUMS and node.a.is_index and node.b.is_index:
             return node
         for rule in RULES_BY_OPERATOR.get(operator_of(node), ()):
             found = rule.bindings(node)
@@ -148,7 +147,7 @@ class _Simplifier(Rewriter):
         return node
 
     def _filled(self, rule: Rule, found: Bindings, node: Expr) -> Expr | None:
-        """A rule's result in place of a node; None if index arithmetic in it would lose the wrapping of data."""
+        """A rule's result for a node; None if index arithmetic in it would not wrap as data does."""
         new = fill(rule.result, found)
         if not all(a.is_index for a in _operands(node)):
             width = of_dtype(_width(node))
@@ -165,7 +164,7 @@ class _Simplifier(Rewriter):
         return _retyped(new, node) if _convertible(new, node.dtype) and cost(new) < cost(node) else None
 
     def _chosen(self, node: Binary) -> Expr | None:
-        """The operand that a minimum or maximum always is."""
+        """The operand that a minimum or maximum provably equals."""
         less, more = (node.a, node.b) if node.op is BinaryOp.MIN else (node.b, node.a)
         if proves_with(Binary(BinaryOp.LE, node.a, node.b, BOOL), self._analysis):
             return self._chosen_side(less, node)
@@ -174,13 +173,13 @@ class _Simplifier(Rewriter):
         return None
 
     def _chosen_side(self, chosen: Expr, node: Expr) -> Expr:
-        """An operand in place of the whole; the node itself if it does more to the operand than pass it on."""
+        """An operand in place of the node; the node itself if it also converts the operand."""
         if chosen.is_index and not node.is_index and not self._analysis.bounds(chosen).within(of_dtype(node.dtype)):
             return node
         return _retyped(chosen, node)
 
     def _cancelled(self, node: Binary) -> Binary:
-        """A comparison of exact sums without what both sides have in common."""
+        """A comparison of exact sums without their common terms."""
         if not (node.a.is_index and node.b.is_index):
             return node
         gap = self._keeping.sum(node.b).plus(self._keeping.sum(node.a), -1)
@@ -195,7 +194,7 @@ class _Simplifier(Rewriter):
 
 
 def _operands(expr: Expr) -> tuple[Expr, ...]:
-    """The integers that an operation computes with."""
+    """The integer operands of an operation."""
     if isinstance(expr, Binary | Unary | Select | Cast):
         return tuple(child for child in children(expr) if child.dtype.is_int)
     return ()
@@ -209,7 +208,7 @@ def _width(expr: Expr) -> DType:
 
 
 def _literal(value: int, old: Expr) -> Const | None:
-    """A literal in place of an expression; None if it could not be exact as that was."""
+    """A literal that replaces an expression; None if it cannot be exact as that was."""
     if old.dtype.is_bool:
         return Const(bool(value), old.dtype)
     new = Const(value, old.dtype)
@@ -230,8 +229,8 @@ def _retyped(new: Expr, old: Expr) -> Expr:
     return Cast(new, old.dtype) if _convertible(new, old.dtype) else old
 
 
-# of these, sums know all that the rules know, if the operands are index arithmetic
-_SETTLED_BY_SUMS = COMPARISONS | {
+# operators whose rules are covered by the normal form of sums, if the operands are index arithmetic
+_COVERED_BY_SUMS = COMPARISONS | {
     BinaryOp.ADD,
     BinaryOp.SUB,
     BinaryOp.MUL,
@@ -251,7 +250,7 @@ _COSTS = {
 
 
 def cost(expr: Expr) -> int:
-    """A rough price of evaluating an expression, to tell which of two is the simpler; kept on the node."""
+    """An estimate of the cost of an expression, to compare two of them; cached on the node."""
     if isinstance(expr, Const | Var):
         return 0
     known: int | None = expr.__dict__.get("_cost")

@@ -1,1 +1,1 @@
-"""Printing thread-level functions as source text."""
+"""Code generation: prints thread-level functions as source text of languages of the C family."""

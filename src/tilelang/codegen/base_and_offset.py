@@ -2,10 +2,10 @@
 
     &A[base + i * 1024 + 4096]  =>  &A[base] + (i * 1024 + 4096)
 
-Takes the indices of an access and the variables of the unrolled loops around it, gives the base and the offset that the
-variables add. Invariant: the sum of both is the address. Compilers cannot do this: a sum in `int` that is widened
-to an address would have to be known not to overflow when it is taken apart; so each iteration would widen its own,
-where one address and a literal in the instruction would do.
+Takes the indices of an access and the variables of the unrolled loops around it, gives the base and the offset that
+depends on these variables. Invariant: their sum is the address. Compilers cannot do this, since they cannot prove that
+the `int` sum does not overflow before it is widened to an address: each iteration would compute its own address instead
+of one address and an immediate offset.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import substitute
 from tilelang.records import record
 
-_INT_LIMIT = 2**31  # of an offset in `int`
+_INT_LIMIT = 2**31  # exclusive bound of offsets in `int`
 
 
 @record
@@ -38,15 +38,15 @@ def split_address(
     """The indices of the first iteration of unrolled loops, and the offset of the others, in elements.
 
     Args:
-        buffer: What is accessed; literals are moved to the offset in flat shared memory too.
+        buffer: The accessed buffer; in flat shared memory, literals are moved to the offset too.
         start: The indices.
-        unrolled: The variables of the unrolled loops around, each with its largest value.
+        unrolled: The variables of enclosing unrolled loops, each with its largest value.
     """
     factors: dict[Var, int] = {}
     for var, last in unrolled.items():
         step = stride_along(buffer, start, var)
         if step and abs(step) * last < _INT_LIMIT:
-            start = tuple(_at_zero(index, var) for index in start)
+            start = tuple(_with_zero(index, var) for index in start)
             factors[var] = step
     constant = 0
     if buffer.scope is Scope.SHARED and len(start) == 1:
@@ -55,7 +55,7 @@ def split_address(
     return start, Offset(factors, constant)
 
 
-def _at_zero(index: Expr, var: Var) -> Expr:
+def _with_zero(index: Expr, var: Var) -> Expr:
     return simplify(substitute(index, {var: const(0, var.dtype)}), Domain())
 
 

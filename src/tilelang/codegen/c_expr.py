@@ -1,8 +1,8 @@
 """Prints expressions for languages of the C family.
 
-Two modes follow the two kinds of integers: *index* text (`c_index`) is exact; *value* text has the value type of the
-expression's dtype and wraps or rounds there. Invariant: the printed text has the IR's meaning whatever the surrounding
-text, given the precedence that comes with it.
+There are two modes, for the two kinds of integers: *index* text (`c_index`) is exact; *value* text has the value type
+of the expression's dtype and wraps or rounds there. Invariant: the printed text has the semantics of the IR in any
+context, given the precedence that comes with it.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from tilelang.isa.intrinsic import Intrinsic
 
 UINT32 = SCALARS["uint32"]
 _REGISTERS = (Scope.LOCAL, Scope.VAR)
-_EXACT = frozenset({BinaryOp.MIN, BinaryOp.MAX, BinaryOp.FMIN, BinaryOp.FMAX})  # give one of their operands
+_EXACT = frozenset({BinaryOp.MIN, BinaryOp.MAX, BinaryOp.FMIN, BinaryOp.FMAX})  # the result is one of the operands
 _MODULAR = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL})
 
 
 class ExprPrinter(IndexPrinter):
-    """Turns expressions into text; collects the helpers that the text needs.
+    """Prints expressions, and collects the helpers that the text uses.
 
     Args:
         names: Identifiers of variables and buffers.
         dialect: The language.
-        types: The widths of index arithmetic; the widest for all if not given.
+        types: The widths of index arithmetic; 64 bits for all if None.
 
     Attributes:
-        unrolled: The variables of the unrolled loops around, each with its largest value.
-        pointers: The names of addresses that the loops around keep, each with what unrolled loops add to it.
+        unrolled: The variables of enclosing unrolled loops, each with its largest value.
+        pointers: Names of pointers that enclosing loops increment, each with the offsets of unrolled loops.
     """
 
     def __init__(self, names: Names, dialect: Dialect, types: IndexTypes | None = None) -> None:
@@ -66,61 +66,61 @@ class ExprPrinter(IndexPrinter):
         self.pointers: dict[AddressKey, tuple[str, Mapping[Var, Steps]]] = {}
 
     def value(self, expr: Expr) -> str:
-        """The expression as a value of its dtype; loose, so only for argument and initializer places."""
+        """The expression as a value of its dtype, without parentheses: for arguments and initializers."""
         return self._value(expr)[0]
 
     def condition(self, expr: Expr) -> str:
-        """The expression as a truth value; loose."""
+        """The expression as a boolean, without parentheses."""
         return self._value(expr)[0]
 
     def argument(self, expr: Expr) -> str:
-        """The expression as an argument of an instruction: a value, or an exact integer; loose."""
+        """The expression as an argument of an instruction: a value, or an exact integer; without parentheses."""
         return self.index(expr) if expr.is_index else self.value(expr)
 
     def stored(self, expr: Expr, dtype: DType) -> str:
-        """The expression as an element of a buffer of `dtype`; loose."""
+        """The expression as an element of a buffer of `dtype`, without parentheses."""
         if isinstance(expr, Load) and expr.buffer.scope is not Scope.VAR and expr.buffer.dtype == dtype == expr.dtype:
-            return self.element(expr.buffer, expr.indices)  # bits move as they are
+            return self.element(expr.buffer, expr.indices)  # copied bit by bit
         if not is_packed(dtype):
             return self.value(expr)
         if isinstance(expr, Cast) and expr.dtype == dtype:
-            return self._converted(expr)  # straight to bits, without going through the value they stand for
+            return self._converted(expr)  # converted directly to the storage type
         if expr.dtype == dtype and self._adds_elements(expr):
             return self._of_elements(expr)[0]
         element = self.storage(dtype)
         text, level = self._value(expr)
         rounding = f"{element}::rounded("
         if text.startswith(rounding) and level >= PREFIX:
-            text = text[len(rounding) : -1]  # rounded by becoming an element
+            text = text[len(rounding) : -1]  # the constructor rounds
         return f"{element}({text})"
 
     def storage(self, dtype: DType) -> str:
-        """The type of elements of a dtype, which from now on is defined."""
+        """The storage type of a dtype; its definition is added to the helpers."""
         for helper in self.dialect.storage_helpers(dtype):
             self.need(helper)
         return self.dialect.storage_type(dtype)
 
     def value_type(self, dtype: DType) -> str:
-        """The type of values of a dtype, which from now on is defined."""
+        """The value type of a dtype; its definition is added to the helpers."""
         if dtype.lanes > 1 or not is_packed(dtype):
             self.storage(dtype)
         return self.dialect.value_type(dtype)
 
     def rounded(self, text: str, dtype: DType) -> str:
-        """A number brought to the nearest (or wrapped) value of a packed dtype; binds at least as a prefix operator."""
+        """A number rounded (or wrapped) to a packed dtype; binds at least as a prefix operator."""
         if dtype in ("float16", "bfloat16", "float8_e5m2"):
             return f"{self.storage(dtype)}::rounded({text})"
         return f"({self.value_type(dtype)}){self.storage(dtype)}({text})"
 
     def loaded(self, text: str, dtype: DType) -> str:
-        """The value of the element that `text` names; binds at least as tight as a prefix operator."""
+        """The value of the element `text`; binds at least as tight as a prefix operator."""
         if is_packed(dtype):
             self.storage(dtype)
             return f"({self.value_type(dtype)}){text}"
         return text
 
     def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
-        """An lvalue for one element of a buffer that is no mutable scalar."""
+        """An lvalue of one element of a buffer other than a mutable scalar."""
         name = self.names[buffer]
         if self.unrolled and buffer.scope is Scope.GLOBAL and not all(index.is_index for index in indices):
             start, moves = split_address(buffer, indices, self.unrolled)
@@ -129,14 +129,14 @@ class ExprPrinter(IndexPrinter):
         return f"{name}[{self.offset(buffer, indices)}]"
 
     def vector(self, buffer: Buffer, indices: tuple[Expr, ...], dtype: DType, *, const: bool = False) -> str:
-        """An lvalue for neighboring elements of a buffer that move in one access; binds as a prefix operator."""
+        """An lvalue of a vector of consecutive elements of a buffer; binds as a prefix operator."""
         if not self.dialect.vectors:
             raise CompilerBug(f"codegen: access to {dtype!s} in '{buffer.name}' of {buffer.dtype!s}")
         kind = f"{'const ' if const else ''}{self.storage(dtype)}*"
         return f"*({kind})&{self.element(buffer, indices)}"
 
     def address(self, region: Region) -> str:
-        """A pointer to the first element of a region; loose."""
+        """A pointer to the first element of a region, without parentheses."""
         buffer = region.buffer
         name = self.names[buffer]
         if buffer.scope is Scope.VAR:
@@ -154,14 +154,14 @@ class ExprPrinter(IndexPrinter):
         return f"{base} + {moved}" if moved else base
 
     def distance(self, buffer: Buffer, steps: Steps) -> str:
-        """How far a place moves when its indices grow, in elements; binds as a postfix operator."""
+        """The offset difference for a step of the indices, in elements; binds as a postfix operator."""
         known = distance(buffer, steps)
         if known is not None:
             return str(known) if known >= 0 else f"({known})"
         return f"({self.offset(buffer, tuple(const(step, INT32) for step in steps))})"
 
     def _offset_text(self, moves: Offset) -> str:
-        """The text of what unrolled loops add; empty if nothing."""
+        """The offset of unrolled loops as text; empty if 0."""
         names = self.names
         terms = [names[var] if factor == 1 else f"{names[var]} * {factor}" for var, factor in moves.factors.items()]
         return " + ".join([*terms, str(moves.constant)] if moves.constant else terms)
@@ -287,27 +287,27 @@ class ExprPrinter(IndexPrinter):
         return (text, POSTFIX) if op in _EXACT else self._wrapped(text, dtype, POSTFIX)
 
     def _wrapped(self, text: str, dtype: DType, level: int) -> Text:
-        """What the language computed in int or float, brought back to a narrower dtype."""
+        """A result that the language computed in int or float, converted back to a narrower dtype."""
         if is_packed(dtype):
             return self.rounded(text, dtype), PREFIX
         if dtype.is_int and dtype.bits < 32:
             return f"{self.value_type(dtype)}({text})", POSTFIX
         return text, level
 
-    # -- arithmetic of packed elements as they lie in memory ----------------------------------------------------
+    # -- arithmetic on packed elements in their storage type ----------------------------------------------------
     def _adds_elements(self, expr: Expr) -> bool:
-        """Whether the language has the operator for elements of the dtype."""
+        """Whether the language has the operator for the storage type."""
         return isinstance(expr, Binary) and expr.op in _MODULAR and str(expr.dtype) in self.dialect.computes
 
     def _of_elements(self, expr: Expr) -> Text:
-        """An expression of a packed dtype as an element in memory."""
+        """An expression of a packed dtype in its storage type."""
         if isinstance(expr, Binary) and self._adds_elements(expr):
             return infix(expr.op, self._of_elements(expr.a), self._of_elements(expr.b))
         return self.stored(expr, expr.dtype), POSTFIX
 
-    # -- signed arithmetic where the language leaves overflow undefined -----------------------------------------
+    # -- signed arithmetic, where overflow is undefined in the language -----------------------------------------
     def _is_modular(self, dtype: DType) -> bool:
-        """Whether arithmetic of a dtype must be done in the unsigned type of its width."""
+        """Whether arithmetic of a dtype must use the unsigned type of its width."""
         return not self.dialect.wraps and dtype.kind is Kind.INT and dtype.bits >= 32
 
     def _modular(self, expr: Expr) -> Text:
@@ -353,7 +353,7 @@ class ExprPrinter(IndexPrinter):
         return INT32 if bits == 32 else INT64
 
     def _converted(self, expr: Cast) -> str:
-        """The result of a cast as an element in memory."""
+        """The result of a cast in its storage type."""
         self.storage(expr.dtype)
         if expr.a.is_index:
             found = self._index(expr.a)
@@ -371,7 +371,7 @@ class ExprPrinter(IndexPrinter):
         if source == dtype or source.lanes > 1 and self.storage(source) == self.storage(dtype):
             return self._value(expr.a)
         self.need("tl_bits")
-        text = self.stored(expr.a, source)  # an element as it is: a way through float may change the bits of NaN
+        text = self.stored(expr.a, source)  # not via float, which may change the bits of NaN
         if source.is_int and source.bits < 32 and not is_packed(source):  # C++ has no literals of narrow integers
             text = f"{self.value_type(source)}({text})"
         text = f"tl_bits<{self.storage(dtype)}>({text})"
@@ -443,7 +443,7 @@ def _shortest_float32(value: float) -> str:
 
 
 def better_both(a: Expr, b: Expr) -> bool:
-    """Whether both values of a choice had better be computed: they touch registers only, and one takes a while."""
+    """Whether both values of a select should be evaluated: they access registers only, and one is expensive."""
     nodes = [node for arm in (a, b) for node in walk_expr(arm)]
     if any(isinstance(node, Load) and node.buffer.scope not in _REGISTERS for node in nodes):
         return False

@@ -1,7 +1,7 @@
-"""Prints index arithmetic for languages of the C family: exact integers, in a type that holds them.
+"""Prints index arithmetic for languages of the C family: exact integers, in a type that contains them.
 
 Takes expressions in index position, gives text with its precedence and width. Invariant: no operation in the text
-overflows the type that the language gives it.
+overflows its type in the language.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def infix(op: BinaryOp, x: Text | IndexText, y: Text | IndexText) -> Text:
 
 
 def int_literal(value: int, dialect: Dialect) -> str:
-    """A literal of the type that holds the value."""
+    """A literal of a type that contains the value."""
     if value == -(2**63):
         return dialect.least[64]
     return f"{value}" if -(2**31) < value < 2**31 else f"{value}LL"
@@ -101,7 +101,7 @@ class IndexPrinter(abc.ABC):
         names: As given.
         dialect: As given.
         types: As given.
-        helpers: What the text needs, in order of first use.
+        helpers: Helpers that the text uses, in order of first use.
     """
 
     def __init__(self, names: Names, dialect: Dialect, types: IndexTypes) -> None:
@@ -109,14 +109,14 @@ class IndexPrinter(abc.ABC):
         self.helpers: dict[str, Helper] = {}
 
     def need(self, helper: Helper | str | None) -> None:
-        """Notes that the text uses a helper, given as record or by its name in `Dialect.helpers`."""
+        """Adds a helper, given as record or by its name in `Dialect.helpers`."""
         if isinstance(helper, str):
             helper = self.dialect.helpers[helper]
         if helper is not None:
             self.helpers.setdefault(helper.name, helper)
 
     def index(self, expr: Expr) -> str:
-        """The expression as an exact integer; loose, so only for argument and initializer places."""
+        """The expression as an exact integer, without parentheses: for arguments and initializers."""
         return self._index(expr).text
 
     def exact(self, expr: Expr) -> IndexText:
@@ -128,7 +128,7 @@ class IndexPrinter(abc.ABC):
         return self.dialect.index_types[bits]
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
-        """The distance of an element from the buffer's first one, in elements; loose."""
+        """The offset of an element in its buffer, in elements; without parentheses."""
         bits = self.types.offset_bits(buffer)
         total: IndexText | None = None
         value: Expr = as_expr(0)
@@ -145,7 +145,7 @@ class IndexPrinter(abc.ABC):
             if max(total.bits, term.bits) < width:
                 total = self._widened(total, width)
             if total.bits == 64 and term.level == SUM:
-                term = term._replace(level=PRODUCT)  # its parts are added one by one just as well
+                term = term._replace(level=PRODUCT)  # its terms may be added one by one
             total = IndexText(*infix(BinaryOp.ADD, total, term), max(total.bits, term.bits))
         return "0" if total is None else total.text
 
@@ -233,11 +233,11 @@ class IndexPrinter(abc.ABC):
 
     @staticmethod
     def _clear(x: IndexText) -> IndexText:
-        """An operand of an operator whose precedence few people know."""
+        """An operand in parentheses, for operators whose precedence is not well known."""
         return x if x.level >= PREFIX else IndexText(f"({x.text})", POSTFIX, x.bits)
 
     def _divided(self, op: BinaryOp, a: Expr, x: IndexText, divisor: int) -> IndexText | None:
-        """Quotient or remainder by a positive constant, where it is shorter than a call."""
+        """Quotient or remainder by a positive constant, where that is shorter than a call."""
         if self.dialect.shifts:
             nonnegative = self.types.is_nonnegative(a)
             if divisor & (divisor - 1) == 0 and (nonnegative or op in _FLOORED):
@@ -258,7 +258,7 @@ class IndexPrinter(abc.ABC):
         return IndexText(f"{tight(x, PRODUCT)} {sign} {y.text}", PRODUCT, max(x.bits, y.bits))
 
     def _plainly_divided(self, op: BinaryOp, x: IndexText, y: IndexText) -> IndexText:
-        """Quotient or remainder of numbers that are not negative, the divisor not 0; shortest without signs."""
+        """Quotient or remainder of non-negative numbers, the divisor not 0, in unsigned types."""
         bits, sign = max(x.bits, y.bits), "/" if op in _QUOTIENTS else "%"
         kind = self.index_type(bits)
         number = "unsigned" if bits == 32 else f"u{kind}"
@@ -271,14 +271,14 @@ class IndexPrinter(abc.ABC):
         return IndexText(text, PREFIX if value < 0 else POSTFIX, max(bits, self.types.least))
 
     def _widened(self, x: IndexText, bits: int) -> IndexText:
-        """The same in a type of at least `bits`."""
+        """The integer converted to a type of at least `bits`."""
         if x.bits >= bits:
             return x
         return IndexText(f"({self.index_type(bits)}){tight(x, PREFIX)}", PREFIX, bits)
 
 
 def _stride(buffer: Buffer, position: int) -> list[Expr]:
-    """The factors of the distance of neighbors along one dimension; none for a distance of 1."""
+    """The factors of the stride of one dimension; none for a stride of 1."""
     if buffer.strides is not None:
         stride = buffer.strides[position]
         return [] if int_const(stride) == 1 else [stride]

@@ -1,6 +1,6 @@
-"""Prints `T.print` statements for languages of the C family: code that writes what `sim.printing` describes.
+"""Prints `T.print` statements for languages of the C family, in the format of `sim.printing`.
 
-Gives the header and the elements of a tile, which all languages write in the same way, and the pieces for scalars.
+Gives the header and the elements of a tile, which are common to all languages, and the parts of scalars.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def tile_helper(function: str, text: str, character: str, numbers: Helper) -> He
     """The function that prints a tile.
 
     Args:
-        function: What stands before the type of a function.
+        function: Qualifiers of a function.
         text: A call that writes a text, given as an expression.
         character: A call that writes a character, given as a literal.
-        numbers: What prints the elements.
+        numbers: The helper that prints elements.
     """
     parts = {name: character.format(f"'{c}'") for name, c in (("blank", " "), ("open", "["), ("close", "]"))}
     parts["empty"], parts["comma"] = text.format('"[]\\n"'), text.format('", "')
@@ -71,7 +71,7 @@ def tile_helper(function: str, text: str, character: str, numbers: Helper) -> He
 
 
 def scalar_label(node: Print) -> str:
-    """What stands before a scalar, as the inside of a string literal."""
+    """The label of a scalar, escaped for a string literal."""
     return escaped(label(node.message or (f"{node.source} =" if node.source else "")))
 
 
@@ -113,7 +113,7 @@ def shown(exprs: ExprPrinter, value: Expr) -> str:
 
 
 def printable(exprs: ExprPrinter, value: Expr) -> str:
-    """A value in the one type of its kind that is printed."""
+    """A value converted to the printable type of its kind."""
     dtype, text = value.dtype, exprs.value(value)
     if dtype.is_bool:
         return f"bool({text})"
@@ -122,6 +122,6 @@ def printable(exprs: ExprPrinter, value: Expr) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as the inside of a C string literal."""
+    """Text escaped for a C string literal."""
     plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return "".join(c if 32 <= ord(c) < 127 else "".join(f"\\{byte:03o}" for byte in c.encode()) for c in plain)

@@ -1,7 +1,7 @@
-"""Prints statements for languages of the C family: what they share, with hooks for what each does its own way.
+"""Prints statements for languages of the C family; subclasses implement what differs between languages.
 
-Takes statements, gives lines. Invariant: every statement's text is a whole number of lines, preceded by the user's
-source line wherever that changes.
+Takes statements, gives lines. Invariant: every statement's text is a whole number of lines, after the user's source
+line wherever that changes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class StmtPrinter(abc.ABC):
     Args:
         out: Receives the lines.
         exprs: Prints the expressions.
-        asserts: Receives message and place of each assertion.
+        asserts: Receives message and location of each assertion.
     """
 
     def __init__(self, out: Emitter, exprs: ExprPrinter, asserts: list[tuple[str, Loc]]) -> None:
@@ -51,7 +51,7 @@ class StmtPrinter(abc.ABC):
         self._names, self._types = exprs.names, exprs.types
         self._shown: Loc | None = None
 
-    # -- what each language does its own way --------------------------------------------------------------------
+    # -- implemented by languages -------------------------------------------------------------------------------
     @abc.abstractmethod
     def _alloc(self, node: Alloc) -> None:
         """Defines a buffer that is no mutable scalar."""
@@ -75,7 +75,7 @@ class StmtPrinter(abc.ABC):
     def _launch(self, node: Launch) -> None:
         raise CompilerBug("codegen: a launch within a launch")
 
-    # -- what they share ----------------------------------------------------------------------------------------
+    # -- common -------------------------------------------------------------------------------------------------
     def stmt(self, node: Stmt) -> None:
         """Prints one statement."""
         self._out.loc = node.loc
@@ -103,7 +103,7 @@ class StmtPrinter(abc.ABC):
                 self.stmt(child)
 
     def _comment(self, loc: Loc) -> None:
-        """The user's line above the code it became."""
+        """Prints the user's line above the code generated from it."""
         if not loc.file or (self._shown is not None and (self._shown.file, self._shown.line) == (loc.file, loc.line)):
             return
         self._shown = loc
@@ -174,12 +174,12 @@ class StmtPrinter(abc.ABC):
             self._out.line(f"{place}{part} = {element}{part};")
 
     def _for(self, node: For, also: Sequence[str] = ()) -> None:
-        """A loop; `also` happens between its iterations."""
+        """A loop; `also` are additional increment expressions."""
         out, exprs = self._out, self._exprs
         start, stop = exprs.index(node.start), exprs.exact(node.stop)
         limit = stop.text
         if not _is_stable(node.stop):
-            limit = self._names.fresh(f"{node.var.name}_end")  # stands beside the loop, not inside
+            limit = self._names.fresh(f"{node.var.name}_end")  # declared outside of the loop
             out.line(f"const {exprs.index_type(stop.bits)} {limit} = {stop.text};")
         with self._names.scope(), self._types.scope():
             kind = exprs.index_type(self._types.loop(node))
@@ -213,17 +213,17 @@ class StmtPrinter(abc.ABC):
 
 
 def users_line(loc: Loc) -> str:
-    """A comment that shows where the user wrote something, and what."""
+    """A comment with the location and text of the user's line."""
     text = linecache.getline(loc.file, loc.line).strip()
     place = f"{os.path.basename(loc.file)}:{loc.line}: {text}" if text else str(loc)
     return f"// {_one_line(place)}"
 
 
 def _one_line(text: str) -> str:
-    """Text that ends a comment where the line ends: a backslash there, blanks behind it or not, would continue it."""
+    """Text that is safe at the end of a comment: a trailing backslash would continue the comment."""
     return " ".join(text.splitlines()).rstrip("\\ \t\0")
 
 
 def _is_stable(expr: Expr) -> bool:
-    """Whether asking for the value before each iteration gives the same each time, and costs nothing."""
+    """Whether a value is loop-invariant and free to evaluate in each iteration."""
     return isinstance(expr, Const | Var)

@@ -1,7 +1,6 @@
-"""What distinguishes one language of the C family from another, for the printers that they share.
+"""`Dialect`: the differences between languages of the C family, for the printers that they share.
 
-Gives `Dialect`, a record of words and of small functions from dtypes to words. Invariant: a printer that knows its
-dialect never asks which language it prints.
+A dialect is a record of names and of functions from dtypes to names; printers never test which language it is.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tilelang.records import record
 
 @record
 class Dialect:
-    """The words of one language.
+    """One language.
 
     Attributes:
         language: The key of `Routine.spell`.
@@ -28,25 +27,24 @@ class Dialect:
         instructions: The texts of instructions that have none of their own, by the first word of their `form`: a text,
             or what makes one of the other words.
         storage_type: The type of one element in memory.
-        storage_helpers: What must be defined before the storage type is named.
+        storage_helpers: Helpers that define the storage type.
         value_type: The type of a value in an expression.
         conversion: The text of a cast; its operand and value have the storage types.
         helpers: Functions for operators that the language defines otherwise, by name.
-        index_types: The type that holds exact integers of so many bits.
-        least: The smallest integer of so many bits.
-        nan: NaN in a type of so many bits.
-        infinity: Positive infinity in a type of so many bits.
+        index_types: Types of exact integers, by bits.
+        least: The smallest integer, by bits.
+        nan: NaN, by bits.
+        infinity: Positive infinity, by bits.
         address: A pointer to an element, from the name of a buffer and an offset.
-        wraps: Whether signed arithmetic wraps as it stands.
-        shifts: Whether a division by a power of two that rounds down is written as a shift; compilers that cannot see
-            that a value is never negative do not find it.
-        vectors: Whether several neighboring elements move in one access.
-        moves_bits: Whether stores of packed elements name their bits; some compilers vectorize moves of bits, not of
-            the structs around them.
-        computes: The packed dtypes whose elements are added, subtracted, multiplied as they are; others become numbers
-            first.
-        chooses: A function that is given both values of a choice, for compilers that would branch around one of them;
-            None where a conditional expression does.
+        wraps: Whether signed overflow wraps in the language.
+        shifts: Whether floor division by a power of two is printed as a shift, for compilers that cannot prove that a
+            value is non-negative.
+        vectors: Whether there are vector accesses.
+        moves_bits: Whether stores of packed elements copy their bits; some compilers vectorize copies of integers, but
+            not of structs.
+        computes: The packed dtypes with arithmetic in their storage type; others are converted to numbers.
+        chooses: A function of both values of a select, for compilers that would branch around one of them; None for a
+            conditional expression.
     """
 
     language: str
@@ -92,5 +90,5 @@ class Dialect:
 
 
 def is_packed(dtype: DType) -> bool:
-    """Whether memory holds structs of bits that become a number by a conversion."""
+    """Whether the storage type is a struct of bits, converted to numbers for arithmetic."""
     return dtype.lanes == 1 and (dtype.is_float and dtype.bits < 32 or dtype.is_int and dtype.bits < 8)

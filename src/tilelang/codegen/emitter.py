@@ -1,4 +1,4 @@
-"""Indented text that remembers which user line each of its lines came from, and which helpers it needs."""
+"""Emits indented text, and records the user's line for each line of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Emitter:
     """Collects lines of source text.
 
     Attributes:
-        loc: The user's place that the next lines belong to.
+        loc: The user's location of the next lines.
     """
 
     def __init__(self) -> None:
@@ -27,13 +27,13 @@ class Emitter:
         self._locs.append(self.loc)
 
     def directive(self, text: str) -> None:
-        """Appends a preprocessor line, which stands at the margin."""
+        """Appends a preprocessor line, without indentation."""
         self._lines.append(text)
         self._locs.append(self.loc)
 
     @contextmanager
     def block(self, header: str = "", end: str = "}") -> Iterator[None]:
-        """A braced block; `header` stands before the opening brace."""
+        """A braced block; `header` precedes the opening brace."""
         self.line(f"{header} {{" if header else "{")
         self._depth += 1
         try:
@@ -49,7 +49,7 @@ class Emitter:
         self._locs.extend(other._locs)
 
     def finish(self, preamble: str = "") -> tuple[str, dict[int, Loc]]:
-        """The text after a preamble, and the user's place of each line that has one."""
+        """The text after a preamble, and the user's location of each line that has one."""
         head = preamble.splitlines()
         lines = {n: loc for n, loc in enumerate(self._locs, start=len(head) + 1) if loc.file}
         return "\n".join([*head, *self._lines]) + "\n", lines

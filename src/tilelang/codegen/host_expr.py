@@ -1,7 +1,7 @@
-"""Prints index arithmetic as Python, for what the host computes before a launch: grids and sizes of workspaces.
+"""Prints index arithmetic as Python, for values that the host computes before a launch: grids, sizes of workspaces.
 
 Takes expressions of symbols and scalar parameters, gives text over their names. Invariant: evaluated with Python
-integers, the text gives the exact value; a division by zero gives 0.
+integers, the text gives the exact value; division by zero gives 0.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def python_text(expr: Expr) -> str:
     """The expression as Python, in parentheses unless it is a name or a number.
 
     Raises:
-        CompilerBug: It holds something that the host does not know.
+        CompilerBug: It has an operand that is not available on the host.
     """
     match expr:
         case Const(value=value):

@@ -1,7 +1,7 @@
-"""In which integer type index arithmetic is exact, expression by expression.
+"""Integer types of index arithmetic: the width in which each expression is exact.
 
-Takes the facts that hold where the printer stands, gives widths in bits. Invariant: the value of an expression, and
-of every part of it that was asked about, fits in the width that was given.
+Takes the facts at the current point of the printer, gives widths in bits. Invariant: the value of an expression, and of
+every subexpression that was queried, fits its width.
 """
 
 from __future__ import annotations
@@ -24,58 +24,58 @@ _NARROW = of_dtype(INT32)
 
 
 class IndexTypes:
-    """All index arithmetic in the widest type; for machines on which that costs nothing.
+    """All index arithmetic in 64 bits, for machines on which that is free.
 
     Attributes:
-        least: The width of the narrowest type in use.
+        least: The narrowest width in use.
     """
 
     least = 64
 
     def bits(self, expr: Expr) -> int:
-        """The width that holds the value of an integer expression."""
+        """The width of an integer expression."""
         return 64
 
     def offset_bits(self, buffer: Buffer) -> int | None:
-        """The width that holds every offset into a buffer; None if it takes a look at the indices."""
+        """The width of all offsets in a buffer; None if it depends on the indices."""
         return 64
 
     def is_nonnegative(self, expr: Expr) -> bool:
-        """Whether a value is known never to be negative."""
+        """Whether a value is proven non-negative."""
         return False
 
     def declare(self, var: Var) -> int:
-        """The width of a variable that the source declares now, from what is known of it."""
+        """The width of a variable at its declaration, from the facts about it."""
         return 64
 
     def declared(self, var: Var) -> int:
-        """The width that a variable was declared with."""
+        """The width with which a variable was declared."""
         return 64
 
     def bind(self, var: Var, value: Expr) -> int:
-        """The width of a variable that is bound to a value, which is known from now on in this scope."""
+        """The width of a variable bound to a value; adds the binding to the facts of this scope."""
         return 64
 
     def bind_data(self, var: Var, value: Expr) -> None:
-        """Learns, in this scope, what the value tells of a variable that is no index."""
+        """Adds the range of a bound data variable to the facts of this scope."""
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is learned inside is forgotten afterwards."""
+        """Context manager: facts added inside are removed at its end."""
         yield
 
     @contextmanager
     def given(self, condition: Expr, *, holds: bool = True, momentary: bool = False) -> Iterator[None]:
-        """Inside, a condition holds (or does not); `momentary` as in `Domain.assume`."""
+        """Context manager: adds a condition (or its negation) to the facts; `momentary` as in `Domain.assume`."""
         yield
 
     def loop(self, node: For) -> int:
-        """The width of a loop's variable, whose range is known from now on in this scope."""
+        """The width of a loop's variable; adds its range to the facts of this scope."""
         return 64
 
 
 def _is_unmeasured(buffer: Buffer) -> bool:
-    """Whether a buffer may have more elements than the parameters, which the host measures."""
+    """Whether a buffer may be larger than the parameters, whose sizes the host checks."""
     storage = buffer.storage
     return storage.address is not None or buffer.dtype.storage_bytes < storage.dtype.storage_bytes
 
@@ -84,8 +84,8 @@ class ProvenIndexTypes(IndexTypes):
     """32 bits where the facts at hand prove that they suffice, otherwise 64.
 
     Args:
-        domain: What holds in all of the function.
-        wide: Whether elements of a tensor of symbolic shape may lie 2**31 elements apart, or further.
+        domain: Facts that hold in the whole function.
+        wide: Whether tensors of symbolic shape may have offsets of 2**31 elements and more.
     """
 
     least = 32
@@ -98,7 +98,7 @@ class ProvenIndexTypes(IndexTypes):
         return 32 if any(known.within(_NARROW) for known in self._knowledge(expr)) else 64
 
     def _estimate(self, expr: Expr) -> Interval:
-        """Bounds from those of the operands alone, which mostly suffice and are found at once."""
+        """Bounds by interval arithmetic on the operands, a fast path that usually suffices."""
         known = int_const(expr)
         if known is not None:
             return Interval(known, known)
@@ -108,11 +108,11 @@ class ProvenIndexTypes(IndexTypes):
         found = memo.get(id(expr))
         if found is None:
             value = ranges.apply(expr.op, self._estimate(expr.a), self._estimate(expr.b))
-            found = memo[id(expr)] = (expr, value)  # which keeps the expression, and so its identity, alive
+            found = memo[id(expr)] = (expr, value)  # holds the expression, so that its id is not reused
         return found[1]  # type: ignore[no-any-return]
 
     def offset_bits(self, buffer: Buffer) -> int | None:  # noqa: D102
-        # an access is made only where its indices are in range, so a known size bounds every part of the sum
+        # accesses are in bounds, so a known size bounds every term of the sum
         if buffer.scope.on_chip:
             return 32
         shape = buffer.static_shape
@@ -128,7 +128,7 @@ class ProvenIndexTypes(IndexTypes):
         return any((low := known.low) is not None and low >= 0 for known in self._knowledge(expr))
 
     def _knowledge(self, expr: Expr) -> Iterator[Interval]:
-        """Bounds, the cheaper ones first."""
+        """Bounds, the cheapest first."""
         yield self._estimate(expr)
         yield bounds(expr, self._domain)
 
@@ -150,12 +150,12 @@ class ProvenIndexTypes(IndexTypes):
             self._domain = self._domain.with_range(var, known.low, known.high)
 
     def learn(self, domain: Domain) -> None:
-        """Replaces the facts at hand, in this scope."""
+        """Replaces the current facts, in this scope."""
         self._domain = domain
 
     @property
     def domain(self) -> Domain:
-        """The facts at hand."""
+        """The current facts."""
         return self._domain
 
     @contextmanager
@@ -178,7 +178,7 @@ class ProvenIndexTypes(IndexTypes):
     def loop(self, node: For) -> int:  # noqa: D102
         before = self._domain
         self._domain = before.with_loop(node.var, node.start, node.stop, node.step)
-        # the variable reaches the end or passes it by less than a step
+        # the final value of the variable exceeds the end by less than a step
         last = bounds(node.stop, before)
         high = None if last.high is None else last.high + max(node.step - 1, 0)
         low = None if last.low is None else last.low + min(node.step + 1, 0)

@@ -1,7 +1,7 @@
-"""Identifiers for generated C-like text: the user's names where the language allows them, unique where they clash.
+"""Identifiers of generated C-like text: the user's names where valid, made unique.
 
-Invariant: two variables or buffers that are visible in the same place never share an identifier, and no identifier
-hides another one of an enclosing scope.
+Invariant: two variables or buffers that are visible at the same point never share an identifier, and no identifier
+shadows one of an enclosing scope.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ CUDA_RESERVED = re.compile(
 
 
 def identifier(name: str, words: re.Pattern[str] | None = None) -> str:
-    """The nearest identifier that C and C++ accept: letters outside ASCII become their code points.
+    """A valid C and C++ identifier close to a name: characters outside ASCII become their code points.
 
     Args:
         name: The user's name.
-        words: What a language reserves beyond C++.
+        words: Reserved names of a language beyond those of C++.
     """
     text = _BAD.sub(lambda m: "_" if m[0] in ".- " else f"u{ord(m[0]):x}", name) or "v"
     text = re.sub(r"__+", "_", text)  # two underscores in a row are the implementation's
@@ -60,10 +60,10 @@ class Names:
     """The identifiers in use, by scope.
 
     Args:
-        words: What the language reserves beyond C++.
+        words: Reserved names of the language beyond those of C++.
 
     Attributes:
-        used: The variables and buffers whose names were asked for.
+        used: The variables and buffers whose names were used.
     """
 
     def __init__(self, words: re.Pattern[str] | None = None) -> None:
@@ -74,7 +74,7 @@ class Names:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Names declared inside are free again afterwards."""
+        """Context manager: names declared inside are released at its end."""
         self._taken.append(set())
         try:
             yield
@@ -87,7 +87,7 @@ class Names:
         return name
 
     def fresh(self, preferred: str) -> str:
-        """An identifier like `preferred` that nothing visible uses; taken from now on in the current scope."""
+        """An unused identifier similar to `preferred`, reserved in the current scope."""
         base = name = identifier(preferred, self._words)
         number = 1
         while any(name in taken for taken in self._taken):
@@ -97,13 +97,13 @@ class Names:
         return name
 
     def fresh_everywhere(self, preferred: str) -> str:
-        """An identifier like `preferred` that stays taken in all scopes."""
+        """An unused identifier similar to `preferred`, reserved in all scopes."""
         name = self.fresh(preferred)
         self._taken[0].add(name)
         return name
 
     def alias(self, node: Var | Buffer, name: str) -> None:
-        """Lets a node go by an identifier that exists already."""
+        """Gives a node an existing identifier."""
         self._of[node] = name
 
     def __getitem__(self, node: Var | Buffer) -> str:

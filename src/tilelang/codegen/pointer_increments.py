@@ -1,11 +1,11 @@
-"""Strength reduction of addresses: a pointer that a loop increments in place of index arithmetic.
+"""Strength reduction of addresses: pointers that a loop increments instead of index arithmetic.
 
     for k:  copy(&A[row * K + k * 32])  =>  p = &A[row * K];  for k, p += 32:  copy(p)
 
-Takes a loop, gives the global addresses in it that instructions take, each as the indices of the first iteration and an
-increment. Invariant: in every iteration in which the address is taken, the incremented pointer equals it; and the
-first address lies no further from the beginning of the buffer than the others, so that arithmetic wide enough for those
-is wide enough for it. Compilers find such pointers in most loops, but not where strides are known at run time only.
+Takes a loop, gives the global addresses that its instructions take, each as the indices of the first iteration and an
+increment. Invariant: the incremented pointer equals the address in every iteration that uses it; the first address has
+the smallest offset, so that the width of the others suffices for it. Compilers do this for most loops, but not if
+strides are only known at run time.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Steps = tuple[int, ...]  # per index
 
 @record
 class PointerIncrement:
-    """An address that grows by a constant step per iteration.
+    """An address with a constant increment per iteration.
 
     Attributes:
         start: The indices in the first iteration of the loop, and of unrolled loops inside.
-        steps: By how much each index grows per iteration.
-        unrolled_steps: The same for the variables of unrolled loops inside.
+        steps: The increment of each index per iteration.
+        unrolled_steps: The increments for the variables of unrolled loops inside.
     """
 
     start: tuple[Expr, ...]
@@ -42,12 +42,12 @@ class PointerIncrement:
 
 
 def address_key(region: Region) -> AddressKey:
-    """A key by which equal addresses are found."""
+    """A key, equal for equal addresses."""
     return region.buffer, tuple(expr_key(index) for index in region.start)
 
 
 def pointer_increments(loop: For) -> dict[AddressKey, PointerIncrement]:
-    """The addresses that a loop can increment, in program order."""
+    """The addresses that a loop can compute by increments, in program order."""
     found: dict[AddressKey, PointerIncrement] = {}
     if loop.step > 0:
         changing = {var for stmt in walk(loop.body) if (var := _defined_by(stmt)) is not None}
@@ -60,7 +60,7 @@ def pointer_increments(loop: For) -> dict[AddressKey, PointerIncrement]:
 
 
 def _regions(stmt: Stmt, unrolled: tuple[Var, ...]) -> Iterator[tuple[Region, tuple[Var, ...]]]:
-    """The addresses in global memory that instructions take, with the variables of the unrolled loops around."""
+    """The global addresses that instructions take, with the variables of enclosing unrolled loops."""
     if isinstance(stmt, CallStmt):
         for arg in stmt.args:
             if isinstance(arg, Region) and arg.buffer.scope is Scope.GLOBAL:
@@ -97,7 +97,7 @@ def _steps(start: tuple[Expr, ...], var: Var, count: int) -> Steps | None:
 
 
 def _only_increases(buffer: Buffer, steps: Steps) -> bool:
-    """Whether no step leads back towards the beginning of a buffer."""
+    """Whether all steps are non-negative in memory."""
     strides = buffer.strides or (None,) * len(steps)
     return all(
         step == 0 or step > 0 and (stride is None or (int_const(stride) or -1) > 0)

@@ -1,7 +1,7 @@
-"""Functions of the user's that change generated source before it is compiled.
+"""Functions of the user that change generated source before it is compiled.
 
-Takes a `Source`, gives the one that is compiled. Invariant: what a function gave is what compilers see and what caches
-are keyed by, so kernels that are compiled after it was registered have it, and others do not.
+Takes a `Source`, gives the one that is compiled. Invariant: caches are keyed by the changed source, so a function
+applies to kernels compiled after its registration only.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _REGISTERED: dict[str, Postprocess] = {}  # by kind of target
 
 
 def postprocessed(source: Source, target: Target) -> Source:
-    """The source as the function that is registered for this kind of target makes it.
+    """The source after the function registered for this kind of target.
 
     Raises:
-        ProgramTypeError: The function gives no text.
+        ProgramTypeError: The function does not return text.
     """
     function = _REGISTERED.get(str(target.kind))
     if function is None:
@@ -37,7 +37,7 @@ def postprocessed(source: Source, target: Target) -> Source:
         )
     if text == source.text:
         return source
-    return replace(source, text=text, lines={}, foreign=True)  # the lines may be others now
+    return replace(source, text=text, lines={}, foreign=True)  # line numbers may have changed
 
 
 def is_postprocessed(target: Target) -> bool:

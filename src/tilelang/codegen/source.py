@@ -1,4 +1,4 @@
-"""What code generation hands to a compiler: text, its entry point, and the way back to the user's lines."""
+"""The result of code generation: text, entry point, and the mapping to the user's lines."""
 
 from __future__ import annotations
 
@@ -30,17 +30,16 @@ class KernelArgument:
 
 @record
 class TensorMapText:
-    """How the host describes a tensor to the units that copy boxes of it.
+    """The tensor map of a tensor as expressions for the host.
 
     Attributes:
-        tensor: Which parameter, counted from 0.
-        dtype: Of the elements that the map counts.
+        tensor: Index of the parameter.
+        dtype: The dtype of the elements that the map counts.
         dims: Elements per dimension, innermost first, as Python expressions over the names of symbols and of scalar
             parameters.
-        strides: Bytes from an element to the next one of its dimension, likewise; the innermost dimension has none.
-        box: Elements per dimension that one instruction moves.
-        swizzle: Bytes within which the 16-byte pieces of rows change places in shared memory: 0 (they do not), 32, 64
-            or 128.
+        strides: Byte strides of the dimensions, likewise, without the innermost one.
+        box: Elements per dimension of the box of one instruction.
+        swizzle: Bytes within which the 16-byte chunks of rows are permuted in shared memory: 0 (not), 32, 64 or 128.
         pixels: See `ir.launch.TensorMap`.
     """
 
@@ -64,12 +63,12 @@ class DeviceLaunch:
         shared_bytes: Dynamic shared memory of a block, or the constant part of it.
         cluster: Blocks per cluster.
         arguments: In order.
-        cooperative: Whether all blocks must run at once, as barriers of the whole grid need.
-        tensor_maps: What the launch's arguments of that kind describe.
+        cooperative: Whether all blocks must be resident at once, for grid barriers.
+        tensor_maps: The tensor maps among its arguments.
         shared_text: All of the dynamic shared memory, where it is computed at each launch: a Python expression over the
             names of symbols and of scalar parameters.
-        early: Whether it may begin before the launch in front of it has ended; the kernel itself waits for that.
-        fragments: The names of fragments, and the bytes of each that a thread holds.
+        early: Whether it may start before the preceding launch ends (programmatic dependent launch).
+        fragments: The names of fragments with their bytes per thread.
     """
 
     name: str
@@ -93,12 +92,12 @@ class Source:
         language: "cpp" or another `Dialect.language`.
         text: The source.
         entry: Name of the function to call.
-        lines: The user's place for lines of `text`, counted from 1, where there is one.
-        asserts: Message and place of each assertion; the entry returns n + 1 when number n failed.
+        lines: The user's location of lines of `text`, from 1, if known.
+        asserts: Message and location of each assertion; the entry returns n + 1 when number n failed.
         flags: Compiler flags this text needs beyond the defaults.
         launches: The kernels in the order in which they run, for device languages.
         workspaces: Bytes of each workspace, as Python expressions over the names of symbols and scalar parameters.
-        foreign: Whether the text holds code of the user's own: inline PTX, imported source, calls of its functions.
+        foreign: Whether the text has code of the user: inline PTX, imported source, calls of its functions.
     """
 
     language: str
@@ -113,5 +112,5 @@ class Source:
 
     @property
     def key_text(self) -> str:
-        """The text without whole-line comments: what decides the compiled result, for cache keys."""
+        """The text without whole-line comments, for cache keys."""
         return "\n".join(line for line in self.text.splitlines() if not line.lstrip().startswith("//"))

@@ -1,6 +1,6 @@
-"""Where the on-chip buffers of a block program live: on the stack while they are small, else in a per-thread arena.
+"""Storage of the on-chip buffers of a block program on a CPU: on the stack if small, else in a per-thread arena.
 
-Invariant: two buffers that are alive at the same time never share bytes; scopes that follow one another reuse them.
+Invariant: two buffers that are live at the same time never overlap; consecutive scopes reuse memory.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _ALIGN = 64  # a cache line and the widest vector register
 
 @record
 class StoragePlan:
-    """The outcome for one block program.
+    """The storage of one block program.
 
     Attributes:
-        offsets: Byte offset in the arena of each buffer that lives there.
-        arena_bytes: What the arena must hold.
+        offsets: Byte offsets of buffers in the arena.
+        arena_bytes: The size of the arena.
     """
 
     offsets: Mapping[Buffer, int]
@@ -30,11 +30,11 @@ class StoragePlan:
 
 
 def plan_storage(body: Stmt) -> StoragePlan:
-    """Places the buffers that a block program allocates; the largest leave the stack first."""
+    """Assigns storage to the buffers of a block program; the largest go to the arena first."""
     sizes = {
         s.buffer: _size(s.buffer)
         for s in walk(body)
-        if isinstance(s, Alloc) and _has_place(s.buffer)
+        if isinstance(s, Alloc) and _has_storage(s.buffer)
     }
     in_arena: set[Buffer] = set()
     on_stack = sum(sizes.values())
@@ -44,11 +44,11 @@ def plan_storage(body: Stmt) -> StoragePlan:
         in_arena.add(buffer)
         on_stack -= sizes[buffer]
     offsets: dict[Buffer, int] = {}
-    return StoragePlan(offsets, _place(body, 0, in_arena, sizes, offsets))
+    return StoragePlan(offsets, _assign(body, 0, in_arena, sizes, offsets))
 
 
-def _has_place(buffer: Buffer) -> bool:
-    """Whether a buffer takes memory of a size that is known now."""
+def _has_storage(buffer: Buffer) -> bool:
+    """Whether a buffer occupies memory of constant size."""
     return buffer.view_of is None and buffer.scope is not Scope.VAR and buffer.static_shape is not None
 
 
@@ -56,8 +56,8 @@ def _size(buffer: Buffer) -> int:
     return -(-max(buffer.bytes or 0, 1) // _ALIGN) * _ALIGN
 
 
-def _place(stmt: Stmt, top: int, chosen: set[Buffer], sizes: Mapping[Buffer, int], offsets: dict[Buffer, int]) -> int:
-    """Gives offsets from `top` on to the buffers of a scope; returns the highest byte in use."""
+def _assign(stmt: Stmt, top: int, chosen: set[Buffer], sizes: Mapping[Buffer, int], offsets: dict[Buffer, int]) -> int:
+    """Assigns offsets from `top` on to the buffers of a scope; returns the highest byte in use."""
     high = top
     for child in stmt.body if isinstance(stmt, Seq) else sub_statements(stmt):
         if isinstance(child, Alloc):
@@ -66,7 +66,7 @@ def _place(stmt: Stmt, top: int, chosen: set[Buffer], sizes: Mapping[Buffer, int
                 top += sizes[child.buffer]
                 high = max(high, top)
         else:
-            high = max(high, _place(child, top, chosen, sizes, offsets))
+            high = max(high, _assign(child, top, chosen, sizes, offsets))
     if isinstance(stmt, Alloc) and stmt.buffer in chosen:  # a body that is one allocation
         offsets[stmt.buffer] = top
         high = max(high, top + sizes[stmt.buffer])
