@@ -1,22 +1,22 @@
 """Random whole kernels: the CPU target and simulated GPUs compute what the reference interpreter computes.
 
 Integers, truth values and floats within their contract agree exactly; transcendental functions within rounding. A
-failure shows the plainest program that fails in the same way.
+failure shows the simplest program that fails in the same way.
 """
 
 import ast
 
 import pytest
 from device_text import ARCHITECTURES, compile_cuda, needs_cuda_compiler
-from random_kernels import ways
+from random_kernels import runners
 from random_kernels.checking import check_random, compare, load
 from random_kernels.choices import Seeded
+from random_kernels.gemm_programs import GemmPrograms
 from random_kernels.lanes import LanePrograms
+from random_kernels.layout_programs import LayoutPrograms
 from random_kernels.operators import OperatorPrograms
-from random_kernels.products import ProductPrograms
 from random_kernels.programs import Programs
-from random_kernels.role_programs import RolePrograms, wishes
-from random_kernels.spread import SpreadPrograms
+from random_kernels.warp_specialized_programs import WarpSpecializedPrograms, schedule_overrides
 
 import tilelang
 from tilelang.errors import ResourceError
@@ -27,11 +27,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::tilelang.errors.ProgramWarning"
 
 
 def on_cpu(compile_flags):
-    return lambda program: compare(program, ways.on_cpu(compile_flags))
+    return lambda program: compare(program, runners.on_cpu(compile_flags))
 
 
 def on_simulator(arch, lazy, seed, **pass_configs):
-    return lambda program: compare(program, ways.on_simulator(arch, lazy, seed, **pass_configs))
+    return lambda program: compare(program, runners.on_simulator(arch, lazy, seed, **pass_configs))
 
 
 def test_loops_store_to_places_that_their_stores_do_not_move():
@@ -77,15 +77,15 @@ def test_kernels_on_a_simulated_gpu_agree_with_the_reference(seed):
 @pytest.mark.parametrize("seed", range(3000, 3080))
 def test_tiles_that_many_threads_share_agree_with_the_reference(seed):
     arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
-    check_random(seed, on_simulator(arch, lazy=seed % 2 == 0, seed=seed), 1, 5, SpreadPrograms)
+    check_random(seed, on_simulator(arch, lazy=seed % 2 == 0, seed=seed), 1, 5, LayoutPrograms)
 
 
 @pytest.mark.slow(every=60)
 @pytest.mark.parametrize("seed", range(7000, 7060))
 def test_kernels_of_operators_of_the_library_agree_with_the_reference(seed):
     arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
-    ways_to_run = (ways.on_cpu("-O1"), ways.on_simulator(arch, seed % 2 == 0, seed))
-    check_random(seed, lambda program: compare(program, *ways_to_run), 1, 6, OperatorPrograms)
+    runners_of_seed = (runners.on_cpu("-O1"), runners.on_simulator(arch, seed % 2 == 0, seed))
+    check_random(seed, lambda program: compare(program, *runners_of_seed), 1, 6, OperatorPrograms)
 
 
 @pytest.mark.slow(every=24)
@@ -95,28 +95,28 @@ def test_lanes_exchange_what_numpy_says(seed):
     check_random(seed, on_simulator(arch, lazy=seed % 2 == 0, seed=seed), 1, 8, LanePrograms)
 
 
-WISHES = ({}, {"persistent": True}, {"persistent": True, "ping_pong": True}, {"in_flight": 1})
+PASS_CONFIGS = ({}, {"persistent": True}, {"persistent": True, "ping_pong": True}, {"in_flight": 1})
 
 
 @pytest.mark.slow(every=24)
 @pytest.mark.parametrize("seed", range(5000, 5100))
 def test_products_that_threads_share_by_roles_agree_with_the_reference(seed):
-    way = on_simulator("sm_90a", seed % 2 == 0, seed, **WISHES[seed % 4])
-    with ways.few_groups():
-        check_random(seed, way, 1, 1, ProductPrograms)
+    runner = on_simulator("sm_90a", seed % 2 == 0, seed, **PASS_CONFIGS[seed % 4])
+    with runners.few_multiprocessors():
+        check_random(seed, runner, 1, 1, GemmPrograms)
 
 
 def check_roles(seed):
-    way = on_simulator("sm_90a", seed % 2 == 0, seed, **wishes(Seeded(seed)))
+    runner = on_simulator("sm_90a", seed % 2 == 0, seed, **schedule_overrides(Seeded(seed)))
 
     def check(program):
         try:
-            way(program)
+            runner(program)
         except ResourceError as error:
             assert "shared memory" in str(error)  # as large as tiles are drawn, some do not fit
 
-    with ways.few_groups():
-        check_random(seed, check, 1, 1, RolePrograms)
+    with runners.few_multiprocessors():
+        check_random(seed, check, 1, 1, WarpSpecializedPrograms)
 
 
 @pytest.mark.parametrize("seed", range(6004, 6008))
@@ -141,18 +141,18 @@ def compiles(arch):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6000, 6012))
 def test_the_text_of_programs_with_roles_compiles(seed):
-    check_random(seed, compiles("sm_90a"), 1, 1, RolePrograms)
+    check_random(seed, compiles("sm_90a"), 1, 1, WarpSpecializedPrograms)
 
 
 @needs_cuda_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5000, 5016))
 def test_the_text_of_products_compiles_for_hopper(seed):
-    check_random(seed, compiles("sm_90a"), 1, 1, ProductPrograms)
+    check_random(seed, compiles("sm_90a"), 1, 1, GemmPrograms)
 
 
 @needs_cuda_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4000, 4020))
 def test_the_text_of_kernels_for_gpus_compiles(seed):
-    check_random(seed, compiles(ARCHITECTURES[seed // 4 % len(ARCHITECTURES)]), 1, 5, SpreadPrograms)
+    check_random(seed, compiles(ARCHITECTURES[seed // 4 % len(ARCHITECTURES)]), 1, 5, LayoutPrograms)

@@ -1,4 +1,4 @@
-"""Draws random programs and checks them; shows the plainest program that fails in the same way as one that failed."""
+"""Draws random programs and checks them; reduces one that fails to the simplest with the same failure."""
 
 import linecache
 import zlib
@@ -7,11 +7,11 @@ from typing import Any
 
 from harness import assert_same
 from random_kernels.choices import Choices, Recorded, Seeded, plainest
+from random_kernels.gemm_programs import GemmPrograms
 from random_kernels.lanes import LanePrograms
-from random_kernels.products import ProductPrograms
 from random_kernels.programs import Program, Programs
-from random_kernels.role_programs import RolePrograms
-from random_kernels.ways import Way
+from random_kernels.runners import Runner
+from random_kernels.warp_specialized_programs import WarpSpecializedPrograms
 
 from tilelang.ir.func import PrimFunc
 from tilelang.sim.tile_interp import run_reference
@@ -38,19 +38,19 @@ def by_reference(program: Program, func: PrimFunc) -> list[Any]:
     return expected
 
 
-def compare_with(expected: list[Any], program: Program, func: PrimFunc, way: Way) -> None:
-    """Runs a program in another way, and compares all tensors with those that are expected."""
-    actual = way(func, program.copies())
+def compare_with(expected: list[Any], program: Program, func: PrimFunc, runner: Runner) -> None:
+    """Runs a program by a runner, and compares all tensors with those that are expected."""
+    actual = runner(func, program.copies())
     for tolerance, want, got in zip(program.tolerances, expected, actual, strict=False):
         assert_same(want, got, rtol=tolerance, atol=tolerance * 1e-3)
 
 
-def compare(program: Program, *ways: Way) -> None:
-    """Runs a program on the reference interpreter and in other ways, and compares all tensors."""
+def compare(program: Program, *runners: Runner) -> None:
+    """Runs a program on the reference interpreter and by other runners, and compares all tensors."""
     func = load(program.text)
     expected = by_reference(program, func)
-    for way in ways:
-        compare_with(expected, program, func, way)
+    for runner in runners:
+        compare_with(expected, program, func, runner)
 
 
 def check_random(
@@ -58,7 +58,7 @@ def check_random(
     check: Callable[[Program], object],
     kernels: int = 2,
     statements: int = 5,
-    kind_of_program: type[Programs] | type[LanePrograms] | type[ProductPrograms] | type[RolePrograms] = Programs,
+    kind_of_program: type[Programs] | type[LanePrograms] | type[GemmPrograms] | type[WarpSpecializedPrograms] = Programs,
 ) -> None:
     """Draws a program and checks it; reports the plainest one with the same kind of failure."""
 

@@ -1,4 +1,4 @@
-"""Where random programs get their choices from, and how to find the plainest program that still fails."""
+"""The source of choices of random programs, and their reduction to the simplest program that still fails."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ class Expressions:
             return self._float_leaf(scope, dtype, bound, grain, special)
         made = (
             self._sum,
-            self._product,
+            self._gemm,
             self._float_choice,
             self._float_unary,
             self._converted,
@@ -360,7 +360,7 @@ class Expressions:
         )
         return f"({a} {self.pick.one('+-')} {b})"
 
-    def _product(self, scope: Scope, dtype: str, fuel: int, bound: int, grain: int, special: bool) -> str:
+    def _gemm(self, scope: Scope, dtype: str, fuel: int, bound: int, grain: int, special: bool) -> str:
         part = 2 ** ((bound.bit_length() - 1) // 2)
         a = self.floating(scope, dtype, fuel, part, grain // 2, special)
         b = (

@@ -7,9 +7,9 @@ are updated.
 
 from __future__ import annotations
 
-from random_kernels.role_programs import RolePrograms
+from random_kernels.warp_specialized_programs import WarpSpecializedPrograms
 
-_MOST_WORK = 1 << 20  # products of elements that the reference interpreter takes
+_MAX_MULTIPLICATIONS = 1 << 20  # products of elements that the reference interpreter takes
 _ROW_UPDATES = (
     "row[i] = T.max(row[i], found[i])",
     "row[i] = T.min(row[i] + found[i], 9)",
@@ -18,7 +18,7 @@ _ROW_UPDATES = (
 )
 
 
-class GemmLoopPrograms(RolePrograms):
+class GemmLoopPrograms(WarpSpecializedPrograms):
     """Draws one program."""
 
     def _body(self) -> None:
@@ -31,7 +31,7 @@ class GemmLoopPrograms(RolePrograms):
         self._dim, self._wide = pick.one((32, 16, 64)), pick.one((32, 16, 64, 24))
         rows = pick.one((self._bm, 2 * self._bm, self._bm + 8))
         keys = self._bn * pick.one((3, 1, 2, 4, 5)) - pick.one((0, 0, 3))
-        while rows * keys * (self._dim + self._wide) * max(1, self._batches) > _MOST_WORK and self._batches:
+        while rows * keys * (self._dim + self._wide) * max(1, self._batches) > _MAX_MULTIPLICATIONS and self._batches:
             self._batches = 0
         self._shared = self._dim == self._wide and pick.often(25)  # one tile is an operand of both gemms
         scores = pick.one((1, 1, 2))
@@ -79,7 +79,7 @@ class GemmLoopPrograms(RolePrograms):
         line(f"for i in T.Parallel({bm}):")
         line(f"    if bx * {bm} + i < {rows}:")
         line(f"        R[{self._at(f'bx * {bm} + i', '3')}] = row[i]")
-        self._leave("acc", "O", (bm, self._wide), self._at(f"bx * {bm}", "0"))
+        self._epilogue("acc", "O", (bm, self._wide), self._at(f"bx * {bm}", "0"))
 
     def _iteration(self, scores: int, through: bool, keys: int) -> None:
         """The body of the loop."""

@@ -1,4 +1,4 @@
-"""What random programs are made of: choices, buffers, scalars and the names in scope."""
+"""The state of a random program: choices, buffers, scalars and the names in scope."""
 
 from __future__ import annotations
 

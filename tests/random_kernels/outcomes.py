@@ -1,4 +1,4 @@
-"""What comes of one random program on every executor: agreement, a difference, or why it was not run, and at what cost."""
+"""The outcome of one random program on every executor: agreement, a difference, or why it was not run, and its time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 from random_kernels.checking import by_reference, compare_with, load
 from random_kernels.choices import Seeded
 from random_kernels.gemm_loops import GemmLoopPrograms
+from random_kernels.gemm_programs import GemmPrograms
 from random_kernels.lanes import LanePrograms
+from random_kernels.layout_programs import LayoutPrograms
 from random_kernels.operators import OperatorPrograms
-from random_kernels.products import ProductPrograms
 from random_kernels.programs import Program, Programs
-from random_kernels.role_programs import RolePrograms, wishes
-from random_kernels.spread import SpreadPrograms
-from random_kernels.ways import Way, compiled_once, few_groups, on_cpu, on_device, on_simulator
+from random_kernels.runners import Runner, compiled_once, few_multiprocessors, on_cpu, on_device, on_simulator
+from random_kernels.warp_specialized_programs import WarpSpecializedPrograms, schedule_overrides
 
 from tilelang.errors import ResourceError
 from tilelang.ir.func import PrimFunc
@@ -28,12 +28,12 @@ from tilelang.targets.nvidia.present_device import present_arch
 ARCHITECTURES = ("sm_80", "sm_75", "sm_90a")
 GENERATORS: dict[str, tuple[type[Any], int, int]] = {  # with how many kernels and statements
     "plain": (Programs, 2, 5),
-    "spread": (SpreadPrograms, 1, 5),
+    "layouts": (LayoutPrograms, 1, 5),
     "operators": (OperatorPrograms, 1, 6),
     "lanes": (LanePrograms, 1, 8),
-    "products": (ProductPrograms, 1, 1),
-    "roles": (RolePrograms, 1, 1),
-    "loops": (GemmLoopPrograms, 1, 1),
+    "gemms": (GemmPrograms, 1, 1),
+    "warp_specialized": (WarpSpecializedPrograms, 1, 1),
+    "gemm_loops": (GemmLoopPrograms, 1, 1),
 }
 EXECUTORS = ("cpu", "simulator", "device")
 AGREES, TOO_LARGE, TOO_LONG, DIFFERS = "agrees", "too large", "too long", "differs"
@@ -78,18 +78,18 @@ def draw(generator: str, seed: int) -> Program:
     return program
 
 
-def has_roles(generator: str) -> bool:
-    """Whether a generator's programs are made for Hopper's engines."""
-    return generator in ("products", "roles", "loops")
+def is_for_hopper(generator: str) -> bool:
+    """Whether a generator's programs are made for TMA and wgmma."""
+    return generator in ("gemms", "warp_specialized", "gemm_loops")
 
 
-def way(generator: str, executor: str, seed: int) -> Way:
-    """How a program of a seed is run."""
-    options = wishes(Seeded(seed)) if has_roles(generator) else {}
+def runner(generator: str, executor: str, seed: int) -> Runner:
+    """What runs the program of a seed."""
+    options = schedule_overrides(Seeded(seed)) if is_for_hopper(generator) else {}
     if executor == "device":
         return on_device(**options)
     if executor == "simulator":
-        arch = "sm_90a" if has_roles(generator) else ARCHITECTURES[seed % len(ARCHITECTURES)]
+        arch = "sm_90a" if is_for_hopper(generator) else ARCHITECTURES[seed % len(ARCHITECTURES)]
         arch = present_arch() or arch  # the very program that a GPU at hand runs
         return on_simulator(arch, seed % 2 == 0, seed, **options)
     return on_cpu(f"{'-O1' if seed % 4 == 0 else '-O0'} {_QUICK}")
@@ -116,8 +116,8 @@ def check(generator: str, seed: int, executors: Sequence[str], limits: Limits) -
         return
     yield Result(generator, "reference", seed, AGREES, "", _spent() - since)
     with contextlib.ExitStack() as stack:
-        if has_roles(generator):
-            stack.enter_context(few_groups())
+        if is_for_hopper(generator):
+            stack.enter_context(few_multiprocessors())
         if seed % 8:
             stack.enter_context(compiled_once(func, program.arguments))
         for executor in executors:
@@ -133,7 +133,7 @@ def _outcome(
     since, outcome, message = _spent(), AGREES, ""
     try:
         with _limit(limit):
-            compare_with(expected, program, func, way(generator, executor, seed))
+            compare_with(expected, program, func, runner(generator, executor, seed))
     except ResourceError:
         outcome = TOO_LARGE
     except Exception as error:

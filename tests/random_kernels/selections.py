@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from random_kernels.layout_programs import SIDES, LayoutPrograms
 from random_kernels.model import Buffer, Scope, cap, is_float
-from random_kernels.spread import SIDES, SpreadPrograms
 
 _INTEGERS = ("int32", "int16", "int8", "uint8", "int64", "uint32")
 _PLACES = ("fragment", "shared")
@@ -11,7 +11,7 @@ _PLACES = ("fragment", "shared")
 _COMBINED = ("a + b", "a * b", "a ^ b", "a | b", "a & b", "T.max(a, b)", "T.min(a, b)", "b", "a")
 
 
-class Selections(SpreadPrograms):
+class Selections(LayoutPrograms):
     """Statements of the library: programs of simpler operators and loops."""
 
     def _chosen_tile(self, scope: Scope, ranks: tuple[int, ...] = (1, 2, 3), most: int = 1024, last: int = 1024) -> Buffer | None:

@@ -1,4 +1,4 @@
-"""What every part of the drawing of a program shares: lines, names, parameters and their contents."""
+"""The base of all generators: lines, names, parameters and their contents."""
 
 from __future__ import annotations
 

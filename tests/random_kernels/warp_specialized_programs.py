@@ -1,8 +1,8 @@
-"""Random programs whose threads share a block's work by roles: several products, rings and loops, and what surrounds them.
+"""Random programs that become warp-specialized: several gemms, pipelines and loops, with prologues and epilogues.
 
-Takes a source of choices, gives a `Program` of one kernel whose tensors the copy engine can bring and whose products
-warpgroups can do, in nearly all cases. Invariant: elements are small integers and sums few, so that every order of
-adding gives the same; what a warpgroup would round is clamped before.
+Takes a source of choices, gives a `Program` of one kernel whose tensors TMA can load and whose gemms wgmma can do, in
+nearly all cases. Invariant: elements are small integers and sums short, so that every order of additions gives the same
+result; values that wgmma would round are clamped before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from random_kernels.writer import Writer
 
 from tilelang.dtypes import as_dtype
 
-# of operands, sums, results
+# of operands, accumulator, result
 _KINDS = (
     ("float16", "float32", "float16"),
     ("bfloat16", "float32", "float32"),
@@ -27,7 +27,7 @@ _KINDS = (
     ("float8_e5m2", "float32", "float32"),
     ("float16", "float32", "float32"),
 )
-_WISHES: dict[str, tuple[object, ...]] = {
+_OVERRIDES: dict[str, tuple[object, ...]] = {
     "persistent": (1, 0, 1),
     "consumers": (1, 2, 3),
     "stages": (2, 3, 1, 4, 7),
@@ -38,15 +38,15 @@ _WISHES: dict[str, tuple[object, ...]] = {
     "cluster": (2, (1, 2), (2, 2), (4, 1), (1, 1, 2)),
     "split": (2, 3, 4),
 }
-_MOST_SUMS = 24576  # elements of one block's sums, so that simulating takes seconds
-_MOST_WORK = 1 << 21  # products of elements, likewise
-_MOST_POINTS = 1 << 16  # iterations of parallel loops in all blocks, which the reference interpreter takes one by one
+_MAX_ACCUMULATOR = 24576  # elements of one block's accumulators, so that simulation takes seconds
+_MAX_MULTIPLICATIONS = 1 << 21  # scalar multiplications, likewise
+_MAX_ITERATIONS = 1 << 16  # iterations of parallel loops in all blocks, which the reference interpreter takes one by one
 
 
-def wishes(pick: Choices) -> dict[str, object]:
-    """What pass_configs ask for, mostly nothing."""
+def schedule_overrides(pick: Choices) -> dict[str, object]:
+    """Random overrides of the schedule as pass_configs, mostly none."""
     made: dict[str, object] = {}
-    for name, values in _WISHES.items():
+    for name, values in _OVERRIDES.items():
         if pick.often(35):
             made[name] = pick.one(values)
     if pick.often(12):
@@ -54,7 +54,7 @@ def wishes(pick: Choices) -> dict[str, object]:
     return made
 
 
-class RolePrograms(Writer):
+class WarpSpecializedPrograms(Writer):
     """Draws one program."""
 
     def __init__(self, choices: Choices, seed: int = 0) -> None:
@@ -80,7 +80,7 @@ class RolePrograms(Writer):
         return Program(text, self._arguments, [0.0] * len(self._arguments))
 
     def _body(self) -> None:
-        self.pick.one((self._products, self._products, self._attention))()
+        self.pick.one((self._gemms, self._gemms, self._attention))()
 
     # -- tensors ------------------------------------------------------------------------------------------------
     def _tensor(self, name: str, dtype: str, shape: tuple[int, ...], *, filled: bool = True, most: int = 2) -> None:
@@ -124,7 +124,7 @@ class RolePrograms(Writer):
         while True:
             tiles = -(-rows // tall), -(-columns // wide)
             points = tiles[0] * tall * tiles[1] * (wide + more) * max(1, self._batches)
-            if tiles == (1, 1) or points <= _MOST_POINTS:
+            if tiles == (1, 1) or points <= _MAX_ITERATIONS:
                 return rows, columns
             if tiles[0] >= tiles[1]:
                 rows -= min(tall, rows - tall)
@@ -142,19 +142,19 @@ class RolePrograms(Writer):
             self.out.line(f"T.use_swizzle({1 + self.pick.below(4)}{order})")
 
     # -- products -------------------------------------------------------------------------------------------------
-    def _products(self) -> None:
+    def _gemms(self) -> None:
         """One or more sums of products, over one or more loops."""
         pick, line = self.pick, self.out.line
         bits = as_dtype(self._dtype).bits
         bm = pick.one((64, 128, 192, 256, 64))
-        bn = self._fitting((64, 128, 32, 8, 16, 96, 40, 192, 256, 104), _MOST_SUMS // bm)
+        bn = self._fitting((64, 128, 32, 8, 16, 96, 40, 192, 256, 104), _MAX_ACCUMULATOR // bm)
         bk = pick.one((64, 32, 16, 128, 48)) * 16 // bits
         ta, tb = ((pick.often(40), pick.often(50)) if bits == 16 else (False, True))
         m, n, k = self._size(bm, 512), self._size(bn, 512), self._size(bk, 512)
-        while m * n * k * max(1, self._batches) > _MOST_WORK and max(m // bm, n // bn, k // bk) > 1:
+        while m * n * k * max(1, self._batches) > _MAX_MULTIPLICATIONS and max(m // bm, n // bn, k // bk) > 1:
             m, n, k = (size - tile if size > tile else size for size, tile in ((m, bm), (n, bn), (k, bk)))
         m, n = self._within_reach(m, bm, n, bn)
-        count = pick.one((1, 1, 2, 2, 3)) if bm * bn * 2 <= _MOST_SUMS else 1
+        count = pick.one((1, 1, 2, 2, 3)) if bm * bn * 2 <= _MAX_ACCUMULATOR else 1
         shared_a = pick.often(60)
         shape_a, shape_b = ((k, m) if ta else (m, k)), ((n, k) if tb else (k, n))
         for i in range(count):
@@ -240,7 +240,7 @@ class RolePrograms(Writer):
             line(f"for i, j in T.Parallel({bm}, {bn}):")
             line("    C0_l[i, j] = " + " + ".join(f"C{i}_l[i, j]" for i in (0, *range(outputs, count))))
         for i in range(outputs):
-            self._leave(f"C{i}_l", f"C{i}", (bm, bn), self._at(f"by * {bm}", f"bx * {bn}"))
+            self._epilogue(f"C{i}_l", f"C{i}", (bm, bn), self._at(f"by * {bm}", f"bx * {bn}"))
 
     def _step(self, mine: list[int], shared_a: bool, at_a: str, at_b: str, flags: str) -> None:
         """The body of a loop."""
@@ -254,18 +254,18 @@ class RolePrograms(Writer):
                 self.out.line(f"T.copy({source}, {tile})")
                 copies.remove((source, tile))
             if late:
-                self._product(i, shared_a, flags)
+                self._gemm(i, shared_a, flags)
         if not late:
             for i in mine:
-                self._product(i, shared_a, flags)
+                self._gemm(i, shared_a, flags)
 
-    def _product(self, i: int, shared_a: bool, flags: str) -> None:
+    def _gemm(self, i: int, shared_a: bool, flags: str) -> None:
         left, policy = (0 if shared_a else i), ""
         if self.pick.often(20):
             policy = ", policy=T.GemmWarpPolicy." + self.pick.one(("FullRow", "FullCol"))
         self.out.line(f"T.gemm(A{left}_s, B{i}_s, C{i}_l{flags}{policy})")
 
-    def _leave(self, source: str, target: str, tile: tuple[int, int], at: str) -> None:
+    def _epilogue(self, source: str, target: str, tile: tuple[int, int], at: str) -> None:
         form = self.pick.below(5)
         if form == 1:
             self.out.line(f"{target}_s = T.alloc_shared({tile}, '{self._result}')")
@@ -287,7 +287,7 @@ class RolePrograms(Writer):
         bn = pick.one((64, 32, 128, 16, 48))
         d, dv = pick.one((64, 32, 128, 16)), pick.one((64, 32, 96, 16))
         rows, keys = self._size(bm, 400), self._size(bn, 400)
-        self._batches = 0 if rows * keys * (d + dv) > _MOST_WORK else self._batches
+        self._batches = 0 if rows * keys * (d + dv) > _MAX_MULTIPLICATIONS else self._batches
         rows, keys = self._within_reach(rows, bm, keys, bn, dv)
         tv = pick.often(25)
         self._tensor("Q", self._dtype, (rows, d))
@@ -354,4 +354,4 @@ class RolePrograms(Writer):
             line(f"for i in T.Parallel({bm}):")
             line(f"    if bx * {bm} + i < {rows}:")
             line(f"        total[{self._at(f'bx * {bm} + i', '3')}] = sum_l[i]")
-        self._leave("O_l", "O", (bm, dv), self._at(f"bx * {bm}", "0"))
+        self._epilogue("O_l", "O", (bm, dv), self._at(f"bx * {bm}", "0"))

@@ -1,6 +1,6 @@
-"""Random kernels of what is hard for GPUs: tiles that many threads share, in layouts that disagree.
+"""Random kernels that are hard for layout inference on GPUs: tiles that many threads access in conflicting layouts.
 
-Takes what `Programs` draws and adds tiles of many sizes that loops walk in different ways, updates of few elements by
+Takes what `Programs` draws and adds tiles of many sizes that loops iterate in different orders, updates of few elements by
 many iterations, products with every option, loops that copy ahead, atomics on the chip and layouts chosen by hand.
 Invariant: as for `Programs`; in addition whole kernels run with any number of threads.
 """
@@ -19,7 +19,7 @@ INTEGERS = ("int32", "int16", "int8", "uint32", "int64", "uint8")
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 
 
-class SpreadPrograms(Programs):
+class LayoutPrograms(Programs):
     """Draws one program for a GPU."""
 
     RANKS = (1, 1, 2)
@@ -51,7 +51,7 @@ class SpreadPrograms(Programs):
             self.pick.one((self._walk, self._walk, self._fold, self._fold_rows, self._move, self._atomic_tile))(scope)
         elif kind < 6:
             made: tuple[Callable[[Scope], bool], ...] = (
-                self._tile, self._product, self._reduce, self._scan, self._transpose, self._count
+                self._tile, self._gemm, self._reduce, self._scan, self._transpose, self._count
             )  # fmt: skip
             if not self.pick.one(made)(scope):
                 self._walk(scope)
@@ -121,15 +121,15 @@ class SpreadPrograms(Programs):
 
     def _aligned(self, inner: Scope, names: list[str], extents: list[int]) -> None:
         """Elements of other buffers that belong to the iteration at hand, or to its row, or across."""
-        ways = [list(names), list(reversed(names)), *([n] for n in names)]
+        orders = [list(names), list(reversed(names)), *([n] for n in names)]
         for buffer in inner.readable():
             if buffer.prefix or any(buffer.offsets):
                 continue
-            for way in ways:
-                sizes = [extents[names.index(n)] for n in way]
-                if len(way) == len(buffer.shape) and all(s <= e for s, e in zip(sizes, buffer.shape, strict=True)):
+            for order in orders:
+                sizes = [extents[names.index(n)] for n in order]
+                if len(order) == len(buffer.shape) and all(s <= e for s, e in zip(sizes, buffer.shape, strict=True)):
                     for _ in range(2):
-                        inner.own.append((buffer.at(way), buffer))
+                        inner.own.append((buffer.at(order), buffer))
 
     def _walk(self, scope: Scope) -> bool:
         """A loop over a whole tile, that reads others at the same place."""
@@ -361,7 +361,7 @@ class SpreadPrograms(Programs):
         return True
 
     # -- products ---------------------------------------------------------------------------------------------
-    def _product(self, scope: Scope) -> bool:
+    def _gemm(self, scope: Scope) -> bool:
         """A product with its operands anywhere, by any policy, and work on the result."""
         if self._weight > 6 or self._threads < 32:  # few threads have no registers for a large result
             return False

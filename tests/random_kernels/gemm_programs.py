@@ -1,8 +1,8 @@
-"""Random tiled products, as people write them for GPUs with engines that bring tiles and matrix units that read them.
+"""Random tiled gemms, as people write them for GPUs with TMA and wgmma.
 
-Takes a source of choices, gives a `Program` of one kernel: its dtypes, orientations, tiles, sizes, strides, loops and
-what follows the product are drawn. Invariant: elements are small integers and sums few, so that every order of adding
-gives the same.
+Takes a source of choices, gives a `Program` of one kernel: its dtypes, transpositions, tiles, sizes, strides, loops and
+epilogue are drawn. Invariant: elements are small integers and sums short, so that every order of additions gives the
+same result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from random_kernels.writer import Writer
 
 from tilelang.dtypes import as_dtype
 
-# of A and B, of the sums, of the result
+# of A and B, of the accumulator, of the result
 _KINDS = (
     ("float16", "float32", "float16"),
     ("bfloat16", "float32", "float32"),
@@ -33,7 +33,7 @@ _DEPTHS = (32, 64, 16, 128, 48)
 _MOST_PER_TILE = 16384  # elements of the result, so that simulating takes seconds
 
 
-class ProductPrograms(Writer):
+class GemmPrograms(Writer):
     """Draws one program."""
 
     def __init__(self, choices: Choices, seed: int = 0) -> None:
@@ -134,7 +134,7 @@ class ProductPrograms(Writer):
         if held:
             line(f"A_l = T.alloc_fragment({shape_a}, '{dtype}')")
         self._loop(after, held, tile, k, transposed_a, transposed_b)
-        self._leave(after, sums, result, bm, bn)
+        self._epilogue(after, sums, result, bm, bn)
 
     def _loop(
         self, after: str, held: bool, tile: tuple[int, int, int], k: int, transposed_a: bool, transposed_b: bool
@@ -170,7 +170,7 @@ class ProductPrograms(Writer):
             line(f"T.gemm({left}, G_s, D_l{flags})")
         self.out.depth -= 1
 
-    def _leave(self, after: str, sums: str, result: str, bm: int, bn: int) -> None:
+    def _epilogue(self, after: str, sums: str, result: str, bm: int, bn: int) -> None:
         """What is done with the sums, and how they leave."""
         line = self.out.line
         if after == "bias":

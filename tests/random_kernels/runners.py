@@ -1,4 +1,4 @@
-"""The ways to run a random program: compiled for the CPU, on a simulated GPU, on a real one.
+"""Runs a random program compiled for the CPU, on a simulated GPU, or on a real one.
 
 Each takes a function and its arguments, and gives the arguments after the run; it may change the ones that it got.
 """
@@ -27,10 +27,10 @@ from tilelang.targets.nvidia.machines import MACHINES
 from tilelang.targets.target import Target
 from tilelang.testing import to_device, to_host
 
-Way = Callable[[PrimFunc, list[Any]], list[Any]]
+Runner = Callable[[PrimFunc, list[Any]], list[Any]]
 
 
-def on_cpu(compile_flags: str | None) -> Way:
+def on_cpu(compile_flags: str | None) -> Runner:
     """Compiled for the CPU."""
 
     def run(func: PrimFunc, arguments: list[Any]) -> list[Any]:
@@ -40,7 +40,7 @@ def on_cpu(compile_flags: str | None) -> Way:
     return run
 
 
-def on_simulator(arch: str, lazy: bool, seed: int, **pass_configs: Any) -> Way:
+def on_simulator(arch: str, lazy: bool, seed: int, **pass_configs: Any) -> Runner:
     """On a simulated GPU, whose copies in the background arrive late if `lazy`."""
 
     def run(func: PrimFunc, arguments: list[Any]) -> list[Any]:
@@ -52,7 +52,7 @@ def on_simulator(arch: str, lazy: bool, seed: int, **pass_configs: Any) -> Way:
     return run
 
 
-def on_device(**pass_configs: Any) -> Way:
+def on_device(**pass_configs: Any) -> Runner:
     """On the GPU at hand."""
 
     def run(func: PrimFunc, arguments: list[Any]) -> list[Any]:
@@ -111,8 +111,8 @@ def _to_host(array: Any) -> np.ndarray:
 
 
 @contextmanager
-def few_groups() -> Iterator[None]:
-    """A Hopper GPU that runs so few blocks at once that those which stay have several tiles."""
+def few_multiprocessors() -> Iterator[None]:
+    """A Hopper GPU with so few multiprocessors that blocks of persistent kernels compute several tiles."""
     few = dataclasses.replace(MACHINES["sm_90a"], groups=(4,))
     with mock.patch.dict(MACHINES, {few.name: few}):
         yield
