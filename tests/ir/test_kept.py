@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Const
-from tilelang.ir.kept import kept
+from tilelang.ir.kept import kept, kept_property
 from tilelang.ir.stmt import Seq
 
 
@@ -22,3 +22,18 @@ def test_other_inputs_and_other_questions_have_answers_of_their_own():
     assert kept(node, "_question", (other,), lambda: "question") == "question"
     assert kept(node, "_answer", (one,), lambda: "anew") == "anew"  # only the last answer is kept
     assert kept(Seq(()), "_answer", (one,), lambda: "another node") == "another node"
+
+
+def test_a_kept_property_is_worked_out_once_per_node():
+    class Node:
+        asked = 0
+
+        @kept_property
+        def answer(self) -> int:
+            """The answer."""
+            self.asked += 1
+            return self.asked
+
+    one, other = Node(), Node()
+    assert [one.answer, one.answer, other.answer] == [1, 1, 1]
+    assert Node.answer.__doc__ == "The answer."

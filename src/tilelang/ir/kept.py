@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -27,3 +27,23 @@ def kept(node: object, name: str, inputs: tuple[object, ...], make: Callable[[],
         known = node.__dict__[name] = (inputs, make())
     answer: T = known[1]
     return answer
+
+
+class kept_property(Generic[T]):
+    """A property that is worked out once per node: `functools.cached_property` without the lock of Python 3.11."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make, self._name = make, make.__name__
+        self.__doc__ = make.__doc__
+
+    @overload
+    def __get__(self, node: None, owner: type) -> kept_property[T]: ...
+
+    @overload
+    def __get__(self, node: object, owner: type | None = None) -> T: ...
+
+    def __get__(self, node: object, owner: type | None = None) -> Any:
+        if node is None:
+            return self
+        value = node.__dict__[self._name] = self._make(node)
+        return value
