@@ -43,22 +43,19 @@ def test_the_text_behind_a_pass_shows_what_the_pass_changed(name, func, arch):
             assert "" == difference(before.func, after.func), after.name
 
 
-@pytest.mark.parametrize(
-    ("arch", "lowering", "stages"),
-    # on Hopper the schedule asks, specialization asks about the operators that it meets, and at last the choice is made
-    [("sm_75", GemmMma, 1), ("sm_80", GemmMma, 1), ("sm_90a", GemmWgmma, 3)],
-)
-def test_a_product_is_planned_once_and_the_plan_is_kept(arch, lowering, stages, monkeypatch):
-    asked, accepts = [], lowering.accepts
+@pytest.mark.parametrize(("name", "gemms"), [("gemm", 1), ("attention", 2)])
+@pytest.mark.parametrize(("arch", "lowering"), [("sm_75", GemmMma), ("sm_80", GemmMma), ("sm_90a", GemmWgmma)])
+def test_each_gemm_is_planned_once_and_the_plan_is_kept(name, gemms, arch, lowering, monkeypatch):
+    made, accepts = [], lowering.accepts
 
     def counted(self, op, context):
-        asked.append((op, context.threads))
-        return accepts(self, op, context)
+        plan = accepts(self, op, context)
+        made.append(plan)
+        return plan
 
     monkeypatch.setattr(lowering, "accepts", counted)
     shots = []
-    func = benchmark_programs().gemm_program(1024, 1024, 1024)
-    run_passes(func, BACKEND.passes, PassContext(target=Target("cuda", arch)), snapshots=shots)
-    assert len(set(asked)) == len(asked) <= stages
-    plans = {op.plan for shot in shots for op in walk(shot.func.body) if isinstance(op, Gemm)}
-    assert 1 == len(plans - {None})
+    run_passes(dict(_programs())[name], BACKEND.passes, PassContext(target=Target("cuda", arch)), snapshots=shots)
+    assert gemms == len({id(plan) for plan in made})
+    kept = {id(op.plan) for shot in shots for op in walk(shot.func.body) if isinstance(op, Gemm) and op.plan}
+    assert kept == {id(plan) for plan in made}

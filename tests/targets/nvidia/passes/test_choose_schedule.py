@@ -7,10 +7,7 @@ import tilelang.language as T
 from tilelang.errors import OptionError
 from tilelang.layout.xor_swizzle import swizzled
 from tilelang.passes.base import PassContext
-from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import inline_bindings
-from tilelang.targets.nvidia.backend import BACKEND
-from tilelang.targets.nvidia.lowerings import gemm_wgmma
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.nvidia.schedule import Schedule
 from tilelang.targets.target import Target
@@ -64,14 +61,6 @@ def reason(func, **pass_configs):
 )
 def test_the_schedule_follows_from_the_shape(sizes, tile, expected):
     assert expected == chosen(gemm_kernel(*sizes, *tile))
-
-
-def test_gemms_are_planned_once(monkeypatch):
-    planned = []
-    divided = gemm_wgmma._divided
-    monkeypatch.setattr(gemm_wgmma, "_divided", lambda op, *rest: planned.append(op) or divided(op, *rest))
-    run_passes(gemm_kernel(1024, 1024, 1024), BACKEND.passes, context())
-    assert 1 == len(planned)
 
 
 def test_loops_that_load_elements_themselves_need_registers():
