@@ -147,7 +147,7 @@ def test_no_home_folder_is_one_error_with_the_way_out(monkeypatch: pytest.Monkey
     with pytest.raises(CacheError) as caught:
         cache_folder()
     assert (
-        "compile cache: there is no home folder to keep it in\n"
+        "compile cache: there is no home folder for it\n"
         "hint: set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1"
     ) == str(caught.value)
 

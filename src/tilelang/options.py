@@ -373,7 +373,7 @@ _VARIABLES = (
     Variable("TILELANG_CACHE_DIR", "The folder of compiled kernels.", "~/.tilelang/cache"),
     Variable("TILELANG_TMP_DIR", "The folder for temporary files of compilers; the system's without it."),
     Variable("TILELANG_PRINT_ON_COMPILATION", "1 prints a line for every kernel that is compiled.", "0"),
-    Variable("TILELANG_DISABLE_CACHE", "1 compiles every kernel anew and keeps nothing on disk.", "0"),
+    Variable("TILELANG_DISABLE_CACHE", "1 compiles every kernel again and stores nothing on disk.", "0"),
     Variable("TILELANG_NUM_THREADS", "Threads that a CPU kernel uses; OMP_NUM_THREADS or all cores without it."),
     Variable("TILELANG_CHECK", "1 verifies the program after every pass.", "0"),
     Variable("CXX", "The C++ compiler; c++, g++, clang++ or `python -m ziglang c++` without it."),
@@ -438,7 +438,7 @@ def cache_folder() -> Path:
         return Path(environment("TILELANG_CACHE_DIR")).expanduser()
     except RuntimeError:
         raise CacheError(
-            "compile cache: there is no home folder to keep it in",
+            "compile cache: there is no home folder for it",
             hint="set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1",
         ) from None
 

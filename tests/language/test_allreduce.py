@@ -141,9 +141,9 @@ def inside(arguments):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (without, "nothing says how two values become one"),
-        (lambda A, tx, total: T.attr(3, "reduce_scope", 0), "3 says nothing about how threads fold values"),
-        (inside(lambda A, tx, total: (2, A[tx], True, total[0], tx)), "folds 2 values at once"),
+        (without, "there is no combine function"),
+        (lambda A, tx, total: T.attr(3, "reduce_scope", 0), "3 does not state how threads combine values"),
+        (inside(lambda A, tx, total: (2, A[tx], True, total[0], tx)), "reduces 2 values at once"),
         (inside(lambda A, tx, total: (1, A[tx], True, 3, tx)), "the result goes to 3, which is no element"),
         (inside(lambda A, tx, total: (1, A[tx], True, total[0], tx + 1)), "is no index of the executing thread"),
         (inside(lambda A, tx, total: (1, A[tx], True, total[0], A[tx])), "A[thread] is no index of the executing thread"),

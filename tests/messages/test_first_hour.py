@@ -39,7 +39,7 @@ a function of NumPy is given the tile 's' (8, 8)
   --> kernel.py:10:9
 10 |         c = np.maximum(s, 0)
    |         ^^^^^^^^^^^^^^^^^^^^
-hint: write T.exp(x), T.max(x, y) and the like on elements in a T.Parallel loop, and T.reduce_sum(tile, out, dim) and its kin for what NumPy sums up
+hint: write T.exp(x), T.max(x, y) and the like on elements in a T.Parallel loop, and T.reduce_sum(tile, out, dim) and similar operators for reductions
 """,
     ),
     "a sum of NumPy over a tile": (
@@ -52,7 +52,7 @@ a function of NumPy is given the tile 's' (8, 8)
   --> kernel.py:10:9
 10 |         c = np.sum(s)
    |         ^^^^^^^^^^^^^
-hint: write T.exp(x), T.max(x, y) and the like on elements in a T.Parallel loop, and T.reduce_sum(tile, out, dim) and its kin for what NumPy sums up
+hint: write T.exp(x), T.max(x, y) and the like on elements in a T.Parallel loop, and T.reduce_sum(tile, out, dim) and similar operators for reductions
 """,
     ),
     "round of Python": (

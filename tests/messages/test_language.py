@@ -307,7 +307,7 @@ a function of NumPy is given a value known only when the kernel runs
  --> kernel.py:8:9
 8 |         A[0, 0] = numpy.exp(A[0, 0])
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-hint: write T.exp(x) in place of numpy.exp(x), and likewise for its kin
+hint: write T.exp(x) in place of numpy.exp(x), and likewise for similar functions
 """,
     ),
     "a step that is not constant": (

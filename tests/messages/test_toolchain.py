@@ -123,7 +123,7 @@ def test_a_cache_folder_that_cannot_be_written_is_one_warning_at_the_user_s_line
     compiled(array)
     assert [
         f"compile cache: cannot write to {folder / 'file'}: Not a directory; "
-        "kernels are compiled anew in every process\n"
+        "kernels are compiled again in every process\n"
         f"{' ' * len(str(line))}--> {__file__}:{line}:20\n"
         f'{line} |         compiled = tilelang.compile(kernel(), target="cpu")\n'
         f"{' ' * len(str(line))} |                    {'^' * 40}\n"

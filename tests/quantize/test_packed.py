@@ -68,7 +68,7 @@ def test_a_zero_point_is_subtracted_in_the_result_s_dtype() -> None:
 
 
 def test_a_word_of_another_dtype_is_an_error() -> None:
-    with pytest.raises(AssertionError, match="the words are int32, but uint8 was said"):
+    with pytest.raises(AssertionError, match="the words are int32, but the storage is uint8"):
         _tir_packed_to_unsigned_convert("uint", 8)(4, T.int32(), 0, "float16")
     with pytest.raises(AssertionError, match="values of 4 bits become float16, given 2 bits and float32"):
         _tir_packed_to_fp4_to_f16()(2, T.uint8(), 0, "float32")

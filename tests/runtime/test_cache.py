@@ -76,7 +76,7 @@ def test_a_folder_that_cannot_be_created_is_one_warning(
     message = str(caught.pop().message).split("\n")
     assert (
         f"compile cache: cannot write to {tmp_path}/file/cache: Not a directory; "
-        "kernels are compiled anew in every process"
+        "kernels are compiled again in every process"
     ) == message[0]
     assert "hint: set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1" == message[-1]
     for _ in range(2):
@@ -89,7 +89,7 @@ def test_no_home_folder_is_the_same_kind_of_warning(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("TILELANG_CACHE_DIR")
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     monkeypatch.setattr(cache, "_UNUSABLE", set())
-    with pytest.warns(ProgramWarning, match="compile cache: there is no home folder to keep it in; kernels are"):
+    with pytest.warns(ProgramWarning, match="compile cache: there is no home folder for it; kernels are"):
         assert not is_writable()
     assert b"made" == open_or_make(key_of("e"), ".so", lambda: b"made", Path.read_bytes)
 

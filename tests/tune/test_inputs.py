@@ -54,8 +54,8 @@ def test_the_arguments_of_the_call_come_first() -> None:
 def test_another_number_of_them_is_refused() -> None:
     with set_autotune_inputs(1, 2), pytest.raises(ArgumentError) as caught:
         made(supplier())
-    assert "autotune: set_autotune_inputs brings 2 arguments for 'scale', which takes 1: A" == str(caught.value)
-    with pytest.raises(ArgumentError, match="autotune: supply_prog brings 0 arguments"):
+    assert "autotune: set_autotune_inputs passes 2 arguments for 'scale', which takes 1: A" == str(caught.value)
+    with pytest.raises(ArgumentError, match="autotune: supply_prog passes 0 arguments"):
         made(supplier(lambda params: []))
 
 
@@ -98,7 +98,7 @@ def test_scalars_are_not_generated() -> None:
     with pytest.raises(ValueError, match="set_autotune_inputs") as caught:
         made(supplier(), kernel)
     assert (
-        "autotune: 'scale' cannot be given made-up arguments: 'factor' of float32 is a scalar, whose value only you "
-        "know\n"
+        "autotune: 'scale' cannot be given made-up arguments: 'factor' of float32 is a scalar, whose value cannot "
+        "be generated\n"
         "hint: write `with tilelang.autotuner.set_autotune_inputs(...):` around the call, or pass supply_prog="
     ) == str(caught.value)

@@ -115,7 +115,7 @@ def test_a_device_that_is_lost_ends_the_search(monkeypatch: pytest.MonkeyPatch) 
         find(lambda x: FakeKernel(broken), 0)
     assert (
         "autotune: the configuration x=0 of 'fake' crashed the device: RuntimeError: illegal address\n"
-        "hint: leave it out and start the process again; execution_backend='simulator' finds out why"
+        "hint: leave it out and restart the process; execution_backend='simulator' reports the error"
     ) == str(caught.value)
 
 

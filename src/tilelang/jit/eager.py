@@ -272,7 +272,7 @@ class EagerFunction(JITImpl):
         view = borrow(value)
         if view is None or view.dtype is None:
             text = type(value).__name__ if view is None else f"dtype {view.dtype_text}"
-            raise ArgumentError(f"{self.func.__name__}: '{name}' has no dtype that kernels know, got {text}")
+            raise ArgumentError(f"{self.func.__name__}: '{name}' has no supported dtype, got {text}")
         return TensorFacts(view.shape, view.dtype, None if view.is_dense else view.strides)
 
     def _parts_to_compile(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> _Parts:

@@ -257,7 +257,7 @@ class JITKernel(KernelInspection):
         if self.latency is None:
             raise OptionError(
                 f"get_tuner_result: kernel '{self.prim_func.name}' was not tuned",
-                hint="call a function marked @tilelang.autotune, or AutoTuner.run, and ask the kernel that it gives",
+                hint="call a function marked @tilelang.autotune, or AutoTuner.run, and query that kernel",
             )
         return {"latency": self.latency, "config": self.config, "ref_latency": self.ref_latency}
 

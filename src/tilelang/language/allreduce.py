@@ -1,6 +1,6 @@
 """Reductions across threads as older programs write them: `T.comm_reducer` and `T.tvm_thread_allreduce` (level 3).
 
-Takes the value that each thread has, emits plain statements: lanes of a warp fold by shuffles, other threads by shared
+Takes the value of each thread, emits plain statements: lanes of a warp reduce by shuffles, other threads by shared
 memory. Invariant: every thread that shares all other indices with another gets the same result, and nothing here needs
 support by a target but threads.
 """
@@ -58,7 +58,7 @@ def comm_reducer(combine: _Combine, identity: Sequence[ExprLike]) -> Reducer:
         identity: A list of one value, which changes nothing.
 
     Raises:
-        ProgramError: It is no function, or folds several values at once.
+        ProgramError: It is no function, or reduces several values at once.
 
     Example:
         `T.comm_reducer(lambda x, y: x + y, [T.float32(0)])`
@@ -69,7 +69,7 @@ def comm_reducer(combine: _Combine, identity: Sequence[ExprLike]) -> Reducer:
     if not isinstance(identity, list | tuple) or len(identity) != 1:
         raise ProgramError(
             f"{what}: the identity is {identity!r:.60}, but a list of one value is needed",
-            hint="write [T.float32(0)]; several values are folded one after another",
+            hint="write [T.float32(0)]; several values are reduced one after another",
         )
     return Reducer(combine, identity[0])
 
@@ -78,7 +78,7 @@ def comm_reducer(combine: _Combine, identity: Sequence[ExprLike]) -> Reducer:
 def tvm_thread_allreduce(
     size: ExprLike, value: ExprLike, condition: ExprLike, result: Expr, *threads: ExprLike, dtype: object = "handle"
 ) -> None:
-    """Folds the values of all threads that differ only in the given indices; each of them gets the result.
+    """Reduces the values of all threads that differ only in the given indices; each of them gets the result.
 
     It stands inside of `with T.attr(T.comm_reducer(...), "reduce_scope", ...)`, which says how, where all threads come.
     `T.reduce_sum` and its kin, and `T.warp_reduce_sum`, are the shorter ways of this language.
@@ -92,7 +92,7 @@ def tvm_thread_allreduce(
         dtype: Accepted for older programs.
 
     Raises:
-        ProgramError: Nothing says how to fold, or an argument is not such.
+        ProgramError: There is no combine function, or an argument is invalid.
 
     Example:
         `T.evaluate(T.tvm_thread_allreduce(T.uint32(1), mine[0], True, total[0], tk, dtype="handle"))`
@@ -102,11 +102,11 @@ def tvm_thread_allreduce(
     stager, hints = inside_kernel(what)
     if not isinstance(hints.reducer, Reducer):
         raise ProgramError(
-            f"{what}: nothing says how two values become one",
+            f"{what}: there is no combine function",
             hint='write it inside `with T.attr(T.comm_reducer(lambda x, y: x + y, [0]), "reduce_scope", 0):`',
         )
     if int_const(as_expr(size)) != 1:
-        raise ProgramError(f"{what}: folds {size!r:.40} values at once", hint="fold one after another, with size 1")
+        raise ProgramError(f"{what}: reduces {size!r:.40} values at once", hint="reduce one after another, with size 1")
     if not isinstance(result, Load):
         raise ProgramError(
             f"{what}: the result goes to {result!r:.40}, which is no element", hint="write total[0] of T.alloc_local"
@@ -177,7 +177,7 @@ class _Fold:
         return shuffled("T.tvm_thread_allreduce", "xor", value, distance)
 
     def _by_memory(self, value: Expr, axes: Sequence[int], total: int) -> None:
-        """Each thread leaves its value in shared memory, and folds those along the dimensions."""
+        """Each thread stores its value to shared memory, and reduces those along the dimensions."""
         stager, thread = self._stager, linear_thread(self._what)
         parts = Buffer(stager.unique("parts"), (const(total, INT32),), self._dtype, Scope.SHARED)
         stager.emit(Alloc(parts))

@@ -187,7 +187,7 @@ def func_attr(attributes: Mapping[str, object]) -> None:
 class attr:
     """`T.attr(node, key, value)`, alone or after `with`: what older programs say about what follows, or stands inside.
 
-    The key "reduce_scope" says by which `T.comm_reducer` threads fold values. Others are hints, which are ignored.
+    The key "reduce_scope" is the `T.comm_reducer` by which threads combine values. Others are hints, which are ignored.
 
     Raises:
         ProgramError: "reduce_scope" comes without a reducer.
@@ -204,7 +204,7 @@ class attr:
         if key == "reduce_scope":
             if not isinstance(node, Reducer):
                 raise ProgramError(
-                    f"T.attr: {node!r:.40} says nothing about how threads fold values",
+                    f"T.attr: {node!r:.40} does not state how threads combine values",
                     hint="write T.comm_reducer(lambda x, y: x + y, [0])",
                 )
             self._hints = kernel_hints("T.attr")

@@ -431,7 +431,7 @@ class TileProxy:
         raise StagingTypeError(
             f"a function of NumPy is given the tile '{self.name}' {shape_text(self.shape)}",
             hint="write T.exp(x), T.max(x, y) and the like on elements in a T.Parallel loop, and T.reduce_sum(tile, "
-            "out, dim) and its kin for what NumPy sums up",
+            "out, dim) and similar operators for reductions",
         )
 
     def __array_ufunc__(self, *_: object, **__: object) -> NoReturn:

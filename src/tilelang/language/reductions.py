@@ -42,7 +42,7 @@ def reduce(
     batch: int = 1,
     annotations: _Annotations = None,
 ) -> None:
-    """Folds one dimension of a tile by a named operator, or of several tiles by a function.
+    """Reduces one dimension of a tile by a named operator, or of several tiles by a function.
 
     `T.reduce_sum` and its kin are the usual spelling of the named operators. A function takes two values and gives
     one: `lambda a, b: a * b`. Of n tiles it takes 2 n values, those of one place and then those of another, and gives
@@ -54,8 +54,8 @@ def reduce(
         buffer: The tile, or several of them.
         out: The destination, or one for each tile.
         reduce_type: "sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor", or a function.
-        dim: The dimension to fold; negative ones count from the end.
-        clear: Whether the destination's old contents are dropped rather than folded in; only of named operators.
+        dim: The dimension to reduce; negative ones count from the end.
+        clear: Whether the destination's old contents are overwritten instead of combined; only of named operators.
         batch: Steers GPU targets only.
         annotations: Hints of published TileLang, which steer nothing here.
 
@@ -72,7 +72,7 @@ def reduce(
         _check_batch(what, batch)
         if not plain_bool(what, "clear", clear):
             raise ProgramValueError(
-                f"{what}: clear=False with a function", hint="fold into another tile, and combine the two in a loop"
+                f"{what}: clear=False with a function", hint="reduce into another tile, and combine the two in a loop"
             )
         _fold_by(what, as_tiles(what, buffer), as_tiles(what, out), reduce_type, dim)
         return
@@ -124,7 +124,7 @@ def reduce_sum(
     Args:
         buffer: The tile.
         out: Where the sums go.
-        dim: The dimension to fold; negative ones count from the end.
+        dim: The dimension to reduce; negative ones count from the end.
         clear: False adds to what `out` holds.
         batch: Steers GPU targets only.
         annotations: Hints of published TileLang, which steer nothing here.

@@ -324,7 +324,7 @@ _OF_PYTHON = (
     (
         "__array_ufunc__",
         "a function of NumPy is given",
-        "write T.exp(x) in place of numpy.exp(x), and likewise for its kin",
+        "write T.exp(x) in place of numpy.exp(x), and likewise for similar functions",
     ),
     ("only integers, slices", "an array of the program around is indexed by", ARRAY_HINT),
     ("define __round__ method", "Python's round is given", "write T.round(x)"),

@@ -1,4 +1,4 @@
-"""Compares arrays of any framework within tolerances, and says where they differ."""
+"""Comparison of arrays of any framework within tolerances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilelang.runtime.arrays import borrow
 
 
 def as_float64(value: Any) -> np.ndarray:
-    """An array's values, wide enough to compare; those of a GPU are fetched."""
+    """The values of an array as float64; device arrays are copied to the host."""
     view = borrow(value)
     if view is not None and view.device.startswith("cuda"):
         fetch = getattr(value, "cpu", None) or getattr(value, "get", None)  # as torch and CuPy call it

@@ -1,4 +1,4 @@
-"""The device on which the framework at hand makes tensors."""
+"""The device on which the current framework creates tensors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Measures how long work on a GPU takes, by events of the driver or by replaying a recorded graph.
+"""Measures the time of work on a GPU, by events of the driver or by replaying a CUDA graph.
 
-Takes a function that starts work, gives milliseconds per call. Invariant: what is measured runs on the framework's
-current stream, and between calls timed by events the L2 cache is overwritten, as it would be in a larger program.
+Takes a function that launches work, gives milliseconds per call. Invariant: the work runs on the framework's current
+stream; between calls timed by events the L2 cache is flushed, as it would be in a larger program.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from tilelang.targets.nvidia.runtime.cuda_driver import Driver, open_driver
 from tilelang.targets.nvidia.runtime.failures import FAILURES
 from tilelang.targets.nvidia.runtime.streams import framework, stream_of
 
-_ESTIMATES = 5  # calls by which the number of calls is chosen
+_ESTIMATES = 5  # calls of the first estimate
 _REPLAYS = 10  # of a recorded graph
 
 
 def is_device_busy() -> bool:
-    """Whether this process works on a GPU, so that the time of a call is the GPU's and not the host's."""
+    """Whether this process uses a GPU, so that the time of the GPU is measured and not that of the host."""
     torch = sys.modules.get("torch")
     return torch is not None and bool(torch.cuda.is_initialized())
 
 
 @record
 class Plan:
-    """What to measure, and how long.
+    """What to measure, and for how long.
 
     Attributes:
-        fn: Starts the work.
+        fn: Launches the work.
         warmup: How long to run before measuring, in milliseconds.
         rep: How long to measure, in milliseconds; for a graph, how long one replay takes.
         n_warmup: Calls before measuring, instead of `warmup`.
         n_repeat: Calls to measure, instead of `rep`.
-        before: Done before each call, outside of the measured time.
-        flush_bytes: How much memory is written before each call to empty the L2 cache.
-        baseline: Milliseconds; where a first estimate is above them, it is the only time that is taken.
+        before: Called before each call, not measured.
+        flush_bytes: Bytes written before each call to flush the L2 cache.
+        baseline: Milliseconds; if the first estimate exceeds it, the estimate is the only measurement.
     """
 
     fn: Callable[[], Any]
@@ -52,7 +52,7 @@ class Plan:
     baseline: float | None = None
 
     def is_too_slow(self, estimate: float) -> bool:
-        """Whether a first estimate says that measuring is not worth the time."""
+        """Whether the first estimate exceeds the baseline."""
         return self.baseline is not None and estimate > self.baseline
 
 
@@ -61,7 +61,7 @@ def time_by_events(plan: Plan, driver: Driver | None = None) -> list[float]:
 
     Args:
         plan: What to measure.
-        driver: The driver; the machine's by default.
+        driver: The CUDA driver; by default that of this machine.
 
     Raises:
         DriverError: The device failed.
@@ -109,7 +109,7 @@ def _measured(
 
 @contextmanager
 def _flusher(driver: Driver, stream: int, flush_bytes: int) -> Iterator[Callable[[], None]]:
-    """A function that overwrites the L2 cache."""
+    """A function that flushes the L2 cache."""
     if not flush_bytes:
         yield lambda: None
         return
@@ -136,7 +136,7 @@ def time_by_graph(plan: Plan) -> list[float]:
         plan: What to measure; `n_repeat` is the number of calls in the graph.
 
     Raises:
-        OptionError: torch, which records the graph, is not there.
+        OptionError: torch, which records the graph, is not installed.
     """
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():

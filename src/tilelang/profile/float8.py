@@ -1,4 +1,4 @@
-"""Tensors of floats of 8 bits, as torch and NumPy hold them."""
+"""Tensors of 8-bit floats in torch and NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIGNED_ZEROS = ("float8_e4m3fn", "float8_e5m2")  # the others have no zero, or 
 
 @public
 def is_float8_dtype(dtype: Any) -> bool:
-    """Whether a dtype of any framework is a float of 8 bits."""
+    """Whether a dtype of any framework is an 8-bit float."""
     try:
         row = as_dtype(dtype)
     except OptionError:

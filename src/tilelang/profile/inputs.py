@@ -1,8 +1,7 @@
-"""Makes arguments of a kernel's shapes and dtypes, to try and to measure it with.
+"""Generates arguments for kernels, for checks and measurements.
 
-Takes descriptions of parameters; gives torch tensors where torch is imported, NumPy or CuPy arrays elsewhere.
-Invariant: which numbers are drawn follows from the dtype and the kind of supply alone, and torch's seed decides them
-where torch is imported.
+Takes descriptions of parameters; gives torch tensors if torch is imported, otherwise NumPy or CuPy arrays. Invariant:
+the distribution depends on dtype and supply type only; the seed is torch's if torch is imported.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ class TensorSupplyType(enum.Enum):
     Auto = 7  # uniform in (-1, 1) for float16, bfloat16 and float32, small integers otherwise
 
 
-class _Law(enum.Enum):
-    """How numbers are drawn, and what the two bounds of a `_Draw` mean."""
+class _Distribution(enum.Enum):
+    """A distribution, and the meaning of the two bounds of a `_Draw`."""
 
     INTEGERS = "from the first up to before the second"
     UNIFORM = "between the two"
@@ -50,16 +49,16 @@ class _Law(enum.Enum):
 
 @record
 class _Draw:
-    """What the elements of a tensor are.
+    """The distribution of the elements of a tensor.
 
     Attributes:
-        law: How they are drawn.
-        bounds: What the law takes.
+        distribution: How they are drawn.
+        bounds: What the distribution takes.
         wide: Whether they are drawn in float32 and then converted.
         codes: Whether the integers are bit patterns of the elements, or of the bytes that hold them.
     """
 
-    law: _Law
+    distribution: _Distribution
     bounds: tuple[float, float]
     wide: bool = True
     codes: bool = False
@@ -68,31 +67,31 @@ class _Draw:
 _FLOATS = ("float16", "bfloat16", "float32", "tfloat32")  # which Auto draws uniformly
 _UNIT = (-1.0, 1.0)
 _CONTINUOUS = {
-    TensorSupplyType.Uniform: _Draw(_Law.UNIFORM, _UNIT),
-    TensorSupplyType.Normal: _Draw(_Law.NORMAL, (-1.0, 1.0)),
-    TensorSupplyType.Randn: _Draw(_Law.NORMAL, (0.0, 1.0)),
+    TensorSupplyType.Uniform: _Draw(_Distribution.UNIFORM, _UNIT),
+    TensorSupplyType.Normal: _Draw(_Distribution.NORMAL, (-1.0, 1.0)),
+    TensorSupplyType.Randn: _Draw(_Distribution.NORMAL, (0.0, 1.0)),
 }
 
 
 def _draw_of(kind: TensorSupplyType, dtype: DType) -> _Draw:
-    """The one place that says what the elements of a dtype are."""
+    """The distribution of the elements of a dtype."""
     if kind in (TensorSupplyType.Zero, TensorSupplyType.One):
-        return _Draw(_Law.CONSTANT, (float(kind is TensorSupplyType.One), 0.0))
+        return _Draw(_Distribution.CONSTANT, (float(kind is TensorSupplyType.One), 0.0))
     if kind in _CONTINUOUS:
         # most of what is continuous would be cut to zero in bytes
         signed_bytes = dtype.kind is Kind.INT and dtype.bits <= 8 or dtype.is_float and dtype.bits == 4
-        return _Draw(_Law.CONSTANT, (1.0, 0.0)) if signed_bytes and kind in _ONES else _CONTINUOUS[kind]
+        return _Draw(_Distribution.CONSTANT, (1.0, 0.0)) if signed_bytes and kind in _ONES else _CONTINUOUS[kind]
     if dtype.kind is Kind.UINT:
-        return _Draw(_Law.INTEGERS, (0, 3))
+        return _Draw(_Distribution.INTEGERS, (0, 3))
     if dtype.is_float and dtype.bits == 8:
-        return _Draw(_Law.INTEGERS, (-128, 128))
+        return _Draw(_Distribution.INTEGERS, (-128, 128))
     if dtype.is_float and dtype.bits == 4:
-        return _Draw(_Law.INTEGERS, (0, 16), codes=True)
+        return _Draw(_Distribution.INTEGERS, (0, 16), codes=True)
     if dtype.is_bool:
-        return _Draw(_Law.INTEGERS, (0, 2))
+        return _Draw(_Distribution.INTEGERS, (0, 2))
     if kind is TensorSupplyType.Auto and str(dtype) in _FLOATS:
-        return _Draw(_Law.UNIFORM, _UNIT, wide=False)
-    return _Draw(_Law.INTEGERS, (-2, 3))
+        return _Draw(_Distribution.UNIFORM, _UNIT, wide=False)
+    return _Draw(_Distribution.INTEGERS, (-2, 3))
 
 
 _ONES = (TensorSupplyType.Uniform, TensorSupplyType.Normal)
@@ -167,7 +166,7 @@ def get_tensor_supply(supply_type: TensorSupplyType = TensorSupplyType.Auto) -> 
 
 
 def _framework(name: str, device: str) -> Any:
-    """A framework that is in use; on a GPU, where NumPy has no arrays, one that is installed will do."""
+    """The imported framework; on a GPU, where NumPy has no arrays, also an installed one."""
     if device == "cpu" or name in sys.modules:
         return sys.modules.get(name)
     try:
@@ -193,14 +192,14 @@ def _shape(param: KernelParam, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _torch_values(torch: Any, draw: _Draw, shape: Sequence[int], row: object, device: str) -> Any:
-    """A tensor drawn where it lies; torch's generator of that device decides the numbers."""
+    """A tensor generated on its device, by torch's generator of that device."""
     low, high = draw.bounds
-    if draw.law is _Law.CONSTANT:
+    if draw.distribution is _Distribution.CONSTANT:
         return torch.full(shape, int(low), dtype=torch.uint8, device=device).to(row)
-    if draw.law is _Law.INTEGERS:
+    if draw.distribution is _Distribution.INTEGERS:
         return torch.randint(int(low), int(high), shape, dtype=torch.int8, device=device).to(row)
     values = torch.empty(shape, dtype=torch.float32 if draw.wide else row, device=device)
-    values = values.uniform_(low, high) if draw.law is _Law.UNIFORM else values.normal_(low, high)
+    values = values.uniform_(low, high) if draw.distribution is _Distribution.UNIFORM else values.normal_(low, high)
     return values.to(row)
 
 
@@ -208,20 +207,21 @@ def _numpy_values(draw: _Draw, shape: Sequence[int], dtype: DType) -> np.ndarray
     """The same as a NumPy array."""
     rng = np.random.default_rng(_seed())
     low, high = draw.bounds
-    if draw.law is _Law.CONSTANT:
+    if draw.distribution is _Distribution.CONSTANT:
         return np.full(shape, low, np.float32).astype(dtype.numpy)
-    if draw.law is _Law.INTEGERS:
+    if draw.distribution is _Distribution.INTEGERS:
         integers = rng.integers(int(low), int(high), shape)
         if draw.codes:
             codes: np.ndarray = integers.astype(np.uint8).view(dtype.numpy)
             return codes
         return integers.astype(np.float32 if dtype.is_float else np.int64).astype(dtype.numpy)
-    values = rng.uniform(low, high, shape) if draw.law is _Law.UNIFORM else rng.normal(low, high, shape)
+    generate = rng.uniform if draw.distribution is _Distribution.UNIFORM else rng.normal
+    values = generate(low, high, shape)
     return values.astype(np.float32).astype(dtype.numpy)
 
 
 def _seed() -> int:
-    """What `torch.manual_seed` decides where torch is imported, and `numpy.random.seed` elsewhere."""
+    """Seeded by `torch.manual_seed` if torch is imported, else by `numpy.random.seed`."""
     torch = sys.modules.get("torch")
     if torch is not None:
         return int(torch.randint(0, 2**31 - 1, ()).item())

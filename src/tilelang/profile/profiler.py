@@ -1,7 +1,4 @@
-"""`Profiler`: makes inputs for a kernel, measures it and compares it with a reference.
-
-Takes a callable kernel with its signature; gives milliseconds, or raises where results differ.
-"""
+"""`Profiler`: generates inputs for a kernel, measures it and compares it with a reference."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _SAME = 1e-5, 1e-8  # relative and absolute: atomic additions to floats take any
 
 @public
 class Profiler:
-    """What `kernel.get_profiler()` gives.
+    """The result of `kernel.get_profiler()`.
 
     Attributes:
         func: The kernel.
@@ -168,7 +165,7 @@ class Profiler:
     def _both(
         self, reference_program: Callable[..., Any], input_tensors: Sequence[Any] | None
     ) -> tuple[list[Any], list[Any]]:
-        """What the reference and then the kernel return for the same inputs."""
+        """The results of the reference and of the kernel for the same inputs."""
         inputs = self.make_inputs() if input_tensors is None else list(input_tensors)
         expected = _as_list(reference_program(*inputs))
         return expected, _as_list(self.func(*inputs))

@@ -1,4 +1,4 @@
-"""Measures how long a call takes, by the host's clock or by the GPU's."""
+"""Measures the time of a call, by the clock of the host or of the GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilelang.errors import OptionError
 from tilelang.profile.device_timer import Plan, is_device_busy, time_by_events, time_by_graph
 
 RETURN_MODES = ("mean", "median", "min", "max")
-BACKENDS = ("event", "cudagraph", "cupti", "auto")  # how a GPU's clock is read; the CPU has one way
+BACKENDS = ("event", "cudagraph", "cupti", "auto")  # methods for GPUs; a CPU has one
 
 
 @public

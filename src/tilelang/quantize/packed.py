@@ -105,7 +105,7 @@ def _field(storage: DType, nbit: int, val: ExprLike, pos: ExprLike) -> Expr:
     word = as_expr(val)
     if word.dtype != storage:
         raise ProgramAssertionError(
-            f"packed values: the words are {word.dtype!s}, but {storage!s} was said",
+            f"packed values: the words are {word.dtype!s}, but the storage is {storage!s}",
             hint=f"pass storage_type={str(word.dtype).rstrip('0123456789')!r}, storage_nbit={word.dtype.bits}",
         )
     if word.dtype.bits < _WORD.bits:  # in its own bits first, or its sign would fill the others

@@ -118,7 +118,7 @@ def _warn(error: OSError | CacheError) -> None:
         hint = "set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1"
     if message not in _UNUSABLE:
         _UNUSABLE.add(message)
-        warn(f"{message}; kernels are compiled anew in every process", calling_line() or NOWHERE, hint=hint)
+        warn(f"{message}; kernels are compiled again in every process", calling_line() or NOWHERE, hint=hint)
 
 
 def _entry(key: str, suffix: str) -> Path:

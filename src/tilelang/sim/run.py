@@ -381,7 +381,7 @@ class _Launch:
 
     def _shared(self, buffer: Buffer, arena: Storage) -> Window:
         if buffer.storage not in self._offsets:
-            raise CompilerBug(f"'{buffer.name}' has no place in shared memory")
+            raise CompilerBug(f"'{buffer.name}' has no offset in shared memory")
         return Window(buffer, arena, self._offsets[buffer.storage], self._simulation.numbers(buffer.shape))
 
     def _global(self, buffer: Buffer) -> Window:

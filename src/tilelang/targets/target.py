@@ -233,7 +233,7 @@ def _machine(family: Family, arch: str, code: tuple[str, ...], what: str) -> Mac
         given = f"arch {arch!r}" if arch != NATIVE else f"code {list(code)!r}"
         raise TargetError(
             f"{what}: unknown {given} of {family.kind!r}",
-            hint="leave it out: code is made for the processor at hand; a valid target config dict is "
+            hint="leave it out: code is generated for this processor; a valid target config dict is "
             f"{family.example}",
         )
     if arch == NATIVE:

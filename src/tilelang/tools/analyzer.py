@@ -63,7 +63,7 @@ class Analyzer:
 
     Raises:
         ProgramTypeError: It is no function of `@T.prim_func`.
-        ProgramValueError: A size is symbolic, or nothing is known of the device.
+        ProgramValueError: A size is symbolic, or the device is unknown.
     """
 
     def __init__(self, fn: PrimFunc, device: Any) -> None:
@@ -144,7 +144,7 @@ def _peaks(device: Any) -> tuple[float, float]:
     known = [version for version in PEAKS if version <= number]
     if not known:
         raise ProgramValueError(
-            f"Analyzer: nothing is known of the device {device!r:.60}", hint="write tilelang.carver.arch.CUDA('cuda')"
+            f"Analyzer: unknown device {device!r:.60}", hint="write tilelang.carver.arch.CUDA('cuda')"
         )
     tflops, memory = PEAKS[max(known)]
     given = getattr(device, "bandwidth", memory)

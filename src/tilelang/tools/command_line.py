@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     doctor = commands.add_parser("doctor", help="what was found on this machine, what is missing, how to get it")
     doctor.set_defaults(run=_doctor)
-    kept = commands.add_parser("cache", help="where compiled kernels are kept, and how many")
+    kept = commands.add_parser("cache", help="the folder of the compile cache, and its number of kernels")
     kept.add_argument("action", nargs="?", choices=("size", "clear"), default="size")
     kept.set_defaults(run=_cache)
     show = commands.add_parser("show", help="what the compiler makes of a kernel: its program, decisions and source")

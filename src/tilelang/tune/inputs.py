@@ -98,7 +98,7 @@ class Supplier:
         if len(given) != wanted:
             names = kernel.signature.names(kernel.signature.inputs)
             raise ArgumentError(
-                f"autotune: {source} brings {len(given)} argument{'' if len(given) == 1 else 's'} for '{self._name}', "
+                f"autotune: {source} passes {len(given)} argument{'' if len(given) == 1 else 's'} for '{self._name}', "
                 f"which takes {wanted}: {names}"
             )
         return list(given)
@@ -142,6 +142,6 @@ def refuse_scalars(name: str, signature: Signature) -> None:
         if isinstance(param, ScalarParam):
             raise ArgumentError(
                 f"autotune: '{name}' cannot be given made-up arguments: '{param.name}' of {param.dtype!s} is a scalar, "
-                "whose value only you know",
+                "whose value cannot be generated",
                 hint=_HINT,
             )

@@ -185,7 +185,7 @@ class _Search:
                     raise TuningError(
                         f"autotune: the configuration {text_of(config)} of '{self._subject.name}' crashed the device: "
                         f"{failure_of(error).message}",
-                        hint="leave it out and start the process again; execution_backend='simulator' finds out why",
+                        hint="leave it out and restart the process; execution_backend='simulator' reports the error",
                     ) from error
                 continue
             if wrong:

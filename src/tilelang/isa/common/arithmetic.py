@@ -1,7 +1,7 @@
-"""Small C++ functions for operators that the language defines otherwise, as far as every target writes them alike.
+"""C++ functions for integer and float remainders, shared by all dialects.
 
-Gives `remainders`, which makes them for a dialect. Invariant: none of them traps or is undefined for any operands;
-division by zero leaves an integer 0.
+`remainders` makes them for a dialect. Invariant: none of them traps or has undefined behaviour for any operands;
+division by zero gives an integer 0.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def remainders(
     """`tl_truncmod`, `tl_floormod`, `tl_floormod_float` and `tl_floordiv_float` in a dialect of C++.
 
     Args:
-        function: What stands before the type of a function's result, such as "static inline".
-        library: What stands before the names of the mathematical functions.
-        headers: Where these are declared.
+        function: Qualifiers of functions, such as "static inline".
+        library: Prefix of the mathematical functions.
+        headers: The headers that declare them.
     """
 
     def text(template: str) -> str:

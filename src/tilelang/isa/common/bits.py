@@ -1,6 +1,6 @@
-"""Operations on the bits of integers, one row per name.
+"""Bit operations on integers, one row per name: `BITS`.
 
-Gives `BITS`. Invariant: bits are counted in the operand's own width, whatever its sign.
+Bits are counted in the width of the operand's dtype, signed or not.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def packed_dtype(dtypes: tuple[DType, ...]) -> DType:
 
 
 def bit_position(dtypes: tuple[DType, ...]) -> DType:
-    """Masks and positions are of 32 bits; a position that there is not has all of them set.
+    """uint32: masks and positions have 32 bits; a position that does not exist has all bits set.
 
     Raises:
         ProgramError: An operand is no integer of at most 32 bits.

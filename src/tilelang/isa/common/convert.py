@@ -1,9 +1,8 @@
 """C++ types of every dtype, and conversions between them that agree bit for bit with NumPy and ml_dtypes.
 
-Gives `cpp_type` (which C++ type stores a dtype in memory), `cpp_arithmetic` (in which type its values are computed
-with) and `conversion` (the text of a cast). Invariant: a narrow float is a struct that only holds bits; it becomes a
-number through `(float)x` and is made by an explicit, correctly rounded construction. Every conversion is free of
-branches and calls, so that loops over them vectorize.
+`cpp_type` is the type of a dtype in memory, `cpp_arithmetic` that of computations, and `conversion` the text of a cast.
+Invariant: a narrow float is a struct of bits; it becomes a number by `(float)x` and is made by an explicit, correctly
+rounded construction. Conversions have no branches and calls, so that loops over them vectorize.
 """
 
 from __future__ import annotations

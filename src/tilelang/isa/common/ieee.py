@@ -1,10 +1,10 @@
-"""Arithmetic that is rounded once, as a mode says, and never contracted: what `T.ieee_add` and its kin call.
+"""Correctly rounded arithmetic in a given rounding mode, never contracted: `T.ieee_add` and similar.
 
-Gives `ieee(operation, mode)`. Invariant: the meaning and the text of each target give the same bits; compilers neither
-fuse the operations with others nor replace them by approximations.
+`ieee(operation, mode)` is the intrinsic. Invariant: the meaning and the text of each target give the same bits;
+compilers neither fuse the operations nor replace them by approximations.
 
 Source: IEEE 754, 4.3 "Rounding-direction attributes"; CUDA C++ Programming Guide, "Mathematical Functions Appendix",
-"Intrinsic Functions": `__fadd_rn` and kin.
+"Intrinsic Functions": `__fadd_rn` and similar.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Operation:
 
 
 def _fraction(value: Any) -> Fraction:
-    """A finite float as the number that it is."""
+    """A finite float as a `Fraction`."""
     from fractions import Fraction  # noqa: PLC0415  needed where kernels are interpreted
 
     return Fraction(float(value))
@@ -117,12 +117,12 @@ def _meaning(row: Operation, mode: str) -> Callable[..., Any]:
 
 
 def _zero_sign(row: Operation, operands: tuple[Any, ...]) -> bool:
-    """Whether an exact zero is a sum of numbers that cancel, whose sign the mode chooses."""
+    """Whether an exact zero is a sum of canceling numbers, whose sign depends on the mode."""
     return row.cancels and any(x != 0 for x in operands)
 
 
 def _rounded(near: Any, above: Callable[[Fraction], int], mode: str, cancels: bool) -> Any:
-    """The value that a mode chooses, next to one that is at most a neighbor away from it.
+    """The value rounded by a mode, from one that is at most one neighbor away.
 
     Args:
         near: The value to nearest, or almost.

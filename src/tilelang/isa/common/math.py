@@ -20,23 +20,23 @@ Rule = Callable[[tuple[DType, ...]], DType]
 
 
 def float_result(dtypes: tuple[DType, ...]) -> DType:
-    """The dtype of a float function's value: the operands' own float dtype, float32 for integers."""
+    """The result dtype of a float function: that of the operands, float32 for integers."""
     dtype = reduce(promote, dtypes)
     return dtype if dtype.is_float else FLOAT32
 
 
 def float_compute(dtypes: tuple[DType, ...]) -> DType:
-    """The dtype a float function works in: float64 for float64, otherwise float32."""
+    """The dtype of computation of a float function: float64 for float64, otherwise float32."""
     return FLOAT64 if float_result(dtypes) == FLOAT64 else FLOAT32
 
 
 def common_result(dtypes: tuple[DType, ...]) -> DType:
-    """The dtype all operands have in common, integers included."""
+    """The promoted dtype of all operands, integers included."""
     return reduce(promote, dtypes)
 
 
 def common_compute(dtypes: tuple[DType, ...]) -> DType:
-    """The dtype of functions that also work on integers: the integer dtype itself, or as `float_compute`."""
+    """The dtype of computation of functions that also support integers: the integer dtype, or as `float_compute`."""
     dtype = reduce(promote, dtypes)
     if dtype.is_float:
         return float_compute(dtypes)
@@ -44,7 +44,7 @@ def common_compute(dtypes: tuple[DType, ...]) -> DType:
 
 
 def bool_result(dtypes: tuple[DType, ...]) -> DType:
-    """Truth, whatever the operand."""
+    """bool, for any operand."""
     return BOOL
 
 

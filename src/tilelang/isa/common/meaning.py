@@ -1,8 +1,7 @@
-"""What each intrinsic computes, on NumPy values: the specification that every target's text is tested against.
+"""The semantics of intrinsics on NumPy values: the specification against which the text of every target is tested.
 
-Takes NumPy scalars or arrays of the compute dtype, gives NumPy values. Invariant: transcendental functions of float32
-are evaluated in float64 and rounded once, so that they are as good as correctly rounded; special values follow IEEE
-754 and NumPy, and no floating-point warning escapes.
+Transcendental functions of float32 are evaluated in float64 and rounded once; special values follow IEEE 754 and NumPy,
+and no floating-point warning is issued.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def _mrg(seed: int, sequence: int, offset: int, pair: int) -> int:
 
 
 def _one_by_one(function: Callable[..., int]) -> Callable[..., Any]:
-    """A function of Python's integers on NumPy values."""
+    """A function of Python integers, applied elementwise to NumPy values."""
     return np.vectorize(lambda *operands: np.uint64(function(*map(int, operands))), otypes=[np.uint64])
 
 

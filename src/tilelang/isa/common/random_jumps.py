@@ -1,7 +1,7 @@
-"""Many steps of XORWOW and MRG32k3a at once, on Python's integers.
+"""Jumps by many steps of XORWOW and MRG32k3a, on Python integers.
 
-Gives the tables that texts print, and the jumps themselves. Invariant: both generators are linear, XORWOW's register
-over bits and each part of MRG32k3a modulo a prime, so that n steps are the power n of one.
+Invariant: both generators are linear, XORWOW over bits and each part of MRG32k3a modulo a prime, so that n steps are
+the n-th power of one.
 
 Source: as in `isa.common.random`; sequences are 2^67 steps apart with XORWOW and 2^76 with MRG32k3a, as in cuRAND's
 "Device API Overview".

@@ -1,4 +1,4 @@
-"""The functions of `isa.common.random` in C, for every language that extends it.
+"""The functions of `isa.common.random` as C text, for all languages of the C family.
 
 Source: as of `isa.common.random`.
 """
@@ -106,11 +106,11 @@ def random_texts(
     """The texts by name of the intrinsic, then by compute dtype.
 
     Args:
-        function: What stands before the type of a function's value.
-        start_function: The same for those that start a generator, which run once.
-        rolled: The line that keeps a compiler from unrolling the loop behind it.
-        needs: What defines `uint32_t` and `uint64_t`, if not `headers`.
-        headers: The same as headers.
+        function: Qualifiers of functions.
+        start_function: Qualifiers of functions that start a generator, which run once.
+        rolled: The pragma against unrolling of the following loop.
+        needs: Helpers that define `uint32_t` and `uint64_t`, if not `headers`.
+        headers: Headers that define them.
     """
     moduli = ", ".join(f"{modulus}u" for modulus in MRG_MODULI)
     texts = {

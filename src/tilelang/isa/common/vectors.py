@@ -1,6 +1,6 @@
-"""C++ text that makes a short vector of its lanes and takes it apart, in all languages of the C family.
+"""C++ functions that pack short vectors and extract lanes, for all languages of the C family.
 
-Gives `vectors`. Invariant: lane i lies at byte i * sizeof(lane), as elements do in memory.
+Invariant: lane i is at byte i * sizeof(lane), like elements in memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ template <typename Lane, typename Vector> {qualifiers} Lane tl_lane(Vector vecto
 
 
 def vectors(qualifiers: str) -> tuple[Helper, Helper]:
-    """The functions `tl_pack` and `tl_lane` for a language, which qualifies functions by these words."""
+    """The functions `tl_pack` and `tl_lane` with the function qualifiers of a language."""
     return (
         Helper("tl_pack", _PACK.format(qualifiers=qualifiers)),
         Helper("tl_lane", _LANE.format(qualifiers=qualifiers)),

@@ -8,7 +8,7 @@ from tilelang.targets.gpu.isa.extern import call_extern
 
 def test_functions_of_the_user_cannot_be_simulated():
     with pytest.raises(
-        NoLowering, match="the function 'twice', of which only its source in C\\+\\+ is known, cannot be"
+        NoLowering, match="the function 'twice', which is only available as C\\+\\+ source, cannot be"
     ):
         run(call_extern(as_dtype("int32"), "twice", 1), WarpAlone(), 1)
 

@@ -39,9 +39,9 @@ def test_a_lane_outside_its_own_mask_is_an_error():
     with pytest.raises(SimulationError) as caught:
         participants(WarpAlone(), 0xFFFFFFFE, "__shfl_sync")
     assert (
-        "__shfl_sync: lane 0 executes it with the mask 0xfffffffe, which leaves that lane out" == caught.value.message
+        "__shfl_sync: lane 0 executes it with the mask 0xfffffffe, which does not include that lane" == caught.value.message
     )
-    assert "name every lane that gets here in the mask" == caught.value.hint
+    assert "include every lane that executes it in the mask" == caught.value.hint
 
 
 def test_uniform_values_are_checked():

@@ -19,7 +19,7 @@ def test_lanes_of_a_mask_synchronize():
     run(SYNC_WARP, warp, 0xF)
     assert Effect.SYNC_WARP is SYNC_WARP.effect
     assert ["converge", "warp_sync"] == [name for name, *_ in warp.asked]
-    with pytest.raises(SimulationError, match="leaves that lane out"):
+    with pytest.raises(SimulationError, match="does not include that lane"):
         run(SYNC_WARP, warp, FULL & ~1)
 
 

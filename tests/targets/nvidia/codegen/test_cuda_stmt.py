@@ -39,7 +39,7 @@ def test_shared_buffers_stand_at_the_places_of_the_plan():
 
 def test_a_shared_buffer_without_a_place_is_a_bug():
     shared = buffer("X", (64,), "float16", Scope.SHARED)
-    with pytest.raises(CompilerBug, match="'X' has no place in shared memory"):
+    with pytest.raises(CompilerBug, match="'X' has no offset in shared memory"):
         text_of([], [Alloc(shared)])
 
 

@@ -44,7 +44,7 @@ def call_extern(result: DType | None, name: str, arity: int) -> Instruction:
         {},
         {},
         no_meaning(
-            f"T.call_extern: the function '{name}', of which only its source in C++ is known,",
+            f"T.call_extern: the function '{name}', which is only available as C++ source,",
             "write it with the operators of the language, or run it on a GPU",
         ),
         result=result,

@@ -53,8 +53,8 @@ def participants(warp: Warp, mask: Any, what: str) -> np.ndarray:
     if outside.any():
         lane = int(np.flatnonzero(outside)[0])
         raise SimulationError(
-            f"{what}: lane {lane} executes it with the mask {int(masks[lane]):#x}, which leaves that lane out",
-            hint="name every lane that gets here in the mask",
+            f"{what}: lane {lane} executes it with the mask {int(masks[lane]):#x}, which does not include that lane",
+            hint="include every lane that executes it in the mask",
         )
     warp.converge(masks, what)
     return np.asarray(named & warp.active[None, :])

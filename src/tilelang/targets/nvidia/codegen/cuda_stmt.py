@@ -63,7 +63,7 @@ class CudaStmtPrinter(StmtPrinter):
         name, kind = self._names.declare(buffer), exprs.storage(buffer.dtype)
         if buffer.scope in (Scope.SHARED, Scope.BARRIER):
             if buffer not in self._offsets:
-                raise CompilerBug(f"codegen: '{buffer.name}' has no place in shared memory")
+                raise CompilerBug(f"codegen: '{buffer.name}' has no offset in shared memory")
             offset = self._offsets[buffer]
             text = exprs.index(offset) if isinstance(offset, Expr) else str(offset)
             place = ARENA if text == "0" else f"({ARENA} + {text})"

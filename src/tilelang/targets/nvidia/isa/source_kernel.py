@@ -136,6 +136,6 @@ def _with_c_linkage(text: str, entries: Iterable[Entry]) -> str:
 
 def _refuse(warp: Warp, *arguments: Any) -> NoReturn:
     raise NoLowering(
-        "T.CUDASourceCodeKernel: a kernel of which only its source in CUDA is known cannot be simulated",
+        "T.CUDASourceCodeKernel: a kernel that is only available as CUDA source cannot be simulated",
         hint="write it with the operators of the language, or run it on a GPU",
     )

@@ -107,13 +107,13 @@ def tma_store(rank: int, *, hint: bool = False) -> Instruction:
 
 @cache
 def tma_reduce(rank: int, op: str, *, hint: bool = False) -> Instruction:
-    """The fold of a box in shared memory into a tensor, element by element and indivisibly; called as `tma_store`.
+    """The reduction of a box in shared memory into a tensor, atomic per element; called as `tma_store`.
 
     Raises:
         NoLowering: There is no such operation; see `tma_meaning.reduces`.
     """
     if op not in REDUCTIONS:
-        raise NoLowering(f"cp.reduce.async.bulk.tensor: folds by {', '.join(REDUCTIONS)}, not by {op!r}")
+        raise NoLowering(f"cp.reduce.async.bulk.tensor: reduces by {', '.join(REDUCTIONS)}, not by {op!r}")
     return _tensor_to_global(rank, op, hint)
 
 

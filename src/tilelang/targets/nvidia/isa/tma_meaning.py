@@ -39,7 +39,7 @@ _REDUCED: dict[str, tuple[str, ...]] = {
     "xor": _INTEGERS,
 }
 REDUCTIONS = tuple(_REDUCED)
-_FOLDS: dict[str, Callable[[Any, Any], Any]] = {
+_REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
     "min": np.fmin,
     "max": np.fmax,
@@ -189,7 +189,7 @@ def _load(warp: Warp, lane: int, source: Pieces, target: Pieces, barrier: Pointe
 
 
 def tensor_store(rank: int, op: str | None) -> Callable[..., None]:
-    """The copy, or the fold by an operation, of a box to a tensor."""
+    """The copy, or the reduction by an operation, of a box to a tensor."""
     what = f"cp.{'async' if op is None else 'reduce.async'}.bulk.tensor.{rank}d"
 
     def simulate(warp: Warp, view: TensorMapView, src: Pointer, *operands: Any) -> None:
@@ -229,8 +229,8 @@ def _update(op: str, dtype: DType, what: str) -> Callable[[np.ndarray, np.ndarra
         raise SimulationError(f"{what}: no reduction by '{op}' of {dtype!s}")
 
     def update(old: np.ndarray, moved: np.ndarray) -> np.ndarray:
-        folded = _FOLDS[op](old.view(dtype.numpy), moved.view(dtype.numpy)).astype(dtype.numpy)
-        return np.ascontiguousarray(folded).view(np.uint8)
+        reduced = _REDUCTIONS[op](old.view(dtype.numpy), moved.view(dtype.numpy)).astype(dtype.numpy)
+        return np.ascontiguousarray(reduced).view(np.uint8)
 
     return update
 
