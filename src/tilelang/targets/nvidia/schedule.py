@@ -16,6 +16,32 @@ WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix
 
 
 @record(slots=True)
+class TileOrder:
+    """In which order persistent blocks compute tiles that take different times.
+
+    Tiles along all dimensions but one form groups. Inside a group, those with the same index along that dimension
+    follow each other.
+
+    Attributes:
+        axis: The dimension of the grid along which the times differ.
+        group: Tiles of a group along all other dimensions, taken as one, the first fastest.
+        descending: Whether the largest index along `axis` comes first.
+        snake: Whether blocks take tiles in reverse in every other round, so that their shares even out.
+    """
+
+    axis: int
+    group: int
+    descending: bool
+    snake: bool
+
+    def __str__(self) -> str:
+        """The text that `kernel.explain()` shows."""
+        index = f"{'descending' if self.descending else 'ascending'} {'xyz'[self.axis]}"
+        reverse = ", every other round in reverse" if self.snake else ""
+        return f"heaviest first ({index}) in groups of {self.group} along the other dimensions{reverse}"
+
+
+@record(slots=True)
 class Schedule(WarpSchedule):
     """How producer and consumer warps of a block share its work.
 
@@ -27,6 +53,7 @@ class Schedule(WarpSchedule):
         registers: Registers per thread of consumers and of the producer, set by setmaxnreg; None sets none.
         persistent: Whether blocks loop over the tiles of the grid.
         panel: (size, order) as in `T.use_swizzle`: the tile order of a persistent kernel; None is row-major.
+        tile_order: The tile order of a persistent kernel whose tiles take different times; then `panel` has no effect.
         epilogue_parts: In how many parts the epilogue stores asynchronously through staging tiles in shared memory; 0
             if it stores from registers.
         mma_in_flight: Gemms that still run when the next one is issued.
@@ -45,6 +72,7 @@ class Schedule(WarpSchedule):
     registers: tuple[int, int] | None = None
     persistent: bool = False
     panel: tuple[int, str] | None = None
+    tile_order: TileOrder | None = None
     epilogue_parts: int = 0
     mma_in_flight: int = 0
     ping_pong: bool = False
@@ -86,6 +114,7 @@ class Schedule(WarpSchedule):
             parts.append("{} registers per consumer thread and {} per producer thread".format(*self.registers))
         if self.persistent:
             order = "row by row" if self.panel is None else f"in panels of {self.panel[0]} ({self.panel[1]})"
+            order = order if self.tile_order is None else str(self.tile_order)
             parts.append(f"persistent blocks that compute the tiles of the grid {order}")
         if self.split_k > 1:
             parts.append(f"split-K over clusters of {self.split_k} blocks")

@@ -42,6 +42,7 @@ from tilelang.targets.nvidia.passes.choose_cluster import (
     not_clustered,
     with_multicast,
 )
+from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order
 from tilelang.targets.nvidia.passes.cluster_split_k import NotSplit, split
 from tilelang.targets.nvidia.passes.warp_specialization.async_mma import only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
@@ -214,6 +215,10 @@ class _Choice:
         """The schedule with clusters of these extents; without, if nothing is multicast and the kernel sets none."""
         made = self._best(load_groups, consumers, persistent=self._persistent(cluster))
         made, notes = with_multicast(made, self._launch, load_groups.found, self._capabilities, cluster)
+        if made.persistent and made.cluster_size == 1 and self._launch.hints.swizzle is None:
+            blocks = self._target.machine.blocks_at_once(1)
+            order = choose_tile_order(self._launch, load_groups.found, blocks)
+            made = dataclasses.replace(made, tile_order=order)
         if cluster == self._launch.hints.cluster or self._overrides.cluster is not None:  # the user sets it
             self.notes += notes
         return made

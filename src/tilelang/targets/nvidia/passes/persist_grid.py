@@ -11,14 +11,14 @@ import dataclasses
 from collections.abc import Callable
 
 from tilelang.dtypes import INT32
-from tilelang.ir.expr import Expr, Var, const, int_const
+from tilelang.ir.expr import Expr, Var, const, int_const, select
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import For, ForKind, Launch, Seq
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.rasterize_grid import Names, bound, in_panels, smallest
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import position_of
-from tilelang.targets.nvidia.schedule import Schedule, schedule_of
+from tilelang.targets.nvidia.schedule import Schedule, TileOrder, schedule_of
 
 # A tile of wgmma has at least 64 rows and 8 columns, so that no memory holds the results of more tiles. Symbolic grids
 # are clamped to it, so that proofs know that index arithmetic fits into 32 bits.
@@ -28,8 +28,8 @@ _MOST_TILES = 1 << 30
 def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     """The launch with at most so many blocks, each of which loops over tiles.
 
-    Without panels the tile order is that of blocks: x fastest. With clusters, the loop is over clusters of tiles, and
-    the launch has its clusters in one dimension.
+    Without panels or a tile order, tiles are in the order of blocks: x fastest. With clusters, the loop is over
+    clusters of tiles, and the launch has its clusters in one dimension.
     """
     sizes, size = schedule.cluster, schedule.cluster_size
     grid = tuple(_split(extent, by) for extent, by in zip(launch.grid, sizes, strict=False))
@@ -42,8 +42,10 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     block, turn = (Var(name, INT32, index=True) for name in ("block", "turn"))
     name = Names(launch.loc)
     walker = _split(block, size)
-    tile = name("tile", smallest(walker + turn * count, tiles - 1))
-    indices = _indices(tile, grid, _panel(schedule), name)
+    order = schedule.tile_order
+    snake = order is not None and order.snake
+    tile = name("tile", smallest(_place(walker, turn, count, snake=snake) + turn * count, tiles - 1))
+    indices = _indices(tile, grid, _panel(schedule), name) if order is None else _ordered(tile, grid, order, name)
     if size > 1:
         at = position_of(block % size, sizes)
         indices = tuple(i if by == 1 else i * by + a for i, by, a in zip(indices, sizes, at, strict=False))
@@ -52,7 +54,7 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     loop = For(
         turn,
         const(0, INT32),
-        (tiles - walker + (count - 1)) // count,
+        (tiles - _place(walker, tiles // count, count, snake=snake) + (count - 1)) // count,
         1,
         ForKind.SERIAL,
         Seq(statements, loc=launch.body.loc),
@@ -65,6 +67,11 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
         hints=dataclasses.replace(launch.hints, swizzle=None, cluster=(size, 1, 1)),
         body=Seq((loop,), loc=launch.body.loc),
     )
+
+
+def _place(walker: Expr, turn: Expr, count: Expr, *, snake: bool) -> Expr:
+    """The place of a block, or a cluster, among those that take the tiles of one round."""
+    return select(turn % 2 == 0, walker, count - 1 - walker) if snake else walker
 
 
 def _split(number: Expr, size: int) -> Expr:
@@ -91,6 +98,21 @@ def _indices(tile: Expr, grid: tuple[Expr, ...], panel: tuple[int, str] | None, 
     if panel is not None:
         return (*in_panels(tile, (width, height), panel, name), *layer)
     return (tile % width, smallest(tile // width, height - 1), *layer)
+
+
+def _ordered(tile: Expr, grid: tuple[Expr, ...], order: TileOrder, name: Names) -> tuple[Expr, ...]:
+    """The indices of a tile in a grid of tiles that take different times."""
+    length, others = grid[order.axis], [extent for axis, extent in enumerate(grid) if axis != order.axis]
+    count: Expr = const(1, INT32)
+    for extent in others:
+        count = count * extent
+    position, other = in_panels(tile, (length, count), (order.group, "row"), name)
+    indices = [other]
+    if len(others) == 2:
+        other = name("place", other)
+        indices = [other % others[0], smallest(other // others[0], others[1] - 1)]
+    indices.insert(order.axis, length - 1 - position if order.descending else position)
+    return tuple(indices[: len(grid)])
 
 
 def persist(func: PrimFunc, blocks: int | Callable[[int], int]) -> PrimFunc:
