@@ -1,4 +1,4 @@
-"""Random programs of named threads: shuffles, votes, folds over warps, exchanges through shared memory.
+"""Random programs of named threads: shuffles, votes, folds over warps and blocks, exchanges through shared memory.
 
 Takes a source of choices, gives a `Program` with the values that it computes: the reference interpreter runs a block as
 one sequential program, so NumPy says what each lane has. Invariant: all threads of a warp come to every exchange, and
@@ -60,7 +60,10 @@ class LanePrograms:
             self._value(f"A{n}[b, tx]", drawn)
         expected += [a.copy() for a in arguments]
         for _ in range(statements + pick.below(statements)):
-            pick.one((self._shuffled, self._shuffled, self._folded, self._voted, self._matched, self._computed, self._exchanged))()
+            pick.one((
+                self._shuffled, self._shuffled, self._folded, self._voted, self._matched, self._computed, self._exchanged,
+                self._counted, self._within_warp, self._within_group, self._rounded, self._bits,
+            ))()  # fmt: skip
         for n, value in enumerate(self._values):
             parameters.append(f"O{n}: T.Tensor({(blocks, threads)}, '{value.dtype}')")
             arguments.append(np.zeros((blocks, threads), value.dtype))
@@ -150,12 +153,71 @@ class LanePrograms:
                 made += [(f"{x.name} + {y.name}", x.has + y.has), (f"{x.name} ^ {y.name}", x.has ^ y.has)]
         self._value(*self.pick.one(made))
 
+    def _rounded(self) -> None:
+        """Arithmetic that names its rounding; what is exact is the same in every direction."""
+        x = self._of("float32")
+        y = self.pick.one([v for v in self._values if v.dtype == x.dtype])
+        if x.dtype != "float32" or np.abs(x.has).max() * np.abs(y.has).max() > 2**18:
+            return
+        name, made = self.pick.one((("add", x.has + y.has), ("sub", x.has - y.has), ("mul", x.has * y.has)))
+        mode = self.pick.one(("", ", 'rz'", ", 'ru'", ", 'rd'"))
+        self._value(f"T.ieee_{name}({x.name}, {y.name}{mode})", made)
+
+    def _tile(self, x: Value) -> str:
+        """A new shared tile with an element for each thread."""
+        self._shared += 1
+        self._lines.append(f"s{self._shared} = T.alloc_shared(({self._shape[1] * self._shape[2]},), '{x.dtype}')")
+        return f"s{self._shared}"
+
     def _exchanged(self) -> None:
         x = self.pick.one(self._values)
         blocks, warps, lanes = self._shape
         threads, step, first = warps * lanes, self.pick.one((1, 5, 31)), self.pick.below(64)
-        self._shared += 1
-        tile = f"s{self._shared}"
-        self._lines += [f"{tile} = T.alloc_shared(({threads},), '{x.dtype}')", f"{tile}[tx] = {x.name}", "T.sync_threads()"]
+        tile = self._tile(x)
+        self._lines += [f"{tile}[tx] = {x.name}", "T.sync_threads()"]
         place = (np.arange(threads) * step + first) % threads
         self._value(f"{tile}[(tx * {step} + {first}) % {threads}]", x.has.reshape(blocks, threads)[:, place].reshape(self._shape))
+
+    def _within_warp(self) -> None:
+        """Elements of other lanes, behind a barrier of the warp alone."""
+        x, step, first = self.pick.one(self._values), self.pick.one((1, 5, 31)), self.pick.below(32)
+        tile = self._tile(x)
+        self._lines += [f"{tile}[tx] = {x.name}", "T.sync_warp()"]
+        place = (self._lane * step + first) % 32
+        self._value(f"{tile}[tx - lane + (lane * {step} + {first}) % 32]", np.take_along_axis(x.has, place, axis=2))
+
+    def _within_group(self) -> None:
+        """Elements of other threads of the first warps, behind a barrier of their own."""
+        x = self.pick.one(self._values)
+        blocks, warps, lanes = self._shape
+        group = lanes * (1 + self.pick.below(warps))
+        step, first, number = self.pick.one((1, 5, 31)), self.pick.below(64), 1 + self.pick.below(15)
+        tile = self._tile(x)
+        found = x.has.reshape(blocks, warps * lanes).copy()
+        found[:, :group] = found[:, (np.arange(group) * step + first) % group]
+        self._value(x.name, found.reshape(self._shape))
+        self._lines += [
+            f"if tx < {group}:",
+            f"    {tile}[tx] = {x.name}",
+            f"    T.sync_threads({number}, {group})",
+            f"    {self._values[-1].name} = {tile}[(tx * {step} + {first}) % {group}]",
+        ]
+
+    def _counted(self) -> None:
+        """A barrier of the block that tells in how many threads something holds."""
+        text, holds = self._test()
+        kind = self.pick.one(("count", "and", "or"))
+        found = {"count": np.sum, "and": np.all, "or": np.any}[kind](holds, axis=(1, 2), keepdims=True)
+        self._value(f"T.cast(T.syncthreads_{kind}({text}), 'int32')", np.broadcast_to(found.astype(np.int32), self._shape))
+
+    def _bits(self) -> None:
+        """Words written to and read from memory, whatever is kept there."""
+        x = self._of("int32", "uint32", "float32")
+        if x.has.itemsize != 4:
+            return
+        words, tile = x.has.view(np.uint32), self._tile(x)
+        if self.pick.often(50) and x.dtype == "uint32":
+            self._lines.append(f"T.sts32({tile}[tx], {x.name})")
+        else:
+            self._lines.append(f"{tile}[tx] = {x.name}")
+        self._value(f"T.lds32({tile}[tx])", words)
