@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import index_conditions, index_expressions
 
-from tilelang.arith.domain import Domain, behind, in_order, of_calls, of_function
+from tilelang.arith.domain import Domain, facts_after, of_calls, of_function, visit_in_order
 from tilelang.arith.interval import Interval, bounds
 from tilelang.arith.prove import proves
 from tilelang.arith.simplify import simplify
@@ -158,20 +158,20 @@ def test_a_statement_knows_the_names_bound_before_it():
             proven.append(proves(stmt.condition, domain))
         return stmt
 
-    assert node is in_order(node, known, visit)
+    assert node is visit_in_order(node, known, visit)
     assert [False, True] == proven
-    changed = in_order(node, known, lambda stmt, domain: stmt if stmt is bound else stated(m))
+    changed = visit_in_order(node, known, lambda stmt, domain: stmt if stmt is bound else stated(m))
     assert bound is changed.body[1]
     assert changed.body[0] is not node.body[0]
 
 
 def test_what_is_promised_holds_behind_the_promise() -> None:
-    held = behind(assume((i >= 2) & (i < n), NOWHERE), Domain())
+    held = facts_after(assume((i >= 2) & (i < n), NOWHERE), Domain())
     assert proves(n > 2, held)
     data = Var("x", INT32)
-    held = behind(assume((data >= 0) & (data < n), NOWHERE), Domain())
+    held = facts_after(assume((data >= 0) & (data < n), NOWHERE), Domain())
     assert proves(cast(data, INT64) < n, held) and proves(n >= 1, held)
-    assert Interval(3, 3) == bounds(i, behind(Bind(i, const(3, INT32)), Domain()))
+    assert Interval(3, 3) == bounds(i, facts_after(Bind(i, const(3, INT32)), Domain()))
 
 
 def test_conditions_on_memory_hold_until_they_are_forgotten() -> None:

@@ -124,14 +124,14 @@ def _by_table(
     sums: Sequence[Sum], variables: Sequence[Var], extents: Sequence[int], shape: tuple[int, ...]
 ) -> DigitMap | None:
     grid = np.indices(tuple(extents), dtype=np.int64)
-    places = dict(zip(variables, grid, strict=True))
+    axis_digits = dict(zip(variables, grid, strict=True))
     table = np.zeros((*extents, len(shape)), np.int64)
     for axis, total in enumerate(sums):
-        table[..., axis] = evaluate(to_expr(total), places, exact=True)
+        table[..., axis] = evaluate(to_expr(total), axis_digits, exact=True)
     return fit(table, shape)
 
 
-def _places(nest: DigitMap, axis: int) -> list[tuple[int, int]]:
+def _axis_digits(nest: DigitMap, axis: int) -> list[tuple[int, int]]:
     """(stride, size) of the digits that map to a dimension, least significant first."""
     return sorted(
         (mode.stride[axis], mode.size) for modes in nest.inputs for mode in modes if mode.size > 1 and mode.stride[axis]
@@ -142,7 +142,7 @@ def _free_digits(nest: DigitMap, axis: int, extent: int) -> list[Mode] | None:
     """The digits of a dimension that no nest variable maps to; None if those that do overlap."""
     free, expected = [], 1
     rank = len(nest.out_shape)
-    for stride, size in _places(nest, axis):
+    for stride, size in _axis_digits(nest, axis):
         if stride % expected:
             return None
         if stride > expected:
@@ -155,11 +155,11 @@ def _free_digits(nest: DigitMap, axis: int, extent: int) -> list[Mode] | None:
 
 def _changes_free_digits_only(rest: Sum, nest: DigitMap, axis: int, analysis: Analysis) -> bool:
     """Whether the rest of a subscript only changes digits that no nest variable maps to."""
-    places = _places(nest, axis)
-    if not places:
+    axis_digits = _axis_digits(nest, axis)
+    if not axis_digits:
         return True
-    top = places[-1][0] * places[-1][1]
+    top = axis_digits[-1][0] * axis_digits[-1][1]
     low = analysis.remainder(rest, top)
     if low.terms:  # it may change digits below the nest's first one
-        return analysis.sum_bounds(low).within(Interval(0, places[0][0] - 1))
-    return all(low.constant // stride % size == 0 for stride, size in places)
+        return analysis.sum_bounds(low).within(Interval(0, axis_digits[0][0] - 1))
+    return all(low.constant // stride % size == 0 for stride, size in axis_digits)

@@ -200,7 +200,7 @@ def of_calls(func: PrimFunc) -> Domain:
     return domain
 
 
-def behind(stmt: Stmt, domain: Domain) -> Domain:
+def facts_after(stmt: Stmt, domain: Domain) -> Domain:
     """The facts after a statement: those of its binding or assumption."""
     match stmt:
         case Assume(value=condition):
@@ -210,7 +210,7 @@ def behind(stmt: Stmt, domain: Domain) -> Domain:
     return domain
 
 
-def in_order(node: Seq, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -> Stmt:
+def visit_in_order(node: Seq, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -> Stmt:
     """Applies `visit` to the statements of a sequence, each with the facts of preceding bindings.
 
     Returns the same object if none of them changes.
@@ -218,12 +218,12 @@ def in_order(node: Seq, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -
     body = []
     for child in node.body:
         body.append(visit(child, domain))
-        domain = behind(child, domain)
+        domain = facts_after(child, domain)
     same = all(x is y for x, y in zip(body, node.body, strict=True))
     return node if same else dataclasses.replace(node, body=tuple(body))
 
 
-def inside(node: Stmt, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -> Stmt:
+def visit_inside(node: Stmt, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -> Stmt:
     """Applies `visit` to the bodies of a loop, branch or launch, with the facts of its variables and conditions.
 
     Returns the same object if nothing changes; so for any other statement.

@@ -24,19 +24,19 @@ def variables(names: Sequence[str]) -> tuple[Var, ...]:
     return tuple(Var(name, INT32, index=True) for name in names)
 
 
-def simplified(place: ExprLike, variables: Sequence[Var], extents: Sequence[ExprLike]) -> int | Expr:
+def simplified(index: ExprLike, variables: Sequence[Var], extents: Sequence[ExprLike]) -> int | Expr:
     """A simplified index expression of the same value for all values of the variables."""
-    return _plain(simplify(as_expr(place), _below(variables, extents)))
+    return _plain(simplify(as_expr(index), _below(variables, extents)))
 
 
-def largest(place: ExprLike, variables: Sequence[Var], extents: Sequence[ExprLike]) -> int | Expr:
+def largest(index: ExprLike, variables: Sequence[Var], extents: Sequence[ExprLike]) -> int | Expr:
     """The largest value of an index expression whose variables range from 0 to these extents.
 
     Raises:
         ProgramError: No bound is found, or the expression may be negative.
     """
     domain = _below(variables, extents)
-    simple = simplify(as_expr(place), domain)
+    simple = simplify(as_expr(index), domain)
     found = _largest(simple, dict(zip(variables, map(as_expr, extents), strict=True)), domain)
     low = bounds(simple, domain).low
     if found is None or low is None or low < 0:
@@ -47,14 +47,14 @@ def largest(place: ExprLike, variables: Sequence[Var], extents: Sequence[ExprLik
     return _plain(found)
 
 
-def _largest(place: Expr, last: dict[Var, Expr], domain: Domain) -> Expr | None:
+def _largest(index: Expr, last: dict[Var, Expr], domain: Domain) -> Expr | None:
     """An upper bound, or None. All parts are at least 0, or literals."""
-    high = bounds(place, domain).high
+    high = bounds(index, domain).high
     if high is not None:
         return as_expr(high)
-    match place:
-        case Var() if place in last:
-            return simplify(last[place] - 1)
+    match index:
+        case Var() if index in last:
+            return simplify(last[index] - 1)
         case Binary(op=BinaryOp.ADD, a=a, b=b):
             ends = _largest(a, last, domain), _largest(b, last, domain)
             return None if ends[0] is None or ends[1] is None else simplify(ends[0] + ends[1])

@@ -70,11 +70,11 @@ def _may_be_negative(index: Expr, signed: set[Var]) -> bool:
 
 
 def _stmt(node: Stmt, domain: Domain) -> Stmt:
-    from tilelang.arith.domain import in_order  # noqa: PLC0415  as above
+    from tilelang.arith.domain import visit_in_order  # noqa: PLC0415  as above
 
     match node:
         case Seq():
-            return in_order(node, domain, _stmt)
+            return visit_in_order(node, domain, _stmt)
         case Launch():
             domain = domain.with_extents(node.block_vars, node.grid)
             if node.thread is not None:

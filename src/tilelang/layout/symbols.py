@@ -17,10 +17,10 @@ class Symbols(Protocol):
     def variables(self, names: Sequence[str]) -> tuple[Any, ...]:
         """Index variables of these names."""
 
-    def simplified(self, place: Any, variables: Sequence[Any], extents: Sequence[Any]) -> Any:
+    def simplified(self, index: Any, variables: Sequence[Any], extents: Sequence[Any]) -> Any:
         """A simplified index expression of the same value for all values of the variables."""
 
-    def largest(self, place: Any, variables: Sequence[Any], extents: Sequence[Any]) -> Any:
+    def largest(self, index: Any, variables: Sequence[Any], extents: Sequence[Any]) -> Any:
         """The largest value of an index expression whose variables range from 0 to these extents."""
 
     def are_same(self, one: Any, other: Any, variables: Sequence[Any], extents: Sequence[Any]) -> bool:

@@ -107,14 +107,14 @@ class OffsetFolder:
     def _checked(
         self, layout: Layout, indices: Sequence[Expr], loops: Mapping[Var, int]
     ) -> FoldedOffset | None:
-        places = self._places(layout, indices, loops)  # (*iterations, threads)
-        if places is None:
+        values = self._offsets(layout, indices, loops)  # (*iterations, threads)
+        if values is None:
             return None
-        first = places[(0,) * len(loops)]
+        first = values[(0,) * len(loops)]
         flips: dict[Var, int] = {}
         steps: dict[Var, int] = {}
         for axis, (var, extent) in enumerate(loops.items()):
-            line = places[tuple(slice(None) if a == axis else 0 for a in range(len(loops)))]
+            line = values[tuple(slice(None) if a == axis else 0 for a in range(len(loops)))]
             count = np.arange(extent)[:, None]
             for factors, changes in ((steps, line - first), (flips, line ^ first)):
                 factor = int(changes[1, 0]) if extent > 1 else 0
@@ -128,12 +128,12 @@ class OffsetFolder:
             np.asarray(sum(factors.get(var, 0) * at for var, at in zip(loops, grid, strict=True)))[..., None]
             for factors in (flips, steps)
         )
-        if not np.array_equal(places, (first ^ flipped) + stepped):
+        if not np.array_equal(values, (first ^ flipped) + stepped):
             return None
         base = tuple(substitute(index, {var: const(0, var.dtype) for var in loops}) for index in indices)
         return FoldedOffset(base, *({v: f for v, f in factors.items() if f} for factors in (flips, steps)))
 
-    def _places(self, layout: Layout, inner: Sequence[Expr], loops: Mapping[Var, int]) -> np.ndarray | None:
+    def _offsets(self, layout: Layout, inner: Sequence[Expr], loops: Mapping[Var, int]) -> np.ndarray | None:
         """The offset of every thread's access in every iteration; None if one is out of bounds.
 
         Shape: (*iterations, threads).
@@ -146,8 +146,8 @@ class OffsetFolder:
             if (coordinate < 0).any() or (coordinate >= extent).any():
                 return None
         threads = max((value.size for value in self._values.values()), default=1)
-        places = offsets(layout)[tuple(coordinates)]
-        return np.broadcast_to(places, (*loops.values(), threads))
+        values = offsets(layout)[tuple(coordinates)]
+        return np.broadcast_to(values, (*loops.values(), threads))
 
 
 def _sum(factors: Mapping[Var, int]) -> Expr:

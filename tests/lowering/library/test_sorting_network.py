@@ -1,4 +1,4 @@
-"""Lines of any power of two in order, with and without places."""
+"""Lines of any power of two in order, with and without positions."""
 
 import numpy as np
 import pytest
@@ -44,11 +44,11 @@ class Steps:
                 self.tiles[buffer][at] = self.value(value)
 
 
-def sort(keys, places, *, descending):
+def sort(keys, positions, *, descending):
     shape = tuple(const(e, INT32) for e in keys.shape)
     tiles = {Buffer("keys", shape, FLOAT32, Scope.SHARED): keys}
-    if places is not None:
-        tiles[Buffer("places", shape, INT32, Scope.SHARED)] = places
+    if positions is not None:
+        tiles[Buffer("positions", shape, INT32, Scope.SHARED)] = positions
     build = Builder()
     sort_lines(build, *([*tiles, None][:2]), descending=descending)
     steps = Steps(tiles)
@@ -64,12 +64,12 @@ def test_lines_of_every_length_are_in_order_and_stable_with_places(length, desce
     backwards = keys[:, ::-1] if descending else keys
     order = np.argsort(backwards, axis=1, kind="stable")
     order = length - 1 - order[:, ::-1] if descending else order
-    alone, with_places, places = keys.copy(), keys.copy(), np.tile(np.arange(length, dtype=np.int32), (3, 1))
+    alone, with_positions, positions = keys.copy(), keys.copy(), np.tile(np.arange(length, dtype=np.int32), (3, 1))
     sort(alone, None, descending=descending)
-    sort(with_places, places, descending=descending)
-    np.testing.assert_array_equal(order, places)
+    sort(with_positions, positions, descending=descending)
+    np.testing.assert_array_equal(order, positions)
     np.testing.assert_array_equal(np.take_along_axis(keys, order, 1), alone)
-    np.testing.assert_array_equal(alone, with_places)
+    np.testing.assert_array_equal(alone, with_positions)
 
 
 def test_lines_pass_through_memory_once_for_several_bits():

@@ -33,14 +33,14 @@ _FOLD_STEPS = 3
 def expand_sort(op: Sort, build: Builder) -> None:
     """Sorts whole rows."""
     moved = [_copied(op, tile, build) for tile in op.payload]
-    keys, places = _sorted(op, build, with_places=bool(op.indices or moved))
-    _give(op, build, keys, places, op.length)
+    keys, positions = _sorted(op, build, with_positions=bool(op.indices or moved))
+    _give(op, build, keys, positions, op.length)
     for tile, old in zip(op.payload, moved, strict=True):
 
         def element(at: tuple[Var, ...], tile: Region = tile, old: Region = old) -> None:
             *line, j = at
-            assert places is not None
-            value = Load(old.buffer, (*line, Load(places, at, INT32)), old.dtype)
+            assert positions is not None
+            value = Load(old.buffer, (*line, Load(positions, at, INT32)), old.dtype)
             build.emit(Store(tile.buffer, _there(op, tile, line, j), value))
 
         parallel(build, _extents(op, op.length), element)
@@ -50,7 +50,7 @@ def expand_topk(op: TopK, build: Builder) -> None:
     """K reductions for small k, else the start of sorted rows."""
     stages = _log2(op.length)
     few = _FOLD_STEPS * op.count <= stages * (stages + 1) // 2
-    found = _Folds(op, build).run() if few else _sorted(op, build, with_places=op.indices is not None)
+    found = _Folds(op, build).run() if few else _sorted(op, build, with_positions=op.indices is not None)
     _give(op, build, *found, op.count)
 
 
@@ -83,13 +83,13 @@ def _copied(op: SortOp, region: Region, build: Builder) -> Region:
     return old
 
 
-def _sorted(op: SortOp, build: Builder, *, with_places: bool) -> tuple[Buffer, Buffer | None]:
+def _sorted(op: SortOp, build: Builder, *, with_positions: bool) -> tuple[Buffer, Buffer | None]:
     """The sorted rows and their indices, padded at the end with elements that sort last."""
     padded, name, dtype = 1 << _log2(op.length), op.src.buffer.name, op.src.dtype
     keys = scratch(build, f"{name}_keys", [*op.outer_extents, padded], dtype, Scope.SHARED).buffer
-    places = None
-    if with_places:
-        places = scratch(build, f"{name}_places", [*op.outer_extents, padded], INT32, Scope.SHARED).buffer
+    positions = None
+    if with_positions:
+        positions = scratch(build, f"{name}_places", [*op.outer_extents, padded], INT32, Scope.SHARED).buffer
 
     def element(at: tuple[Var, ...]) -> None:
         *line, j = at
@@ -97,20 +97,20 @@ def _sorted(op: SortOp, build: Builder, *, with_places: bool) -> tuple[Buffer, B
         if padded != op.length:
             key = select(j < op.length, key, const(_extreme_key(op, first=False), dtype))
         build.emit(Store(keys, at, key))
-        if places is not None:
-            build.emit(Store(places, at, cast(j, INT32)))
+        if positions is not None:
+            build.emit(Store(positions, at, cast(j, INT32)))
 
     parallel(build, _extents(op, padded), element)
-    sort_lines(build, keys, places, descending=op.descending)
-    return keys, places
+    sort_lines(build, keys, positions, descending=op.descending)
+    return keys, positions
 
 
-def _give(op: SortOp, build: Builder, keys: Buffer, places: Buffer | None, count: int) -> None:
+def _give(op: SortOp, build: Builder, keys: Buffer, positions: Buffer | None, count: int) -> None:
     """Stores the first elements of each row, and their indices."""
 
     def element(at: tuple[Var, ...]) -> None:
         *line, j = at
-        for region, kept in ((op.dst, keys), (op.indices, places)):
+        for region, kept in ((op.dst, keys), (op.indices, positions)):
             if region is not None and kept is not None:
                 value = cast(Load(kept, at, kept.dtype), region.dtype)
                 build.emit(Store(region.buffer, _there(op, region, line, j), value))
@@ -144,7 +144,7 @@ class _Folds:
         found = [*op.outer_extents, op.count]
         name = op.src.buffer.name
         self._found = scratch(build, f"{name}_found", found, self._dtype, Scope.SHARED).buffer
-        self._places = scratch(build, f"{name}_places", found, INT32, Scope.SHARED).buffer
+        self._positions = scratch(build, f"{name}_places", found, INT32, Scope.SHARED).buffer
 
     def _tile(self, name: str, dtype: DType, *more: int) -> Buffer:
         extents = [*self._lines, *more]
@@ -155,12 +155,12 @@ class _Folds:
         self._each(self._op.length, self._keep)
         self._each(0, self._begin)
         serial(self._build, "number", ZERO, const(self._op.count, INT32), self._round)
-        return self._found, self._places
+        return self._found, self._positions
 
     def _round(self, number: Var) -> None:
         self._each(0, self._start)
         self._each(self._op.length, self._extreme)
-        self._each(self._op.length, self._place)
+        self._each(self._op.length, self._position)
         self._each(0, partial(self._note, number=number))
 
     def _each(self, last: int, element: Callable[[At, Expr], None]) -> None:
@@ -188,8 +188,8 @@ class _Folds:
 
     def _is_left(self, key: Expr, line: At, j: Expr) -> Expr:
         """Whether an element sorts after the previous result."""
-        places = (j, Load(self._last_where, line, INT32))
-        return comes_after(key, Load(self._last, line, self._dtype), places, descending=self._op.descending)
+        positions = (j, Load(self._last_where, line, INT32))
+        return comes_after(key, Load(self._last, line, self._dtype), positions, descending=self._op.descending)
 
     def _extreme(self, line: At, j: Expr) -> None:
         key = Load(self._keys, (*line, j), self._dtype)
@@ -198,7 +198,7 @@ class _Folds:
         step = BinaryOp.MAX if self._op.descending else BinaryOp.FMIN  # equals MIN for integers
         self._build.emit(Store(self._best, line, binary(step, Load(self._best, line, self._dtype), left)))
 
-    def _place(self, line: At, j: Expr) -> None:
+    def _position(self, line: At, j: Expr) -> None:
         key = Load(self._keys, (*line, j), self._dtype)
         found = both(same(key, Load(self._best, line, self._dtype)), self._is_left(key, line, j))
         index = select(found, j, const(self._op.length, INT32))
@@ -209,5 +209,5 @@ class _Folds:
         best, where = Load(self._best, line, self._dtype), Load(self._where, line, INT32)
         for buffer, value in ((self._last, best), (self._last_where, where)):
             self._build.emit(Store(buffer, line, value))
-        for buffer, value in ((self._found, best), (self._places, where)):
+        for buffer, value in ((self._found, best), (self._positions, where)):
             self._build.emit(Store(buffer, at, value))

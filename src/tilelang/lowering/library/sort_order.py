@@ -25,13 +25,13 @@ def same(a: Expr, b: Expr) -> Expr:
     return either(equal, both(binary(BinaryOp.NE, a, a), binary(BinaryOp.NE, b, b)))
 
 
-def comes_after(a: Expr, b: Expr, places: tuple[Expr, Expr] | None, *, descending: bool) -> Expr:
+def comes_after(a: Expr, b: Expr, positions: tuple[Expr, Expr] | None, *, descending: bool) -> Expr:
     """Whether a comes after b: by key, and by index for equal keys."""
     first, then = (b, a) if descending else (a, b)
     after = follows(first, then)
-    if places is None:
+    if positions is None:
         return after
-    return either(after, both(unary(UnaryOp.NOT, follows(then, first)), binary(BinaryOp.GT, *places)))
+    return either(after, both(unary(UnaryOp.NOT, follows(then, first)), binary(BinaryOp.GT, *positions)))
 
 
 def both(a: Expr, b: Expr) -> Expr:

@@ -27,7 +27,7 @@ _Group = list[list[Expr]]
 """Elements of a row in registers: key, and index if there are indices."""
 
 
-def sort_lines(build: Builder, keys: Buffer, places: Buffer | None, *, descending: bool) -> None:
+def sort_lines(build: Builder, keys: Buffer, positions: Buffer | None, *, descending: bool) -> None:
     """Sorts the last dimension of tiles by key, and equal keys by index.
 
     This is a bitonic sorting network (Batcher, Sorting networks and their applications, 1968). Stage s merges runs of
@@ -39,18 +39,18 @@ def sort_lines(build: Builder, keys: Buffer, places: Buffer | None, *, descendin
     Args:
         build: Takes the statements.
         keys: Shared memory of constant extents, the last of which is a power of two.
-        places: A tile of the same shape with the index of each key, unique within a row.
+        positions: A tile of the same shape with the index of each key, unique within a row.
         descending: Whether the largest key comes first.
     """
-    _Network(build, keys, places, descending=descending).run()
+    _Network(build, keys, positions, descending=descending).run()
 
 
 class _Network:
     """The loops of `sort_lines`."""
 
-    def __init__(self, build: Builder, keys: Buffer, places: Buffer | None, *, descending: bool) -> None:
+    def __init__(self, build: Builder, keys: Buffer, positions: Buffer | None, *, descending: bool) -> None:
         self._build, self._descending = build, descending
-        self._tiles = [keys] if places is None else [keys, places]
+        self._tiles = [keys] if positions is None else [keys, positions]
         *self._lines, length = keys.shape
         self._stages = (int_const(length) or 1).bit_length() - 1
         self._bits = min(_GROUP_BITS, self._stages)
@@ -108,15 +108,15 @@ class _Network:
 
     def _merge(self, elements: _Group, start: Expr, *, stage: Expr, base: int) -> None:
         """Compares the bits of a group that belong to the stage."""
-        places = [start + (i << base) for i in range(len(elements))] if base else [start]
-        falls = [self._falls(place, stage) for place in places]
+        positions = [start + (i << base) for i in range(len(elements))] if base else [start]
+        falls = [self._falls(position, stage) for position in positions]
         for bit in reversed(range(self._bits)):
             counts = binary(BinaryOp.LE, as_expr(base + bit), stage) if base and bit else None
             self._compare(elements, bit, falls, counts)
 
-    def _falls(self, place: Expr, stage: Expr) -> Expr:
+    def _falls(self, position: Expr, stage: Expr) -> Expr:
         """Whether a stage sorts the run around a position in descending order."""
-        return self._bind("falls", binary(BinaryOp.NE, (place >> (stage + 1)) & 1, ZERO))
+        return self._bind("falls", binary(BinaryOp.NE, (position >> (stage + 1)) & 1, ZERO))
 
     def _compare(
         self, elements: _Group, bit: int, falls: Sequence[Expr], counts: Expr | None = None, *, turned: int = 0
@@ -136,8 +136,8 @@ class _Network:
             one, other = elements[i], elements[i | 1 << bit]
             if i & turned:
                 one, other = other, one
-            places = (one[1], other[1]) if len(self._tiles) > 1 else None
-            wrong = comes_after(one[0], other[0], places, descending=self._descending)
+            positions = (one[1], other[1]) if len(self._tiles) > 1 else None
+            wrong = comes_after(one[0], other[0], positions, descending=self._descending)
             if falls:
                 wrong = binary(BinaryOp.NE, wrong, falls[i % len(falls)])
             if counts is not None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from tilelang.analysis.bounds_checks import bounds_checks
 from tilelang.analysis.clobbers import Clobbers
-from tilelang.arith.domain import Domain, behind, of_function
+from tilelang.arith.domain import Domain, facts_after, of_function
 from tilelang.arith.exact import exactly
 from tilelang.arith.prove import decide
 from tilelang.dtypes import INT32, INT64
@@ -77,7 +77,7 @@ def _seq(node: Seq, domain: Domain, memory: Clobbers) -> Seq:
         if isinstance(child, Assume):
             domain = domain.assume(exactly(child.value), momentary=True)  # until memory that it reads is written
         else:
-            domain = memory.after(child, behind(child, domain))
+            domain = memory.after(child, facts_after(child, domain))
     same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
     return node if same else Seq(tuple(body), loc=node.loc)
 

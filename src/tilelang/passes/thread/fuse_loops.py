@@ -22,7 +22,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from tilelang.analysis.independence import lane_legality
-from tilelang.arith.domain import Domain, behind, inside, of_function
+from tilelang.arith.domain import Domain, facts_after, of_function, visit_inside
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr
@@ -44,7 +44,7 @@ class _Fuse:
 
     def stmt(self, node: Stmt, domain: Domain) -> Stmt:
         with node.loc:
-            return self._sequence(node, domain) if isinstance(node, Seq) else inside(node, domain, self.stmt)
+            return self._sequence(node, domain) if isinstance(node, Seq) else visit_inside(node, domain, self.stmt)
 
     def _sequence(self, node: Seq, domain: Domain) -> Seq:
         done: list[Stmt] = []
@@ -56,7 +56,7 @@ class _Fuse:
                 done.append(new)
             else:
                 done[position:] = [*done[position + 1 :], merged]
-            domain = behind(child, domain)
+            domain = facts_after(child, domain)
         same = len(done) == len(node.body) and all(x is y for x, y in zip(done, node.body, strict=True))
         return node if same else Seq(tuple(done), loc=node.loc)
 

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from tilelang.arith.domain import Domain, behind, of_calls
+from tilelang.arith.domain import Domain, facts_after, of_calls
 from tilelang.arith.interval import bounds, computed
 from tilelang.arith.ranges import of_dtype
 from tilelang.dtypes import INT32, INT64, SCALARS
@@ -122,7 +122,7 @@ def _facts_after(stmt: Stmt, domain: Domain) -> Domain:
     """The facts after a statement, with the range of a bound data variable."""
     if isinstance(stmt, Bind) and stmt.var.dtype.is_int and stmt.var.dtype.lanes == 1 and not stmt.var.index:
         return domain.with_range(stmt.var, *computed(stmt.value, domain))
-    return behind(stmt, domain)
+    return facts_after(stmt, domain)
 
 
 def _launch(launch: Launch, domain: Domain) -> Launch:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tilelang.analysis.bounds_checks import bounds_checks
 from tilelang.analysis.clobbers import Clobbers
 from tilelang.analysis.split_loops import Split, plan_split
-from tilelang.arith.domain import Domain, behind, of_function
+from tilelang.arith.domain import Domain, facts_after, of_function
 from tilelang.arith.exact import exactly
 from tilelang.arith.interval import NEGATED
 from tilelang.arith.prove import decide
@@ -96,7 +96,7 @@ class _PredicateBounds:
             if isinstance(child, Assume):
                 domain = domain.assume(exactly(child.value), momentary=True)  # until memory that it reads is written
             else:
-                domain = self._memory.after(child, behind(child, domain))
+                domain = self._memory.after(child, facts_after(child, domain))
         if len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True)):
             return node
         return Seq(tuple(body), loc=node.loc) if body else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tilelang.arith.domain import Domain, behind, of_function
+from tilelang.arith.domain import Domain, facts_after, of_function
 from tilelang.arith.exact import exactly
 from tilelang.arith.interval import bounds
 from tilelang.arith.prove import decide
@@ -85,7 +85,7 @@ class _Simplify:
             if new is None:
                 continue
             if isinstance(new, Assume):
-                domain = behind(child, domain)
+                domain = facts_after(child, domain)
             elif isinstance(new, Bind):
                 if isinstance(new.value, Const) and not new.value.is_index:
                     constants[new.var] = new.value

@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from tilelang.analysis.access_width import MEMORY, ZERO, Facts, vector_width
-from tilelang.arith.domain import Domain, behind, in_order, of_function
+from tilelang.arith.domain import Domain, facts_after, of_function, visit_in_order
 from tilelang.arith.prove import decide
 from tilelang.dtypes import INT32, DType, as_dtype
 from tilelang.errors import Loc
@@ -398,7 +398,7 @@ class _Vectorize:
                 case Launch():
                     return self._launch(node, domain)
                 case Seq():
-                    return in_order(node, domain, self.stmt)
+                    return visit_in_order(node, domain, self.stmt)
                 case Store(asynchronous=True) if not self._in_lanes:
                     alone = For(Var("lane", INT32, index=True), ZERO, const(1, INT32), 1, ForKind.VECTORIZED, node)
                     return _VectorizeLoop(alone, 1, domain, self._facts, self._copies).asynchronous() or node
@@ -460,7 +460,7 @@ class _Vectorize:
             if isinstance(first, Assume) or names:
                 inner = dataclasses.replace(node, body=rest[0] if len(rest) == 1 else Seq(tuple(rest), loc=body.loc))
                 for name in names:
-                    domain = behind(name, domain)
+                    domain = facts_after(name, domain)
                 return Seq((*names, self._hoisted(inner, domain)), loc=node.loc)
             promises = {part for part in rest if isinstance(part, Assume)}  # on values computed in iterations
             node = dataclasses.replace(node, body=without(body, promises)) if promises else node

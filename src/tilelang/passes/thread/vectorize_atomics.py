@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tilelang.analysis.access_width import Facts, vector_width
-from tilelang.arith.domain import Domain, behind, of_function
+from tilelang.arith.domain import Domain, facts_after, of_function
 from tilelang.arith.interval import Analysis, analysis_of
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
@@ -86,7 +86,7 @@ class _VectorizeAtomics:
                 run.append(plain)
             else:
                 made.append(self.stmt(child, domain))
-            domain = behind(child, domain)
+            domain = facts_after(child, domain)
         made += self._grouped(run, domain)
         same = len(made) == len(node.body) and all(x is y for x, y in zip(made, node.body, strict=True))
         return node if same else dataclasses.replace(node, body=tuple(made))

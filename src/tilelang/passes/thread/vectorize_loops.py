@@ -13,7 +13,7 @@ import dataclasses
 
 from tilelang.analysis.independence import lane_legality
 from tilelang.analysis.strides import stride_along
-from tilelang.arith.domain import Domain, in_order, inside, of_function
+from tilelang.arith.domain import Domain, of_function, visit_in_order, visit_inside
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
@@ -227,13 +227,13 @@ class _Vectorize:
     def stmt(self, node: Stmt, domain: Domain) -> Stmt:
         with node.loc:
             if isinstance(node, Seq):
-                return in_order(node, domain, self.stmt)
+                return visit_in_order(node, domain, self.stmt)
             if not isinstance(node, For):
-                return inside(node, domain, self.stmt)
+                return visit_inside(node, domain, self.stmt)
             around = vectorize_around(node, domain)
             if around is not None:
                 return around
-            loop = inside(node, domain, self.stmt)
+            loop = visit_inside(node, domain, self.stmt)
             assert isinstance(loop, For)
             return vectorize(loop, domain)
 

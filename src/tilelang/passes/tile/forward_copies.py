@@ -18,7 +18,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
-from tilelang.arith.domain import Domain, behind, of_function
+from tilelang.arith.domain import Domain, facts_after, of_function
 from tilelang.arith.prove import proves
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -131,7 +131,7 @@ def _search(node: Stmt, domain: Domain, candidates: dict[Copy, int], found: dict
                     if _reads(child, body[place + 1 :], domain) == candidates[child]:
                         found[child] = child.src
                 _search(child, domain, candidates, found)
-                domain = behind(child, domain)
+                domain = facts_after(child, domain)
         case For(var=var, start=start, stop=stop, step=step):
             _search(node.body, domain.with_loop(var, start, stop, step), candidates, found)
         case ParallelLoop(vars=variables, extents=extents) | Launch(block_vars=variables, grid=extents):

@@ -16,7 +16,7 @@ from tilelang.analysis.liveness import Liveness
 from tilelang.analysis.parallel_legality import ParallelLegality, parallel_legality
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.unrolled_loops import unrolled_variables
-from tilelang.arith.domain import Domain, behind, of_function
+from tilelang.arith.domain import Domain, facts_after, of_function
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug, NoLowering, Note
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -184,7 +184,7 @@ class _Block:
         body: list[Stmt] = []
         for child in node.body:
             made = self.stmt(child, domain)
-            domain = behind(child, domain)
+            domain = facts_after(child, domain)
             if made is None:
                 continue
             # bindings and allocations are visible to the statements that follow
