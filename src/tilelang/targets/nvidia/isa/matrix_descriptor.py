@@ -1,7 +1,7 @@
-"""How matrix instructions of a warpgroup find their operands in shared memory: the 64 bits of a descriptor.
+"""Matrix descriptors of wgmma: the 64 bits that address an operand in shared memory.
 
-Gives `encode`, and `Operand`, which tells where an instruction reads. Invariant: an address is worked out as the
-hardware does, by plain addition and then an XOR of bits of the sum; nothing knows what layout a tile was given.
+Gives `encode`, and `Operand`, which computes the addresses that an instruction reads. Invariant: they are computed as
+the hardware does, by addition and then an XOR of address bits, independently of the compiler's layout of the tile.
 
 Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions", "Matrix Descriptor Format", "Strides"; the order of
 chunks was measured on an H200 for both majors of every mode.

@@ -172,7 +172,7 @@ def _check_phase(warp: Warp, barrier: MBarrier, parity: int, lanes: np.ndarray) 
         raise DataRace(
             f"mbarrier.try_wait: the wait for parity {parity} at '{barrier.name}' may begin before the phase of parity "
             f"{1 - parity} is complete, and is then let through by an earlier phase of parity {parity}",
-            hint="let it begin only after a wait for every phase before, of the same thread or of one that it meets",
+            hint="wait for every phase before, in the same thread or in one that it synchronizes with",
         )
 
 

@@ -1,7 +1,7 @@
 """The table of `mma.sync` instructions, and the choice among them.
 
-Gives `ATOMS`, and `choose_atom` for the operand dtypes of a product. Invariant: an atom is listed if hardware has it;
-that a target has it says `needs`.
+Gives `ATOMS`, and `choose_atom` for the operand dtypes of a gemm. Invariant: an atom is listed if any hardware has it;
+`needs` is the feature that a target must have.
 
 Source: PTX ISA, "Multiply-and-Accumulate Instruction: mma", syntax and target notes.
 """

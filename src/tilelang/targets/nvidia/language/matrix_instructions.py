@@ -1,7 +1,7 @@
 """The matrix instructions of a warp, called by name: `ldmatrix`, `stmatrix` and `mma` (level 3).
 
-Takes addresses in shared memory and in a thread's own buffers, emits calls of instructions. Invariant: a call says
-which elements of a buffer it touches.
+Takes addresses in shared memory and in a thread's own buffers, emits calls of instructions. Invariant: a call lists
+the regions of buffers that it accesses.
 """
 
 from __future__ import annotations

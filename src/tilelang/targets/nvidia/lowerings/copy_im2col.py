@@ -87,7 +87,7 @@ def _start(op: Im2Col, context: LoweringContext, build: Builder) -> None:
     first = patch(op, ZERO, build)
     k = name_index(build, "k", op.column_tile * columns)
     tap = name_index(build, "tap", k // channels)
-    # behind the last tap there are no columns: no image has this number
+    # after the last tap there are no columns: no image has this number
     number = select(tap < op.kernel * op.kernel, first.n, batch)
     offsets = [cast(at * op.dilation, _UINT16) for at in (tap % op.kernel, tap // op.kernel)]
     corner = (-op.pad, op.pad - op.dilation * (op.kernel - 1), op.stride)

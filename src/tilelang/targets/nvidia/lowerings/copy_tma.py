@@ -427,7 +427,7 @@ def _side_by_side(
 ) -> _Box:
     """A box with a dimension more, along which the boxes of the tile's columns follow each other.
 
-    It stands behind the rows, since that is the order in shared memory.
+    It stands after the rows, since that is the order in shared memory.
     """
     covered, shared = _covered(tensor, tile, parts)
     columns, size = boxes.columns, tensor.dtype.storage_bytes

@@ -33,12 +33,12 @@ class Placement:
 def ahead(
     copies: Sequence[int], readers: Sequence[int], index_loads: Sequence[int], count: int, stages: int
 ) -> Placement:
-    """Copies before all other statements, or behind readers that copy all tiles to registers.
+    """Copies before all other statements, or after readers that copy all tiles to registers.
 
     Args:
         copies: The asynchronous copies.
         readers: The statements at the beginning of an iteration, if they copy all tiles to registers.
-        index_loads: The statements that load the indices of copies; one stage earlier, ordered behind the copies.
+        index_loads: The statements that load the indices of copies; one stage earlier, ordered after the copies.
         count: The number of statements.
         stages: The largest number of versions of each tile.
     """
@@ -50,7 +50,7 @@ def ahead(
 def behind_readers(
     users: Mapping[int, AbstractSet[int]], gemms: AbstractSet[int], count: int, stages: int
 ) -> Placement | None:
-    """Each copy behind the last user of its tile; None if a tile is read by all gemms, or by none.
+    """Each copy after the last user of its tile; None if a tile is read by all gemms, or by none.
 
     Each such place costs a barrier per iteration, which pays where another gemm hides the copy. On an H200 decoding of
     grouped heads took 0.84 of the time, but backward passes of attention, which also copy rows that no gemm reads, 1.04

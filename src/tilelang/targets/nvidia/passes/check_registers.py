@@ -31,8 +31,8 @@ def check_registers(func: PrimFunc, context: PassContext) -> PrimFunc:
     """The function; a `ProgramWarning` for each fragment that does not fit, and for each request without effect.
 
     Raises:
-        ResourceError: Warpgroups ask for more registers than the block has.
-        ProgramError: A warpgroup asks for fewer where it means more, or there are no whole warpgroups.
+        ResourceError: Warpgroups request more registers than the block has.
+        ProgramError: A warpgroup increases to fewer registers than it has, or groups are no whole warpgroups.
     """
     superfluous: set[CallStmt] = set()
     for launch in walk(func.body):

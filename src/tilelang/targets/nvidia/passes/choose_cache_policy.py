@@ -1,6 +1,6 @@
 """Chooses L2 eviction policies for TMA loads: `evict_first` for tensors read once, `evict_last` for shared small ones.
 
-Takes a tile-level function as `choose_schedule` leaves it; writes `Copy.eviction` where the user left it open.
+Takes a tile-level function after `choose_schedule`; writes `Copy.eviction` where the user left it open.
 Invariant: policies are hints, so that no result changes; those that are set are among the notes of the launch.
 
 A tensor is streamed where each of its tiles is loaded once in a whole launch, such as the weights of a gemm with few

@@ -1,6 +1,6 @@
-"""Split-K within a cluster: blocks of a cluster each run a part of a tile's reduction loop, as the schedule says.
+"""Split-K within a cluster: blocks of a cluster each run a part of a tile's reduction loop.
 
-Takes a tile-level function as `choose_schedule` and `rasterize_grid` leave it. Such a launch has `split_k` blocks for
+Takes a tile-level function after `choose_schedule` and `rasterize_grid`. Such a launch has `split_k` blocks for
 each tile, neighbors along the grid's first dimension. All of them run what stands before the loop, and each runs its
 share of the iterations. A reduction over the cluster then gives each block some columns of the accumulator, with which
 it runs the epilogue; where the epilogue needs whole tiles, the first block runs it. Invariant: every iteration is run

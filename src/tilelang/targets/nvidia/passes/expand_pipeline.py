@@ -1,9 +1,9 @@
 """Expands software pipelines: multi-versioned buffers, a prologue, and a steady state in which copies run ahead.
 
-Takes a tile-level function as `plan_pipeline` leaves it; gives one without pipelined loops, in which asynchronous
+Takes a tile-level function after `plan_pipeline`; gives one without pipelined loops, in which asynchronous
 copies are committed in groups and waited for. Invariant: iteration i of a statement of stage s runs at time i + s if
 there is an iteration i, and each time commits the same number of groups, empty ones included; so a wait can count
-groups for any trip count. There is one group per time, committed behind the last copy. Only where copies stand behind
+groups for any trip count. There is one group per time, committed after the last copy. Only where copies stand after
 the readers of their tiles, neighboring copies form a group each, which is waited for before its first reader.
 
 A loop over k with last stage m becomes, for copies of stage 0 and everything else in stage m:
@@ -199,7 +199,7 @@ class _Loop:
         return groups
 
     def _are_behind_readers(self) -> bool:
-        """Whether all copies are of the first stage, all else of the last, and each copy stands behind its readers."""
+        """Whether all copies are of the first stage, all else of the last, and each copy stands after its readers."""
         stage = self._placement.stage
         if any(stage[n] != (0 if n in self._copies else self._placement.last) for n in self._sequence):
             return False

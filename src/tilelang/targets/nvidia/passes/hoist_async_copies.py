@@ -2,7 +2,7 @@
 
 Takes statements whose pipelines are expanded, gives them in another order. Asynchronous copies overlap computation.
 Small copies to registers move above copies into shared memory and above waits: loads return in issue order, so that a
-load issued behind a tile arrives after all of it. Invariant: a copy passes only statements that neither write its
+load issued after a tile's copy arrives after all of it. Invariant: a copy passes only statements that neither write its
 source nor access its destination; asynchronous copies keep a statement between each other, so that each has a commit
 group of its own.
 """
@@ -37,7 +37,7 @@ def hoist_async_copies(body: Stmt, owned: AbstractSet[Stmt], shared_bytes: int, 
         threads: Threads of a block.
     """
     if any(isinstance(s, Gemm) and s.wait for s in walk(body)):
-        return body  # a gemm in flight reads tiles behind its statement
+        return body  # a gemm in flight reads tiles after its statement
     tiles = [s.buffer for s in walk(body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
     if sum(tile.bytes or 0 for tile in tiles if tile.view_of is None) > shared_bytes:
         return body

@@ -95,7 +95,7 @@ class _Sequence:
 
         Args:
             node: A sequence, or a statement that stands for one.
-            leave_pending: Leave groups in flight at the end to the statements behind.
+            leave_pending: Leave groups in flight at the end to the statements after them.
         """
         for child in _inlined(node):
             if isinstance(child, Copy) and self._pass.is_free(child):
@@ -131,7 +131,7 @@ class _Sequence:
         return dataclasses.replace(node, then_body=then_body, else_body=else_body)
 
     def _start(self, copy: Copy) -> None:
-        """Adds a copy; where it reads or overwrites the destination of one in flight, behind a wait."""
+        """Adds a copy; where it reads or overwrites the destination of one in flight, after a wait."""
         reads = {s for s in shared_storages(copy) if s is not copy.dst.buffer.storage}
         if any(c.dst.buffer.storage in reads or may_overlap(c.dst, copy.dst) for c in self._uncommitted):
             self._commit(copy)
@@ -232,7 +232,7 @@ def _commits(stmt: Stmt, insert_async_waits: _InsertWaits | None) -> bool:
 
 
 def _first_wait(stmt: Stmt) -> int | None:
-    """How many groups the wait at the beginning of a pipelined loop's iterations leaves in flight."""
+    """The groups that may be in flight after the wait at the beginning of a pipelined loop's iterations."""
     if not isinstance(stmt, For) or not isinstance(stmt.body, Seq) or not stmt.body.body:
         return None
     first = stmt.body.body[0]

@@ -55,7 +55,7 @@ class _Fences:
             self._visit(launch.body, (False, False))
 
     def _visit(self, stmt: Stmt, state: tuple[bool, bool]) -> tuple[bool, bool]:
-        """The state behind a statement: whether a write is unfenced, whether a cp.async copy is in flight."""
+        """The state after a statement: whether a write is unfenced, whether a cp.async copy is in flight."""
         match stmt:
             case Seq(body=body):
                 for child in body:

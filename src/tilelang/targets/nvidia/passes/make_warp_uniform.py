@@ -9,7 +9,7 @@ Takes a thread-level launch whose groups are whole warps, gives one in which the
 shuffled from its first lane, and in which consecutive groups form one if-else chain. ptxas then keeps matrix
 descriptors, stages, barrier addresses and tile coordinates in uniform registers. Otherwise each wgmma needs 4 moves
 from vector to uniform registers: an iteration of 128x256x64 has 77 instructions instead of 51 with ptxas 13.0. One
-chain is needed because ptxas assumes divergence behind each branch that ends by itself.
+chain is needed because ptxas assumes divergence after each branch that ends by itself.
 
 Invariant: each thread computes the same. This is the last pass about thread groups: their records are removed.
 """

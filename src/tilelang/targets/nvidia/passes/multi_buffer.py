@@ -1,4 +1,4 @@
-"""Gives a warp-specialized loop that the user synchronizes by barriers as many stages as its `num_stages` asks for.
+"""Gives a warp-specialized loop that the user synchronizes by barriers as many stages as its `num_stages`.
 
 Takes a tile-level function with the groups of its threads in place. In a loop `for k in T.Pipelined(n, num_stages=S)`
 whose groups (`T.ws`) pass single-buffered tiles through barriers, every tile and every barrier gets S versions:
@@ -10,9 +10,9 @@ What is proven, for barriers that only this loop uses, from its first iteration 
 
 - each iteration completes one phase of each barrier: its arrivals add up to the barrier's count;
 - each wait of iteration k is for phase k (the tile is full) or phase k - 1 (the tile was released in the iteration
-  before), which its parity says;
-- a tile is filled as a whole by one group, behind a wait for the release by each group that reads it, and read by
-  others behind a wait for a barrier at which that group arrives behind the filling. Nothing else shared is written.
+  before), by its parity;
+- a tile is filled as a whole by one group, after a wait for the release by each group that reads it, and read by
+  others after a wait for a barrier at which that group arrives after the filling. Nothing else shared is written.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class _Loop:
                 raise _Refused(f"'{tile.name}' is filled without waiting for a reader to release it")
 
     def _signals(self, first: _Step, second: _Step, *, lag: int) -> set[Buffer]:
-        """Barriers at which the first step's group arrives behind it, and for which the second's waits before it."""
+        """Barriers at which the first step's group arrives after it, and for which the second's waits before it."""
         arrives = {
             region.buffer
             for s in self._steps

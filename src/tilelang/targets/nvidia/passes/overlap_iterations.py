@@ -5,8 +5,8 @@
     for k:  multiply ...; [of k + 1: wait; load; start copies]; multiply the last
 
 Takes a thread-level function without barriers; gives one in which loops whose bodies end with mma instructions on
-registers run their head, the statements before the first mma, one iteration earlier. So the latency of loads behind an
-iteration's barrier is hidden, and loads do not queue behind copies. Invariant: the extra head behind the last iteration
+registers run their head, the statements before the first mma, one iteration earlier. So the latency of loads after an
+iteration's barrier is hidden, and loads do not queue behind copies. Invariant: the extra head after the last iteration
 accesses no global memory, writes only registers of the loop, and reads shared memory within bounds; reordered
 statements access different registers and different versions of tiles.
 """
@@ -92,7 +92,7 @@ class _Overlap:
 
     def __init__(self, loop: For, parts: _Parts, domain: Domain) -> None:
         self._loop, self._parts = loop, parts
-        # including the extra iteration behind the last one
+        # including the extra iteration after the last one
         domain = domain.with_range(loop.var, loop.start, None)
         for bind in parts.names:
             domain = domain.with_value(bind.var, bind.value)

@@ -35,7 +35,7 @@ class _PackCasts(Rewriter):
 
 
 def _packed(loop: For) -> Stmt | None:
-    """The loop without its casts, and the vector casts behind it; None where it has no such casts."""
+    """The loop without its casts, and the vector casts after it; None where it has no such casts."""
     parts = loop.body.body if isinstance(loop.body, Seq) else (loop.body,)
     if not parts:
         return None

@@ -1,6 +1,6 @@
-"""Makes launches persistent where their schedule says so: each block loops over tiles of the grid.
+"""Makes launches persistent by their schedule: each block loops over tiles of the grid.
 
-Takes a tile-level function as `choose_schedule` leaves it. A persistent launch has as many blocks as run at once, in
+Takes a tile-level function after `choose_schedule`. A persistent launch has as many blocks as run at once, in
 one dimension, each with a loop over tiles; the user's block indices are functions of the tile. Invariant: every point
 of the grid is computed exactly once, and the user's indices are provably within the grid.
 """

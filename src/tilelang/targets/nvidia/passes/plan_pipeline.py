@@ -8,7 +8,7 @@ their order, gives the sequential result if each buffer of `version_counts` has 
 By default, asynchronous copies into shared memory run `num_stages - 1` iterations ahead, where only later statements
 of the loop read their tiles. Where an iteration begins by copying all these tiles to registers, the copies follow these
 reads, `num_stages` iterations ahead in as many versions. The same holds where each such tile is read by some gemms of
-an iteration and not by others: each copy stands behind the last reader of its tile, which is refilled while the other
+an iteration and not by others: each copy stands after the last reader of its tile, which is refilled while the other
 gemms run. Indices that copies load into registers, such as those of rows, are loaded one iteration before the copies.
 """
 
@@ -72,7 +72,7 @@ def _distance(touching: Sequence[Touching], placement: Placement) -> int:
     )
 
 def is_filled_behind_readers(touching: Sequence[Touching], placement: Placement) -> bool:
-    """Whether a tile is filled behind its last reader of the same time."""
+    """Whether a tile is filled after its last reader of the same time."""
     stages = {placement.stage[number] for number, _, _ in touching}
     filled = [placement.order[n] for n, _, _ in touching if placement.stage[n] == min(stages)]
     read = [placement.order[n] for n, _, _ in touching if placement.stage[n] == max(stages)]
@@ -250,7 +250,7 @@ def _readers(body: LoopBody, producers: Sequence[int]) -> list[int]:
 
 
 def _behind_readers(producers: Sequence[int], body: LoopBody, stages: int) -> Placement | None:
-    """Copies behind the last readers of their tiles, if other gemms run meanwhile."""
+    """Copies after the last readers of their tiles, if other gemms run meanwhile."""
     gemms = {n for n, stmt in enumerate(body.statements) if isinstance(stmt, Gemm)}
     touching = {n: body.storages[target_of(body.statements[n])] for n in producers}
     users = {number: {n for n, _, _ in touching[number]} - {number} for number in producers}

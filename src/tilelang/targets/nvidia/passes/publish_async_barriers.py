@@ -78,7 +78,7 @@ class _Publish(Rewriter):
         return self.rebuild_stmt(node)
 
     def _with_fence(self, node: Seq) -> Stmt:
-        """The statements with a fence behind the last initialization of a barrier."""
+        """The statements with a fence after the last initialization of a barrier."""
         last = max(n for n, s in enumerate(node.body) if _initializes(s))
         if any(isinstance(s, CallStmt) and s.routine is FENCE_MBARRIER_INIT for s in node.body[last:]):
             return node

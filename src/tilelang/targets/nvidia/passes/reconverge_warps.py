@@ -1,12 +1,12 @@
-"""Reconverges warps behind loops that wait for values in memory, which lanes leave at different times.
+"""Reconverges warps after loops that wait for values in memory, which lanes leave at different times.
 
     if thread < 17: atomic_max(S[i], x)          if thread < 17: atomic_max(S[i], x)
     if block != 1:                            => __syncwarp()
         __syncthreads() ...                      if block != 1: ...
 
-ptxas reconverges divergent lanes behind the branch or the loop, but not where a loop waits for values in memory: lanes
+ptxas reconverges divergent lanes after the branch or the loop, but not where a loop waits for values in memory: lanes
 may then run the next statements separately. If one of these is a branch with a barrier in it, lanes may still be
-divergent behind it, where ptxas assumes convergence: an mma of such a warp gives undefined results. ptxas 13.0 does so
+divergent after it, where ptxas assumes convergence: an mma of such a warp gives undefined results. ptxas 13.0 does so
 for compare-and-swap, and for other atomic operations in a loop whose exit depends on their results; loops with
 shuffles, with waits for barriers in shared memory, or with exits by plain loads and arithmetic are safe.
 
@@ -79,7 +79,7 @@ class _Reconvergence:
 
 
 def _diverges(stmt: Stmt) -> bool:
-    """Whether a warp may be divergent behind a statement."""
+    """Whether a warp may be divergent after a statement."""
     for node in walk(stmt):
         routine = of_statement(node) if isinstance(node, Atomic) else getattr(node, "routine", None)
         if isinstance(routine, Instruction) and routine.may_diverge:

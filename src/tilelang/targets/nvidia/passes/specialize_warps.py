@@ -1,6 +1,6 @@
 """Specializes the warps of a block: a producer warp loads tiles by TMA, consumer warpgroups compute.
 
-Takes a tile-level function as `choose_schedule` and `persist_grid` leave it. A launch with a schedule becomes a
+Takes a tile-level function after `choose_schedule` and `persist_grid`. A launch with a schedule becomes a
 producer and consumers that synchronize only through the full and empty barriers of their pipelines, across loops and
 across the tiles of a persistent block. Invariant: each partition runs its part in program order, so that neither waits
 for what comes later; and the program computes the same.

@@ -1,7 +1,7 @@
 """Asynchronous mma: a gemm still runs when that of the next iteration is issued, and its stage is released then.
 
 Takes a loop and the pipelines that its body reads, gives an `AsyncMma` if the body is one gemm and nothing else.
-Invariant: the loop has at least one iteration, so that there is a gemm to wait for behind it; operands are in shared
+Invariant: the loop has at least one iteration, so that there is a gemm to wait for after it; operands are in shared
 memory, and nothing accesses the accumulator before that wait.
 """
 

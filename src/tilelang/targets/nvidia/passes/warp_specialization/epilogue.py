@@ -111,7 +111,7 @@ def find_epilogue_stores(launch: Launch, can_store: CanStore) -> tuple[EpilogueS
         if isinstance(copy, Copy) and access.buffer.scope is Scope.GLOBAL and copy in parents:
             known = access.context.domain(_nonempty(copy.dst.buffer, domain))
             if not all(proves(start >= 0, known) for start in copy.dst.start):
-                continue  # TMA drops elements behind the end of a tensor, but traps on those before its start
+                continue  # TMA drops elements past the end of a tensor, but traps on those before its start
             made = _epilogue_store(copy, parents, touching, can_store)
             if made is not None:
                 stores[copy] = dataclasses.replace(made, loops=len(access.context.loops()))

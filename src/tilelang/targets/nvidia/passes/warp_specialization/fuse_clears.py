@@ -1,4 +1,4 @@
-"""Fuses `T.clear(C)` into the gemm, or the loop of gemms, behind it: the first gemm overwrites its accumulator instead.
+"""Fuses `T.clear(C)` into the gemm, or the loop of gemms, after it: the first gemm overwrites its accumulator instead.
 
 Takes a launch, gives one in which such a clear has become `clear_accum`, of a loop in its first iteration. Invariant:
 this is done only where the loop surely has an iteration and the first statement that accesses C is a gemm.

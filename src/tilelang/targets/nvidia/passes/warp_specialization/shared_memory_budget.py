@@ -134,7 +134,7 @@ def _size(tile: Buffer) -> int:
 
 
 def _overread(gemm: Gemm) -> int:
-    """Bytes that a gemm by wgmma may read behind the end of A: missing rows up to a multiple of 64."""
+    """Bytes that a gemm by wgmma may read past the end of A: missing rows up to a multiple of 64."""
     m, _, k = (int_const(size) or 0 for size in gemm.sizes)
     size = gemm.operands[0].storage_bytes
     return -m % ROWS * (k * size if gemm.transpose_a else 128)
