@@ -10,6 +10,7 @@ from __future__ import annotations
 from random_kernels.warp_specialized_programs import WarpSpecializedPrograms
 
 _MAX_MULTIPLICATIONS = 1 << 20  # products of elements that the reference interpreter takes
+_MAX_POINTS = 1 << 16  # iterations of parallel loops, which it takes one by one, about
 _ROW_UPDATES = (
     "row[i] = T.max(row[i], found[i])",
     "row[i] = T.min(row[i] + found[i], 9)",
@@ -31,8 +32,9 @@ class GemmLoopPrograms(WarpSpecializedPrograms):
         self._dim, self._wide = pick.one((32, 16, 64)), pick.one((32, 16, 64, 24))
         rows = pick.one((self._bm, 2 * self._bm, self._bm + 8))
         keys = self._bn * pick.one((3, 1, 2, 4, 5)) - pick.one((0, 0, 3))
-        while rows * keys * (self._dim + self._wide) * max(1, self._batches) > _MAX_MULTIPLICATIONS and self._batches:
+        if rows * keys * (self._dim + self._wide) * max(1, self._batches) > _MAX_MULTIPLICATIONS:
             self._batches = 0
+        rows, keys = self._short(rows, keys)
         self._shared = self._dim == self._wide and pick.often(25)  # one tile is an operand of both gemms
         scores = pick.one((1, 1, 2))
         self._tensor("Q", self._dtype, (rows, self._dim))
@@ -80,6 +82,19 @@ class GemmLoopPrograms(WarpSpecializedPrograms):
         line(f"    if bx * {bm} + i < {rows}:")
         line(f"        R[{self._at(f'bx * {bm} + i', '3')}] = row[i]")
         self._epilogue("acc", "O", (bm, self._wide), self._at(f"bx * {bm}", "0"))
+
+    def _short(self, rows: int, keys: int) -> tuple[int, int]:
+        """Extents that do not take long: first without batches, then of one block, of fewer rows, of three iterations."""
+        points = 4 * self._bn + 2 * self._wide  # for a row in an iteration
+        if rows * max(1, self._batches) * -(-keys // self._bn) * points > _MAX_POINTS:
+            self._batches = 0
+        if rows * -(-keys // self._bn) * points > _MAX_POINTS:
+            rows = self._bm
+        if rows * -(-keys // self._bn) * points > _MAX_POINTS:
+            rows = self._bm = 64
+        while keys > 3 * self._bn and rows * -(-keys // self._bn) * points > _MAX_POINTS:
+            keys -= self._bn
+        return rows, keys
 
     def _iteration(self, scores: int, through: bool, keys: int) -> None:
         """The body of the loop."""
