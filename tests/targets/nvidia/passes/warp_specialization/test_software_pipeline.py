@@ -1,5 +1,6 @@
 """Loops of consumers in which gemms run beside the arithmetic of the next iteration."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -197,20 +198,36 @@ def test_the_first_gemm_overwrites_its_accumulator_instead_of_a_clear():
     assert gemm.always_clears
 
 
-@pytest.mark.parametrize("removed", [0, 1])
-def test_the_simulator_finds_a_missing_wait(removed, monkeypatch):
-    made = []
+def less_waiting(found):
+    return [dataclasses.replace(found[0], pending=found[0].pending + 1), *found[1:]]
+
+
+FAULTS = {
+    "no wait": lambda found: found[1:],
+    "a wait that leaves the gemm in flight": less_waiting,
+    "a release before the wait": lambda found: [*found[1:], found[0]],
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_simulator_finds_misplaced_waits_and_releases(fault, which, monkeypatch):
     original = software_pipeline._Emission._wait
 
-    def without(self, count):
+    def with_fault(self, count):
         found = original(self, count)
-        if found:
-            made.append(found)
-        return found[1:] if len(made) % 2 == removed else found
+        of = found and "acc" in [r.buffer.name for r in found[0].results]
+        return FAULTS[fault](found) if found and of == bool(which) else found
 
-    monkeypatch.setattr(software_pipeline._Emission, "_wait", without)
+    monkeypatch.setattr(software_pipeline._Emission, "_wait", with_fault)
     with pytest.raises((tilelang.TileLangError, AssertionError)):
-        simulated(attention(160), 160)
+        simulated(attention(256), 256, **{"tl.stages": 2})
+
+
+def test_the_simulator_finds_a_missing_acquire(monkeypatch):
+    monkeypatch.setattr(software_pipeline, "consumer_wait", lambda each, state: [])
+    with pytest.raises((tilelang.TileLangError, AssertionError)):
+        simulated(attention(256), 256, **{"tl.stages": 2})
 
 
 def any_legal(graph, pick):
