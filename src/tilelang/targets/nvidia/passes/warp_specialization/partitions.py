@@ -220,8 +220,8 @@ class _Consumer(Rewriter):
         if isinstance(node, Seq):
             return self._sequence(node)
         if isinstance(node, For) and node in self.software_pipelines:
-            made = self.software_pipelines[node].expand(self._states, self._late_states, self._thread)
-            return Seq(tuple(made), loc=node.loc)
+            expanded = self.software_pipelines[node].expand(self._states, self._late_states, self._thread)
+            return Seq(tuple(expanded), loc=node.loc)
         made = self.rebuild_stmt(node)
         if isinstance(node, For) and node in self._loops and isinstance(made, For):
             made = dataclasses.replace(made, kind=ForKind.SERIAL, pipeline=None)
