@@ -59,13 +59,18 @@ def test_two_warpgroups_share_a_tile():
 @pytest.mark.parametrize("persistent", [False, True])
 def test_loops_that_have_few_iterations_or_none(first, trips, persistent):
     @T.prim_func
-    def main(A: T.Tensor((128, 256), "float16"), B: T.Tensor((256, 64), "float16"), C: T.Tensor((128, 64), "float16")):
+    def main(
+        A: T.Tensor((128, 256), "float16"),
+        B: T.Tensor((256, 64), "float16"),
+        C: T.Tensor((128, 64), "float16"),
+        stop: T.int32,  # a loop that is known to be empty is dropped
+    ):
         with T.Kernel(2, threads=128) as by:
             A_s = T.alloc_shared((64, 64), "float16")
             B_s = T.alloc_shared((64, 64), "float16")
             C_l = T.alloc_fragment((64, 64), "float32")
             T.clear(C_l)
-            for k in T.Pipelined(first, trips, num_stages=2):
+            for k in T.Pipelined(first, stop, num_stages=2):
                 T.copy(A[by * 64, k * 64], A_s)
                 T.copy(B[k * 64, 0], B_s)
                 T.gemm(A_s, B_s, C_l)
@@ -76,7 +81,7 @@ def test_loops_that_have_few_iterations_or_none(first, trips, persistent):
     used = slice(first * 64, trips * 64)
     made = lowered(main, persistent=persistent)
     c = np.full((128, 64), np.nan, np.float16)
-    simulate(made, [a, b, c], target=TARGET, lazy=True, seed=1)
+    simulate(made, [a, b, c, trips], target=TARGET, lazy=True, seed=1)
     np.testing.assert_array_equal(a[:, used].astype(np.float32) @ b[used].astype(np.float32), c)
 
 
