@@ -258,6 +258,54 @@ def attention_program(batch, heads, length, dim, block_M=128, block_N=128, num_s
     return attention
 
 
+def attention_online_program(batch, heads, length, dim, block_M=192, block_N=80, num_stages=2, threads=384, *,
+                             causal=False, dtype="float16"):
+    """FlashAttention by `T.online_softmax`; keys beyond the last are masked, so that any tiles do."""
+    shape = (batch, heads, length, dim)
+
+    @T.prim_func
+    def attention(Q: T.Tensor(shape, dtype), K: T.Tensor(shape, dtype), V: T.Tensor(shape, dtype),
+                  O: T.Tensor(shape, dtype)):
+        with T.Kernel(T.ceildiv(length, block_M), heads, batch, threads=threads) as (bx, by, bz):
+            Q_shared = T.alloc_shared((block_M, dim), dtype)
+            K_shared = T.alloc_shared((block_N, dim), dtype)
+            V_shared = T.alloc_shared((block_N, dim), dtype)
+            S = T.alloc_fragment((block_M, block_N), "float32")
+            P = T.alloc_fragment((block_M, block_N), dtype)
+            acc = T.alloc_fragment((block_M, dim), "float32")
+            row_max = T.alloc_fragment((block_M,), "float32")
+            row_sum = T.alloc_fragment((block_M,), "float32")
+
+            T.copy(Q[bz, by, bx * block_M, 0], Q_shared)
+            T.clear(acc)
+            T.clear(row_sum)
+            T.fill(row_max, -T.infinity("float32"))
+            tiles = T.ceildiv(length, block_N)
+            last = T.min(tiles, T.ceildiv((bx + 1) * block_M, block_N)) if causal else tiles
+            for k in T.Pipelined(last, num_stages=num_stages):
+                T.copy(K[bz, by, k * block_N, 0], K_shared)
+                T.copy(V[bz, by, k * block_N, 0], V_shared)
+                T.clear(S)
+                T.gemm(Q_shared, K_shared, S, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                if causal:
+                    if (k + 1) * block_N > bx * block_M:
+                        for i, j in T.Parallel(block_M, block_N):
+                            S[i, j] = T.if_then_else(
+                                bx * block_M + i >= k * block_N + j, S[i, j], -T.infinity("float32")
+                            )
+                elif length % block_N:
+                    if k == last - 1:
+                        for i, j in T.Parallel(block_M, block_N):
+                            S[i, j] = T.if_then_else(k * block_N + j < length, S[i, j], -T.infinity("float32"))
+                T.online_softmax(S, acc, row_max, row_sum, scale=dim**-0.5, probabilities=P)
+                T.gemm(P, V_shared, acc, policy=T.GemmWarpPolicy.FullRow)
+            for i, j in T.Parallel(block_M, dim):
+                acc[i, j] /= row_sum[i]
+            T.copy(acc, O[bz, by, bx * block_M, 0])
+
+    return attention
+
+
 def attention(batch, heads, length, dim, pass_configs=None, **tiles):
     options = {"tl.enable_fast_math": True, **(pass_configs or {})}
     return build(attention_program(batch, heads, length, dim, **tiles), pass_configs=options)

@@ -4,6 +4,15 @@
         for j in T.Parallel(N): total += A[k, j]        =>     for k in range(n): each thread adds to total_part
                                                                total += the sum of all total_part
 
+A sum may also be multiplied in between, as a running sum of exponentials is: the parts of the threads are multiplied,
+too.
+
+    for k in range(n):                                         total_part = 0 in every thread
+        for i in T.Parallel(M): total[i] *= alpha[i]    =>     for k in range(n):
+        for i, j in T.Parallel(M, N):                              total[i] *= alpha[i], total_part *= alpha[i]
+            total[i] += A[i, j]                                    each thread adds to total_part
+                                                               total[i] += the sum of all total_part
+
 Invariant: nothing else in the serial loop accesses the element of such a reduction between the first iteration and the
 end of the loop.
 """
@@ -14,10 +23,32 @@ from collections.abc import Sequence
 
 from tilelang.analysis.accesses import Accesses, accesses
 from tilelang.analysis.parallel_legality import ParallelReduction
+from tilelang.analysis.reductions import as_update
 from tilelang.analysis.thread_accesses import transfers_ownership
-from tilelang.ir.expr import Load, Var
-from tilelang.ir.stmt import For, ParallelLoop
-from tilelang.ir.visit import walk, walk_expr
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import same_expr
+from tilelang.ir.expr import Binary, Expr, Load, Var
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import For, ParallelLoop, Store
+from tilelang.ir.visit import loads_of, walk, walk_expr
+from tilelang.records import record
+
+
+@record(slots=True, eq=False)
+class Scaling:
+    """A parallel loop that multiplies every element of a tile, each by a value of its own.
+
+    Attributes:
+        nest: The loop, which does nothing else.
+        buffer: The tile.
+        indices: Its variables, in the order in which they index the tile.
+        factor: The value, in these variables.
+    """
+
+    nest: ParallelLoop
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    factor: Expr
 
 
 class Deferral:
@@ -42,9 +73,16 @@ class Deferral:
     def may_wait(self, nest: ParallelLoop, reduction: ParallelReduction) -> bool:
         """Whether a reduction of a nest may be completed after the serial loop."""
         touching = self._by_storage.get(reduction.buffer.storage, [])  # nothing if it is new in every iteration
-        if self._looked_at or not touching or any(a.update is None or a.update.op != reduction.op for a in touching):
+        visible = self._looked_at and reduction.buffer.scope in (Scope.SHARED, Scope.GLOBAL)
+        if visible or not touching or self._depends(reduction, nest.vars):
             return False
-        return not self._depends(reduction, nest.vars)
+        scaled = {scaling.nest.body for scaling in self.scalings(reduction)}
+        return all(a.stmt in scaled or a.update is not None and a.update.op == reduction.op for a in touching)
+
+    def scalings(self, reduction: ParallelReduction) -> list[Scaling]:
+        """The loops inside that multiply what a reduction sums up."""
+        found = [_scaling(nest) for nest in self.nests() if reduction.op == "+"]
+        return [each for each in found if each is not None and each.buffer is reduction.buffer]
 
     def _depends(self, reduction: ParallelReduction, nest: Sequence[Var]) -> bool:
         """Whether the element is another one in every iteration of the serial loop."""
@@ -56,3 +94,20 @@ class Deferral:
                 if isinstance(node, Var) and node in self._found.defined and node not in own:
                     return True
         return False
+
+
+def _scaling(nest: ParallelLoop) -> Scaling | None:
+    """A loop as a multiplication of all elements of a tile; None if it is something else."""
+    store = nest.body
+    if not isinstance(store, Store) or store.buffer.rank != len(nest.vars) or not isinstance(store.value, Binary):
+        return None
+    update = as_update(store)
+    if update is None or store.value.op is not BinaryOp.MUL:
+        return None
+    of_all = (*zip(store.indices, nest.vars, strict=True), *zip(nest.extents, store.buffer.shape, strict=True))
+    factors = [side for side in (store.value.a, store.value.b) if all(side is not old for old in update.previous)]
+    if len(factors) != 1 or not all(same_expr(*pair) for pair in of_all):
+        return None
+    if any(load.buffer.storage is store.buffer.storage for load in loads_of(factors[0])):
+        return None
+    return Scaling(nest, store.buffer, store.indices, factors[0])

@@ -47,6 +47,7 @@ from tilelang.language.reducers import *
 from tilelang.language.reductions import *
 from tilelang.language.scans import *
 from tilelang.language.selection import *
+from tilelang.language.softmax import *
 from tilelang.language.tensors import *
 from tilelang.language.thread_return import *
 from tilelang.language.threads import *
@@ -91,7 +92,7 @@ _MODULES = (
         for name in """
         alloc allreduce annotate annotate_layout arithmetic assumptions atomic blocks casts classes copies debug
         derived eager extern groups ieee kernel legacy_blocks legacy_calls loops macro math meta nodes operator_classes
-        parameters pointers prim_func products random_numbers reducers reductions scans selection tensors
+        parameters pointers prim_func products random_numbers reducers reductions scans selection softmax tensors
         thread_return threads tile tile_scheduler types vectors
         """.split()
     ),

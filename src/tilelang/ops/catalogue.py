@@ -13,6 +13,7 @@ from tilelang.ops.gather_scatter import GatherRows, ScatterRows
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.ops.im2col import Im2Col
+from tilelang.ops.online_softmax import OnlineSoftmax
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.ops.sort import Sort, TopK
@@ -27,6 +28,7 @@ TILE_OPS: tuple[type[TileOp], ...] = (
     CombineReduce,
     Reduce,
     Scan,
+    OnlineSoftmax,
     ArgReduce,
     Sort,
     TopK,

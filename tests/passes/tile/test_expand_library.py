@@ -1,7 +1,7 @@
 """Operators that are programs of simpler ones."""
 
 import tilelang.language as T
-from tilelang.ir.stmt import ParallelLoop
+from tilelang.ir.stmt import Alloc, For, ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.ops.arg_reduce import ArgReduce
 from tilelang.ops.gather_scatter import GatherRows, ScatterRows
@@ -28,6 +28,24 @@ def test_none_of_them_is_left() -> None:
     assert not {ArgReduce, GatherRows, ScatterRows, Sort, TopK} & set(kinds)
     assert Reduce in kinds
     assert kinds.count(ParallelLoop) >= 8
+
+
+def test_scratch_tiles_of_pipelined_loops_are_allocated_in_front_of_them() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4, 8, 8), "float32")):
+        with T.Kernel(1) as _:
+            for k in T.Pipelined(4, num_stages=2):
+                a = T.alloc_shared((8, 8), "float32")
+                best = T.alloc_fragment((8,), "int32")
+                T.copy(A[k, 0, 0], a)
+                T.argmax(a, best)
+
+    made = expand_library.PASS.run(main, PassContext())
+    (loop,) = (s for s in walk(made.body) if isinstance(s, For))
+    inside = {s.buffer.name for s in walk(loop) if isinstance(s, Alloc)}
+    everywhere = {s.buffer.name for s in walk(made.body) if isinstance(s, Alloc)}
+    assert {"a", "best"} == inside
+    assert {"best_best", "best_where"} == everywhere - inside
 
 
 def test_their_loops_stand_in_their_lines() -> None:

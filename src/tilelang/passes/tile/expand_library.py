@@ -1,24 +1,30 @@
-"""Expands library operators (sort, top-k, arg-reductions, gather and scatter of rows) to programs of simpler operators.
+"""Expands library operators (sort, top-k, online softmax, gather and scatter of rows, ...) to simpler operators.
 
-Takes a tile-level function, gives one without `ArgReduce`, `GatherRows`, `ScatterRows`, `Sort` and `TopK`. Invariant:
-the expansion computes what the operator's reference does, and needs no special feature of the target.
+Takes a tile-level function, gives one without `ArgReduce`, `GatherRows`, `OnlineSoftmax`, `ScatterRows`, `Sort` and
+`TopK`. Invariant: the expansion computes what the operator's reference does, and needs no special feature of the
+target. Scratch tiles of a pipelined loop are allocated in front of it, since statements of several of its iterations
+may be under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Set
 from types import MappingProxyType
 from typing import Any
 
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.builder import Builder
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Stmt, TileOp
-from tilelang.ir.visit import Rewriter
+from tilelang.ir.stmt import Alloc, For, ForKind, Seq, Stmt, TileOp
+from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering.library.arg_reduce import expand_arg_reduce
 from tilelang.lowering.library.gather_scatter import expand_gather, expand_scatter
+from tilelang.lowering.library.online_softmax import expand_online_softmax
 from tilelang.lowering.library.sort import expand_sort, expand_topk
 from tilelang.ops.arg_reduce import ArgReduce
 from tilelang.ops.gather_scatter import GatherRows, ScatterRows
+from tilelang.ops.online_softmax import OnlineSoftmax
 from tilelang.ops.sort import Sort, TopK
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
@@ -28,6 +34,7 @@ _EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProx
     {
         ArgReduce: expand_arg_reduce,
         GatherRows: expand_gather,
+        OnlineSoftmax: expand_online_softmax,
         ScatterRows: expand_scatter,
         Sort: expand_sort,
         TopK: expand_topk,
@@ -37,11 +44,43 @@ _EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProx
 
 class _Expand(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, For) and node.kind is ForKind.PIPELINED:
+            return self._pipelined(node)
         if not isinstance(node, TileOp) or type(node) not in _EXPANSIONS:
             return self.rebuild_stmt(node)
         build = Builder(node.loc)
         _EXPANSIONS[type(node)](node, build)
         return build.finish()
+
+    def _pipelined(self, loop: For) -> Stmt | None:
+        """A pipelined loop behind the allocations that the expansions in it need."""
+        made = self.rebuild_stmt(loop)
+        if not isinstance(made, For):
+            return made
+        of_user = {s.buffer for s in walk(loop.body) if isinstance(s, Alloc)}
+        hoist = _HoistAllocations(of_user)
+        body = hoist.visit(made.body) or Seq((), loc=loop.loc)
+        if not hoist.found:
+            return made
+        return Seq((*hoist.found, dataclasses.replace(made, body=body)), loc=loop.loc)
+
+
+class _HoistAllocations(Rewriter):
+    """Removes the allocations of all tiles but some.
+
+    Attributes:
+        found: What was removed.
+    """
+
+    def __init__(self, kept: Set[Buffer]) -> None:
+        self._kept = kept
+        self.found: list[Alloc] = []
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Alloc) and node.init is None and node.buffer not in self._kept:
+            self.found.append(node)
+            return None
+        return self.rebuild_stmt(node)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

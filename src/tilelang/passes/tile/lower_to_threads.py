@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from tilelang.analysis.defer_reductions import Deferral
 from tilelang.analysis.divergence import divergence
 from tilelang.analysis.liveness import Liveness
 from tilelang.analysis.parallel_legality import ParallelLegality, parallel_legality
@@ -20,7 +19,7 @@ from tilelang.arith.domain import Domain, facts_after, of_function
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug, NoLowering, Note
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.builder import Builder
+from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, Var, as_expr, const, int_const, unary
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import UnaryOp
@@ -49,7 +48,8 @@ from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import LoopLowering, LoweringContext, Lowerings, LowersDivergent, chosen_row
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
-from tilelang.targets.gpu.lowerings.parallel import Accumulated, DistributedLoop, values_of
+from tilelang.targets.gpu.lowerings.deferred_reductions import DeferredReductions
+from tilelang.targets.gpu.lowerings.parallel import DistributedLoop, values_of
 from tilelang.targets.gpu.lowerings.register_index import is_replicated, replicated_register_index
 from tilelang.targets.gpu.lowerings.strided import can_stride, lower_strided
 
@@ -137,8 +137,7 @@ class _Block:
         self._thread = context.thread
         self._elected = self._thread == 0  # whether the executing thread is the elected one
         self._own_scalars: list[Buffer] = []
-        # reductions completed after a loop
-        self._deferred: dict[ParallelLoop, tuple[DistributedLoop, list[Accumulated]]] = {}
+        self._deferred = DeferredReductions()
         # global memory that other blocks may write between the reads of two threads
         self._volatile = frozenset(
             b.storage for s in walk(launch.body) for b in written_buffers(s) if b.scope is Scope.GLOBAL
@@ -206,35 +205,24 @@ class _Block:
         """A loop that all threads execute; reductions whose result it does not read are completed after it."""
         build = Builder(node.loc)
         inside = domain.with_loop(node.var, node.start, node.stop, node.step)
-        deferred = self._defer(node, inside)
-        for distributed, items in deferred:
-            distributed.open(build, items)
+        deferred = self._deferred.defer(node, lambda nest: self._to_defer(nest, node, inside))
+        for each in deferred:
+            each.loop.open(build, each.items)
         body = self.stmt(node.body, inside) or Seq((), loc=node.body.loc)
         kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
         start, stop = self._registers.exprs((node.start, node.stop))
         build.emit(dataclasses.replace(node, start=start, stop=stop, body=body, kind=kind, pipeline=None))
-        for distributed, items in deferred:
-            distributed.close(build, items, node)
+        for each in deferred:
+            each.loop.close(build, each.items, node)
         return build.finish()
 
-    def _defer(self, node: For, domain: Domain) -> list[tuple[DistributedLoop, list[Accumulated]]]:
-        """The reductions that may be completed after a loop, without those deferred to a loop around it."""
-        if node in self._per_thread.divergent_in_group:
-            return []
-        deferral = Deferral(node)
-        found = []
-        for nest in deferral.nests():
-            separate = self._per_thread.runs_per_thread(nest) or self._groups.around(nest) != self._groups.around(node)
-            if nest in self._deferred or separate:
-                continue
-            legality = self._legality(nest, domain)
-            distributed = self._distributed(nest, legality) if legality.reductions else None
-            items = [] if distributed is None else distributed.accumulated
-            items = [item for item in items if deferral.may_wait(nest, item.reduction)]
-            if distributed is not None and items:
-                self._deferred[nest] = (distributed, items)
-                found.append((distributed, items))
-        return found
+    def _to_defer(self, nest: ParallelLoop, outer: For, domain: Domain) -> DistributedLoop | None:
+        """A parallel loop, distributed, whose reductions may be completed after a serial loop; None if it has none."""
+        separate = self._per_thread.runs_per_thread(nest) or self._groups.around(nest) != self._groups.around(outer)
+        if separate or outer in self._per_thread.divergent_in_group:
+            return None
+        legality = self._legality(nest, domain)
+        return self._distributed(nest, legality) if legality.reductions else None
 
     def _if(self, node: If, domain: Domain) -> Stmt | None:
         if node.group is not None:
@@ -372,14 +360,17 @@ class _Block:
             self._require_convergence(loop, "T.Parallel")
         made = self._distributed_iterations(loop, domain)
         self._context = around
-        return made
+        build = Builder(loop.loc)
+        self._deferred.scale(loop, build)
+        return made if made is None or not build.statements else as_body([made, *build.statements], loop.loc)
 
     def _distributed_iterations(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
         """The iterations of a parallel loop that one thread executes."""
         if any(int_const(extent) == 0 for extent in loop.extents):
             return None
         build = Builder(loop.loc)
-        distributed, deferred = self._deferred.get(loop, (None, []))
+        known = self._deferred.of(loop)
+        distributed, deferred = (None, []) if known is None else (known.loop, known.items)
         if distributed is None:
             legality = self._legality(loop, domain)
             if legality.reason and loop in self._per_thread.divergent and self._context.threads > 1:

@@ -41,6 +41,7 @@ from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.expand_to_loops import expand_to_loops
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
+from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
 from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
 from tilelang.targets.nvidia.lowerings.matrix_stores import by_matrix_stores
 from tilelang.targets.nvidia.named_barriers import NamedBarriers
@@ -96,7 +97,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         demote_fragments.PASS,
         infer_layouts(lowerings),
         check_registers.PASS,
-        lower_to_threads(lowerings, by_matrix_stores),
+        lower_to_threads(lowerings, by_matrix_stores, skip_by_votes),
         vectorize_accesses(ASYNC_COPIES),
         vectorize_atomics.PASS,
         pack_casts.PASS,

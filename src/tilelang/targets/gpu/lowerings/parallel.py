@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from tilelang.analysis.defer_reductions import Scaling
 from tilelang.analysis.parallel_legality import ATOMICS, ParallelLegality, ParallelReduction
 from tilelang.analysis.reductions import Update
 from tilelang.analysis.unrolled_loops import values
@@ -19,7 +20,9 @@ from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, NoLowering, ProgramValueError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
-from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, conjunction, const
+from tilelang.ir.compare import same_expr
+from tilelang.ir.expr import Expr, Load, Var, as_expr, binary, cast, conjunction, const
+from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
@@ -107,6 +110,24 @@ class DistributedLoop:
         combiner.all_reduce([item.partial for item in items])
         for item in items:
             self._deliver(item, build, outer or self._loop)
+
+    def can_scale(self, item: Accumulated, scaling: Scaling) -> bool:
+        """Whether each thread knows by what to multiply its partial results."""
+        layout = self._context.fragments.get(item.reduction.buffer)
+        return layout is not None and all(
+            self._context.fragments.get(load.buffer) == layout and all(map(same_expr, load.indices, scaling.indices))
+            for load in loads_of(scaling.factor)
+        )
+
+    def scale(self, build: Builder, item: Accumulated, scaling: Scaling) -> None:
+        """Multiplies partial results as the sum is multiplied."""
+        pairs = zip(scaling.indices, item.reduction.indices, strict=True)
+        factor = substitute(scaling.factor, {var: index for var, index in pairs if isinstance(var, Var)})
+        body = _Body(self._loop, self._legality, self._context, self._register_indices, (), None)
+        factor = substitute(body.expr(factor), self._register_indices.coordinates)
+        value = binary(BinaryOp.MUL, item.partial.load(item.index), factor)
+        store = Store(item.partial.buffer, item.partial.at(item.index), value, loc=scaling.nest.loc)
+        build.emit(self._partition.emit_loops(store, loc=build.loc, only=item.axes))
 
     # -- partial results ------------------------------------------------------------------------------------------
     def _accumulate(self, reduction: ParallelReduction) -> Accumulated:

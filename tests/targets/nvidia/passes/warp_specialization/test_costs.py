@@ -19,6 +19,11 @@ def main(A: T.Tensor((128, 64), "float16"), C: T.Tensor((128, 128), "float32")):
             S[i, j] = T.exp2(S[i, j])
         for i, j in T.Parallel(128, 128):
             S[i, j] = S[i, j] + 1.0
+        factor = T.alloc_fragment((128,), "float32")
+        T.clear(factor)
+        for i, j in T.Parallel(128, 128):
+            if factor[i] != 1.0:
+                S[i, j] *= factor[i]
         T.copy(S, C)
 
 
@@ -31,7 +36,12 @@ def test_a_gemm_takes_the_cycles_of_the_tensor_cores():
 
 
 def test_special_functions_take_eight_times_as_long_as_an_addition():
-    exp, add = map(thread_work, only(ParallelLoop))
+    exp, add, _ = map(thread_work, only(ParallelLoop))
     elements = 128 * 128 // 128  # per lane
     assert Work(2 * elements) == add  # the addition and the store
     assert Work(9 * elements) == exp
+
+
+def test_of_what_warps_may_skip_only_the_test_counts():
+    *_, skipped = map(thread_work, only(ParallelLoop))
+    assert Work(1) == skipped

@@ -83,6 +83,39 @@ def attention(length, dim=64, block_M=64, block_N=32, causal=False, late_rescale
     return main
 
 
+def by_online_softmax(length, dim=64, block_M=64, block_N=32):
+    """The same by the operator, which rescales in some warps only."""
+
+    @T.prim_func
+    def main(Q: T.Tensor((block_M * 2, dim), "float16"), K: T.Tensor((length, dim), "float16"),
+             V: T.Tensor((length, dim), "float16"), O: T.Tensor((block_M * 2, dim), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            Q_s = T.alloc_shared((block_M, dim), "float16")
+            K_s = T.alloc_shared((block_N, dim), "float16")
+            V_s = T.alloc_shared((block_N, dim), "float16")
+            S = T.alloc_fragment((block_M, block_N), "float32")
+            P = T.alloc_fragment((block_M, block_N), "float16")
+            acc = T.alloc_fragment((block_M, dim), "float32")
+            row_max = T.alloc_fragment((block_M,), "float32")
+            row_sum = T.alloc_fragment((block_M,), "float32")
+            T.copy(Q[bx * block_M, 0], Q_s)
+            T.clear(acc)
+            T.clear(row_sum)
+            T.fill(row_max, -T.infinity("float32"))
+            for k in T.Pipelined(T.ceildiv(length, block_N), num_stages=2):
+                T.copy(K[k * block_N, 0], K_s)
+                T.copy(V[k * block_N, 0], V_s)
+                T.clear(S)
+                T.gemm(Q_s, K_s, S, transpose_B=True)
+                T.online_softmax(S, acc, row_max, row_sum, scale=dim**-0.5, probabilities=P)
+                T.gemm(P, V_s, acc)
+            for i, j in T.Parallel(block_M, dim):
+                acc[i, j] /= row_sum[i]
+            T.copy(acc, O[bx * block_M, 0])
+
+    return main
+
+
 def expected(q, k, v, causal):
     q, k, v = (x.astype(np.float32) for x in (q, k, v))
     scores = q @ k.T / np.sqrt(q.shape[1])
@@ -92,9 +125,9 @@ def expected(q, k, v, causal):
     return weights / weights.sum(axis=1, keepdims=True) @ v
 
 
-def simulated(func, length, causal=False, one_tile=False, **pass_configs):
+def simulated(func, length, causal=False, one_tile=False, stretch=1, **pass_configs):
     rng = np.random.default_rng(length)
-    q = rng.standard_normal((128, 64)).astype(np.float16)
+    q = stretch * rng.standard_normal((128, 64)).astype(np.float16)
     k, v = rng.standard_normal((2, length, 64)).astype(np.float16)
     v = k if one_tile else v
     out = np.full((128, 64), np.nan, np.float32)
@@ -108,6 +141,16 @@ def simulated(func, length, causal=False, one_tile=False, **pass_configs):
 def test_any_number_of_iterations_gives_the_same(length):
     kernel = simulated(attention(length), length)
     assert (length > 32) == ("software-pipelined" in kernel.explain())
+
+
+@pytest.mark.parametrize("stretch", [1, 12])
+@pytest.mark.parametrize("length", [32, 64, 160])
+def test_an_online_softmax_is_several_statements_of_the_loop(length, stretch):
+    kernel = simulated(by_online_softmax(length), length, stretch=stretch)
+    if length > 32:
+        text = kernel.explain()
+        assert "software-pipelined in 2 stages" in text
+        assert "warps skip it where its condition holds for none of their rows" in text
 
 
 @pytest.mark.parametrize("persistent", [False, True])

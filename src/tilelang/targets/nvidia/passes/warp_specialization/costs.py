@@ -15,10 +15,11 @@ from collections.abc import Iterator
 
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Binary, Call, Cast, Expr, Select, Unary, int_const
-from tilelang.ir.stmt import Atomic, Bind, For, ParallelLoop, Seq, Stmt, Store, TileOp
+from tilelang.ir.stmt import Atomic, Bind, For, If, ParallelLoop, Seq, Stmt, Store, TileOp
 from tilelang.ir.visit import expressions, sub_statements, walk_expr
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.loop_graph import Work
+from tilelang.targets.gpu.lowerings.warp_votes import condition_axes
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
 
 _LANES = 128  # results of ordinary instructions per cycle
@@ -41,6 +42,10 @@ def thread_work(stmt: Stmt) -> Work:
 def _instructions(stmt: Stmt) -> float:
     """Instructions of all threads together."""
     match stmt:
+        case ParallelLoop(body=If(condition=condition)) if axes := condition_axes(stmt):
+            # the test alone: what warps may skip is written for rows that are rare
+            rows = math.prod(int_const(stmt.extents[axis]) or 1 for axis in axes)
+            return rows * sum(map(_cost, walk_expr(condition)))
         case ParallelLoop():
             times = math.prod(int_const(extent) or 1 for extent in stmt.extents)
             return times * _instructions(stmt.body)

@@ -1,0 +1,148 @@
+"""`T.online_softmax` as reductions and parallel loops, which rescale only where the reference of a row has to move.
+
+Takes an `OnlineSoftmax`, emits a `Reduce`, parallel loops and a `Copy`. Exponentials are relative to a reference, which
+`row_max` holds: the largest score at the time when it last moved. It moves when a score exceeds it by more than
+`most_growth` powers of 2. Invariant: no exponential overflows the probabilities, and none of a finite score is NaN.
+
+The accumulator is rescaled, and probabilities are converted, behind all that needs only the scores, so that a software
+pipeline may run the latter while a gemm uses both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.builder import Builder, as_body
+from tilelang.ir.expr import Call, Expr, Load, Var, binary, conjunction, const, int_const, select
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Bind, If, Store
+from tilelang.isa.catalogue import INTRINSICS
+from tilelang.lowering.loops import parallel, scratch
+from tilelang.lowering.regions import axes, indices, load
+from tilelang.ops.copy import Copy
+from tilelang.ops.describe import matrix_axes
+from tilelang.ops.online_softmax import LOG2_E, OnlineSoftmax
+from tilelang.ops.reduce import Reduce, ReduceOp
+from tilelang.records import record
+
+_FAR = 2.0**10
+"""A reference whose exponent is further from 0 is subtracted from the scores before they are scaled.
+
+A nearer one is subtracted in one operation with the scaling: its exponent is rounded, by at most 2 ** -14, which
+changes all exponentials of a row by the same factor.
+"""
+
+
+@record(slots=True)
+class _Tile:
+    """A tile of the step, addressed by row, or by row and column."""
+
+    region: Region
+    axes: Sequence[int]
+
+    def load(self, *at: Expr) -> Load:
+        """An element."""
+        return load(self.region, at, self.axes)
+
+    def store(self, build: Builder, at: Sequence[Expr], value: Expr) -> None:
+        """Stores an element."""
+        build.emit(Store(self.region.buffer, indices(self.region, at, self.axes), value))
+
+
+def _matrix(region: Region) -> _Tile:
+    return _Tile(region, matrix_axes(region))
+
+
+def _rows(region: Region) -> _Tile:
+    return _Tile(region, axes(region) or (0,))
+
+
+def expand_online_softmax(op: OnlineSoftmax, build: Builder) -> None:
+    """The step as simpler statements."""
+    step, scores = _Step(op, build), matrix_axes(op.scores)
+    rows, columns = (op.scores.extent[axis] for axis in scores)
+    build.emit(Reduce(ReduceOp.MAX, op.scores, step.found.region, scores[1], nan_propagate=False))
+    parallel(build, (rows,), lambda at: step.move_reference(*at))
+    parallel(build, (rows, columns), lambda at: step.subtract_far_reference(*at))
+    parallel(build, (rows, columns), lambda at: step.exponential(*at))
+    parallel(build, (rows,), lambda at: step.rescale_sum(*at))
+    parallel(build, (rows, columns), lambda at: step.add(*at))
+    parallel(build, (rows, op.output.extent[matrix_axes(op.output)[1]]), lambda at: step.rescale_output(*at))
+    if op.probabilities is not None:
+        build.emit(Copy(op.scores, op.probabilities))
+
+
+class _Step:
+    """What is done with each row i, or with each element (i, j).
+
+    Attributes:
+        found: The largest score of each row of the tile.
+    """
+
+    def __init__(self, op: OnlineSoftmax, build: Builder) -> None:
+        self._build, self._dtype = build, op.dtype
+        self._scores, self._output = _matrix(op.scores), _matrix(op.output)
+        self._reference, self._row_sum = _rows(op.row_max), _rows(op.row_sum)
+        self._scale = op.scale * const(LOG2_E, op.dtype)
+        self._most_growth = const(op.most_growth, op.dtype)
+        self._zero, self._one = const(0, op.dtype), const(1, op.dtype)
+        extent = int_const(op.scores.extent[self._scores.axes[0]]) or 0
+
+        def row_tile(name: str) -> _Tile:
+            name = f"{op.scores.buffer.name}_{name}"
+            return _rows(scratch(build, name, (extent,), op.dtype, Scope.FRAGMENT))
+
+        self.found = row_tile("max")
+        self._alpha = row_tile("alpha")  # what older sums are multiplied by; 1 where the reference has not moved
+        self._offset = row_tile("offset")  # what is subtracted from scaled scores
+
+    def move_reference(self, i: Var) -> None:
+        """Moves the reference of a row whose scores exceed it by too much."""
+        found, old = self.found.load(i), self._reference.load(i)
+        growth, new = Var("growth", self._dtype), Var("new", self._dtype)
+        moves = growth > self._most_growth  # not from -inf to -inf, where growth is NaN
+        self._build.emit(Bind(growth, (found - old) * self._scale))
+        self._build.emit(Bind(new, select(moves, found, old)))
+        self._alpha.store(self._build, (i,), select(moves, _exp2(-growth), self._one))
+        self._reference.store(self._build, (i,), new)
+        self._offset.store(self._build, (i,), select(self._is_far(new), self._zero, new * self._scale))
+
+    def _is_far(self, reference: Expr) -> Expr:
+        return binary(BinaryOp.GT, abs(reference * self._scale), const(_FAR, self._dtype))
+
+    def subtract_far_reference(self, i: Var, j: Var) -> None:
+        """Subtracts the reference from a score before it is scaled, if that is finite and far."""
+        reference = self._reference.load(i)
+        is_finite = binary(BinaryOp.GT, reference, const(-math.inf, self._dtype))
+        condition = conjunction((self._is_far(reference), is_finite))
+        self._update(self._scores, (i, j), self._scores.load(i, j) - reference, condition)
+
+    def exponential(self, i: Var, j: Var) -> None:
+        """Replaces a score by its exponential."""
+        exponent = self._scores.load(i, j) * self._scale - self._offset.load(i)
+        self._scores.store(self._build, (i, j), _exp2(exponent))
+
+    def rescale_sum(self, i: Var) -> None:
+        """Multiplies the running sum of a row."""
+        self._row_sum.store(self._build, (i,), self._row_sum.load(i) * self._alpha.load(i))
+
+    def add(self, i: Var, j: Var) -> None:
+        """Adds an exponential to the running sum of its row."""
+        self._row_sum.store(self._build, (i,), self._row_sum.load(i) + self._scores.load(i, j))
+
+    def rescale_output(self, i: Var, j: Var) -> None:
+        """Multiplies an element of the accumulator if the reference of its row has moved."""
+        alpha = self._alpha.load(i)
+        condition = binary(BinaryOp.NE, alpha, self._one)
+        self._update(self._output, (i, j), self._output.load(i, j) * alpha, condition)
+
+    def _update(self, tile: _Tile, at: Sequence[Expr], value: Expr, condition: Expr) -> None:
+        with self._build.block() as then:
+            tile.store(self._build, at, value)
+        self._build.emit(If(condition, as_body(then)))
+
+
+def _exp2(x: Expr) -> Expr:
+    return Call(INTRINSICS["exp2"], (x,), x.dtype)
