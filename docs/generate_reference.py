@@ -32,7 +32,7 @@ SECTIONS = (
         "Tile operators",
         (
             *("copies", "products", "sparse_gemm", "gemm", "tile", "reductions", "scans", "selection"),
-            *("softmax", "reducers", "atomic"),
+            *("normalization", "reducers", "atomic"),
         ),
     ),
     ("Arithmetic", ("math", "casts", "arithmetic", "ieee", "derived", "random_numbers", "vectors", "operator_classes")),

@@ -40,7 +40,8 @@ OTHER_NAMES: Mapping[str, str] = MappingProxyType(
         "all": "write T.all_of(tile)",
         "index_select": "write T.gather(src, index, dst, dim)",
         "take": "write T.gather(src, index, dst, dim)",
-        "softmax": "write T.reduce_max, then exponentials in a T.Parallel loop, T.reduce_sum, and divisions in another",
+        "softmax": "write T.reduce_max, exponentials in a T.Parallel loop, T.reduce_sum, and divisions in another, "
+        "or T.online_softmax where rows arrive in tiles",
         # elements
         "maximum": "write T.max(a, b)",
         "minimum": "write T.min(a, b)",

@@ -37,6 +37,7 @@ from tilelang.language.math import *
 from tilelang.language.math import FUNCTIONS
 from tilelang.language.meta import *
 from tilelang.language.nodes import *
+from tilelang.language.normalization import *
 from tilelang.language.operator_classes import *
 from tilelang.language.parameters import *
 from tilelang.language.pointers import *
@@ -47,7 +48,6 @@ from tilelang.language.reducers import *
 from tilelang.language.reductions import *
 from tilelang.language.scans import *
 from tilelang.language.selection import *
-from tilelang.language.softmax import *
 from tilelang.language.tensors import *
 from tilelang.language.thread_return import *
 from tilelang.language.threads import *
@@ -91,9 +91,9 @@ _MODULES = (
         f"tilelang.language.{name}"
         for name in """
         alloc allreduce annotate annotate_layout arithmetic assumptions atomic blocks casts classes copies debug
-        derived eager extern groups ieee kernel legacy_blocks legacy_calls loops macro math meta nodes operator_classes
-        parameters pointers prim_func products random_numbers reducers reductions scans selection softmax tensors
-        thread_return threads tile tile_scheduler types vectors
+        derived eager extern groups ieee kernel legacy_blocks legacy_calls loops macro math meta nodes
+        normalization operator_classes parameters pointers prim_func products random_numbers reducers reductions scans
+        selection tensors thread_return threads tile tile_scheduler types vectors
         """.split()
     ),
     *(f"tilelang.targets.gpu.language.{name}" for name in ("warp",)),

@@ -192,6 +192,7 @@ from tilelang.language.nodes import PrimFunc as PrimFunc
 from tilelang.language.nodes import Range as Range
 from tilelang.language.nodes import Reduce as Reduce
 from tilelang.language.nodes import SizeVar as SizeVar
+from tilelang.language.normalization import online_softmax as online_softmax
 from tilelang.language.operator_classes import Add as Add
 from tilelang.language.operator_classes import And as And
 from tilelang.language.operator_classes import Div as Div
@@ -244,7 +245,6 @@ from tilelang.language.selection import gather as gather
 from tilelang.language.selection import scatter as scatter
 from tilelang.language.selection import sort as sort
 from tilelang.language.selection import topk as topk
-from tilelang.language.softmax import online_softmax as online_softmax
 from tilelang.language.tensors import alloc_buffer as alloc_buffer
 from tilelang.language.tensors import alloc_buffer as allocate
 from tilelang.language.tensors import decl_buffer as decl_buffer
@@ -375,24 +375,24 @@ __all__ = [
 "macro", "Select", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceildiv", "clamp", "floordiv",
 "floormod", "fmax", "fmin", "if_then_else", "infinity", "max", "max_value", "min", "min_value", "round", "shift_left",
 "shift_right", "truncdiv", "truncmod", "inline", "meta_class", "meta_var", "BufferLoad", "Call", "CommReducer",
-"IterVar", "PrimFunc", "Range", "Reduce", "SizeVar", "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "Div",
-"FloatImm", "FloorDiv", "FloorMod", "IntImm", "Max", "Min", "Mod", "Mul", "Not", "Or", "StringImm", "Sub", "empty",
-"match_buffer", "access_ptr", "address_of", "prim_func", "gemm", "rng_init", "rng_rand", "rng_rand_float",
+"IterVar", "PrimFunc", "Range", "Reduce", "SizeVar", "online_softmax", "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And",
+"Div", "FloatImm", "FloorDiv", "FloorMod", "IntImm", "Max", "Min", "Mod", "Mul", "Not", "Or", "StringImm", "Sub",
+"empty", "match_buffer", "access_ptr", "address_of", "prim_func", "gemm", "rng_init", "rng_rand", "rng_rand_float",
 "alloc_reducer", "finalize_reducer", "reducer_init", "reducer_update", "reduce", "reduce_absmax", "reduce_abssum",
 "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min", "reduce_sum", "associative_scan",
-"cummax", "cumsum", "argmax", "argmin", "gather", "scatter", "sort", "topk", "online_softmax", "alloc_buffer",
-"allocate", "decl_buffer", "make_tensor", "make_tensor_from_addr", "sblock_alloc_buffer", "thread_return",
-"get_block_binding", "get_block_bindings", "get_block_extent", "get_block_extents", "get_lane_idx",
-"get_thread_binding", "get_thread_bindings", "get_thread_extent", "get_thread_extents", "get_warp_group_idx",
-"get_warp_idx", "get_warp_idx_sync", "clear", "fill", "PersistentTileScheduler", "Buffer", "Ptr", "StridedTensor",
-"Tensor", "dyn", "dynamic", "ptr", "symbolic", "Broadcast", "Ramp", "Shuffle", "broadcast", "extract_lane", "ramp",
-"vectorcombine", "vectorhigh", "vectorlow", "shuffle_elect", "warp_reduce_bitand", "warp_reduce_bitor",
-"warp_reduce_max", "warp_reduce_min", "warp_reduce_sum", "ptx_cp_async", "alloc_barrier", "alloc_cluster_barrier",
-"barrier_arrive", "create_barriers", "create_list_of_mbarrier", "get_mbarrier", "mbarrier_arrive",
-"ptx_init_barrier_thread_count", "alloc_tmem", "cluster_load", "cluster_store", "cluster_store_async", "cluster_sync",
-"get_cluster_dims", "get_cluster_extent", "get_cluster_extents", "get_cluster_id", "get_cluster_ids",
-"get_cluster_size", "sync_cluster", "tma_copy", "tma_gather4_bytes", "ldg", "stg", "inline_ptx", "ptx_ldmatrix",
-"ptx_mma", "ptx_stmatrix", "SparseTensorCoreIntrinEmitter", "TCGEN05TensorCoreIntrinEmitter", "TensorCoreIntrinEmitter",
+"cummax", "cumsum", "argmax", "argmin", "gather", "scatter", "sort", "topk", "alloc_buffer", "allocate", "decl_buffer",
+"make_tensor", "make_tensor_from_addr", "sblock_alloc_buffer", "thread_return", "get_block_binding",
+"get_block_bindings", "get_block_extent", "get_block_extents", "get_lane_idx", "get_thread_binding",
+"get_thread_bindings", "get_thread_extent", "get_thread_extents", "get_warp_group_idx", "get_warp_idx",
+"get_warp_idx_sync", "clear", "fill", "PersistentTileScheduler", "Buffer", "Ptr", "StridedTensor", "Tensor", "dyn",
+"dynamic", "ptr", "symbolic", "Broadcast", "Ramp", "Shuffle", "broadcast", "extract_lane", "ramp", "vectorcombine",
+"vectorhigh", "vectorlow", "shuffle_elect", "warp_reduce_bitand", "warp_reduce_bitor", "warp_reduce_max",
+"warp_reduce_min", "warp_reduce_sum", "ptx_cp_async", "alloc_barrier", "alloc_cluster_barrier", "barrier_arrive",
+"create_barriers", "create_list_of_mbarrier", "get_mbarrier", "mbarrier_arrive", "ptx_init_barrier_thread_count",
+"alloc_tmem", "cluster_load", "cluster_store", "cluster_store_async", "cluster_sync", "get_cluster_dims",
+"get_cluster_extent", "get_cluster_extents", "get_cluster_id", "get_cluster_ids", "get_cluster_size", "sync_cluster",
+"tma_copy", "tma_gather4_bytes", "ldg", "stg", "inline_ptx", "ptx_ldmatrix", "ptx_mma", "ptx_stmatrix",
+"SparseTensorCoreIntrinEmitter", "TCGEN05TensorCoreIntrinEmitter", "TensorCoreIntrinEmitter",
 "TensorCoreIntrinEmitterSM120", "TensorCoreIntrinEmitterWithLadderTransform", "WGMMATensorCoreIntrinEmitter",
 "WGSparseTensorCoreIntrinEmitter", "get_ldmatrix_offset", "get_mma_micro_size", "get_swizzle_layout",
 "mma_store_index_map", "copy_cluster", "CUDASourceCodeKernel", "gemm_sp", "wgmma_gemm_sp", "named_barrier_arrive",

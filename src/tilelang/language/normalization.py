@@ -1,4 +1,4 @@
-"""`T.online_softmax`: one step of a softmax whose rows arrive in tiles, as attention needs it."""
+"""Normalization of rows that arrive in tiles: `T.online_softmax`, as attention needs it."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def online_softmax(
     probabilities and a tile of values is added to `output` behind this call. Behind the loop `output / row_sum` is
     `softmax(scale * scores) @ values`, and `scale * row_max + log(row_sum)` the logarithm of the sum of exponentials.
 
-    Until then `row_max` need not be the largest score: a GPU rescales only where a score exceeds it by a factor of 2 **
-    8 in the exponential, and probabilities may be as large as that. Scores of -inf (masked ones) have probability 0; a
-    row of nothing else has a `row_sum` of 0, and NaN and +inf make their row NaN.
+    Until then probabilities are relative to `row_max`, which need not be the largest score: it moves, and the row is
+    rescaled, only where an exponential would exceed 2 ** 8. Scores of -inf (masked ones) have probability 0; a row of
+    nothing else has a `row_sum` of 0, and NaN and +inf make their row NaN.
 
     Shapes: scores and probabilities (M, N), output (M, K), row_max and row_sum (M,); constant extents, on chip.
 
     Args:
         scores: The tile, of float32 or float64; overwritten.
         output: The accumulator of probabilities @ values, of the dtype of scores.
-        row_max: The running maximum of the scores, of the same dtype.
-        row_sum: The running sum of exponentials, of the same dtype.
+        row_max: What exponentials of each row are relative to, about its largest score; of the same dtype.
+        row_sum: The running sum of the exponentials of each row, of the same dtype.
         scale: What scores are multiplied by, a positive scalar.
         probabilities: Where these go, of any floating-point dtype; without it they replace the scores.
 
