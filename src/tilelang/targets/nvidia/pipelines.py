@@ -59,6 +59,7 @@ from tilelang.targets.nvidia.passes import (
     plan_pipeline,
     publish_async_barriers,
     reconverge_warps,
+    split_masked_loops,
 )
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
@@ -88,6 +89,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         rasterize_grid.PASS,
         cluster_split_k.PASS,
         specialize_warps(lowerings),
+        split_masked_loops.PASS,
         promote_to_registers.PASS,
         choose_lowerings(lowerings),
         plan_pipeline.PASS,

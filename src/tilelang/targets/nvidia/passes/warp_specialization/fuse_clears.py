@@ -26,8 +26,12 @@ def fuse_clears(launch: Launch, domain: Domain) -> Launch:
     """The launch, which comes from `flatten_sequences`, with its clears fused where possible."""
     for var, extent in zip(launch.block_vars, launch.grid, strict=True):
         domain = domain.with_loop(var, 0, extent)
-    body = _FuseClears(domain).visit(launch.body)
-    return dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
+    return dataclasses.replace(launch, body=fuse_clears_in(launch.body, domain))
+
+
+def fuse_clears_in(body: Stmt, domain: Domain) -> Stmt:
+    """A body with its clears fused where possible."""
+    return _FuseClears(domain).visit(body) or Seq((), loc=body.loc)
 
 
 class _FuseClears(Rewriter):

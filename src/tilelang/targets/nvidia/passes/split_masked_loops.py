@@ -1,0 +1,97 @@
+"""Splits loops of consumers so that iterations that mask no element, as in causal attention, run without masks.
+
+Takes a tile-level function as `specialize_warps` leaves it. The copy without masks has the statements of the loop in
+the same order; a mask that was written before a gemm becomes a clear there, which the gemm does itself. Invariant:
+pipelines are waited for and released as before, since their states depend only on the loop's variable or are counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tilelang.arith.domain import Domain, of_function
+from tilelang.errors import Note
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Bind, For, Launch, Seq, Stmt
+from tilelang.ir.visit import Rewriter, sub_statements
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
+from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears_in
+from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import with_fresh_names
+from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import UniformScalars
+from tilelang.targets.nvidia.schedule import schedule_of
+from tilelang.transforms.split_masks import split_masks
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    domain = of_function(func)
+    return with_launches(func, lambda launch: _split(launch, domain))
+
+
+def _split(launch: Launch, domain: Domain) -> Launch:
+    if schedule_of(launch) is None:
+        return launch
+    rewriter = _Loops(UniformScalars(launch), domain.with_extents(launch.block_vars, launch.grid))
+    body = rewriter.visit(launch.body) or Seq((), loc=launch.body.loc)
+    if body is launch.body:
+        return launch
+    notes = [Note("iterations that mask no element run without masks", loop.loc) for loop in rewriter.split]
+    plan = dataclasses.replace(launch.plan, notes=(*launch.plan.notes, *notes))
+    return dataclasses.replace(launch, body=body, plan=plan)
+
+
+class _Loops(Rewriter):
+    """Splits the loops that compute gemms.
+
+    Attributes:
+        split: The loops that were split.
+    """
+
+    def __init__(self, scalars: UniformScalars, domain: Domain) -> None:
+        self._scalars, self._domain = scalars, domain
+        self.split: list[For] = []
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Seq):
+            outside = self._domain
+            sequence = self._sequence(node)
+            self._domain = outside
+            return sequence
+        if not isinstance(node, For):
+            return self.rebuild_stmt(node)
+        if any(isinstance(s, Gemm) for s in sub_statements(node.body)):
+            parts = split_masks(node, self._domain, self._scalars.is_uniform)
+            if parts is None:
+                return node
+            self.split.append(node)
+            return Seq(tuple(self._own_copy(s, node) for s in parts.body), loc=node.loc)
+        outside = self._domain
+        self._domain = outside.with_loop(node.var, node.start, node.stop, node.step)
+        made = self.rebuild_stmt(node)
+        self._domain = outside
+        return made
+
+    def _sequence(self, node: Seq) -> Stmt:
+        body = []
+        for child in node.body:
+            made = self.visit(child)
+            body += [] if made is None else [made]
+            if isinstance(child, Bind):
+                self._domain = self._domain.with_value(child.var, child.value)
+        same = len(body) == len(node.body) and all(map(lambda a, b: a is b, body, node.body))
+        return node if same else Seq(tuple(body), loc=node.loc)
+
+    def _own_copy(self, stmt: Stmt, loop: For) -> Stmt:
+        """A loop with names of its own, in which gemms do clears."""
+        if not isinstance(stmt, For):
+            return stmt
+        if stmt.body is not loop.body:
+            stmt = dataclasses.replace(stmt, body=fuse_clears_in(stmt.body, Domain()))
+        return with_fresh_names(stmt)
+
+
+PASS = Pass(
+    "split_masked_loops", _run, Level.TILE, Level.TILE,
+    requires=(Property.WARPS_SPECIALIZED, Property.ELEMENTWISE_UNEXPANDED),
+)

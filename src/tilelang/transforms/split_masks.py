@@ -1,0 +1,275 @@
+"""Index-set splitting of a loop whose parallel loops mask elements: iterations that mask nothing run without masks.
+
+Takes a loop, gives up to three loops over consecutive parts of its range with the same statements. In the middle one,
+conditions that hold, or fail, for all elements are constants; the others keep the body as it is. Invariant: the loops
+run the same iterations in the same order and compute the same; split points have one value for all threads.
+
+A condition is a conjunction (or disjunction) of comparisons that are linear in the loop's variable and in those of
+parallel loops. With the latter at their extremes, each gives an end of the range in which it holds for all elements:
+
+    for k in range(n):                                     # S = 0 if 128 * b + i >= 64 * k + j else -inf
+    for k in range(0, e), for k in range(e, n)             # e = (128 * b - 63) // 64 + 1, clamped to the range
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+
+from tilelang.analysis.strides import coefficient
+from tilelang.arith.domain import Domain
+from tilelang.arith.interval import NEGATED
+from tilelang.arith.prove import proves
+from tilelang.arith.simplify import simplify
+from tilelang.dtypes import BOOL
+from tilelang.ir.buffer import Scope
+from tilelang.ir.compare import same_expr
+from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Unary, Var, binary, const, int_const
+from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, If, ParallelLoop, Seq, Stmt, Store
+from tilelang.ir.visit import Rewriter, expressions, jumps, loads_of, substitute, variables_of, walk, walk_expr
+from tilelang.lowering.regions import whole
+from tilelang.ops.fill import Fill
+from tilelang.records import record
+
+_SWAPPED = {BinaryOp.GT: BinaryOp.LT, BinaryOp.GE: BinaryOp.LE}
+_AND, _OR = (BinaryOp.AND, BinaryOp.BITAND), (BinaryOp.OR, BinaryOp.BITOR)
+
+
+def split_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -> Seq | None:
+    """The loops, and bindings of their split points; None if no iterations are known to mask nothing.
+
+    Args:
+        loop: A serial loop.
+        domain: What holds where it stands.
+        is_uniform: Whether all threads have the same value of an expression.
+    """
+    if loop.kind is not ForKind.SERIAL or loop.step not in (1, -1) or jumps(loop.body):
+        return None
+    found = _Search(loop, domain, is_uniform).masks()
+    if not found:
+        return None
+    first, end = (loop.start, loop.stop) if loop.step > 0 else (loop.stop + 1, loop.start + 1)
+    binds: list[Bind] = []
+
+    def named(suffix: str, limits: Sequence[Expr], op: BinaryOp, least: Expr) -> Expr:
+        value = simplify(_tightest(limits, op, least, end), domain)
+        if isinstance(value, Const | Var):
+            return value
+        var = Var(f"{loop.var.name}_{suffix}", loop.var.dtype, index=True)
+        binds.append(Bind(var, value, loc=loop.loc))
+        return var
+
+    lower, upper = [e for each in found for e in each.lower], [e for each in found for e in each.upper]
+    begin = named("begin", lower, BinaryOp.MAX, first) if lower else first
+    stop = named("end", upper, BinaryOp.MIN, begin) if upper else end
+    unmasked = _Unmask({id(each.node): each.holds for each in found}).visit(loop.body) or Seq((), loc=loop.body.loc)
+    parts = [(first, begin, loop.body), (begin, stop, unmasked), (stop, end, loop.body)]
+    for bind in binds:
+        domain = domain.with_value(bind.var, bind.value)
+    parts = [(low, high, body) for low, high, body in parts if not proves(low >= high, domain)]
+    if not any(body is unmasked for *_, body in parts):
+        return None
+    loops = [_over(loop, low, high, body) for low, high, body in parts]
+    return Seq((*binds, *(loops if loop.step > 0 else reversed(loops))), loc=loop.loc)
+
+
+def _over(loop: For, low: Expr, high: Expr, body: Stmt) -> For:
+    """The loop over the values from `low` to below `high`."""
+    start, stop = (low, high) if loop.step > 0 else (high - 1, low - 1)
+    return dataclasses.replace(loop, start=start, stop=stop, body=body)
+
+
+def _tightest(limits: Sequence[Expr], op: BinaryOp, least: Expr, end: Expr) -> Expr:
+    """The tightest of some limits, clamped to a range; `least` where the range is empty."""
+    made = limits[0]
+    for limit in limits[1:]:
+        made = binary(op, made, limit)
+    return binary(BinaryOp.MAX, binary(BinaryOp.MIN, made, end), least)
+
+
+@record(slots=True, eq=False)
+class _Mask:
+    """A choice that goes one way in all iterations between limits.
+
+    Attributes:
+        node: The select or branch.
+        holds: Whether its condition holds there.
+        lower: The limits from below: values of the loop's variable that are not less.
+        upper: The limits from above: values that are less.
+    """
+
+    node: Select | If
+    holds: bool
+    lower: list[Expr] = field(default_factory=list)
+    upper: list[Expr] = field(default_factory=list)
+
+
+class _Search:
+    """The search for masks in the body of a loop."""
+
+    def __init__(self, loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -> None:
+        self._loop, self._domain, self._is_uniform = loop, domain, is_uniform
+        self._values: dict[Var, Expr] = {}  # of bindings in the body
+        self._defined: set[Var] = {loop.var}
+
+    def masks(self) -> list[_Mask]:
+        """The masks of the body that the loop can be split at."""
+        return [mask for mask in self._visit(self._loop.body, {}) if mask.lower or mask.upper]
+
+    def _visit(self, stmt: Stmt, extents: Mapping[Var, int]) -> Iterator[_Mask]:
+        """The masks below a statement, given the extents of the parallel loops around it."""
+        match stmt:
+            case Seq(body=body):
+                for child in body:
+                    yield from self._visit(child, extents)
+            case ParallelLoop(vars=variables, extents=sizes, body=body):
+                known = zip(variables, map(int_const, sizes), strict=True)
+                self._defined.update(variables)
+                yield from self._visit(body, {**extents, **{var: size for var, size in known if size is not None}})
+            case If(then_body=then, else_body=other) if _is_elementwise(stmt):
+                yield from self._masks((stmt, stmt.condition, other is not None and not _is_literal(then)), extents)
+                for body in (then, *(() if other is None else (other,))):
+                    yield from self._visit(body, extents)
+            case Bind(var=var, value=value):
+                self._defined.add(var)
+                if not loads_of(value):
+                    self._values[var] = substitute(value, self._values)
+            case Store() if extents:
+                for node in (e for root in expressions(stmt) for e in walk_expr(root)):
+                    if isinstance(node, Select):
+                        yield from self._masks((node, node.condition, _chosen_unmasked(node)), extents)
+            case _:
+                self._defined.update(_defined(stmt))
+
+    def _masks(self, choice: tuple[Select | If, Expr, bool], extents: Mapping[Var, int]) -> Iterator[_Mask]:
+        mask = self._mask(*choice, extents)
+        if mask is not None:
+            yield mask
+
+    def _mask(self, node: Select | If, condition: Expr, holds: bool, extents: Mapping[Var, int]) -> _Mask | None:
+        """The mask that goes one way wherever all parts of its condition do; None where that is not known."""
+        mask = _Mask(node, holds)
+        condition = substitute(condition, self._values)
+        if self._loop.var not in variables_of(condition) or loads_of(condition):
+            return None
+        parts = list(_parts(condition, holds=holds))
+        return mask if parts and all(part is not None and self._add(mask, part, extents) for part in parts) else None
+
+    def _add(self, mask: _Mask, part: Binary, extents: Mapping[Var, int]) -> bool:
+        """Adds the limits between which a comparison holds for all elements; False if they are not known."""
+        op, left, right = part.op, part.a, part.b
+        if op in _SWAPPED:
+            op, left, right = _SWAPPED[op], right, left
+        if op not in (BinaryOp.LT, BinaryOp.LE) or not (left.is_index and right.is_index):
+            return False
+        gap = right - left if op is BinaryOp.LE else right - left - 1  # to be nonnegative
+        least: dict[Var, Expr] = {}
+        for var, extent in extents.items():
+            slope = coefficient(gap, var)
+            if slope is None or extent < 1:
+                return False
+            least[var] = const(0 if slope >= 0 else extent - 1, var.dtype)
+        slope = coefficient(gap, self._loop.var)
+        if slope is None:
+            return False
+        rest = substitute(gap, {**least, self._loop.var: const(0, self._loop.var.dtype)})
+        if not variables_of(rest).isdisjoint(self._defined) or not self._is_uniform(rest):
+            return False
+        rest = simplify(rest, self._domain)
+        if slope == 0:
+            return proves(rest >= 0, self._domain)
+        if slope > 0:
+            mask.lower.append(simplify((slope - 1 - rest) // slope, self._domain))
+        else:
+            mask.upper.append(simplify(rest // -slope + 1, self._domain))
+        return True
+
+
+def _parts(condition: Expr, *, holds: bool) -> Iterator[Binary | None]:
+    """The comparisons all of which hold where a condition holds, or fails; None for what is no comparison."""
+    match condition:
+        case Unary(op=UnaryOp.NOT, a=a):
+            yield from _parts(a, holds=not holds)
+        case Binary(op=op, a=a, b=b) if op in (_AND if holds else _OR):
+            yield from _parts(a, holds=holds)
+            yield from _parts(b, holds=holds)
+        case Binary(op=op, a=a, b=b) if op in NEGATED and a.dtype.is_int:
+            yield condition if holds else Binary(NEGATED[op], a, b, BOOL)
+        case _:
+            yield None
+
+
+def _chosen_unmasked(node: Select) -> bool:
+    """Which outcome of a condition leaves less to do: the value that is computed, not the literal that masks it."""
+    if isinstance(node.a, Const) and isinstance(node.b, Const):
+        return node.b.value != 0
+    return not isinstance(node.a, Const)
+
+
+def _is_literal(stmt: Stmt) -> bool:
+    """Whether all that a statement stores is literals."""
+    return all(isinstance(s.value, Const) for s in walk(stmt) if isinstance(s, Store))
+
+
+def _is_elementwise(stmt: Stmt) -> bool:
+    """Whether a statement does nothing but store elements."""
+    return all(isinstance(s, Seq | Bind | If | ParallelLoop | Store) for s in walk(stmt))
+
+
+def _defined(stmt: Stmt) -> Iterator[Var]:
+    for each in walk(stmt):
+        match each:
+            case For(var=var) | Bind(var=var):
+                yield var
+            case ParallelLoop(vars=variables):
+                yield from variables
+            case CallStmt(result=result) | Atomic(result=result) if result is not None:
+                yield result
+
+
+class _Unmask(Rewriter):
+    """The body with choices made."""
+
+    def __init__(self, holds: Mapping[int, bool]) -> None:
+        self._holds = holds  # by the identity of selects and branches
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Select) and id(node) in self._holds:
+            return self.expr(node.a if self._holds[id(node)] else node.b)
+        return self.rebuild_expr(node)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, If) and id(node) in self._holds:
+            chosen = node.then_body if self._holds[id(node)] else node.else_body
+            return None if chosen is None else self.visit(chosen)
+        made = self.rebuild_stmt(node)
+        if made is not node and isinstance(made, Store) and _is_identity(made):
+            return None
+        if made is not node and isinstance(made, ParallelLoop):
+            return _as_fill(made)
+        return made
+
+
+def _is_identity(store: Store) -> bool:
+    value = store.value
+    same = isinstance(value, Load) and value.buffer is store.buffer and store.buffer.scope is not Scope.GLOBAL
+    return same and isinstance(value, Load) and all(map(same_expr, value.indices, store.indices))
+
+
+def _as_fill(loop: ParallelLoop) -> Stmt | None:
+    """A loop that stores one literal to a whole buffer as `T.fill`; None if the loop does nothing."""
+    effects = [s for s in walk(loop.body) if not isinstance(s, Seq | Bind)]
+    if not effects:
+        return None
+    stmt = effects[0]
+    if len(effects) > 1:
+        return loop
+    if not isinstance(stmt, Store) or not isinstance(stmt.value, Const) or stmt.buffer.scope is not Scope.FRAGMENT:
+        return loop
+    is_whole = len(loop.vars) == stmt.buffer.rank and all(
+        index is var and same_expr(extent, size)
+        for index, var, extent, size in zip(stmt.indices, loop.vars, loop.extents, stmt.buffer.shape, strict=False)
+    )
+    return Fill(whole(stmt.buffer), stmt.value, loc=loop.loc) if is_whole else loop

@@ -1,0 +1,134 @@
+"""Loops of attention run without masks where these hide nothing, and compute the same."""
+
+import numpy as np
+import pytest
+from specialized import context, launch_of
+
+import tilelang
+import tilelang.language as T
+from tilelang.ir.stmt import For, ParallelLoop
+from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.runner import run_passes
+from tilelang.targets.nvidia.backend import BACKEND
+
+HOPPER = {"kind": "cuda", "arch": "sm_90a"}
+ROWS, KEYS, DIM = 64, 32, 64
+
+
+def attention(length, form, window=None, descending=False, stages=2):
+    """Causal attention whose mask is written before or behind the first gemm, or as a branch."""
+    scale = 1.4426950408889634 / DIM**0.5
+
+    @T.prim_func
+    def main(Q: T.Tensor((length, DIM), "float16"), K: T.Tensor((length, DIM), "float16"),
+             V: T.Tensor((length, DIM), "float16"), O: T.Tensor((length, DIM), "float32")):
+        with T.Kernel(T.ceildiv(length, ROWS), threads=128) as bx:
+            Q_s = T.alloc_shared((ROWS, DIM), "float16")
+            K_s = T.alloc_shared((KEYS, DIM), "float16")
+            V_s = T.alloc_shared((KEYS, DIM), "float16")
+            S = T.alloc_fragment((ROWS, KEYS), "float32")
+            P = T.alloc_fragment((ROWS, KEYS), "float16")
+            acc = T.alloc_fragment((ROWS, DIM), "float32")
+            largest = T.alloc_fragment((ROWS,), "float32")
+            previous = T.alloc_fragment((ROWS,), "float32")
+            row_sum = T.alloc_fragment((ROWS,), "float32")
+            total = T.alloc_fragment((ROWS,), "float32")
+            T.copy(Q[bx * ROWS, 0], Q_s)
+            T.clear(acc)
+            T.clear(total)
+            T.fill(largest, -1e4)
+            last = T.min(T.ceildiv(length, KEYS), T.ceildiv((bx + 1) * ROWS, KEYS))
+            first = 0 if window is None else T.max(bx * ROWS - window + 1, 0) // KEYS
+            for n in T.Pipelined(first, last, num_stages=stages):
+                k = first + last - 1 - n if descending else n
+                T.copy(K[k * KEYS, 0], K_s)
+                T.copy(V[k * KEYS, 0], V_s)
+                if form == "before":
+                    for i, j in T.Parallel(ROWS, KEYS):
+                        seen = bx * ROWS + i >= k * KEYS + j
+                        if window is not None:
+                            seen = T.all_of(seen, k * KEYS + j > bx * ROWS + i - window)
+                        S[i, j] = T.if_then_else(seen, 0.0, -T.infinity("float32"))
+                    T.gemm(Q_s, K_s, S, transpose_B=True)
+                else:
+                    T.clear(S)
+                    T.gemm(Q_s, K_s, S, transpose_B=True)
+                if form in ("behind", "branch"):
+                    for i, j in T.Parallel(ROWS, KEYS):
+                        if form == "behind":
+                            S[i, j] = T.if_then_else(k * KEYS + j > bx * ROWS + i, -T.infinity("float32"), S[i, j])
+                        elif k * KEYS + j > bx * ROWS + i:
+                            S[i, j] = -T.infinity("float32")
+                T.copy(largest, previous)
+                T.reduce_max(S, largest, dim=1, clear=False)
+                for i, j in T.Parallel(ROWS, KEYS):
+                    S[i, j] = T.exp2((S[i, j] - largest[i]) * scale)
+                T.reduce_sum(S, row_sum, dim=1)
+                for i in T.Parallel(ROWS):
+                    total[i] = total[i] * T.exp2((previous[i] - largest[i]) * scale) + row_sum[i]
+                T.copy(S, P)
+                for i, j in T.Parallel(ROWS, DIM):
+                    acc[i, j] *= T.exp2((previous[i] - largest[i]) * scale)
+                T.gemm(P, V_s, acc)
+            for i, j in T.Parallel(ROWS, DIM):
+                acc[i, j] /= total[i]
+            T.copy(acc, O[bx * ROWS, 0])
+
+    return main
+
+
+def check(func, length, window=None, **configs):
+    rng = np.random.default_rng(length)
+    q, k, v = rng.standard_normal((3, length, DIM)).astype(np.float16)
+    out = np.full((length, DIM), np.nan, np.float32)
+    kernel = tilelang.compile(func, target=HOPPER, execution_backend="simulator", pass_configs=configs)
+    kernel(q, k, v, out)
+    scores = q.astype(np.float32) @ k.T.astype(np.float32) / np.sqrt(DIM)
+    distance = np.arange(length)[:, None] - np.arange(length)
+    scores = np.where((distance >= 0) & (distance < (window or length)), scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    want = weights / weights.sum(axis=1, keepdims=True) @ v.astype(np.float32)
+    np.testing.assert_allclose(out, want, rtol=1e-2, atol=1e-2)
+    assert "iterations that mask no element run without masks" in kernel.explain()
+
+
+@pytest.mark.parametrize("form", ["before", "behind", "branch"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_causal_attention_computes_the_same(form, descending):
+    check(attention(192, form, descending=descending), 192)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_window_computes_the_same(persistent):
+    check(attention(320, "before", window=130), 320, 130, **{"tl.persistent": persistent})
+
+
+def test_a_ragged_length_computes_the_same():
+    check(attention(200, "behind"), 200)
+
+
+def test_loops_that_are_not_software_pipelined_are_split_too():
+    check(attention(192, "before", stages=3), 192, **{"tl.stages": 1})
+
+
+def bodies(func):
+    """The statements of the consumers' loops that compute both gemms."""
+    names = [step.name for step in BACKEND.passes]
+    made = run_passes(func, BACKEND.passes[: names.index("split_masked_loops") + 1], context())
+    loops = [s.body.body for s in walk(launch_of(made).body) if isinstance(s, For)]
+    return [body for body in loops if sum(isinstance(s, Gemm) for s in body) == 2]
+
+
+@pytest.mark.parametrize("form", ["before", "behind", "branch"])
+def test_the_first_loop_masks_nothing_and_its_gemm_overwrites(form):
+    free, masked = bodies(attention(512, form))
+    assert len([s for s in free if isinstance(s, ParallelLoop)]) + 1 == len(
+        [s for s in masked if isinstance(s, ParallelLoop)]
+    )
+    (scores,) = [s for s in free if isinstance(s, Gemm) and s.c.buffer.name == "S"]
+    assert scores.always_clears
+
+
+def test_loops_without_masks_stay_one():
+    assert len(bodies(attention(512, "none"))) == 1
