@@ -1,4 +1,4 @@
-"""Which loops are copies in the background."""
+"""Which loops are asynchronous copies."""
 
 from loops import buffer, exprs
 

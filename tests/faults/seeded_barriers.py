@@ -139,7 +139,7 @@ def no_order_barrier(node: Stmt) -> Iterator[Stmt | None]:
 
 
 def _is_order_barrier(node: Stmt) -> bool:
-    return calls(node, MBARRIER_ARRIVE, MBARRIER_WAIT) and names_barrier(node, "turn_order")
+    return calls(node, MBARRIER_ARRIVE, MBARRIER_WAIT) and names_barrier(node, "order")
 
 
 def unfenced(node: Stmt) -> Iterator[Stmt | None]:

@@ -11,7 +11,7 @@ STEPS, STAGES, WIDTH = 7, 3, 128
 
 
 def ring(*, fault="", apart=False, noinc=False):
-    """One warp copies rows into a ring of stages in the background, another one folds them."""
+    """One warp copies rows asynchronously into stages of shared memory, another one reduces them."""
 
     def fill(s, A, full, lane, k):
         T.ptx_cp_async(s[k % STAGES, lane * 4], A[k, lane * 4], 4)

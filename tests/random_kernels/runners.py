@@ -41,7 +41,7 @@ def on_cpu(compile_flags: str | None) -> Runner:
 
 
 def on_simulator(arch: str, lazy: bool, seed: int, **pass_configs: Any) -> Runner:
-    """On a simulated GPU, whose copies in the background arrive late if `lazy`."""
+    """On a simulated GPU, whose asynchronous copies complete late if `lazy`."""
 
     def run(func: PrimFunc, arguments: list[Any]) -> list[Any]:
         device, options = {"kind": "cuda", "arch": arch}, {f"tl.{name}": value for name, value in pass_configs.items()}

@@ -108,7 +108,7 @@ def test_bytes_that_never_come_are_told(threads):
     ring(threads, size=ROWS * 32 + 16)
     with pytest.raises(Deadlock) as error:
         run_ring(threads)
-    assert f"{ROWS * 32 + 16} bytes have not come ({ROWS * 32} are under way)" in str(error.value)
+    assert f"{ROWS * 32 + 16} bytes have not come ({ROWS * 32} are pending)" in str(error.value)
 
 
 @both_ways

@@ -86,7 +86,7 @@ class LazyInterpreter(Interpreter):
 
 
 def run_lazily(func, arguments):
-    """Runs a function on copies of the arguments; gives them and the most groups that were under way at once."""
+    """Runs a function on copies of the arguments; gives them and the most groups that were pending at once."""
     copies = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
     interpreter = LazyInterpreter()
     with np.errstate(all="ignore"):

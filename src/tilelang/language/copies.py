@@ -150,7 +150,7 @@ def async_copy(
     annotations: Mapping[str, object] | None = None,
     loop_layout: object = None,
 ) -> None:
-    """Begins a `T.copy` from global to shared memory that a GPU carries out in the background.
+    """Begins a `T.copy` from global to shared memory that a GPU carries out asynchronously.
 
     `T.ptx_wait_group` waits for it. Where a program reads the tile before, the compiler waits.
 

@@ -21,7 +21,7 @@ __all__ = [
     "gemm",
 ]
 
-MOST_PENDING = 7  # products that a program may leave under way; more were never of use
+MOST_PENDING = 7  # gemms that a program may leave in flight; more were never of use
 
 
 @api
@@ -62,7 +62,7 @@ def gemm(
             accumulate in fragments and shared memory do not touch it.
         annotations: Steer GPU targets only.
         k_pack: Steers GPU targets only.
-        wg_wait: Where products are asynchronous, how many of the newest ones may be under way behind it, itself
+        wg_wait: Where gemms are asynchronous, how many of the latest ones may be in flight after it, itself
             included; 0 waits for all, and -1 for none: then `T.wait_wgmma` waits, before anything else touches C and
             before A or B is written. Elsewhere it means nothing: the product is over in any case.
         transpose_a: Another spelling of `transpose_A`.
@@ -84,7 +84,7 @@ def gemm(
         raise ProgramError(
             f"{what}: wg_wait is {pending}",
             hint=f"write 0 to wait for the product, -1 to leave that to T.wait_wgmma, or 1 to {MOST_PENDING} products "
-            "that may be under way",
+            "that may be in flight",
         )
     made = product(what, A, B, C, (transpose_A, transpose_B, transpose_a, transpose_b), policy, clear_accum)
     emit_op(dataclasses.replace(made, wait=pending))

@@ -51,7 +51,7 @@ class ModuloSchedule:
 
     @property
     def stages(self) -> int:
-        """How many iterations of the original loop are under way at a time."""
+        """How many iterations of the original loop overlap."""
         return max(self.stage, default=0) + 1
 
 

@@ -124,7 +124,7 @@ def test_a_phase_waits_for_the_bytes_that_were_announced():
     transfers = [Transfer(), Transfer()]
     for transfer, size in zip(transfers, (64, 32), strict=True):
         found(warp, bar).add_transfer(size, transfer)
-    assert "in its phase 0 1 of 1 arrivals have come, and 96 bytes have not come (96 are under way)" == (
+    assert "in its phase 0 1 of 1 arrivals have come, and 96 bytes have not come (96 are pending)" == (
         found(warp, bar).progress()
     )
     assert not passed(warp, bar, 0), "who only asks learns of it the next time"

@@ -42,5 +42,5 @@ def test_mistakes():
         source_kernel("int main() {}", "main", 2)
     with pytest.raises(ProgramValueError, match="'plain' takes 2 parameters, but is launched with 1 arguments"):
         source_kernel(TEXT, "plain", 1)
-    with pytest.raises(NoLowering, match="only its source in CUDA is known cannot be simulated"):
+    with pytest.raises(NoLowering, match="a kernel that is only available as CUDA source cannot be simulated"):
         source_kernel(TEXT, "inside", 0).simulate(None)

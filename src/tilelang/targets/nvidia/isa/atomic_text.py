@@ -107,7 +107,7 @@ template <> struct tl_word<8> { typedef uint64_t type; };
 )
 
 _CAS = """\
-// Puts `next` in the place of `seen`; gives what was found there.
+// Compare and swap: stores `next` where memory holds `seen`; gives what it held.
 __device__ __forceinline__ {word} tl_cas_{ptx}({word}* element, {word} seen, {word} next) {{
     {word} found;
     asm volatile("atom.relaxed.{ptx}.cas.b{bits} %0, [%1], %2, %3;"

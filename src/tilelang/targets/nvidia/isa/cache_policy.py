@@ -43,7 +43,7 @@ def l2_policy(eviction: str) -> Instruction:
     number = _NUMBERS[eviction]
     name = f"tl_l2_policy_{eviction}"
     text = f"""\
-// How the L2 cache shall keep what is accessed with this.
+// An L2 cache policy for the accesses that are given it.
 __device__ __forceinline__ unsigned long long {name}() {{ return {number:#x}ull; }}
 """
 

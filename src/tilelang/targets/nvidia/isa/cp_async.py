@@ -47,7 +47,7 @@ def cp_async(size: int) -> Instruction:
     cache_operator = "cg" if size == 16 else "ca"  # .cg exists for 16 bytes only
     name = f"tl_cp_async_{size}"
     text = f"""\
-// Copies {size} bytes in the background; zeros where `keep` is false.
+// Copies {size} bytes asynchronously; writes zeros where `keep` is false.
 __device__ __forceinline__ void {name}(void* shared, const void* global, bool keep) {{
     asm volatile("cp.async.{cache_operator}.shared.global.L2::128B [%0], [%1], {size}, %2;"
                  :
@@ -100,13 +100,13 @@ CP_ASYNC_COMMIT = ptx_statement(
     "cp.async.commit_group;",
     (),
     _commit,
-    "Closes the group of this thread's copies since the last commit.",
+    "Commits this thread's copies since the last commit as one group.",
     async_unit=CP_ASYNC,
     effect=Effect.COMMIT,
     needs=Feature.CP_ASYNC,
     source=_SOURCE.format("cp.async.commit_group"),
 )
-"""Closes the thread's group of copies since the last commit; called with nothing."""
+"""Commits the thread's copies since the last commit as one group; takes no arguments."""
 
 CP_ASYNC_WAIT = Instruction(
     "cp_async_wait",
@@ -115,7 +115,7 @@ CP_ASYNC_WAIT = Instruction(
         "cuda": Helper(
             "tl_cp_async_wait",
             """\
-// Waits until at most N groups of this thread's copies are under way.
+// Waits until at most N groups of this thread's copies are pending.
 template <int N> __device__ __forceinline__ void tl_cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }

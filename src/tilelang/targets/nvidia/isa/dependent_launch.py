@@ -39,7 +39,7 @@ def _record(name: str, operation: str, comment: str) -> Instruction:
 
 
 GRID_DEPENDENCY_WAIT = _record(
-    "grid_dependency_wait", "wait", "Waits until the launches before this one have ended and their writes are there."
+    "grid_dependency_wait", "wait", "Waits until the grids before this one are complete and their writes are visible."
 )
 """Every thread that touches what launches before this one wrote executes it before; called with nothing."""
 

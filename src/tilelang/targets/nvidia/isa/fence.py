@@ -27,7 +27,7 @@ def _proxy(name: str, what: str, space: str) -> Instruction:
         f"fence.proxy.async.{space};",
         (),
         simulate,
-        f"Makes what this thread wrote to {what} memory visible to the engines beside the threads.",
+        f"Makes this thread's writes to {what} memory visible to the async proxy.",
         effect=Effect.FENCE,
         needs=Feature.TMA,
         source="PTX ISA, 'Parallel Synchronization and Communication Instructions: membar, fence'",

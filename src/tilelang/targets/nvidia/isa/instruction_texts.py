@@ -59,7 +59,7 @@ template <typename T> __device__ __forceinline__ uint32_t tl_match_all(uint32_t 
 _ELECT = Helper(
     "tl_elect",
     """\
-// Whether this is the one lane of the mask that is chosen.
+// Whether this lane is elected among those of the mask.
 __device__ __forceinline__ bool tl_elect(uint32_t mask) {
 #if __CUDA_ARCH__ >= 900
     uint32_t elected;

@@ -133,12 +133,12 @@ class MBarrier:
                 return
 
     def progress(self) -> str:
-        """How far the phase under way is."""
+        """How far the current phase is."""
         came = self.count - self.pending
         under_way = sum(work.bytes for work in self.pending_work)
         missing = f", and {self.pending_bytes} bytes have not come" if self.pending_bytes > 0 else ""
         missing = missing or (f", and {-self.pending_bytes} bytes that none announced" if self.pending_bytes else "")
-        coming = f" ({under_way} are under way)" if under_way else ""
+        coming = f" ({under_way} are pending)" if under_way else ""
         return f"in its phase {self.phase} {came} of {self.count} arrivals have come{missing}{coming}"
 
 

@@ -54,7 +54,7 @@ def _of_warps(name: str, operation: str, simulate: Callable[..., Any], comment: 
     )
 
 
-BAR_SYNC = _of_warps("bar_sync", "bar.sync", _bar_sync, "Meets other warps at a barrier of the block.")
+BAR_SYNC = _of_warps("bar_sync", "bar.sync", _bar_sync, "Synchronizes so many threads of the block at a named barrier.")
 """A barrier of some warps; called with its number, 0 to 15, and how many threads arrive, a multiple of 32."""
 
 BAR_ARRIVE = _of_warps("bar_arrive", "bar.arrive", _bar_arrive, "Arrives at a barrier that other warps wait at.")

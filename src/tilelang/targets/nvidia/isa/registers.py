@@ -44,7 +44,7 @@ def set_max_registers(count: int, increase: bool) -> Instruction:
         f"setmaxnreg.{way}.sync.aligned.u32 {count};",
         (),
         simulate,
-        f"Lets each thread of the warpgroup have {count} registers.",
+        f"Sets the registers of each thread of the warpgroup to {count}.",
         group=Group.WARP_GROUP,
         needs=Feature.WGMMA,
         source="PTX ISA, 'Miscellaneous Instructions: setmaxnreg'",

@@ -35,7 +35,7 @@ _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 TENSOR_MAP = Helper(
     "tl_tensor_map",
     """\
-// What the copy engine knows of a tensor; the host writes it.
+// A tensor map: the shape, strides, box and swizzle of a tensor; encoded by the host.
 struct alignas(64) tl_tensor_map { unsigned long long words[16]; };
 """,
 )
@@ -182,13 +182,13 @@ TMA_STORE_COMMIT = ptx_statement(
     "cp.async.bulk.commit_group;",
     (),
     tma_meaning.commit,
-    "Closes the group of this thread's stores since the last commit.",
+    "Commits this thread's bulk stores since the last commit as one group.",
     async_unit=TMA_STORE,
     effect=Effect.COMMIT,
     needs=Feature.TMA,
     source=_SOURCE.format("cp.async.bulk.commit_group"),
 )
-"""Closes the group of all stores that the thread has started since the last commit; called with nothing."""
+"""Commits the bulk stores that the thread has issued since the last commit as one group; takes no arguments."""
 
 
 @cache

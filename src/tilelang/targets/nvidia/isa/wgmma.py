@@ -259,7 +259,7 @@ WGMMA_COMMIT = ptx_statement(
     "wgmma.commit_group.sync.aligned;",
     (),
     wgmma_meaning.commit,
-    "Closes the warpgroup's group of products since the last commit.",
+    "Commits the warpgroup's wgmma instructions since the last commit as one group.",
     group=Group.WARP_GROUP,
     async_unit=WGMMA,
     effect=Effect.COMMIT,
@@ -277,9 +277,9 @@ def fence_operands(dtype: DType, count: int) -> Instruction:
     computation past the fence, it serializes the instructions. CUTLASS calls it `warpgroup_fence_operand`.
     """
     kind, letter = ("float", "f") if dtype == "float32" else ("unsigned", "r")
-    name = f"tl_settle_{kind}"
+    name = f"tl_fence_{kind}_operands"
     text = f"""\
-// Has all of these registers computed by now, as far as the compiler is concerned.
+// Keeps the compiler from moving computations of these registers across this point.
 template <int N> __device__ __forceinline__ void {name}(void* registers) {{
     {kind}* r = reinterpret_cast<{kind}*>(registers);
 #pragma unroll
@@ -318,7 +318,7 @@ def wgmma_wait(pending: int) -> Instruction:
         f"wgmma.wait_group.sync.aligned {pending};",
         (),
         wait,
-        f"Waits until at most {pending} groups of products are under way.",
+        f"Waits until at most {pending} of the warpgroup's wgmma groups are pending.",
         group=Group.WARP_GROUP,
         async_unit=WGMMA,
         effect=Effect.WAIT,

@@ -1,4 +1,4 @@
-"""Copies to shared memory in the background, element by element (level 3): `T.ptx_cp_async` and the waits for it.
+"""Asynchronous copies to shared memory, element by element (level 3): `T.ptx_cp_async` and the waits for it.
 
 Takes addresses, emits calls of instructions. Invariant: what a call touches is written down with it.
 """

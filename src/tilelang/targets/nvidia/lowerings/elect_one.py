@@ -48,6 +48,6 @@ def elect_one(op: TileOp, made: Stmt, thread: Var) -> Stmt:
     if any(thread in variables_of(expr) for expr in expressions(op)):
         return made
     word = SCALARS["uint32"]
-    there, own = Var("there", word), binary(BinaryOp.SHL, const(1, word), cast(thread % WARP_SIZE, word))
-    is_first = binary(BinaryOp.EQ, binary(BinaryOp.BITAND, there, (own - 1) | own), own)
-    return Seq((CallStmt(ACTIVE_MASK, (), result=there, loc=op.loc), If(is_first, made, loc=op.loc)), loc=op.loc)
+    present, own = Var("present", word), binary(BinaryOp.SHL, const(1, word), cast(thread % WARP_SIZE, word))
+    is_first = binary(BinaryOp.EQ, binary(BinaryOp.BITAND, present, (own - 1) | own), own)
+    return Seq((CallStmt(ACTIVE_MASK, (), result=present, loc=op.loc), If(is_first, made, loc=op.loc)), loc=op.loc)

@@ -31,7 +31,7 @@ class WgmmaWait:
         """Nothing to decide, or why it cannot be done."""
         if not context.target.has(Feature.WGMMA):
             return Refusal(f"{context.target.arch} has no asynchronous gemms")
-        return ACCEPTED if op.pending <= MOST_PENDING else Refusal(f"{op.pending} groups cannot be left under way")
+        return ACCEPTED if op.pending <= MOST_PENDING else Refusal(f"{op.pending} groups cannot be pending")
 
     def constrain(self, op: GemmWait, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
         """Any layouts will do."""

@@ -256,7 +256,7 @@ class _Emission:
         clear = self._op.clear_accum
         if clear is None or isinstance(clear, Const):
             return const(clear is None or not clear.value, BOOL)
-        keep = Var("keep", BOOL)
+        keep = Var("scale_d", BOOL)
         self._emit.build.emit(Bind(keep, unary(UnaryOp.NOT, clear)))
         return keep
 

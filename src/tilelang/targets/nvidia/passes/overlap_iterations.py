@@ -114,7 +114,7 @@ class _Overlap:
             case If(condition=condition, then_body=then_body, else_body=None):
                 inside = domain.assume(condition)
                 if proves(self._loop.var < self._loop.stop, inside):  # false in the extra iteration
-                    return _in_background(then_body) and self._may_read(stmt, domain)
+                    return _is_asynchronous_load(then_body) and self._may_read(stmt, domain)
                 return self._may_run(then_body, inside) and self._may_read(stmt, domain)
             case Store(buffer=buffer):
                 return buffer in self._own and self._may_read(stmt, domain)
@@ -207,13 +207,13 @@ def _shared_reads(stmt: Stmt) -> Iterator[tuple[Buffer, Sequence[Expr]]]:
             yield from ((r.buffer, r.start) for r in inner.reads if r.buffer.scope is Scope.SHARED)
 
 
-def _in_background(stmt: Stmt) -> bool:
+def _is_asynchronous_load(stmt: Stmt) -> bool:
     """Whether a statement only issues or commits asynchronous copies."""
     if isinstance(stmt, CallStmt):
         routine = stmt.routine
         starts = isinstance(routine, Instruction) and routine.async_unit is CP_ASYNC
         return starts and isinstance(routine, Instruction) and Effect.WAIT not in routine.effect
-    return isinstance(stmt, Seq | For | If | Bind) and all(_in_background(child) for child in sub_statements(stmt))
+    return isinstance(stmt, Seq | For | If | Bind) and all(_is_asynchronous_load(child) for child in sub_statements(stmt))
 
 
 def _copies_last(head: Sequence[Stmt]) -> list[Stmt]:
@@ -221,7 +221,7 @@ def _copies_last(head: Sequence[Stmt]) -> list[Stmt]:
     made: list[Stmt] = []
     copies: list[Stmt] = []
     for stmt in head:
-        if _in_background(stmt):
+        if _is_asynchronous_load(stmt):
             copies.append(stmt)
             continue
         if not all(_may_pass(stmt, copy) for copy in copies):

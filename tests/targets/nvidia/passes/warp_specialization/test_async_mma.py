@@ -71,5 +71,5 @@ def test_gemms_beside_other_work_or_of_fragments_complete_at_once(what):
 def test_a_single_gemm_completes_before_the_order_barrier_is_arrived_at():
     # warps that wait for a turn could otherwise still do so when the other one has ended the next
     shown = lines(gemm_kernel(512, 512, 64), stages=3, ping_pong=True, persistent=True)
-    arrive = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(turn_order"))
+    arrive = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(order"))
     assert "wgmma_wait_0()" in shown[:arrive]

@@ -37,10 +37,10 @@ def test_each_warpgroup_has_every_other_tile_and_names_of_its_own():
 def test_one_warpgroup_begins_when_the_other_has_issued_its_gemms():
     lines = [[line.strip() for line in to_text(program).splitlines()] for program in groups(gemm_kernel(512, 512, 256))]
     for number, shown in enumerate(lines):
-        wait = next(n for n, line in enumerate(shown) if line.startswith(f"mbarrier_wait(turn_order[{number}"))
+        wait = next(n for n, line in enumerate(shown) if line.startswith(f"mbarrier_wait(order[{number}"))
         assert shown[wait + 1].startswith("for k in")
-        arrive = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(turn_order"))
-        assert f"mbarrier_arrive(turn_order[{1 - number}:{2 - number}])" == shown[arrive]
+        arrive = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(order"))
+        assert f"mbarrier_arrive(order[{1 - number}:{2 - number}])" == shown[arrive]
         assert "wgmma_wait_0()" == shown[arrive + 1]
 
 

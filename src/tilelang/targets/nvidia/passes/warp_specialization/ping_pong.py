@@ -62,7 +62,7 @@ class OrderBarrier:
 
 def order_barriers(tiles: For) -> tuple[OrderBarrier, ...]:
     """The order barriers of both warpgroups."""
-    barriers = Buffer("turn_order", (const(GROUPS, INT32),), SCALARS["uint64"], Scope.BARRIER)
+    barriers = Buffer("order", (const(GROUPS, INT32),), SCALARS["uint64"], Scope.BARRIER)
     return tuple(OrderBarrier(barriers, tiles, number) for number in range(GROUPS))
 
 
