@@ -213,7 +213,8 @@ def _is_asynchronous_load(stmt: Stmt) -> bool:
         routine = stmt.routine
         starts = isinstance(routine, Instruction) and routine.async_unit is CP_ASYNC
         return starts and isinstance(routine, Instruction) and Effect.WAIT not in routine.effect
-    return isinstance(stmt, Seq | For | If | Bind) and all(_is_asynchronous_load(child) for child in sub_statements(stmt))
+    inner = isinstance(stmt, Seq | For | If | Bind)
+    return inner and all(map(_is_asynchronous_load, sub_statements(stmt)))
 
 
 def _copies_last(head: Sequence[Stmt]) -> list[Stmt]:
