@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder, as_body
-from tilelang.ir.expr import Call, Expr, Load, Var, binary, conjunction, const, int_const, select
+from tilelang.ir.expr import Call, Expr, Load, Var, binary, const, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, If, Store
 from tilelang.isa.catalogue import INTRINSICS
@@ -96,7 +96,7 @@ class _Step:
 
         self.found = row_tile("max")
         self._alpha = row_tile("alpha")  # what older sums are multiplied by; 1 where the reference has not moved
-        self._offset = row_tile("offset")  # what is subtracted from scaled scores
+        self._exponent = row_tile("exponent")  # the scaled reference; 0 for a row without scores
 
     def move_reference(self, i: Var) -> None:
         """Moves the reference of a row whose scores exceed it by too much."""
@@ -107,22 +107,21 @@ class _Step:
         self._build.emit(Bind(new, select(moves, found, old)))
         self._alpha.store(self._build, (i,), select(moves, _exp2(-growth), self._one))
         self._reference.store(self._build, (i,), new)
-        self._offset.store(self._build, (i,), select(self._is_far(new), self._zero, new * self._scale))
+        has_scores = binary(BinaryOp.GT, new, const(-math.inf, self._dtype))
+        self._exponent.store(self._build, (i,), select(has_scores, new * self._scale, self._zero))
 
-    def _is_far(self, reference: Expr) -> Expr:
-        return binary(BinaryOp.GT, abs(reference * self._scale), const(_FAR, self._dtype))
+    def _is_far(self, i: Var) -> Expr:
+        return binary(BinaryOp.GT, abs(self._exponent.load(i)), const(_FAR, self._dtype))
 
     def subtract_far_reference(self, i: Var, j: Var) -> None:
-        """Subtracts the reference from a score before it is scaled, if that is finite and far."""
-        reference = self._reference.load(i)
-        is_finite = binary(BinaryOp.GT, reference, const(-math.inf, self._dtype))
-        condition = conjunction((self._is_far(reference), is_finite))
-        self._update(self._scores, (i, j), self._scores.load(i, j) - reference, condition)
+        """Subtracts the reference from a score before it is scaled, if that is far."""
+        difference = self._scores.load(i, j) - self._reference.load(i)
+        self._update(self._scores, (i, j), difference, self._is_far(i))
 
     def exponential(self, i: Var, j: Var) -> None:
         """Replaces a score by its exponential."""
-        exponent = self._scores.load(i, j) * self._scale - self._offset.load(i)
-        self._scores.store(self._build, (i, j), _exp2(exponent))
+        offset = select(self._is_far(i), self._zero, self._exponent.load(i))
+        self._scores.store(self._build, (i, j), _exp2(self._scores.load(i, j) * self._scale - offset))
 
     def rescale_sum(self, i: Var) -> None:
         """Multiplies the running sum of a row."""

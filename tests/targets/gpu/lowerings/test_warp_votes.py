@@ -59,8 +59,8 @@ def body(statement):
         with T.Kernel(1, threads=32) as _:
             a = T.alloc_fragment((16, 32), "float32")
             f = T.alloc_fragment((16,), "float32")
-            T.clear(a)
-            T.clear(f)
+            T.fill(a, 2)
+            T.fill(f, 1)
             for i, j in T.Parallel(16, 32):
                 statement(a, f, G, i, j)
             T.copy(a, B)
@@ -92,6 +92,20 @@ def with_another_side(a, f, g, i, j):
         a[i, j] = 1
     else:
         a[i, j] = 2
+
+
+@T.macro
+def two_stores(a, f, g, i, j):
+    if f[i] > 0:
+        a[i, j] += 1
+        a[i, j] *= f[i] + 2
+
+
+@pytest.mark.parametrize("statement", [by_row, two_stores])
+def test_bodies_of_one_store_and_of_more(statement):
+    func = body(statement)
+    run_everywhere(func, np.zeros(16, "f"), np.zeros((16, 32), "f"))
+    assert 1 == len(votes(func))
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,21 @@
 
     for i, j in T.Parallel(M, N):                  any = whether alpha[i] != 1 for a row of the executing thread
         if alpha[i] != 1:                     =>   if any in some lane of the warp:
-            O[i, j] = O[i, j] * alpha[i]               the loop
+            O[i, j] = O[i, j] * alpha[i]               O[i, j] = O[i, j] * alpha[i] if alpha[i] != 1 else O[i, j]
 
 All lanes of a warp go the same way, so that matrix instructions around the loop stay asynchronous, which they do not
-beside divergent branches. Invariant: each iteration whose condition holds is executed; no lane leaves its warp.
+beside divergent branches. Invariant: each iteration whose condition holds is executed.
 """
 
 from __future__ import annotations
+
+import dataclasses
 
 from tilelang.analysis.parallel_legality import ParallelLegality
 from tilelang.dtypes import BOOL
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder, as_body
-from tilelang.ir.expr import Load, Var, binary, const, int_const
+from tilelang.ir.expr import Load, Var, binary, const, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, CallStmt, If, ParallelLoop, Seq, Store
 from tilelang.ir.visit import expressions, loads_of, variables_of, walk
@@ -42,9 +44,22 @@ def skip_by_votes(loop: ParallelLoop, legality: ParallelLegality, context: Lower
     lanes = Var("any_lane", BOOL)
     build.emit(CallStmt(ANY, (mask, Load(rows, (), BOOL)), result=lanes))
     with build.block() as body:
-        DistributedLoop(loop, loop.layout, legality, context).iterations(build)
+        DistributedLoop(_without_branch(loop, branch), loop.layout, legality, context).iterations(build)
     build.emit(If(lanes, as_body(body, loop.loc)))
     return "warps skip it where its condition holds for none of their rows"
+
+
+def _without_branch(loop: ParallelLoop, branch: If) -> ParallelLoop:
+    """The loop with selections in the place of its branch, if it has one store, to the element of the iteration."""
+    store = branch.then_body
+    if not isinstance(store, Store) or not all(isinstance(index, Var) for index in store.indices):
+        return loop
+    loads = [load for root in expressions(store) for load in loads_of(root)]
+    if any(not isinstance(index, Var) for load in loads for index in load.indices):
+        return loop  # the condition may keep an index within its tile
+    old = Load(store.buffer, store.indices, store.buffer.dtype)
+    chosen = select(branch.condition, store.value, old)
+    return dataclasses.replace(loop, body=dataclasses.replace(store, value=chosen))
 
 
 def condition_axes(loop: ParallelLoop) -> tuple[int, ...]:
