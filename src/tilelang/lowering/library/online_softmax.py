@@ -97,6 +97,7 @@ class _Step:
         self.found = row_tile("max")
         self._alpha = row_tile("alpha")  # what older sums are multiplied by; 1 where the reference has not moved
         self._exponent = row_tile("exponent")  # the scaled reference; 0 for a row without scores
+        self._offset = row_tile("offset")  # what is subtracted from scaled scores: that, unless it is far
 
     def move_reference(self, i: Var) -> None:
         """Moves the reference of a row whose scores exceed it by too much."""
@@ -108,20 +109,23 @@ class _Step:
         self._alpha.store(self._build, (i,), select(moves, _exp2(-growth), self._one))
         self._reference.store(self._build, (i,), new)
         has_scores = binary(BinaryOp.GT, new, const(-math.inf, self._dtype))
-        self._exponent.store(self._build, (i,), select(has_scores, new * self._scale, self._zero))
+        exponent = Var("exponent", self._dtype)
+        self._build.emit(Bind(exponent, select(has_scores, new * self._scale, self._zero)))
+        self._exponent.store(self._build, (i,), exponent)
+        self._offset.store(self._build, (i,), select(self._is_far(exponent), self._zero, exponent))
 
-    def _is_far(self, i: Var) -> Expr:
-        return binary(BinaryOp.GT, abs(self._exponent.load(i)), const(_FAR, self._dtype))
+    def _is_far(self, exponent: Expr) -> Expr:
+        return binary(BinaryOp.GT, abs(exponent), const(_FAR, self._dtype))
 
     def subtract_far_reference(self, i: Var, j: Var) -> None:
         """Subtracts the reference from a score before it is scaled, if that is far."""
         difference = self._scores.load(i, j) - self._reference.load(i)
-        self._update(self._scores, (i, j), difference, self._is_far(i))
+        self._update(self._scores, (i, j), difference, self._is_far(self._exponent.load(i)))
 
     def exponential(self, i: Var, j: Var) -> None:
         """Replaces a score by its exponential."""
-        offset = select(self._is_far(i), self._zero, self._exponent.load(i))
-        self._scores.store(self._build, (i, j), _exp2(self._scores.load(i, j) * self._scale - offset))
+        exponent = self._scores.load(i, j) * self._scale - self._offset.load(i)
+        self._scores.store(self._build, (i, j), _exp2(exponent))
 
     def rescale_sum(self, i: Var) -> None:
         """Multiplies the running sum of a row."""
