@@ -6,7 +6,8 @@ from tilelang.schedule.modulo import modulo_schedule
 
 
 def test_units_letters_and_late_statements_are_shown():
-    work = (Work(1024, asynchronous=True), Work(1472), Work(4), Work(128), Work(1024, asynchronous=True))
+    gemm = Work(1024, asynchronous=True, issue=20, latency=60)
+    work = (gemm, Work(1472), Work(4), Work(128), gemm)
     forward = [(0, 1), (1, 2), (1, 3), (2, 4), (3, 4)]
     edges = tuple(edge for n, m in forward for edge in (Edge(n, m, 0), Edge(m, n, 1)))
     graph = LoopGraph(work, edges)

@@ -3,13 +3,12 @@
 from ortools.sat.python import cp_model
 
 from tilelang.schedule.loop_graph import LoopGraph
-from tilelang.schedule.modulo import ISSUE, LATENCY
 
 
 def optimum(graph: LoopGraph, stages: int = 2) -> int:
     """The cycles of the best schedule with so many stages at most."""
     model = cp_model.CpModel()
-    horizon = sum(each.cycles + ISSUE + LATENCY for each in graph.work)
+    horizon = sum(each.cycles + each.issue + each.latency for each in graph.work)
     stage = [model.new_int_var(0, stages - 1, f"stage{n}") for n in range(len(graph.work))]
     start, end, by_warps, on_unit = [], [], [], []
     for n, work in enumerate(graph.work):
@@ -18,11 +17,11 @@ def optimum(graph: LoopGraph, stages: int = 2) -> int:
             by_warps.append(model.new_fixed_size_interval_var(start[n], work.cycles, f"work{n}"))
             end.append(start[n] + work.cycles)
             continue
-        by_warps.append(model.new_fixed_size_interval_var(start[n], ISSUE, f"issue{n}"))
+        by_warps.append(model.new_fixed_size_interval_var(start[n], work.issue, f"issue{n}"))
         begin = model.new_int_var(0, horizon, f"begin{n}")
         model.add(begin >= start[n])
         on_unit.append((n, begin, model.new_fixed_size_interval_var(begin, work.cycles, f"unit{n}")))
-        end.append(begin + work.cycles + LATENCY)
+        end.append(begin + work.cycles + work.latency)
     model.add_no_overlap(by_warps)
     model.add_no_overlap([interval for _, _, interval in on_unit])
     for n, begin, _ in on_unit:  # the matrix unit is first in, first out
@@ -46,7 +45,7 @@ def optimum(graph: LoopGraph, stages: int = 2) -> int:
     model.add(makespan >= 0)
     for n, work in enumerate(graph.work):
         if work.asynchronous:
-            model.add(makespan >= start[n] + ISSUE)
+            model.add(makespan >= start[n] + work.issue)
     model.minimize(makespan)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1

@@ -17,15 +17,29 @@ from tilelang.schedule.loop_body import LoopBody
 
 @record(slots=True)
 class Work:
-    """What a statement costs the warps that execute it together.
+    """The cost of a statement, in cycles.
 
     Attributes:
-        cycles: On the unit that does it.
-        asynchronous: Whether the matrix unit does it while the warps go on.
+        cycles: On the unit that executes it: the matrix unit if it is asynchronous, otherwise the warps.
+        asynchronous: Whether the warps go on meanwhile.
+        issue: Of the warps, to issue it if it is asynchronous.
+        latency: From its end on the unit until a statement that waits for it goes on.
     """
 
     cycles: int
     asynchronous: bool = False
+    issue: int = 0
+    latency: int = 0
+
+    @property
+    def warp_cycles(self) -> int:
+        """The cycles in which it occupies the warps."""
+        return self.issue if self.asynchronous else self.cycles
+
+    @property
+    def unit_cycles(self) -> int:
+        """The cycles in which it occupies the matrix unit."""
+        return self.cycles if self.asynchronous else 0
 
 
 @record(slots=True)

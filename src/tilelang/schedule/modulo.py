@@ -2,7 +2,7 @@
 
 Takes a `LoopGraph`, gives the `ModuloSchedule` with the fewest cycles per iteration. A statement of stage s runs in
 iteration i - s of the original loop when the pipelined loop is in iteration i. Warps issue statements in order; the
-matrix unit does asynchronous ones one after another while the warps go on until they need a result. Invariant: all
+matrix unit executes asynchronous ones one after another while the warps go on until they need a result. Invariant: all
 dependences hold, nothing is in flight from one iteration of the pipelined loop to the next, and the result depends on
 nothing but the graph.
 
@@ -19,18 +19,11 @@ from collections.abc import Iterator, Sequence
 from tilelang.records import record
 from tilelang.schedule.loop_graph import LoopGraph
 
-ISSUE = 20
-"""Cycles in which warps issue an asynchronous statement."""
-LATENCY = 60
-"""Cycles from the end of asynchronous work on its unit until a statement that waits for it goes on.
+MIN_GAIN = 1 / 8
+"""A schedule replaces another one if it saves at least such a part of its cycles.
 
-Source: attention on an H200, where warps waited 45 to 60 cycles for a gemm whose instructions they had just issued.
-"""
-TOLERANCE = 8
-"""Schedules that differ by less than such a part of their cycles count as equal.
-
-The figures are no more exact, and other warps fill what one leaves idle: on an H200 attention was not faster where the
-accumulator was rescaled beside the first gemm of the next iteration, which saves 8 % by the figures.
+Estimates are no more exact, and other warps fill what one leaves idle: on an H200 attention was not faster where the
+accumulator was rescaled beside the first gemm of the next iteration, which saves 8 % by the estimate.
 """
 _MOST_STEPS = 1000  # of the search; the first order that it finds is that of a list scheduler
 
@@ -61,10 +54,10 @@ def modulo_schedule(graph: LoopGraph) -> ModuloSchedule:
     best = ModuloSchedule((0,) * count, tuple(range(count)), cycles_of(graph, (0,) * count, range(count)))
     steps = _MOST_STEPS
     for stage in _stages(graph):
-        order = _Order(graph, _before(graph, stage), best.cycles)
+        order = _Order(graph, _predecessors(graph, stage), best.cycles)
         steps = order.search(steps)
         if order.found is not None:
-            best = ModuloSchedule(stage, order.found, order.below)
+            best = ModuloSchedule(stage, order.found, order.best_cycles)
         if best.cycles <= graph.lower_bound or not steps:
             break
     return best
@@ -87,7 +80,7 @@ def _stages(graph: LoopGraph) -> Iterator[tuple[int, ...]]:
     Sets of asynchronous statements come first, since only these leave something to overlap.
     """
     count = len(graph.work)
-    below = [_dependents(graph, number) for number in range(count)]
+    dependents = [_dependents(graph, number) for number in range(count)]
     delayed = [number for number in reversed(range(count)) if graph.work[number].asynchronous]
     choices = itertools.chain(
         *(itertools.combinations(delayed, size) for size in range(len(delayed) + 1)),
@@ -95,7 +88,7 @@ def _stages(graph: LoopGraph) -> Iterator[tuple[int, ...]]:
     )
     seen: set[frozenset[int]] = set()
     for chosen in choices:
-        late = frozenset().union(*(below[number] for number in chosen))
+        late = frozenset().union(*(dependents[number] for number in chosen))
         if late not in seen and len(late) < max(count, 1):
             seen.add(late)
             yield tuple(int(number in late) for number in range(count))
@@ -113,13 +106,13 @@ def _dependents(graph: LoopGraph, number: int) -> frozenset[int]:
     return frozenset(found)
 
 
-def _before(graph: LoopGraph, stage: Sequence[int]) -> list[tuple[int, ...]]:
+def _predecessors(graph: LoopGraph, stage: Sequence[int]) -> list[tuple[int, ...]]:
     """For each statement, those that must run before it in the same iteration of the pipelined loop."""
-    before: list[dict[int, None]] = [{} for _ in graph.work]
+    predecessors: list[dict[int, None]] = [{} for _ in graph.work]
     for edge in graph.edges:
         if stage[edge.source] == stage[edge.target] + edge.distance:
-            before[edge.target][edge.source] = None
-    return list(map(tuple, before))
+            predecessors[edge.target][edge.source] = None
+    return list(map(tuple, predecessors))
 
 
 @record(slots=True)
@@ -142,7 +135,7 @@ def cycles_of(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> i
 
 
 def _played(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> _Timeline:
-    timeline = _Timeline(graph, _before(graph, stage))
+    timeline = _Timeline(graph, _predecessors(graph, stage))
     for number in order:
         timeline.append(number)
     return timeline
@@ -158,8 +151,8 @@ class _Timeline:
         in_flight: The asynchronous statements for which no statement has waited yet.
     """
 
-    def __init__(self, graph: LoopGraph, before: Sequence[tuple[int, ...]]) -> None:
-        self._work, self._before = graph.work, before
+    def __init__(self, graph: LoopGraph, predecessors: Sequence[tuple[int, ...]]) -> None:
+        self._work, self._predecessors = graph.work, predecessors
         self._done: dict[int, int] = {}  # when each statement is done
         self._states: list[tuple[int, int, frozenset[int]]] = []  # before each statement
         self.order: list[int] = []
@@ -174,31 +167,31 @@ class _Timeline:
     def span(self, number: int) -> Span:
         """When a statement that has been appended occupies its unit."""
         work = self._work[number]
-        end = self._done[number] - (LATENCY if work.asynchronous else 0)
+        end = self._done[number] - work.latency
         return Span(end - work.cycles, end)
 
     def is_ready(self, number: int) -> bool:
         """Whether a statement may be next."""
-        return number not in self._done and all(each in self._done for each in self._before[number])
+        return number not in self._done and all(each in self._done for each in self._predecessors[number])
 
     def start(self, number: int) -> int:
         """When a statement can begin that is ready."""
-        return max((self.warps, *(self._done[each] for each in self._before[number])))
+        return max((self.warps, *(self._done[each] for each in self._predecessors[number])))
 
     def waits(self, number: int) -> bool:
         """Whether a statement would be the first that waits for some asynchronous one."""
-        return not self.in_flight.isdisjoint(self._before[number])
+        return not self.in_flight.isdisjoint(self._predecessors[number])
 
     def append(self, number: int) -> None:
         """Adds a statement that is ready."""
         start, work = self.start(number), self._work[number]
         self._states.append((self.warps, self.unit, self.in_flight))
         self.order.append(number)
-        self.in_flight = self.in_flight.difference(self._before[number])
+        self.in_flight = self.in_flight.difference(self._predecessors[number])
         if work.asynchronous:
             self.unit = max(self.unit, start) + work.cycles
-            self._done[number] = self.unit + LATENCY
-            self.warps, self.in_flight = start + ISSUE, self.in_flight | {number}
+            self._done[number] = self.unit + work.latency
+            self.warps, self.in_flight = start + work.issue, self.in_flight | {number}
         else:
             self.warps = self._done[number] = start + work.cycles
 
@@ -213,23 +206,23 @@ class _Order:
 
     Attributes:
         found: The best order so far.
-        below: Its cycles; those to improve on if there is none.
+        best_cycles: Its cycles; those to improve on if there is none.
     """
 
-    def __init__(self, graph: LoopGraph, before: Sequence[tuple[int, ...]], below: int) -> None:
-        self._graph, self._timeline = graph, _Timeline(graph, before)
-        self._tail = _tails(graph, before)
-        self._by_warps = sum(ISSUE if each.asynchronous else each.cycles for each in graph.work)
-        self._on_unit = sum(each.cycles for each in graph.work if each.asynchronous)
+    def __init__(self, graph: LoopGraph, predecessors: Sequence[tuple[int, ...]], best_cycles: int) -> None:
+        self._graph, self._timeline = graph, _Timeline(graph, predecessors)
+        self._critical_path = _critical_paths(graph, predecessors)
+        self._remaining_warp_cycles = sum(each.warp_cycles for each in graph.work)
+        self._remaining_unit_cycles = sum(each.unit_cycles for each in graph.work)
         self.found: tuple[int, ...] | None = None
-        self.below = below
+        self.best_cycles = best_cycles
 
     def search(self, steps: int) -> int:
         """Searches, and gives the steps that are left."""
-        left = [number for number in range(len(self._tail)) if number not in self._timeline.order]
+        left = [number for number in range(len(self._critical_path)) if number not in self._timeline.order]
         if not left:
             if self._is_better(self._timeline.end):
-                self.below, self.found = self._timeline.end, tuple(self._timeline.order)
+                self.best_cycles, self.found = self._timeline.end, tuple(self._timeline.order)
             return steps
         if not steps or not self._is_better(self._bound(left)):
             return steps
@@ -238,44 +231,46 @@ class _Order:
         for number in sorted(ready, key=self._urgency):
             work = self._graph.work[number]
             self._timeline.append(number)
-            self._by_warps -= ISSUE if work.asynchronous else work.cycles
-            self._on_unit -= work.cycles if work.asynchronous else 0
+            self._remaining_warp_cycles -= work.warp_cycles
+            self._remaining_unit_cycles -= work.unit_cycles
             steps = self.search(steps)
-            self._by_warps += ISSUE if work.asynchronous else work.cycles
-            self._on_unit += work.cycles if work.asynchronous else 0
+            self._remaining_warp_cycles += work.warp_cycles
+            self._remaining_unit_cycles += work.unit_cycles
             self._timeline.pop()
         return steps
 
     def _is_better(self, cycles: int) -> bool:
         """Whether so many cycles are worth another schedule."""
-        return cycles < self.below - self.below // TOLERANCE
+        return cycles < self.best_cycles * (1 - MIN_GAIN)
 
     def _bound(self, left: Sequence[int]) -> int:
         """The fewest cycles of any order that begins like this one."""
-        longest = max(self._tail[number] for number in left)
-        return max(self._timeline.warps + max(self._by_warps, longest), self._timeline.unit + self._on_unit)
+        longest = max(self._critical_path[number] for number in left)
+        by_warps = self._timeline.warps + max(self._remaining_warp_cycles, longest)
+        return max(by_warps, self._timeline.unit + self._remaining_unit_cycles)
 
     def _urgency(self, number: int) -> tuple[int, bool, bool, int, int]:
-        """What is tried first: what can begin, asynchronous work, what waits for none, the longest path behind.
+        """The key by which statements are tried: earliest start, asynchronous, without a wait, longest critical path.
 
-        Where a wait costs nothing by the figures, it stands late nevertheless: other warps delay what it waits for.
+        A statement that waits comes late even where the wait costs nothing by the estimate: other warps delay the
+        asynchronous work that it waits for.
         """
-        timeline, work = self._timeline, self._graph.work[number]
-        return timeline.start(number), not work.asynchronous, timeline.waits(number), -self._tail[number], number
+        timeline, synchronous = self._timeline, not self._graph.work[number].asynchronous
+        return timeline.start(number), synchronous, timeline.waits(number), -self._critical_path[number], number
 
 
-def _tails(graph: LoopGraph, before: Sequence[tuple[int, ...]]) -> list[int]:
+def _critical_paths(graph: LoopGraph, predecessors: Sequence[tuple[int, ...]]) -> list[int]:
     """The longest path from the beginning of each statement to the end of the iteration, in cycles."""
-    after: list[list[int]] = [[] for _ in before]
-    for number, each in enumerate(before):
+    successors: list[list[int]] = [[] for _ in predecessors]
+    for number, each in enumerate(predecessors):
         for earlier in each:
-            after[earlier].append(number)
-    tails: dict[int, int] = {}
+            successors[earlier].append(number)
+    found: dict[int, int] = {}
 
-    def tail(number: int) -> int:
-        if number not in tails:
-            latency = LATENCY if graph.work[number].asynchronous else 0
-            tails[number] = graph.work[number].cycles + latency + max(map(tail, after[number]), default=0)
-        return tails[number]
+    def longest(number: int) -> int:
+        if number not in found:
+            work = graph.work[number]
+            found[number] = work.cycles + work.latency + max(map(longest, successors[number]), default=0)
+        return found[number]
 
-    return [tail(number) for number in range(len(before))]
+    return [longest(number) for number in range(len(predecessors))]

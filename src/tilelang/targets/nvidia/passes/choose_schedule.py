@@ -61,7 +61,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
 )
 from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import (
     LoopSchedule,
-    software_pipelined,
+    loop_schedules,
     with_prepared_loops,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span
@@ -135,7 +135,8 @@ class _Launches(Rewriter):
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
         node = padded_node
         notes = [*node.plan.notes, Note(f"specialized: {schedule}", node.loc), *choice.notes]
-        notes += [Note(f"T.Pipelined: {made}", made.loop.loc) for made in choice.software_pipelines]
+        notes += [Note(f"T.Pipelined: {made}", made.loop.loc) for made in choice.loop_schedules]
+        notes += choice.unscheduled
         for loop in pipelined:
             requested = 0 if loop.pipeline is None else loop.pipeline.num_stages
             if schedule.stages < requested:
@@ -157,7 +158,8 @@ class _Choice:
     Attributes:
         notes: Overrides that are left out, and what the producer recomputes.
         gemms: The gemms of pipelined loops.
-        software_pipelines: The loops that the schedule software-pipelines.
+        loop_schedules: The loops that the schedule software-pipelines.
+        unscheduled: Why it leaves others in program order.
         prepared: The launch with these loops prepared for it; None if there are none.
     """
 
@@ -170,7 +172,8 @@ class _Choice:
         self._split_k = 1  # blocks that split the reduction of a tile
         self.notes: list[Note] = []
         self.gemms: list[Gemm] = []
-        self.software_pipelines: list[LoopSchedule] = []
+        self.loop_schedules: list[LoopSchedule] = []
+        self.unscheduled: list[Note] = []
         self.prepared: Launch | None = None
 
     def schedule(self) -> Schedule:
@@ -265,17 +268,17 @@ class _Choice:
             mma_in_flight=1 if ping_pong else self._mma_in_flight(consumers, budget.stages, only),
             ping_pong=ping_pong,
             split_k=self._split_k,
-            loops=() if ping_pong or budget.stages < 2 else self._software_pipelined(consumers * WARPGROUP_THREADS),
+            loops=() if ping_pong or budget.stages < 2 else self._choose_loop_schedules(consumers * WARPGROUP_THREADS),
         )
 
-    def _software_pipelined(self, threads: int) -> tuple[tuple[Var, ModuloSchedule], ...]:
+    def _choose_loop_schedules(self, threads: int) -> tuple[tuple[Var, ModuloSchedule], ...]:
         """The schedules of the loops for which software pipelining takes fewer cycles than program order."""
         launch = self._capabilities.with_plans(self._launch, self.gemms, threads)
         launch = fuse_clears(launch, of_function(self._func))
         groups = self._capabilities.load_groups(launch).found
-        self.software_pipelines = software_pipelined(launch, groups, self._capabilities, threads)
-        self.prepared = with_prepared_loops(launch, self.software_pipelines) if self.software_pipelines else None
-        return tuple((each.loop.var, each.schedule) for each in self.software_pipelines)
+        self.loop_schedules, self.unscheduled = loop_schedules(launch, groups, self._capabilities, threads)
+        self.prepared = with_prepared_loops(launch, self.loop_schedules) if self.loop_schedules else None
+        return tuple((each.loop.var, each.schedule) for each in self.loop_schedules)
 
     def _demoted_fragments(self) -> list[Buffer]:
         """The fragments that `demote_fragments` will keep in shared memory."""

@@ -1,11 +1,12 @@
 """Cost model of the statements of a consumer's loop, for the modulo schedule of a software pipeline.
 
-Takes a statement, gives `Work` in cycles. The figures are throughputs of one multiprocessor; latencies are left out,
-since several warpgroups share it.
+Takes a statement, gives `Work` in cycles of one multiprocessor. Arithmetic of threads is counted by its throughput,
+since several warpgroups hide its latency; gemms also by their latency, which a wait exposes.
 
 Sources: CUDA C++ Programming Guide, "Arithmetic Instructions", throughput of native instructions for compute capability
 9.0: 128 results per cycle in general, 16 of special functions; NVIDIA H100 Tensor Core GPU Architecture: 4096 FLOP per
-cycle and multiprocessor for dense 16-bit operands.
+cycle and multiprocessor for dense 16-bit operands. Latency: attention on an H200, where warps waited 45 to 60 cycles
+for a gemm whose last instruction they had just issued.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ from tilelang.targets.gpu.lowerings.warp_votes import condition_axes
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
 
 _LANES = 128  # results of ordinary instructions per cycle
-_SPECIAL = 8  # cycles of a special function, in those of ordinary instructions
+_SPECIAL_COST = 8  # of a special function, relative to an ordinary instruction
 _FLOP = 4096  # of 16-bit operands per cycle
+_ISSUE, _LATENCY = 20, 60  # cycles of a gemm
 _UNKNOWN = 4  # iterations of a loop whose trip count is unknown
 
 
 def gemm_work(gemm: Gemm) -> Work:
     """The work of a gemm that runs asynchronously."""
     m, n, k = (int_const(size) or 0 for size in gemm.sizes)
-    return Work(2 * m * n * k * gemm.operands[0].bits // (16 * _FLOP), asynchronous=True)
+    cycles = 2 * m * n * k * gemm.operands[0].bits // (16 * _FLOP)
+    return Work(cycles, asynchronous=True, issue=_ISSUE, latency=_LATENCY)
 
 
 def thread_work(stmt: Stmt) -> Work:
@@ -68,7 +71,7 @@ def _nodes(stmt: Stmt) -> Iterator[Expr]:
 
 def _cost(node: Expr) -> int:
     if isinstance(node, Call):
-        return _SPECIAL
+        return _SPECIAL_COST
     return int(isinstance(node, Binary | Unary | Cast | Select))
 
 

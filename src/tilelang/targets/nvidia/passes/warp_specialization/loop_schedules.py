@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence, Set
 
+from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var
 from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt
@@ -51,10 +52,10 @@ class LoopSchedule:
         return explained(self.graph, self.schedule, labels)
 
 
-def software_pipelined(
+def loop_schedules(
     launch: Launch, load_groups: Sequence[LoadGroup], capabilities: TargetCapabilities, threads: int
-) -> list[LoopSchedule]:
-    """The schedules of the loops that take fewer cycles than in program order.
+) -> tuple[list[LoopSchedule], list[Note]]:
+    """The schedules of the loops that take fewer cycles than in program order, and why others with gemms do not.
 
     Args:
         launch: A launch as `fuse_clears` gives it.
@@ -63,8 +64,16 @@ def software_pipelined(
         threads: How many threads compute a tile.
     """
     loops = [loop for loop in walk(launch.body) if isinstance(loop, For) and is_pipelined(loop)]
-    found = [_loop_schedule(loop, load_groups, capabilities, threads) for loop in loops]
-    return [each for each in found if not isinstance(each, str) and each.schedule.stages > 1]
+    made: list[LoopSchedule] = []
+    notes: list[Note] = []
+    for loop in loops:
+        found = _loop_schedule(loop, load_groups, capabilities, threads)
+        if not isinstance(found, str) and found.schedule.stages > 1:
+            made.append(found)
+        elif isinstance(found, str) or len(found.body.statements) > 1:  # a single gemm has nothing to overlap with
+            reason = found if isinstance(found, str) else "no other order is faster by estimate"
+            notes.append(Note(f"T.Pipelined: consumers keep program order: {reason}", loop.loc))
+    return made, notes
 
 
 def with_prepared_loops(launch: Launch, schedules: Iterable[LoopSchedule]) -> Launch:
