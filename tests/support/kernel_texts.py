@@ -87,6 +87,14 @@ def _benchmarks() -> Iterator[tuple[str, Make]]:
     }
     for name, (dim, tiles) in heads.items():
         yield f"attention.{name}", lambda d=dim, t=tiles: kernels.attention_program(2, 8, 1024, d, **t)
+    online = {
+        "default": {},
+        "two warpgroups": {"block_M": 128, "block_N": 128, "threads": 256},
+        "causal": {"causal": True, "block_N": 64},
+        "bfloat16": {"dtype": "bfloat16"},
+    }
+    for name, tiles in online.items():
+        yield f"attention_online.{name}", lambda t=tiles: kernels.attention_online_program(2, 8, 1024, 128, **t)
 
 
 def _compatible() -> Iterator[tuple[str, Make]]:
