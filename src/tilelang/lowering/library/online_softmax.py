@@ -78,7 +78,8 @@ class _Step:
     """What is done with each row i, or with each element (i, j).
 
     Attributes:
-        found: The largest score of each row of the tile.
+        found: The largest score of each row of the tile; then what is subtracted from its scaled scores. These share
+            registers, since a schedule reckons with all tiles that it finds.
     """
 
     def __init__(self, op: OnlineSoftmax, build: Builder) -> None:
@@ -96,8 +97,6 @@ class _Step:
 
         self.found = row_tile("max")
         self._alpha = row_tile("alpha")  # what older sums are multiplied by; 1 where the reference has not moved
-        self._exponent = row_tile("exponent")  # the scaled reference; 0 for a row without scores
-        self._offset = row_tile("offset")  # what is subtracted from scaled scores: that, unless it is far
 
     def move_reference(self, i: Var) -> None:
         """Moves the reference of a row whose scores exceed it by too much."""
@@ -108,23 +107,27 @@ class _Step:
         self._build.emit(Bind(new, select(moves, found, old)))
         self._alpha.store(self._build, (i,), select(moves, _exp2(-growth), self._one))
         self._reference.store(self._build, (i,), new)
-        has_scores = binary(BinaryOp.GT, new, const(-math.inf, self._dtype))
         exponent = Var("exponent", self._dtype)
-        self._build.emit(Bind(exponent, select(has_scores, new * self._scale, self._zero)))
-        self._exponent.store(self._build, (i,), exponent)
-        self._offset.store(self._build, (i,), select(self._is_far(exponent), self._zero, exponent))
+        self._build.emit(Bind(exponent, self._exponent(new)))
+        self.found.store(self._build, (i,), select(self._is_far(exponent), self._zero, exponent))
+
+    def _exponent(self, reference: Expr) -> Expr:
+        """A reference, scaled; 0 for a row without scores."""
+        has_scores = binary(BinaryOp.GT, reference, const(-math.inf, self._dtype))
+        return select(has_scores, reference * self._scale, self._zero)
 
     def _is_far(self, exponent: Expr) -> Expr:
         return binary(BinaryOp.GT, abs(exponent), const(_FAR, self._dtype))
 
     def subtract_far_reference(self, i: Var, j: Var) -> None:
         """Subtracts the reference from a score before it is scaled, if that is far."""
-        difference = self._scores.load(i, j) - self._reference.load(i)
-        self._update(self._scores, (i, j), difference, self._is_far(self._exponent.load(i)))
+        reference = self._reference.load(i)
+        condition = self._is_far(self._exponent(reference))
+        self._update(self._scores, (i, j), self._scores.load(i, j) - reference, condition)
 
     def exponential(self, i: Var, j: Var) -> None:
         """Replaces a score by its exponential."""
-        exponent = self._scores.load(i, j) * self._scale - self._offset.load(i)
+        exponent = self._scores.load(i, j) * self._scale - self.found.load(i)
         self._scores.store(self._build, (i, j), _exp2(exponent))
 
     def rescale_sum(self, i: Var) -> None:
