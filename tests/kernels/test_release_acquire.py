@@ -142,7 +142,7 @@ def test_what_another_block_wrote_is_brought_by_an_engine_behind_a_fence(who):
 
 @pytest.mark.parametrize("who", [{}, {"before": True}])
 def test_what_no_fence_shows_to_the_engine_is_reported(who):
-    with pytest.raises(MissingProxyFence, match=r"W\[.* written by .* engine") as caught:
+    with pytest.raises(MissingProxyFence, match=r"W\[.* written by .* asynchronous copy") as caught:
         brought(**who)
     assert "T.fence_proxy_async" in str(caught.value)
     assert "T.tma_copy" in str(caught.value)

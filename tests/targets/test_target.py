@@ -114,8 +114,8 @@ def test_an_unknown_architecture_names_the_nearest() -> None:
         ({"kind": "cuda", "code": "sm_80"}, "target: {'kind': 'cuda', 'code': 'sm_80'} has a 'code' that is no list of "
                                             "texts\nhint: a valid target config dict is {'kind': 'cuda', 'arch': "
                                             "'sm_90a'}"),
-        ({"kind": "cpu", "arch": "486"}, "target: unknown arch '486' of 'cpu'\nhint: leave it out: code is made for the "
-                                         "processor at hand; a valid target config dict is {'kind': 'cpu'}"),
+        ({"kind": "cpu", "arch": "486"}, "target: unknown arch '486' of 'cpu'\nhint: leave it out: code is generated "
+                                         "for this processor; a valid target config dict is {'kind': 'cpu'}"),
         ("{kind", "target: '{kind' is not valid JSON: Expecting property name enclosed in double quotes: "
                   "line 1 column 2 (char 1)\nhint: Use JSON syntax: '{\"kind\": \"cuda\", \"arch\": \"sm_90a\"}'"),
     ],

@@ -33,7 +33,7 @@ def test_without_a_cache_it_is_compiled_every_time(monkeypatch: pytest.MonkeyPat
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "file"))
     monkeypatch.setattr("tilelang.runtime.cache._UNUSABLE", set())
-    with pytest.warns(ProgramWarning, match="Not a directory; kernels are compiled anew"):
+    with pytest.warns(ProgramWarning, match="Not a directory; kernels are compiled again"):
         assert isinstance(build(), Checker)
     monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
     assert isinstance(build(), Checker)
