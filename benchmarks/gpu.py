@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from gpu_attention import ATTENTION
 from gpu_products import PRODUCTS, close
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -261,7 +262,8 @@ def launch_rows(bench: Bench, kernels) -> None:
 
 
 GROUPS = {
-    "copy": memory_rows, **PRODUCTS, "attention": attention_rows, "compile": compile_rows, "launch": launch_rows,
+    "copy": memory_rows, **PRODUCTS, "attention": attention_rows, **ATTENTION,
+    "compile": compile_rows, "launch": launch_rows,
 }
 
 

@@ -1,0 +1,54 @@
+"""Rows of `gpu.py` about attention forward: plain source and `T.online_softmax` against cuDNN.
+
+The best of a few tiles counts, as a tuner would choose it. Power limits large shapes, so that only rows of one run are
+comparable.
+"""
+
+import itertools
+
+from gpu_products import close
+
+# (batch, heads, length, dim), whether causal, dtype, and what is asked of plain source and of the operator
+_SHAPES = (
+    ((4, 32, 4096, 128), False, "float16", 1.10, 1.15),
+    ((4, 32, 4096, 128), True, "float16", 1.12, 1.18),
+    ((2, 32, 16384, 128), True, "float16", 1.14, 1.21),
+    ((8, 32, 2048, 64), False, "float16", 1.08, 1.14),
+    ((4, 32, 4096, 128), False, "bfloat16", 1.08, 1.14),
+)
+# The program of plain source masks no tail of keys: its tiles divide all lengths
+_PLAIN_TILES = ((128, 128, 256), (192, 64, 384))
+_ONLINE_TILES = ((128, 128, 256), (192, 80, 384), (192, 64, 384))
+
+
+def attention_against_cudnn(bench, kernels) -> None:
+    torch = bench.torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def cudnn(q, k, v, causal):
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    for shape, causal, dtype, plain, online in _SHAPES:
+        q, k, v = torch.randn(3, *shape, device="cuda").to(getattr(torch, dtype))
+        expected, out = cudnn(q, k, v, causal), torch.full_like(q, float("nan"))
+        sides = []
+        programs = [(kernels.attention_program, tile) for tile in _PLAIN_TILES]
+        programs += [(kernels.attention_online_program, tile) for tile in _ONLINE_TILES]
+        for program, (block_M, block_N, threads) in programs:
+            made = program(*shape, block_M, block_N, threads=threads, causal=causal, dtype=dtype)
+            kernel = kernels.build(made, pass_configs={"tl.enable_fast_math": True})
+            kernel(q, k, v, out)
+            close(out, expected, 1e-2, f"attention {shape} {block_M}x{block_N}")
+            sides.append(kernel)
+        times = bench.race(lambda: cudnn(q, k, v, causal), *(lambda f=f: f(q, k, v, out) for f in sides))
+        rival, mine = times[0], iter(times[1:])
+        work = 4 * shape[0] * shape[1] * shape[2] ** 2 * shape[3] / (2 if causal else 1)
+        for what, tiles, target in (("plain", _PLAIN_TILES, plain), ("online", _ONLINE_TILES, online)):
+            best, (block_M, block_N, _) = min(zip(itertools.islice(mine, len(tiles)), tiles, strict=True))
+            name = f"{what} {'x'.join(map(str, shape))}{' causal' * causal} {dtype} {block_M}x{block_N}"
+            figure = f"{work / best * 1e-9:.0f} TFLOP/s"
+            bench.row("cudnn", name, best, rival, "ms", figure, rival / best, target, "cuDNN")
+
+
+ATTENTION = {"cudnn": attention_against_cudnn}
