@@ -34,17 +34,17 @@ def test_a_pass_that_nobody_serves_is_refused():
 
 
 def test_a_pass_behind_one_that_invalidates_what_it_requires_is_refused():
-    expand = step("expand", invalidates=(Property.ELEMENTWISE_UNEXPANDED,))
-    narrow = step("narrow", requires=(Property.ELEMENTWISE_UNEXPANDED,))
+    expand = step("expand", invalidates=(Property.OPERATORS_UNEXPANDED,))
+    narrow = step("narrow", requires=(Property.OPERATORS_UNEXPANDED,))
     build_pipeline(narrow, expand, LOWER)
-    with pytest.raises(CompilerBug, match="narrow requires 'elementwise operators unexpanded', which expand before it invalidates"):
+    with pytest.raises(CompilerBug, match="narrow requires 'operators unexpanded', which expand before it invalidates"):
         build_pipeline(expand, narrow, LOWER)
 
 
 def test_what_is_established_anew_holds_again():
-    again = step("again", establishes=(Property.ELEMENTWISE_UNEXPANDED,))
-    expand = step("expand", invalidates=(Property.ELEMENTWISE_UNEXPANDED,))
-    build_pipeline(expand, again, LOWER, establishes=(Property.ELEMENTWISE_UNEXPANDED,))
+    again = step("again", establishes=(Property.OPERATORS_UNEXPANDED,))
+    expand = step("expand", invalidates=(Property.OPERATORS_UNEXPANDED,))
+    build_pipeline(expand, again, LOWER, establishes=(Property.OPERATORS_UNEXPANDED,))
 
 
 def test_levels_follow_one_another():

@@ -26,7 +26,7 @@ from tilelang.ir.visit import substitute, walk_expr
 from tilelang.records import record
 
 _OF_THREAD = (Scope.VAR, Scope.LOCAL)
-_OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
+_SHARED_OR_GLOBAL = (Scope.SHARED, Scope.GLOBAL)
 
 ATOMICS = {
     "+": AtomicOp.ADD,
@@ -160,7 +160,7 @@ class _Checker:
             self.legality.reductions.append(ParallelReduction(storage, indices, op, moved_by, updates))
         elif moved_by == frozenset(self._vars()):
             return
-        elif storage.scope in _OF_BLOCK and _is_atomic(op, storage):
+        elif storage.scope in _SHARED_OR_GLOBAL and _is_atomic(op, storage):
             self.legality.atomics.update({update.store: update for update in updates})
         else:
             self._refuse(f"iterations update elements of '{storage.name}' that they may share")

@@ -21,7 +21,7 @@ from tilelang.layout.thread_values import Fragment
 from tilelang.lowering import elements
 from tilelang.lowering.elements import LETTERS, Element
 from tilelang.lowering.im2col import gather, patch
-from tilelang.lowering.reduce import ReduceParts
+from tilelang.lowering.reduce_parts import ReduceParts
 from tilelang.lowering.regions import ZERO, axes, indices, load, may_overlap, same_region, whole
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.combine import CombineOp

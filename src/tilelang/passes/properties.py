@@ -23,7 +23,7 @@ class Property(enum.Enum):
     LOOPS_AS_WRITTEN = ("loops as written", "all loops, operators, minima and maxima are the user's")
     GRID_AS_WRITTEN = ("grid as written", "block indices are those of the user's grid")
     BARRIERS_AS_WRITTEN = ("barriers as written", "all transaction barriers and async copy groups are the user's")
-    ELEMENTWISE_UNEXPANDED = ("elementwise operators unexpanded", "elementwise operators are operators, not loops")
+    OPERATORS_UNEXPANDED = ("operators unexpanded", "operators that are lowered by loops are still operators")
     ACCESSES_UNPREDICATED = (
         "accesses unpredicated",
         "out of bounds of global memory, a load gives the safe value and a store does nothing, without a predicate",
@@ -66,7 +66,7 @@ class Property(enum.Enum):
     LOWERINGS_CHOSEN = ("lowerings chosen", "every operator has the name and plan of its lowering")
     STAGES_ASSIGNED = ("stages assigned", "statements of pipelined loops have a stage and an order")
     NO_PIPELINED_LOOPS = ("no pipelined loops", "pipelines have their prologue, versions, commits and waits")
-    ELEMENTWISE_EXPANDED = ("elementwise operators expanded", "elementwise operators are parallel loops")
+    OPERATORS_EXPANDED = ("operators expanded", "operators that are lowered by loops are parallel loops")
     PARALLEL_LOOPS_FLAT = ("parallel loops flat", "no parallel loop is nested in another one")
     FRAGMENTS_DISTRIBUTABLE = (
         "fragments distributable",
@@ -123,7 +123,7 @@ INITIAL = frozenset(
         Property.LOOPS_AS_WRITTEN,
         Property.GRID_AS_WRITTEN,
         Property.BARRIERS_AS_WRITTEN,
-        Property.ELEMENTWISE_UNEXPANDED,
+        Property.OPERATORS_UNEXPANDED,
         Property.ACCESSES_UNPREDICATED,
         Property.LOGICAL_INDICES,
     }

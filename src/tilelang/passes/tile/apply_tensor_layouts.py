@@ -223,7 +223,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "apply_tensor_layouts", _run, Level.TILE, Level.TILE,
-    requires=(Property.SUBSCRIPTS_AFFINE, Property.NO_LIBRARY_OPERATORS, Property.ELEMENTWISE_UNEXPANDED),
+    requires=(Property.SUBSCRIPTS_AFFINE, Property.NO_LIBRARY_OPERATORS, Property.OPERATORS_UNEXPANDED),
     establishes=(Property.TENSOR_LAYOUTS_APPLIED,),
     invalidates=(Property.LOOPS_AS_WRITTEN,),
 )

@@ -61,7 +61,7 @@ def choose_lowerings(lowerings: Lowerings) -> Pass:
             Property.TENSOR_LAYOUTS_APPLIED,
             Property.WARPS_SPECIALIZED,
             Property.TILES_PROMOTED,
-            Property.ELEMENTWISE_UNEXPANDED,
+            Property.OPERATORS_UNEXPANDED,
         ),
         establishes=(Property.LOWERINGS_CHOSEN,),
     )

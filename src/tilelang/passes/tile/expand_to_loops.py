@@ -1,4 +1,4 @@
-"""Expands elementwise operators to parallel loops, so that one pass distributes all of them.
+"""Expands operators that are lowered by loops to parallel loops, so that one pass distributes all loops.
 
 Takes a target's table of lowerings; gives the pass. Operators whose lowering `ExpandsTiles` become what it emits:
 parallel loops, or operators along one dimension on operands that all threads can access. Fragments are printed from a
@@ -36,8 +36,8 @@ def expand_to_loops(lowerings: Lowerings) -> Pass:
     return Pass(
         "expand_to_loops", run, Level.TILE, Level.TILE,
         requires=(Property.NO_LIBRARY_OPERATORS, Property.LOWERINGS_CHOSEN, Property.NO_PIPELINED_LOOPS),
-        establishes=(Property.ELEMENTWISE_EXPANDED,),
-        invalidates=(Property.ELEMENTWISE_UNEXPANDED,),
+        establishes=(Property.OPERATORS_EXPANDED,),
+        invalidates=(Property.OPERATORS_UNEXPANDED,),
     )
 
 

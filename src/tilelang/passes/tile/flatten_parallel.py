@@ -292,6 +292,6 @@ class _Serial(Rewriter):
 
 PASS = Pass(
     "flatten_parallel", _run, Level.TILE, Level.TILE,
-    requires=(Property.ELEMENTWISE_EXPANDED,),
+    requires=(Property.OPERATORS_EXPANDED,),
     establishes=(Property.PARALLEL_LOOPS_FLAT,),
 )

@@ -226,5 +226,5 @@ class _Forward(Rewriter):
 
 PASS = Pass(
     "forward_copies", _run, Level.TILE, Level.TILE,
-    requires=(Property.SUBSCRIPTS_AFFINE, Property.TENSOR_LAYOUTS_APPLIED, Property.ELEMENTWISE_UNEXPANDED),
+    requires=(Property.SUBSCRIPTS_AFFINE, Property.TENSOR_LAYOUTS_APPLIED, Property.OPERATORS_UNEXPANDED),
 )

@@ -29,7 +29,7 @@ def lower_tile_ops(lowerings: Lowerings) -> Pass:
     return Pass(
         "lower_tile_ops", run, Level.TILE, Level.THREAD,
         requires=(Property.NO_LIBRARY_OPERATORS, Property.SUBSCRIPTS_AFFINE, Property.LOWERINGS_CHOSEN),
-        invalidates=(Property.ELEMENTWISE_UNEXPANDED,),
+        invalidates=(Property.OPERATORS_UNEXPANDED,),
     )
 
 

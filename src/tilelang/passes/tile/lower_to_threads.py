@@ -54,7 +54,7 @@ from tilelang.targets.gpu.lowerings.register_index import is_replicated, replica
 from tilelang.targets.gpu.lowerings.strided import can_stride, lower_strided
 
 ZERO = const(0, INT32)
-_OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
+_SHARED_OR_GLOBAL = (Scope.SHARED, Scope.GLOBAL)
 _OF_THREAD = (Scope.VAR, Scope.LOCAL)
 
 
@@ -168,7 +168,7 @@ class _Block:
                     return self._alloc(node, buffer)
                 case Store(buffer=buffer):
                     made = self._store(node)
-                    return self._elected_only(made, node) if buffer.scope in _OF_BLOCK else made
+                    return self._elected_only(made, node) if buffer.scope in _SHARED_OR_GLOBAL else made
                 case Atomic():
                     return self._atomic(node)
                 case Print() | Assert():
@@ -207,13 +207,13 @@ class _Block:
         inside = domain.with_loop(node.var, node.start, node.stop, node.step)
         deferred = self._deferred.defer(node, lambda nest: self._to_defer(nest, node, inside))
         for each in deferred:
-            each.loop.open(build, each.items)
+            each.loop.init_partials(build, each.items)
         body = self.stmt(node.body, inside) or Seq((), loc=node.body.loc)
         kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
         start, stop = self._registers.exprs((node.start, node.stop))
         build.emit(dataclasses.replace(node, start=start, stop=stop, body=body, kind=kind, pipeline=None))
         for each in deferred:
-            each.loop.close(build, each.items, node)
+            each.loop.finish(build, each.items, node)
         return build.finish()
 
     def _to_defer(self, nest: ParallelLoop, outer: For, domain: Domain) -> DistributedLoop | None:
@@ -291,7 +291,7 @@ class _Block:
         """Loads of a block-uniform statement from memory that may change between the reads of its threads."""
         if not self._volatile or self._context.threads == 1 or self._per_thread.is_own(node):
             return []
-        if isinstance(node, Store) and node.buffer.scope in _OF_BLOCK:
+        if isinstance(node, Store) and node.buffer.scope in _SHARED_OR_GLOBAL:
             return []
         found = [e for root in expressions(node) for e in loads_of(root)]
         return [e for e in found if e.buffer.storage in self._volatile]
@@ -390,10 +390,10 @@ class _Block:
             if distributed is None:
                 lower_strided(loop, legality, self._context, build)
                 return build.finish()
-        open_items = [item for item in distributed.accumulated if not any(item is other for other in deferred)]
-        distributed.open(build, open_items)
+        undeferred = [item for item in distributed.accumulated if not any(item is other for other in deferred)]
+        distributed.init_partials(build, undeferred)
         distributed.iterations(build)
-        distributed.close(build, open_items)
+        distributed.finish(build, undeferred)
         return build.finish()
 
     def _legality(self, loop: ParallelLoop, domain: Domain) -> ParallelLegality:

@@ -120,6 +120,6 @@ class _Narrow(Rewriter):
 
 PASS = Pass(
     "narrow_tile_dtypes", _run, Level.TILE, Level.TILE,
-    requires=(Property.TENSOR_LAYOUTS_APPLIED, Property.ELEMENTWISE_UNEXPANDED),
+    requires=(Property.TENSOR_LAYOUTS_APPLIED, Property.OPERATORS_UNEXPANDED),
     establishes=(Property.TILE_DTYPES_NARROWED,),
 )

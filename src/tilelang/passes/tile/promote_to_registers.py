@@ -120,6 +120,6 @@ def _is_plain(copy: Copy, tile: Buffer) -> bool:
 
 PASS = Pass(
     "promote_to_registers", _run, Level.TILE, Level.TILE,
-    requires=(Property.THREAD_GROUPS_DETECTED, Property.WARPS_SPECIALIZED, Property.ELEMENTWISE_UNEXPANDED),
+    requires=(Property.THREAD_GROUPS_DETECTED, Property.WARPS_SPECIALIZED, Property.OPERATORS_UNEXPANDED),
     establishes=(Property.TILES_PROMOTED,),
 )

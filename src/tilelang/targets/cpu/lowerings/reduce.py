@@ -16,7 +16,7 @@ from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import Store
 from tilelang.lowering.loops import copied_if_overlapping
 from tilelang.lowering.lowering import LoweringContext, PlainLowering
-from tilelang.lowering.reduce import At, ReduceParts
+from tilelang.lowering.reduce_parts import At, ReduceParts
 from tilelang.lowering.regions import indices, load
 from tilelang.ops.reduce import Reduce
 from tilelang.targets.cpu.lowerings.nest import assign, loop, nest, read, scratch, variable

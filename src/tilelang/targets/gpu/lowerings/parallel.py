@@ -44,13 +44,13 @@ from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition, ThreadDigit, ValueDigit
-from tilelang.targets.gpu.lowerings.reduce import Combiner, Partial, each, neutral
 from tilelang.targets.gpu.lowerings.register_index import RegisterIndices, is_replicated
+from tilelang.targets.gpu.lowerings.thread_all_reduce import Partial, ThreadReducer, each, neutral
 from tilelang.targets.gpu.lowerings.unrolling import may_lie_in_registers
 from tilelang.targets.gpu.lowerings.update_predicate import update_predicate
 
 ZERO = const(0, INT32)
-_OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
+_SHARED_OR_GLOBAL = (Scope.SHARED, Scope.GLOBAL)
 
 
 @record(slots=True, eq=False)
@@ -99,17 +99,17 @@ class DistributedLoop:
         self._register_indices = RegisterIndices(self._partition, loop.vars)
         self.accumulated = [self._accumulate(reduction) for reduction in legality.reductions]
 
-    def open(self, build: Builder, items: Sequence[Accumulated]) -> None:
+    def init_partials(self, build: Builder, items: Sequence[Accumulated]) -> None:
         """Initializes partial results to the neutral value."""
         for item in items:
             _clear(item.partial, build)
 
-    def close(self, build: Builder, items: Sequence[Accumulated], outer: For | None = None) -> None:
+    def finish(self, build: Builder, items: Sequence[Accumulated], outer: For | None = None) -> None:
         """Combines the partial results of all threads, and these with the old values, after this or an outer loop."""
-        combiner = Combiner(build, self._thread, self._context.threads, self._context.target)
-        combiner.all_reduce([item.partial for item in items])
+        reducer = ThreadReducer(build, self._thread, self._context.threads, self._context.target)
+        reducer.all_reduce([item.partial for item in items])
         for item in items:
-            self._deliver(item, build, outer or self._loop)
+            self._store_totals(item, build, outer or self._loop)
 
     def can_scale(self, item: Accumulated, scaling: Scaling) -> bool:
         """Whether each thread knows by what to multiply its partial results."""
@@ -149,7 +149,7 @@ class DistributedLoop:
                 (across if any(axis in axes for axis in moved) else along).append(thread_digit)
         return Accumulated(reduction, axes, digits, Partial(buffer, reduction.op, tuple(along), tuple(across)), index)
 
-    def _deliver(self, item: Accumulated, build: Builder, outer: For | ParallelLoop) -> None:
+    def _store_totals(self, item: Accumulated, build: Builder, outer: For | ParallelLoop) -> None:
         """Combines the old value of each element with the total."""
         reduction, partial = item.reduction, item.partial
         buffer, dtype = reduction.buffer, reduction.buffer.dtype
@@ -164,7 +164,7 @@ class DistributedLoop:
         store: Stmt = Store(buffer, indices, value, loc=reduction.updates[0].store.loc)
         known = update_predicate(reduction, outer)
         tests = [] if known is None else [substitute(body.expr(known), coordinates)]
-        is_storing = self._is_storing_thread(item) if buffer.scope in _OF_BLOCK else None
+        is_storing = self._is_storing_thread(item) if buffer.scope in _SHARED_OR_GLOBAL else None
         tests += [] if is_storing is None else [is_storing]
         store = If(conjunction(tests), store, loc=store.loc) if tests else store
         build.emit(self._partition.emit_loops(store, loc=build.loc, only=item.axes))
@@ -179,19 +179,19 @@ class DistributedLoop:
     def iterations(self, build: Builder) -> None:
         """Emits the iterations of the executing thread."""
         first = self._partition.is_first_copy()
-        last = self._hold_last(build)
+        last = self._alloc_last_values(build)
         once = first is not None and not self.accumulated and _accesses_shared_memory_only(self._loop.body)
         executing = None if once else first
         body = _Body(self._loop, self._legality, self._context, self._register_indices, self.accumulated, executing)
         lowered = body.visit(self._loop.body) or Seq((), loc=self._loop.body.loc)
-        lowered = as_body([lowered, *self._keep_last(last, first)], self._loop.loc)
+        lowered = as_body([lowered, *self._store_last_values(last, first)], self._loop.loc)
         lowered = substitute_stmt(lowered, self._register_indices.coordinates)
         nest = self._partition.emit_loops(lowered, loc=self._loop.loc)
         build.emit(If(first, nest) if once and first is not None else nest)
         for scalar, shared in last:
             build.emit(Store(scalar, (), Load(shared, (ZERO,), scalar.dtype)))
 
-    def _hold_last(self, build: Builder) -> list[tuple[Buffer, Buffer]]:
+    def _alloc_last_values(self, build: Builder) -> list[tuple[Buffer, Buffer]]:
         """Allocates shared memory that broadcasts the live-out scalars of the last iteration to all threads."""
         held = []
         for scalar in self._legality.last:
@@ -200,7 +200,7 @@ class DistributedLoop:
             held.append((scalar, shared))
         return held
 
-    def _keep_last(self, held: Sequence[tuple[Buffer, Buffer]], first: Expr | None) -> list[Stmt]:
+    def _store_last_values(self, held: Sequence[tuple[Buffer, Buffer]], first: Expr | None) -> list[Stmt]:
         tests = [var == extent - 1 for var, extent in zip(self._loop.vars, self._loop.extents, strict=True)]
         condition = conjunction(tests if first is None else [first, *tests])
         return [
@@ -232,7 +232,7 @@ def _accesses_shared_memory_only(body: Stmt) -> bool:
     """Whether a body has effects on shared and global memory only."""
     local = {s.buffer for s in walk(body) if isinstance(s, Alloc)}
     for stmt in walk(body):
-        if isinstance(stmt, Store) and stmt.buffer.scope not in _OF_BLOCK and stmt.buffer.storage not in local:
+        if isinstance(stmt, Store) and stmt.buffer.scope not in _SHARED_OR_GLOBAL and stmt.buffer.storage not in local:
             return False
         if isinstance(stmt, CallStmt):
             return False
@@ -353,7 +353,7 @@ class _Body(Rewriter):
             register, at = self._register(node.buffer, node.indices, writes=True)
             return Store(register, at, value, loc=node.loc)
         store = dataclasses.replace(node, indices=indices, value=value)
-        if node.buffer.scope not in _OF_BLOCK:
+        if node.buffer.scope not in _SHARED_OR_GLOBAL:
             return store
         last_iteration_of = self._legality.final.get(node, ())
         extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))

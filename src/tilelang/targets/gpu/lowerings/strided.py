@@ -19,11 +19,11 @@ from tilelang.ir.stmt import Alloc, Atomic, For, ForKind, If, ParallelLoop, Seq,
 from tilelang.ir.visit import Rewriter, substitute_stmt
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.targets.gpu.lowerings.loop_partition import ThreadDigit, primes
-from tilelang.targets.gpu.lowerings.reduce import Combiner, Partial, neutral
+from tilelang.targets.gpu.lowerings.thread_all_reduce import Partial, ThreadReducer, neutral
 from tilelang.targets.gpu.lowerings.update_predicate import update_predicate
 
 ZERO = const(0, INT32)
-_OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
+_SHARED_OR_GLOBAL = (Scope.SHARED, Scope.GLOBAL)
 
 
 def can_stride(legality: ParallelLegality) -> bool:
@@ -55,13 +55,13 @@ class _Strided:
         """Emits neutral partial results, the iterations, and the combination of the results."""
         totals = [reduction for reduction in self._legality.reductions if not reduction.moved_by]
         partials = {reduction: self._partial(reduction) for reduction in totals}
-        held = [self._hold(scalar) for scalar in self._legality.last]
+        held = [self._alloc_last_value(scalar) for scalar in self._legality.last]
         body = _Body(self._loop, self._legality, self._context, partials).visit(self._loop.body) or Seq(())
-        self._emit_loops(as_body([body, *self._keep(held)], self._loop.loc))
-        combiner = Combiner(self._build, self._thread, self._context.threads, self._context.target)
-        combiner.all_reduce(list(partials.values()))
+        self._emit_loops(as_body([body, *self._store_last_values(held)], self._loop.loc))
+        reducer = ThreadReducer(self._build, self._thread, self._context.threads, self._context.target)
+        reducer.all_reduce(list(partials.values()))
         for reduction, partial in partials.items():
-            self._deliver(reduction, partial)
+            self._store_totals(reduction, partial)
         for scalar, shared in held:
             self._build.emit(Store(scalar, (), Load(shared, (ZERO,), scalar.dtype)))
 
@@ -96,15 +96,15 @@ class _Strided:
         body = substitute_stmt(body, values)
         self._build.emit(For(turn, self._thread, total, self._context.threads, ForKind.SERIAL, body, loc=loc))
 
-    def _deliver(self, reduction: ParallelReduction, partial: Partial) -> None:
+    def _store_totals(self, reduction: ParallelReduction, partial: Partial) -> None:
         value = partial.combine(Load(reduction.buffer, reduction.indices, reduction.buffer.dtype), partial.load(ZERO))
         store: Stmt = Store(reduction.buffer, reduction.indices, value, loc=reduction.updates[0].store.loc)
         known = update_predicate(reduction, self._loop)
         tests = [] if known is None else [known]
-        tests += [self._thread == 0] if reduction.buffer.scope in _OF_BLOCK else []
+        tests += [self._thread == 0] if reduction.buffer.scope in _SHARED_OR_GLOBAL else []
         self._build.emit(If(conjunction(tests), store, loc=store.loc) if tests else store)
 
-    def _hold(self, scalar: Buffer) -> tuple[Buffer, Buffer]:
+    def _alloc_last_value(self, scalar: Buffer) -> tuple[Buffer, Buffer]:
         shared = Buffer(f"{scalar.name}_last", (as_expr(1),), scalar.dtype, Scope.SHARED)
         self._build.emit(Alloc(shared))
         # without any iteration the scalar keeps its value
@@ -112,7 +112,7 @@ class _Strided:
         self._build.emit(If(self._thread == 0, first))
         return scalar, shared
 
-    def _keep(self, held: Sequence[tuple[Buffer, Buffer]]) -> list[Stmt]:
+    def _store_last_values(self, held: Sequence[tuple[Buffer, Buffer]]) -> list[Stmt]:
         tests = [var == extent - 1 for var, extent in zip(self._loop.vars, self._loop.extents, strict=True)]
         return [
             If(conjunction(tests), Store(shared, (ZERO,), Load(scalar, (), scalar.dtype)), loc=self._loop.loc)

@@ -24,7 +24,7 @@ from tilelang.lowering.lowering import LoweringContext
 from tilelang.targets.gpu.isa.warp import ANY
 from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition
 from tilelang.targets.gpu.lowerings.parallel import DistributedLoop, plain_iteration
-from tilelang.targets.gpu.lowerings.reduce import Combiner
+from tilelang.targets.gpu.lowerings.thread_all_reduce import ThreadReducer
 
 
 def skip_by_votes(loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, build: Builder) -> str:
@@ -40,7 +40,7 @@ def skip_by_votes(loop: ParallelLoop, legality: ParallelLegality, context: Lower
     partition = LoopPartition(loop.layout, context.thread)
     build.emit(Alloc(rows, const(False, BOOL)))
     build.emit(partition.emit_loops(plain_iteration(votes, legality, context, partition), loc=loop.loc, only=axes))
-    mask = Combiner(build, context.thread, context.threads, context.target).mask()
+    mask = ThreadReducer(build, context.thread, context.threads, context.target).mask()
     lanes = Var("any_lane", BOOL)
     build.emit(CallStmt(ANY, (mask, Load(rows, (), BOOL)), result=lanes))
     with build.block() as body:

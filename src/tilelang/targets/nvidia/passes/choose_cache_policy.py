@@ -115,5 +115,5 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "choose_cache_policy", _run, Level.TILE, Level.TILE,
-    requires=(Property.GRID_AS_WRITTEN, Property.SCHEDULE_CHOSEN, Property.ELEMENTWISE_UNEXPANDED),
+    requires=(Property.GRID_AS_WRITTEN, Property.SCHEDULE_CHOSEN, Property.OPERATORS_UNEXPANDED),
 )

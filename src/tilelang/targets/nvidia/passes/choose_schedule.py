@@ -108,7 +108,7 @@ def choose_schedule(lowerings: Lowerings) -> Pass:
         requires=(
             Property.GRID_AS_WRITTEN,
             Property.TENSOR_LAYOUTS_APPLIED,
-            Property.ELEMENTWISE_UNEXPANDED,
+            Property.OPERATORS_UNEXPANDED,
             Property.TILE_DTYPES_NARROWED,
             Property.USER_PIPELINES_VERSIONED,
         ),

@@ -371,7 +371,7 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "multi_buffer", _run, Level.TILE, Level.TILE,
-    requires=(Property.THREAD_GROUPS_DETECTED, Property.BARRIERS_AS_WRITTEN, Property.ELEMENTWISE_UNEXPANDED),
+    requires=(Property.THREAD_GROUPS_DETECTED, Property.BARRIERS_AS_WRITTEN, Property.OPERATORS_UNEXPANDED),
     establishes=(Property.USER_PIPELINES_VERSIONED,),
 )
 """The pass."""

@@ -390,6 +390,6 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
 
 PASS = Pass(
     "plan_pipeline", _run, Level.TILE, Level.TILE,
-    requires=(Property.LOWERINGS_CHOSEN, Property.ELEMENTWISE_UNEXPANDED),
+    requires=(Property.LOWERINGS_CHOSEN, Property.OPERATORS_UNEXPANDED),
     establishes=(Property.STAGES_ASSIGNED,),
 )

@@ -70,7 +70,7 @@ def specialize_warps(lowerings: Lowerings) -> Pass:
             Property.SCHEDULE_CHOSEN,
             Property.PERSISTENT_LOOPS_INSERTED,
             Property.REDUCTION_SPLIT,
-            Property.ELEMENTWISE_UNEXPANDED,
+            Property.OPERATORS_UNEXPANDED,
         ),
         establishes=(Property.WARPS_SPECIALIZED,),
         invalidates=(Property.BARRIERS_AS_WRITTEN,),

@@ -93,5 +93,5 @@ class _Loops(Rewriter):
 
 PASS = Pass(
     "split_masked_loops", _run, Level.TILE, Level.TILE,
-    requires=(Property.WARPS_SPECIALIZED, Property.ELEMENTWISE_UNEXPANDED),
+    requires=(Property.WARPS_SPECIALIZED, Property.OPERATORS_UNEXPANDED),
 )

@@ -7,7 +7,7 @@ from tilelang.dtypes import FLOAT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Load, as_expr, int_const
-from tilelang.lowering.reduce import ReduceParts
+from tilelang.lowering.reduce_parts import ReduceParts
 from tilelang.lowering.regions import whole
 from tilelang.ops.reduce import Reduce, ReduceOp
 

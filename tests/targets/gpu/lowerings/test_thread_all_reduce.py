@@ -19,7 +19,7 @@ from tilelang.ir.scalar import data_binary
 from tilelang.ir.stmt import Alloc, CallStmt, Launch, Store
 from tilelang.ir.visit import walk
 from tilelang.targets.gpu.lowerings.loop_partition import ThreadDigit, primes
-from tilelang.targets.gpu.lowerings.reduce import COMBINE, Combiner, Partial, each, neutral
+from tilelang.targets.gpu.lowerings.thread_all_reduce import COMBINE, Partial, ThreadReducer, each, neutral
 from tilelang.targets.target import Target
 
 THREAD = Var("thread", INT32, index=True)
@@ -44,7 +44,7 @@ def program(threads, count, op, dtype, along, across, arch="sm_90a"):
     each(
         build, "q", count, lambda q: build.emit(Store(partial.buffer, partial.at(q), Load(start, (THREAD, q), dtype)))
     )
-    Combiner(build, THREAD, threads, Target("cuda", arch)).all_reduce([partial])
+    ThreadReducer(build, THREAD, threads, Target("cuda", arch)).all_reduce([partial])
     each(build, "q", count, lambda q: build.emit(Store(end, (THREAD, q), partial.load(q))))
     launch = Launch((Var("bx", INT32, index=True),), (as_expr(1),), (threads, 1, 1), build.finish(), thread=THREAD)
     return PrimFunc("f", (TensorParam(start), TensorParam(end)), launch, Level.THREAD)
@@ -148,7 +148,7 @@ def test_the_neutral_element(op, dtype):
 
 def test_the_cast_of_the_thread_index_in_an_incomplete_last_warp():
     def mask(threads):
-        return Combiner(Builder(), THREAD, threads, Target("cuda", "sm_80")).mask()
+        return ThreadReducer(Builder(), THREAD, threads, Target("cuda", "sm_80")).mask()
 
     assert 0xFFFFFFFF == mask(64).value
     assert 0xFF == mask(8).value

@@ -113,7 +113,7 @@ def each(build: Builder, name: str, extent: int, body: Callable[[Expr], None]) -
     build.emit(unrolled_for(var, extent, made, register_index_variables(made)))
 
 
-class Combiner:
+class ThreadReducer:
     """Reduces partials of the threads of a group.
 
     Args:
@@ -199,11 +199,11 @@ class Combiner:
         def write(index: Expr) -> None:
             self._build.emit(Store(shared, _subscripts(shared, index, part, element), partial.load(index)))
 
-        speaks = conjunction(digit.of(self._thread, self._threads) == 0 for digit in others)
+        is_writer = conjunction(digit.of(self._thread, self._threads) == 0 for digit in others)
         with self._build.block() as statements:
             each(self._build, "q", partial.count, write)
         body = as_body(statements, self._build.loc)
-        self._build.emit(body if isinstance(speaks, Const) else If(speaks, body))
+        self._build.emit(body if isinstance(is_writer, Const) else If(is_writer, body))
         return shared, element, parts
 
     def _load_totals(self, partial: Partial, shared: Buffer, element: Expr, parts: int) -> None:
