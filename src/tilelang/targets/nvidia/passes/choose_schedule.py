@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from tilelang.arith.domain import of_function
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Load, Var, int_const
+from tilelang.ir.expr import Load, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, any_expr, walk
@@ -32,7 +32,6 @@ from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.passes.tile import demote_fragments, flatten_parallel
 from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
-from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.machines import REGISTERS_PER_SM, WARP_SIZE, Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
@@ -193,7 +192,7 @@ class _Choice:
             except (_NotSpecialized, NotSplit) as reason:
                 self.notes.append(Note(f"tl.split: blocks do not share sums, since {reason}", self._launch.loc))
                 self._split_k, self._launch = 1, flatten_sequences(self._unflattened)
-        return self._whole_tile_schedule(load_groups, consumers)
+        return self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers))
 
     def _split_k_schedule(self, blocks: int, consumers: int) -> Schedule:
         """The schedule of so many blocks that split the reduction of a tile."""
@@ -268,17 +267,20 @@ class _Choice:
             mma_in_flight=1 if ping_pong else self._mma_in_flight(consumers, budget.stages, only),
             ping_pong=ping_pong,
             split_k=self._split_k,
-            loops=() if ping_pong or budget.stages < 2 else self._choose_loop_schedules(consumers * WARPGROUP_THREADS),
         )
 
-    def _choose_loop_schedules(self, threads: int) -> tuple[tuple[Var, ModuloSchedule], ...]:
-        """The schedules of the loops for which software pipelining takes fewer cycles than program order."""
-        launch = self._capabilities.with_plans(self._launch, self.gemms, threads)
+    def _with_loop_schedules(self, schedule: Schedule) -> Schedule:
+        """The schedule with those of the loops for which software pipelining takes fewer cycles than program order."""
+        if schedule.ping_pong or schedule.stages < 2:
+            return schedule
+        launch = self._capabilities.with_plans(self._launch, self.gemms, schedule.tile_threads)
         launch = fuse_clears(launch, of_function(self._func))
         groups = self._capabilities.load_groups(launch).found
-        self.loop_schedules, self.unscheduled = loop_schedules(launch, groups, self._capabilities, threads)
-        self.prepared = with_prepared_loops(launch, self.loop_schedules) if self.loop_schedules else None
-        return tuple((each.loop.var, each.schedule) for each in self.loop_schedules)
+        made, self.unscheduled = loop_schedules(launch, groups, self._capabilities, schedule.tile_threads)
+        if not made:
+            return schedule
+        self.loop_schedules, self.prepared = made, with_prepared_loops(launch, made)
+        return dataclasses.replace(schedule, loops=tuple((each.loop.var, each.schedule) for each in made))
 
     def _demoted_fragments(self) -> list[Buffer]:
         """The fragments that `demote_fragments` will keep in shared memory."""
