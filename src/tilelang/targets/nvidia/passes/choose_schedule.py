@@ -273,10 +273,9 @@ class _Choice:
         """The schedule with those of the loops for which software pipelining takes fewer cycles than program order."""
         if schedule.ping_pong or schedule.stages < 2:
             return schedule
-        launch = self._capabilities.with_plans(self._launch, self.gemms, schedule.tile_threads)
-        launch = fuse_clears(launch, of_function(self._func))
-        groups = self._capabilities.load_groups(launch).found
-        made, self.unscheduled = loop_schedules(launch, groups, self._capabilities, schedule.tile_threads)
+        capabilities, threads = self._capabilities, schedule.tile_threads
+        launch = fuse_clears(capabilities.with_plans(self._launch, self.gemms, threads), of_function(self._func))
+        made, self.unscheduled = loop_schedules(launch, capabilities.load_groups(launch).found, capabilities, threads)
         if not made:
             return schedule
         self.loop_schedules, self.prepared = made, with_prepared_loops(launch, made)
