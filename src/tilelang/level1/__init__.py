@@ -1,0 +1,1 @@
+"""Level 1: arrays and index expressions in, Level 2 programs out."""
