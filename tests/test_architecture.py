@@ -18,7 +18,7 @@ TESTS = ROOT / "tests"
 LAYERS = (
     "records errors api options dtypes targets/machine targets/gemm_tile targets/family targets/registry targets/target layout ir "
     "arith isa targets/gpu/isa ops language analysis lowering targets/gpu transforms passes schedule sim codegen runtime targets/backend "
-    "targets/cpu targets/nvidia profile jit tune level1 tools"
+    "targets/cpu targets/gpu/runtime targets/nvidia profile jit tune level1 tools"
 ).split()
 
 # Doors for users: they gather names from many packages, and nothing inside the package imports them.

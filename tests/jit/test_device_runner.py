@@ -12,9 +12,9 @@ from tilelang.ir.func import PrimFunc
 from tilelang.ir.specialization import Specialization
 from tilelang.jit.device_runner import DeviceRunner, warn_of_spills
 from tilelang.options import CompileOptions
+from tilelang.targets.gpu.runtime.device_code import DeviceCode
+from tilelang.targets.gpu.runtime.resources import Resources
 from tilelang.targets.nvidia.runtime.cuda_driver import open_driver
-from tilelang.targets.nvidia.runtime.device_code import DeviceCode
-from tilelang.targets.nvidia.runtime.ptxas_log import Resources
 
 Make = Callable[..., PrimFunc]
 

@@ -27,8 +27,8 @@ from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Seq, Store
 from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import Signature
+from tilelang.targets.gpu.runtime.device_code import DeviceCode
 from tilelang.targets.nvidia.runtime.cuda_driver import Driver
-from tilelang.targets.nvidia.runtime.device_code import DeviceCode
 from tilelang.targets.nvidia.runtime.nvrtc import open_nvrtc
 
 

@@ -17,7 +17,7 @@ from tilelang.jit.runners import specialized
 from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.variants import Variants
-from tilelang.targets.nvidia.runtime.device_code import DeviceCode
+from tilelang.targets.gpu.runtime.device_code import DeviceCode
 from tilelang.targets.target import Target
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from tilelang.targets.cpu.runtime.library import Entry
 from tilelang.targets.target import Target
 
 if TYPE_CHECKING:
-    from tilelang.targets.nvidia.runtime.device_code import DeviceCode
+    from tilelang.targets.gpu.runtime.device_code import DeviceCode
 
 
 class HostRunner:

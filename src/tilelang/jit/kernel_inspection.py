@@ -23,8 +23,8 @@ from tilelang.runtime.parameters import Signature
 from tilelang.targets.target import Target
 
 if TYPE_CHECKING:
-    from tilelang.targets.nvidia.runtime.device_code import DeviceCode
-    from tilelang.targets.nvidia.runtime.ptxas_log import Resources
+    from tilelang.targets.gpu.runtime.device_code import DeviceCode
+    from tilelang.targets.gpu.runtime.resources import Resources
 
 _WHICH = ("kernel", "host", "both")
 
@@ -188,7 +188,7 @@ class KernelInspection:
             OptionError: The kernel is not compiled for a GPU.
             ToolchainError: There is no disassembler.
         """
-        return self._device_code("get_sass").sass()
+        return self._device_code("get_sass").assembly()
 
     def get_cubin(self) -> bytes:
         """The machine code.
@@ -196,7 +196,7 @@ class KernelInspection:
         Raises:
             OptionError: The kernel is not compiled for a GPU.
         """
-        return self._device_code("get_cubin").cubin
+        return self._device_code("get_cubin").binary
 
     def show_ptx(self) -> None:
         """Prints what `get_ptx` gives."""
@@ -233,7 +233,7 @@ class KernelInspection:
 
             _write(kernel_file, shared_object(program.source, self.options))
         else:
-            _write(kernel_file, program.built.cubin)
+            _write(kernel_file, program.built.binary)
 
     # -- figures --------------------------------------------------------------------------------------------
     @property
@@ -242,13 +242,13 @@ class KernelInspection:
         program, code = self._runner.program, self._runner.code
         if program is None:
             return f"{id(self)}"
-        what = self.options.key + program.source.text if code is None else hashlib.sha256(code.cubin).hexdigest()
+        what = self.options.key + program.source.text if code is None else hashlib.sha256(code.binary).hexdigest()
         return repr((what, program.source.launches, program.source.workspaces, self.signature.outputs))
 
     @property
     def resources(self) -> Resources:
         """Registers, shared memory and spilled bytes: the most that any of the program's kernels uses."""
-        from tilelang.targets.nvidia.runtime.ptxas_log import Resources  # noqa: PLC0415  few ask
+        from tilelang.targets.gpu.runtime.resources import Resources  # noqa: PLC0415  few ask
 
         found = self.kernel_resources.values()
         return Resources(
@@ -256,6 +256,7 @@ class KernelInspection:
             max((r.shared_bytes for r in found), default=0),
             max((r.spill_bytes for r in found), default=0),
             max((r.local_bytes for r in found), default=0),
+            accumulators=max((r.accumulators for r in found), default=0),
         )
 
     @property

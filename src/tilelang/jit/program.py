@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tilelang.passes.base import Pass
     from tilelang.passes.runner import Snapshot
     from tilelang.targets.cpu.runtime.library import Entry
-    from tilelang.targets.nvidia.runtime.device_code import DeviceCode
+    from tilelang.targets.gpu.runtime.device_code import DeviceCode
 
 
 @record

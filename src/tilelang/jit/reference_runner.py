@@ -13,7 +13,7 @@ from tilelang.runtime.arguments import Bound, bind
 from tilelang.runtime.arrays import ArrayView
 from tilelang.runtime.parameters import Signature
 from tilelang.sim.tile_interp import run_reference
-from tilelang.targets.nvidia.runtime.device_code import DeviceCode
+from tilelang.targets.gpu.runtime.device_code import DeviceCode
 from tilelang.targets.target import Target
 
 

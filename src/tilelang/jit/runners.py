@@ -17,7 +17,7 @@ from tilelang.runtime.parameters import Signature
 from tilelang.targets.target import Target
 
 if TYPE_CHECKING:
-    from tilelang.targets.nvidia.runtime.device_code import DeviceCode
+    from tilelang.targets.gpu.runtime.device_code import DeviceCode
 
 _SPECIALIZE = "tilelang.transforms.specialize_symbols"
 

@@ -27,7 +27,7 @@ from tilelang.runtime.parameters import Signature
 from tilelang.runtime.variants import ALIGNMENT_BYTES, Variants
 from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
-from tilelang.targets.nvidia.runtime.device_code import DeviceCode
+from tilelang.targets.gpu.runtime.device_code import DeviceCode
 from tilelang.targets.target import Target
 
 

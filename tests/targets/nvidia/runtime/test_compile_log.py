@@ -7,9 +7,9 @@ from fake_cuda import needs_nvrtc
 from tilelang.codegen.source import Source
 from tilelang.errors import CompilerBug, Loc, TileLangError, ToolchainError
 from tilelang.options import CompileOptions
-from tilelang.targets.nvidia.runtime.compile_log import place_of, rejection
+from tilelang.targets.gpu.runtime.compile_log import Compilation, place_of
+from tilelang.targets.nvidia.runtime.compile_log import rejection
 from tilelang.targets.nvidia.runtime.device_code import build
-from tilelang.targets.nvidia.runtime.nvrtc import Compilation
 
 USER = Loc("user.py", 12, 4)
 OTHER = Loc("user.py", 13, 4)

@@ -6,9 +6,9 @@ from fake_cuda import launch, needs_nvrtc
 from tilelang.codegen.source import Source
 from tilelang.errors import ToolchainError
 from tilelang.options import CompileOptions
+from tilelang.targets.gpu.runtime.compile_log import Compilation
 from tilelang.targets.nvidia.runtime import device_code, nvcc, nvrtc
 from tilelang.targets.nvidia.runtime.device_code import build, identity
-from tilelang.targets.nvidia.runtime.nvrtc import Compilation
 
 pytestmark = needs_nvrtc
 TEXT = 'extern "C" __global__ void k(float* x, float y) {\n  x[threadIdx.x] = x[threadIdx.x] / y;\n}\n'
@@ -65,7 +65,7 @@ def test_a_damaged_entry_is_made_again(folder: Path) -> None:
 
 def test_without_the_cache_nothing_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", False)
-    assert build(SOURCE, "sm_90a", "nvrtc").cubin.startswith(b"\x7fELF")
+    assert build(SOURCE, "sm_90a", "nvrtc").binary.startswith(b"\x7fELF")
     assert not folder.exists()
 
 
@@ -77,7 +77,7 @@ def test_fast_math_changes_the_code() -> None:
 
 def test_flags_of_nvcc_that_only_a_host_compiler_heeds_are_accepted() -> None:
     flags = ("-O3", "--expt-relaxed-constexpr", "-DUNUSED")
-    assert build(SOURCE, "sm_90a", "nvrtc", CompileOptions(compile_flags=flags)).cubin
+    assert build(SOURCE, "sm_90a", "nvrtc", CompileOptions(compile_flags=flags)).binary
 
 
 def test_verbose_prints_the_command_and_the_log(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,7 +102,7 @@ def test_the_compiler_is_part_of_the_identity(monkeypatch: pytest.MonkeyPatch) -
 def test_sass_without_a_disassembler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvcc, "find_tool", lambda name: None)
     with pytest.raises(ToolchainError) as caught:
-        build(SOURCE, "sm_90a", "nvrtc").sass()
+        build(SOURCE, "sm_90a", "nvrtc").assembly()
     assert (
         "no disassembler found: neither nvdisasm nor cuobjdump is on the PATH or below CUDA_HOME\n"
         "hint: pip install nvidia-cuda-nvdisasm and put its bin folder on the PATH, or install the CUDA toolkit"
@@ -114,7 +114,7 @@ def test_sass_is_what_the_disassembler_says(tmp_path: Path, monkeypatch: pytest.
     tool.write_text('#!/bin/sh\necho "$1 of $(head -c 4 "$2" | tail -c 3)"\n')
     tool.chmod(0o755)
     monkeypatch.setattr(nvcc, "find_tool", lambda name: str(tool) if name == "nvdisasm" else None)
-    assert "-c of ELF\n" == build(SOURCE, "sm_90a", "nvrtc").sass()
+    assert "-c of ELF\n" == build(SOURCE, "sm_90a", "nvrtc").assembly()
 
 
 def test_a_disassembler_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_a_disassembler_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.
     tool.chmod(0o755)
     monkeypatch.setattr(nvcc, "find_tool", lambda name: str(tool) if name == "cuobjdump" else None)
     with pytest.raises(ToolchainError, match="cuobjdump: failed with status 3\nbroken"):
-        build(SOURCE, "sm_90a", "nvrtc").sass()
+        build(SOURCE, "sm_90a", "nvrtc").assembly()
 
 
 def test_ptx_that_cannot_be_made_again_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-from tilelang.targets.nvidia.runtime.ptxas_log import Resources, resources_of, warnings_of
+from tilelang.targets.gpu.runtime.resources import Resources
+from tilelang.targets.nvidia.runtime.ptxas_log import resources_of, warnings_of
 
 LOG = """\
 ptxas info    : 0 bytes gmem

@@ -1,21 +1,24 @@
-"""Words what a CUDA compiler rejected: its complaint, our line, and the line of the user's program it came from.
+"""Reads what a CUDA compiler or its assembler rejected.
 
-Takes a `Source` and a failed `Compilation`; gives the error to raise. Invariant: a complaint about text that the user
-wrote (flags, inline PTX, imported code) is a `ToolchainError`, one about text of this package alone a `CompilerBug`.
+Takes a `Source` and a failed `Compilation`; gives the error to raise, as `targets.gpu.runtime.compile_log` words it.
 """
 
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 from tilelang.codegen.source import Source
-from tilelang.errors import CompilerBug, Loc, Note, TileLangError, ToolchainError
+from tilelang.errors import CompilerBug, Note, TileLangError, ToolchainError
 from tilelang.options import CompileOptions
 from tilelang.records import record
-from tilelang.targets.nvidia.runtime.nvrtc import Compilation
+from tilelang.targets.gpu.runtime.compile_log import (
+    Compilation,
+    failed_compiler,
+    kept_source,
+    place_of,
+    rejected_line,
+)
 
 _FRONT_END = re.compile(r"kernel\.cu\((\d+)\): (?:catastrophic )?error\s*(?:#\S+)?: (.*)")
 _ASSEMBLER = re.compile(r"ptxas .*?line (\d+); (?:error|fatal)\s*: (.*)")
@@ -36,6 +39,9 @@ class _Assembly:
     lines: tuple[int, ...]
 
 
+_OWN_TEXT = "T.import_source, T.call_extern or T.inline_ptx"
+
+
 def rejection(
     source: Source, made: Compilation, options: CompileOptions, again: Callable[[], tuple[str, str]] | None = None
 ) -> TileLangError:
@@ -48,48 +54,13 @@ def rejection(
         again: Gives the PTX with the lines it came from, and the assembler's messages on it; called only if the
             assembler complained.
     """
-    kept = Path(tempfile.mkdtemp(prefix="tilelang-"), "kernel.cu")
-    kept.write_text(source.text, encoding="utf-8", errors="backslashreplace")
-    notes = (Note(f"the generated source is {kept}; the command was\n{made.command}"),)
-    compiler = made.command.split()[0].rsplit("/", 1)[-1]
+    notes = kept_source(source, made, "kernel.cu")
     place = _FRONT_END.search(made.log)
     if place is not None:
-        return _front_end(source, compiler, options, int(place[1]), place[2], notes)
+        return rejected_line(source, made, options, int(place[1]), place[2], notes, _OWN_TEXT)
     if again is not None and _ASSEMBLER.search(made.log):
         return _assembler(source, *again(), notes)
-    return ToolchainError(
-        f"{compiler}: failed while compiling kernel '{source.entry}'\n{_shortened(made.log)}".rstrip(),
-        notes=notes,
-        hint=f"check compile_flags={list(options.compile_flags)}" if options.compile_flags else "",
-    )
-
-
-def _front_end(
-    source: Source, compiler: str, options: CompileOptions, number: int, complaint: str, notes: tuple[Note, ...]
-) -> TileLangError:
-    lines = source.text.splitlines()
-    generated = lines[number - 1].strip() if number <= len(lines) else ""
-    message = f"generated line {number}: {complaint}\n    {generated}"
-    loc = place_of(source, number)
-    if source.foreign:
-        return ToolchainError(
-            f"{compiler}: rejected kernel '{source.entry}', which uses code of your own: {message}",
-            loc=loc,
-            notes=notes,
-            hint="check the names, types and includes of what T.import_source, T.call_extern or T.inline_ptx was given",
-        )
-    if options.compile_flags:
-        return ToolchainError(
-            f"{compiler}: rejected kernel '{source.entry}' compiled with {list(options.compile_flags)}: {message}",
-            loc=loc,
-            notes=notes,
-            hint="leave compile_flags out, or correct them",
-        )
-    return CompilerBug(
-        f"{compiler}: rejected the code generated for kernel '{source.entry}', which is a bug in tilelang: {message}",
-        loc=loc,
-        notes=notes,
-    )
+    return failed_compiler(source, made, options, notes)
 
 
 def _assembler(source: Source, ptx: str, log: str, notes: tuple[Note, ...]) -> TileLangError:
@@ -126,14 +97,3 @@ def _assembly_at(ptx: str, number: int) -> _Assembly:
     stop = next((n for n, line in enumerate(after) if _END in line), 0)
     text = [line.strip() for line in (*before[start:], *after[:stop])]
     return _Assembly("\n    ".join(text), origin)
-
-
-def place_of(source: Source, number: int) -> Loc | None:
-    """The user's place for a generated line, or for the nearest one before it that has one."""
-    before = [line for line in source.lines if line <= number]
-    return source.lines[max(before)] if before else None
-
-
-def _shortened(log: str, lines: int = 20) -> str:
-    parts = log.splitlines()
-    return log if len(parts) <= lines else "\n".join([*parts[:lines], f"... and {len(parts) - lines} more lines"])

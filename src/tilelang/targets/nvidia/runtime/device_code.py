@@ -1,12 +1,11 @@
 """Turns generated CUDA C++ into machine code for one architecture, through the compile cache.
 
-Takes a `Source`, gives `DeviceCode`. Invariant: the same text, flags, compiler and architecture are compiled once per
+Takes a `Source`, gives `CudaCode`. Invariant: the same text, flags, compiler and architecture are compiled once per
 cache folder; nothing here needs a GPU or a driver.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from importlib import import_module
@@ -15,36 +14,19 @@ from typing import Any
 
 from tilelang.codegen.source import Source
 from tilelang.errors import CompilerBug, TileLangError, ToolchainError
-from tilelang.options import CompileOptions, PassConfigKey, is_cache_enabled, temporary_folder
+from tilelang.options import CompileOptions, PassConfigKey, temporary_folder
 from tilelang.records import record
 from tilelang.runtime import cache
 from tilelang.runtime.compile_flags import device_flags
+from tilelang.targets.gpu.runtime.compile_log import Compilation
+from tilelang.targets.gpu.runtime.device_code import BuiltCode, DeviceCode, built_once, with_launch_memory
 from tilelang.targets.nvidia.runtime import nvrtc
-from tilelang.targets.nvidia.runtime.nvrtc import Compilation
-from tilelang.targets.nvidia.runtime.ptxas_log import Resources, resources_of, warnings_of
+from tilelang.targets.nvidia.runtime.ptxas_log import resources_of, warnings_of
 
 
 @record
-class DeviceCode:
-    """Machine code of a program's kernels.
-
-    Attributes:
-        source: What was compiled.
-        arch: What it was compiled for.
-        compiler: "nvrtc" or "nvcc".
-        options: How.
-        cubin: The machine code.
-        resources: What each kernel uses, by its name.
-        warnings: What the assembler warned of, such as matrix instructions that it had to serialize.
-    """
-
-    source: Source
-    arch: str
-    compiler: str
-    options: CompileOptions
-    cubin: bytes
-    resources: dict[str, Resources]
-    warnings: tuple[str, ...]
+class CudaCode(DeviceCode):
+    """Machine code of a program's kernels: a cubin, by "nvrtc" or "nvcc"."""
 
     def ptx(self) -> str:
         """The program in PTX, compiled anew.
@@ -57,7 +39,7 @@ class DeviceCode:
             raise _rejection(self.source, made, self.options)
         return made.code.rstrip(b"\0").decode()
 
-    def sass(self) -> str:
+    def assembly(self) -> str:
         """The machine code in words, by cuobjdump or nvdisasm.
 
         Raises:
@@ -66,14 +48,14 @@ class DeviceCode:
         for name, flags in (("nvdisasm", ("-c",)), ("cuobjdump", ("-sass",))):
             tool = _nvcc().find_tool(name)
             if tool is not None:
-                return _disassembled(tool, flags, self.cubin)
+                return _disassembled(tool, flags, self.binary)
         raise ToolchainError(
             "no disassembler found: neither nvdisasm nor cuobjdump is on the PATH or below CUDA_HOME",
             hint="pip install nvidia-cuda-nvdisasm and put its bin folder on the PATH, or install the CUDA toolkit",
         )
 
 
-def build(source: Source, arch: str, compiler: str, options: CompileOptions = CompileOptions()) -> DeviceCode:
+def build(source: Source, arch: str, compiler: str, options: CompileOptions = CompileOptions()) -> CudaCode:
     """The machine code of a source, from the cache where possible.
 
     Args:
@@ -87,21 +69,10 @@ def build(source: Source, arch: str, compiler: str, options: CompileOptions = Co
         CompilerBug: The compiler rejected our text.
     """
     headers = _header_flags(source, compiler, options)
-    if is_cache_enabled():
-        key = cache.key_of(_FORMAT, source.key_text, arch, identity(compiler, options), *source.flags, *headers)
-        kept = cache.lookup(key, ".cubin")
-        if kept is None:
-            kept = _packed(*_built(source, arch, compiler, options))
-            cache.store(key, ".cubin", kept)
-        cubin, resources, warnings = _unpacked(kept)
-    else:
-        cubin, log = _built(source, arch, compiler, options)
-        resources, warnings = resources_of(log), warnings_of(log)
-    for launch in source.launches:
-        if launch.name in resources:
-            own = resources[launch.name]
-            resources[launch.name] = own._replace(shared_bytes=own.shared_bytes + launch.shared_bytes)
-    return DeviceCode(source, arch, compiler, options, cubin, resources, warnings)
+    key = (source.key_text, arch, identity(compiler, options), *source.flags, *headers)
+    made = built_once(key, ".cubin", lambda: _built(source, arch, compiler, options))
+    resources = with_launch_memory(source, made.resources)
+    return CudaCode(source, arch, compiler, options, made.binary, resources, made.warnings)
 
 
 def identity(compiler: str, options: CompileOptions) -> str:
@@ -126,12 +97,11 @@ def _rejection(*args: Any) -> TileLangError:
 
 
 # -- compiling -----------------------------------------------------------------------------------------------
-def _built(source: Source, arch: str, compiler: str, options: CompileOptions) -> tuple[bytes, str]:
-    """Machine code and log."""
+def _built(source: Source, arch: str, compiler: str, options: CompileOptions) -> BuiltCode:
     made = _compile(source, arch, compiler, options)
     if made.code is None:
         raise _rejection(source, made, options, lambda: _with_lines(source, arch, compiler, options))
-    return made.code, made.log
+    return BuiltCode(made.code, resources_of(made.log), warnings_of(made.log))
 
 
 def _compile(
@@ -181,21 +151,6 @@ def _flags(compiler: str, options: CompileOptions) -> tuple[str, ...]:
         flags.append(f"--ptxas-options=--register-usage-level={level}")
     given = options.compile_flags
     return (*flags, *(given if compiler == "nvcc" else device_flags(given)))
-
-
-# -- on disk -------------------------------------------------------------------------------------------------
-_FORMAT = "figures as JSON, serialization among them, a line break, the machine code"
-
-
-def _packed(cubin: bytes, log: str) -> bytes:
-    head = json.dumps({"resources": resources_of(log), "warnings": warnings_of(log)}).encode()  # without line breaks
-    return head + b"\n" + cubin
-
-
-def _unpacked(data: bytes) -> tuple[bytes, dict[str, Resources], tuple[str, ...]]:
-    head, _, cubin = data.partition(b"\n")
-    said = json.loads(head)
-    return cubin, {name: Resources(*used) for name, used in said["resources"].items()}, tuple(said["warnings"])
 
 
 def _disassembled(tool: str, flags: tuple[str, ...], cubin: bytes) -> str:

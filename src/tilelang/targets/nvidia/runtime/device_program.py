@@ -14,9 +14,9 @@ from tilelang.codegen.source import DeviceLaunch, KernelArgument
 from tilelang.errors import DriverError, ResourceError
 from tilelang.runtime.host_numbers import compiled, evaluated
 from tilelang.runtime.parameters import Signature
+from tilelang.targets.gpu.runtime.device_code import DeviceCode
 from tilelang.targets.nvidia.machines import MAX_CLUSTER, MAX_GRID, MAX_THREADS, PORTABLE_CLUSTER, arch_of
 from tilelang.targets.nvidia.runtime.cuda_driver import MAX_SHARED_BYTES, Driver
-from tilelang.targets.nvidia.runtime.device_code import DeviceCode
 from tilelang.targets.nvidia.runtime.failures import FailureBoard, Flag
 from tilelang.targets.nvidia.runtime.launch_block import MAP, LaunchFormat, format_of, letter
 from tilelang.targets.nvidia.runtime.tensor_map import TensorMapFormula, TensorMapShape
@@ -140,7 +140,7 @@ class DeviceProgram:
 
     def _load(self, driver: Driver, device: int) -> tuple[int, ...]:
         with driver.unrecorded():
-            module = driver.load(self.code.cubin)
+            module = driver.load(self.code.binary)
             functions = []
             for launch in self.launches:
                 function = driver.function(module, launch.name)

@@ -17,7 +17,7 @@ from pathlib import Path
 from tilelang.errors import ToolchainError
 from tilelang.options import temporary_folder
 from tilelang.runtime.compile_flags import with_standard
-from tilelang.targets.nvidia.runtime.nvrtc import Compilation
+from tilelang.targets.gpu.runtime.compile_log import Compilation
 
 
 def find_tool(name: str) -> str | None:

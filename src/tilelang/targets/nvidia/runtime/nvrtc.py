@@ -19,6 +19,7 @@ from pathlib import Path
 from tilelang.errors import ToolchainError
 from tilelang.records import record
 from tilelang.runtime.compile_flags import with_standard
+from tilelang.targets.gpu.runtime.compile_log import Compilation
 
 INSTALL = (
     "pip install nvidia-cuda-nvrtc (NVRTC of CUDA 13), or `pip install nvidia-cuda-nvrtc-cu12` for drivers of CUDA 12, "
@@ -78,21 +79,6 @@ _BUILTINS = {
     "popcountll": "__popcll",
 }
 BUILTIN_FLAGS = tuple(f"-D__builtin_{name}={known}" for name, known in _BUILTINS.items())
-
-
-@record
-class Compilation:
-    """What a compiler made of a text.
-
-    Attributes:
-        code: Machine code or PTX; None if the text was rejected.
-        log: What the compiler said.
-        command: The command line, as it was or would be typed.
-    """
-
-    code: bytes | None
-    log: str
-    command: str
 
 
 @record

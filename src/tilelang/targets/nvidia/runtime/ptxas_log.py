@@ -6,26 +6,8 @@ Takes the log of a compiler that ran ptxas with -v; gives `Resources` per kernel
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
-
-class Resources(NamedTuple):
-    """What one kernel uses.
-
-    Attributes:
-        registers: Of 32 bits, per thread.
-        shared_bytes: Shared memory of a block: what the kernel declares, and what its launch adds.
-        spill_bytes: Bytes of code that store spilled registers, plus those that reload them; 0 without spills.
-        local_bytes: Local memory of a thread: spilled registers, and arrays that could not be kept in registers.
-        serialized: Whether each matrix instruction of a warpgroup waits for the previous one; see the warnings.
-    """
-
-    registers: int
-    shared_bytes: int
-    spill_bytes: int
-    local_bytes: int
-    serialized: bool = False
-
+from tilelang.targets.gpu.runtime.resources import Resources
 
 # patterns that `re` compiles when a log is read: a kernel in the cache has none
 _ENTRY = r"Compiling entry function '([^']+)'"

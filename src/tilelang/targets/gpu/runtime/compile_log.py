@@ -1,0 +1,111 @@
+"""Words what a compiler of device code rejected: its complaint, our line, and the line of the user's program.
+
+Takes a `Source` and what a compiler said of it; gives the error to raise. Invariant: a complaint about text that the
+user wrote (flags, inline assembly, imported code) is a `ToolchainError`, one about text of this package alone a
+`CompilerBug`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from tilelang.codegen.source import Source
+from tilelang.errors import CompilerBug, Loc, Note, TileLangError, ToolchainError
+from tilelang.options import CompileOptions
+from tilelang.records import record
+
+
+@record
+class Compilation:
+    """What a compiler made of a text.
+
+    Attributes:
+        code: What was asked for: machine code or a text; None if the text was rejected.
+        log: What the compiler said.
+        command: The command line, as it was or would be typed.
+    """
+
+    code: bytes | None
+    log: str
+    command: str
+
+    @property
+    def compiler(self) -> str:
+        """The compiler's name."""
+        return self.command.split()[0].rsplit("/", 1)[-1]
+
+
+def kept_source(source: Source, made: Compilation, file_name: str) -> tuple[Note, ...]:
+    """Writes the text into a file that stays; gives the note that says where."""
+    kept = Path(tempfile.mkdtemp(prefix="tilelang-"), file_name)
+    kept.write_text(source.text, encoding="utf-8", errors="backslashreplace")
+    return (Note(f"the generated source is {kept}; the command was\n{made.command}"),)
+
+
+def rejected_line(
+    source: Source,
+    made: Compilation,
+    options: CompileOptions,
+    number: int,
+    complaint: str,
+    notes: tuple[Note, ...],
+    own_text: str,
+) -> TileLangError:
+    """The error for a complaint about a line of the text.
+
+    Args:
+        source: What was compiled.
+        made: What came of it.
+        options: The user's flags.
+        number: The line, from 1.
+        complaint: What the compiler said about it.
+        notes: As `kept_source` gives.
+        own_text: The functions by which a user brings text of theirs into a kernel.
+    """
+    lines = source.text.splitlines()
+    generated = lines[number - 1].strip() if number <= len(lines) else ""
+    message = f"generated line {number}: {complaint}\n    {generated}"
+    loc = place_of(source, number)
+    if source.foreign:
+        return ToolchainError(
+            f"{made.compiler}: rejected kernel '{source.entry}', which uses code of your own: {message}",
+            loc=loc,
+            notes=notes,
+            hint=f"check the names, types and includes of what {own_text} was given",
+        )
+    if options.compile_flags:
+        return ToolchainError(
+            f"{made.compiler}: rejected kernel '{source.entry}' compiled with {list(options.compile_flags)}: {message}",
+            loc=loc,
+            notes=notes,
+            hint="leave compile_flags out, or correct them",
+        )
+    return CompilerBug(
+        f"{made.compiler}: rejected the code generated for kernel '{source.entry}', which is a bug in tilelang: "
+        f"{message}",
+        loc=loc,
+        notes=notes,
+    )
+
+
+def failed_compiler(
+    source: Source, made: Compilation, options: CompileOptions, notes: tuple[Note, ...]
+) -> TileLangError:
+    """The error for a compiler that complained about no line of the text."""
+    return ToolchainError(
+        f"{made.compiler}: failed while compiling kernel '{source.entry}'\n{_shortened(made.log)}".rstrip(),
+        notes=notes,
+        hint=f"check compile_flags={list(options.compile_flags)}" if options.compile_flags else "",
+    )
+
+
+def place_of(source: Source, number: int) -> Loc | None:
+    """The user's place for a generated line, or for the nearest one before it that has one."""
+    before = [line for line in source.lines if line <= number]
+    return source.lines[max(before)] if before else None
+
+
+def _shortened(log: str, lines: int = 20) -> str:
+    parts = log.splitlines()
+    return log if len(parts) <= lines else "\n".join([*parts[:lines], f"... and {len(parts) - lines} more lines"])
