@@ -32,6 +32,7 @@ from tilelang.ir.visit import (
     expressions,
     jumps,
     loads_of,
+    needed_bindings,
     sub_statements,
     substitute,
     substitute_stmt,
@@ -251,3 +252,12 @@ def test_a_rewriter_of_statements_alone_leaves_expressions_and_leaves_as_they_ar
     new = Unroll().visit(loop(body))
     assert new.kind is ForKind.UNROLLED and new.body is body
     assert same_expr(j + 1, Named().visit(loop(body)).body.value)
+
+
+def test_needed_bindings_are_those_that_statements_use_definitions_before_uses():
+    a, b, c = (Var(name, INT32, index=True) for name in "abc")
+    first, second, other = Bind(a, i + 1), Bind(b, a * 2), Bind(c, a + b)
+    bindings = {bind.var: bind for bind in (other, second, first)}
+    assert [first, second] == needed_bindings([loop(store(cast(b + a, FLOAT32)))], bindings)
+    assert [first, second, other] == needed_bindings([store(f), Store(A, (c, b), f)], bindings)
+    assert [] == needed_bindings([store(f)], bindings)

@@ -17,6 +17,7 @@ from tilelang.ir.assumption import Assume, loaded_buffers
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, int_const
 from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.sequences import with_statements
 from tilelang.ir.specialization import MULTIPLES
 from tilelang.ir.stmt import Bind, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import children, variables_of, walk_expr
@@ -219,8 +220,7 @@ def visit_in_order(node: Seq, domain: Domain, visit: Callable[[Stmt, Domain], St
     for child in node.body:
         body.append(visit(child, domain))
         domain = facts_after(child, domain)
-    same = all(x is y for x, y in zip(body, node.body, strict=True))
-    return node if same else dataclasses.replace(node, body=tuple(body))
+    return with_statements(node, body)
 
 
 def visit_inside(node: Stmt, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -> Stmt:

@@ -18,6 +18,7 @@ from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Const, Expr, Var
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import (
     Alloc,
     Assert,
@@ -91,7 +92,7 @@ class StmtPrinter(abc.ABC):
     def body(self, node: Stmt) -> None:
         """Prints the inside of a braced block, which is a scope of names."""
         with self._names.scope(), self._types.scope():
-            for child in node.body if isinstance(node, Seq) else (node,):
+            for child in statements_of(node):
                 self.stmt(child)
 
     def _seq(self, node: Seq) -> None:

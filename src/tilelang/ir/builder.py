@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tilelang.errors import NOWHERE, Loc
@@ -65,6 +65,6 @@ class Builder:
         return as_body(self._blocks[0], self.loc)
 
 
-def as_body(statements: list[Stmt], loc: Loc = NOWHERE) -> Stmt:
-    """A list of statements as one statement: a single one as it is, else a `Seq`."""
+def as_body(statements: Sequence[Stmt], loc: Loc = NOWHERE) -> Stmt:
+    """Statements as one statement: a single one as it is, else a `Seq`."""
     return statements[0] if len(statements) == 1 else Seq(tuple(statements), loc=loc)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, TypeVar
 
 from tilelang.ir.buffer import Buffer, Region
@@ -28,10 +28,12 @@ from tilelang.ir.expr import (
     select,
     unary,
 )
+from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
     AtomicOp,
+    Bind,
     Break,
     CallStmt,
     Continue,
@@ -139,6 +141,28 @@ def _expressions_in(value: object) -> Iterator[Expr]:
     elif isinstance(value, tuple):
         for item in value:
             yield from _expressions_in(item)
+
+
+def needed_bindings(statements: Iterable[Stmt], bindings: Mapping[Var, Bind]) -> list[Bind]:
+    """The bindings that statements use, directly or through others, definitions before uses.
+
+    Args:
+        statements: The statements.
+        bindings: The candidates, by variable.
+    """
+    needed: dict[Bind, None] = {}
+
+    def need(expr: Expr) -> None:
+        for node in walk_expr(expr):
+            bind = bindings.get(node) if isinstance(node, Var) else None
+            if bind is not None and bind not in needed:
+                need(bind.value)
+                needed[bind] = None
+
+    for inner in (inner for stmt in statements for inner in walk(stmt)):
+        for root in expressions(inner):
+            need(root)
+    return list(needed)
 
 
 def written_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
@@ -285,7 +309,7 @@ class Rewriter:
     def rebuild_stmt(self, node: Stmt) -> Stmt | None:
         """The same statement over rewritten parts."""
         if isinstance(node, Seq):
-            return self._rebuild_seq(node)
+            return with_statements(node, [made for old in node.body if (made := self.visit(old)) is not None])
         if self._only_statements and not sub_statements(node):
             return node
         if isinstance(node, Alloc) and (node.buffer.address is not None or self._declared and node.buffer.view_of):
@@ -299,16 +323,6 @@ class Rewriter:
             if new is not old:
                 changes[field] = new
         return dataclasses.replace(node, **changes) if changes else node  # type: ignore[arg-type]
-
-    def _rebuild_seq(self, node: Seq) -> Stmt:
-        body: list[Stmt] = []
-        changed = False
-        for old in node.body:
-            new = self.visit(old)
-            changed |= new is not old
-            if new is not None:
-                body.append(new)
-        return Seq(tuple(body), loc=node.loc) if changed else node
 
     def _part(self, value: object) -> object:
         cls = type(value)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from tilelang.ir.expr import Var
+from tilelang.ir.builder import as_body
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, Seq, Stmt
-from tilelang.ir.visit import accessed_buffers, expressions, variables_of, walk
+from tilelang.ir.visit import accessed_buffers, expressions, needed_bindings, variables_of, walk
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.language.stage import reads_memory
 
@@ -46,7 +46,7 @@ def around_barriers(body: Stmt, loop: Callable[[Stmt], Stmt]) -> Stmt:
     loops: list[Stmt] = []
     for section, barrier in zip(sections, (*made, None), strict=True):
         if any(not isinstance(stmt, Bind) for stmt in section):
-            part = section[0] if len(section) == 1 else Seq(tuple(section), loc=body.loc)
+            part = as_body(section, body.loc)
             loops.append(dataclasses.replace(loop(part), loc=body.loc))
         if barrier is not None:
             loops.append(barrier)
@@ -76,12 +76,8 @@ def _needed(section: list[Stmt], before: list[Stmt]) -> list[Stmt] | None:
     inner = [s for stmt in section for s in walk(stmt)]
     if any(buffer in declared for stmt in inner for buffer in accessed_buffers(stmt)):
         return None
-    used: set[Var] = {var for stmt in inner for root in expressions(stmt) for var in variables_of(root)}
-    needed: list[Stmt] = []
-    for stmt in reversed(before):
-        if isinstance(stmt, Bind) and stmt.var in used and stmt not in needed:
-            if reads_memory(stmt.value):
-                return None
-            used |= variables_of(stmt.value)
-            needed.insert(0, stmt)
-    return None if used & results else needed
+    needed = needed_bindings(section, {stmt.var: stmt for stmt in before if isinstance(stmt, Bind)})
+    if any(reads_memory(stmt.value) for stmt in needed):
+        return None
+    used = {var for stmt in (*inner, *needed) for root in expressions(stmt) for var in variables_of(root)}
+    return None if used & results else [stmt for stmt in before if stmt in needed]

@@ -13,6 +13,7 @@ from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Var
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Bind, Launch, Seq, Stmt
 from tilelang.ir.visit import accessed_buffers, expressions, substitute, substitute_stmt, variables_of, walk
 
@@ -32,7 +33,7 @@ def with_launches(statements: list[Stmt], loc: Loc) -> Stmt:
     def add(launch: Launch) -> None:
         used = _used(names, launch.body)
         if used:
-            own = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
+            own = statements_of(launch.body)
             launch = dataclasses.replace(launch, body=Seq((*used, *own), loc=launch.loc))
             launch = _renamed(launch, [stmt for stmt in used if stmt in repeated])
             repeated.update(used)

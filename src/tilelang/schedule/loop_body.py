@@ -12,19 +12,15 @@ from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.ir.assumption import Assume, loaded_buffers
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, Load, Var, int_const
-from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, Seq, Stmt
-from tilelang.ir.visit import expressions, loads_of, variables_of, walk, walk_expr
+from tilelang.ir.sequences import flat_statements
+from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, Stmt
+from tilelang.ir.visit import expressions, loads_of, needed_bindings, variables_of, walk, walk_expr
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.passes.tile.check_program import effectful
 
 # the number of a statement, its access to the storage (None: a binding reads it), whether it writes
 Touching = tuple[int, Access | None, bool]
-
-
-def parts(body: Stmt) -> list[Stmt]:
-    """The statements of a loop's body in program order, allocations and bindings included."""
-    return [p for s in body.body for p in parts(s)] if isinstance(body, Seq) else [body]
 
 
 class LoopBody:
@@ -39,7 +35,7 @@ class LoopBody:
     def __init__(self, loop: For) -> None:
         self.loop = loop
         self.statements = effectful(loop.body)
-        body = parts(loop.body)
+        body = flat_statements(loop.body)
         self.allocated = {s.buffer for s in body if isinstance(s, Alloc)}
         self._names = {s.var: s for s in body if isinstance(s, Bind)}
         self._promises = {s: self._promised(body[:n]) for n, s in enumerate(body) if s in self.statements}
@@ -63,18 +59,8 @@ class LoopBody:
 
         Behind them are the assumptions on these variables that stand before the statement.
         """
-        needed: dict[Var, None] = {}
-
-        def need(expr: Expr) -> None:
-            for node in walk_expr(expr):
-                if isinstance(node, Var) and node in self._names and node not in needed:
-                    need(self._names[node].value)
-                    needed[node] = None
-
-        for inner in walk(stmt):
-            for root in expressions(inner):
-                need(root)
-        promises = [p for p in self._promises.get(stmt, ()) if self._of_body(p.value) <= needed.keys()]
+        needed = [bind.var for bind in needed_bindings((stmt,), self._names)]
+        promises = [p for p in self._promises.get(stmt, ()) if self._of_body(p.value) <= set(needed)]
         return [*needed, *(promise.var for promise in promises)]
 
     def _of_body(self, expr: Expr) -> Set[Var]:
@@ -88,7 +74,7 @@ class LoopBody:
         """The bindings that stand before a statement and that some of `users` use, in program order."""
         used = {name for user in users for name in self.names(self.statements[user])}
         before: list[Var] = []
-        for part in parts(self.loop.body):
+        for part in flat_statements(self.loop.body):
             if part is self.statements[number]:
                 break
             if isinstance(part, Bind) and part.var in used:

@@ -12,16 +12,16 @@ import dataclasses
 from tilelang.analysis.accesses import accesses
 from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Var
+from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, ParallelLoop, Print, Seq, Stmt
-from tilelang.ir.visit import expressions, jumps, loads_of, variables_of, walk
+from tilelang.ir.visit import jumps, loads_of, needed_bindings, walk
 
 _IN_ORDER = (Assume, Atomic, CallStmt, Print)
 
 
 def distributed(loop: ParallelLoop) -> list[ParallelLoop]:
     """The loops that take the place of a parallel loop; itself alone where all its statements belong together."""
-    body = _parts(loop.body)
+    body = flat_statements(loop.body)
     if jumps(loop.body) or any(isinstance(s, _IN_ORDER) for s in walk(loop.body)):
         return [loop]
     groups = _groups([s for s in body if not isinstance(s, Bind)])
@@ -31,14 +31,10 @@ def distributed(loop: ParallelLoop) -> list[ParallelLoop]:
         return [loop]
     made = []
     for group in groups:
-        needed = {*_needed(group, bindings), *group}
+        needed = {*needed_bindings(group, bindings), *group}
         own = Seq(tuple(s for s in body if s in needed), loc=loop.body.loc)
         made.append(dataclasses.replace(loop, body=own, loc=group[-1].loc if group[-1].loc.file else loop.loc))
     return made
-
-
-def _parts(body: Stmt) -> list[Stmt]:
-    return [p for s in body.body for p in _parts(s)] if isinstance(body, Seq) else [body]
 
 
 def _groups(statements: list[Stmt]) -> list[list[Stmt]]:
@@ -59,15 +55,3 @@ def _groups(statements: list[Stmt]) -> list[list[Stmt]]:
         groups.append(([*members, stmt], shared.union(*(group[1] for group in joined))))
     ordered = [sorted(group, key=statements.index) for group, _ in groups]
     return sorted(ordered, key=lambda group: statements.index(group[0]))
-
-
-def _needed(group: list[Stmt], bindings: dict[Var, Bind]) -> set[Stmt]:
-    """The bindings that statements use, directly or through others."""
-    needed: set[Stmt] = set()
-    left = [var for s in group for inner in walk(s) for root in expressions(inner) for var in variables_of(root)]
-    while left:
-        bind = bindings.get(left.pop())
-        if bind is not None and bind not in needed:
-            needed.add(bind)
-            left += variables_of(bind.value)
-    return needed

@@ -15,8 +15,10 @@ from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Expr, Load, Var, binary, cast, const, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Assert, Bind, For, ForKind, If, Seq, Stmt, Store
 from tilelang.ir.visit import jumps, substitute, variables_of, walk, walk_expr, without, written_buffers
 from tilelang.records import record
@@ -87,7 +89,7 @@ def _defines(stmt: Stmt) -> Var | None:
 
 def _ahead(node: Stmt, predicate: Expr | None, inside: _LoopBody) -> Iterator[tuple[Check, Expr]]:
     """Checks that can be evaluated before the loop, with their conditions there; none after the user's assertions."""
-    for stmt in node.body if isinstance(node, Seq) else (node,):
+    for stmt in statements_of(node):
         match stmt:
             case Check(condition=condition) if inside.is_invariant(condition):
                 yield stmt, condition if predicate is None else binary(BinaryOp.OR, _not(predicate), condition)
@@ -110,7 +112,7 @@ def _in_a_loop(loop: For, checks: Sequence[tuple[Check, Expr]]) -> Iterator[Stmt
         flags.append(flag)
         yield Alloc(flag, const(0, INT32), loc=check.loc)
     if checks:
-        together = body[0] if len(body) == 1 else Seq(tuple(body), loc=loop.loc)
+        together = as_body(body, loop.loc)
         yield For(var, loop.start, loop.stop, loop.step, ForKind.SERIAL, together, loc=loop.loc)
     for (check, _), flag in zip(checks, flags, strict=True):
         yield dataclasses.replace(check, condition=binary(BinaryOp.EQ, Load(flag, (), INT32), 0))

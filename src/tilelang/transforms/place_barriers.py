@@ -11,6 +11,7 @@ from collections.abc import Callable, Set
 from tilelang.dtypes import SCALARS
 from tilelang.errors import Loc
 from tilelang.ir.expr import const
+from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import CallStmt, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
@@ -45,8 +46,7 @@ class PlaceBarriers(Rewriter):
                 body.append(self._rebuilt(child))
             if node in self._ends:
                 body.append(self._barrier(node.loc))
-            same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
-            return node if same else Seq(tuple(body), loc=node.loc)
+            return with_statements(node, body)
         new = self._rebuilt(node)
         if node not in self._before and node not in self._ends:
             return new

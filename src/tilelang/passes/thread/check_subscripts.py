@@ -23,6 +23,7 @@ from tilelang.ir.expr import Binary, Cast, Const, Expr, Load, Select, binary, co
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Atomic, For, If, Launch, Seq, Stmt, Store, While
 from tilelang.ir.visit import children, expressions
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -78,8 +79,7 @@ def _seq(node: Seq, domain: Domain, memory: Clobbers) -> Seq:
             domain = domain.assume(exactly(child.value), momentary=True)  # until memory that it reads is written
         else:
             domain = memory.after(child, facts_after(child, domain))
-    same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
-    return node if same else Seq(tuple(body), loc=node.loc)
+    return with_statements(node, body)
 
 
 def _with(node: Stmt, **parts: Stmt | None) -> Stmt:

@@ -27,6 +27,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import statements_of, with_statements
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Seq, Stmt, Store, While
 from tilelang.ir.visit import accessed_buffers, loads_of, substitute_stmt, variables_of, walk
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -57,8 +58,7 @@ class _Fuse:
             else:
                 done[position:] = [*done[position + 1 :], merged]
             domain = facts_after(child, domain)
-        same = len(done) == len(node.body) and all(x is y for x, y in zip(done, node.body, strict=True))
-        return node if same else Seq(tuple(done), loc=node.loc)
+        return with_statements(node, done)
 
     def _fused_pair(self, first: Stmt, second: Stmt, domain: Domain) -> For | None:
         """The fusion of two loops; None if it is illegal or not profitable."""
@@ -68,7 +68,8 @@ class _Fuse:
         if is_inner != _is_innermost(second):
             return None
         other = substitute_stmt(second.body, {second.var: first.var})
-        merged = dataclasses.replace(first, body=Seq((*_parts(first.body), *_parts(other)), loc=first.loc))
+        both = (*statements_of(first.body), *statements_of(other))
+        merged = dataclasses.replace(first, body=Seq(both, loc=first.loc))
         if is_inner and not all(_is_small(loop) and is_worthwhile(loop) for loop in (first, second, merged)):
             return None
         if not is_inner and any(vectorize_around(loop, domain) is not None for loop in (first, second)):
@@ -77,8 +78,8 @@ class _Fuse:
         legality = lane_legality(merged.var, merged.body, inside, step=merged.step)
         if not legality or legality.private:
             return None
-        both = _accessed(first) & _accessed(second)
-        if any(reduction.buffer.storage in both for reduction in legality.reductions):
+        common = _accessed(first) & _accessed(second)
+        if any(reduction.buffer.storage in common for reduction in legality.reductions):
             return None
         if is_inner:
             self._num_fused += 1
@@ -130,10 +131,6 @@ def _is_fixed(end: Expr) -> bool:
 
 def _is_innermost(loop: For) -> bool:
     return not any(isinstance(s, For | While) for s in walk(loop.body))
-
-
-def _parts(body: Stmt) -> tuple[Stmt, ...]:
-    return body.body if isinstance(body, Seq) else (body,)
 
 
 def _is_small(loop: For) -> bool:

@@ -22,6 +22,7 @@ from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Cast, Const, Expr, Select, Unary, Var, binary, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.sequences import statements_of, with_statements
 from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute, variables_of, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_launches
@@ -116,7 +117,7 @@ class _Hoist(Rewriter):
             new = self.visit(node) or Seq((), loc=node.loc)
         if not first:
             return new
-        rest = new.body if isinstance(new, Seq) else (new,)
+        rest = statements_of(new)
         return Seq((*first, *rest), loc=node.loc)
 
     @contextmanager
@@ -161,8 +162,7 @@ class _Hoist(Rewriter):
             if var is not None and var in self._undefined:
                 self._undefined.discard(var)
                 body.extend(self._computable(child))
-        same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
-        return node if same else Seq(tuple(body), loc=node.loc)
+        return with_statements(node, body)
 
     def expr(self, node: Expr) -> Expr:
         if isinstance(node, Binary) and self._unrolled:

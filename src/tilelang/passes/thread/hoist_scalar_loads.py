@@ -16,6 +16,7 @@ from tilelang.analysis.thread_accesses import SHARED_BY_THREADS
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, Seq, Stmt, Store, While
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr, written_buffers
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -47,8 +48,7 @@ class _HoistScalarLoads(Rewriter):
             body += [] if made is None else [made]
             if isinstance(child, Store) or isinstance(child, Alloc) and child.init is not None:
                 self._assigned |= {child.buffer}
-        same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
-        return node if same else Seq(tuple(body), loc=node.loc)
+        return with_statements(node, body)
 
     def _hoisted(self, loop: For | While) -> tuple[list[Bind], For | While]:
         """Bindings of the scalars that a loop uses in subscripts and does not assign, and the loop using them."""

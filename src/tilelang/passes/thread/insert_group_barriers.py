@@ -19,6 +19,7 @@ from tilelang.arith.domain import Domain, of_function
 from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.expr import Expr
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Bind, For, Group, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.passes.base import Pass, PassContext, with_launches
@@ -82,7 +83,7 @@ class _Groups(Rewriter):
         return made
 
     def _group(self, node: If, group: Group) -> Stmt:
-        first, *rest = node.then_body.body if isinstance(node.then_body, Seq) else (node.then_body,)
+        first, *rest = statements_of(node.then_body)
         body = Seq(tuple(rest), loc=node.then_body.loc)
         if not isinstance(first, Bind):
             raise CompilerBug("insert_group_barriers: the body of a group must begin with the thread's index in it")

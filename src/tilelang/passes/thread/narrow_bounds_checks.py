@@ -22,6 +22,7 @@ from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Binary, Cast, Const, Expr, binary, cast, conjunction, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Bind, For, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.passes.base import Pass, PassContext, with_launches
@@ -114,8 +115,7 @@ class _Narrow(Rewriter):
             new = self.visit(child)
             body += [] if new is None else [new]
             self._domain = _facts_after(child, self._domain)
-        same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
-        return node if same else Seq(tuple(body), loc=node.loc)
+        return with_statements(node, body)
 
 
 def _facts_after(stmt: Stmt, domain: Domain) -> Domain:

@@ -41,6 +41,7 @@ from tilelang.ir.expr import (
 )
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, If, Launch, Seq, Stmt, Store, While
 from tilelang.ir.visit import Rewriter
 from tilelang.isa.instruction import Instruction
@@ -97,9 +98,8 @@ class _PredicateBounds:
                 domain = domain.assume(exactly(child.value), momentary=True)  # until memory that it reads is written
             else:
                 domain = self._memory.after(child, facts_after(child, domain))
-        if len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True)):
-            return node
-        return Seq(tuple(body), loc=node.loc) if body else None
+        made = with_statements(node, body)
+        return made if made is node or body else None
 
     def _if(self, node: If, domain: Domain, *, splitting: bool) -> Stmt | None:
         condition = self._value(node.condition, domain)

@@ -16,6 +16,7 @@ from tilelang.ir.assumption import Assume
 from tilelang.ir.expr import Binary, Const, Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Bind, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, jumps, substitute_stmt
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -97,8 +98,7 @@ class _Simplify:
             body.append(new)
         if not body:
             return None
-        same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
-        return node if same else Seq(tuple(body), loc=node.loc)
+        return with_statements(node, body)
 
     def _for(self, node: For, domain: Domain) -> Stmt | None:
         expressions = _Expressions(domain)

@@ -24,6 +24,7 @@ from tilelang.dtypes import INT32, DType, as_dtype
 from tilelang.errors import Loc
 from tilelang.ir.assumption import Assume, loaded_buffers, of_all_iterations
 from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import as_body
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import (
     Binary,
@@ -276,7 +277,7 @@ class _VectorizeLoop:
             into, out_of = (self._run(access, first, lanes) for access in (target, source))
             arguments = into, out_of, conjunction(source.conditions)
             made.append(CallStmt(copy, arguments, (out_of,), (into,), loc=body.loc))
-        return made[0] if len(made) == 1 else Seq(tuple(made), loc=body.loc)
+        return as_body(made, body.loc)
 
     def _run(self, access: _Access, first: int, lanes: int) -> Region:
         extent = (*(const(1, INT32) for _ in access.indices[1:]), const(lanes, INT32))
@@ -303,7 +304,7 @@ class _VectorizeLoop:
             made = [self._vector_store(target, n, zero) for n in self._starts(lanes)]
         else:
             return None
-        return None if lanes == 1 else made[0] if len(made) == 1 else Seq(tuple(made), loc=body.loc)
+        return None if lanes == 1 else as_body(made, body.loc)
 
     def _starts(self, lanes: int) -> range:
         return range(0, self._trips, lanes)
@@ -458,7 +459,7 @@ class _Vectorize:
             elif isinstance(first, Bind) and _is_invariant(first.value, node.var, written):
                 names = (first,)
             if isinstance(first, Assume) or names:
-                inner = dataclasses.replace(node, body=rest[0] if len(rest) == 1 else Seq(tuple(rest), loc=body.loc))
+                inner = dataclasses.replace(node, body=as_body(rest, body.loc))
                 for name in names:
                     domain = facts_after(name, domain)
                 return Seq((*names, self._hoisted(inner, domain)), loc=node.loc)

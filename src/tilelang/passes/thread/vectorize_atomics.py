@@ -26,6 +26,7 @@ from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Load, Var, const, int_const, unary
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import UnaryOp
+from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Atomic, AtomicOp, For, ForKind, If, Launch, MemoryOrder, Seq, Stmt, While
 from tilelang.ir.vector import pack, vector_dtype
 from tilelang.ir.visit import expressions, loads_of, substitute_stmt
@@ -88,8 +89,7 @@ class _VectorizeAtomics:
                 made.append(self.stmt(child, domain))
             domain = facts_after(child, domain)
         made += self._grouped(run, domain)
-        same = len(made) == len(node.body) and all(x is y for x, y in zip(made, node.body, strict=True))
-        return node if same else dataclasses.replace(node, body=tuple(made))
+        return with_statements(node, made)
 
     def _unrolled(self, node: For, domain: Domain) -> Stmt | None:
         """The vector additions of an unrolled loop; None for other loops."""

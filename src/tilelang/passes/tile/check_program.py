@@ -27,6 +27,7 @@ from tilelang.ir.expr import Binary, Call, Const, Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, Store, TileOp
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import expressions, walk, walk_expr
@@ -389,7 +390,7 @@ def _check_pipeline(loop: For, domain: Domain) -> None:
 
 def effectful(body: Stmt) -> list[Stmt]:
     """The statements that `order` and `stage` count."""
-    statements = body.body if isinstance(body, Seq) else (body,)
+    statements = statements_of(body)
     return [
         inner
         for stmt in statements

@@ -23,6 +23,7 @@ from tilelang.ir.expr import Const, Expr, const, int_const, unary
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.plan import Plan
 from tilelang.ir.scalar import UnaryOp
+from tilelang.ir.sequences import with_location, with_statements
 from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, TileOp, seq
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.constraints import SharedLayout
@@ -108,12 +109,11 @@ class _Choose(Rewriter):
             else:
                 new = self.visit(old)
                 body.extend([] if new is None else [new])
-        same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
-        return node if same else Seq(tuple(body), loc=node.loc)
+        return with_statements(node, body)
 
     def _replacement(self, op: TileOp) -> list[Stmt]:
         """The operator with its lowering, and the copies around it."""
-        return [s if s.loc.file else dataclasses.replace(s, loc=op.loc) for s in self._statements(op)]
+        return [with_location(s, op.loc) for s in self._statements(op)]
 
     def _statements(self, op: TileOp) -> list[Stmt]:
         return [self._chosen(op)]

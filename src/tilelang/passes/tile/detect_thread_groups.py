@@ -13,6 +13,7 @@ import dataclasses
 import numpy as np
 
 from tilelang.analysis.divergence import shows_tile
+from tilelang.ir.builder import as_body
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Var, unary
 from tilelang.ir.func import Level, PrimFunc
@@ -66,7 +67,7 @@ class _DetectGroups(Rewriter):
         if node.else_body is not None:
             other = unary(UnaryOp.NOT, node.condition)
             sides.append(self._side(node, other, node.else_body, ~taken))
-        return sides[0] if len(sides) == 1 else Seq(tuple(sides), loc=node.loc)
+        return as_body(sides, node.loc)
 
     def _taken(self, condition: Expr) -> np.ndarray | None:
         """Mask of the threads that take a branch; None if the condition depends on more than the thread index."""

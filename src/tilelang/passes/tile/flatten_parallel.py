@@ -24,8 +24,10 @@ from tilelang.arith.prove import proves
 from tilelang.arith.ranges import Interval
 from tilelang.dtypes import BOOL, INT32
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Expr, Load, Var, cast, const, int_const
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, ParallelLoop, Seq, Stmt, Store, TileOp, seq
 from tilelang.ir.visit import Rewriter, expressions, jumps, loads_of, walk, walk_expr, written_buffers
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -81,7 +83,7 @@ class _Nest:
     def flatten(self) -> Stmt | None:
         """The flat loops in order, after the allocations they share; None if that is impossible."""
         try:
-            parts = self._parts(self._loop, _statements(self._loop.body))
+            parts = self._parts(self._loop, statements_of(self._loop.body))
         except _Impossible:
             return None
         return Seq((*self._allocs, *parts), loc=self._loop.loc)
@@ -111,11 +113,11 @@ class _Nest:
                     (*loop.vars, *stmt.vars), (*loop.extents, *stmt.extents), stmt.body, stmt.coalesced_width,
                     loc=stmt.loc,
                 )  # fmt: skip
-                return self._parts(wide, _statements(stmt.body))
+                return self._parts(wide, statements_of(stmt.body))
             case For(start=start, stop=stop) if not jumps(stmt.body):
                 if any(_depends(bound, loop.vars) or _loads(bound) for bound in (start, stop)):
                     raise _Impossible
-                inner = self._parts(loop, _statements(stmt.body))
+                inner = self._parts(loop, statements_of(stmt.body))
                 return [dataclasses.replace(stmt, body=seq(inner, stmt.loc))]
             case If(condition=condition, then_body=then_body, else_body=else_body):
                 return self._branches(loop, condition, then_body, else_body, stmt)
@@ -132,7 +134,7 @@ class _Nest:
         test = Load(taken, loop.vars, BOOL)
         for side, narrowed in ((then_body, test), (else_body, ~test)):
             if side is not None:
-                inner = self._parts(loop, _statements(side))
+                inner = self._parts(loop, statements_of(side))
                 parts.extend(_under(narrowed, part) for part in inner)
         return parts
 
@@ -214,13 +216,9 @@ def _groups(body: Sequence[Stmt]) -> list[list[Stmt]]:
     return groups
 
 
-def _statements(body: Stmt) -> tuple[Stmt, ...]:
-    return body.body if isinstance(body, Seq) else (body,)
-
-
 def _over(loop: ParallelLoop, body: Sequence[Stmt]) -> ParallelLoop:
     """The loop over other statements."""
-    return dataclasses.replace(loop, body=body[0] if len(body) == 1 else Seq(tuple(body), loc=loop.loc))
+    return dataclasses.replace(loop, body=as_body(body, loop.loc))
 
 
 def _under(condition: Expr, part: Stmt) -> Stmt:

@@ -23,6 +23,7 @@ from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, Var, as_expr, const, int_const, unary
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import UnaryOp
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import (
     Alloc,
     Assert,
@@ -196,7 +197,7 @@ class _Block:
         """Appends a statement; adjacent branches of the elected thread are merged."""
         last = body[-1] if body else None
         if isinstance(last, If) and isinstance(part, If) and last.condition is part.condition is self._elected:
-            joined = (*_parts(last.then_body), *_parts(part.then_body))
+            joined = (*statements_of(last.then_body), *statements_of(part.then_body))
             body[-1] = dataclasses.replace(last, then_body=Seq(joined, loc=last.loc))
         else:
             body.append(part)
@@ -426,10 +427,6 @@ def as_serial_loops(loop: ParallelLoop) -> Stmt:
     for var, extent in zip(reversed(loop.vars), reversed(loop.extents), strict=True):
         body = For(var, ZERO, extent, 1, ForKind.SERIAL, body, loc=loop.loc)
     return body
-
-
-def _parts(body: Stmt) -> tuple[Stmt, ...]:
-    return body.body if isinstance(body, Seq) else (body,)
 
 
 class _Registers(Rewriter):

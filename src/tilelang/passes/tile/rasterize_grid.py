@@ -15,6 +15,7 @@ from tilelang.errors import Loc
 from tilelang.ir.expr import Expr, Var, binary, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Bind, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -54,7 +55,7 @@ def rasterized(launch: Launch) -> Launch:
         linear = name("block", fresh[0] + fresh[1] * width)
         x, y = in_panels(linear, (width, height), launch.hints.swizzle, name)
     binds = [*name.binds, *bound(launch.block_vars[:2], (x, y), launch.loc)]
-    body = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
+    body = statements_of(launch.body)
     return dataclasses.replace(
         launch,
         block_vars=(*fresh[:2], *launch.block_vars[2:]),

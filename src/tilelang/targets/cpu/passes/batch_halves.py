@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from tilelang.analysis.strides import stride_along
 from tilelang.dtypes import FLOAT32, INT32, SCALARS, DType
 from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import as_body
 from tilelang.ir.callee import Routine
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import (
@@ -147,7 +148,7 @@ class _Batch:
         return Seq((*allocs, *parts), loc=self._loop.loc)
 
     def _over_lanes(self, piece: list[Stmt]) -> For:
-        body = piece[0] if len(piece) == 1 else Seq(tuple(piece), loc=self._loop.loc)
+        body = as_body(piece, self._loop.loc)
         named = {s.buffer for s in walk(body) if isinstance(s, Store)}
         return dataclasses.replace(
             self._loop,

@@ -20,6 +20,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Expr, Load, Var, as_expr, const
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import expressions, substitute, walk_expr
 from tilelang.layout.digits import Mode, coalesced, unit
@@ -116,7 +117,7 @@ class MatrixStores:
 
     def _into(self, values: Buffer, place: Expr) -> ParallelLoop:
         """The loop with registers in the place of the tile."""
-        *names, store = _parts(self._loop.body)
+        *names, store = statements_of(self._loop.body)
         assert isinstance(store, Store)
         kept = Store(values, (place,), store.value, loc=store.loc)
         body = Seq((*names, kept), loc=self._loop.body.loc)
@@ -143,7 +144,7 @@ def matrix_stores(
         legality: What must be kept in mind.
         context: The threads, and how tiles lie in shared memory.
     """
-    *names, store = _parts(loop.body)
+    *names, store = statements_of(loop.body) or (loop.body,)
     if not isinstance(store, Store) or context.thread is None or not context.target.has(Feature.STMATRIX):
         return None
     if not all(isinstance(name, Bind) for name in names) or not _suits(store.buffer):
@@ -245,10 +246,6 @@ def _plus(at: Expr | int, axis: int, digits: Sequence[ValueDigit]) -> Expr:
 
 
 # -- loops ---------------------------------------------------------------------------------------------------------
-def _parts(body: Stmt) -> tuple[Stmt, ...]:
-    return body.body or (body,) if isinstance(body, Seq) else (body,)
-
-
 def _loop(digit: ValueDigit, body: Stmt, kind: ForKind) -> Stmt:
     return For(digit.var, ZERO, const(digit.mode.size, INT32), 1, kind, body, loc=body.loc)
 

@@ -22,8 +22,10 @@ from tilelang.dtypes import INT32
 from tilelang.errors import Note
 from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.builder import as_body
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Const, Expr, Load, Select, Var, int_const, select
+from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, Bind, For, If, Launch, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, substitute, walk_expr
 from tilelang.lowering.alignment import starts_aligned
@@ -101,7 +103,7 @@ class AsyncCopyLoops:
                 yield made
 
         body = list(mark(loop.body))
-        made = dataclasses.replace(loop, body=body[0] if len(body) == 1 else Seq(tuple(body), loc=loop.body.loc))
+        made = dataclasses.replace(loop, body=as_body(body, loop.body.loc))
         return Marks(made, originals, marks.tables)
 
 
@@ -118,7 +120,7 @@ class Tables:
 
     def loop(self) -> ParallelLoop:
         """The loop over the tables."""
-        names = _statements(self._loop.body)
+        names = flat_statements(self._loop.body)
         store = names.pop()
         assert isinstance(store, Store)
         resolve = _Resolved(_values(names))
@@ -194,7 +196,7 @@ def as_asynchronous(loop: ParallelLoop, domain: Domain, facts: Facts) -> Paralle
         domain: The ranges of the variables around it.
         facts: The fixed layouts of shared tiles, and the buffers whose safe value is not 0.
     """
-    *names, last = _statements(loop.body)
+    *names, last = flat_statements(loop.body) or [loop.body]
     if not all(isinstance(s, Bind) for s in names):
         return None
     store = _one_store(last)
@@ -226,10 +228,6 @@ def _along_rows(loop: ParallelLoop, store: Store) -> ParallelLoop | None:
     return dataclasses.replace(loop, vars=variables, extents=extents)
 
 
-def _statements(body: Stmt) -> list[Stmt]:
-    return [inner for s in body.body for inner in _statements(s)] or [body] if isinstance(body, Seq) else [body]
-
-
 def _one_store(stmt: Stmt) -> Store | None:
     """The statement as one store; a branch that stores the same element either way stores one of two values."""
     if isinstance(stmt, Store):
@@ -245,7 +243,7 @@ def _one_store(stmt: Stmt) -> Store | None:
 
 
 def _alone(body: Stmt) -> Stmt:
-    statements = _statements(body)
+    statements = flat_statements(body)
     return statements[0] if len(statements) == 1 else body
 
 

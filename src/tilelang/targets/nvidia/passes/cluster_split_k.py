@@ -28,6 +28,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Const, Expr, Var, binary, const, int_const, select
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Assert, Atomic, Bind, For, If, Launch, Print, Seq, Stmt
 from tilelang.ir.visit import jumps, substitute_stmt, walk
 from tilelang.lowering.regions import is_whole, whole
@@ -96,7 +97,7 @@ def _find_gemm_loop(launch: Launch, blocks: int) -> GemmLoop:
 def _check_loop(gemm_loop: GemmLoop, blocks: int) -> None:
     """Refuses loops that do more than to load operands and to multiply them."""
     loop, gemm = gemm_loop.loop, gemm_loop.gemm
-    parts = loop.body.body if isinstance(loop.body, Seq) else (loop.body,)
+    parts = statements_of(loop.body)
     count = int_const(trip_count(loop))
     if not is_pipelined(loop) or jumps(loop.body):
         raise NotSplit("the loop of the gemm is not pipelined, or has an early exit")

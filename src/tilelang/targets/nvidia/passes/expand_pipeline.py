@@ -20,14 +20,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer
+from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, without
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.schedule.loop_body import LoopBody, Touching, parts
+from tilelang.schedule.loop_body import LoopBody, Touching
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, target_of
 from tilelang.targets.nvidia.passes.async_copy_placement import Placement
@@ -61,7 +63,7 @@ class _Loop:
         """Allocations of the versions, the prologue and the loop."""
         loop, last = self._loop, self._placement.last
         made: list[Stmt] = [Alloc(buffer, loc=loop.loc) for buffer in self.versions.values()]
-        own = [p for p in parts(loop.body) if isinstance(p, Alloc) and p.buffer not in self.versions]
+        own = [p for p in flat_statements(loop.body) if isinstance(p, Alloc) and p.buffer not in self.versions]
         ahead_of_time = {b for b, touching in self._body.storages.items() if self._runs_ahead(touching)}
         made += [p for p in own if p.buffer.storage in ahead_of_time]  # the prologue uses them, too
         for time in range(last):
@@ -125,7 +127,7 @@ class _Loop:
         exists = value < loop.stop if loop.step > 0 else value > loop.stop
         if isinstance(exists, Const):
             return statements if exists.value else []
-        body = statements[0] if len(statements) == 1 else Seq(tuple(statements), loc=loop.loc)
+        body = as_body(statements, loop.loc)
         return [If(exists, body, loc=loop.loc)]
 
     def _statements(self, numbers: Sequence[int], value: Expr) -> Iterator[Stmt]:

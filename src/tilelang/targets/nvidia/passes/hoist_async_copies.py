@@ -9,13 +9,13 @@ group of its own.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Set as AbstractSet
 
 from tilelang.analysis.accesses import accesses
 from tilelang.analysis.thread_accesses import transfers_ownership
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var
+from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, ParallelLoop, Seq, Stmt, Store, TileOp
 from tilelang.ir.visit import Rewriter, expressions, loads_of, walk, walk_expr
 from tilelang.ops.copy import Copy
@@ -78,8 +78,7 @@ class _HoistCopies(Rewriter):
                 made[place:] = [*own, new, *(s for s in passed if s not in own)]
             else:
                 made.append(new)
-        same = len(made) == len(node.body) and all(x is y for x, y in zip(made, node.body, strict=True))
-        return node if same else dataclasses.replace(node, body=tuple(made))
+        return with_statements(node, made)
 
     def _is_movable(self, stmt: Stmt) -> bool:
         return is_asynchronous(stmt) and isinstance(stmt, Copy) and stmt not in self._owned

@@ -11,7 +11,6 @@ to execute a proxy fence afterwards.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from tilelang.analysis.accesses import Access, accesses
@@ -19,7 +18,9 @@ from tilelang.analysis.thread_accesses import transfers_ownership
 from tilelang.analysis.thread_conflicts import of_other_versions
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import CallStmt, For, If, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, jumps, walk
 from tilelang.isa.instruction import Instruction
@@ -97,7 +98,7 @@ class _Sequence:
             node: A sequence, or a statement that stands for one.
             leave_pending: Leave groups in flight at the end to the statements after them.
         """
-        for child in _inlined(node):
+        for child in flat_statements(node):
             if isinstance(child, Copy) and self._pass.is_free(child):
                 self._start(child)
                 continue
@@ -113,7 +114,7 @@ class _Sequence:
         self._commit(node)
         if not leave_pending:
             self._await(self.groups, node)
-        return self._made[0] if len(self._made) == 1 else Seq(tuple(self._made), loc=node.loc)
+        return as_body(self._made, node.loc)
 
     def _branch(self, node: If) -> Stmt:
         """A branch may leave copies in flight: where it is not taken, the later wait has nothing to wait for.
@@ -215,14 +216,6 @@ def _overlaps(access: Access, target: Region) -> bool:
     single = [int_const(a) == int_const(b) == 1 for a, b in lengths]
     places = zip(single, access.start, target.start, strict=True)
     return not any(alone and of_other_versions(a, b) for alone, a, b in places)
-
-
-def _inlined(node: Stmt) -> Iterator[Stmt]:
-    if not isinstance(node, Seq):
-        yield node
-        return
-    for child in node.body:
-        yield from _inlined(child)
 
 
 def _commits(stmt: Stmt, insert_async_waits: _InsertWaits | None) -> bool:

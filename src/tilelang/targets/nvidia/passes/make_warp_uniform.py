@@ -25,6 +25,7 @@ from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.expr import Binary, Expr, Var, binary, conjunction, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Bind, CallStmt, Group, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_launches
@@ -55,15 +56,11 @@ def make_warp_uniform(launch: Launch) -> Launch:
     )
     block = Group(0, launch.num_threads)
     body = _UniformGroups(warp, thread, {thread: 0}, block).visit(launch.body) or Seq((), loc=launch.loc)
-    return dataclasses.replace(launch, body=Seq((*named, *_parts(body)), loc=launch.body.loc))
+    return dataclasses.replace(launch, body=Seq((*named, *statements_of(body)), loc=launch.body.loc))
 
 
 def _is_of_warps(group: Group | None) -> bool:
     return group is not None and group.first % WARP_SIZE == 0 and group.count % WARP_SIZE == 0
-
-
-def _parts(body: Stmt) -> tuple[Stmt, ...]:
-    return body.body if isinstance(body, Seq) else (body,)
 
 
 class _UniformGroups(Rewriter):

@@ -27,6 +27,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, Group, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, variables_of, walk
 from tilelang.isa.instruction import Instruction
@@ -35,7 +36,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.records import record
-from tilelang.schedule.loop_body import fills, parts
+from tilelang.schedule.loop_body import fills
 from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_ARRIVE,
     MBARRIER_ARRIVE_EXPECT_TX,
@@ -69,10 +70,10 @@ def _steps(loop: For) -> list[_Step]:
         _Refused: Something is not done by a group, or a barrier is used in a branch or an inner loop.
     """
     found: list[_Step] = []
-    for part in parts(loop.body):
+    for part in flat_statements(loop.body):
         if not isinstance(part, If) or part.group is None:
             raise _Refused("a statement of the loop belongs to no group of threads")
-        for stmt in parts(part.then_body):
+        for stmt in flat_statements(part.then_body):
             if _barrier_of(stmt) is None and any(_barrier_of(inner) is not None for inner in walk(stmt)):
                 raise _Refused("a barrier is used in a branch or an inner loop")
             found.append(_Step(part.group, len(found), stmt))

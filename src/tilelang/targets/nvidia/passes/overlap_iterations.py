@@ -24,6 +24,7 @@ from tilelang.ir.assumption import without_assumptions
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt, Store
 from tilelang.ir.visit import (
     Rewriter,
@@ -79,7 +80,7 @@ class _Parts:
 
 def _parts(body: Stmt) -> _Parts | None:
     """A loop body with the longest tail that leaves loads in the head; None if there is none."""
-    flat = list(_inlined(body))
+    flat = flat_statements(body)
     end = len(flat)
     while end and _on_registers(flat[end - 1]):
         end -= 1
@@ -167,14 +168,6 @@ class _Overlap:
 
 
 # -- kinds of statements ------------------------------------------------------------------------------------------
-def _inlined(node: Stmt) -> Iterator[Stmt]:
-    if isinstance(node, Seq):
-        for child in node.body:
-            yield from _inlined(child)
-    else:
-        yield node
-
-
 def _multiplies(stmt: Stmt) -> bool:
     """Whether a statement is an mma: an instruction of a warp on registers only."""
     return (

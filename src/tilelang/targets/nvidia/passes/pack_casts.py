@@ -19,6 +19,7 @@ from tilelang.dtypes import INT32, DType, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Cast, Load, const, int_const
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, expressions, substitute, walk_expr
 from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
@@ -36,7 +37,7 @@ class _PackCasts(Rewriter):
 
 def _packed(loop: For) -> Stmt | None:
     """The loop without its casts, and the vector casts after it; None where it has no such casts."""
-    parts = loop.body.body if isinstance(loop.body, Seq) else (loop.body,)
+    parts = statements_of(loop.body)
     if not parts:
         return None
     *before, store = parts

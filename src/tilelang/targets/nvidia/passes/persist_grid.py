@@ -13,6 +13,7 @@ from collections.abc import Callable
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Expr, Var, const, int_const, select
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import For, ForKind, Launch, Seq
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
@@ -49,7 +50,7 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     if size > 1:
         at = position_of(block % size, sizes)
         indices = tuple(i if by == 1 else i * by + a for i, by, a in zip(indices, sizes, at, strict=False))
-    body = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
+    body = statements_of(launch.body)
     statements = (*name.binds, *bound(launch.block_vars, indices, launch.loc), *body)
     loop = For(
         turn,

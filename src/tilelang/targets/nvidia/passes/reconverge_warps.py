@@ -22,6 +22,7 @@ import dataclasses
 
 from tilelang.analysis.uniformity import uniformity
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Atomic, Break, CallStmt, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import sub_statements, walk
 from tilelang.isa.instruction import Group, Instruction
@@ -56,7 +57,7 @@ class _Reconvergence:
     def visit(self, body: Stmt, *, needed_later: bool) -> None:
         """Visits a body that whole warps run; `needed_later`: whether a later statement needs convergence."""
         following: Stmt | None = None
-        for stmt in reversed(body.body if isinstance(body, Seq) else (body,)):
+        for stmt in reversed(statements_of(body)):
             converges = _converges(stmt)
             if isinstance(stmt, Seq):
                 self.visit(stmt, needed_later=needed_later)

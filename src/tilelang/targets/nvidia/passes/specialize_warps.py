@@ -21,6 +21,7 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, CallStmt, For, Group, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, without
 from tilelang.lowering.lowering import Lowerings
@@ -167,14 +168,14 @@ def _is_tensor_view(buffer: Buffer) -> bool:
 
 def _without_allocs(launch: Launch, buffers: set[Buffer]) -> Launch:
     """The launch without the allocations of buffers that are to stand before its partitions."""
-    body = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
+    body = statements_of(launch.body)
     kept = tuple(s for s in body if not (isinstance(s, Alloc) and s.buffer in buffers))
     return dataclasses.replace(launch, body=Seq(kept, loc=launch.body.loc))
 
 
 def _order_barriers(launch: Launch) -> tuple[OrderBarrier, ...]:
     """The order barriers of ping-pong warpgroups in a persistent block."""
-    (tiles,) = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
+    (tiles,) = statements_of(launch.body)
     if not isinstance(tiles, For):
         raise CompilerBug("specialize_warps: ping-pong without a loop over tiles")
     return order_barriers(tiles)

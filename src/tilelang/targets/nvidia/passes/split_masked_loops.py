@@ -12,6 +12,7 @@ import dataclasses
 from tilelang.arith.domain import Domain, of_function
 from tilelang.errors import Note
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Bind, For, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, sub_statements
 from tilelang.ops.gemm import Gemm
@@ -79,8 +80,7 @@ class _Loops(Rewriter):
             body += [] if made is None else [made]
             if isinstance(child, Bind):
                 self._domain = self._domain.with_value(child.var, child.value)
-        same = len(body) == len(node.body) and all(map(lambda a, b: a is b, body, node.body))
-        return node if same else Seq(tuple(body), loc=node.loc)
+        return with_statements(node, body)
 
     def _own_copy(self, stmt: Stmt, loop: For) -> Stmt:
         """A loop with names of its own, in which gemms do clears."""

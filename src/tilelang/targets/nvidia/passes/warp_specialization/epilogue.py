@@ -15,6 +15,7 @@ from tilelang.arith.prove import proves
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering.regions import axes, is_whole, slice_along, whole
@@ -189,8 +190,7 @@ class StageEpilogue(Rewriter):
             else:
                 made = self.visit(child)
                 body += [] if made is None else [made]
-        same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
-        return node if same else Seq(tuple(body), loc=node.loc)
+        return with_statements(node, body)
 
     def _staged_store(self, made: EpilogueStore) -> list[Stmt]:
         copy = made.copy

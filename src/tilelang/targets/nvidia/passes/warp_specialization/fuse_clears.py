@@ -7,7 +7,6 @@ this is done only where the loop surely has an iteration and the first statement
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from tilelang.analysis.accesses import accesses
 from tilelang.arith.domain import Domain
@@ -15,6 +14,7 @@ from tilelang.arith.prove import proves
 from tilelang.dtypes import BOOL
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, const
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Bind, For, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, jumps
 from tilelang.lowering.regions import is_whole
@@ -75,7 +75,7 @@ def _fuse(body: list[Stmt], fill: Fill, domain: Domain) -> None:
 
 def _with_clear(loop: For, accumulator: Buffer) -> For | None:
     """The loop with `clear_accum` in its first iteration; None if its first access is no gemm that can clear."""
-    parts: Sequence[Stmt] = loop.body.body if isinstance(loop.body, Seq) else (loop.body,)
+    parts = statements_of(loop.body)
     first = next((s for s in parts if _touches(s, accumulator)), None)
     if not isinstance(first, Gemm) or not _can_clear(first, accumulator):
         return None

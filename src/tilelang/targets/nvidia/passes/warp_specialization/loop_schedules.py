@@ -13,13 +13,14 @@ from collections.abc import Iterable, Sequence, Set
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var
+from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.schedule.explain import explained
-from tilelang.schedule.loop_body import LoopBody, parts
+from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph
 from tilelang.schedule.modulo import ModuloSchedule, modulo_schedule
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, converted_operand
@@ -123,7 +124,7 @@ def _prepared(loop: For) -> tuple[tuple[Buffer, ...], For]:
     """The loop with parallel loops distributed and operands converted; and the fragments of these."""
     operands: list[Buffer] = []
     made: list[Stmt] = []
-    for stmt in parts(loop.body):
+    for stmt in flat_statements(loop.body):
         if isinstance(stmt, ParallelLoop):
             made += distributed(stmt)
         elif isinstance(stmt, Gemm):
@@ -149,7 +150,7 @@ def consumer_body(loop: For, copies: Set[Copy]) -> LoopBody:
     tiles = {copy.dst.buffer for copy in copies}
     left = tuple(
         each
-        for each in parts(loop.body)
+        for each in flat_statements(loop.body)
         if not (isinstance(each, Copy) and each in copies or isinstance(each, Alloc) and each.buffer in tiles)
     )
     return LoopBody(dataclasses.replace(loop, body=Seq(left, loc=loop.body.loc)))

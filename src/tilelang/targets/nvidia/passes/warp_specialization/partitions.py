@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from tilelang.dtypes import SCALARS
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
+from tilelang.ir.sequences import with_location
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
 from tilelang.ops.copy import Copy
@@ -122,7 +123,7 @@ class _Producer:
         made.append(moved if axes is None else self._cluster.multicast_part(moved, axes))
         if copy is copies[-1]:
             made += state.advance
-        return [_with_location(s, copy) for s in made]
+        return [with_location(s, copy.loc) for s in made]
 
     def _policy(self, copy: Copy) -> Var | None:
         if copy.eviction is None or copy.eviction == NORMAL:
@@ -138,10 +139,6 @@ def _on_versions(copy: Copy, each: PipelineBuffer, state: PipelineState) -> Copy
 
 def _versions(each: PipelineBuffer, state: PipelineState) -> dict[Buffer, tuple[Buffer, Expr]]:
     return {old: (new, state.index) for old, new in each.tiles.items() if new is not old}
-
-
-def _with_location(made: Stmt, near: Stmt) -> Stmt:
-    return made if made.loc.file else dataclasses.replace(made, loc=near.loc)
 
 
 def _without_unused(body: Seq) -> Stmt:
@@ -227,7 +224,7 @@ class _Consumer(Rewriter):
             made = dataclasses.replace(made, kind=ForKind.SERIAL, pipeline=None)
             if node in self.async_mmas:
                 drained = self.async_mmas[node].with_drain(made, self._thread)
-                return Seq(tuple(_with_location(s, node) for s in drained), loc=node.loc)
+                return Seq(tuple(with_location(s, node.loc) for s in drained), loc=node.loc)
         return made
 
     def _sequence(self, node: Seq) -> Stmt:
@@ -243,15 +240,15 @@ class _Consumer(Rewriter):
             for each in mine:
                 if each.load_group.first is child:
                     made = [*states[each].setup, *consumer_wait(each, states[each])]
-                    body += [_with_location(s, child) for s in made]
+                    body += [with_location(s, child.loc) for s in made]
             if async_mma is not None and child is async_mma.gemm:
                 made = [async_mma.issue(), *async_mma.release_previous(self._thread)]
-                body += [_with_location(s, child) for s in made]
+                body += [with_location(s, child.loc) for s in made]
                 continue
             rewritten = self.visit(child)
             body += [] if rewritten is None else [rewritten]
             for each in mine:
                 if each.load_group.last is child:
                     made = [*consumer_release(each, states[each].index, self._thread), *states[each].advance]
-                    body += [_with_location(s, child) for s in made]
+                    body += [with_location(s, child.loc) for s in made]
         return Seq(tuple(body), loc=node.loc)

@@ -27,13 +27,14 @@ from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var
+from tilelang.ir.sequences import flat_statements, with_location
 from tilelang.ir.stmt import Alloc, For, ForKind, If, Seq, Stmt
 from tilelang.ir.visit import substitute, substitute_stmt
 from tilelang.lowering.regions import whole
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.records import record
-from tilelang.schedule.loop_body import LoopBody, parts
+from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import with_fresh_names
@@ -169,8 +170,8 @@ class _Emission:
         made: list[Stmt] = []
         for number in numbers:
             stmt = self._pipeline.body.statements[number]
-            made += (_with_location(s, stmt) for s in self._statement(stmt, iterations[stage[number]]))
-        return [*made, *(_with_location(s, loop) for s in self._wait(len(self._in_flight)))]
+            made += (with_location(s, stmt.loc) for s in self._statement(stmt, iterations[stage[number]]))
+        return [*made, *(with_location(s, loop.loc) for s in self._wait(len(self._in_flight)))]
 
     def _statement(self, stmt: Stmt, iteration: _Iteration) -> Iterator[Stmt]:
         yield from self._wait(self._blocking(stmt))
@@ -217,7 +218,7 @@ class _Emission:
                 value = iteration.renamed(bind.value)
                 new = iteration.values[name] = Var(name.name, name.dtype, index=name.index)
                 yield dataclasses.replace(bind, var=new, value=value)
-        for alloc in parts(body.loop.body):
+        for alloc in flat_statements(body.loop.body):
             if isinstance(alloc, Alloc) and _uses(stmt, alloc.buffer):
                 new_buffer = iteration.buffers[alloc.buffer] = dataclasses.replace(alloc.buffer)
                 init = None if alloc.init is None else iteration.renamed(alloc.init)
@@ -255,7 +256,3 @@ def _reads(gemm: Gemm, tiles: set[Buffer]) -> bool:
 
 def _uses(stmt: Stmt, buffer: Buffer) -> bool:
     return any(access.buffer.storage is buffer for access in accesses(stmt).all)
-
-
-def _with_location(made: Stmt, near: Stmt) -> Stmt:
-    return made if made.loc.file else dataclasses.replace(made, loc=near.loc)

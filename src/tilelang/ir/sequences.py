@@ -1,0 +1,31 @@
+"""Sequences of statements: taking bodies apart, and building sequences from what a pass made of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Sequence
+
+from tilelang.errors import Loc
+from tilelang.ir.stmt import Seq, Stmt
+
+
+def statements_of(body: Stmt) -> tuple[Stmt, ...]:
+    """The statements of a body: those of a sequence; any other statement is the only one."""
+    return body.body if isinstance(body, Seq) else (body,)
+
+
+def flat_statements(body: Stmt) -> list[Stmt]:
+    """The statements of a body in program order, those of nested sequences inlined."""
+    return [inner for stmt in body.body for inner in flat_statements(stmt)] if isinstance(body, Seq) else [body]
+
+
+def with_statements(node: Seq, statements: Sequence[Stmt]) -> Seq:
+    """The sequence with other statements; the same object if they are the same."""
+    same = len(statements) == len(node.body) and all(map(operator.is_, statements, node.body))
+    return node if same else Seq(tuple(statements), loc=node.loc)
+
+
+def with_location(stmt: Stmt, loc: Loc) -> Stmt:
+    """The statement at a location, unless it has one."""
+    return stmt if stmt.loc.file else dataclasses.replace(stmt, loc=loc)
