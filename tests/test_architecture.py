@@ -18,7 +18,7 @@ TESTS = ROOT / "tests"
 LAYERS = (
     "records errors api options dtypes targets/machine targets/gemm_tile targets/family targets/registry targets/target layout ir "
     "arith isa targets/gpu/isa ops language analysis lowering targets/gpu transforms passes schedule sim codegen runtime targets/backend "
-    "targets/cpu targets/gpu/runtime targets/nvidia profile jit tune level1 tools"
+    "targets/cpu targets/gpu/runtime targets/amd targets/nvidia profile jit tune level1 tools"
 ).split()
 
 # Doors for users: they gather names from many packages, and nothing inside the package imports them.
@@ -28,11 +28,16 @@ FACADES = set(
 )
 
 # Words of one vendor's machines, which stand in the folder of that vendor alone: in names and in texts of other files,
-# documentation included, they are found by this expression.
-VENDOR_WORDS = re.compile(
-    r"(?i:wgmma|mbarrier|cp[._]async|ldmatrix|stmatrix|warpgroup|nvrtc)"
-    r"|(?<![A-Za-z])(?:tma|TMA)(?![A-Za-z])|T(?:ma|MA)(?=[A-Z])|(?<![A-Za-z])sm_"
-)
+# documentation included, they are found by these expressions.
+VENDOR_WORDS = {
+    "targets/nvidia": re.compile(
+        r"(?i:wgmma|mbarrier|cp[._]async|ldmatrix|stmatrix|warpgroup|nvrtc)"
+        r"|(?<![A-Za-z])(?:tma|TMA)(?![A-Za-z])|T(?:ma|MA)(?=[A-Z])|(?<![A-Za-z])sm_"
+    ),
+    "targets/amd": re.compile(
+        r"mfma|MFMA|Mfma|(?i:waitcnt|vmcnt|hiprtc|amdhip|ds_read|ds_write|bpermute|(?<![a-z])gfx)"
+    ),
+}
 
 # A file that holds such words, which ones, and why.
 ALLOWED_WORDS: dict[str, tuple[str, str]] = {
@@ -47,6 +52,7 @@ ALLOWED_WORDS: dict[str, tuple[str, str]] = {
     "language/atomic.py": ("tma", "the option `use_tma` of published TileLang"),
     "language/barriers.py": ("mbarrier", "`T.create_list_of_mbarrier` in a hint"),
     "language/copies.py": ("cp_async tma", "`disable_tma` and values of `prefer_instruction` of published TileLang"),
+    "language/fp8.py": ("gfx", "the name of a machine whose dtypes differ, which torch tells"),
     "language/level3.py": ("cp_async tma wgmma", "names of published TileLang that are refused, and what to write instead"),
     "language/products.py": ("wgmma", "`T.wait_wgmma` in a hint"),
     "layout/__init__.py": ("wgmma", "`make_wgmma_swizzled_layout` of published TileLang"),
@@ -54,6 +60,7 @@ ALLOWED_WORDS: dict[str, tuple[str, str]] = {
     "layout/swizzle_mode.py": ("warpgroup wgmma", "`SwizzleMode` of published TileLang, with the numbers of descriptors"),
     "options.py": ("tma wgmma", "names of options: `tl.disable_tma_lower`, `tl.disable_wgmma`"),
     "paths.py": ("wgmma", "module paths of published TileLang"),
+    "testing.py": ("gfx", "`requires_gfx950` of published TileLang"),
     "tools/analyzer.py": ("sm_", "`sm_version` of published TileLang"),
     "tools/command_line.py": ("sm_", "names of machines in the help"),
     "tools/doctor.py": ("nvrtc sm_", "tells which compilers and devices of each vendor are found"),
@@ -168,21 +175,24 @@ def names_and_texts(tree: ast.Module) -> Iterator[str]:
                 yield f"{name} {other or ''}"
 
 
-def vendor_words(text: str) -> set[str]:
-    """The words of a vendor's machines in a file."""
-    return {found.lower() for each in names_and_texts(ast.parse(text)) for found in VENDOR_WORDS.findall(each)}
+def vendor_words(text: str, folder: str = "") -> set[str]:
+    """The words of vendors' machines in a file, but of that whose folder it is in."""
+    texts = list(names_and_texts(ast.parse(text)))
+    expressions = [expression for vendor, expression in VENDOR_WORDS.items() if vendor != folder]
+    return {found.lower() for expression in expressions for each in texts for found in expression.findall(each)}
 
 
 def general_files() -> Iterator[tuple[str, str]]:
-    """The name and the text of each file outside of NVIDIA's folder."""
+    """The name and the text of each file outside of the folders of vendors."""
     for path in source_files():
-        if package_of(path) != "targets/nvidia":
+        if package_of(path) not in VENDOR_WORDS:
             yield path.relative_to(SOURCE).as_posix(), path.read_text()
 
 
 def test_words_of_a_vendor_stand_in_its_folder() -> None:
     expected = {name: set(words.split()) for name, (words, _) in ALLOWED_WORDS.items()}
-    found = {name: vendor_words(text) for name, text in general_files()}
+    files = [(path.relative_to(SOURCE).as_posix(), package_of(path), path.read_text()) for path in source_files()]
+    found = {name: vendor_words(text, folder) for name, folder, text in files}
     assert expected == {name: words for name, words in found.items() if words}
 
 
@@ -196,6 +206,7 @@ def test_words_of_a_vendor_stand_in_its_folder() -> None:
         ('"""Waits by cp.async for an mbarrier."""', {"cp.async", "mbarrier"}),
         ("f(arch='sm_90a')", {"sm_"}),
         ("from tilelang.targets.nvidia.runtime import nvrtc", {"nvrtc"}),
+        ("MFMA_F16 = load_mfma(gfx942)", {"mfma", "gfx"}),
         ("batman, warp_group, smaller, algorithm_x = hotmail", set()),
     ],
 )

@@ -57,5 +57,5 @@ def test_an_unknown_target_is_an_assertion_error(given: object, text: str) -> No
 
 
 def test_a_family_without_a_compiler_is_told() -> None:
-    with pytest.raises(NoLowering, match="'hip' is not available"):
-        determine_target("hip")
+    with pytest.raises(NoLowering, match="'metal' is not available"):
+        determine_target("metal")

@@ -45,11 +45,11 @@ def test_a_signature_names_its_line(calling_line):
 @pytest.mark.parametrize(
     "mistake",
     [
-        lambda: tilelang.compile(copy, target="hip"),
+        lambda: tilelang.compile(copy, target="metal"),
         lambda: tilelang.compile(copy, target="cpu")(np.zeros(3, np.int32), np.zeros(4, np.int32)),
         lambda: tilelang.compile(copy, execution_backend="reference")(np.zeros(4, np.int32), 1),
         lambda: tilelang.lower(copy, "cpi"),
-        lambda: tilelang.jit(lambda: copy, target="hip")(),
+        lambda: tilelang.jit(lambda: copy, target="metal")(),
     ],
 )
 def test_the_traceback_shows_at_most_the_door_of_the_package(mistake, calling_line):

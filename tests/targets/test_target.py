@@ -33,9 +33,9 @@ def test_the_environment_gives_the_default(monkeypatch: pytest.MonkeyPatch, text
 
 
 def test_an_argument_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "hip")
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "metal")
     assert Target("cpu") == parse_target("cpu")
-    with pytest.raises(NoLowering, match="TILELANG_DEFAULT_TARGET: 'hip' is not available"):
+    with pytest.raises(NoLowering, match="TILELANG_DEFAULT_TARGET: 'metal' is not available"):
         parse_target("auto")
 
 
@@ -68,21 +68,22 @@ def test_auto_is_the_cpu_where_no_device_answers() -> None:
     assert present_target() is None
 
 
-@pytest.mark.parametrize("given", ["hip", "rocm", {"kind": "metal"}])
+@pytest.mark.parametrize("given", ["metal", "webgpu", {"kind": "metal"}])
 def test_targets_of_other_versions_say_what_to_write(given: object) -> None:
     with pytest.raises(NoLowering) as caught:
         parse_target(given)  # type: ignore[arg-type]
     assert (
-        "write target='cuda', target='cpu', or target='auto' to take the best target present" == caught.value.hint
+        "write target='cuda', target='hip', target='cpu', or target='auto' to take the best target present"
+        == caught.value.hint
     )
 
 
 def test_the_message_for_an_absent_family_is_whole() -> None:
     with pytest.raises(NoLowering) as caught:
-        parse_target("hip")
+        parse_target("metal")
     assert (
-        "target: 'hip' is not available; this version compiles for NVIDIA GPUs and for the CPU\n"
-        "hint: write target='cuda', target='cpu', or target='auto' to take the best target present"
+        "target: 'metal' is not available; this version compiles for NVIDIA GPUs and for AMD GPUs and for the CPU\n"
+        "hint: write target='cuda', target='hip', target='cpu', or target='auto' to take the best target present"
     ) == str(caught.value)
 
 

@@ -33,7 +33,7 @@ class Family:
         nicknames: Names that users try; messages suggest the kind instead.
         prefix: What names of its machines begin with, if they are names of targets as well; else "".
         machines: Those that code can be compiled for, by name.
-        default: The machine that is meant where none is named and no device is present.
+        default: The machine that is meant where none is named and no device is present, and that messages name.
         present: Gives the machine of the device at hand, or None without one.
         runs_on: Whether a machine runs code for another one: `runs_on(code_for, machine)`.
         execution_backends: The ways to run its kernels, the one that "auto" means first: each with its explanation, or
@@ -44,6 +44,7 @@ class Family:
         build: Compiles a `Source` for a `Target` by the compiler that an execution backend names, through the cache.
         identity: Names the toolchain and machine that `build` depends on, for cache keys, from the options and the
             execution backend; starts no process and opens no library when the answer is known.
+        must_be_named: Whether a user must name a machine where no device is present, so that none is meant by default.
     """
 
     kind: str
@@ -63,6 +64,7 @@ class Family:
     module: str
     build: Callable[[Any, Any, CompileOptions, str], Any]
     identity: Callable[[CompileOptions, str], str]
+    must_be_named: bool = False
 
     @property
     def is_gpu(self) -> bool:

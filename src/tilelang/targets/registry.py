@@ -15,6 +15,7 @@ from tilelang.targets.family import Family
 # the modules whose `FAMILY` is a vendor's; "auto" means the first one with a device at hand
 _VENDORS = (
     "tilelang.targets.nvidia.family",
+    "tilelang.targets.amd.family",
     "tilelang.targets.cpu.family",
 )
 

@@ -33,7 +33,7 @@ class Target:
     """A machine to compile for.
 
     Attributes:
-        kind: The family, which picks the backend: "cpu" or "cuda".
+        kind: The family, which picks the backend: "cpu", "cuda" or "hip".
         arch: The member of the family: the name of a machine, or "native" for the CPU at hand.
         code: The GPUs that the user named besides, all of which run code for `arch`.
     """
@@ -90,7 +90,7 @@ class Target:
 
 TargetLike = str | Mapping[str, object] | Target | None
 
-ABSENT = ("hip", "rocm", "metal", "webgpu")  # families of the language that a version may have no vendor for
+ABSENT = ("metal", "webgpu")  # families of the language that a version may have no vendor for
 
 
 def parse_target(value: TargetLike = None) -> Target:
@@ -237,7 +237,14 @@ def _machine(family: Family, arch: str, code: tuple[str, ...], what: str) -> Mac
             f"{family.example}",
         )
     if arch == NATIVE:
-        return machines[family.present() or family.default]
+        present = family.present()
+        if present is None and family.must_be_named:
+            raise TargetError(
+                f"{what}: {str(family.kind)!r} without 'arch' means the device at hand, and no device is found; "
+                f"the known machines are {', '.join(machines)}",
+                hint=f"name the one to compile for: a valid target config dict is {family.example}",
+            )
+        return machines[present or family.default]
     if arch in machines:
         return machines[arch]
     near = nearest(arch.lower(), machines, 0.5) or family.default

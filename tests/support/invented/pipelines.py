@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from invented.group_barriers import WaveBarriers
-from invented.passes import run_in_order
 from tilelang.lowering.lowering import Lowerings
 from tilelang.passes.base import Pass
 from tilelang.passes.properties import Property, build_pipeline
@@ -35,6 +34,7 @@ from tilelang.passes.tile import (
     rasterize_grid,
     reduce_flags,
     resolve_warp_size,
+    run_in_order,
     use_minnum_maxnum,
     warn_serialized_loops,
 )

@@ -1,6 +1,6 @@
-"""Makes pipelined loops serial ones: nothing of the machine copies while threads go on.
+"""Makes pipelined loops serial ones, for machines where nothing copies while threads go on.
 
-Takes a tile-level function, gives one without pipelined loops.
+Takes a tile-level function, gives one without pipelined loops, whose iterations run one after another.
 """
 
 from __future__ import annotations

@@ -1,0 +1,49 @@
+"""The backend for AMD GPUs: lowerings of each tile operator, passes, code generator."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from tilelang.codegen.source import Source
+from tilelang.errors import NoLowering
+from tilelang.ir.func import PrimFunc
+from tilelang.lowering import by_loop
+from tilelang.lowering.lowering import Lowerings
+from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.combine import CombineReduce
+from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.im2col import Im2Col
+from tilelang.ops.reduce import Reduce
+from tilelang.ops.scan import Scan
+from tilelang.targets.amd import pipelines
+from tilelang.targets.backend import Backend
+from tilelang.targets.gpu.lowerings.combine_reduce import SimtCombineReduce
+from tilelang.targets.gpu.lowerings.gemm_fma import GemmFma
+from tilelang.targets.gpu.lowerings.scan import SimtScan
+
+# The first row that does not refuse does the operator
+LOWERINGS: Lowerings = MappingProxyType(
+    {
+        AtomicTile: (by_loop.ATOMIC,),
+        Copy: (by_loop.COPY,),
+        Fill: (by_loop.FILL,),
+        Gemm: (GemmFma(), by_loop.GEMM),
+        Im2Col: (by_loop.IM2COL,),
+        CombineReduce: (SimtCombineReduce(),),
+        Reduce: (by_loop.REDUCE,),
+        Scan: (SimtScan(),),
+        Transpose: (by_loop.TRANSPOSE,),
+    }
+)
+
+
+def _emit(func: PrimFunc) -> Source:
+    raise NoLowering(
+        f"{func.name}: this version prints no HIP text",
+        hint='write execution_backend="simulator" to run the program of the GPU\'s threads on the CPU',
+    )
+
+
+BACKEND = Backend(kind="hip", passes=pipelines.passes(LOWERINGS), emit=_emit)

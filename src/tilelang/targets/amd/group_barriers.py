@@ -1,0 +1,33 @@
+"""Barriers of groups of threads: those of one wave, since these GPUs join only all waves of a work-group.
+
+Takes a launch, gives the barriers of its groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from tilelang.errors import Loc, NoLowering
+from tilelang.ir.expr import Expr
+from tilelang.ir.stmt import Group, Launch, Stmt
+
+
+class WaveBarriers:
+    """The barriers of a launch."""
+
+    def __init__(self, launch: Launch) -> None:
+        """Any launch has the same."""
+
+    def barrier(self, group: Group, loc: Loc) -> NoReturn:
+        """Refuses groups of several waves."""
+        raise NoLowering(
+            f"T.ws: a group of {group.count} threads has no barrier on AMD GPUs, which join all threads of a block or "
+            "those of one wave",
+            loc=loc,
+            hint="let groups of one wave share memory, or write T.sync_threads between groups",
+        )
+
+    def teams(self, group: Group, thread: Expr) -> list[tuple[int, Callable[[Loc], Stmt]]]:
+        """None besides single waves."""
+        return []

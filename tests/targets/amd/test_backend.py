@@ -1,0 +1,33 @@
+"""The HIP record: ways to do tile operators, and passes from tile level to the program of one thread."""
+
+from tilelang.ir.func import Level
+from tilelang.lowering.by_loop import LOOPS
+from tilelang.ops.arg_reduce import ArgReduce
+from tilelang.ops.catalogue import TILE_OPS
+from tilelang.ops.cluster_sum import ClusterSum
+from tilelang.ops.gather_scatter import GatherRows, ScatterRows
+from tilelang.ops.gemm_wait import GemmWait
+from tilelang.ops.online_softmax import OnlineSoftmax
+from tilelang.ops.sort import Sort, TopK
+from tilelang.targets.amd.backend import BACKEND, LOWERINGS
+
+
+def test_the_record_serves_hip_targets() -> None:
+    assert "hip" == BACKEND.kind
+    assert ["resolve_warp_size", "drop_optional_calls", "grow_fragments"] == [p.name for p in BACKEND.passes[:3]]
+
+
+def test_passes_lead_from_tiles_to_threads() -> None:
+    assert (Level.TILE, Level.THREAD) == (BACKEND.passes[0].reads, BACKEND.passes[-1].writes)
+    for before, after in zip(BACKEND.passes, BACKEND.passes[1:], strict=False):
+        assert before.writes is after.reads
+
+
+def test_every_operator_that_is_no_program_of_others_has_its_lowerings() -> None:
+    of_others = {ClusterSum, GemmWait}  # passes for other machines make them
+    expanded = {ArgReduce, GatherRows, OnlineSoftmax, ScatterRows, Sort, TopK}  # before lowerings are chosen
+    assert set(TILE_OPS) - expanded - of_others == set(LOWERINGS)
+    for rows in LOWERINGS.values():
+        names = [row.name for row in rows]
+        assert len(names) == len(set(names))
+    assert all(LOWERINGS[kind][-1] is row for kind, row in LOOPS.items())
