@@ -17,7 +17,7 @@ from tilelang.layout.shared_memory import (
     wavefronts,
 )
 from tilelang.layout.xor_swizzle import swizzled
-from tilelang.targets.machine import Machine
+from tilelang.targets.machine import Machine, SharedPhases
 
 LANES = np.arange(32)
 
@@ -116,3 +116,34 @@ def test_a_wider_warp_over_more_banks_is_counted_by_its_machine():
     half = dataclasses.replace(wide, shared_banks=32)
     assert 2 == wavefronts(lanes * 4, 4, half).item()
     assert [0, 0, 2] == [conflicts(lanes * step, width, half) for step, width in ((4, 4), (16, 16), (8, 4))]
+
+
+QUADS = tuple(tuple(range(4 * n, 4 * n + 4)) for n in range(16))
+PAIRED = tuple(QUADS[a] + QUADS[b] for n in (0, 8) for a, b in ((n, n + 5), (n + 1, n + 4), (n + 2, n + 7), (n + 3, n + 6)))
+WAVE64 = Machine(
+    "wave", warp_size=64, shared_banks=32, bank_bytes=4,
+    shared_phases=(SharedPhases("load", 16, PAIRED), SharedPhases("store", 8, (tuple(range(64)),), banks=64)),
+)  # fmt: skip
+
+
+def test_only_lanes_of_one_phase_conflict():
+    """Lanes 0-3 are served with lanes 20-23, so that what lanes 4-7 access does not matter to them."""
+    lanes = np.arange(64)
+    assert (8, 8) == (wavefronts(lanes * 16, 16, WAVE64).item(), least_wavefronts(lanes * 16, 16, WAVE64).item())
+    same_banks = np.where(lanes < 4, lanes * 16, np.where(lanes < 8, (lanes - 4) * 16 + 128, -1))
+    assert (2, 0) == (wavefronts(same_banks, 16, WAVE64).item(), conflicts(same_banks, 16, WAVE64))
+    assert 1 == conflicts(same_banks, 16, WAVE64, "store")
+    far = np.where(lanes < 4, lanes * 16, np.where((lanes >= 20) & (lanes < 24), (lanes - 20) * 16 + 128, -1))
+    assert (1, 0) == (conflicts(far, 16, WAVE64), conflicts(far, 16, WAVE64, "store"))
+
+
+def test_accesses_may_be_served_by_more_banks_than_others():
+    lanes = np.arange(64)
+    assert 2 == wavefronts(lanes * 8, 8, WAVE64, "store").item()
+    assert 4 == wavefronts(lanes * 8, 8, WAVE64).item()
+
+
+def test_each_lane_is_in_one_phase_of_an_access_without_a_row():
+    for width in (1, 2, 4, 8, 16):
+        phases = WAVE64.phases("store", width).lanes if width != 8 else WAVE64.phases("load", width).lanes
+        assert list(range(64)) == [lane for phase in phases for lane in phase]

@@ -42,6 +42,7 @@ class TileAccess:
             lanes, rank).
         vector: How many successive values of a lane are contiguous along the last dimension.
         weight: The number of accesses that the sample represents.
+        kind: "load" or "store".
         cache: Costs computed for it, by id of the layout.
     """
 
@@ -49,6 +50,7 @@ class TileAccess:
     coordinates: np.ndarray
     vector: int
     weight: float
+    kind: str
     cache: dict[int, tuple[object, float]] = field(default_factory=dict)
 
 
@@ -96,7 +98,8 @@ def tile_access(
     shaped = coordinates.reshape(len(coordinates) // lanes, lanes, values, rank).transpose(0, 2, 1, 3)
     first = layout.value[0].size if layout.value else 1
     vector = first if _is_vector(shaped, first) else 1
-    return TileAccess(machine, shaped, vector, layout.values * layout.threads / (values * threads))
+    weight = layout.values * layout.threads / (values * threads)
+    return TileAccess(machine, shaped, vector, weight, "store" if access.write else "load")
 
 
 def _coordinate(index: Expr, env: Mapping[Var, np.ndarray], domain: Domain) -> np.ndarray | None:

@@ -6,7 +6,7 @@ layout's output coordinates, as shared memory is flattened.
 Source: CUDA C++ Programming Guide, "Shared Memory" (compute capability 5.x and later): successive words are in
 successive banks, lanes that read one word share it. "CUDA C++ Best Practices Guide" and Nsight Compute's "Shared
 Memory" table: accesses of two words are executed by half warps, of four words by quarter warps, each of which has a
-word for every bank.
+word for every bank. Machines whose lanes are served in other phases say so in their record.
 """
 
 from __future__ import annotations
@@ -72,30 +72,26 @@ def contiguous_elements(layout: Layout) -> int:
     return 1
 
 
-def lanes_at_once(width: int, machine: Machine) -> int:
-    """How many lanes access shared memory in one cycle, with `width` bytes each: each bank serves one word."""
-    return min(machine.warp_size, machine.shared_banks * machine.bank_bytes // max(machine.bank_bytes, width))
-
-
-def wavefronts(addresses: np.ndarray, width: int, machine: Machine) -> np.ndarray:
+def wavefronts(addresses: np.ndarray, width: int, machine: Machine, kind: str = "load") -> np.ndarray:
     """The cycles (wavefronts) of accesses of a warp to shared memory.
 
     Args:
         addresses: In bytes, one per lane; `INACTIVE` for lanes that are masked off.
         width: Bytes per lane, a power of two up to 16.
         machine: The machine with the shared memory.
+        kind: "load" or "store".
 
     Shapes: addresses (..., lanes) -> (...).
     """
     words = max(1, width // machine.bank_bytes)
     flat = addresses.reshape(-1, machine.warp_size)
     total = np.zeros(len(flat), np.int64)
-    together = lanes_at_once(width, machine)
-    for first in range(0, machine.warp_size, together):
-        lanes = flat[:, first : first + together]
+    phases = machine.phases(kind, width)
+    for together in phases.lanes:
+        lanes = flat[:, together]
         touched = lanes[:, :, None] // machine.bank_bytes + np.arange(words)
         touched = np.where(lanes[:, :, None] < 0, -1, touched).reshape(len(flat), -1)
-        total += _most_in_one_bank(touched, machine.shared_banks)
+        total += _most_in_one_bank(touched, phases.banks or machine.shared_banks)
     return total.reshape(addresses.shape[:-1])
 
 
@@ -114,15 +110,17 @@ def _most_in_one_bank(words: np.ndarray, banks: int) -> np.ndarray:
     return np.asarray(counts.max(axis=1))
 
 
-def least_wavefronts(addresses: np.ndarray, width: int, machine: Machine) -> np.ndarray:
+def least_wavefronts(addresses: np.ndarray, width: int, machine: Machine, kind: str = "load") -> np.ndarray:
     """The cycles of the same accesses without bank conflicts.
 
     Shapes: addresses (..., lanes) -> (...).
     """
-    active = (addresses >= 0).reshape(*addresses.shape[:-1], -1, lanes_at_once(width, machine))
-    return np.asarray(active.any(axis=-1).sum(axis=-1))
+    active = addresses >= 0
+    phases = [active[..., together].any(axis=-1) for together in machine.phases(kind, width).lanes]
+    return np.asarray(np.sum(phases, axis=0))
 
 
-def conflicts(addresses: np.ndarray, width: int, machine: Machine) -> int:
+def conflicts(addresses: np.ndarray, width: int, machine: Machine, kind: str = "load") -> int:
     """The cycles that accesses of a warp lose to bank conflicts, all accesses together."""
-    return int((wavefronts(addresses, width, machine) - least_wavefronts(addresses, width, machine)).sum())
+    least = least_wavefronts(addresses, width, machine, kind)
+    return int((wavefronts(addresses, width, machine, kind) - least).sum())

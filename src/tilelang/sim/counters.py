@@ -105,7 +105,9 @@ class Counters:
         """
         of_lane = np.full(machine.warp_size, INACTIVE)
         of_lane[lanes] = addresses
-        count, ideal = wavefronts(of_lane, width, machine), least_wavefronts(of_lane, width, machine)
+        phases = "load" if kind == "load" else "store"
+        count = wavefronts(of_lane, width, machine, phases)
+        ideal = least_wavefronts(of_lane, width, machine, phases)
         self._enter(f"shared {kind}", loc, len(addresses) * width, int(count), int(ideal))
 
     def bulk_access(self, kind: str, size: int, loc: Loc) -> None:

@@ -22,6 +22,23 @@ NOTHING: enum.Flag = CommonFeature.NONE
 
 
 @record(slots=True)
+class SharedPhases:
+    """How shared memory serves accesses of one kind and width: only lanes of one phase can have bank conflicts.
+
+    Attributes:
+        kind: "load" or "store".
+        width: Bytes of a lane.
+        lanes: The lanes that are served together, per phase; each lane of a warp in one of them.
+        banks: The banks that serve them; 0 for all banks of the machine.
+    """
+
+    kind: str
+    width: int
+    lanes: tuple[tuple[int, ...], ...]
+    banks: int = 0
+
+
+@record(slots=True)
 class Machine:
     """One machine of a vendor, as code is compiled for it.
 
@@ -38,6 +55,8 @@ class Machine:
         shared_bytes: Shared memory that a block may have.
         shared_banks: Banks of shared memory, among which successive words are spread.
         bank_bytes: Bytes of a word, which a bank serves in a cycle.
+        shared_phases: The accesses whose phases are not those of other accesses: successive lanes, as many as need one
+            word of every bank.
         max_cluster: Blocks of a cluster; 1 without clusters.
         groups: How many multiprocessors a device has that programs are scheduled for, in each group that holds whole
             clusters; empty where no schedule asks. Devices with fewer or more of them run the same programs.
@@ -53,6 +72,7 @@ class Machine:
     shared_bytes: int = 0
     shared_banks: int = 0
     bank_bytes: int = 0
+    shared_phases: tuple[SharedPhases, ...] = ()
     max_cluster: int = 1
     groups: tuple[int, ...] = ()
 
@@ -60,6 +80,15 @@ class Machine:
         """Whether it can do all of these, of its vendor's features or of the common ones; it has none of another's."""
         own = (self.features, self.common)
         return not features or any(type(features) is type(each) and features in each for each in own)
+
+    def phases(self, kind: str, width: int) -> SharedPhases:
+        """How shared memory serves accesses of a kind ("load" or "store"), with `width` bytes of each lane."""
+        for row in self.shared_phases:
+            if (row.kind, row.width) == (kind, width):
+                return row
+        together = min(self.warp_size, self.shared_banks * self.bank_bytes // max(self.bank_bytes, width))
+        lanes = tuple(tuple(range(first, first + together)) for first in range(0, self.warp_size, together))
+        return SharedPhases(kind, width, lanes)
 
     @property
     def multiprocessors(self) -> int:

@@ -21,7 +21,6 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.shared_memory import (
     MAX_VECTOR_BYTES,
     contiguous_elements,
-    lanes_at_once,
     offsets,
     padded,
     wavefronts,
@@ -42,7 +41,8 @@ def cost(layout: Layout, accesses: Sequence[TileAccess], itemsize: int) -> float
         first = access.coordinates[:, ::width]
         inside = np.asarray(((first >= 0) & (first < np.array(layout.shape))).all(axis=-1))
         at = np.where(inside, places[tuple(np.moveaxis(np.where(inside[..., None], first, 0), -1, 0))] * itemsize, -1)
-        cycles = access.weight * int(wavefronts(at, min(MAX_VECTOR_BYTES, width * itemsize), access.machine).sum())
+        size = min(MAX_VECTOR_BYTES, width * itemsize)
+        cycles = access.weight * int(wavefronts(at, size, access.machine, access.kind).sum())
         access.cache[id(layout)] = layout, cycles  # holds the layout, so that its id is not reused
     return sum((access.cache[id(layout)][1] for access in accesses), 0.0)
 
@@ -102,8 +102,7 @@ def ideal(accesses: Sequence[TileAccess], itemsize: int) -> float:
     total = 0.0
     for access in accesses:
         width = min(access.vector, max(1, MAX_VECTOR_BYTES // itemsize))
-        together = lanes_at_once(min(MAX_VECTOR_BYTES, width * itemsize), access.machine)
-        phases = access.machine.warp_size // together
+        phases = len(access.machine.phases(access.kind, min(MAX_VECTOR_BYTES, width * itemsize)).lanes)
         active = (access.coordinates[:, ::width] >= 0).all(axis=-1).any(axis=-1)
         total += access.weight * int(active.sum()) * phases
     return total
