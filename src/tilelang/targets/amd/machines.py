@@ -9,7 +9,8 @@ from __future__ import annotations
 import enum
 
 from tilelang.records import record
-from tilelang.targets.machine import Machine
+from tilelang.targets.amd import lds_phases
+from tilelang.targets.machine import Machine, SharedPhases
 
 
 class Feature(enum.Flag):
@@ -102,14 +103,20 @@ MAX_GRID = (2**31 - 1, 65535, 65535)  # work-groups along x, y and z
 CDNA_WAVE, RDNA_WAVE = 64, 32  # lanes
 
 
-def _cdna(name: str, features: Feature, shared_kib: int = 64, banks: int = 32) -> Machine:
+def _cdna(
+    name: str,
+    features: Feature,
+    shared_kib: int = 64,
+    banks: int = 32,
+    phases: tuple[SharedPhases, ...] = lds_phases.CDNA3,
+) -> Machine:
     """The record of a GPU of CDNA.
 
     Source: AMD Instinct MI200, MI300 and CDNA 4 Instruction Set Architecture reference guides, "Data Share" and the
     list of instructions of each; LLVM, "User Guide for AMDGPU Backend", "Processors". That LDS of more than 64 KiB is
     refused, and of more than 160 KiB on gfx950, is what clang 22 says.
     """
-    return _machine(name, features, CDNA_WAVE, CDNA_REGISTERS, shared_kib, banks)
+    return _machine(name, features, CDNA_WAVE, CDNA_REGISTERS, shared_kib, banks, phases)
 
 
 def _rdna(name: str, features: Feature) -> Machine:
@@ -121,7 +128,15 @@ def _rdna(name: str, features: Feature) -> Machine:
     return _machine(name, features, RDNA_WAVE, RDNA_REGISTERS, 64, 32)
 
 
-def _machine(name: str, features: Feature, wave: int, file: RegisterFile, shared_kib: int, banks: int) -> Machine:
+def _machine(
+    name: str,
+    features: Feature,
+    wave: int,
+    file: RegisterFile,
+    shared_kib: int,
+    banks: int,
+    phases: tuple[SharedPhases, ...] = (),
+) -> Machine:
     return Machine(
         name,
         features,
@@ -132,6 +147,7 @@ def _machine(name: str, features: Feature, wave: int, file: RegisterFile, shared
         shared_bytes=shared_kib * 1024,
         shared_banks=banks,
         bank_bytes=4,
+        shared_phases=phases,
     )
 
 
@@ -140,7 +156,7 @@ MACHINES: dict[str, Machine] = {
     for row in (
         _cdna("gfx90a", _CDNA2),
         _cdna("gfx942", _CDNA3),
-        _cdna("gfx950", _CDNA4, 160, 64),
+        _cdna("gfx950", _CDNA4, 160, 64, lds_phases.CDNA4),
         _rdna("gfx1100", _RDNA3),
         _rdna("gfx1151", _RDNA3),
         _rdna("gfx1200", _RDNA4),
