@@ -1,0 +1,122 @@
+"""hiprtc: HIP text to a code object inside this process, where ROCm is.
+
+Takes text, an architecture and flags; gives a `Compilation`, as clang does. Invariant: the library is opened when the
+first kernel has to be compiled by it, and its version is known without opening it where a cache key needs it.
+
+Source: HIP documentation, "Programming for HIP runtime compiler (RTC)".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+from collections.abc import Sequence
+
+from tilelang.errors import ToolchainError
+from tilelang.records import record
+from tilelang.targets.amd.runtime.hip_library import find_library
+from tilelang.targets.gpu.runtime.compile_log import Compilation
+
+_OTHERWISE = "or compile with execution_backend='clang', which needs no ROCm"
+INSTALL = f"install ROCm, {_OTHERWISE}"
+_REPORTS_UNKNOWN = 6  # the first ROCm whose hiprtc refuses architectures that it does not know; older ones crash
+_KNOWN_BEFORE = ("gfx90a",)
+
+
+@record
+class Hiprtc:
+    """An opened hiprtc.
+
+    Attributes:
+        library: Its functions.
+        version: That of ROCm, as "6.2.41133"; empty if the file's name does not say.
+    """
+
+    library: ctypes.CDLL
+    version: str
+
+    def __str__(self) -> str:
+        return f"hiprtc {self.version}".rstrip()
+
+    def compile(self, text: str, arch: str, flags: Sequence[str] = ()) -> Compilation:
+        """The code object for an architecture such as "gfx942"; the interpreter lock is free meanwhile.
+
+        Raises:
+            ToolchainError: The architecture is not known to this version.
+        """
+        major = int(self.version.partition(".")[0] or _REPORTS_UNKNOWN)
+        if major < _REPORTS_UNKNOWN and arch not in _KNOWN_BEFORE:
+            raise ToolchainError(f"{self} cannot compile for {arch}", hint=f"install ROCm 6.0 or newer, {_OTHERWISE}")
+        options = (f"--offload-arch={arch}", *flags)
+        program = ctypes.c_void_p()
+        self._call("hiprtcCreateProgram", ctypes.byref(program), text.encode("utf-8", "backslashreplace"),
+                   b"kernel.hip", 0, None, None)  # fmt: skip
+        try:
+            words = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
+            status = self.library.hiprtcCompileProgram(program, len(options), words)
+            log = self._bytes("hiprtcGetProgramLogSize", "hiprtcGetProgramLog", program)
+            code = self._bytes("hiprtcGetCodeSize", "hiprtcGetCode", program) if status == 0 else None
+        finally:
+            self.library.hiprtcDestroyProgram(ctypes.byref(program))
+        said = log.rstrip(b"\0").decode("utf-8", "replace").strip()
+        return Compilation(code, said, " ".join(["hiprtc", *options, "kernel.hip"]))
+
+    def _call(self, name: str, *args: object) -> None:
+        status = getattr(self.library, name)(*args)
+        if status:
+            explain = self.library.hiprtcGetErrorString
+            explain.restype = ctypes.c_char_p
+            raise ToolchainError(f"{self}: {name} failed: {explain(status).decode()}")
+
+    def _bytes(self, size_name: str, name: str, program: ctypes.c_void_p) -> bytes:
+        size = ctypes.c_size_t()
+        self._call(size_name, program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(max(size.value, 1))
+        self._call(name, program, buffer)
+        return buffer.raw[: size.value]
+
+
+@functools.lru_cache(maxsize=1)
+def open_hiprtc() -> Hiprtc:
+    """hiprtc, opened.
+
+    Raises:
+        ToolchainError: It is not there, or cannot be opened.
+    """
+    path = find_hiprtc()
+    try:
+        library = ctypes.CDLL(path)
+        library.hiprtcCompileProgram  # noqa: B018  its presence is asked for
+    except (OSError, AttributeError) as error:
+        raise ToolchainError(f"{path} cannot be used: {error}", hint=INSTALL) from None
+    version = re.search(r"\.so\.(\d+(?:\.\d+)*)$", os.path.realpath(path))
+    return Hiprtc(library, version[1] if version else "")
+
+
+def find_hiprtc() -> str:
+    """The path of hiprtc; of the driver, of which it was a part before ROCm 6.
+
+    Raises:
+        ToolchainError: It is nowhere.
+    """
+    path = find_library("hiprtc") or find_library("amdhip64")
+    if path is None:
+        raise ToolchainError(
+            "no hiprtc found: this process has not opened it, and it is in no package of this Python, not below "
+            "ROCM_PATH, and not among the system's libraries",
+            hint=INSTALL,
+        )
+    return path
+
+
+def identity() -> str:
+    """Names the hiprtc at hand without opening it, for cache keys.
+
+    Raises:
+        ToolchainError: It is nowhere.
+    """
+    real = os.path.realpath(find_hiprtc())
+    status = os.stat(real)
+    return f"{real} {status.st_size} {status.st_mtime_ns}"

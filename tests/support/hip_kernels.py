@@ -1,0 +1,113 @@
+"""HIP text written by hand, without headers, as the code generator prints it; and what is needed to compile it."""
+
+import pytest
+
+from tilelang.codegen.source import DeviceLaunch, Source
+from tilelang.errors import ToolchainError
+from tilelang.targets.amd.runtime.hiprtc import open_hiprtc
+from tilelang.targets.amd.runtime.toolchain import find_clang
+
+ARCHES = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1200", "gfx1201")
+
+
+def _has(find: object) -> bool:
+    try:
+        find()  # type: ignore[operator]
+    except ToolchainError:
+        return False
+    return True
+
+
+needs_clang = pytest.mark.skipif(not _has(find_clang), reason="needs a clang for AMD GPUs: pip install ziglang")
+needs_hiprtc = pytest.mark.skipif(not _has(open_hiprtc), reason="needs hiprtc, of ROCm")
+
+PRELUDE = """\
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __shared__ __attribute__((shared))
+#define THREADS(n) __attribute__((amdgpu_flat_work_group_size(n, n)))
+typedef _Float16 half4 __attribute__((ext_vector_type(4)));
+typedef _Float16 half8 __attribute__((ext_vector_type(8)));
+typedef float float16v __attribute__((ext_vector_type(16)));
+"""
+
+REVERSE = (
+    PRELUDE
+    + """\
+extern "C" __global__ THREADS(256) void reverse(const float* __restrict__ a, float* __restrict__ b) {
+  __shared__ float tile[256];
+  unsigned t = __builtin_amdgcn_workitem_id_x();
+  unsigned g = __builtin_amdgcn_workgroup_id_x();
+  tile[t] = a[g * 256 + t];
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+  b[g * 256 + t] = tile[255 - t];
+}
+"""
+)
+
+# C = A Bt in tiles of 128 x 128 x 32: four waves, each a quarter of 64 x 64, by 32x32x8 matrix instructions
+GEMM = (
+    PRELUDE
+    + """\
+extern "C" __global__ THREADS(256) void gemm(const _Float16* __restrict__ a, const _Float16* __restrict__ bt,
+                                             float* __restrict__ c, int n, int k) {
+  __shared__ half8 a_s[128 * 4], b_s[128 * 4];
+  unsigned t = __builtin_amdgcn_workitem_id_x(), lane = t & 63, wave = t >> 6;
+  unsigned row0 = __builtin_amdgcn_workgroup_id_y() * 128, column0 = __builtin_amdgcn_workgroup_id_x() * 128;
+  float16v sum[2][2] = {};
+  for (int k0 = 0; k0 < k; k0 += 32) {
+    for (int part = 0; part < 2; part++) {
+      unsigned chunk = part * 256 + t, row = chunk >> 2, column = chunk & 3;
+      a_s[row * 4 + (column ^ (row & 3))] = *(const half8*)(a + (row0 + row) * k + k0 + column * 8);
+      b_s[row * 4 + (column ^ (row & 3))] = *(const half8*)(bt + (column0 + row) * k + k0 + column * 8);
+    }
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+    for (int step = 0; step < 4; step++) {
+      half4 x[2], y[2];
+      for (int m = 0; m < 2; m++) {
+        unsigned row = (wave >> 1) * 64 + m * 32 + (lane & 31), column = (wave & 1) * 64 + m * 32 + (lane & 31);
+        x[m] = ((const half4*)a_s)[(row * 4 + (step ^ (row & 3))) * 2 + (lane >> 5)];
+        y[m] = ((const half4*)b_s)[(column * 4 + (step ^ (column & 3))) * 2 + (lane >> 5)];
+      }
+      for (int m = 0; m < 2; m++)
+        for (int j = 0; j < 2; j++) sum[m][j] = __builtin_amdgcn_mfma_f32_32x32x8f16(x[m], y[j], sum[m][j], 0, 0, 0);
+    }
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+  }
+  for (int m = 0; m < 2; m++)
+    for (int j = 0; j < 2; j++)
+      for (int v = 0; v < 16; v++) {
+        unsigned row = row0 + (wave >> 1) * 64 + m * 32 + 8 * (v >> 2) + 4 * (lane >> 5) + (v & 3);
+        c[row * n + column0 + (wave & 1) * 64 + j * 32 + (lane & 31)] = sum[m][j][v];
+      }
+}
+"""
+)
+
+# more values than registers, all of them live across a barrier
+SPILLING = (
+    PRELUDE
+    + """\
+extern "C" __global__ THREADS(1024) void spilling(float* __restrict__ x) {
+  unsigned t = __builtin_amdgcn_workitem_id_x();
+  float held[160];
+#pragma unroll
+  for (int i = 0; i < 160; i++) held[i] = x[i * 1024 + t];
+  asm volatile("" ::: "memory");
+#pragma unroll
+  for (int i = 0; i < 160; i++) x[(159 - i) * 1024 + t] = held[i] * held[(i + 80) % 160];
+}
+"""
+)
+
+
+def source(text: str, entry: str, *, threads: int = 256, shared_bytes: int = 0, foreign: bool = False) -> Source:
+    """The source of one kernel."""
+    launch = DeviceLaunch(entry, ("1",), (threads, 1, 1), shared_bytes, (1, 1, 1), ())
+    return Source("hip", text, entry, launches=(launch,), foreign=foreign)
