@@ -19,6 +19,6 @@ def test_short_vectors_are_not_packed():
 
 
 def test_a_dtype_without_text_is_an_error_that_names_both():
-    assert "tl::exp({0})" == CPP.spelling(INTRINSICS["exp"], as_dtype("float32")).text
+    assert "tl::exp({0})" == CPP.template(INTRINSICS["exp"], as_dtype("float32")).text
     with pytest.raises(NoLowering, match="T.exp: has no cpp form for int32"):
-        CPP.spelling(INTRINSICS["exp"], as_dtype("int32"))
+        CPP.template(INTRINSICS["exp"], as_dtype("int32"))

@@ -11,7 +11,7 @@ from tilelang.dtypes import DType, as_dtype
 from tilelang.ir.buffer import Scope
 from tilelang.targets.nvidia.codegen.cuda_types import CUDA
 from tilelang.targets.nvidia.isa.atomic import atomic
-from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
+from tilelang.targets.nvidia.isa.catalogue import instructions
 from tilelang.targets.nvidia.isa.types import BITS, INTEGERS, cuda_type
 from tilelang.targets.target import Target
 
@@ -19,6 +19,7 @@ pytestmark = needs_gpu
 
 LANES = np.arange(32)
 ALONE = ("trap", "bar_arrive", "sync_grid", "clock64", "global_timer")  # have no value to compare, or need partners
+INSTRUCTIONS = instructions()
 NAMES = [name for name in INSTRUCTIONS if operands(name) is not None and name not in ALONE]
 ELEMENTS = 16  # of memory, that each lane has for itself
 
@@ -64,7 +65,7 @@ def kernel(number, name):
             places.append(f"v{place}[t]")
         else:
             places.append("0xffffffffu" if isinstance(operand, Mask) else str(operand))
-    text = CUDA.call(record).of(*places)
+    text = CUDA.call(record).format(*places)
     if record.result is not None:
         kind = cuda_type(record.result)
         helpers.append(kind.helper)
@@ -117,7 +118,7 @@ def test_lanes_and_blocks_take_turns_at_one_element(op, name):
     if op == "xor" and not dtype.is_int:
         pytest.skip("no bits of floats")
     record, kind = atomic(op, dtype), cuda_type(dtype)
-    call = CUDA.call(record).of("m", f"{kind.value}(threadIdx.x % 4)")
+    call = CUDA.call(record).format("m", f"{kind.value}(threadIdx.x % 4)")
     source = f'extern "C" __global__ void k({kind.name}* m) {{ {call}; }}'
     memory = np.array([1]).astype(dtype.numpy)
     Module(cuda_source([INTEGERS, CUDA.call(record).helper, kind.helper], [source])).run(

@@ -28,7 +28,7 @@ def kernel(atom, number, condition):
     (kc, nc), (ka, na), (kb, nb) = (
         registers(atom.c, atom.c_dtype), registers(atom.a, atom.a_dtype), registers(atom.b, atom.b_dtype)
     )  # fmt: skip
-    call = mma(atom).spell["cuda"].format("c", "a", "b")
+    call = mma(atom).texts["cuda"].format("c", "a", "b")
     return f"""\
 extern "C" __global__ void k{number}(const {kc}* C, const {ka}* A, const {kb}* B, {kc}* out) {{
     const int t = threadIdx.x;
@@ -51,7 +51,7 @@ extern "C" __global__ void k{number}(const {kc}* C, const {ka}* A, const {kb}* B
 
 
 def source(atoms):
-    helpers = [INTEGERS, BITS, *(mma(atom).helper["cuda"] for atom in atoms)]
+    helpers = [INTEGERS, BITS, *(mma(atom).helpers["cuda"] for atom in atoms)]
     texts = [
         kernel(atom, f"{n}_{m}", condition) for n, atom in enumerate(atoms) for m, condition in enumerate(CLEARED.values())
     ]

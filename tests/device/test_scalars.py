@@ -11,7 +11,7 @@ from tilelang.isa.catalogue import INTRINSICS
 from tilelang.targets.nvidia.codegen.cuda_types import CUDA
 from tilelang.targets.nvidia.isa.arithmetic import HELPERS
 from tilelang.targets.nvidia.isa.convert import conversion
-from tilelang.targets.nvidia.isa.intrinsics import spellings
+from tilelang.targets.nvidia.isa.intrinsics import templates
 from tilelang.targets.nvidia.isa.types import INTEGERS, cuda_type
 
 pytestmark = needs_gpu
@@ -89,7 +89,7 @@ def conversions():
         text = conversion(source, destination)
         helpers += [text.helper, cuda_type(source).helper, cuda_type(destination).helper]
         names = cuda_type(source).name, cuda_type(destination).name
-        functions.append(elementwise(f"{source}_to_{destination}", text.of("x[i]"), *names))
+        functions.append(elementwise(f"{source}_to_{destination}", text.format("x[i]"), *names))
     return Module(cuda_source(helpers, functions))
 
 
@@ -148,7 +148,7 @@ def test_sums_and_products_of_elements_are_rounded_once(sums_and_products, name,
         assert_same(data_binary(BinaryOp[op], a, b, dtype), actual, dtype)
 
 
-MATH = [(name, dtype) for name in INTRINSICS for dtype in spellings(name)]
+MATH = [(name, dtype) for name in INTRINSICS for dtype in templates(name)]
 # units in the last place; Source: CUDA C++ Programming Guide, "Mathematical Functions Appendix"
 BOUNDS = {"sinh": 3, "pow": 4, "tan": 4, "sigmoid": 3, "tanh": 2, "asinh": 3, "acosh": 4, "atanh": 3, "hypot": 3}
 
@@ -171,13 +171,13 @@ def functions():
     helpers, texts = [INTEGERS], []
     for name, dtype in MATH:
         record, row = INTRINSICS[name], as_dtype(dtype)
-        text = spellings(name)[dtype]
+        text = templates(name)[dtype]
         helpers += [text.helper, cuda_type(row).helper]
         made = record.result((row,) * record.arity)
         kinds = cuda_type(row), cuda_type(made)
         letters = "abc"[: record.arity]
         heads = "".join(f"const {kinds[0].name}* {letter}, " for letter in letters)
-        call = text.of(*(f"({kinds[0].value}){letter}[i]" for letter in letters))
+        call = text.format(*(f"({kinds[0].value}){letter}[i]" for letter in letters))
         texts.append(
             f'extern "C" __global__ void f{name}_{dtype}({heads}{kinds[1].name}* y, const long long* n) {{'
             f" for (long long i = blockIdx.x * blockDim.x + threadIdx.x; i < *n; i += gridDim.x * blockDim.x)"

@@ -44,7 +44,7 @@ def kernel(case):
     fold = tma_reduce(rank, "add") if as_dtype(dtype) != "uint8" else tma_store(rank)
     records = [MBARRIER_INIT, MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_WAIT, FENCE_PROXY_ASYNC, tma_load(rank)]
     records += [tma_store(rank), fold, TMA_STORE_COMMIT, tma_store_wait(0, read=False)]
-    text = {record.name: record.spell["cuda"] for record in records}
+    text = {record.name: record.texts["cuda"] for record in records}
     lines = [
         "extern __shared__ __align__(1024) uint8_t memory[];",
         "uint64_t* bar = (uint64_t*)memory;",
@@ -71,7 +71,7 @@ def kernel(case):
     maps = ", ".join(f"const __grid_constant__ tl_tensor_map {name}" for name in "abc")
     body = " ".join(lines)
     source = f'extern "C" __global__ void k({maps}, uint8_t* image) {{ {body} }}'
-    return cuda_source([INTEGERS, *(record.helper["cuda"] for record in records)], [source])
+    return cuda_source([INTEGERS, *(record.helpers["cuda"] for record in records)], [source])
 
 
 def encoded(array, address, text):

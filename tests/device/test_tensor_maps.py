@@ -68,7 +68,7 @@ def caller_of(s, make):
 
 
 def text_of(body, *instructions):
-    helpers = ordered_helpers([INTEGERS, *(i.helper["cuda"] for i in instructions if "cuda" in i.helper)])
+    helpers = ordered_helpers([INTEGERS, *(i.helpers["cuda"] for i in instructions if "cuda" in i.helpers)])
     return "\n".join([*(helper.text for helper in helpers), body])
 
 
@@ -79,13 +79,13 @@ extern "C" __global__ void boxes(const __grid_constant__ tl_tensor_map map, unsi
     __shared__ __align__(1024) unsigned short tile[{ROWS * COLUMNS}];
     __shared__ unsigned long long bar;
     if (threadIdx.x == 0) {{
-        {MBARRIER_INIT.spell["cuda"].format("&bar", "1")};
-        {FENCE_PROXY_ASYNC.spell["cuda"]};
-        {MBARRIER_ARRIVE_EXPECT_TX.spell["cuda"].format("&bar", str(BYTES))};
-        {LOAD.spell["cuda"].format("tile", "map", "&bar", f"blockIdx.x * {COLUMNS}", f"blockIdx.y * {ROWS}")};
+        {MBARRIER_INIT.texts["cuda"].format("&bar", "1")};
+        {FENCE_PROXY_ASYNC.texts["cuda"]};
+        {MBARRIER_ARRIVE_EXPECT_TX.texts["cuda"].format("&bar", str(BYTES))};
+        {LOAD.texts["cuda"].format("tile", "map", "&bar", f"blockIdx.x * {COLUMNS}", f"blockIdx.y * {ROWS}")};
     }}
     __syncthreads();
-    {MBARRIER_WAIT.spell["cuda"].format("&bar", "0")};
+    {MBARRIER_WAIT.texts["cuda"].format("&bar", "0")};
     for (int i = threadIdx.x; i < {ROWS * COLUMNS}; i += 128) {{
         const int row = i / {COLUMNS}, column = i % {COLUMNS};
         const int r = blockIdx.y * {ROWS} + row, c = blockIdx.x * {COLUMNS} + column;
@@ -152,8 +152,8 @@ def ranks(cluster, blocks):
     body = f"""
 extern "C" __global__ void __cluster_dims__{cluster} ranks(int* out) {{
     if (threadIdx.x) return;
-    out[2 * blockIdx.x] = {CLUSTER_RANK.spell["cuda"]};
-    out[2 * blockIdx.x + 1] = {CLUSTER_SIZE.spell["cuda"]};
+    out[2 * blockIdx.x] = {CLUSTER_RANK.texts["cuda"]};
+    out[2 * blockIdx.x + 1] = {CLUSTER_SIZE.texts["cuda"]};
 }}
 """
     launch = DeviceLaunch(
@@ -197,12 +197,12 @@ def test_a_cluster_that_does_not_fit_is_refused_with_advice():
 def test_an_early_launch_waits_by_itself(way):
     body = f"""
 extern "C" __global__ void first(int* a, const int* b) {{
-    {GRID_DEPENDENCY_LAUNCH.spell["cuda"]};
+    {GRID_DEPENDENCY_LAUNCH.texts["cuda"]};
     for (int i = 0; i < 200; i++) __nanosleep(1000);
     a[threadIdx.x + blockIdx.x * 128] += 1;
 }}
 extern "C" __global__ void second(const int* a, int* b) {{
-    {GRID_DEPENDENCY_WAIT.spell["cuda"]};
+    {GRID_DEPENDENCY_WAIT.texts["cuda"]};
     const int i = threadIdx.x + blockIdx.x * 128;
     b[i] = a[i] * 10;
 }}

@@ -114,17 +114,17 @@ class Form:
         for letter, start in (("B", bytes_a),) if self.held else (("A", 0), ("B", bytes_a)):
             tile, boxes = self.tile(letter)
             numbers = ", ".join(map(str, tile.distances(boxes)))
-            text = MATRIX_DESCRIPTOR.spell["cuda"].format(f"shared + {start}", *numbers.split(", "))
+            text = MATRIX_DESCRIPTOR.texts["cuda"].format(f"shared + {start}", *numbers.split(", "))
             lines.append(f"const unsigned long long {letter} = {text};")
-        lines.append(f"{WGMMA_FENCE.spell['cuda']};")
+        lines.append(f"{WGMMA_FENCE.texts['cuda']};")
         for step in range(steps):
             at = {}
             for letter in "B" if self.held else "AB":
                 tile, boxes = self.tile(letter)
                 at[letter] = f"{letter} + {int_const(tile.chunks(boxes, constant(0), constant(step * atom.shape[2])))}"
             a = f"a + {step * of_a}" if self.held else at["A"]
-            lines.append(f"{self.record.spell['cuda'].format('c', a, at['B'], 'true')};")
-        lines += [f"{WGMMA_COMMIT.spell['cuda']};", f"{wgmma_wait(0).spell['cuda']};"]
+            lines.append(f"{self.record.texts['cuda'].format('c', a, at['B'], 'true')};")
+        lines += [f"{WGMMA_COMMIT.texts['cuda']};", f"{wgmma_wait(0).texts['cuda']};"]
         word = "float" if self.c == "float32" else "unsigned"
         body = "\n    ".join(lines)
         return (
@@ -192,8 +192,8 @@ WIDTHS += [Form("int8", "int8", "int32", n, 64) for n in INTEGER_COLUMNS]
 
 
 def module_of(rows):
-    helpers = [record.helper["cuda"] for row in rows for record in (row.record,)]
-    helpers += [record.helper["cuda"] for record in (MATRIX_DESCRIPTOR, WGMMA_FENCE, WGMMA_COMMIT, wgmma_wait(0))]
+    helpers = [record.helpers["cuda"] for row in rows for record in (row.record,)]
+    helpers += [record.helpers["cuda"] for record in (MATRIX_DESCRIPTOR, WGMMA_FENCE, WGMMA_COMMIT, wgmma_wait(0))]
     return Module(cuda_source(helpers, [row.kernel() for row in rows]))
 
 

@@ -16,6 +16,6 @@ def test_a_callee_has_result_dtype_and_meaning() -> None:
     assert "float32" == double.compute((half,))
 
 
-def test_a_routine_is_spelled_per_language() -> None:
+def test_a_routine_has_a_text_per_language() -> None:
     routine = Routine("gemm", {"cpp": "tl::gemm<float>({0})"}, {"cpp": "helper"})
-    assert "tl::gemm<float>(a)" == routine.spell["cpp"].format("a")
+    assert "tl::gemm<float>(a)" == routine.texts["cpp"].format("a")

@@ -2,15 +2,17 @@ import dataclasses
 
 import pytest
 
-from tilelang.isa.instruction import AsyncUnit, Completion, Effect, Group, Instruction
+from tilelang.isa.instruction import AsyncUnit, Completion, Effect, ExecutionScope, Instruction
 from tilelang.targets.machine import NOTHING
-from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
+from tilelang.targets.nvidia.isa.catalogue import instructions
+
+INSTRUCTIONS = instructions()
 
 
 def test_defaults_of_a_record():
     record = Instruction("nop", {"cuda": "nop()"}, {}, lambda warp: None)
-    assert (Group.THREAD, None, None, Effect.NONE, NOTHING, None) == (
-        record.group, record.result, record.async_unit, record.effect, record.needs, record.predicate
+    assert (ExecutionScope.THREAD, None, None, Effect.NONE, NOTHING, None) == (
+        record.execution_scope, record.result, record.async_unit, record.effect, record.needs, record.predicate
     )  # fmt: skip
 
 

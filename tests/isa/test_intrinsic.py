@@ -1,8 +1,8 @@
-from tilelang.isa.intrinsic import Helper, Spelling, ordered_helpers
+from tilelang.isa.intrinsic import Helper, Template, ordered_helpers
 
 
 def test_a_spelling_substitutes_operands():
-    assert "f(b, a)" == Spelling("f({1}, {0})").of("a", "b")
+    assert "f(b, a)" == Template("f({1}, {0})").format("a", "b")
 
 
 def test_helpers_are_ordered_by_dependency():

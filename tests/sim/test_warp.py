@@ -8,7 +8,7 @@ import pytest
 from tilelang.dtypes import FLOAT32, INT32, SCALARS
 from tilelang.errors import BarrierDivergence, DataRace, MisalignedAccess, OutOfBounds, ReadBeforeWrite
 from tilelang.ir.expr import Var
-from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.instruction import ExecutionScope, Instruction
 from tilelang.isa.simulated import Pointer
 from tilelang.sim.warp import RegisterPointer
 from tilelang.targets.gpu.isa.sync import SYNC_WARP
@@ -18,8 +18,8 @@ from tilelang.targets.nvidia.isa.atomic import atomic
 EVERYONE = 0xFFFFFFFF
 
 
-def instruction(simulate, result=None, group=Group.WARP):
-    return Instruction("test", {}, {}, simulate, group=group, result=result)
+def instruction(simulate, result=None, execution_scope=ExecutionScope.WARP):
+    return Instruction("test", {}, {}, simulate, execution_scope=execution_scope, result=result)
 
 
 def zeros(*shape, dtype=np.float32):

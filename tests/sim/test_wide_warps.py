@@ -9,7 +9,7 @@ import pytest
 from tilelang.dtypes import FLOAT32, SCALARS
 from tilelang.errors import BarrierDivergence, DataRace, ReadBeforeWrite
 from tilelang.ir.expr import Const, Var, cast
-from tilelang.isa.instruction import AsyncUnit, Completion, Effect, Group, Instruction
+from tilelang.isa.instruction import AsyncUnit, Completion, Effect, ExecutionScope, Instruction
 from tilelang.sim.counters import Counters
 from tilelang.targets.gpu.isa.sync import SYNC_WARP
 from tilelang.targets.gpu.isa.warp import shuffle
@@ -22,7 +22,7 @@ EVERYONE = Const(2**64 - 1, MASK)
 
 def wide(simulate, result=None, **facts):
     """An instruction of the machine."""
-    return Instruction("wide", {}, {}, simulate, group=Group.WARP, result=result, **facts)
+    return Instruction("wide", {}, {}, simulate, execution_scope=ExecutionScope.WARP, result=result, **facts)
 
 
 def vote(warp, predicate):

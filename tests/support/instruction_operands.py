@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from tilelang.dtypes import BOOL, INT32, SCALARS, DType, as_dtype, lane_dtype
 from tilelang.isa.function import Function, ParameterKind
 from tilelang.isa.instruction import Instruction
-from tilelang.targets.gpu.language.functions import MODULES as GPU_MODULES
-from tilelang.targets.nvidia.language.functions import MODULES as NVIDIA_MODULES
+from tilelang.targets.gpu.isa.catalogue import MODULES as GPU_MODULES
+from tilelang.targets.nvidia.isa.catalogue import MODULES as NVIDIA_MODULES
 
 UINT32 = SCALARS["uint32"]
 

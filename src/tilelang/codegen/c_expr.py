@@ -362,9 +362,9 @@ class ExprPrinter(IndexPrinter):
             source, operand = expr.a.dtype, self.value(expr.a)
         if source == expr.dtype:
             return f"{self.storage(source)}({operand})"
-        spelling = self.dialect.conversion(source, expr.dtype)
-        self.need(spelling.helper)
-        return spelling.of(operand)
+        template = self.dialect.conversion(source, expr.dtype)
+        self.need(template.helper)
+        return template.format(operand)
 
     def _reinterpret(self, expr: Reinterpret) -> Text:
         source, dtype = expr.a.dtype, expr.dtype
@@ -393,9 +393,9 @@ class ExprPrinter(IndexPrinter):
         if not isinstance(callee, Intrinsic):
             raise CompilerBug(f"codegen: {callee.name} is no intrinsic")
         compute = callee.compute(tuple(a.dtype for a in expr.args))
-        spelling = self.dialect.spelling(callee, compute)
-        self.need(spelling.helper)
-        text = spelling.of(*(self._operand(a, compute) for a in expr.args))
+        template = self.dialect.template(callee, compute)
+        self.need(template.helper)
+        text = template.format(*(self._operand(a, compute) for a in expr.args))
         return self._wrapped(text, expr.dtype, TERNARY)
 
     def _operand(self, expr: Expr, compute: DType) -> str:

@@ -202,10 +202,10 @@ class StmtPrinter(abc.ABC):
 
     def _call(self, node: CallStmt) -> None:
         exprs = self._exprs
-        spelling = exprs.dialect.call(node.routine)
-        exprs.need(spelling.helper)
+        template = exprs.dialect.call(node.routine)
+        exprs.need(template.helper)
         args = [exprs.address(a) if isinstance(a, Region) else exprs.argument(a) for a in node.args]
-        text = spelling.of(*args)
+        text = template.format(*args)
         if node.result is not None:
             kind = exprs.index_type(self._types.declare(node.result)) if node.result.index else ""
             kind = kind or exprs.value_type(node.result.dtype)

@@ -12,7 +12,7 @@ from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug, NoLowering
 from tilelang.ir.callee import Routine
 from tilelang.isa.instruction import Instruction
-from tilelang.isa.intrinsic import Helper, Intrinsic, Spelling
+from tilelang.isa.intrinsic import Helper, Intrinsic, Template
 from tilelang.records import record
 
 
@@ -21,15 +21,15 @@ class Dialect:
     """One language.
 
     Attributes:
-        language: The key of `Routine.spell`.
-        intrinsics: The texts of an intrinsic, from its name, by compute dtype. Operands of a text, and its value, have
-            the compute dtype; for an intrinsic with a bool or int32 `result` the text has that type.
-        instructions: The texts of instructions that have none of their own, by the first word of their `form`: a text,
-            or what makes one of the other words.
+        language: The key of `Routine.texts`.
+        intrinsics: The templates of an intrinsic, from its name, by compute dtype. Operands of a template, and its
+            value, have the compute dtype; for an intrinsic with a bool or int32 `result` the value has that type.
+        instructions: The templates of instructions that have no texts, by the first element of their `dialect_key`;
+            where that has more elements, a function from these to the template.
         storage_type: The type of one element in memory.
         storage_helpers: Helpers that define the storage type.
         value_type: The type of a value in an expression.
-        conversion: The text of a cast; its operand and value have the storage types.
+        conversion: The template of a cast; its operand and value have the storage types.
         helpers: Functions for operators that the language defines otherwise, by name.
         index_types: Types of exact integers, by bits.
         least: The smallest integer, by bits.
@@ -48,12 +48,12 @@ class Dialect:
     """
 
     language: str
-    intrinsics: Callable[[str], Mapping[str, Spelling]]
-    instructions: Mapping[str, Spelling | Callable[..., Spelling]]
+    intrinsics: Callable[[str], Mapping[str, Template]]
+    instructions: Mapping[str, Template | Callable[..., Template]]
     storage_type: Callable[[DType], str]
     storage_helpers: Callable[[DType], tuple[Helper, ...]]
     value_type: Callable[[DType], str]
-    conversion: Callable[[DType, DType], Spelling]
+    conversion: Callable[[DType, DType], Template]
     helpers: Mapping[str, Helper]
     index_types: Mapping[int, str]
     least: Mapping[int, str]
@@ -67,8 +67,8 @@ class Dialect:
     computes: frozenset[str] = frozenset()
     chooses: Helper | None = None
 
-    def spelling(self, intrinsic: Intrinsic, compute: DType) -> Spelling:
-        """The text of an intrinsic for operands of one compute dtype.
+    def template(self, intrinsic: Intrinsic, compute: DType) -> Template:
+        """The template of an intrinsic for operands of one compute dtype.
 
         Raises:
             NoLowering: The language has none.
@@ -78,15 +78,15 @@ class Dialect:
             raise NoLowering(f"T.{intrinsic.name}: has no {self.language} form for {compute!s}")
         return found
 
-    def call(self, routine: Routine) -> Spelling:
-        """The text of a call of a routine."""
-        if self.language in routine.spell:
-            return Spelling(routine.spell[self.language], cast(Helper | None, routine.helper.get(self.language)))
-        family, *words = routine.form if isinstance(routine, Instruction) and routine.form else ("",)
+    def call(self, routine: Routine) -> Template:
+        """The template of a call of a routine."""
+        if self.language in routine.texts:
+            return Template(routine.texts[self.language], cast(Helper | None, routine.helpers.get(self.language)))
+        family, *variant = routine.dialect_key if isinstance(routine, Instruction) and routine.dialect_key else ("",)
         found = self.instructions.get(family)
         if found is None:
             raise CompilerBug(f"codegen: routine {routine.name} has no {self.language} text")
-        return found if isinstance(found, Spelling) else found(*words)
+        return found if isinstance(found, Template) else found(*variant)
 
 
 def is_packed(dtype: DType) -> bool:

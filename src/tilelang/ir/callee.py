@@ -33,12 +33,12 @@ class Routine:
     """A procedure on memory that statements call; its text per language is given by `isa`.
 
     Attributes:
-        name: The helper's name, for printed IR.
-        spell: Per language, the text of the call, in which `{0}`, `{1}`, ... stand for the arguments: pointers for
+        name: The name in printed IR.
+        texts: Per language, the text of the call, in which `{0}`, `{1}`, ... stand for the arguments: pointers for
             regions, values for expressions.
-        helper: Per language, what must stand before the first call; see `isa.intrinsic.Helper`.
+        helpers: Per language, what must stand before the first call; see `isa.intrinsic.Helper`.
     """
 
     name: str
-    spell: Mapping[str, str]
-    helper: Mapping[str, object]
+    texts: Mapping[str, str]
+    helpers: Mapping[str, object]

@@ -233,7 +233,7 @@ class _Encoder:
         elif isinstance(value, Callee | Routine):
             self._emit((type(value).__name__, value.name), path, value.name)
             if isinstance(value, Routine):
-                self._value(value.spell, f"{path}.spell")
+                self._value(value.texts, f"{path}.texts")
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
             self._emit(type(value).__qualname__, path, type(value).__qualname__)
             for field in dataclasses.fields(value):

@@ -1,4 +1,9 @@
-"""The descriptions of language functions that call one instruction, stored beside its record."""
+"""The descriptions of language functions that call one instruction, stored beside its record.
+
+`language.instruction_functions` makes the Python functions. What a description cannot express is written as Python in
+`targets/<vendor>/language`: several instructions or a loop in one call, tiles and addresses in shared memory as
+arguments, several results, and arguments whose number varies or of which one restricts another.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,11 @@ from tilelang.records import record
 
 
 class ParameterKind(enum.Enum):
-    """The kind of argument that a parameter accepts."""
+    """The kind of argument that a parameter accepts.
+
+    Each parameter has one kind and, unless it only selects the instruction, is one operand of it; of memory there are
+    barriers and single elements of global memory.
+    """
 
     VALUE = "an expression, converted to the dtype of the parameter"
     SCALAR = "an expression of any dtype, bool as int32; selects the instruction by its dtype"

@@ -7,7 +7,7 @@ waits or barriers passes have inserted.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from tilelang.dtypes import DType
@@ -16,7 +16,7 @@ from tilelang.records import record
 from tilelang.targets.machine import NOTHING
 
 
-class Group(enum.Enum):
+class ExecutionScope(enum.Enum):
     """The threads that must execute an instruction together."""
 
     THREAD = "thread"
@@ -73,16 +73,16 @@ class Effect(enum.Flag):
 class Instruction(Routine):
     """One hardware operation with an effect.
 
-    `spell` holds, per language, the text of the call as a template in which `{0}`, `{1}`, ... stand for the arguments:
-    pointers for regions, values for expressions. For an instruction with a `result` the text is an expression, for
-    others a statement without the semicolon. `helper` holds, per language, definitions that must precede it. An
-    instruction that several vendors have is without texts; their dialects find theirs by its `form`.
+    `texts` holds, per language, the call as a template in which `{0}`, `{1}`, ... stand for the arguments: pointers for
+    regions, values for expressions. For an instruction with a `result` the text is an expression, for others a
+    statement without the semicolon. `helpers` holds, per language, definitions that must precede it. An instruction
+    that several vendors have is without texts; a `codegen.dialect.Dialect` finds that of its language by `dialect_key`.
 
     Attributes:
         simulate: The meaning: `simulate(warp, *arguments)` with a `simulated.Warp`, where a region arrives as a
             `simulated.Pointer`, an expression as an array with one value per lane, and a constant as a Python number.
             Returns the values of the result, or is a generator that yields `simulated.Wait`s and returns them.
-        group: The threads that must execute it together.
+        execution_scope: The threads that must execute it together.
         result: The dtype of its value, if any.
         async_unit: The unit that completes it asynchronously; None if it is synchronous.
         effect: Further effects.
@@ -96,11 +96,11 @@ class Instruction(Routine):
         verbatim: Whether it is source of the user, whose arguments are printed unchanged.
         may_diverge: Whether lanes that execute it together may diverge afterwards.
         source: Manual and section.
-        form: Family and variant of an instruction whose texts are in the dialects.
+        dialect_key: Family and variant, by which `Dialect.instructions` has the text of an instruction without texts.
     """
 
     simulate: Callable[..., Any]
-    group: Group = Group.THREAD
+    execution_scope: ExecutionScope = ExecutionScope.THREAD
     result: DType | None = None
     async_unit: AsyncUnit | None = None
     effect: Effect = Effect.NONE
@@ -113,7 +113,7 @@ class Instruction(Routine):
     verbatim: bool = False
     may_diverge: bool = False
     source: str = ""
-    form: tuple[Any, ...] = ()
+    dialect_key: tuple[Any, ...] = ()
 
     @property
     def reads_asynchronously(self) -> bool:
@@ -125,5 +125,3 @@ class Instruction(Routine):
         """Whether each thread issues and waits for its own work."""
         return self.async_unit is not None and self.async_unit.per_thread
 
-
-Texts = Mapping[str, str]

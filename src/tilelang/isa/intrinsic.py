@@ -1,7 +1,7 @@
 """Records of intrinsics, and their texts in a language.
 
-A target has one `Spelling` per intrinsic and dtype, with the `Helper` texts that it needs. Invariant: a spelling
-computes what `meaning` computes, up to rounding of the last bits.
+A target has one `Template` per intrinsic and dtype, with the `Helper` that it needs. Invariant: a template computes
+what `meaning` computes, up to rounding of the last bits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Helper:
 
 
 @record(slots=True)
-class Spelling:
+class Template:
     """The text of an operation in one language: an expression in which `{0}`, `{1}`, ... stand for operands.
 
     Operands may be any expressions: the text parenthesizes them where needed, and uses each of them once.
@@ -39,8 +39,8 @@ class Spelling:
     text: str
     helper: Helper | None = None
 
-    def of(self, *operands: str) -> str:
-        """The expression applied to operand texts."""
+    def format(self, *operands: str) -> str:
+        """The text with these operands."""
         return self.text.format(*operands)
 
 

@@ -450,13 +450,13 @@ __all__ = [
 "syncthreads_or", "sync_grid", "sync_warp", "thread_fence", "shfl_sync", "shfl_xor", "shfl_up", "shfl_down",
 "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down", "any_sync", "all_sync", "ballot_sync", "ballot",
 "match_any_sync", "match_all_sync", "warp_redux_add", "warp_redux_min", "warp_redux_max", "warp_redux_and",
-"warp_redux_or", "warp_redux_xor", "activemask", "tvm_warp_activemask", "pdl_trigger", "pdl_sync", "mbarrier_expect_tx",
-"mbarrier_arrive_expect_tx", "barrier_wait", "mbarrier_wait_parity", "barrier_test_wait", "cp_async_barrier_noinc",
-"ptx_cp_async_barrier", "ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx", "ptx_wait_barrier",
-"ptx_fence_barrier_init", "ptx_commit_group", "ptx_wait_group", "block_rank_in_cluster", "get_cluster_block_nums",
-"cluster_arrive", "cluster_arrive_relaxed", "cluster_wait", "ptx_arrive_cluster_barrier", "tma_store_arrive",
-"tma_store_wait", "fence_proxy_async", "wait_wgmma", "warpgroup_wait", "warpgroup_arrive", "warpgroup_commit_batch",
-"prefetch_global", "clock64", "globaltimer", "nanosleep", "ldg32", "ldg64", "ldg128", "ldg256", "lds32", "lds64",
+"warp_redux_or", "warp_redux_xor", "activemask", "tvm_warp_activemask", "pdl_trigger", "pdl_sync",
+"block_rank_in_cluster", "get_cluster_block_nums", "cluster_arrive", "cluster_arrive_relaxed", "cluster_wait",
+"ptx_arrive_cluster_barrier", "ptx_commit_group", "ptx_wait_group", "mbarrier_expect_tx", "mbarrier_arrive_expect_tx",
+"barrier_wait", "mbarrier_wait_parity", "barrier_test_wait", "cp_async_barrier_noinc", "ptx_cp_async_barrier",
+"ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx", "ptx_wait_barrier", "ptx_fence_barrier_init", "fence_proxy_async",
+"tma_store_arrive", "tma_store_wait", "prefetch_global", "clock64", "globaltimer", "nanosleep", "wait_wgmma",
+"warpgroup_wait", "warpgroup_arrive", "warpgroup_commit_batch", "ldg32", "ldg64", "ldg128", "ldg256", "lds32", "lds64",
 "lds128", "stg32", "stg64", "stg128", "stg256", "sts32", "sts64", "sts128"
 ]
 
@@ -1253,6 +1253,34 @@ def pdl_sync() -> None:
         `T.pdl_sync()`
     """
 
+def block_rank_in_cluster() -> Expr:
+    """The number of the executing block in its cluster, x running fastest.
+
+    Example:
+        `rank = T.block_rank_in_cluster()`
+    """
+
+def get_cluster_block_nums() -> Expr:
+    """How many blocks a cluster has."""
+
+def cluster_arrive() -> None:
+    """Every thread arrives at the barrier of the cluster and goes on; those that wait see what it did before."""
+
+def cluster_arrive_relaxed() -> None:
+    """As `T.cluster_arrive`, but what the thread wrote need not be seen by others: all are there, no more."""
+
+def cluster_wait() -> None:
+    """Every thread waits until all of the cluster have arrived, as it has itself."""
+
+def ptx_arrive_cluster_barrier(mbarrier: Barrier, cta_id: ExprLike) -> None:
+    """The same as `T.barrier_arrive` at the barrier of another block of the cluster."""
+
+def ptx_commit_group() -> None:
+    """Closes a group of the copies that `T.ptx_cp_async` has begun."""
+
+def ptx_wait_group(pending: builtins.int) -> None:
+    """Waits until at most `pending` groups of copies are on their way."""
+
 def mbarrier_expect_tx(mbarrier: Barrier, tx: ExprLike) -> None:
     """Every thread that gets here lets the phase wait for so many more bytes, and does not arrive. Needs sm_90.
 
@@ -1310,33 +1338,20 @@ def ptx_wait_barrier(mbarrier: Barrier) -> None:
 def ptx_fence_barrier_init() -> None:
     """Lets the copy engine and other blocks of the cluster see which barriers this thread has initialized."""
 
-def ptx_commit_group() -> None:
-    """Closes a group of the copies that `T.ptx_cp_async` has begun."""
+def fence_proxy_async(space: str = 'shared') -> None:
+    """Makes the thread's writes visible to the async proxy: the copy engine and the matrix units.
 
-def ptx_wait_group(pending: builtins.int) -> None:
-    """Waits until at most `pending` groups of copies are on their way."""
+    TMA and wgmma access memory through the async proxy, which is not ordered with threads. Between tile
+    operators the compiler puts this fence where it is needed. It does not for `T.tma_copy` of global memory that
+    threads have written in the same launch: there, execute it with "global" in the thread that issues the TMA copy,
+    after the operation that synchronizes with the writer, such as an atomic with acquire.
 
-def block_rank_in_cluster() -> Expr:
-    """The number of the executing block in its cluster, x running fastest.
+    Args:
+        space: "shared" or "global": the memory that the thread has written.
 
-    Example:
-        `rank = T.block_rank_in_cluster()`
+    Raises:
+        ProgramError: There is no such memory.
     """
-
-def get_cluster_block_nums() -> Expr:
-    """How many blocks a cluster has."""
-
-def cluster_arrive() -> None:
-    """Every thread arrives at the barrier of the cluster and goes on; those that wait see what it did before."""
-
-def cluster_arrive_relaxed() -> None:
-    """As `T.cluster_arrive`, but what the thread wrote need not be seen by others: all are there, no more."""
-
-def cluster_wait() -> None:
-    """Every thread waits until all of the cluster have arrived, as it has itself."""
-
-def ptx_arrive_cluster_barrier(mbarrier: Barrier, cta_id: ExprLike) -> None:
-    """The same as `T.barrier_arrive` at the barrier of another block of the cluster."""
 
 def tma_store_arrive() -> None:
     """Closes a group of the stores that the thread has started since the last one.
@@ -1356,43 +1371,6 @@ def tma_store_wait(count: builtins.int = 0, read: builtins.bool = True) -> None:
 
     Raises:
         ProgramError: The count is no plain number, or negative.
-    """
-
-def fence_proxy_async(space: str = 'shared') -> None:
-    """Makes the thread's writes visible to the async proxy: the copy engine and the matrix units.
-
-    TMA and wgmma access memory through the async proxy, which is not ordered with threads. Between tile
-    operators the compiler puts this fence where it is needed. It does not for `T.tma_copy` of global memory that
-    threads have written in the same launch: there, execute it with "global" in the thread that issues the TMA copy,
-    after the operation that synchronizes with the writer, such as an atomic with acquire.
-
-    Args:
-        space: "shared" or "global": the memory that the thread has written.
-
-    Raises:
-        ProgramError: There is no such memory.
-    """
-
-def wait_wgmma(count: builtins.int = 0) -> None:
-    """Waits until all but the `count` newest gemms of `T.wgmma_gemm` are complete.
-
-    Args:
-        count: How many may be pending.
-
-    Raises:
-        ProgramError: It is no plain number from 0 to 7.
-    """
-
-def warpgroup_wait(count: builtins.int = 0) -> None:
-    """The same as `T.wait_wgmma`."""
-
-def warpgroup_arrive() -> None:
-    """Orders accesses to registers before wgmma instructions that use them; `T.wgmma_gemm` does so itself."""
-
-def warpgroup_commit_batch() -> None:
-    """Commits the wgmma instructions since the last commit to a group.
-
-    `T.wgmma_gemm` has closed its own already, so that this one is empty: `T.wait_wgmma` counts it, too.
     """
 
 def prefetch_global(element: Place, level: str = 'L2') -> None:
@@ -1432,6 +1410,28 @@ def nanosleep(nanoseconds: ExprLike) -> None:
 
     Example:
         `T.nanosleep(100)`
+    """
+
+def wait_wgmma(count: builtins.int = 0) -> None:
+    """Waits until all but the `count` newest gemms of `T.wgmma_gemm` are complete.
+
+    Args:
+        count: How many may be pending.
+
+    Raises:
+        ProgramError: It is no plain number from 0 to 7.
+    """
+
+def warpgroup_wait(count: builtins.int = 0) -> None:
+    """The same as `T.wait_wgmma`."""
+
+def warpgroup_arrive() -> None:
+    """Orders accesses to registers before wgmma instructions that use them; `T.wgmma_gemm` does so itself."""
+
+def warpgroup_commit_batch() -> None:
+    """Commits the wgmma instructions since the last commit to a group.
+
+    `T.wgmma_gemm` has closed its own already, so that this one is empty: `T.wait_wgmma` counts it, too.
     """
 
 def ldg32(src: Place, pred: ExprLike | None = None) -> Expr:

@@ -25,7 +25,7 @@ def library(request):
         helpers += [text.helper, cpp_type(source).helper, cpp_type(destination).helper]
         functions.append(
             f"void {source}_to_{destination}(const {cpp_type(source).name}* x, {cpp_type(destination).name}* y, int64_t n)"
-            f' {{ _Pragma("omp simd") for (int64_t i = 0; i < n; ++i) y[i] = {text.of("x[i]")}; }}'
+            f' {{ _Pragma("omp simd") for (int64_t i = 0; i < n; ++i) y[i] = {text.format("x[i]")}; }}'
         )
     return compile_functions(helpers, functions, request.param)
 

@@ -7,7 +7,7 @@ import tilelang
 import tilelang.language as T
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
-from tilelang.isa.instruction import Group
+from tilelang.isa.instruction import ExecutionScope
 
 
 def floats(*shape, dtype="float32"):
@@ -96,7 +96,8 @@ def test_reductions_of_other_dtypes(check, dtype):
 
 def test_lanes_of_a_wave_combine_in_six_steps(check):
     outcome = check(reduction(T.reduce_sum, (1, 64), 1, 64, "float32"), ints(1, 64), ints(1))
-    calls = [s for s in walk(outcome.func.body) if isinstance(s, CallStmt) and s.routine.group is Group.WARP]
+    calls = [s for s in walk(outcome.func.body) if isinstance(s, CallStmt)]
+    calls = [s for s in calls if s.routine.execution_scope is ExecutionScope.WARP]
     assert [1, 2, 4, 8, 16, 32] == sorted(call.args[2].value for call in calls)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilelang.dtypes import DType
 from tilelang.errors import NoLowering
-from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.isa.intrinsic import Helper, Template
 from tilelang.records import record
 
 
@@ -267,7 +267,7 @@ def cpp_arithmetic(dtype: DType) -> str:
     return cpp_type(dtype).name
 
 
-def conversion(source: DType, destination: DType) -> Spelling:
+def conversion(source: DType, destination: DType) -> Template:
     """The text that casts a value from one dtype to another; its operand and value have the types of `cpp_type`.
 
     Integers wrap, floats round to nearest even, a float becomes an integer by truncation; a float that the integer
@@ -275,16 +275,16 @@ def conversion(source: DType, destination: DType) -> Spelling:
     """
     made = cpp_type(destination)
     if source == destination:
-        return Spelling("{0}")
+        return Template("{0}")
     if destination == "tfloat32":
-        return Spelling("tl::round_tf32((float)({0}))", _TF32)
+        return Template("tl::round_tf32((float)({0}))", _TF32)
     if destination.is_bool:
-        return Spelling(f"(({cpp_arithmetic(source)})({{0}}) != 0)")
+        return Template(f"(({cpp_arithmetic(source)})({{0}}) != 0)")
     if destination == "float16" and (source == "float64" or source.is_int and source.bits > 16):
-        return Spelling("tl::half_of_double((double)({0}))", _HALF_OF_DOUBLE)
+        return Template("tl::half_of_double((double)({0}))", _HALF_OF_DOUBLE)
     if destination.is_float and destination.bits < 32:
         wide = "(float)(double)" if source.is_int and source.bits > 16 else "(float)"
-        return Spelling(f"{made.name}({wide}({{0}}))", made.helper)
+        return Template(f"{made.name}({wide}({{0}}))", made.helper)
     if destination.is_int and destination.bits < 8:
-        return Spelling(f"{made.name}((int32_t)({{0}}))", made.helper)
-    return Spelling(f"({made.name})({{0}})")
+        return Template(f"{made.name}((int32_t)({{0}}))", made.helper)
+    return Template(f"({made.name})({{0}})")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.isa.common.random_jumps import MRG_MODULI, XORWOW_JUMPS, mrg_matrices
-from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.isa.intrinsic import Helper, Template
 
 _PHILOX = """\
 // Number `position` of a sequence of Philox4x32-10, of which the seed is the key.
@@ -102,7 +102,7 @@ def random_texts(
     rolled: str = "",
     needs: tuple[Helper, ...] = (),
     headers: tuple[str, ...] = (),
-) -> Mapping[str, Mapping[str, Spelling]]:
+) -> Mapping[str, Mapping[str, Template]]:
     """The texts by name of the intrinsic, then by compute dtype.
 
     Args:
@@ -118,14 +118,14 @@ def random_texts(
         "xorwow": (4, _XORWOW.format(function=start_function, table=_xorwow_table())),
         "mrg32k3a": (4, _MRG.format(function=start_function, rolled=rolled, table=_mrg_table(), moduli=moduli)),
     }
-    return {name: _spelling(name, arity, text, needs, headers) for name, (arity, text) in texts.items()}
+    return {name: _template(name, arity, text, needs, headers) for name, (arity, text) in texts.items()}
 
 
-def _spelling(
+def _template(
     name: str, arity: int, text: str, needs: tuple[Helper, ...], headers: tuple[str, ...]
-) -> Mapping[str, Spelling]:
+) -> Mapping[str, Template]:
     operands = ", ".join(f"(uint64_t)({{{place}}})" for place in range(arity))
-    return {"uint64": Spelling(f"tl_{name}({operands})", Helper(f"tl_{name}", text, needs, headers))}
+    return {"uint64": Template(f"tl_{name}({operands})", Helper(f"tl_{name}", text, needs, headers))}
 
 
 def _xorwow_table() -> str:

@@ -26,7 +26,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, Stmt, While
 from tilelang.ir.visit import sub_statements, walk, without
-from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.layout.boxes import ALIGNMENT, find_boxes
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
@@ -221,7 +221,9 @@ class _LiveRanges:
         Where one thread waits for others, as for bulk copies, the wait instruction names its operands.
         """
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
-        if not isinstance(routine, Instruction) or not routine.reads_asynchronously or routine.group is Group.THREAD:
+        if not isinstance(routine, Instruction) or not routine.reads_asynchronously:
+            return
+        if routine.execution_scope is ExecutionScope.THREAD:
             return
         if Effect.WAIT not in routine.effect:
             self._read_by_mma |= dict.fromkeys(shared_storages(stmt))

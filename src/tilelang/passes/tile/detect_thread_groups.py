@@ -94,7 +94,7 @@ class _DetectGroups(Rewriter):
 def _is_collective(stmt: Stmt) -> bool:
     """Whether a statement contains collective operations: tile operators, parallel loops, warp-group instructions."""
     if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
-        return stmt.routine.group is isa.Group.WARP_GROUP
+        return stmt.routine.execution_scope is isa.ExecutionScope.WARP_GROUP
     if isinstance(stmt, TileOp | ParallelLoop) or shows_tile(stmt) or isinstance(stmt, If) and stmt.group is not None:
         return True
     return any(_is_collective(child) for child in sub_statements(stmt))

@@ -12,7 +12,7 @@ from tilelang.ir.expr import WARP_SIZE, Expr, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import CallStmt, Stmt
 from tilelang.ir.visit import Rewriter
-from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.instruction import ExecutionScope, Instruction
 from tilelang.language.lanes import LANES, MASK
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
@@ -27,8 +27,9 @@ class _Resolve(Rewriter):
         return const(self._machine.warp_size, INT32) if node is WARP_SIZE else self.rebuild_expr(node)
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, CallStmt) and isinstance(node.routine, Instruction) and node.routine.group is Group.WARP:
-            self._check_mask(node, node.routine)
+        if isinstance(node, CallStmt) and isinstance(node.routine, Instruction):
+            if node.routine.execution_scope is ExecutionScope.WARP:
+                self._check_mask(node, node.routine)
         return self.rebuild_stmt(node)
 
     def _check_mask(self, call: CallStmt, instruction: Instruction) -> None:

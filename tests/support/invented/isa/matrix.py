@@ -16,7 +16,7 @@ import numpy as np
 
 from invented.machines import WAVE_SIZE, Feature
 from tilelang.dtypes import FLOAT32, SCALARS, DType
-from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.instruction import ExecutionScope, Instruction
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
@@ -80,7 +80,7 @@ MATRIX_MULTIPLY = Instruction(
     {},
     {},
     _multiply,
-    group=Group.WARP,
+    execution_scope=ExecutionScope.WARP,
     needs=MATRIX_ATOM.needs,
     source="AMD Instinct MI300 Instruction Set Architecture, 'V_MFMA_F32_32X32X8_F16'",
 )

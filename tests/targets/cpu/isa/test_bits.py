@@ -21,20 +21,20 @@ def library():
             c_type = "uint8_t" if dtype == "uint4" else f"{dtype}_t"
             functions.append(
                 f"void {name}_{dtype}(const {c_type}* x, int32_t* y, int64_t n)"
-                f" {{ for (int64_t i = 0; i < n; ++i) y[i] = {text.of('x[i]')}; }}"
+                f" {{ for (int64_t i = 0; i < n; ++i) y[i] = {text.format('x[i]')}; }}"
             )
     for dtype in ("int32", "uint32"):
         text = BITS["dp4a"][dtype]
         helpers.append(text.helper)
         functions.append(
             f"void dp4a_{dtype}(const {dtype}_t* a, const {dtype}_t* b, const {dtype}_t* c, {dtype}_t* y, int64_t n)"
-            f" {{ for (int64_t i = 0; i < n; ++i) y[i] = {text.of('a[i]', 'b[i]', 'c[i]')}; }}"
+            f" {{ for (int64_t i = 0; i < n; ++i) y[i] = {text.format('a[i]', 'b[i]', 'c[i]')}; }}"
         )
     fns = BITS["fns"]["uint32"]
     helpers.append(fns.helper)
     functions.append(
         "void fns(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* y, int64_t n)"
-        f" {{ for (int64_t i = 0; i < n; ++i) y[i] = {fns.of('a[i]', 'b[i]', 'c[i]')}; }}"
+        f" {{ for (int64_t i = 0; i < n; ++i) y[i] = {fns.format('a[i]', 'b[i]', 'c[i]')}; }}"
     )
     return compile_functions(helpers, functions, PLAIN)
 

@@ -18,10 +18,10 @@ def test_template_arguments_are_sizes_strides_and_transposes():
 def test_a_routine_has_a_call_and_its_helpers():
     found = routine("float32", "float32", "float32")
     load = "tl::load_single<float, float, float>"
-    call = found.spell["cpp"].format("a", "b", "c", "clear")
+    call = found.texts["cpp"].format("a", "b", "c", "clear")
     sizes = "2, 3, 4, 4, 3, 3, false, false"
     assert f"tl::gemm<tl::multiply_add<float>, {load}, {load}, {sizes}>(a, b, c, clear)" == call
-    names = [helper.name for helper in ordered_helpers([found.helper["cpp"]])]
+    names = [helper.name for helper in ordered_helpers([found.helpers["cpp"]])]
     assert "gemm" in names
     assert "bfloat16" not in names
 

@@ -51,11 +51,11 @@ def library(request):
     for place, (dtypes, shape) in enumerate(CASES):
         a, b, c = (as_dtype(dtype) for dtype in dtypes)
         routine = gemm_routine(a, b, c, shape)
-        helpers.append(routine.helper["cpp"])
+        helpers.append(routine.helpers["cpp"])
         types = [cpp_type(dtype).name for dtype in (a, b, c)]
         functions.append(
             f"void gemm_{place}(const {types[0]}* a, const {types[1]}* b, {types[2]}* c, bool clear)"
-            f" {{ {routine.spell['cpp'].format('a', 'b', 'c', 'clear')}; }}"
+            f" {{ {routine.texts['cpp'].format('a', 'b', 'c', 'clear')}; }}"
         )
     return compile_functions(helpers, functions, request.param)
 
@@ -96,8 +96,8 @@ def test_the_cases_cover_all_transposes_of_every_operand_dtype():
 def test_operands_are_rounded_before_and_results_after_the_sum(flags):
     shape = GemmShape(1, 1, 2, 2, 1, 1)
     routine = gemm_routine(as_dtype("float32"), as_dtype("bfloat16"), as_dtype("float16"), shape)
-    text = f"void f(const float* a, const tl::bfloat16* b, tl::float16* c) {{ {routine.spell['cpp'].format('a', 'b', 'c', 'true')}; }}"
-    library = compile_functions([routine.helper["cpp"]], [text], flags)
+    text = f"void f(const float* a, const tl::bfloat16* b, tl::float16* c) {{ {routine.texts['cpp'].format('a', 'b', 'c', 'true')}; }}"
+    library = compile_functions([routine.helpers["cpp"]], [text], flags)
     a = np.array([[1 + 2.0**-9, 2.0**-11]], np.float32)  # the first is rounded to 1, the sum to even
     b = np.ones((2, 1), as_dtype("bfloat16").numpy)
     c = np.zeros((1, 1), np.float16)

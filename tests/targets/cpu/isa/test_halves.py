@@ -9,8 +9,8 @@ from tilelang.targets.cpu.isa.halves import NARROW_HALVES, ROUND_HALVES, WIDEN_H
 CODES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 
 
-def spelled(routine, *arguments):
-    return routine.spell["cpp"].format(*arguments)
+def call_text(routine, *arguments):
+    return routine.texts["cpp"].format(*arguments)
 
 
 @pytest.fixture(
@@ -21,11 +21,11 @@ def spelled(routine, *arguments):
 def library(request):
     routines = (WIDEN_HALVES, NARROW_HALVES, ROUND_HALVES)
     return compile_functions(
-        (routine.helper["cpp"] for routine in routines),
+        (routine.helpers["cpp"] for routine in routines),
         (
-            f"void widen(float* a, const tl::float16* b, int64_t n) {{ {spelled(WIDEN_HALVES, 'a', 'b', 'n')}; }}",
-            f"void narrow(tl::float16* a, const float* b, int64_t n) {{ {spelled(NARROW_HALVES, 'a', 'b', 'n')}; }}",
-            f"void round(float* a, int64_t n) {{ {spelled(ROUND_HALVES, 'a', 'n')}; }}",
+            f"void widen(float* a, const tl::float16* b, int64_t n) {{ {call_text(WIDEN_HALVES, 'a', 'b', 'n')}; }}",
+            f"void narrow(tl::float16* a, const float* b, int64_t n) {{ {call_text(NARROW_HALVES, 'a', 'b', 'n')}; }}",
+            f"void round(float* a, int64_t n) {{ {call_text(ROUND_HALVES, 'a', 'n')}; }}",
         ),
         request.param,
     )

@@ -25,7 +25,7 @@ def library():
         helpers.append(text.helper)
         c_type, letters = cpp_type(as_dtype(dtype)).name, "abc"[: record.arity]
         parameters = ", ".join(f"const {c_type}* {letter}" for letter in letters)
-        value = text.of(*(f"{letter}[i]" for letter in letters))
+        value = text.format(*(f"{letter}[i]" for letter in letters))
         functions.append(
             f"void {name}_{dtype}({parameters}, {result or c_type}* y, int64_t n)"
             f" {{ for (int64_t i = 0; i < n; ++i) y[i] = {value}; }}"

@@ -45,7 +45,7 @@ def library(request):
             second, operands = ("", ["x[i]"]) if name != "pow" else (f"const {c_type}* z, ", ["x[i]", "z[i]"])
             functions.append(
                 f"void {name}_{dtype}(const {c_type}* x, {second}{c_type}* y, int64_t n) {{"
-                f" _Pragma(\"omp simd\") for (int64_t i = 0; i < n; ++i) y[i] = {text.of(*operands)}; }}"
+                f" _Pragma(\"omp simd\") for (int64_t i = 0; i < n; ++i) y[i] = {text.format(*operands)}; }}"
             )
     return compile_functions(helpers, functions, request.param)
 

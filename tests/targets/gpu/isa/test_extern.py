@@ -14,6 +14,6 @@ def test_functions_of_the_user_cannot_be_simulated():
 
 
 def test_functions_of_the_user_have_names_of_cpp():
-    assert ("call_extern", None, "mine::f<int>", 2) == call_extern(None, "mine::f<int>", 2).form
+    assert ("call_extern", None, "mine::f<int>", 2) == call_extern(None, "mine::f<int>", 2).dialect_key
     with pytest.raises(ProgramError, match=r"'f\(\); g' is no name of a C\+\+ function"):
         call_extern(None, "f(); g", 0)

@@ -3,7 +3,7 @@ import pytest
 from warp_alone import FULL, WarpAlone, run
 
 from tilelang.errors import SimulationError
-from tilelang.isa.instruction import Effect, Group
+from tilelang.isa.instruction import Effect, ExecutionScope
 from tilelang.targets.gpu.isa.sync import SYNC_GRID, SYNC_THREADS, SYNC_WARP
 
 
@@ -11,7 +11,7 @@ def test_the_block_barrier_is_for_all_threads():
     warp = WarpAlone()
     run(SYNC_THREADS, warp)
     assert [("barrier_sync", 0, None)] == warp.asked
-    assert (Group.BLOCK, Effect.SYNC_BLOCK) == (SYNC_THREADS.group, SYNC_THREADS.effect)
+    assert (ExecutionScope.BLOCK, Effect.SYNC_BLOCK) == (SYNC_THREADS.execution_scope, SYNC_THREADS.effect)
 
 
 def test_lanes_of_a_mask_synchronize():

@@ -4,7 +4,7 @@ import pytest
 
 from tilelang.isa.instruction import Completion
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC, TMA_LOAD, TMA_STORE, WGMMA
-from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
+from tilelang.targets.nvidia.isa.catalogue import instructions
 
 
 def test_only_copies_of_the_threads_themselves_need_no_proxy_fence():
@@ -18,5 +18,5 @@ def test_what_threads_wait_for_themselves_is_not_read_late():
 
 @pytest.mark.parametrize("unit", [CP_ASYNC, TMA_LOAD, TMA_STORE, WGMMA])
 def test_every_unit_has_instructions(unit):
-    assert any(record.async_unit is unit for record in INSTRUCTIONS.values())
+    assert any(record.async_unit is unit for record in instructions().values())
     assert (unit is TMA_LOAD) == (unit.completion is Completion.BARRIER)

@@ -196,4 +196,4 @@ def test_undefined_padding_makes_its_row_and_column_undefined_and_nothing_else()
 
 def test_an_instruction_is_made_once():
     assert mma(ATOMS[0]) is mma(ATOMS[0])
-    assert mma(ATOMS[0]).name in mma(ATOMS[0]).helper["cuda"].text
+    assert mma(ATOMS[0]).name in mma(ATOMS[0]).helpers["cuda"].text

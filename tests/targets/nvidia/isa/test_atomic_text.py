@@ -59,8 +59,8 @@ def test_every_operation_compiles(architecture):
             continue
         record, kind = atomic(op, dtype, order, scope), cuda_type(dtype)
         operands = "" if op == "load" else f", {kind.value} x"
-        call = record.spell["cuda"].format("p", "x", "x")
+        call = record.texts["cuda"].format("p", "x", "x")
         head = f"{kind.value if record.result else 'void'} f{len(functions)}({kind.name}* p{operands})"
         functions.append(f"__device__ {head} {{ {'return ' if record.result else ''}{call}; }}")
-        helpers += [record.helper.get("cuda"), kind.helper]
+        helpers += [record.helpers.get("cuda"), kind.helper]
     assert compile_cuda(cuda_source(helpers, functions), architecture)

@@ -12,5 +12,5 @@ def test_leading_zeros_are_counted_in_the_width_of_the_dtype(dtype, width):
 
     names = {"__clz": lambda x: clz(x, 32), "__clzll": lambda x: clz(x, 64)}
     for value in (0, 1, 5, 2**width - 1):
-        text = BITS["clz"][dtype].of(str(value)).replace("u)", ")")
+        text = BITS["clz"][dtype].format(str(value)).replace("u)", ")")
         assert clz(value, width) == eval(text, names)

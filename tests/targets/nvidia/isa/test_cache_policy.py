@@ -10,7 +10,7 @@ def test_each_policy_has_a_number_of_its_own():
     values = [int(run(l2_policy(eviction), WarpAlone())[0]) for eviction in EVICTIONS]
     assert 3 == len(set(values))
     for eviction, value in zip(EVICTIONS, values, strict=True):
-        assert f"return {value:#x}ull;" in l2_policy(eviction).helper["cuda"].text
+        assert f"return {value:#x}ull;" in l2_policy(eviction).helpers["cuda"].text
 
 
 def test_other_policies_are_refused():

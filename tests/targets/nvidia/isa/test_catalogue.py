@@ -9,18 +9,19 @@ from warp_alone import FULL, WarpAlone, run
 from tilelang.dtypes import DType
 from tilelang.errors import SimulationError
 from tilelang.ir.buffer import Scope
-from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.targets.nvidia.codegen.cuda_types import CUDA
-from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS, MODULES
+from tilelang.targets.nvidia.isa.catalogue import GPU_MODULES, MODULES, instructions
 from tilelang.targets.nvidia.isa.types import INTEGERS, cuda_type
 from tilelang.targets.target import Target
 
 LANES = np.arange(32)
+INSTRUCTIONS = instructions()
 PLAIN = {name: record for name, record in INSTRUCTIONS.items() if operands(name) is not None}
 
 
 def test_names_are_given_once():
-    assert sum(1 for module in MODULES for _ in module.instructions()) == len(INSTRUCTIONS)
+    assert sum(1 for module in (*GPU_MODULES, *MODULES) for _ in module.instructions()) == len(INSTRUCTIONS)
 
 
 @pytest.mark.parametrize("family", sorted({name.split("_")[0] for name in INSTRUCTIONS}))
@@ -33,7 +34,7 @@ def test_records_are_complete(family):
             places = {int(field) for _, field, _, _ in string.Formatter().parse(CUDA.call(record).text) if field}
             given = operands(name)
             assert given is None or set(range(len(given))) == places, name
-            assert record.effect is not Effect.SYNC_BLOCK or record.group is Group.BLOCK
+            assert record.effect is not Effect.SYNC_BLOCK or record.execution_scope is ExecutionScope.BLOCK
 
 
 def argument(warp, operand):
@@ -80,7 +81,7 @@ def function(number, name):
             helpers.append(kind.helper)
         elif isinstance(operand, Mask):
             heads.append(f"uint32_t a{place}")
-    text = CUDA.call(record).of(*places)
+    text = CUDA.call(record).format(*places)
     if record.result is None:
         return helpers, f"__device__ void f{number}({', '.join(heads)}) {{ {text}; }}"
     kind = cuda_type(record.result)

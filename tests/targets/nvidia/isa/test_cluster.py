@@ -6,7 +6,7 @@ from warp_alone import WarpAlone, run
 from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Scope
-from tilelang.isa.instruction import Group
+from tilelang.isa.instruction import ExecutionScope
 from tilelang.targets.nvidia.isa.cluster import (
     CLUSTER_ARRIVE,
     CLUSTER_ARRIVE_RELAXED,
@@ -42,7 +42,7 @@ def test_arriving_and_waiting_are_two_things():
     warp = WarpAlone()
     for instruction in (CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT):
         run(instruction, warp)
-        assert Group.CLUSTER is instruction.group
+        assert ExecutionScope.CLUSTER is instruction.execution_scope
     assert [("cluster_arrive", True), ("cluster_arrive", False), ("cluster_wait",)] == warp.asked
 
 
@@ -91,20 +91,20 @@ def _calls():
     """A function around each instruction."""
     plain = [CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT]
     for instruction in plain:
-        yield instruction, "", instruction.spell["cuda"] + ";"
+        yield instruction, "", instruction.texts["cuda"] + ";"
     for instruction in (CLUSTER_RANK, CLUSTER_SIZE):
-        yield instruction, "int* out", f"*out = {instruction.spell['cuda']};"
+        yield instruction, "int* out", f"*out = {instruction.texts['cuda']};"
     for release in (False, True):
         instruction = mbarrier_arrive_remote(release=release)
-        yield instruction, "void* bar, int rank", instruction.spell["cuda"].format("bar", "rank") + ";"
+        yield instruction, "void* bar, int rank", instruction.texts["cuda"].format("bar", "rank") + ";"
     for kind in map(as_dtype, MOVED):
         held = cuda_type(kind)
         load, store = cluster_load(kind), cluster_store(kind)
-        yield load, f"{held.name}* p, int rank, {held.value}* out", f"*out = {load.spell['cuda'].format('p', 'rank')};"
-        yield store, f"{held.name}* p, int rank, {held.value} v", store.spell["cuda"].format("p", "rank", "v") + ";"
+        yield load, f"{held.name}* p, int rank, {held.value}* out", f"*out = {load.texts['cuda'].format('p', 'rank')};"
+        yield store, f"{held.name}* p, int rank, {held.value} v", store.texts["cuda"].format("p", "rank", "v") + ";"
         if kind.storage_bytes >= 4:
             push = cluster_store_async(kind)
-            text = push.spell["cuda"].format("p", "rank", "v", "bar") + ";"
+            text = push.texts["cuda"].format("p", "rank", "v", "bar") + ";"
             yield push, f"{held.name}* p, int rank, {held.value} v, void* bar", text
 
 
@@ -113,7 +113,7 @@ def _calls():
 def test_every_text_compiles(architecture):
     calls = list(_calls())
     assert all(Target("cuda", architecture).has(i.needs) and not Target("cuda", "sm_89").has(i.needs) for i, _, _ in calls)
-    helpers = [INTEGERS, *(instruction.helper.get("cuda") for instruction, _, _ in calls)]
+    helpers = [INTEGERS, *(instruction.helpers.get("cuda") for instruction, _, _ in calls)]
     helpers += [cuda_type(as_dtype(name)).helper for name in MOVED]
     functions = [
         f'extern "C" __global__ void f{n}({head}) {{ {text} }}' for n, (_, head, text) in enumerate(calls)

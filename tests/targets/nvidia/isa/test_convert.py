@@ -40,7 +40,7 @@ ON_HOST = [dtype for name, dtype in SCALARS.items() if name != "float16"]
 def function(prefix, number, source, destination):
     text = conversion(source, destination)
     loop = "" if prefix else "for (int64_t i = 0; i < n; ++i) "
-    body = f"{loop}y[{'0' if prefix else 'i'}] = {text.of('x[0]' if prefix else 'x[i]')};"
+    body = f"{loop}y[{'0' if prefix else 'i'}] = {text.format('x[0]' if prefix else 'x[i]')};"
     names = cuda_type(source).name, cuda_type(destination).name
     return f"{prefix} void f{number}(const {names[0]}* x, {names[1]}* y, int64_t n) {{ {body} }}"
 

@@ -40,7 +40,7 @@ def test_copies_go_by_their_own_unit_and_say_where_bounds_tests_go():
 
 def test_sixteen_bytes_go_past_the_first_cache():
     assert ["ca", "ca", "cg"] == [
-        next(word for word in ("ca", "cg") if f"cp.async.{word}." in cp_async(size).helper["cuda"].text)
+        next(word for word in ("ca", "cg") if f"cp.async.{word}." in cp_async(size).helpers["cuda"].text)
         for size in (4, 8, 16)
     ]
 

@@ -17,7 +17,7 @@ def dtypes(*names):
 def test_operands_get_the_register_of_their_dtype():
     record = inline_ptx(ADD, dtypes("float32"), dtypes("float32", "float32"))
     expected = 'asm volatile("add.f32 %0, %1, %2;" : "=f"(*(float*)(y)) : "f"(float(a)), "f"(float(b)) : "memory")'
-    assert expected == record.spell["cuda"].format("y", "a", "b")
+    assert expected == record.texts["cuda"].format("y", "a", "b")
 
 
 @needs_cuda_compiler
@@ -42,9 +42,9 @@ def test_templates_compile_with_operands_of_every_size():
     for number, (record, (outputs, inputs)) in enumerate(zip(rows, signatures, strict=True)):
         heads = [f"{lane_type(dtype).name}* y{i}" for i, dtype in enumerate(outputs)]
         heads += [f"{cuda_type(dtype).value} x{i}" for i, dtype in enumerate(inputs)]
-        call = record.spell["cuda"].format(*(head.split()[-1] for head in heads))
+        call = record.texts["cuda"].format(*(head.split()[-1] for head in heads))
         functions.append(f"__device__ void f{number}({', '.join(heads)}) {{ {call}; }}")
-    assert compile_cuda(cuda_source([record.helper["cuda"] for record in rows], functions), "sm_80")
+    assert compile_cuda(cuda_source([record.helpers["cuda"] for record in rows], functions), "sm_80")
 
 
 def test_a_template_names_only_operands_that_are_there():

@@ -17,5 +17,5 @@ def test_proxy_fences_are_for_engines(instruction, what, space):
     warp = WarpAlone()
     run(instruction, warp)
     assert [("fence_proxy", what)] == warp.asked
-    assert f"fence.proxy.async.{space};" in instruction.helper["cuda"].text
+    assert f"fence.proxy.async.{space};" in instruction.helpers["cuda"].text
     assert (Effect.FENCE, Feature.TMA) == (instruction.effect, instruction.needs)

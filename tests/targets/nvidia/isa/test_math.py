@@ -5,7 +5,7 @@ from device_text import HOST, compile_cuda, cuda_source, needs_cuda_compiler
 
 from tilelang.dtypes import as_dtype
 from tilelang.isa.catalogue import INTRINSICS
-from tilelang.targets.nvidia.isa.intrinsics import spellings
+from tilelang.targets.nvidia.isa.intrinsics import templates
 from tilelang.targets.nvidia.isa.math import MATH
 from tilelang.targets.nvidia.isa.types import cuda_type
 
@@ -13,7 +13,7 @@ from tilelang.targets.nvidia.isa.types import cuda_type
 def functions():
     """One function per intrinsic and compute dtype, with the helpers that it needs."""
     for name, record in INTRINSICS.items():
-        for dtype, text in spellings(name).items():
+        for dtype, text in templates(name).items():
             row = as_dtype(dtype)
             result = record.result((row,) * record.arity)
             kind, made = cuda_type(row).value, cuda_type(result if result in ("bool", "int32") else row).value
@@ -21,7 +21,7 @@ def functions():
             head = ", ".join(f"{kind} {operand}" for operand in operands)
             yield (
                 [text.helper, cuda_type(row).helper],
-                f"__device__ {made} f{name}_{dtype}({head}) {{ return {text.of(*operands)}; }}",
+                f"__device__ {made} f{name}_{dtype}({head}) {{ return {text.format(*operands)}; }}",
             )
 
 
@@ -44,8 +44,8 @@ def test_only_the_fast_names_give_up_accuracy():
 def test_functions_written_here_compute_their_meaning():
     magnitude, sigmoid = MATH["abs"], MATH["sigmoid"]
     texts = [
-        f"void absolute(const int64_t* x, int64_t* y, int64_t n) {{ for (int64_t i = 0; i < n; ++i) y[i] = {magnitude['int64'].of('x[i]')}; }}",
-        f"void sigmoid(const double* x, double* y, int64_t n) {{ for (int64_t i = 0; i < n; ++i) y[i] = {sigmoid['float64'].of('x[i]')}; }}",
+        f"void absolute(const int64_t* x, int64_t* y, int64_t n) {{ for (int64_t i = 0; i < n; ++i) y[i] = {magnitude['int64'].format('x[i]')}; }}",
+        f"void sigmoid(const double* x, double* y, int64_t n) {{ for (int64_t i = 0; i < n; ++i) y[i] = {sigmoid['float64'].format('x[i]')}; }}",
     ]
     library = compile_functions([HOST, magnitude["int64"].helper, sigmoid["float64"].helper], texts, PLAIN)
     whole = np.array([-(2**63), -5, 0, 7])

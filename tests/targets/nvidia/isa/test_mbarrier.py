@@ -228,8 +228,8 @@ def test_those_that_meet_others_say_so():
 @pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if Target("cuda", a).has(MBARRIER_INIT.needs)])
 def test_every_text_compiles(architecture):
     records = [*RECORDS, *COUNTING] if Target("cuda", architecture).has(Feature.TMA) else RECORDS
-    lines = [record.spell["cuda"].format("bar", "1") for record in records if record.result is None]
-    lines.append(f"*out = {MBARRIER_TEST_WAIT.spell['cuda'].format('bar', '0')}")
+    lines = [record.texts["cuda"].format("bar", "1") for record in records if record.result is None]
+    lines.append(f"*out = {MBARRIER_TEST_WAIT.texts['cuda'].format('bar', '0')}")
     body = " ".join(f"{line};" for line in lines)
     source = f'extern "C" __global__ void k(bool* out) {{ __shared__ uint64_t bar[1]; {body} }}'
-    assert compile_cuda(cuda_source([INTEGERS, *[record.helper["cuda"] for record in records]], [source]), architecture)
+    assert compile_cuda(cuda_source([INTEGERS, *[record.helpers["cuda"] for record in records]], [source]), architecture)

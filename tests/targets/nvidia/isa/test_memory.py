@@ -28,7 +28,7 @@ def test_what_is_stored_is_loaded_and_what_is_not_kept_is_zero(name):
 
 def test_hints_stand_where_the_instruction_has_them():
     def words(record):
-        return record.helper["cuda"].text
+        return record.helpers["cuda"].text
 
     dtype = as_dtype("float32x4")
     assert "ld.global.nc.L1::no_allocate.v4.u32" in words(load(dtype, CacheHint.NO_ALLOCATE, read_only=True))

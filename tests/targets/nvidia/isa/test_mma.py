@@ -67,8 +67,8 @@ def test_the_texts_compile_for_every_target_that_has_the_instruction(arch):
         arguments = ("r", "r + 16", "r + 32") if instruction in products else ("r", "s")
         if instruction.name.startswith("tl_stmatrix"):
             arguments = ("s", "r")
-        calls.append(f"    {instruction.spell['cuda'].format(*arguments)};")
+        calls.append(f"    {instruction.texts['cuda'].format(*arguments)};")
     kernel = (
         'extern "C" __global__ void kernel(unsigned* r) {\n    __shared__ uint4 s[32];\n' + "\n".join(calls) + "\n}\n"
     )
-    assert compile_cuda(cuda_source([i.helper["cuda"] for i in usable], [kernel]), arch)
+    assert compile_cuda(cuda_source([i.helpers["cuda"] for i in usable], [kernel]), arch)

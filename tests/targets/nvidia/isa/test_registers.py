@@ -5,7 +5,7 @@ from device_text import compile_cuda, cuda_source, needs_cuda_compiler
 from warp_alone import WarpAlone, run
 
 from tilelang.errors import CompilerBug
-from tilelang.isa.instruction import Group
+from tilelang.isa.instruction import ExecutionScope
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_WAIT
 from tilelang.targets.nvidia.isa.registers import requested_registers, set_max_registers
 
@@ -14,7 +14,7 @@ def test_whole_warps_execute_it():
     warp = WarpAlone()
     run(set_max_registers(240, True), warp)
     assert [("converge", "setmaxnreg")] == warp.asked
-    assert Group.WARP_GROUP is set_max_registers(24, False).group
+    assert ExecutionScope.WARP_GROUP is set_max_registers(24, False).execution_scope
 
 
 @pytest.mark.parametrize("count", [16, 23, 100, 264])
@@ -32,6 +32,6 @@ def test_calls_say_what_they_ask_for():
 @needs_cuda_compiler
 def test_it_assembles():
     records = [set_max_registers(24, False), set_max_registers(240, True)]
-    body = f"if (threadIdx.x < 128) {records[0].spell['cuda']}; else {records[1].spell['cuda']};"
+    body = f"if (threadIdx.x < 128) {records[0].texts['cuda']}; else {records[1].texts['cuda']};"
     kernel = f'extern "C" __global__ void __launch_bounds__(384, 1) k() {{ {body} }}'
-    assert compile_cuda(cuda_source([record.helper["cuda"] for record in records], [kernel]), "sm_90a")
+    assert compile_cuda(cuda_source([record.helpers["cuda"] for record in records], [kernel]), "sm_90a")

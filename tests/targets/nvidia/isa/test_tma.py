@@ -9,7 +9,7 @@ from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Effect
 from tilelang.isa.simulated import TensorMapView
 from tilelang.targets.nvidia.isa.async_units import TMA_LOAD, TMA_STORE
-from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
+from tilelang.targets.nvidia.isa.catalogue import instructions
 from tilelang.targets.nvidia.isa.tma import (
     TMA_PREFETCH_MAP,
     TMA_STORE_COMMIT,
@@ -22,7 +22,7 @@ from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.target import Target
 
 FAMILIES = ("tma_", "bulk_")
-RECORDS = {name: record for name, record in INSTRUCTIONS.items() if name.startswith(FAMILIES)}
+RECORDS = {name: record for name, record in instructions().items() if name.startswith(FAMILIES)}
 
 
 def test_there_are_no_other_forms():
@@ -70,12 +70,12 @@ def operands(name: str) -> list[str]:
 def test_every_text_assembles(architecture):
     target = Target("cuda", architecture)
     records = {name: record for name, record in RECORDS.items() if target.has(record.needs)}
-    calls = {name: record.spell["cuda"].format(*operands(name)) for name, record in records.items()}
+    calls = {name: record.texts["cuda"].format(*operands(name)) for name, record in records.items()}
     lines = [f"policy += {call};" if name.startswith("l2") else f"{call};" for name, call in calls.items()]
     source = (
         'extern "C" __global__ void k(const __grid_constant__ tl_tensor_map map, half_t* run, int x, int mask) {'
         "__shared__ alignas(128) half_t tile[64]; __shared__ uint64_t bar[1]; uint64_t policy = 0;" + " ".join(lines) + "}"
     )
     source = "struct half_t { unsigned short bits; };\n" + source
-    helpers = [INTEGERS, *(record.helper["cuda"] for record in records.values())]
+    helpers = [INTEGERS, *(record.helpers["cuda"] for record in records.values())]
     assert compile_cuda(cuda_source(helpers, [source]), architecture)

@@ -6,7 +6,7 @@ from device_text import compile_cuda, cuda_source, needs_cuda_compiler
 
 from tilelang.dtypes import as_dtype
 from tilelang.errors import CompilerBug
-from tilelang.isa.instruction import Effect, Group
+from tilelang.isa.instruction import Effect, ExecutionScope
 from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.isa.wgmma import (
     COLUMNS,
@@ -82,7 +82,7 @@ def test_only_operands_of_16_bits_have_a_choice_of_majors():
 
 def test_records_say_what_waits_need_to_know():
     record = wgmma(atom("float16", "float16", "float32", 128))
-    assert (Group.WARP_GROUP, WGMMA, Effect.NONE) == (record.group, record.async_unit, record.effect)
+    assert (ExecutionScope.WARP_GROUP, WGMMA, Effect.NONE) == (record.execution_scope, record.async_unit, record.effect)
     assert Effect.COMMIT in WGMMA_COMMIT.effect
     assert Effect.WAIT in wgmma_wait(1).effect
     assert Effect.FENCE in WGMMA_FENCE.effect
@@ -108,11 +108,11 @@ def kernel(number, record, found):
         f"    for (int i = 0; i < {count}; ++i) c[i] = out[i];\n"
         "    alignas(16) unsigned a_registers[4] = {(unsigned)words[2], (unsigned)words[3], 0, 1};\n"
         "    (void)a_registers;\n"
-        f"    {fence_operands(found.c_dtype, found.c.values).spell['cuda'].format('c')};\n"
-        f"    {WGMMA_FENCE.spell['cuda']};\n"
-        f"    {record.spell['cuda'].format('c', a, 'words[1]', 'keep')};\n"
-        f"    {WGMMA_COMMIT.spell['cuda']};\n"
-        f"    {wgmma_wait(0).spell['cuda']};\n"
+        f"    {fence_operands(found.c_dtype, found.c.values).texts['cuda'].format('c')};\n"
+        f"    {WGMMA_FENCE.texts['cuda']};\n"
+        f"    {record.texts['cuda'].format('c', a, 'words[1]', 'keep')};\n"
+        f"    {WGMMA_COMMIT.texts['cuda']};\n"
+        f"    {wgmma_wait(0).texts['cuda']};\n"
         f"    for (int i = 0; i < {count}; ++i) out[i] = c[i];\n"
         "}\n"
     )
@@ -122,7 +122,7 @@ def kernel(number, record, found):
 @pytest.mark.parametrize("pair", PAIRS)
 def test_every_form_assembles(pair):
     found = [(record, one) for n in (8, 256) for one in (atom(*pair, n),) for record in forms(one)]
-    helpers = [record.helper["cuda"] for record, _ in found]
-    helpers += [fence_operands(one.c_dtype, one.c.values).helper["cuda"] for _, one in found]
-    helpers += [record.helper["cuda"] for record in (WGMMA_FENCE, WGMMA_COMMIT, wgmma_wait(0), MATRIX_DESCRIPTOR)]
+    helpers = [record.helpers["cuda"] for record, _ in found]
+    helpers += [fence_operands(one.c_dtype, one.c.values).helpers["cuda"] for _, one in found]
+    helpers += [record.helpers["cuda"] for record in (WGMMA_FENCE, WGMMA_COMMIT, wgmma_wait(0), MATRIX_DESCRIPTOR)]
     assert compile_cuda(cuda_source(helpers, [kernel(i, *row) for i, row in enumerate(found)]), "sm_90a")

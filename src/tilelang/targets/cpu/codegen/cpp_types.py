@@ -13,7 +13,7 @@ from tilelang.dtypes import DType, lane_dtype
 from tilelang.isa.common.convert import conversion, cpp_arithmetic, cpp_type
 from tilelang.isa.intrinsic import Helper
 from tilelang.targets.cpu.codegen.cpp_helpers import HELPERS
-from tilelang.targets.cpu.isa.intrinsics import spellings
+from tilelang.targets.cpu.isa.intrinsics import templates
 
 VECTOR = Helper(
     "tl_vector",
@@ -45,7 +45,7 @@ def value_type(dtype: DType) -> str:
 # compiled with -fwrapv; all index arithmetic has 64 bits, which is free on a CPU
 CPP = Dialect(
     language="cpp",
-    intrinsics=spellings,
+    intrinsics=templates,
     instructions=MappingProxyType({}),
     storage_type=storage_type,
     storage_helpers=storage_helpers,

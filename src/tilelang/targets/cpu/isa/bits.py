@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.isa.intrinsic import Helper, Template
 
 # __builtin_popcount and __builtin_clz are instructions or short sequences with g++ and clang alike
 _COUNTS = Helper(
@@ -57,25 +57,25 @@ static inline uint32_t fns(uint32_t mask, uint32_t base, int32_t offset) {
 )
 
 _POPCOUNT = {
-    "uint4": Spelling("tl::popcount(({0}) & 15u)", _COUNTS),
-    "uint8": Spelling("tl::popcount({0})", _COUNTS),
-    "uint16": Spelling("tl::popcount({0})", _COUNTS),
-    "uint32": Spelling("tl::popcount({0})", _COUNTS),
-    "uint64": Spelling("tl::popcount64({0})", _COUNTS),
+    "uint4": Template("tl::popcount(({0}) & 15u)", _COUNTS),
+    "uint8": Template("tl::popcount({0})", _COUNTS),
+    "uint16": Template("tl::popcount({0})", _COUNTS),
+    "uint32": Template("tl::popcount({0})", _COUNTS),
+    "uint64": Template("tl::popcount64({0})", _COUNTS),
 }
 _CLZ = {
-    "uint4": Spelling("tl::clz(({0}) & 15u, 4)", _COUNTS),
-    "uint8": Spelling("tl::clz({0}, 8)", _COUNTS),
-    "uint16": Spelling("tl::clz({0}, 16)", _COUNTS),
-    "uint32": Spelling("tl::clz({0}, 32)", _COUNTS),
-    "uint64": Spelling("tl::clz64({0})", _COUNTS),
+    "uint4": Template("tl::clz(({0}) & 15u, 4)", _COUNTS),
+    "uint8": Template("tl::clz({0}, 8)", _COUNTS),
+    "uint16": Template("tl::clz({0}, 16)", _COUNTS),
+    "uint32": Template("tl::clz({0}, 32)", _COUNTS),
+    "uint64": Template("tl::clz64({0})", _COUNTS),
 }
 _DP4A = {
-    "int32": Spelling("tl::dp4a((int32_t)({0}), (int32_t)({1}), (int32_t)({2}))", _DOT4),
-    "uint32": Spelling("tl::dp4a((uint32_t)({0}), (uint32_t)({1}), (uint32_t)({2}))", _DOT4),
+    "int32": Template("tl::dp4a((int32_t)({0}), (int32_t)({1}), (int32_t)({2}))", _DOT4),
+    "uint32": Template("tl::dp4a((uint32_t)({0}), (uint32_t)({1}), (uint32_t)({2}))", _DOT4),
 }
 
-_FNS = {"uint32": Spelling("tl::fns({0}, {1}, (int32_t)({2}))", _NTH_SET)}
+_FNS = {"uint32": Template("tl::fns({0}, {1}, (int32_t)({2}))", _NTH_SET)}
 
 # by the names of `isa.common.bits`
-BITS: Mapping[str, Mapping[str, Spelling]] = {"popcount": _POPCOUNT, "clz": _CLZ, "fns": _FNS, "dp4a": _DP4A}
+BITS: Mapping[str, Mapping[str, Template]] = {"popcount": _POPCOUNT, "clz": _CLZ, "fns": _FNS, "dp4a": _DP4A}

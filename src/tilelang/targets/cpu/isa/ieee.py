@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tilelang.isa.common.ieee import OPERATIONS
-from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.isa.intrinsic import Helper, Template
 
 _MODES = {"rn": "FE_TONEAREST", "rz": "FE_TOWARDZERO", "ru": "FE_UPWARD", "rd": "FE_DOWNWARD"}
 # by the names of `isa.common.ieee`, of operands x, y and z
@@ -56,14 +56,14 @@ template <int Mode, class T> __attribute__((noinline)) static T {name}({taken}) 
     return Helper(name, text, needs=(_ROUNDING,))
 
 
-def _texts() -> Iterator[tuple[str, Mapping[str, Spelling]]]:
+def _texts() -> Iterator[tuple[str, Mapping[str, Template]]]:
     for operation, expression in _EXPRESSIONS.items():
         arity = OPERATIONS[operation].arity
         name, operands = f"ieee_{operation}", ", ".join(f"{{{place}}}" for place in range(arity))
         helper = _helper(name, arity, expression)
         for mode, macro in _MODES.items():
-            text = Spelling(f"tl::{name}<{macro}>({operands})", helper)
+            text = Template(f"tl::{name}<{macro}>({operands})", helper)
             yield f"{name}_{mode}", {"float32": text, "float64": text}
 
 
-IEEE: Mapping[str, Mapping[str, Spelling]] = dict(_texts())
+IEEE: Mapping[str, Mapping[str, Template]] = dict(_texts())

@@ -9,21 +9,21 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from tilelang.isa.intrinsic import Spelling
+from tilelang.isa.intrinsic import Template
 from tilelang.targets.cpu.isa.bits import BITS
 from tilelang.targets.cpu.isa.ieee import IEEE
 from tilelang.targets.cpu.isa.math import MATH
 
-_TEXTS: Mapping[str, Mapping[str, Spelling]] = MappingProxyType({**MATH, **BITS, **IEEE})
+_TEMPLATES: Mapping[str, Mapping[str, Template]] = MappingProxyType({**MATH, **BITS, **IEEE})
 
 
-def spellings(name: str) -> Mapping[str, Spelling]:
+def templates(name: str) -> Mapping[str, Template]:
     """The texts of an intrinsic by compute dtype; empty for unknown names."""
-    return _TEXTS.get(name) or _random_texts().get(name, {})
+    return _TEMPLATES.get(name) or _random_templates().get(name, {})
 
 
 @cache
-def _random_texts() -> Mapping[str, Mapping[str, Spelling]]:
+def _random_templates() -> Mapping[str, Mapping[str, Template]]:
     from tilelang.isa.common.random_text import random_texts  # noqa: PLC0415  long tables, which few kernels need
 
     return random_texts("static inline", "static inline", headers=("<cstdint>",))

@@ -1,6 +1,6 @@
 """C++ texts of the elementary functions.
 
-One table per function, from compute dtype to `Spelling`. Float32 functions that are common in inner loops are the
+One table per function, from compute dtype to `Template`. Float32 functions that are common in inner loops are the
 vectorizable ones of `isa.cpu.math_kernels`; the others, and most of float64, are from the standard library.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.cpu.isa import math_kernels as kernels
 
 _CMATH = Helper("cmath", "", headers=("<cmath>",))
@@ -28,34 +28,34 @@ _SIGNED = ("int4", "int8", "int16", "int32", "int64")
 _UNSIGNED = ("bool", "uint4", "uint8", "uint16", "uint32", "uint64")
 
 
-def _std(name: str, arity: int = 1) -> Mapping[str, Spelling]:
+def _std(name: str, arity: int = 1) -> Mapping[str, Template]:
     operands = ", ".join(f"{{{place}}}" for place in range(arity))
-    text = Spelling(f"std::{name}({operands})", _CMATH)
+    text = Template(f"std::{name}({operands})", _CMATH)
     return {"float32": text, "float64": text}
 
 
-def _own(name: str, helper: Helper, *, float64: Spelling | None, arity: int = 1) -> Mapping[str, Spelling]:
+def _own(name: str, helper: Helper, *, float64: Template | None, arity: int = 1) -> Mapping[str, Template]:
     operands = ", ".join(f"{{{place}}}" for place in range(arity))
-    own = Spelling(f"tl::{name}({operands})", helper)
+    own = Template(f"tl::{name}({operands})", helper)
     return {"float32": own, "float64": own if float64 is None else float64}
 
 
-def _double(text: str) -> Spelling:
-    return Spelling(text, _CMATH)
+def _double(text: str) -> Template:
+    return Template(text, _CMATH)
 
 
-def _rounding(name: str) -> Mapping[str, Spelling]:
-    unchanged = Spelling("({0})")
+def _rounding(name: str) -> Mapping[str, Template]:
+    unchanged = Template("({0})")
     return {**_std(name), **dict.fromkeys((*_SIGNED, *_UNSIGNED), unchanged)}
 
 
-def _fma_integers() -> Mapping[str, Spelling]:
+def _fma_integers() -> Mapping[str, Template]:
     # unsigned arithmetic wraps; the conversion to the stored dtype drops what is above its width
-    narrow = Spelling("(int32_t)((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))")
+    narrow = Template("(int32_t)((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))")
     wide = {
-        "uint32": Spelling("((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))"),
-        "int64": Spelling("(int64_t)((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))"),
-        "uint64": Spelling("((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))"),
+        "uint32": Template("((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))"),
+        "int64": Template("(int64_t)((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))"),
+        "uint64": Template("((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))"),
     }
     return {name: wide.get(name, narrow) for name in (*_SIGNED, *_UNSIGNED)}
 
@@ -73,7 +73,7 @@ _TAN = _own("tan", kernels.TRIGONOMETRY, float64=_double("std::tan({0})"))
 _ROUND = _rounding("nearbyint")  # in the default rounding mode: nearest, ties to even
 
 # by the names of `isa.common.math`; there is nothing faster than the accurate functions
-MATH: Mapping[str, Mapping[str, Spelling]] = {
+MATH: Mapping[str, Mapping[str, Template]] = {
     "exp": _EXP,
     "exp2": _EXP2,
     "exp10": _EXP10,
@@ -83,8 +83,8 @@ MATH: Mapping[str, Mapping[str, Spelling]] = {
     "log1p": _own("log1p", kernels.LOG, float64=_double("std::log1p({0})")),
     "sqrt": _std("sqrt"),
     "rsqrt": {
-        "float32": Spelling("(1.0f / std::sqrt({0}))", _CMATH),
-        "float64": Spelling("(1.0 / std::sqrt({0}))", _CMATH),
+        "float32": Template("(1.0f / std::sqrt({0}))", _CMATH),
+        "float64": Template("(1.0 / std::sqrt({0}))", _CMATH),
     },
     "pow": _POW,
     "tanh": _own("tanh", kernels.TANH, float64=_double("std::tanh({0})")),
@@ -106,8 +106,8 @@ MATH: Mapping[str, Mapping[str, Spelling]] = {
     "copysign": _std("copysign", 2),
     "nextafter": _std("nextafter", 2),
     "ldexp": {
-        "float32": Spelling("std::ldexp({0}, (int)std::fmin(std::fmax({1}, -4096.0f), 4096.0f))", _CMATH),
-        "float64": Spelling("std::ldexp({0}, (int)std::fmin(std::fmax({1}, -4096.0), 4096.0))", _CMATH),
+        "float32": Template("std::ldexp({0}, (int)std::fmin(std::fmax({1}, -4096.0f), 4096.0f))", _CMATH),
+        "float64": Template("std::ldexp({0}, (int)std::fmin(std::fmax({1}, -4096.0), 4096.0))", _CMATH),
     },
     "fmod": _std("fmod", 2),
     "floor": _rounding("floor"),
@@ -118,9 +118,9 @@ MATH: Mapping[str, Mapping[str, Spelling]] = {
     "fma": {**_std("fma", 3), **_fma_integers()},
     "abs": {
         **_std("abs"),
-        **{name: Spelling("({0})") for name in _UNSIGNED},
-        **{name: Spelling("tl::magnitude((int32_t)({0}))", _ON_INTEGERS) for name in _SIGNED},
-        "int64": Spelling("tl::magnitude((int64_t)({0}))", _ON_INTEGERS),
+        **{name: Template("({0})") for name in _UNSIGNED},
+        **{name: Template("tl::magnitude((int32_t)({0}))", _ON_INTEGERS) for name in _SIGNED},
+        "int64": Template("tl::magnitude((int64_t)({0}))", _ON_INTEGERS),
     },
     "isnan": _std("isnan"),
     "isinf": _std("isinf"),
@@ -135,5 +135,5 @@ MATH: Mapping[str, Mapping[str, Spelling]] = {
     "__cos": _COS,
     "__tan": _TAN,
     "__pow": _POW,
-    "__fdividef": {name: Spelling("(({0}) / ({1}))") for name in ("float32", "float64")},
+    "__fdividef": {name: Template("(({0}) / ({1}))") for name in ("float32", "float64")},
 }

@@ -49,5 +49,5 @@ def call_extern(result: DType | None, name: str, arity: int) -> Instruction:
         ),
         result=result,
         source="the user's source",
-        form=("call_extern", result, name, arity),
+        dialect_key=("call_extern", result, name, arity),
     )

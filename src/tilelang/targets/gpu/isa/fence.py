@@ -20,7 +20,7 @@ def _fence(warp: Warp) -> None:
 def _record(scope: str) -> Instruction:
     source = "CUDA C++ Programming Guide, 'Memory Fence Functions'"
     name = f"fence_{scope}"
-    return Instruction(name, {}, {}, _fence, effect=Effect.FENCE, source=source, form=(name,))
+    return Instruction(name, {}, {}, _fence, effect=Effect.FENCE, source=source, dialect_key=(name,))
 
 
 FENCE_BLOCK = _record("block")

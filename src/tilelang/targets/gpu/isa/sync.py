@@ -13,7 +13,7 @@ import numpy as np
 
 from tilelang.dtypes import INT32
 from tilelang.isa.function import Function, Parameter, ParameterKind
-from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.isa.simulated import Wait, Warp
 from tilelang.targets.gpu.isa.lanes import LANE_MASK, participants, spread
 
@@ -37,10 +37,10 @@ SYNC_THREADS = Instruction(
     {},
     {},
     _sync_threads,
-    group=Group.BLOCK,
+    execution_scope=ExecutionScope.BLOCK,
     effect=Effect.SYNC_BLOCK,
     source="CUDA C++ Programming Guide, 'Synchronization Functions'",
-    form=("sync_threads",),
+    dialect_key=("sync_threads",),
 )
 """Barrier of the block; no operands."""
 
@@ -65,11 +65,11 @@ def _sync_threads_answer(name: str, answer: Callable[[int, int], int]) -> Instru
         {},
         {},
         simulate,
-        group=Group.BLOCK,
+        execution_scope=ExecutionScope.BLOCK,
         result=INT32,
         effect=Effect.SYNC_BLOCK,
         source="CUDA C++ Programming Guide, 'Synchronization Functions'",
-        form=(name,),
+        dialect_key=(name,),
     )
 
 
@@ -87,10 +87,10 @@ SYNC_GRID = Instruction(
     {},
     {},
     _sync_grid,
-    group=Group.BLOCK,
+    execution_scope=ExecutionScope.BLOCK,
     effect=Effect.SYNC_BLOCK | Effect.SYNC_GRID,
     source="CUDA C++ Programming Guide, 'Grid Synchronization'",
-    form=("sync_grid",),
+    dialect_key=("sync_grid",),
 )
 """Barrier of the grid, in a cooperative launch; no operands."""
 
@@ -99,10 +99,10 @@ SYNC_WARP = Instruction(
     {},
     {},
     _sync_warp,
-    group=Group.WARP,
+    execution_scope=ExecutionScope.WARP,
     effect=Effect.SYNC_WARP,
     source="PTX ISA, 'Parallel Synchronization and Communication Instructions: bar.warp.sync'",
-    form=("sync_warp",),
+    dialect_key=("sync_warp",),
 )
 """Barrier of the lanes of a mask, with visibility of their writes; the operand is the mask."""
 

@@ -21,7 +21,7 @@ from tilelang.errors import CompilerBug, NoLowering, ProgramError, ProgramValueE
 from tilelang.ir.expr import const
 from tilelang.ir.scalar import data_binary
 from tilelang.isa.function import Function, Parameter, ParameterKind
-from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.instruction import ExecutionScope, Instruction
 from tilelang.isa.simulated import Warp
 from tilelang.targets.gpu.isa.lanes import (
     FULL_MASK,
@@ -70,10 +70,10 @@ def shuffle(mode: str, dtype: DType) -> Instruction:
         {},
         {},
         simulate,
-        group=Group.WARP,
+        execution_scope=ExecutionScope.WARP,
         result=dtype,
         source="PTX ISA, 'Data Movement and Conversion Instructions: shfl.sync'",
-        form=("shuffle", mode, dtype),
+        dialect_key=("shuffle", mode, dtype),
     )
 
 
@@ -105,7 +105,16 @@ def _vote(name: str, result: DType, answer: Callable[[np.ndarray, np.ndarray], n
 
 def _constant(name: str, simulate: Callable[..., Any], result: DType, operation: str) -> Instruction:
     source = _COMMUNICATION.format(operation)
-    return Instruction(name, {}, {}, simulate, group=Group.WARP, result=result, source=source, form=(name,))
+    return Instruction(
+        name,
+        {},
+        {},
+        simulate,
+        execution_scope=ExecutionScope.WARP,
+        result=result,
+        source=source,
+        dialect_key=(name,),
+    )
 
 
 def _words(lanes: np.ndarray) -> np.ndarray:
@@ -193,11 +202,11 @@ def redux(op: str, dtype: DType) -> Instruction:
         {},
         {},
         simulate,
-        group=Group.WARP,
+        execution_scope=ExecutionScope.WARP,
         result=dtype,
         needs=CommonFeature.REDUCE_LANES,
         source=_COMMUNICATION.format("redux.sync"),
-        form=("redux", op, dtype),
+        dialect_key=("redux", op, dtype),
     )
 
 

@@ -7,9 +7,6 @@ from types import MappingProxyType
 from typing import Any
 
 from tilelang.language.instruction_functions import functions_of
-from tilelang.targets.gpu.isa import fence, sync, warp
-
-MODULES = (sync, fence, warp)
-"""The records of instructions that functions may call."""
+from tilelang.targets.gpu.isa.catalogue import MODULES
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(functions_of(*MODULES))

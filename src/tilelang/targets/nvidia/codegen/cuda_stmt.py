@@ -83,7 +83,7 @@ class CudaStmtPrinter(StmtPrinter):
             args += [exprs.value(cast(e, dtype)) for e in (node.compare, node.value) if e is not None]
         instruction = of_statement(node)
         exprs.need(_helper(instruction))
-        text = instruction.spell[exprs.dialect.language].format(*args)
+        text = instruction.texts[exprs.dialect.language].format(*args)
         if node.result is None:
             return [f"{text};"]
         return [f"const {exprs.value_type(dtype)} {self._names.declare(node.result)} = {text};"]
@@ -136,7 +136,7 @@ def pointer_type(buffer: Buffer, exprs: ExprPrinter, written: Set[Buffer]) -> st
 
 
 def _helper(instruction: Instruction) -> Helper | None:
-    helper = instruction.helper.get("cuda")
+    helper = instruction.helpers.get("cuda")
     return helper if isinstance(helper, Helper) else None
 
 

@@ -10,7 +10,7 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.targets.nvidia.isa.arithmetic import CHOOSE, HELPERS
 from tilelang.targets.nvidia.isa.convert import conversion
 from tilelang.targets.nvidia.isa.instruction_texts import TEXTS
-from tilelang.targets.nvidia.isa.intrinsics import spellings
+from tilelang.targets.nvidia.isa.intrinsics import templates
 from tilelang.targets.nvidia.isa.types import cuda_type
 
 
@@ -34,7 +34,7 @@ def value_type(dtype: DType) -> str:
 # Source: CUDA Math API, "Type Casting Intrinsics"
 CUDA = Dialect(
     language="cuda",
-    intrinsics=spellings,
+    intrinsics=templates,
     instructions=TEXTS,
     storage_type=storage_type,
     storage_helpers=storage_helpers,

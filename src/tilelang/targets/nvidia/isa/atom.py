@@ -13,7 +13,7 @@ import numpy as np
 
 from tilelang.dtypes import DType, Kind
 from tilelang.ir.scalar import convert
-from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.instruction import ExecutionScope, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
@@ -130,10 +130,10 @@ def mma(atom: MmaAtom) -> Instruction:
 
     return Instruction(
         name=name,
-        spell={"cuda": name + "({0}, {1}, {2})"},
-        helper={"cuda": Helper(name, _helper_text(atom, name), _pack_needs(atom))},
+        texts={"cuda": name + "({0}, {1}, {2})"},
+        helpers={"cuda": Helper(name, _helper_text(atom, name), _pack_needs(atom))},
         simulate=simulate,
-        group=Group.WARP,
+        execution_scope=ExecutionScope.WARP,
         needs=atom.needs,
         source='PTX ISA, "mma"',
     )

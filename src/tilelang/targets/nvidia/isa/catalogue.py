@@ -1,17 +1,14 @@
-"""Every instruction of NVIDIA's GPUs that this version supports, by name.
+"""Every file of records of instructions of NVIDIA's GPUs.
 
-Gives `INSTRUCTIONS`: the `instructions()` of each file of records; of large families some members. Instructions made of
-the user's own text are not among them.
+Gives `MODULES`, by which `language.functions` finds functions and `instructions` finds records. A file of records has a
+function `instructions()`, of large families with some members only; if instructions of it are functions of the
+language, it also has `FUNCTIONS`. Instructions made of the user's own text are not among them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from tilelang.isa.instruction import Instruction
-from tilelang.targets.gpu.isa import fence as fence_of_threads
-from tilelang.targets.gpu.isa import sync, warp
+from tilelang.targets.gpu.isa.catalogue import MODULES as GPU_MODULES
 from tilelang.targets.nvidia.isa import (
     atomic,
     cache_policy,
@@ -32,10 +29,11 @@ from tilelang.targets.nvidia.isa import (
 )
 
 MODULES = (
-    *(sync, named_barrier, fence_of_threads, warp, dependent_launch, cluster, dot, cp_async, mbarrier, fence, tma),
+    *(named_barrier, dependent_launch, cluster, dot, cp_async, mbarrier, fence, tma),
     *(cache_policy, memory, atomic, debug, mma, wgmma, registers, ldmatrix),
 )
 
-INSTRUCTIONS: Mapping[str, Instruction] = MappingProxyType(
-    {record.name: record for module in MODULES for record in module.instructions()}
-)
+
+def instructions() -> dict[str, Instruction]:
+    """The records by name, those of every GPU included."""
+    return {record.name: record for module in (*GPU_MODULES, *MODULES) for record in module.instructions()}

@@ -22,7 +22,7 @@ import numpy as np
 
 from tilelang.dtypes import INT32, DType
 from tilelang.isa.function import Function, Parameter, ParameterKind
-from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pieces, Pointer, Wait, Warp
 from tilelang.targets.gpu.isa.lanes import integers, spread
@@ -131,7 +131,7 @@ def _barrier(name: str, operation: str, simulate: Callable[[Warp], Any], comment
         (),
         simulate,
         comment,
-        group=Group.CLUSTER,
+        execution_scope=ExecutionScope.CLUSTER,
         effect=Effect.SYNC_SOME,
         needs=Feature.CLUSTER,
         source=_SOURCE.format("Parallel Synchronization and Communication Instructions: barrier.cluster"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilelang.dtypes import SCALARS, DType, lane_dtype
 from tilelang.errors import NoLowering
-from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.isa.intrinsic import Helper, Template
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.types import BITS, cuda_type
 
@@ -69,7 +69,7 @@ __device__ __forceinline__ float tl_round_tf32(float x) {
 )
 
 
-def conversion(source: DType, destination: DType) -> Spelling:
+def conversion(source: DType, destination: DType) -> Template:
     """The text that casts a value from one dtype to another; its operand and value have the types of `cuda_type`.
 
     The operand may also be a value of the source's value type. Short vectors are cast lane by lane. A float that an
@@ -81,9 +81,9 @@ def conversion(source: DType, destination: DType) -> Spelling:
     if source.lanes != destination.lanes:
         raise NoLowering(f"cast: {source!s} and {destination!s} have different numbers of lanes")
     if source == destination:
-        return Spelling("{0}")
+        return Template("{0}")
     if source.lanes > 1:
-        return Spelling(f"{_lanes_name(source, destination)}({{0}})", _lanes_helper(source, destination))
+        return Template(f"{_lanes_name(source, destination)}({{0}})", _lanes_helper(source, destination))
     return _scalar(source, destination)
 
 
@@ -97,20 +97,20 @@ def casts_pairs(source: DType, destination: DType) -> bool:
     return destination.bits == 8 and source.lanes == 1 and _pair(source, destination) is not None
 
 
-def _scalar(source: DType, destination: DType) -> Spelling:
+def _scalar(source: DType, destination: DType) -> Template:
     made, taken = cuda_type(destination), cuda_type(source)
     if destination == "tfloat32":
-        return Spelling("(float)({0})") if _fits_tf32(source) else Spelling("tl_round_tf32((float)({0}))", _TF32)
+        return Template("(float)({0})") if _fits_tf32(source) else Template("tl_round_tf32((float)({0}))", _TF32)
     if destination.is_bool:
-        return Spelling(f"(({taken.value})({{0}}) != 0)", taken.helper)
+        return Template(f"(({taken.value})({{0}}) != 0)", taken.helper)
     if destination == "float16" and (source == "float64" or source.is_int and source.bits >= 32):
-        return Spelling(f"tl_half_of(({taken.value})({{0}}))", _HALF_OF)
+        return Template(f"tl_half_of(({taken.value})({{0}}))", _HALF_OF)
     if destination.is_float and destination.bits < 32:
         wide = "(float)(double)" if source.is_int and source.bits == 64 else "(float)"  # as the reference rounds
-        return Spelling(f"{made.name}({wide}({{0}}))", made.helper)
+        return Template(f"{made.name}({wide}({{0}}))", made.helper)
     if destination.is_int and destination.bits < 8:
-        return Spelling(f"{made.name}((int32_t)({{0}}))", made.helper)
-    return Spelling(f"({made.name})({{0}})", made.helper)
+        return Template(f"{made.name}((int32_t)({{0}}))", made.helper)
+    return Template(f"({made.name})({{0}})", made.helper)
 
 
 def _lanes_name(source: DType, destination: DType) -> str:
@@ -124,7 +124,7 @@ def _lanes_helper(source: DType, destination: DType) -> Helper:
     pair = _pair(lane, cast) if source.lanes % 2 == 0 else None
     if pair is None:
         single = conversion(lane, cast)
-        pair = _Pair((single.helper,), f"to.lane[i] = {single.of('from.lane[i]')};")
+        pair = _Pair((single.helper,), f"to.lane[i] = {single.format('from.lane[i]')};")
     count = source.lanes // 2 if pair.views else source.lanes
     views = [f" {view} pair[{count}];" if view else "" for view in pair.views or ("", "")]
     text = f"""\

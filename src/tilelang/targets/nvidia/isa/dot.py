@@ -16,7 +16,7 @@ import numpy as np
 from tilelang.dtypes import SCALARS, DType
 from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Instruction
-from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.isa.intrinsic import Helper, Template
 from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.types import INTEGERS
 
@@ -40,8 +40,8 @@ __device__ __forceinline__ {c}_t {name}({a}_t a, {b}_t b, {c}_t c) {{
     return Helper(name, text, needs=(INTEGERS,))
 
 
-DOT4: Mapping[str, Spelling] = {
-    name: Spelling(
+DOT4: Mapping[str, Template] = {
+    name: Template(
         f"{_name(name, name, name)}(({name}_t)({{0}}), ({name}_t)({{1}}), ({name}_t)({{2}}))", _helper(name, name, name)
     )
     for name in ("int32", "uint32")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tilelang.isa.common.ieee import MODES, OPERATIONS
-from tilelang.isa.intrinsic import Spelling
+from tilelang.isa.intrinsic import Template
 
 # by the names of `isa.common.ieee`: what the functions of float32 and float64 are called without their mode
 _FUNCTIONS = {
@@ -23,12 +23,12 @@ _FUNCTIONS = {
 }
 
 
-def _texts() -> Iterator[tuple[str, Mapping[str, Spelling]]]:
+def _texts() -> Iterator[tuple[str, Mapping[str, Template]]]:
     for operation, functions in _FUNCTIONS.items():
         operands = ", ".join(f"{{{place}}}" for place in range(OPERATIONS[operation].arity))
         for mode in MODES:
-            texts = {dtype: Spelling(f"{function}_{mode}({operands})") for dtype, function in functions.items()}
+            texts = {dtype: Template(f"{function}_{mode}({operands})") for dtype, function in functions.items()}
             yield f"ieee_{operation}_{mode}", texts
 
 
-IEEE: Mapping[str, Mapping[str, Spelling]] = dict(_texts())
+IEEE: Mapping[str, Mapping[str, Template]] = dict(_texts())

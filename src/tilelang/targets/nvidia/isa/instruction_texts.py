@@ -1,6 +1,7 @@
 """How CUDA writes the instructions that GPUs of every vendor have, those of `targets.gpu.isa`.
 
-Gives `TEXTS`, by the family that an instruction's `form` names. Invariant: a text and the meaning of its record agree.
+Gives `TEXTS`: templates, by the first element of an instruction's `dialect_key`. Invariant: a template and the meaning
+of its record agree.
 
 Source: CUDA C++ Programming Guide, "Synchronization Functions", "Memory Fence Functions", "Warp Shuffle Functions",
 "Warp Vote Functions", "Warp Match Functions", "Warp Reduce Functions"; PTX ISA, "Parallel Synchronization and
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from tilelang.dtypes import DType
-from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.nvidia.isa.types import INTEGERS, cuda_type
 
 _SYNC_GRID = Helper(
@@ -99,47 +100,47 @@ __device__ __forceinline__ float tl_redux_{op}(uint32_t mask, float value) {{
 _SHUFFLES = {"idx": "__shfl_sync", "up": "__shfl_up_sync", "down": "__shfl_down_sync", "xor": "__shfl_xor_sync"}
 
 
-def _shuffle(mode: str, dtype: DType) -> Spelling:
+def _shuffle(mode: str, dtype: DType) -> Template:
     kind = cuda_type(dtype)
     helper = None if kind.helper is None else INTEGERS
-    return Spelling(f"({kind.value}){_SHUFFLES[mode]}({{0}}, {{1}}, {{2}}, {{3}})", helper)
+    return Template(f"({kind.value}){_SHUFFLES[mode]}({{0}}, {{1}}, {{2}}, {{3}})", helper)
 
 
-def _redux(op: str, dtype: DType) -> Spelling:
+def _redux(op: str, dtype: DType) -> Template:
     if dtype.is_float:
-        return Spelling(f"tl_redux_{op}({{0}}, {{1}})", _REDUX_FLOAT[op])
+        return Template(f"tl_redux_{op}({{0}}, {{1}})", _REDUX_FLOAT[op])
     if op in ("and", "or", "xor") and dtype == "int32":  # the bitwise ones exist for unsigned only
-        return Spelling(f"(int32_t)__reduce_{op}_sync({{0}}, (uint32_t)({{1}}))", INTEGERS)
-    return Spelling(f"__reduce_{op}_sync({{0}}, {cuda_type(dtype).value}({{1}}))", INTEGERS)
+        return Template(f"(int32_t)__reduce_{op}_sync({{0}}, (uint32_t)({{1}}))", INTEGERS)
+    return Template(f"__reduce_{op}_sync({{0}}, {cuda_type(dtype).value}({{1}}))", INTEGERS)
 
 
-def _call_extern(result: DType | None, name: str, arity: int) -> Spelling:
+def _call_extern(result: DType | None, name: str, arity: int) -> Template:
     call = f"{name}({', '.join(f'{{{place}}}' for place in range(arity))})"
     if result is None:
-        return Spelling(call)
+        return Template(call)
     kind = cuda_type(result)
-    return Spelling(f"({kind.value})({call})", kind.helper)
+    return Template(f"({kind.value})({call})", kind.helper)
 
 
-TEXTS: Mapping[str, Spelling | Callable[..., Spelling]] = MappingProxyType(
+TEXTS: Mapping[str, Template | Callable[..., Template]] = MappingProxyType(
     {
-        "sync_threads": Spelling("__syncthreads()"),
-        "sync_threads_count": Spelling("__syncthreads_count({0})"),
-        "sync_threads_and": Spelling("(int)(__syncthreads_and({0}) != 0)"),
-        "sync_threads_or": Spelling("(int)(__syncthreads_or({0}) != 0)"),
-        "sync_grid": Spelling("tl_sync_grid()", _SYNC_GRID),
-        "sync_warp": Spelling("__syncwarp({0})"),
-        "fence_block": Spelling("__threadfence_block()"),
-        "fence_device": Spelling("__threadfence()"),
-        "fence_system": Spelling("__threadfence_system()"),
+        "sync_threads": Template("__syncthreads()"),
+        "sync_threads_count": Template("__syncthreads_count({0})"),
+        "sync_threads_and": Template("(int)(__syncthreads_and({0}) != 0)"),
+        "sync_threads_or": Template("(int)(__syncthreads_or({0}) != 0)"),
+        "sync_grid": Template("tl_sync_grid()", _SYNC_GRID),
+        "sync_warp": Template("__syncwarp({0})"),
+        "fence_block": Template("__threadfence_block()"),
+        "fence_device": Template("__threadfence()"),
+        "fence_system": Template("__threadfence_system()"),
         "shuffle": _shuffle,
-        "ballot": Spelling("__ballot_sync({0}, {1})"),
-        "any": Spelling("(__any_sync({0}, {1}) != 0)"),
-        "all": Spelling("(__all_sync({0}, {1}) != 0)"),
-        "match_any": Spelling("__match_any_sync({0}, {1})"),
-        "match_all": Spelling("tl_match_all({0}, {1})", _MATCH_ALL),
-        "active_mask": Spelling("__activemask()"),
-        "elect": Spelling("tl_elect({0})", _ELECT),
+        "ballot": Template("__ballot_sync({0}, {1})"),
+        "any": Template("(__any_sync({0}, {1}) != 0)"),
+        "all": Template("(__all_sync({0}, {1}) != 0)"),
+        "match_any": Template("__match_any_sync({0}, {1})"),
+        "match_all": Template("tl_match_all({0}, {1})", _MATCH_ALL),
+        "active_mask": Template("__activemask()"),
+        "elect": Template("tl_elect({0})", _ELECT),
         "redux": _redux,
         "call_extern": _call_extern,
     }

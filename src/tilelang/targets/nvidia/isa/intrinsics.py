@@ -1,6 +1,6 @@
 """How CUDA writes the intrinsics of the language.
 
-Gives `spellings`. Invariant: every intrinsic that a user can name has a text, but perhaps not for every dtype.
+Gives `templates`. Invariant: every intrinsic that a user can name has a text, but perhaps not for every dtype.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from tilelang.isa.intrinsic import Spelling
+from tilelang.isa.intrinsic import Template
 from tilelang.targets.nvidia.isa.bits import BITS
 from tilelang.targets.nvidia.isa.ieee import IEEE
 from tilelang.targets.nvidia.isa.math import MATH
 from tilelang.targets.nvidia.isa.types import INTEGERS
 
-_TEXTS: Mapping[str, Mapping[str, Spelling]] = MappingProxyType({**MATH, **BITS, **IEEE})
+_TEMPLATES: Mapping[str, Mapping[str, Template]] = MappingProxyType({**MATH, **BITS, **IEEE})
 
 
-def spellings(name: str) -> Mapping[str, Spelling]:
+def templates(name: str) -> Mapping[str, Template]:
     """An intrinsic's texts by compute dtype; none for a name that the language does not have."""
-    return _TEXTS.get(name) or _random_texts().get(name, {})
+    return _TEMPLATES.get(name) or _random_templates().get(name, {})
 
 
 @cache
-def _random_texts() -> Mapping[str, Mapping[str, Spelling]]:
+def _random_templates() -> Mapping[str, Mapping[str, Template]]:
     from tilelang.isa.common.random_text import random_texts  # noqa: PLC0415  long tables, which few kernels need
 
     # what starts a generator would take the compiler long if it were unrolled and inlined

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.instruction import ExecutionScope, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
@@ -88,10 +88,10 @@ def ldmatrix(count: int, trans: bool = False) -> Instruction:
 
     return Instruction(
         name=name,
-        spell={"cuda": name + "({0}, {1})"},
-        helper={"cuda": Helper(name, text)},
+        texts={"cuda": name + "({0}, {1})"},
+        helpers={"cuda": Helper(name, text)},
         simulate=simulate,
-        group=Group.WARP,
+        execution_scope=ExecutionScope.WARP,
         needs=Feature.MMA_F16,
         source='PTX ISA, "ldmatrix"',
     )
@@ -123,10 +123,10 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
 
     return Instruction(
         name=name,
-        spell={"cuda": name + "({0}, {1})"},
-        helper={"cuda": Helper(name, text)},
+        texts={"cuda": name + "({0}, {1})"},
+        helpers={"cuda": Helper(name, text)},
         simulate=simulate,
-        group=Group.WARP,
+        execution_scope=ExecutionScope.WARP,
         needs=Feature.STMATRIX,
         source='PTX ISA, "stmatrix"',
     )

@@ -1,6 +1,6 @@
-"""CUDA spellings of the elementary functions: which text serves which dtype.
+"""CUDA texts of the elementary functions, by dtype.
 
-Gives `MATH`, from name to compute dtype to `Spelling`. The functions are those built into the compilers, within 2 units
+Gives `MATH`, from name to compute dtype to `Template`. The functions are those built into the compilers, within 2 units
 in the last place (sinh 3; pow, tan 4); compiled with fast mathematics they become the fast ones. The names with two
 underscores are the fast ones in any case.
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.nvidia.isa.types import INTEGERS
 
 _ON_INTEGERS = Helper(
@@ -53,37 +53,37 @@ __device__ __forceinline__ float tl_fast_exp2(float x) {
 _SIGNED = ("int4", "int8", "int16", "int32", "int64")
 _UNSIGNED = ("bool", "uint4", "uint8", "uint16", "uint32", "uint64")
 
-Texts = Mapping[str, Spelling]
+Templates = Mapping[str, Template]
 
 
-def _called(name: str, arity: int = 1, *, float32: str | None = None, helper: Helper | None = None) -> Texts:
+def _called(name: str, arity: int = 1, *, float32: str | None = None, helper: Helper | None = None) -> Templates:
     """A function by its name for float64, and that name with an "f" for float32."""
     operands = ", ".join(f"{{{place}}}" for place in range(arity))
     short = float32 or f"{name}f"
-    return {"float32": Spelling(f"{short}({operands})", helper), "float64": Spelling(f"{name}({operands})", helper)}
+    return {"float32": Template(f"{short}({operands})", helper), "float64": Template(f"{name}({operands})", helper)}
 
 
-def _fast(name: str, accurate: Texts, helper: Helper | None = None) -> Texts:
+def _fast(name: str, accurate: Templates, helper: Helper | None = None) -> Templates:
     """A fast function of float32 beside the accurate one of float64."""
     operands = ", ".join(f"{{{place}}}" for place in range(accurate["float64"].text.count("{")))
-    return {"float32": Spelling(f"{name}({operands})", helper), "float64": accurate["float64"]}
+    return {"float32": Template(f"{name}({operands})", helper), "float64": accurate["float64"]}
 
 
-def _rounding(name: str) -> Texts:
-    return {**_called(name), **dict.fromkeys((*_SIGNED, *_UNSIGNED), Spelling("({0})"))}
+def _rounding(name: str) -> Templates:
+    return {**_called(name), **dict.fromkeys((*_SIGNED, *_UNSIGNED), Template("({0})"))}
 
 
-def _question(name: str) -> Texts:
-    return dict.fromkeys(("float32", "float64"), Spelling(f"bool({name}({{0}}))"))
+def _question(name: str) -> Templates:
+    return dict.fromkeys(("float32", "float64"), Template(f"bool({name}({{0}}))"))
 
 
-def _fma_integers() -> Texts:
+def _fma_integers() -> Templates:
     # unsigned arithmetic wraps; the conversion to the stored dtype drops what is above its width
-    narrow = Spelling("(int32_t)((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))", INTEGERS)
+    narrow = Template("(int32_t)((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))", INTEGERS)
     wide = {
-        "uint32": Spelling("((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))", INTEGERS),
-        "int64": Spelling("(int64_t)((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))", INTEGERS),
-        "uint64": Spelling("((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))", INTEGERS),
+        "uint32": Template("((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))", INTEGERS),
+        "int64": Template("(int64_t)((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))", INTEGERS),
+        "uint64": Template("((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))", INTEGERS),
     }
     return {name: wide.get(name, narrow) for name in (*_SIGNED, *_UNSIGNED)}
 
@@ -94,7 +94,7 @@ _SIN, _COS, _TAN, _POW = _called("sin"), _called("cos"), _called("tan"), _called
 _ROUND = _rounding("rint")  # to nearest, ties to even
 
 # by the names of `isa.common.math`
-MATH: Mapping[str, Texts] = {
+MATH: Mapping[str, Templates] = {
     "exp": _EXP,
     "exp2": _EXP2,
     "exp10": _EXP10,
@@ -124,8 +124,8 @@ MATH: Mapping[str, Texts] = {
     "copysign": _called("copysign", 2),
     "nextafter": _called("nextafter", 2),
     "ldexp": {
-        "float32": Spelling("ldexpf({0}, (int)fminf(fmaxf({1}, -4096.0f), 4096.0f))"),
-        "float64": Spelling("ldexp({0}, (int)fmin(fmax({1}, -4096.0), 4096.0))"),
+        "float32": Template("ldexpf({0}, (int)fminf(fmaxf({1}, -4096.0f), 4096.0f))"),
+        "float64": Template("ldexp({0}, (int)fmin(fmax({1}, -4096.0), 4096.0))"),
     },
     "fmod": _called("fmod", 2),
     "floor": _rounding("floor"),
@@ -136,9 +136,9 @@ MATH: Mapping[str, Texts] = {
     "fma": {**_called("fma", 3), **_fma_integers()},
     "abs": {
         **_called("fabs"),
-        **{name: Spelling("({0})") for name in _UNSIGNED},
-        **{name: Spelling("tl_magnitude((int32_t)({0}))", _ON_INTEGERS) for name in _SIGNED},
-        "int64": Spelling("tl_magnitude((int64_t)({0}))", _ON_INTEGERS),
+        **{name: Template("({0})") for name in _UNSIGNED},
+        **{name: Template("tl_magnitude((int32_t)({0}))", _ON_INTEGERS) for name in _SIGNED},
+        "int64": Template("tl_magnitude((int64_t)({0}))", _ON_INTEGERS),
     },
     "isnan": _question("isnan"),
     "isinf": _question("isinf"),
@@ -153,5 +153,5 @@ MATH: Mapping[str, Texts] = {
     "__cos": _fast("__cosf", _COS),
     "__tan": _fast("__tanf", _TAN),
     "__pow": _fast("__powf", _POW),  # by way of a logarithm, so that a negative base gives NaN
-    "__fdividef": {"float32": Spelling("__fdividef({0}, {1})"), "float64": Spelling("(({0}) / ({1}))")},
+    "__fdividef": {"float32": Template("__fdividef({0}, {1})"), "float64": Template("(({0}) / ({1}))")},
 }

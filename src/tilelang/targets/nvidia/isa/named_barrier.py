@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilelang.errors import SimulationError
-from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.isa.simulated import Wait, Warp
 from tilelang.targets.gpu.isa.lanes import uniform
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register
@@ -47,7 +47,7 @@ def _of_warps(name: str, operation: str, simulate: Callable[..., Any], comment: 
         (register("int", "barrier"), register("int", "threads")),
         simulate,
         comment,
-        group=Group.WARP,
+        execution_scope=ExecutionScope.WARP,
         effect=Effect.SYNC_SOME,
         needs=Feature.NONE,
         source=_SOURCE,

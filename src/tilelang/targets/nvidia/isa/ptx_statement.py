@@ -1,7 +1,8 @@
-"""Instructions that are one statement of PTX, as most of synchronization and of asynchronous copies are.
+"""Records of instructions that are one PTX statement without a result: most of synchronization and asynchronous copies.
 
-Takes a statement whose operands are numbered in the order of its arguments; gives its record and the function around
-it. Invariant: the function is volatile and touches memory, so that a C++ compiler moves nothing across it.
+Takes a statement whose operands are numbered in the order of its arguments; gives its record, with the C++ function
+that holds the statement. Invariant: the function is volatile and touches memory, so that a C++ compiler moves nothing
+across it. Records of instructions with a result name their texts themselves, as in `memory`.
 
 Source: CUDA C++ Programming Guide, "Inline PTX Assembly in CUDA", "Constraints", "Incorrect Optimization".
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilelang.isa.instruction import AsyncUnit, Effect, Group, Instruction
+from tilelang.isa.instruction import AsyncUnit, Effect, ExecutionScope, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.records import record
 from tilelang.targets.nvidia.machines import Feature
@@ -65,7 +66,7 @@ def ptx_statement(
     *,
     source: str,
     needs: Feature,
-    group: Group = Group.THREAD,
+    execution_scope: ExecutionScope = ExecutionScope.THREAD,
     async_unit: AsyncUnit | None = None,
     effect: Effect = Effect.NONE,
     pending: int | None = None,
@@ -82,7 +83,7 @@ def ptx_statement(
         comment: What the function does, for readers of the generated source.
         source: Manual and section.
         needs: What the target must have.
-        group: Which threads must execute it together.
+        execution_scope: The threads that must execute it together.
         async_unit: What completes its work later.
         effect: What else it does.
         pending: Groups that may be in flight after a wait.
@@ -103,7 +104,7 @@ __device__ __forceinline__ void tl_{name}({", ".join(each.parameter for each in 
         {"cuda": f"tl_{name}({places})"},
         {"cuda": Helper(f"tl_{name}", text, needs=tuple(helpers))},
         simulate,
-        group=group,
+        execution_scope=execution_scope,
         async_unit=async_unit,
         effect=effect,
         pending=pending,

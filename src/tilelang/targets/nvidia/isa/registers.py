@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from tilelang.errors import CompilerBug
-from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.instruction import ExecutionScope, Instruction
 from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.atom import ALL_LANES
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
@@ -45,7 +45,7 @@ def set_max_registers(count: int, increase: bool) -> Instruction:
         (),
         simulate,
         f"Sets the registers of each thread of the warpgroup to {count}.",
-        group=Group.WARP_GROUP,
+        execution_scope=ExecutionScope.WARP_GROUP,
         needs=Feature.WGMMA,
         source="PTX ISA, 'Miscellaneous Instructions: setmaxnreg'",
     )

@@ -25,18 +25,18 @@ _QUALIFIERS = frozenset({"__launch_bounds__", "__maxnreg__", "__cluster_dims__",
 class SourceKernel(Instruction):
     """A kernel of the user's own text.
 
-    `spell` holds the text, by "cuda", and the kernel's name, by "entry".
+    `texts` holds the source, by "cuda", and the kernel's name, by "entry".
     """
 
     @property
     def text(self) -> str:
         """CUDA C++ that defines the kernel."""
-        return self.spell["cuda"]
+        return self.texts["cuda"]
 
     @property
     def entry(self) -> str:
         """The kernel's name."""
-        return self.spell["entry"]
+        return self.texts["entry"]
 
 
 @record
@@ -71,8 +71,8 @@ def source_kernel(text: str, entry: str, given: int) -> SourceKernel:
             f"{what}: '{entry}' takes {found.parameters} parameters, but is launched with {given} arguments",
             hint="it is given the tensors of the function, then the sizes that the grid and the shapes name",
         )
-    spell = {"cuda": _with_c_linkage(text, entries.values()), "entry": entry}
-    return SourceKernel("CUDASourceCodeKernel", spell, {}, _refuse, verbatim=True, source="the user's source")
+    texts = {"cuda": _with_c_linkage(text, entries.values()), "entry": entry}
+    return SourceKernel("CUDASourceCodeKernel", texts, {}, _refuse, verbatim=True, source="the user's source")
 
 
 def entries_of(text: str) -> list[Entry]:

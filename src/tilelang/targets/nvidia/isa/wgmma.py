@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from tilelang.dtypes import SCALARS, DType, as_dtype
 from tilelang.errors import CompilerBug, ProgramError
 from tilelang.isa.function import Function, Parameter, ParameterKind
-from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Wait, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
@@ -224,7 +224,7 @@ def wgmma(
         {"cuda": form.name + "({0}, {1}, {2}, {3})"},
         {"cuda": Helper(form.name, form.text)},
         meaning.simulate,
-        group=Group.WARP_GROUP,
+        execution_scope=ExecutionScope.WARP_GROUP,
         async_unit=WGMMA,
         needs=Feature.WGMMA,
         overhang=overhang,
@@ -246,7 +246,7 @@ WGMMA_FENCE = ptx_statement(
     (),
     wgmma_meaning.fence,
     "Orders accesses to registers before matrix instructions of the warpgroup that use them.",
-    group=Group.WARP_GROUP,
+    execution_scope=ExecutionScope.WARP_GROUP,
     async_unit=WGMMA,
     effect=Effect.FENCE,
     needs=Feature.WGMMA,
@@ -260,7 +260,7 @@ WGMMA_COMMIT = ptx_statement(
     (),
     wgmma_meaning.commit,
     "Commits the warpgroup's wgmma instructions since the last commit as one group.",
-    group=Group.WARP_GROUP,
+    execution_scope=ExecutionScope.WARP_GROUP,
     async_unit=WGMMA,
     effect=Effect.COMMIT,
     needs=Feature.WGMMA,
@@ -319,7 +319,7 @@ def wgmma_wait(pending: int) -> Instruction:
         (),
         wait,
         f"Waits until at most {pending} of the warpgroup's wgmma groups are pending.",
-        group=Group.WARP_GROUP,
+        execution_scope=ExecutionScope.WARP_GROUP,
         async_unit=WGMMA,
         effect=Effect.WAIT,
         pending=pending,

@@ -37,7 +37,7 @@ from tilelang.ir.visit import (
     walk,
     walk_expr,
 )
-from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
@@ -173,7 +173,7 @@ def _multiplies(stmt: Stmt) -> bool:
     return (
         isinstance(stmt, CallStmt)
         and isinstance(stmt.routine, Instruction)
-        and stmt.routine.group is Group.WARP
+        and stmt.routine.execution_scope is ExecutionScope.WARP
         and stmt.routine.effect is Effect.NONE
         and stmt.routine.async_unit is None
         and bool(stmt.writes)

@@ -25,7 +25,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Atomic, Break, CallStmt, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import sub_statements, walk
-from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.instruction import ExecutionScope, Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
@@ -93,8 +93,9 @@ def _diverges(stmt: Stmt) -> bool:
 
 def _converges(stmt: Stmt) -> bool:
     """Whether a statement holds an instruction of a whole warp or more."""
-    calls = (node.routine for node in walk(stmt) if isinstance(node, CallStmt))
-    return any(isinstance(routine, Instruction) and routine.group is not Group.THREAD for routine in calls)
+    routines = (node.routine for node in walk(stmt) if isinstance(node, CallStmt))
+    instructions = (routine for routine in routines if isinstance(routine, Instruction))
+    return any(instruction.execution_scope is not ExecutionScope.THREAD for instruction in instructions)
 
 
 def _is_barrier(stmt: Stmt) -> bool:
