@@ -10,7 +10,7 @@ from tilelang.errors import BarrierDivergence, DataRace, MisalignedAccess, OutOf
 from tilelang.ir.expr import Var
 from tilelang.isa.instruction import ExecutionScope, Instruction
 from tilelang.isa.simulated import Pointer
-from tilelang.sim.warp import RegisterPointer
+from tilelang.sim.pointers import RegisterPointer
 from tilelang.targets.gpu.isa.sync import SYNC_WARP
 from tilelang.targets.gpu.isa.warp import shuffle
 from tilelang.targets.nvidia.isa.atomic import atomic

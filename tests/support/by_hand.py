@@ -207,7 +207,7 @@ class ThreadProgram(Program):
         simulate(
             func,
             arguments,
-            target=Target("cuda", arch),
+            target=Target("hip" if arch.startswith("gfx") else "cuda", arch),
             lazy=lazy,
             seed=seed,
             report=report,

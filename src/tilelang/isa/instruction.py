@@ -42,6 +42,7 @@ class AsyncUnit:
         completion: How threads observe completion.
         per_thread: Whether each thread issues and waits for its own work. Otherwise some threads do so for others,
             which observe completion at barriers.
+        per_warp: Whether a warp counts its work as one, and waits for that of all its lanes, whichever are active.
         reads_asynchronously: Whether it reads shared memory at any time before the wait, so that the operands must not
             be overwritten earlier; otherwise they are read when the work is issued.
         async_proxy: Whether it accesses memory through the async proxy, which needs a fence after writes of threads.
@@ -51,6 +52,7 @@ class AsyncUnit:
     name: str
     completion: Completion
     per_thread: bool = False
+    per_warp: bool = False
     reads_asynchronously: bool = False
     async_proxy: bool = False
     wait_call: str = ""
@@ -61,6 +63,7 @@ class Effect(enum.Flag):
 
     NONE = 0
     SYNC_BLOCK = enum.auto()  # barrier of all threads of the block, with visibility of their writes
+    JOIN_BLOCK = enum.auto()  # arrival or wait at a barrier of all threads of the block that waits for no memory access
     SYNC_GRID = enum.auto()  # barrier of all blocks of the grid, with visibility of their writes
     SYNC_SOME = enum.auto()  # barrier of some threads of the block, with visibility of their writes
     SYNC_WARP = enum.auto()  # barrier of the lanes of a warp in the mask that is its first argument

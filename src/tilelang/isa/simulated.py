@@ -288,7 +288,22 @@ class Warp(Protocol):
         """
 
     def barrier_sync(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
-        """Arrives at a barrier of the block and waits for the other threads; all of the block if `threads` is None."""
+        """Arrives at a barrier of the block and waits for the other threads; all of the block if `threads` is None.
+
+        Accesses to memory before it are ordered before those after it.
+        """
+
+    def barrier_signal(self) -> None:
+        """Arrives at the block's barrier without waiting; orders only accesses that the warp has waited for."""
+
+    def barrier_wait(self) -> Iterator[Wait]:
+        """Waits until all warps of the block have arrived by `barrier_signal`."""
+
+    def barrier_join(self) -> Iterator[Wait]:
+        """Arrives at the block's barrier and waits for all warps; orders accesses as `barrier_signal` does."""
+
+    def retire(self, memory: str, kinds: tuple[str, ...] = ("load", "store")) -> None:
+        """Waits for the warp's plain accesses of these kinds to "shared" or "global" memory."""
 
     def grid_sync(self) -> Iterator[Wait]:
         """Waits for all other blocks of the grid; called after a barrier of the whole block."""

@@ -15,7 +15,7 @@ from tilelang.ir.visit import accessed_buffers, expressions, needed_bindings, va
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.language.stage import reads_memory
 
-_OF_ALL = Effect.SYNC_BLOCK | Effect.SYNC_GRID
+_OF_ALL = Effect.SYNC_BLOCK | Effect.JOIN_BLOCK | Effect.SYNC_GRID
 
 
 def around_barriers(body: Stmt, loop: Callable[[Stmt], Stmt]) -> Stmt:

@@ -1,6 +1,7 @@
 """Asynchronous operations of one warp in commit groups.
 
-Takes operations, commits and waits of the active lanes; each lane counts its own groups. Invariant: lazily, an
+Takes operations, commits and waits of the active lanes; each lane counts its own groups, unless the unit counts those
+of the whole warp. Invariant: lazily, an
 operation completes for a lane in the first wait that guarantees it; eagerly, when it is queued. In between, its reads
 and writes are pending, and accesses that conflict with them are reported.
 """
@@ -27,10 +28,12 @@ class Worker(Accessor, Protocol):
     Attributes:
         cells: The memory of every buffer, by its slot.
         moves: Whether a buffer may lie elsewhere later on.
+        present: The lanes that have a thread.
     """
 
     cells: list[Any]
     moves: bool
+    present: np.ndarray
 
     def set_mask(self, mask: np.ndarray) -> None:
         """Makes these lanes the active ones."""
@@ -85,16 +88,16 @@ class AsyncWork:
 
     def commit(self, unit: AsyncUnit) -> None:
         """Closes the open group of the active lanes."""
-        self._queue(unit).committed[self._warp.mask] += 1
+        self._queue(unit).committed[self._lanes(unit)] += 1
 
     def wait(self, unit: AsyncUnit, pending: int) -> None:
         """Completes all groups of the active lanes but the newest `pending` ones."""
         queue = self._queue(unit)
         if not queue.pending:
             return
-        limit = queue.committed - pending
+        limit, waiting = queue.committed - pending, self._lanes(unit)
         for item in queue.pending:
-            due = item.lanes & self._warp.mask & (item.group < limit)
+            due = item.lanes & waiting & (item.group < limit)
             if due.any():
                 self._complete(item, due)
         queue.pending = [item for item in queue.pending if item.lanes.any()]
@@ -119,6 +122,10 @@ class AsyncWork:
             for item in queue.pending:
                 self._complete(item, item.lanes.copy())
             queue.pending = []
+
+    def _lanes(self, unit: AsyncUnit) -> np.ndarray:
+        """The lanes for which the active ones commit and wait."""
+        return self._warp.present if unit.per_warp else self._warp.mask
 
     def _do(self, work: Work) -> None:
         self._warp.completing = True

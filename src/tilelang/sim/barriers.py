@@ -29,6 +29,7 @@ class Barrier:
         waiting: Those of them that wait.
         released: The joined vector clock of the arrived threads.
         before: The warps of the previous generation, and their joined vector clock.
+        orders_all: Whether all accesses of the warps that have arrived are ordered before what follows the barrier.
     """
 
     generation: int = 0
@@ -37,6 +38,7 @@ class Barrier:
     waiting: list[int] = field(default_factory=list)
     released: np.ndarray | None = None
     before: tuple[frozenset[int], np.ndarray] | None = None
+    orders_all: bool = True
 
 
 class Barriers:
@@ -52,6 +54,8 @@ class Barriers:
         self._threads, self._clocks = threads, clocks
         self._barriers: dict[int, Barrier] = {}
         self.full_syncs = 0
+        self._split = Barrier()
+        self._signalled: dict[int, tuple[int, Loc]] = {}  # warps that have signalled: the generation, and where
 
     def arrive(self, number: int, warp: int, loc: Loc, threads: int | None, *, waits: bool) -> Barrier:
         """A warp arrives.
@@ -111,9 +115,62 @@ class Barriers:
         self.arrive(number, warp, loc, threads, waits=True)
         yield Wait(self._text(number, barrier), lambda: barrier.generation > generation)
 
-    def absent(self, ended: set[int]) -> tuple[int, Barrier, list[int]] | None:
+    # -- arrivals that wait for no memory access ------------------------------------------------------------------
+    def signal(self, warp: int, loc: Loc, *, orders_all: bool) -> None:
+        """A warp arrives at the barrier of all warps, without waiting.
+
+        Args:
+            warp: Which.
+            loc: The statement.
+            orders_all: Whether it has waited for all its accesses, and accesses nothing until it waits.
+
+        Raises:
+            BarrierDivergence: It has arrived before, and not waited since.
+        """
+        if warp in self._signalled:
+            raise BarrierDivergence(
+                f"barrier of the block: warp {warp} arrives twice without waiting in between",
+                notes=(Note("it arrived here before", self._signalled[warp][1]),),
+                hint="let every arrival be followed by a wait",
+            )
+        barrier = self._split
+        self._signalled[warp] = barrier.generation, loc
+        barrier.expected = len(self._threads) * self._clocks.warp_size
+        barrier.orders_all &= orders_all
+        barrier.arrived.append((warp, loc))
+        self._release(barrier, warp)
+        if len(barrier.arrived) == len(self._threads):
+            self.full_syncs += 1
+            assert barrier.released is not None
+            if barrier.orders_all and self._clocks.threads == self._clocks.per_block:
+                self._clocks.synchronize_all()
+            barrier.before = frozenset(range(len(self._threads))), barrier.released
+            barrier.generation += 1
+            barrier.arrived, barrier.released, barrier.orders_all = [], None, True
+
+    def wait(self, warp: int) -> Iterator[Wait]:
+        """A warp that has arrived waits for the others.
+
+        Raises:
+            BarrierDivergence: It has not arrived.
+        """
+        if warp not in self._signalled:
+            raise BarrierDivergence(
+                f"barrier of the block: warp {warp} waits without having arrived",
+                hint="let every wait follow an arrival of the same threads",
+            )
+        barrier, (generation, _) = self._split, self._signalled[warp]
+        barrier.waiting.append(warp)
+        yield Wait(self._text(0, barrier), lambda: barrier.generation > generation)
+        barrier.waiting.remove(warp)
+        del self._signalled[warp]
+        assert barrier.before is not None
+        self._clocks.acquire(self._threads[warp], barrier.before[1])
+
+    def absent(self, ended: set[int]) -> tuple[int | str, Barrier, list[int]] | None:
         """A barrier that waits for warps that have ended: its number, itself, and these warps."""
-        for number, barrier in self._barriers.items():
+        numbered: list[tuple[int | str, Barrier]] = [*self._barriers.items()]
+        for number, barrier in [*numbered, ("of the block", self._split)]:
             missing = ended - {warp for warp, _ in barrier.arrived}
             if barrier.waiting and missing:
                 return number, barrier, sorted(missing)

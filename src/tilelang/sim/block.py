@@ -53,6 +53,7 @@ class Block:
         lazy: Whether asynchronous work happens as late as its waits allow.
         counters: Where its instructions and accesses are counted, if anywhere.
         printer: Receives what it prints.
+        has_bare_barriers: Whether the program has barriers that wait for no memory access.
 
     Attributes:
         rank: Its number in its cluster.
@@ -74,10 +75,12 @@ class Block:
         lazy: bool,
         counters: Counters | None,
         printer: Callable[[str], object],
+        has_bare_barriers: bool = False,
     ) -> None:
         self.index, self.grid, self.cluster, self.threads = index, grid, cluster, threads
         self.machine, self.clocks, self.window, self.buffers = machine, clocks, window, buffers
         self.lazy, self.counters, self.printer = lazy, counters, printer
+        self.has_bare_barriers = has_bare_barriers
         self.pending_transfers = PendingTransfers()
         self.slots = {buffer: slot for slot, buffer in enumerate(buffers)}
         self._states: dict[str, Any] = {}

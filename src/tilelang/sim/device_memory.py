@@ -215,6 +215,7 @@ class Window:
                 raise self._conflict(found, elements)
             if footprint is None:
                 self._note_blocks_write(warp, units, stamps)
+                self._note_unretired(warp, units, "store")
         if warp.counters is not None:
             self._count(warp, "store", where, count)
         if footprint is not None:
@@ -360,8 +361,15 @@ class Window:
             raise self._conflict(found, elements)
         if footprint is not None:
             footprint.reads.append((self, active_lanes(warp), units))
-        elif self.storage.shadow is not None:
+            return
+        if self.storage.shadow is not None:
             self.storage.shadow.at(warp.loc).read((units,), stamps)
+        self._note_unretired(warp, units, "load")
+
+    def _note_unretired(self, warp: Accessor, units: np.ndarray, kind: str) -> None:
+        """Notes an access of threads, which barriers may not wait for; asynchronous work has waits of its own."""
+        if warp.unretired is not None and not warp.completing:
+            warp.unretired.add(self, warp.thread_ids[active_lanes(warp)], units, kind, warp.loc)
 
     def _note_blocks_write(self, warp: Accessor, units: np.ndarray, stamps: np.ndarray) -> None:
         if self.storage.shadow is not None:

@@ -26,9 +26,10 @@ from tilelang.isa.instruction import Instruction
 from tilelang.isa.simulated import Pointer, Wait
 from tilelang.sim.device_memory import Window
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
+from tilelang.sim.pointers import ElementPointer, RegisterPointer
 from tilelang.sim.printing import false_assumption, scalar_text, tile_text
 from tilelang.sim.release_acquire import atomic_access
-from tilelang.sim.warp import ElementPointer, RegisterPointer, SimWarp
+from tilelang.sim.warp import SimWarp
 from tilelang.targets.target import Target
 
 Run = Callable[[SimWarp], Any]

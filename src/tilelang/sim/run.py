@@ -199,6 +199,8 @@ class Simulation:
         clocks: Clocks,
         slots: Slots,
         window: Callable[[int], Window],
+        *,
+        has_bare_barriers: bool,
     ) -> Block:
         """A block that is about to run."""
         return Block(
@@ -213,6 +215,7 @@ class Simulation:
             lazy=self._lazy,
             counters=self._counters,
             printer=self._printer,
+            has_bare_barriers=has_bare_barriers,
         )
 
     @property
@@ -273,10 +276,11 @@ class _Launch:
         self._globals: dict[Buffer, DeviceArray] = {}
         self._arena_bytes, self._arena_unit, self._offsets = self._plan_arena()
         self._grid = Grid(Proxies(self._clocks), self._races)
+        self._has_bare_barriers = _has_effect(stmt.body, Effect.JOIN_BLOCK)
 
     def run(self, blocks: Sequence[tuple[int, ...]]) -> None:
         """Runs the blocks, or clusters, one after another; with grid barriers, all of them from barrier to barrier."""
-        if not any(isinstance(s, CallStmt) and _syncs_grid(s) for s in walk(self._stmt.body)):
+        if not _has_effect(self._stmt.body, Effect.SYNC_GRID):
             arenas = [self._arena() for _ in range(math.prod(self._extents))]
             windows: list[dict[int, Window]] = [{} for _ in arenas]
             for members in self._clusters(blocks):
@@ -316,7 +320,10 @@ class _Launch:
         blocks, warps = [], []
         for index, arena, known in zip(indices, arenas, windows, strict=True):
             window = functools.partial(self._window, arena, known)
-            block = simulation.block(index, self._grid, cluster, stmt.num_threads, self._clocks, self._slots, window)
+            block = simulation.block(
+                index, self._grid, cluster, stmt.num_threads, self._clocks, self._slots, window,
+                has_bare_barriers=self._has_bare_barriers,
+            )  # fmt: skip
             blocks.append(block)
             self._set(dict(zip(stmt.block_vars, index, strict=True)))
             for place in range(-(-stmt.num_threads // simulation.warp_size)):
@@ -446,8 +453,10 @@ class _Launch:
         return arena
 
 
-def _syncs_grid(stmt: CallStmt) -> bool:
-    return isinstance(stmt.routine, Instruction) and Effect.SYNC_GRID in stmt.routine.effect
+def _has_effect(body: Stmt, effect: Effect) -> bool:
+    """Whether an instruction in a body has an effect."""
+    routines = (stmt.routine for stmt in walk(body) if isinstance(stmt, CallStmt))
+    return any(isinstance(routine, Instruction) and effect in routine.effect for routine in routines)
 
 
 def _order_of(slots: Slots) -> Callable[[Buffer], int]:

@@ -18,6 +18,7 @@ from tilelang.records import record
 from tilelang.sim.counters import Counters
 from tilelang.sim.history import History
 from tilelang.sim.races import ShadowMemory
+from tilelang.sim.unretired import Unretired
 from tilelang.targets.machine import Machine
 
 MAX_VECTOR_BYTES = 16  # of one access of a thread. Source: PTX ISA, "ld", vector sizes
@@ -41,6 +42,7 @@ class Accessor(Protocol):
         footprint: Receives the accesses of asynchronous work when it is issued; None when accesses take place.
         fences: How often it ordered accesses to registers before matrix instructions.
         completing: Whether asynchronous work completes now.
+        unretired: Receives accesses that barriers do not wait for; None where all barriers wait for all.
     """
 
     size: int
@@ -55,6 +57,7 @@ class Accessor(Protocol):
     footprint: Footprint | None
     fences: int
     completing: bool
+    unretired: Unretired | None
 
     @property
     def tracks_changes(self) -> bool:

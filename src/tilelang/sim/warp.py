@@ -18,7 +18,6 @@ from tilelang.errors import NOWHERE, BarrierDivergence, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.isa.instruction import AsyncUnit
 from tilelang.isa.simulated import Pieces, Pointer, Transfer, Wait
-from tilelang.records import record
 from tilelang.sim import violations
 from tilelang.sim.async_reads import AsyncRead
 from tilelang.sim.async_transfers import BlockTransfer
@@ -28,7 +27,9 @@ from tilelang.sim.device_memory import Window
 from tilelang.sim.history import thread_of
 from tilelang.sim.lane_expressions import Value, per_lane
 from tilelang.sim.local_memory import Registers
+from tilelang.sim.pointers import ElementPointer, RegisterPointer
 from tilelang.sim.storage import Footprint, Index
+from tilelang.sim.unretired import Unretired
 
 _WORD = (1 << 64) - 1
 _MANY = 256  # as many values as any instruction takes from a lane at once
@@ -40,45 +41,6 @@ def _all_known(lanes: int) -> np.ndarray:
     known = np.ones((lanes, _MANY), bool)
     known.flags.writeable = False
     return known
-
-
-@record
-class ElementPointer(Pointer):
-    """A pointer to an element whose indices are known, so that each of them can be checked.
-
-    Attributes:
-        indices: Per dimension, one for all lanes or one per lane.
-    """
-
-    indices: tuple[Value, ...] = ()
-
-
-class RegisterPointer(Pointer):
-    """A pointer to registers that all lanes index alike, the usual case, for which no arrays are needed.
-
-    Attributes:
-        place: Elements from the beginning of the buffer.
-        lanes: How many lanes there are.
-    """
-
-    place: int
-    lanes: int
-
-    def __init__(self, buffer: Buffer, place: int, lanes: int) -> None:
-        object.__setattr__(self, "buffer", buffer)
-        object.__setattr__(self, "place", place)
-        object.__setattr__(self, "lanes", lanes)
-
-    @property
-    def offset(self) -> np.ndarray:
-        """The same offset for every lane."""
-        return np.full(self.lanes, self.place)
-
-    def __add__(self, elements: int | np.ndarray) -> Pointer:
-        """The addresses some elements further."""
-        if isinstance(elements, int):
-            return RegisterPointer(self.buffer, self.place + elements, self.lanes)
-        return Pointer(self.buffer, self.offset + elements)
 
 
 class SimWarp:
@@ -118,6 +80,7 @@ class SimWarp:
         self.fences, self.completing = 0, False
         self.broken = self.none
         self.async_work = AsyncWork(self, block.lazy)
+        self.unretired = Unretired() if block.has_bare_barriers else None
         self.mask = self.present
         self.lanes: np.ndarray | None = None
         self.set_mask(self.present)
@@ -340,9 +303,39 @@ class SimWarp:
         return self.block.clocks.has_observed(self.thread_ids[where], known)
 
     def barrier_sync(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
-        """Arrives at a barrier of the block and waits for the others."""
+        """Arrives at a barrier of the block and waits for the others, and first for its own accesses to memory."""
         self._need_whole_warp(barrier)
+        self._retire_all()
         yield from self.block.barriers.barrier_sync(barrier, self.index, self.loc, threads)
+
+    def barrier_signal(self) -> None:
+        """Arrives at the block's barrier without waiting for accesses to memory or for the others."""
+        self._signal(orders_all=False)
+
+    def barrier_wait(self) -> Iterator[Wait]:
+        """Waits until all warps have arrived at the block's barrier by `barrier_signal`."""
+        self._need_whole_warp("of the block")
+        yield from self.block.barriers.wait(self.index)
+
+    def barrier_join(self) -> Iterator[Wait]:
+        """Arrives at the block's barrier without waiting for accesses to memory, and waits for the others."""
+        self._signal(orders_all=not self.unretired)
+        yield from self.barrier_wait()
+
+    def _signal(self, *, orders_all: bool) -> None:
+        self._need_whole_warp("of the block")
+        self.block.barriers.signal(self.index, self.loc, orders_all=orders_all)
+        if self.unretired:
+            self.unretired.repeat(self)
+
+    def retire(self, memory: str, kinds: tuple[str, ...] = ("load", "store")) -> None:
+        """Waits for the warp's plain accesses of these kinds to "shared" or "global" memory."""
+        if self.unretired is not None:
+            self.unretired.retire(memory, kinds)
+
+    def _retire_all(self) -> None:
+        self.retire("shared")
+        self.retire("global")
 
     def arrive(self, barrier: int, threads: int) -> None:
         """Arrives at a named barrier without waiting for the others."""
@@ -417,7 +410,8 @@ class SimWarp:
             yield named & self.present, self.mask & (masks == one)
 
     def fence(self) -> None:
-        """Orders the accesses of the active lanes; only relaxed arrivals at the cluster's barrier need that."""
+        """Orders the accesses of the active lanes before what follows, such as arrivals that wait for no memory."""
+        self._retire_all()
         self.block.cluster.fence(self.thread_ids[self.mask])
 
     def report(self, text: str) -> None:

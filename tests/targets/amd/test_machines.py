@@ -41,7 +41,7 @@ def test_matrix_instructions_are_of_one_kind() -> None:
         (Feature.MFMA_FP8_OCP, "gfx950"),
         (Feature.MFMA_F64, "gfx90a gfx942 gfx950"),
         (Feature.MFMA_WIDE, "gfx950"),
-        (Feature.DIRECT_TO_LDS, "gfx90a gfx942 gfx950"),
+        (Feature.DIRECT_TO_LDS, "gfx942 gfx950"),
         (Feature.DIRECT_TO_LDS_WIDE, "gfx950"),
         (Feature.TRANSPOSED_READ, "gfx950"),
         (Feature.ROW_BROADCAST, "gfx90a gfx942 gfx950"),

@@ -29,7 +29,7 @@ class Feature(enum.Flag):
     MFMA_FLUSHES = enum.auto()  # v_mfma takes subnormal float16 and bfloat16 for zero
     WMMA_REPEATED = enum.auto()  # v_wmma 16x16x16 whose inputs both halves of a wave hold
     WMMA_SPLIT = enum.auto()  # v_wmma 16x16x16 whose inputs are divided between the halves, and on float8
-    DIRECT_TO_LDS = enum.auto()  # global -> LDS without registers, 1, 2 or 4 bytes a lane
+    DIRECT_TO_LDS = enum.auto()  # global_load_lds: global -> LDS without registers, 1, 2 or 4 bytes a lane
     DIRECT_TO_LDS_WIDE = enum.auto()  # the same, 12 or 16 bytes a lane
     TRANSPOSED_READ = enum.auto()  # ds_read_b64_tr
     PERMLANE_SWAP = enum.auto()  # v_permlane16_swap, v_permlane32_swap
@@ -49,8 +49,8 @@ class Feature(enum.Flag):
 
 
 _CDNA2 = (
-    Feature.MFMA | Feature.MFMA_F64 | Feature.MFMA_I8_NARROW | Feature.MFMA_FLUSHES | Feature.DIRECT_TO_LDS
-    | Feature.ROW_BROADCAST | Feature.ATOMIC_ADD_F64 | Feature.ATOMIC_ADD_F16X2
+    Feature.MFMA | Feature.MFMA_F64 | Feature.MFMA_I8_NARROW | Feature.MFMA_FLUSHES | Feature.ROW_BROADCAST
+    | Feature.ATOMIC_ADD_F64 | Feature.ATOMIC_ADD_F16X2
 )  # fmt: skip
 _CDNA3_4 = (
     Feature.MFMA | Feature.MFMA_F64 | Feature.MFMA_I8 | Feature.DIRECT_TO_LDS | Feature.ROW_BROADCAST

@@ -1,0 +1,124 @@
+"""Loads from global memory to LDS that pass no registers.
+
+Gives `direct_to_lds(bytes)`. Invariant: the lanes of a wave fill successive pieces of LDS, lane l the one that begins
+l * bytes after that of lane 0; each may read anywhere. So a swizzled tile is filled by permuting the global addresses.
+What was loaded is in LDS only after a wait of the wave, and for other waves after a barrier that follows their waits.
+The text is assembly because compilers wait for all built-in loads before each read of LDS (LLVM up to 21), or never
+(LLVM 22). It names no clobber of M0, a reserved register, which compilers write right before each use of their own.
+
+Source: AMD Instinct MI300 and CDNA 4 Instruction Set Architecture, "Memory Buffer Load to LDS", "Manually Inserted Wait
+States" (one between a write of M0 and a load to LDS).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from tilelang.errors import NoLowering, SimulationError
+from tilelang.isa.instruction import Instruction
+from tilelang.isa.intrinsic import Helper
+from tilelang.isa.simulated import Pointer, Warp
+from tilelang.targets.amd.isa.wait_counters import DIRECT_TO_LDS
+from tilelang.targets.amd.machines import Feature
+from tilelang.targets.gpu.isa.lanes import spread
+
+_SUFFIXES = {4: "dword", 16: "dwordx4"}
+SIZES = tuple(_SUFFIXES)  # in bytes; both addresses are multiples of the size
+
+_ZEROS = Helper(
+    "tl_zeros",
+    """\
+// What lanes without a source load.
+static __device__ const __attribute__((aligned(16))) unsigned tl_zeros[4] = {};
+""",
+)
+
+
+@cache
+def direct_to_lds(size: int) -> Instruction:
+    """The load of 4 or 16 bytes by each lane.
+
+    It is called by all lanes of a wave, with the address in LDS, the address in global memory and whether to read
+    there; if not, the bytes become zero.
+
+    Args:
+        size: In bytes.
+
+    Raises:
+        NoLowering: No machine has a load of that size.
+    """
+    if size not in _SUFFIXES:
+        raise NoLowering(f"direct loads to LDS: 4 or 16 bytes a lane, not {size}", hint="copy through registers")
+    name = f"tl_direct_to_lds_{size}"
+    text = f"""\
+// Loads {size} bytes a lane to LDS, one after another from the address of the first lane on; zeros without `keep`.
+__device__ __forceinline__ void {name}(void* shared, const void* global, bool keep) {{
+    const auto address = (unsigned)(unsigned long)(__attribute__((address_space(3))) void*)shared;
+    asm volatile("s_mov_b32 m0, %0\\n\\ts_nop 0\\n\\tglobal_load_lds_{_SUFFIXES[size]} %1, off"
+                 :
+                 : "s"(__builtin_amdgcn_readfirstlane(address)), "v"(keep ? global : (const void*)tl_zeros)
+                 : "memory");
+}}
+"""
+
+    def simulate(warp: Warp, dst: Pointer, src: Pointer, keep: Any) -> None:
+        active = warp.active.copy()
+        kept = active & spread(warp, keep).astype(bool)
+        dtype = src.buffer.dtype.numpy
+        count = size // dtype.itemsize
+        if count * dtype.itemsize != size:
+            raise NoLowering(f"direct loads to LDS: {size} bytes are no whole number of {src.buffer.dtype!s}")
+        _check_destination(warp, dst, size)
+        zeros = np.zeros((), dtype)
+
+        def complete() -> None:
+            values = np.where(kept[:, None], warp.read(src, count, where=kept), zeros)
+            warp.write(dst, np.ascontiguousarray(values).view(dst.buffer.dtype.numpy), where=active)
+
+        warp.defer(DIRECT_TO_LDS, complete)
+        warp.commit(DIRECT_TO_LDS)  # the counter counts loads
+
+    return Instruction(
+        name.removeprefix("tl_"),
+        {"hip": f"{name}({{0}}, {{1}}, {{2}})"},
+        {"hip": Helper(name, text, (_ZEROS,))},
+        simulate,
+        async_unit=DIRECT_TO_LDS,
+        needs=Feature.DIRECT_TO_LDS if size == 4 else Feature.DIRECT_TO_LDS_WIDE,
+        predicate=2,
+        source="AMD Instinct MI300 Instruction Set Architecture, 'Memory Buffer Load to LDS'",
+    )
+
+
+def _check_destination(warp: Warp, dst: Pointer, size: int) -> None:
+    """Reports lanes that are not to fill the piece that the hardware fills for them."""
+    address = warp.shared_address(dst)
+    lanes = np.flatnonzero(warp.active)
+    expected = address[0] + warp.lane * size
+    if lanes[0] != 0:
+        raise SimulationError(
+            f"direct load to LDS: lane 0 of warp {warp.index} does not execute it, which gives the address of all",
+            hint="let all lanes execute it, and those without a source with a false predicate",
+        )
+    wrong = lanes[address[lanes] != expected[lanes]]
+    if len(wrong):
+        lane = int(wrong[0])
+        raise SimulationError(
+            f"direct load to LDS: lane {lane} of warp {warp.index} is to fill byte {int(address[lane])}, but the lanes "
+            f"of a wave fill successive pieces, and its piece begins at byte {int(expected[lane])}",
+            hint="let lane l fill the piece l * bytes after that of lane 0, and permute the sources",
+        )
+
+
+DIRECT_LOADS: Mapping[int, Instruction] = MappingProxyType({size: direct_to_lds(size) for size in SIZES})
+"""The loads by their bytes."""
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    yield from DIRECT_LOADS.values()

@@ -1,0 +1,148 @@
+"""Waits of a wave for its own accesses to memory, which its counters count.
+
+Gives `wait_for_lds`, `wait_for_loads` and `wait_for_stores`, which wait for all, per generation of counters, and
+`WAIT_FOR_DIRECT_LOADS`, which may leave the newest in flight. Invariant: texts are volatile assembly with exact
+numbers, since compilers agree neither on the meaning of the built-in's operand nor on which waits they insert
+themselves; more accesses in flight than were counted make a wait stronger, never weaker.
+
+Source: LLVM, SIInsertWaitcnts.cpp and "User Guide for AMDGPU Backend", "Memory Model"; RDNA 4 Instruction Set
+Architecture, "Data Dependency Resolution"; AMD Instinct MI300 Instruction Set Architecture, "Manually Inserted Wait
+States", "S_WAITCNT".
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+from tilelang.isa.instruction import AsyncUnit, Completion, Effect, Instruction
+from tilelang.isa.intrinsic import Helper
+from tilelang.isa.simulated import Warp
+from tilelang.targets.amd.machines import Feature
+from tilelang.targets.machine import Machine
+
+DIRECT_TO_LDS = AsyncUnit("direct load to LDS", Completion.GROUPS, per_thread=True, per_warp=True)
+"""Loads from global memory to LDS, which a wave issues as one, and which retire in the order of issue."""
+
+MAX_DIRECT_LOADS = 63
+"""As many loads as a wait can leave in flight: the counter has six bits."""
+
+_SOURCE = "LLVM, User Guide for AMDGPU Backend, 'Memory Model'"
+
+
+class Counters(enum.Enum):
+    """Which accesses a generation counts together."""
+
+    LOADS_WITH_STORES = "gfx9"  # vmcnt counts loads and stores of global memory, lgkmcnt accesses to LDS
+    STORES_APART = "gfx10 and gfx11"  # vscnt counts stores of global memory
+    ALL_APART = "gfx12"  # loadcnt, storecnt and dscnt
+
+
+def counters_of(machine: Machine) -> Counters:
+    """The counters of a machine."""
+    if machine.has(Feature.SPLIT_COUNTERS):
+        return Counters.ALL_APART
+    return Counters.STORES_APART if machine.has(Feature.STORE_COUNTER) else Counters.LOADS_WITH_STORES
+
+
+_TEXTS = {
+    "lds": {
+        Counters.LOADS_WITH_STORES: "s_waitcnt lgkmcnt(0)",
+        Counters.STORES_APART: "s_waitcnt lgkmcnt(0)",
+        Counters.ALL_APART: "s_wait_dscnt 0x0",
+    },
+    "loads": {
+        Counters.LOADS_WITH_STORES: "s_waitcnt vmcnt(0)",
+        Counters.STORES_APART: "s_waitcnt vmcnt(0)",
+        Counters.ALL_APART: "s_wait_loadcnt 0x0",
+    },
+    "stores": {
+        Counters.LOADS_WITH_STORES: "s_waitcnt vmcnt(0)",
+        Counters.STORES_APART: "s_waitcnt_vscnt null, 0x0",
+        Counters.ALL_APART: "s_wait_storecnt 0x0",
+    },
+}
+
+
+def wait_text(what: str, counters: Counters) -> str:
+    """The assembly that waits for all accesses of a wave to "lds", or its "loads" or "stores" of global memory."""
+    return _TEXTS[what][counters]
+
+
+def _wait(what: str, counters: Counters, simulate: Callable[[Warp], None]) -> Instruction:
+    return Instruction(
+        f"wait_for_{what}",
+        {"hip": f'asm volatile("{wait_text(what, counters)}" ::: "memory")'},
+        {},
+        simulate,
+        effect=Effect.FENCE,
+        source=_SOURCE,
+    )
+
+
+@cache
+def wait_for_lds(counters: Counters) -> Instruction:
+    """The wait for all accesses of the wave to LDS; no operands."""
+    return _wait("lds", counters, lambda warp: warp.retire("shared"))
+
+
+@cache
+def wait_for_loads(counters: Counters) -> Instruction:
+    """The wait for all loads of the wave from global memory; no operands. On gfx9 for its stores, too."""
+
+    def simulate(warp: Warp) -> None:
+        warp.wait(DIRECT_TO_LDS, 0)
+        warp.retire("global", ("load",))
+        if counters is Counters.LOADS_WITH_STORES:
+            warp.retire("global", ("store",))
+
+    return _wait("loads", counters, simulate)
+
+
+@cache
+def wait_for_stores(counters: Counters) -> Instruction:
+    """The wait for all stores of the wave to global memory; no operands. On gfx9 for its loads, too."""
+
+    def simulate(warp: Warp) -> None:
+        warp.retire("global", ("store",))
+        if counters is Counters.LOADS_WITH_STORES:
+            warp.wait(DIRECT_TO_LDS, 0)
+            warp.retire("global", ("load",))
+
+    return _wait("stores", counters, simulate)
+
+
+def _wait_for_direct_loads(warp: Warp, pending: Any) -> None:
+    warp.wait(DIRECT_TO_LDS, int(pending))
+
+
+WAIT_FOR_DIRECT_LOADS = Instruction(
+    "wait_for_direct_loads",
+    {"hip": "tl_wait_for_direct_loads<{0}>()"},
+    {
+        "hip": Helper(
+            "tl_wait_for_direct_loads",
+            """\
+// Waits until at most N of the loads of this wave from global memory are in flight.
+template <int N> __device__ __forceinline__ void tl_wait_for_direct_loads() {
+    asm volatile("s_waitcnt vmcnt(%0)" ::"n"(N) : "memory");
+}
+""",
+        )
+    },
+    _wait_for_direct_loads,
+    async_unit=DIRECT_TO_LDS,
+    effect=Effect.WAIT,
+    needs=Feature.DIRECT_TO_LDS,
+    source="AMD Instinct MI300 Instruction Set Architecture, 'S_WAITCNT'",
+)
+"""Waits until at most so many of the wave's newest direct loads are in flight; the operand is that constant number."""
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    yield WAIT_FOR_DIRECT_LOADS
+    for counters in Counters:
+        yield from (wait_for_lds(counters), wait_for_loads(counters), wait_for_stores(counters))

@@ -1,0 +1,55 @@
+"""Waits by the counters of each generation."""
+
+import pytest
+
+from tilelang.targets.amd.isa.wait_counters import (
+    MAX_DIRECT_LOADS,
+    WAIT_FOR_DIRECT_LOADS,
+    Counters,
+    counters_of,
+    instructions,
+    wait_for_lds,
+    wait_for_loads,
+    wait_for_stores,
+    wait_text,
+)
+from tilelang.targets.amd.machines import MACHINES
+
+
+@pytest.mark.parametrize(
+    ("names", "counters"),
+    [
+        (("gfx90a", "gfx942", "gfx950"), Counters.LOADS_WITH_STORES),
+        (("gfx1100", "gfx1151"), Counters.STORES_APART),
+        (("gfx1200", "gfx1201"), Counters.ALL_APART),
+    ],
+)
+def test_machines_have_the_counters_of_their_generation(names, counters):
+    assert {counters} == {counters_of(MACHINES[name]) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("what", "texts"),
+    [
+        ("lds", ("s_waitcnt lgkmcnt(0)", "s_waitcnt lgkmcnt(0)", "s_wait_dscnt 0x0")),
+        ("loads", ("s_waitcnt vmcnt(0)", "s_waitcnt vmcnt(0)", "s_wait_loadcnt 0x0")),
+        ("stores", ("s_waitcnt vmcnt(0)", "s_waitcnt_vscnt null, 0x0", "s_wait_storecnt 0x0")),
+    ],
+)
+def test_a_wait_is_written_for_each_generation(what, texts):
+    assert texts == tuple(wait_text(what, counters) for counters in Counters)
+
+
+def test_waits_are_volatile_and_keep_accesses_in_their_order():
+    for wait in instructions():
+        text = wait.spell["hip"] + "".join(helper.text for helper in wait.helper.values())
+        assert "asm volatile(" in text and '"memory")' in text
+
+
+def test_one_record_serves_each_generation():
+    for make in (wait_for_lds, wait_for_loads, wait_for_stores):
+        assert make(Counters.ALL_APART) is make(Counters.ALL_APART)
+
+
+def test_a_wait_for_direct_loads_leaves_as_many_as_six_bits_count():
+    assert (63, None) == (MAX_DIRECT_LOADS, WAIT_FOR_DIRECT_LOADS.pending)
