@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from tilelang.errors import DataRace
-from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 
 
 def _join(warp):
     yield from warp.barrier_join()
 
 
-JOIN = Instruction("join", {}, {}, _join, group=Group.BLOCK, effect=Effect.JOIN_BLOCK)
+JOIN = Instruction("join", {}, {}, _join, execution_scope=ExecutionScope.BLOCK, effect=Effect.JOIN_BLOCK)
 WAIT = Instruction("wait", {}, {}, lambda warp: warp.retire("shared"), effect=Effect.FENCE)
 WAIT_LOADS = Instruction("wait", {}, {}, lambda warp: warp.retire("shared", ("load",)), effect=Effect.FENCE)
 

@@ -152,6 +152,6 @@ def test_a_wait_for_all_loads_covers_them(threads):
 
 
 def test_there_are_loads_of_4_and_16_bytes():
-    assert "global_load_lds_dwordx4" in direct_to_lds(16).helper["hip"].text
+    assert "global_load_lds_dwordx4" in direct_to_lds(16).helpers["hip"].text
     with pytest.raises(NoLowering, match="4 or 16 bytes a lane, not 8"):
         direct_to_lds(8)

@@ -42,7 +42,7 @@ def test_a_wait_is_written_for_each_generation(what, texts):
 
 def test_waits_are_volatile_and_keep_accesses_in_their_order():
     for wait in instructions():
-        text = wait.spell["hip"] + "".join(helper.text for helper in wait.helper.values())
+        text = wait.texts["hip"] + "".join(helper.text for helper in wait.helpers.values())
         assert "asm volatile(" in text and '"memory")' in text
 
 

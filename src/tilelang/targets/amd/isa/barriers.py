@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Wait, Warp
 from tilelang.targets.amd.isa.wait_counters import Counters, wait_text
@@ -54,7 +54,7 @@ S_BARRIER = Instruction(
         )
     },
     _join,
-    group=Group.BLOCK,
+    execution_scope=ExecutionScope.BLOCK,
     effect=Effect.JOIN_BLOCK,
     source=_SOURCE,
 )
@@ -72,7 +72,7 @@ BARRIER_SIGNAL = Instruction(
         )
     },
     _signal,
-    group=Group.BLOCK,
+    execution_scope=ExecutionScope.BLOCK,
     effect=Effect.JOIN_BLOCK,
     needs=Feature.SPLIT_BARRIER,
     source=_SPLIT_SOURCE,
@@ -91,7 +91,7 @@ BARRIER_WAIT = Instruction(
         )
     },
     _wait,
-    group=Group.BLOCK,
+    execution_scope=ExecutionScope.BLOCK,
     effect=Effect.JOIN_BLOCK,
     needs=Feature.SPLIT_BARRIER,
     source=_SPLIT_SOURCE,
@@ -121,7 +121,7 @@ def lds_barrier(counters: Counters) -> Instruction:
             )
         },
         simulate,
-        group=Group.BLOCK,
+        execution_scope=ExecutionScope.BLOCK,
         effect=Effect.JOIN_BLOCK,
         source=_SOURCE,
     )
