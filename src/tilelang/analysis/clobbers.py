@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from tilelang.analysis.thread_accesses import SHARED_BY_THREADS
 from tilelang.arith.domain import Domain
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import Atomic, CallStmt, Stmt
 from tilelang.ir.visit import walk, written_buffers
-
-_OF_ALL = (Scope.SHARED, Scope.GLOBAL)
 
 
 class Clobbers:
@@ -25,7 +24,7 @@ class Clobbers:
     @cached_property
     def _clobbered(self) -> frozenset[Buffer]:
         """Shared and global buffers that the launch writes anywhere."""
-        return frozenset(b for b in _written(self._body) if b.scope in _OF_ALL)
+        return frozenset(b for b in _written(self._body) if b.scope in SHARED_BY_THREADS)
 
     def after(self, stmt: Stmt, domain: Domain) -> Domain:
         """The facts that survive a statement, or that hold in all iterations of a loop with this body."""

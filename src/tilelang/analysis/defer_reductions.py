@@ -24,8 +24,8 @@ from collections.abc import Sequence
 from tilelang.analysis.accesses import Accesses, accesses
 from tilelang.analysis.parallel_legality import ParallelReduction
 from tilelang.analysis.reductions import as_update
-from tilelang.analysis.thread_accesses import transfers_ownership
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.analysis.thread_accesses import SHARED_BY_THREADS, transfers_ownership
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Expr, Load, Var
 from tilelang.ir.scalar import BinaryOp
@@ -73,7 +73,7 @@ class Deferral:
     def may_wait(self, nest: ParallelLoop, reduction: ParallelReduction) -> bool:
         """Whether a reduction of a nest may be completed after the serial loop."""
         touching = self._by_storage.get(reduction.buffer.storage, [])  # nothing if it is new in every iteration
-        visible = self._looked_at and reduction.buffer.scope in (Scope.SHARED, Scope.GLOBAL)
+        visible = self._looked_at and reduction.buffer.scope in SHARED_BY_THREADS
         if visible or not touching or self._depends(reduction, nest.vars):
             return False
         scaled = {scaling.nest.body for scaling in self.scalings(reduction)}

@@ -16,6 +16,7 @@ from dataclasses import field
 from tilelang.analysis.accesses import Access, Accesses, accesses
 from tilelang.analysis.reductions import PICK, Update
 from tilelang.analysis.subscripts import Comparison
+from tilelang.analysis.thread_accesses import SHARED_BY_THREADS
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
@@ -26,7 +27,6 @@ from tilelang.ir.visit import substitute, walk_expr
 from tilelang.records import record
 
 _OF_THREAD = (Scope.VAR, Scope.LOCAL)
-_SHARED_OR_GLOBAL = (Scope.SHARED, Scope.GLOBAL)
 
 ATOMICS = {
     "+": AtomicOp.ADD,
@@ -160,7 +160,7 @@ class _Checker:
             self.legality.reductions.append(ParallelReduction(storage, indices, op, moved_by, updates))
         elif moved_by == frozenset(self._vars()):
             return
-        elif storage.scope in _SHARED_OR_GLOBAL and _is_atomic(op, storage):
+        elif storage.scope in SHARED_BY_THREADS and _is_atomic(op, storage):
             self.legality.atomics.update({update.store: update for update in updates})
         else:
             self._refuse(f"iterations update elements of '{storage.name}' that they may share")

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from tilelang.analysis.divergence import divergence
 from tilelang.analysis.liveness import Liveness
 from tilelang.analysis.parallel_legality import ParallelLegality, parallel_legality
+from tilelang.analysis.thread_accesses import SHARED_BY_THREADS
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.unrolled_loops import unrolled_variables
 from tilelang.arith.domain import Domain, facts_after, of_function
@@ -55,7 +56,6 @@ from tilelang.targets.gpu.lowerings.register_index import is_replicated, replica
 from tilelang.targets.gpu.lowerings.strided import can_stride, lower_strided
 
 ZERO = const(0, INT32)
-_SHARED_OR_GLOBAL = (Scope.SHARED, Scope.GLOBAL)
 _OF_THREAD = (Scope.VAR, Scope.LOCAL)
 
 
@@ -169,7 +169,7 @@ class _Block:
                     return self._alloc(node, buffer)
                 case Store(buffer=buffer):
                     made = self._store(node)
-                    return self._elected_only(made, node) if buffer.scope in _SHARED_OR_GLOBAL else made
+                    return self._elected_only(made, node) if buffer.scope in SHARED_BY_THREADS else made
                 case Atomic():
                     return self._atomic(node)
                 case Print() | Assert():
@@ -292,7 +292,7 @@ class _Block:
         """Loads of a block-uniform statement from memory that may change between the reads of its threads."""
         if not self._volatile or self._context.threads == 1 or self._per_thread.is_own(node):
             return []
-        if isinstance(node, Store) and node.buffer.scope in _SHARED_OR_GLOBAL:
+        if isinstance(node, Store) and node.buffer.scope in SHARED_BY_THREADS:
             return []
         found = [e for root in expressions(node) for e in loads_of(root)]
         return [e for e in found if e.buffer.storage in self._volatile]

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from tilelang.analysis.defer_reductions import Scaling
 from tilelang.analysis.parallel_legality import ATOMICS, ParallelLegality, ParallelReduction
 from tilelang.analysis.reductions import Update
+from tilelang.analysis.thread_accesses import SHARED_BY_THREADS
 from tilelang.analysis.unrolled_loops import values
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, NoLowering, ProgramValueError
@@ -50,7 +51,6 @@ from tilelang.targets.gpu.lowerings.unrolling import may_lie_in_registers
 from tilelang.targets.gpu.lowerings.update_predicate import update_predicate
 
 ZERO = const(0, INT32)
-_SHARED_OR_GLOBAL = (Scope.SHARED, Scope.GLOBAL)
 
 
 @record(slots=True, eq=False)
@@ -164,7 +164,7 @@ class DistributedLoop:
         store: Stmt = Store(buffer, indices, value, loc=reduction.updates[0].store.loc)
         known = update_predicate(reduction, outer)
         tests = [] if known is None else [substitute(body.expr(known), coordinates)]
-        is_storing = self._is_storing_thread(item) if buffer.scope in _SHARED_OR_GLOBAL else None
+        is_storing = self._is_storing_thread(item) if buffer.scope in SHARED_BY_THREADS else None
         tests += [] if is_storing is None else [is_storing]
         store = If(conjunction(tests), store, loc=store.loc) if tests else store
         build.emit(self._partition.emit_loops(store, loc=build.loc, only=item.axes))
@@ -232,7 +232,7 @@ def _accesses_shared_memory_only(body: Stmt) -> bool:
     """Whether a body has effects on shared and global memory only."""
     local = {s.buffer for s in walk(body) if isinstance(s, Alloc)}
     for stmt in walk(body):
-        if isinstance(stmt, Store) and stmt.buffer.scope not in _SHARED_OR_GLOBAL and stmt.buffer.storage not in local:
+        if isinstance(stmt, Store) and stmt.buffer.scope not in SHARED_BY_THREADS and stmt.buffer.storage not in local:
             return False
         if isinstance(stmt, CallStmt):
             return False
@@ -353,7 +353,7 @@ class _Body(Rewriter):
             register, at = self._register(node.buffer, node.indices, writes=True)
             return Store(register, at, value, loc=node.loc)
         store = dataclasses.replace(node, indices=indices, value=value)
-        if node.buffer.scope not in _SHARED_OR_GLOBAL:
+        if node.buffer.scope not in SHARED_BY_THREADS:
             return store
         last_iteration_of = self._legality.final.get(node, ())
         extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilelang.analysis.parallel_legality import ATOMICS, ParallelLegality, ParallelReduction
+from tilelang.analysis.thread_accesses import SHARED_BY_THREADS
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
@@ -23,7 +24,6 @@ from tilelang.targets.gpu.lowerings.thread_all_reduce import Partial, ThreadRedu
 from tilelang.targets.gpu.lowerings.update_predicate import update_predicate
 
 ZERO = const(0, INT32)
-_SHARED_OR_GLOBAL = (Scope.SHARED, Scope.GLOBAL)
 
 
 def can_stride(legality: ParallelLegality) -> bool:
@@ -101,7 +101,7 @@ class _Strided:
         store: Stmt = Store(reduction.buffer, reduction.indices, value, loc=reduction.updates[0].store.loc)
         known = update_predicate(reduction, self._loop)
         tests = [] if known is None else [known]
-        tests += [self._thread == 0] if reduction.buffer.scope in _SHARED_OR_GLOBAL else []
+        tests += [self._thread == 0] if reduction.buffer.scope in SHARED_BY_THREADS else []
         self._build.emit(If(conjunction(tests), store, loc=store.loc) if tests else store)
 
     def _alloc_last_value(self, scalar: Buffer) -> tuple[Buffer, Buffer]:
