@@ -79,6 +79,13 @@ def test_a_routine_touches_what_it_declares():
     assert [("read", "T"), ("write", "T")] == touched(CallStmt(None, (whole,), (whole,), (whole,)))
 
 
+def test_the_result_of_a_call_is_defined_in_the_statement():
+    result, old = Var("result", INT32), Var("old", FLOAT32)
+    call, atomic = CallStmt(None, (), result=result), Atomic(AtomicOp.ADD, T, exprs(0), as_expr(1.0), result=old)
+    found = accesses(serial(i, 4, Seq((call, atomic, Bind(j, i + 1)))))
+    assert {i, j, result, old} == found.defined
+
+
 def test_a_view_counts_as_the_buffer_it_shows():
     view = Buffer("view", exprs(256), FLOAT32, Scope.FRAGMENT, view_of=S)
     found = accesses(Seq((Alloc(view), store(view, 0, 1.0), store(S, 0, 0, load(T, 0)))))

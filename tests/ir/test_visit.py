@@ -29,6 +29,7 @@ from tilelang.ir.visit import (
     Rewriter,
     any_expr,
     children,
+    defined_variables,
     expressions,
     jumps,
     loads_of,
@@ -261,3 +262,14 @@ def test_needed_bindings_are_those_that_statements_use_definitions_before_uses()
     assert [first, second] == needed_bindings([loop(store(cast(b + a, FLOAT32)))], bindings)
     assert [first, second, other] == needed_bindings([store(f), Store(A, (c, b), f)], bindings)
     assert [] == needed_bindings([store(f)], bindings)
+
+
+def test_a_statement_defines_the_variables_of_its_own_but_not_those_below_it():
+    result = Var("old", FLOAT32)
+    inner = Bind(j, i + 1)
+    assert (k,) == defined_variables(loop(inner))
+    assert (j,) == defined_variables(inner)
+    assert (i, j) == defined_variables(ParallelLoop((i, j), (const(8, INT32), const(8, INT32)), inner))
+    assert (i,) == defined_variables(Launch((i,), (const(4, INT32),), (32, 1, 1), inner))
+    assert (result,) == defined_variables(Atomic(AtomicOp.ADD, A, (i, j), f, result=result))
+    assert () == defined_variables(Atomic(AtomicOp.ADD, A, (i, j), f)) == defined_variables(store(f))

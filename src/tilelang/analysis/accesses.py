@@ -25,7 +25,6 @@ from tilelang.ir.stmt import (
     CallStmt,
     For,
     If,
-    Launch,
     ParallelLoop,
     Print,
     Seq,
@@ -34,7 +33,7 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
-from tilelang.ir.visit import children, expressions, jumps, sub_statements
+from tilelang.ir.visit import children, defined_variables, expressions, jumps, sub_statements
 from tilelang.records import record
 
 Loop = For | ParallelLoop | While
@@ -223,6 +222,7 @@ class _Collector:
     # -- statements -----------------------------------------------------------------------------------------
     def stmt(self, node: Stmt, context: Context) -> Context:
         """Collects a statement; gives the context of what follows it in the same sequence."""
+        self.defined.update(defined_variables(node))
         match node:
             case Seq(body=body):
                 inner = context
@@ -232,7 +232,6 @@ class _Collector:
                 self._store(node, buffer, indices, value, context)
             case Bind(var=var, value=value):
                 self._expr(value, node, context)
-                self.defined.add(var)
                 if value.is_index and var.index:
                     self.values[var] = value
                     return Context(context, bound=(var, value), uncertain=context.uncertain)
@@ -269,8 +268,6 @@ class _Collector:
     def _atomic(self, node: Atomic, context: Context) -> None:
         for expr in expressions(node):
             self._expr(expr, node, context)
-        if node.result is not None:
-            self.defined.add(node.result)
         if node.op is not AtomicOp.STORE:
             self._add(node.buffer, node.indices, None, node, context, write=False, atomic=True)
         if node.op is not AtomicOp.LOAD:
@@ -280,16 +277,14 @@ class _Collector:
         self.loops.append((node, context))
         certain = False
         match node:
-            case For(var=var, start=start, stop=stop, step=step):
+            case For(start=start, stop=stop, step=step):
                 self._expr(start, node, context)
                 self._expr(stop, node, context)
-                self.defined.add(var)
                 first, last = int_const(start), int_const(stop)
                 certain = first is not None and last is not None and len(range(first, last, step)) > 0
-            case ParallelLoop(vars=variables, extents=extents):
+            case ParallelLoop(extents=extents):
                 for extent in extents:
                     self._expr(extent, node, context)
-                self.defined.update(variables)
                 certain = all((int_const(extent) or 0) > 0 for extent in extents)
         uncertain = context.uncertain or not certain or jumps(node.body)
         inner = Context(context, loop=node, uncertain=uncertain)
@@ -307,8 +302,6 @@ class _Collector:
             self._add(region.buffer, region.start, region.extent, node, context, write=True)
 
     def _other(self, node: Stmt, context: Context) -> None:
-        if isinstance(node, Launch):
-            self.defined.update(node.block_vars)
         if isinstance(node, Print) and isinstance(node.operand, Region):
             self._regions(node, (node.operand,), (), context)
             return

@@ -13,8 +13,8 @@ from tilelang.analysis.strides import coefficient
 from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Expr, Load, Var, const
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Atomic, Bind, Break, CallStmt, For, Print, Stmt
-from tilelang.ir.visit import jumps, substitute, walk, walk_expr
+from tilelang.ir.stmt import Break, CallStmt, For, Print
+from tilelang.ir.visit import defined_variables, jumps, substitute, walk, walk_expr
 from tilelang.records import record
 
 _MOST_STATEMENTS = 24  # longer bodies are not duplicated
@@ -46,7 +46,7 @@ def plan_split(loop: For, tests: Iterable[Expr]) -> Split:
     split = Split()
     if loop.step != 1 or not _is_splittable(loop):
         return split
-    defined = _defined(loop.body)
+    defined = {var for stmt in walk(loop.body) for var in defined_variables(stmt)}
     for test in tests:
         if not isinstance(test, Binary) or test.op not in _FLIPPED or not (test.a.is_index and test.b.is_index):
             continue
@@ -80,13 +80,3 @@ def _is_splittable(loop: For) -> bool:
     if len(statements) > _MOST_STATEMENTS or any(isinstance(s, CallStmt | Print) for s in statements):
         return False
     return not jumps(loop.body, Break)
-
-
-def _defined(body: Stmt) -> set[Var]:
-    found: set[Var] = set()
-    for stmt in walk(body):
-        if isinstance(stmt, For | Bind):
-            found.add(stmt.var)
-        elif isinstance(stmt, Atomic) and stmt.result is not None:
-            found.add(stmt.result)
-    return found

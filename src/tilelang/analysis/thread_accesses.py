@@ -17,8 +17,17 @@ from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Select, Var, int_const, unary
 from tilelang.ir.scalar import UnaryOp
-from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, Group, Print, Stmt, Store, While
-from tilelang.ir.visit import children, expressions, loads_of, substitute, variables_of, walk, written_buffers
+from tilelang.ir.stmt import Atomic, AtomicOp, CallStmt, For, Group, Print, Stmt, Store, While
+from tilelang.ir.visit import (
+    children,
+    defined_variables,
+    expressions,
+    loads_of,
+    substitute,
+    variables_of,
+    walk,
+    written_buffers,
+)
 from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.records import record
 
@@ -227,9 +236,7 @@ class LoopCarried:
         self.loop = loop
         self.trips: int | None = None
         self._domain = domain
-        self._inner = {s.var for s in walk(loop.body) if isinstance(s, Bind | For)} | {
-            s.result for s in walk(loop.body) if isinstance(s, CallStmt | Atomic) and s.result is not None
-        }
+        self._inner = {var for stmt in walk(loop.body) for var in defined_variables(stmt)}
         self._after: dict[int, tuple[ThreadAccess, ThreadAccess]] = {}
         self._later: dict[int, tuple[ThreadAccess, ThreadAccess | None]] = {}
         self._ages: dict[int, tuple[ThreadAccess, ThreadAccess, int]] = {}

@@ -50,7 +50,7 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
-from tilelang.ir.visit import children, expressions, variables_of, walk
+from tilelang.ir.visit import children, defined_variables, expressions, variables_of, walk
 
 _ANYWHERE = (Seq, Bind, Alloc, Store, For, While, If, Break, Continue, Atomic, Assert, Print, Launch)
 
@@ -418,20 +418,8 @@ class _Verifier:
     def _definition(self, thing: Var | Buffer) -> Stmt | None:
         """The statement that defines a name."""
         for stmt in walk(self._func.body):
-            match stmt:
-                case Bind(var=var) | For(var=var):
-                    found = var is thing
-                case ParallelLoop(vars=variables):
-                    found = any(v is thing for v in variables)
-                case Launch(block_vars=variables, thread=thread):
-                    found = thing is thread or any(v is thing for v in variables)
-                case Alloc(buffer=buffer):
-                    found = buffer is thing
-                case Atomic(result=result) | CallStmt(result=result):
-                    found = result is thing
-                case _:
-                    found = False
-            if found:
+            own = stmt.buffer if isinstance(stmt, Alloc) else stmt.thread if isinstance(stmt, Launch) else None
+            if own is thing or any(var is thing for var in defined_variables(stmt)):
                 return stmt
         return None
 

@@ -38,6 +38,7 @@ from tilelang.ir.stmt import (
     CallStmt,
     Continue,
     For,
+    Launch,
     ParallelLoop,
     Print,
     Reduction,
@@ -176,6 +177,18 @@ def written_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
             return tuple(region.buffer for region in stmt.writes())
         case CallStmt(writes=writes):
             return tuple(region.buffer for region in writes)
+    return ()
+
+
+def defined_variables(stmt: Stmt) -> tuple[Var, ...]:
+    """The variables that a statement itself defines, not those that its sub-statements define."""
+    match stmt:
+        case Bind(var=var) | For(var=var):
+            return (var,)
+        case ParallelLoop(vars=variables) | Launch(block_vars=variables):
+            return variables
+        case CallStmt(result=result) | Atomic(result=result) if result is not None:
+            return (result,)
     return ()
 
 

@@ -20,7 +20,16 @@ from tilelang.ir.expr import Expr, Load, Var, binary, cast, const, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Assert, Bind, For, ForKind, If, Seq, Stmt, Store
-from tilelang.ir.visit import jumps, substitute, variables_of, walk, walk_expr, without, written_buffers
+from tilelang.ir.visit import (
+    defined_variables,
+    jumps,
+    substitute,
+    variables_of,
+    walk,
+    walk_expr,
+    without,
+    written_buffers,
+)
 from tilelang.records import record
 
 _OF_LANES = (Seq, Bind, Alloc, Store, If)  # statements of vectorizable innermost loops
@@ -66,7 +75,7 @@ class _LoopBody:
         inside = list(walk(loop.body))
         self._written = {buffer.storage for stmt in inside for buffer in written_buffers(stmt)}
         self._written |= {stmt.buffer.storage for stmt in inside if isinstance(stmt, Alloc)}
-        self._defined = {var for stmt in inside if (var := _defines(stmt)) is not None}
+        self._defined = {var for stmt in inside for var in defined_variables(stmt)}
 
     def is_invariant(self, condition: Expr) -> bool:
         """Whether a condition is loop-invariant and can be evaluated before the loop."""
@@ -78,13 +87,6 @@ class _LoopBody:
                 if expr.buffer.storage in self._written or any(isinstance(e, Load) for e in inner):
                     return False  # a loaded index has its own check, which has to come first
         return True
-
-
-def _defines(stmt: Stmt) -> Var | None:
-    match stmt:
-        case For(var=var) | Bind(var=var):
-            return var
-    return getattr(stmt, "result", None)
 
 
 def _ahead(node: Stmt, predicate: Expr | None, inside: _LoopBody) -> Iterator[tuple[Check, Expr]]:

@@ -27,8 +27,18 @@ from tilelang.ir.buffer import Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Unary, Var, binary, const, int_const
 from tilelang.ir.scalar import BinaryOp, UnaryOp
-from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, If, ParallelLoop, Seq, Stmt, Store
-from tilelang.ir.visit import Rewriter, expressions, jumps, loads_of, substitute, variables_of, walk, walk_expr
+from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, Seq, Stmt, Store
+from tilelang.ir.visit import (
+    Rewriter,
+    defined_variables,
+    expressions,
+    jumps,
+    loads_of,
+    substitute,
+    variables_of,
+    walk,
+    walk_expr,
+)
 from tilelang.lowering.regions import whole
 from tilelang.ops.fill import Fill
 from tilelang.records import record
@@ -141,7 +151,7 @@ class _Search:
                     if isinstance(node, Select):
                         yield from self._masks((node, node.condition, _chosen_unmasked(node)), extents)
             case _:
-                self._defined.update(_defined(stmt))
+                self._defined.update(var for each in walk(stmt) for var in defined_variables(each))
 
     def _masks(self, choice: tuple[Select | If, Expr, bool], extents: Mapping[Var, int]) -> Iterator[_Mask]:
         mask = self._mask(*choice, extents)
@@ -216,17 +226,6 @@ def _is_literal(stmt: Stmt) -> bool:
 def _is_elementwise(stmt: Stmt) -> bool:
     """Whether a statement does nothing but store elements."""
     return all(isinstance(s, Seq | Bind | If | ParallelLoop | Store) for s in walk(stmt))
-
-
-def _defined(stmt: Stmt) -> Iterator[Var]:
-    for each in walk(stmt):
-        match each:
-            case For(var=var) | Bind(var=var):
-                yield var
-            case ParallelLoop(vars=variables):
-                yield from variables
-            case CallStmt(result=result) | Atomic(result=result) if result is not None:
-                yield result
 
 
 class _Unmask(Rewriter):

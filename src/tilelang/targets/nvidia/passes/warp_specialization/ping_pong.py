@@ -13,7 +13,7 @@ from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, If, ParallelLoop, Stmt
-from tilelang.ir.visit import Rewriter, walk
+from tilelang.ir.visit import Rewriter, defined_variables, walk
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, MBARRIER_INIT, MBARRIER_WAIT
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
@@ -88,21 +88,12 @@ class _FreshNames(Rewriter):
         self._vars: dict[Var, Var] = {}
         self._buffers: dict[Buffer, Buffer] = {}
         for stmt in walk(program):
-            match stmt:
-                case For(var=var) | Bind(var=var):
-                    self._define(var)
-                case ParallelLoop(vars=variables):
-                    for var in variables:
-                        self._define(var)
-                case CallStmt(result=result) | Atomic(result=result) if result is not None:
-                    self._define(result)
-                case Alloc(buffer=buffer):
-                    view_of = buffer.view_of
-                    own = view_of if view_of is None else self._buffers.get(view_of, view_of)
-                    self._buffers[buffer] = dataclasses.replace(buffer, view_of=own)
-
-    def _define(self, var: Var) -> None:
-        self._vars[var] = Var(var.name, var.dtype, index=var.index)
+            for var in defined_variables(stmt):
+                self._vars[var] = Var(var.name, var.dtype, index=var.index)
+            if isinstance(stmt, Alloc):
+                view_of = stmt.buffer.view_of
+                own = view_of if view_of is None else self._buffers.get(view_of, view_of)
+                self._buffers[stmt.buffer] = dataclasses.replace(stmt.buffer, view_of=own)
 
     def expr(self, node: Expr) -> Expr:
         return self._vars.get(node, node) if isinstance(node, Var) else self.rebuild_expr(node)
