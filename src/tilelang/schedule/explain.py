@@ -18,7 +18,7 @@ def explained(graph: LoopGraph, schedule: ModuloSchedule, labels: Sequence[str])
     """The stages, the cycles of an iteration by the cost model, the busier unit, and the timeline of an iteration."""
     count = len(graph.work)
     in_order = cycles_of(graph, (0,) * count, range(count))
-    busy = {"the matrix unit": _cycles(graph, asynchronous=True), "the warps": _cycles(graph, asynchronous=False)}
+    busy = {"the matrix unit": graph.unit_cycles, "the warps": graph.warp_cycles}
     critical = max(busy, key=lambda unit: busy[unit])
     found = spans(graph, schedule.stage, schedule.order)
     end = max(span.end for span in found)
@@ -41,10 +41,6 @@ def explained(graph: LoopGraph, schedule: ModuloSchedule, labels: Sequence[str])
 def _letter(number: int, asynchronous: bool) -> str:
     letter = chr(ord("a") + number) if number < 26 else "#"
     return letter.upper() if asynchronous else letter
-
-
-def _cycles(graph: LoopGraph, *, asynchronous: bool) -> int:
-    return sum(work.cycles for work in graph.work if work.asynchronous is asynchronous)
 
 
 def _row(

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence, Set
 from tilelang.analysis.accesses import Access, accesses
 from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.ir.assumption import Assume, loaded_buffers
-from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Expr, Load, Var, int_const
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, Stmt
 from tilelang.ir.visit import expressions, loads_of, needed_bindings, variables_of, walk, walk_expr
+from tilelang.lowering.regions import is_whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.passes.tile.check_program import effectful
@@ -119,13 +120,8 @@ def fills(stmt: Stmt, buffer: Buffer) -> bool:
     """Whether a statement writes a whole buffer without reading it."""
     match stmt:
         case Copy(dst=dst):
-            return dst.buffer is buffer and stmt.src.buffer.storage is not buffer and _is_whole(dst)
+            return dst.buffer is buffer and stmt.src.buffer.storage is not buffer and is_whole(dst)
         case Fill(dst=dst):
-            return dst.buffer is buffer and _is_whole(dst)
+            return dst.buffer is buffer and is_whole(dst)
     store = asynchronous_store(stmt)
     return store is not None and store.buffer is buffer
-
-
-def _is_whole(region: Region) -> bool:
-    extent, shape = region.static_extent, region.buffer.static_shape
-    return extent == shape and all(int_const(s) == 0 for s in region.start)

@@ -70,10 +70,19 @@ class LoopGraph:
     edges: tuple[Edge, ...]
 
     @property
+    def warp_cycles(self) -> int:
+        """The cycles of an iteration in which the warps are busy."""
+        return sum(each.warp_cycles for each in self.work)
+
+    @property
+    def unit_cycles(self) -> int:
+        """The cycles of an iteration in which the matrix unit is busy."""
+        return sum(each.unit_cycles for each in self.work)
+
+    @property
     def lower_bound(self) -> int:
         """The cycles of an iteration in which the matrix unit never idles, or the warps never do."""
-        matrix = sum(each.cycles for each in self.work if each.asynchronous)
-        return max(matrix, sum(each.cycles for each in self.work if not each.asynchronous))
+        return max(self.unit_cycles, self.warp_cycles)
 
 
 def loop_graph(body: LoopBody, cost: Callable[[Stmt], Work], versioned: Set[Buffer]) -> LoopGraph | str:

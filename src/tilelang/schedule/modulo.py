@@ -212,8 +212,8 @@ class _Order:
     def __init__(self, graph: LoopGraph, predecessors: Sequence[tuple[int, ...]], best_cycles: int) -> None:
         self._graph, self._timeline = graph, _Timeline(graph, predecessors)
         self._critical_path = _critical_paths(graph, predecessors)
-        self._remaining_warp_cycles = sum(each.warp_cycles for each in graph.work)
-        self._remaining_unit_cycles = sum(each.unit_cycles for each in graph.work)
+        self._remaining_warp_cycles = graph.warp_cycles
+        self._remaining_unit_cycles = graph.unit_cycles
         self.found: tuple[int, ...] | None = None
         self.best_cycles = best_cycles
 

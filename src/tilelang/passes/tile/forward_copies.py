@@ -26,6 +26,7 @@ from tilelang.ir.expr import Expr, Load, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, Bind, For, If, Launch, ParallelLoop, Print, Seq, Stmt, Store, TileOp, While
 from tilelang.ir.visit import Rewriter, expressions, loads_of, walk, written_buffers
+from tilelang.lowering.regions import is_whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -78,7 +79,7 @@ def _is_reader(stmt: Stmt, buffer: Buffer) -> bool:
         case Gemm(c=c):
             return buffer is not c.buffer
         case TileOp():
-            return type(stmt) is Copy and _is_whole(stmt.src)
+            return type(stmt) is Copy and is_whole(stmt.src)
     return isinstance(stmt, Store | Bind | If)
 
 
@@ -116,10 +117,6 @@ def _is_run(copy: Copy) -> bool:
     shape, whole = copy.dst.buffer.static_shape or (), copy.src.buffer.shape
     first = next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape))
     return all(int_const(whole[axis - len(shape)]) == shape[axis] for axis in range(first + 1, len(shape)))
-
-
-def _is_whole(region: Region) -> bool:
-    return region.static_extent == region.buffer.static_shape and all(int_const(start) == 0 for start in region.start)
 
 
 def _search(node: Stmt, domain: Domain, candidates: dict[Copy, int], found: dict[Copy, Region]) -> None:

@@ -21,6 +21,7 @@ from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, int_const
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.layout.thread_values import Fragment
@@ -432,7 +433,7 @@ class _Choice:
         """
         if self._overrides.ping_pong is False or any(self._needs_counters(load_group) for load_group in load_groups):
             return False
-        body = self._launch.body.body if isinstance(self._launch.body, Seq) else ()
+        body = statements_of(self._launch.body)
         loops = [s for s in body if isinstance(s, For) and _has_tile_work(s)]
         gemms = [only_gemm(loop, load_groups) for loop in loops]
         if len(loops) != 1 or gemms[0] is None or self._consumers_refusal(1, (gemms[0],), required=True):

@@ -155,7 +155,7 @@ def _software_pipelines(
     for loop in walk(launch.body):
         if isinstance(loop, For) and loop.var in schedules:
             mine = tuple(each for each in pipelines if each.load_group.parent is loop.body)
-            body = consumer_body(loop, {copy for each in mine for copy in each.load_group.copies})
+            body = consumer_body(loop, [each.load_group for each in mine])
             gemms = asynchronous_gemms(body, capabilities, schedule.tile_threads)
             made.append(SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms))
     return made

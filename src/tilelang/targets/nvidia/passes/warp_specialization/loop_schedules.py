@@ -8,7 +8,7 @@ own, and operands of gemms are converted by statements of their own. Invariant: 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
@@ -103,7 +103,7 @@ def _loop_schedule(
     if any(group.parent is not loop.body for group in inside):
         return "it loads tiles in branches or inner loops"
     operands, prepared = _prepared(loop)
-    body = consumer_body(prepared, {copy for group in inside for copy in group.copies})
+    body = consumer_body(prepared, inside)
     if _is_allocated_across(body):
         return "it allocates buffers"
     runs = asynchronous_gemms(body, capabilities, threads)
@@ -145,8 +145,9 @@ def _with_converted_operands(gemm: Gemm, operands: list[Buffer]) -> list[Stmt]:
     return [*copies, dataclasses.replace(gemm, a=a, b=b) if copies else gemm]
 
 
-def consumer_body(loop: For, copies: Set[Copy]) -> LoopBody:
+def consumer_body(loop: For, load_groups: Sequence[LoadGroup]) -> LoopBody:
     """The body of a loop without the loads of the producer and the allocations of their tiles."""
+    copies = {copy for group in load_groups for copy in group.copies}
     tiles = {copy.dst.buffer for copy in copies}
     left = tuple(
         each
