@@ -35,24 +35,25 @@ def choose_tile_order(launch: Launch, load_groups: Sequence[LoadGroup], blocks: 
     """The tile order of a launch from `flatten_sequences` with so many persistent blocks."""
     extents = [int_const(extent) for extent in launch.grid]
     pipelined = [group for group in load_groups if group.pipelined]
-    axis = _axis(launch, pipelined)
+    bindings = {s.var: s.value for s in walk(launch.body) if isinstance(s, Bind)}
+    axis = _axis(launch, pipelined, bindings)
     if axis is None or any(extent is None for extent in extents):
         return None
     grid = [extent for extent in extents if extent is not None]
-    work = _work(launch, pipelined, axis, grid[axis])
+    tiles = _Tiles(launch.block_vars, grid, axis, pipelined, bindings)
+    work = tiles.work()
     steps = np.diff(work)
     if not steps.any() or (steps < 0).any() and (steps > 0).any():
         return None
     descending = bool((steps > 0).any())
     heaviest_first = work[::-1] if descending else work
-    others = math.prod(grid) // grid[axis]
     best, least = None, math.inf
-    for group in _group_sizes(_resident(launch, pipelined, axis, grid), others):
+    for group in _group_sizes(tiles.resident(), tiles.others):
         if best is not None and group * grid[axis] < blocks:
             break
         for snake in (True, False):
             order = TileOrder(axis, group, descending, snake)
-            ratio = imbalance(order, heaviest_first, others, blocks)
+            ratio = imbalance(order, heaviest_first, tiles.others, blocks)
             if ratio < least:
                 best, least = order, ratio
         if least <= _BALANCED:
@@ -78,7 +79,7 @@ def imbalance(order: TileOrder, heaviest_first: np.ndarray, others: int, blocks:
     return float(shares.max() / shares.mean())
 
 
-def _axis(launch: Launch, pipelined: Sequence[LoadGroup]) -> int | None:
+def _axis(launch: Launch, pipelined: Sequence[LoadGroup], bindings: Mapping[Var, Expr]) -> int | None:
     """The only dimension of the grid on which trip counts depend, and on nothing else that varies."""
     found: set[Var] = set()
     for group in pipelined:
@@ -89,74 +90,89 @@ def _axis(launch: Launch, pipelined: Sequence[LoadGroup]) -> int | None:
         if on.buffers or any(loads_of(count) for count in counts):
             return None
         found |= on.variables
-    bound = _bindings(launch)
-    if any(loads_of(bound[var]) for var in found if var in bound):
+    if any(loads_of(bindings[var]) for var in found if var in bindings):
         return None
     axes = [number for number, var in enumerate(launch.block_vars) if var in found]
-    return axes[0] if len(axes) == 1 and found <= {launch.block_vars[axes[0]], *bound} else None
+    return axes[0] if len(axes) == 1 and found <= {launch.block_vars[axes[0]], *bindings} else None
 
 
-def _bindings(launch: Launch) -> dict[Var, Expr]:
-    return {s.var: s.value for s in walk(launch.body) if isinstance(s, Bind)}
+class _Tiles:
+    """The tiles of a grid, whose work depends on their index along one dimension.
 
+    Args:
+        block_vars: The block indices.
+        grid: The extents of the grid.
+        axis: The dimension.
+        pipelined: The loads of pipelined loops.
+        bindings: The values of bound variables, definitions before uses.
 
-def _environment(launch: Launch, values: Mapping[Var, Value], used: frozenset[Var]) -> dict[Var, Value]:
-    """The values of variables and of the bindings that use only these."""
-    made = dict(values)
-    for var, value in _bindings(launch).items():
-        if var in used:
-            made[var] = evaluate(value, made)
-    return made
+    Attributes:
+        others: How many tiles there are along the other dimensions.
+    """
 
+    def __init__(
+        self,
+        block_vars: Sequence[Var],
+        grid: Sequence[int],
+        axis: int,
+        pipelined: Sequence[LoadGroup],
+        bindings: Mapping[Var, Expr],
+    ) -> None:
+        self._block_vars, self._grid, self._axis = block_vars, grid, axis
+        self._pipelined, self._bindings = pipelined, bindings
+        self.others = math.prod(grid) // grid[axis]
 
-def _work(launch: Launch, pipelined: Sequence[LoadGroup], axis: int, extent: int) -> np.ndarray:
-    """The work of each tile along a dimension, in iterations."""
-    total = np.full(extent, _TILE_OVERHEAD, dtype=np.int64)
-    nests = {group.loop: group for group in pipelined}
-    for group in nests.values():
-        counts = [trip_count(step) for step in group.path if isinstance(step, For)]
-        used = group.scalars.backward_slice(counts).variables
-        env = _environment(launch, {launch.block_vars[axis]: np.arange(extent, dtype=np.int64)}, used)
-        total += np.prod([np.broadcast_to(np.maximum(evaluate(e, env), 0), (extent,)) for e in counts], axis=0)
-    return total
+    def work(self) -> np.ndarray:
+        """The work of each tile along the dimension, in iterations."""
+        extent = self._grid[self._axis]
+        total = np.full(extent, _TILE_OVERHEAD, dtype=np.int64)
+        nests = {group.loop: group for group in self._pipelined}
+        for group in nests.values():
+            counts = [trip_count(step) for step in group.path if isinstance(step, For)]
+            used = group.scalars.backward_slice(counts).variables
+            env = self._environment({self._block_vars[self._axis]: np.arange(extent, dtype=np.int64)}, used)
+            total += np.prod([np.broadcast_to(np.maximum(evaluate(e, env), 0), (extent,)) for e in counts], axis=0)
+        return total
 
+    def resident(self) -> int:
+        """How many of the heaviest tiles along the other dimensions can have all that they load in L2 together."""
+        place = np.arange(self.others, dtype=np.int64)
+        values: dict[Var, Value] = {self._block_vars[self._axis]: np.zeros_like(place)}
+        for number, extent in enumerate(self._grid):
+            if number != self._axis:
+                values[self._block_vars[number]] = place % extent
+                place = place // extent
+        most = int(self.work().max()) - _TILE_OVERHEAD
+        needed = np.zeros(self.others, dtype=np.int64)
+        for group in self._pipelined:
+            for copy in group.copies:
+                needed += self._is_new_source(group, copy, values) * group.bytes_of(copy) * most
+        return max(int((np.cumsum(needed) <= _L2_BYTES).sum()), 1)
 
-def _resident(launch: Launch, pipelined: Sequence[LoadGroup], axis: int, grid: Sequence[int]) -> int:
-    """How many of the heaviest tiles along the other dimensions can have all that they load in L2 together."""
-    others = [number for number in range(len(grid)) if number != axis]
-    count = math.prod(grid) // grid[axis]
-    place = np.arange(count, dtype=np.int64)
-    values: dict[Var, Value] = {launch.block_vars[axis]: np.zeros_like(place)}
-    for number in others:
-        values[launch.block_vars[number]] = place % grid[number]
-        place = place // grid[number]
-    most = int(_work(launch, pipelined, axis, grid[axis]).max()) - _TILE_OVERHEAD
-    needed = np.zeros(count, dtype=np.int64)
-    for group in pipelined:
-        for copy in group.copies:
-            needed += _is_new_source(launch, group, copy, values, count) * group.bytes_of(copy) * most
-    return max(int((np.cumsum(needed) <= _L2_BYTES).sum()), 1)
-
-
-def _is_new_source(
-    launch: Launch, group: LoadGroup, copy: Copy, values: Mapping[Var, Value], count: int
-) -> np.ndarray:
-    """For each tile, whether no tile before it loads the same, as query heads that share keys do."""
-    new = np.ones(count, dtype=np.int64)
-    used = group.backward_slice(copy)
-    loops = {step.var: 0 for step in group.path if isinstance(step, For)}
-    known = {*values, *loops, *_bindings(launch)}
-    if used.buffers or not used.variables <= known or any(map(loads_of, copy.source_indices)):
+    def _is_new_source(self, group: LoadGroup, copy: Copy, values: Mapping[Var, Value]) -> np.ndarray:
+        """For each tile, whether no tile before it loads the same, as query heads that share keys do."""
+        new = np.ones(self.others, dtype=np.int64)
+        used = group.backward_slice(copy)
+        loops = {step.var: 0 for step in group.path if isinstance(step, For)}
+        known = {*values, *loops, *self._bindings}
+        if used.buffers or not used.variables <= known or any(map(loads_of, copy.source_indices)):
+            return new
+        if any(loads_of(self._bindings[var]) for var in used.variables if var in self._bindings):
+            return new
+        env = self._environment({**values, **loops}, used.variables)
+        indices = [np.broadcast_to(evaluate(index, env), (self.others,)) for index in copy.source_indices]
+        _, first = np.unique(np.stack(indices), axis=1, return_index=True)
+        new[:] = 0
+        new[first] = 1
         return new
-    bound = _bindings(launch)
-    if any(loads_of(bound[var]) for var in used.variables if var in bound):
-        return new
-    env = _environment(launch, {**values, **loops}, used.variables)
-    indices = [np.broadcast_to(evaluate(index, env), (count,)) for index in copy.source_indices]
-    _, first = np.unique(np.stack(indices), axis=1, return_index=True)
-    new[:] = 0
-    new[first] = 1
-    return new
+
+    def _environment(self, values: Mapping[Var, Value], used: frozenset[Var]) -> dict[Var, Value]:
+        """The values of variables and of the bindings that use only these."""
+        made = dict(values)
+        for var, value in self._bindings.items():
+            if var in used:
+                made[var] = evaluate(value, made)
+        return made
 
 
 def _group_sizes(most: int, others: int) -> list[int]:
