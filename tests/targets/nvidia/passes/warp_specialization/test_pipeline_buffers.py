@@ -1,5 +1,8 @@
 """Both partitions have the same index and phase for a fill, whether they compute or count them."""
 
+import dataclasses
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from specialized import gemm_kernel, launch_of
@@ -8,7 +11,7 @@ from tilelang.dtypes import INT32
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, const
 from tilelang.ir.printer import to_text
-from tilelang.ir.stmt import Bind, Seq
+from tilelang.ir.stmt import Bind, If, Seq
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import find_load_groups, flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks
 from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
@@ -70,6 +73,21 @@ def test_versions_follow_each_other_and_phases_flip_after_the_last(versions):
             assert isinstance(bind, Bind)
             env[bind.var] = evaluate(bind.value, env)
         assert (use % versions, use // versions % 2) == (evaluate(state.index, env), evaluate(state.phase, env))
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_states_by_which_nobody_waits_have_no_phase(counted):
+    load_group = only_ring(11)
+    if counted:
+        branch = If(load_group.loop.var > 2, load_group.parent)
+        load_group = dataclasses.replace(load_group, path=(*load_group.path, branch))
+    made = pipeline_buffer(load_group, Schedule(2, 4), ALONE, wgmma_only=True)
+    for waits, names in ((True, ["version", "phase"]), (False, ["version"])):
+        states = PartitionStates([made], waits=waits)
+        state = states.state(made)
+        assert (names if counted else []) == [alloc.buffer.name for alloc in states.counters]
+        assert names == [bind.var.name for bind in state.setup]
+        assert (len(names) if counted else 0) == len(state.advance)
 
 
 def test_one_version_is_the_tile_itself():

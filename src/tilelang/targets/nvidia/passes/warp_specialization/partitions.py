@@ -183,7 +183,8 @@ def consumer(
         software_pipelines: The loops that are software-pipelined.
     """
     states = PartitionStates(pipelines)
-    late_states = PartitionStates([each for made in software_pipelines for each in made.crossing])
+    crossing = [each for made in software_pipelines for each in made.crossing]
+    late_states = PartitionStates(crossing, waits=False)
     rewriter = _Consumer(pipelines, states, late_states, thread)
     rewriter.software_pipelines = {each.loop: each for each in software_pipelines}
     if mma_in_flight:

@@ -122,18 +122,22 @@ class PipelineState:
 class PartitionStates:
     """The states of one partition in all pipelines.
 
+    Args:
+        pipelines: The pipelines.
+        waits: Whether the partition waits by these states; otherwise they have no phase.
+
     Attributes:
         counters: Allocations of the states that are counted at run time, to stand at the beginning of the partition.
     """
 
-    def __init__(self, pipelines: Sequence[PipelineBuffer]) -> None:
+    def __init__(self, pipelines: Sequence[PipelineBuffer], *, waits: bool = True) -> None:
         self.counters: list[Stmt] = []
-        self._counted: dict[PipelineBuffer, tuple[Buffer, Buffer]] = {}
+        self._waits = waits
+        self._counted: dict[PipelineBuffer, tuple[Buffer, ...]] = {}
         for each in pipelines:
             if each.load_group.fill_count().preceding is None:
-                pair = (_scalar("version"), _scalar("phase"))
-                self._counted[each] = pair
-                self.counters += [Alloc(counter, _ZERO) for counter in pair]
+                self._counted[each] = tuple(map(_scalar, ("version", "phase") if waits else ("version",)))
+                self.counters += [Alloc(counter, _ZERO) for counter in self._counted[each]]
 
     def state(self, each: PipelineBuffer, rename: Callable[[Expr], Expr] = lambda expr: expr) -> PipelineState:
         """The state in the sequence that holds the load group.
@@ -150,8 +154,10 @@ class PartitionStates:
         if each.empty is None:
             return _bound_state("version", number, _ZERO)
         if each.versions == 1:
-            return _bound_state("phase", _ZERO, number % 2)
+            return _bound_state("phase", _ZERO, number % 2 if self._waits else _ZERO)
         version, phase = number % each.versions, number // each.versions % 2
+        if not self._waits:
+            return _bound_state("version", version, _ZERO)
         if int_const(number) is not None:
             return PipelineState((), version, phase)
         first, second = (Var(text, INT32, index=True) for text in ("version", "phase"))
@@ -159,13 +165,13 @@ class PartitionStates:
 
     def _from_counters(self, each: PipelineBuffer) -> PipelineState:
         counters = self._counted[each]
-        names = [Var(text, INT32) for text in ("version", "phase")]
-        version, phase = names
+        names = [Var(counter.name, INT32) for counter in counters]
         before = [Bind(name, Load(counter, (), INT32)) for name, counter in zip(names, counters, strict=True)]
+        version, *phases = names
         is_last = version == each.versions - 1
-        steps = (select(is_last, _ZERO, version + 1), select(is_last, 1 - phase, phase))
+        steps = (select(is_last, _ZERO, version + 1), *(select(is_last, 1 - phase, phase) for phase in phases))
         after = [Store(counter, (), step) for counter, step in zip(counters, steps, strict=True)]
-        return PipelineState(tuple(before), version, phase, tuple(after))
+        return PipelineState(tuple(before), version, phases[0] if phases else _ZERO, tuple(after))
 
 
 def _bound_state(text: str, version: Expr, phase: Expr) -> PipelineState:
