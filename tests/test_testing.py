@@ -11,7 +11,7 @@ from fake_cuda import FakeCuda
 import tilelang.testing as door
 from tilelang.errors import ArgumentError, DriverError, OptionError
 from tilelang.targets.nvidia.present_device import present_arch
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver, open_driver
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver, open_driver
 
 
 def test_a_seed_makes_random_numbers_repeat() -> None:
@@ -125,12 +125,12 @@ def test_a_gpu_without_a_framework_is_an_error_that_says_what_to_do(monkeypatch:
 def test_marks_let_tests_run_where_the_gpu_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def anything() -> None: ...
 
-    monkeypatch.setattr(door, "open_driver", lambda: Driver(FakeCuda(capability=(8, 9))))
+    monkeypatch.setattr(door, "open_driver", lambda: CudaDriver(FakeCuda(capability=(8, 9))))
     assert door.requires_cuda(anything) is anything
     assert door.requires_cuda()(anything) is anything
     assert door.requires_cuda_compute_version_ge(8, 6)(anything) is anything
     assert door.requires_cuda_compute_version_gt(8, 9)(anything).pytestmark
-    monkeypatch.setattr(door, "open_driver", lambda: Driver(FakeCuda(devices=0)))
+    monkeypatch.setattr(door, "open_driver", lambda: CudaDriver(FakeCuda(devices=0)))
     assert door.requires_cuda(anything).pytestmark
 
 

@@ -10,7 +10,7 @@ import tilelang
 import tilelang.language as T
 from tilelang.errors import ArgumentError
 from tilelang.runtime.checker import exchange_of
-from tilelang.targets.nvidia.runtime.native_launch import BUILDER
+from tilelang.targets.gpu.runtime.native_launch import BUILDER
 
 pytestmark = needs_gpu
 torch = pytest.importorskip("torch")

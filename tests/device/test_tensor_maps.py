@@ -12,17 +12,17 @@ from tilelang.errors import DriverError
 from tilelang.ir.expr import Var
 from tilelang.isa.intrinsic import ordered_helpers
 from tilelang.runtime.checker import exchange_of
+from tilelang.targets.gpu.runtime.device_call import DeviceCaller
+from tilelang.targets.gpu.runtime.native_launch import BUILDER
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_RANK, CLUSTER_SIZE
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_INIT, MBARRIER_WAIT
 from tilelang.targets.nvidia.isa.tma import tma_load
 from tilelang.targets.nvidia.isa.types import INTEGERS
-from tilelang.targets.nvidia.runtime.device_call import DeviceCaller
+from tilelang.targets.nvidia.runtime.cuda_program import CudaProgram
 from tilelang.targets.nvidia.runtime.device_code import build
-from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
-from tilelang.targets.nvidia.runtime.failures import FAILURES
-from tilelang.targets.nvidia.runtime.native_launch import BUILDER
+from tilelang.targets.nvidia.runtime.device_runtime import RUNTIME
 
 pytestmark = needs_gpu
 torch = pytest.importorskip("torch")
@@ -60,9 +60,9 @@ def caller_of(s, make):
 
     def compile_variant(facts):
         variants.append(facts)
-        return DeviceProgram(s, build(make(facts), architecture(), "nvrtc"), FAILURES)
+        return CudaProgram(s, build(make(facts), architecture(), "nvrtc"), RUNTIME.board)
 
-    caller = DeviceCaller(s, architecture(), compile_variant)
+    caller = DeviceCaller(s, architecture(), compile_variant, RUNTIME.open_driver, RUNTIME.board)
     caller.compiled = variants
     return caller
 
@@ -181,8 +181,8 @@ def test_a_cluster_that_does_not_fit_is_refused_with_advice():
 
     def compile_variant(facts):
         source = plain(facts).code.source
-        return DeviceProgram(
-            caller.signature, build(Source("cuda", source.text, "ranks", launches=(large,)), architecture(), "nvrtc"), FAILURES
+        return CudaProgram(
+            caller.signature, build(Source("cuda", source.text, "ranks", launches=(large,)), architecture(), "nvrtc"), RUNTIME.board
         )
 
     caller._compile = compile_variant

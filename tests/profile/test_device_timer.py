@@ -1,17 +1,18 @@
 import pytest
-from fake_cuda import FakeCuda, FakeTorch, cuda, driver, torch  # noqa: F401
+from fake_cuda import FakeCuda, FakeTorch, cuda, driver, runtime, torch  # noqa: F401
 
 from tilelang.errors import DriverError, OptionError
 from tilelang.profile.device_timer import Plan, is_device_busy, time_by_events, time_by_graph
 from tilelang.profile.timer import do_bench
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
+from tilelang.targets.gpu.runtime.device_runtime import DeviceRuntime
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
 
 
-def test_every_call_is_timed_by_a_pair_of_events(cuda: FakeCuda, driver: Driver) -> None:
+def test_every_call_is_timed_by_a_pair_of_events(cuda: FakeCuda, driver: CudaDriver, runtime: DeviceRuntime) -> None:
     driver.enter(0)
     order: list[str] = []
     plan = Plan(lambda: order.append("call"), 0, 0, 3, 4, lambda: order.append("before"))
-    times = time_by_events(plan, driver)
+    times = time_by_events(plan, runtime)
     assert [2.0] * 4 == times
     assert ["call"] * 1 + ["before", "call"] * 5 + ["call"] * 3 + ["before", "call"] * 4 == order
     assert 18 == cuda.calls.count("cuEventCreate") == cuda.calls.count("cuEventDestroy_v2")
@@ -19,26 +20,26 @@ def test_every_call_is_timed_by_a_pair_of_events(cuda: FakeCuda, driver: Driver)
     assert 1 == cuda.calls.count("cuMemAllocAsync") == cuda.calls.count("cuMemFreeAsync")
 
 
-def test_the_number_of_calls_follows_from_the_time_of_one(driver: Driver) -> None:
+def test_the_number_of_calls_follows_from_the_time_of_one(driver: CudaDriver, runtime: DeviceRuntime) -> None:
     driver.enter(0)
-    assert 50 == len(time_by_events(Plan(lambda: None, 10, 100), driver))
+    assert 50 == len(time_by_events(Plan(lambda: None, 10, 100), runtime))
 
 
-def test_what_is_slower_than_the_baseline_is_not_measured_further(cuda: FakeCuda, driver: Driver) -> None:
+def test_what_is_slower_than_the_baseline_is_not_measured_further(cuda: FakeCuda, driver: CudaDriver, runtime: DeviceRuntime) -> None:
     driver.enter(0)
     calls: list[int] = []
     plan = Plan(lambda: calls.append(1), flush_bytes=0, baseline=1.9)  # the fake device takes 2 ms for everything
-    assert [2.0] == time_by_events(plan, driver)
+    assert [2.0] == time_by_events(plan, runtime)
     assert 1 + 5 == len(calls)  # one to see that it works, five to estimate
     assert 0 == cuda.calls.count("cuMemsetD32Async")
-    assert 1 < len(time_by_events(Plan(lambda: None, baseline=2.1), driver))
+    assert 1 < len(time_by_events(Plan(lambda: None, baseline=2.1), runtime))
 
 
-def test_a_device_that_fails_is_an_error(cuda: FakeCuda, driver: Driver) -> None:
+def test_a_device_that_fails_is_an_error(cuda: FakeCuda, driver: CudaDriver, runtime: DeviceRuntime) -> None:
     driver.enter(0)
     cuda.failing["cuCtxSynchronize"] = 700
     with pytest.raises(DriverError, match="cuCtxSynchronize failed"):
-        time_by_events(Plan(lambda: None, 1, 1, 1, 1), driver)
+        time_by_events(Plan(lambda: None, 1, 1, 1, 1), runtime)
 
 
 def test_a_graph_needs_torch(monkeypatch: pytest.MonkeyPatch) -> None:

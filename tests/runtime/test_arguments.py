@@ -233,3 +233,14 @@ def test_a_pointer_may_be_an_array_on_the_device() -> None:
         bind(s, [np.zeros(3), OnDevice(4)], DEVICES)
     with pytest.raises(ArgumentError, match="'A' is on device cuda:0, but 'p' is on cuda:1"):
         bind(s, [OnDevice(1, pointer=8192), OnDevice(4)], DEVICES)
+
+
+def test_tensors_on_the_devices_of_another_vendor_are_refused() -> None:
+    devices = Devices("gfx942", lambda pointer: 0, lambda: 0, "rocm", "HIP")
+    with pytest.raises(ArgumentError) as caught:
+        bind(signature(tensor("A", 4)), [OnDevice(4)], devices)
+    assert "kernel: 'A' is on device cuda, expected memory of a HIP device" == caught.value.message
+    assert "compile for that device with target='auto'; the kernel was compiled for gfx942" == caught.value.hint
+    with pytest.raises(ArgumentError) as caught:
+        bind(signature(tensor("A", 4)), [np.zeros(4, np.float32)], devices)
+    assert "kernel: 'A' is in host memory, expected memory of a HIP device" == caught.value.message

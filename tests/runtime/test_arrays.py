@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tilelang.dtypes import SCALARS, as_dtype
-from tilelang.runtime.arrays import allocate, allocate_on_device, borrow, framework_of, hand_over, torch_dtype
+from tilelang.runtime.arrays import (
+    allocate,
+    allocate_on_device,
+    borrow,
+    framework_of,
+    hand_over,
+    is_torch_for_rocm,
+    torch_dtype,
+)
 
 
 class Foreign:
@@ -185,6 +193,51 @@ def test_immutable_device_arrays_are_borrowed_by_dlpack_on_the_default_stream() 
     assert ("cuda:1", "float32", (4,), False) == (view.device, view.dtype, view.shape, view.writable)
     assert array.memory.ctypes.data == view.pointer
     assert [1] == array.streams
+
+
+@pytest.fixture
+def torch_for_rocm(torch: FakeTorch) -> FakeTorch:
+    torch.version = SimpleNamespace(hip="6.2.41133", cuda=None)
+    return torch
+
+
+def test_tensors_of_a_torch_for_rocm_are_on_its_devices(torch_for_rocm: FakeTorch) -> None:
+    view = borrow(FakeTensor((4,), torch_for_rocm.float32, 3))
+    assert view is not None
+    assert ("rocm:3", True) == (view.device, view.pointer > 0)
+    assert is_torch_for_rocm()
+
+
+def test_arrays_of_a_cupy_for_rocm_are_on_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OnDevice:
+        __module__ = "cupy"
+        device = SimpleNamespace(id=1)
+        __cuda_array_interface__ = {"typestr": "<f4", "shape": (3,), "data": (4096, False), "version": 3}
+
+    for is_hip, expected in ((True, "rocm:1"), (False, "cuda:1")):
+        module = SimpleNamespace(cuda=SimpleNamespace(runtime=SimpleNamespace(is_hip=is_hip)))
+        monkeypatch.setitem(sys.modules, "cupy", module)
+        view = borrow(OnDevice())
+        assert view is not None
+        assert expected == view.device
+
+
+def test_dlpack_of_rocm_is_borrowed_on_its_default_stream() -> None:
+    class Array:
+        def __init__(self) -> None:
+            self.memory, self.streams = np.arange(4, dtype=np.float32), []
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 10, 2
+
+        def __dlpack__(self, *, stream: int, max_version: Any = None) -> Any:
+            self.streams.append(stream)
+            return self.memory.__dlpack__()
+
+    array = Array()
+    view = borrow(array)
+    assert view is not None
+    assert ("rocm:2", array.memory.ctypes.data, [0]) == (view.device, view.pointer, array.streams)
 
 
 def test_outputs_on_a_device_come_from_the_framework_of_the_inputs(torch: FakeTorch) -> None:

@@ -9,10 +9,10 @@ from tilelang.ir.func import PrimFunc
 from tilelang.ir.specialization import Specialization
 from tilelang.ir.stmt import Seq
 from tilelang.runtime.parameters import Signature
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
-from tilelang.targets.nvidia.runtime.device_call import DeviceCaller
-from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
-from tilelang.targets.nvidia.runtime.failures import FailureBoard
+from tilelang.targets.gpu.runtime.device_call import DeviceCaller
+from tilelang.targets.gpu.runtime.failures import FailureBoard
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
+from tilelang.targets.nvidia.runtime.cuda_program import CudaProgram
 from tilelang.transforms.specialize_symbols import specialize
 
 
@@ -23,15 +23,15 @@ class Calls:
         self.cuda, self.variants, self.long = cuda, [], 0
         self.board = FailureBoard()
 
-        def compile_variant(specialization: Specialization) -> DeviceProgram:
+        def compile_variant(specialization: Specialization) -> CudaProgram:
             self.variants.append(specialization)
             func = specialize(PrimFunc(s.name, s.params, Seq(()), symbols=s.symbols), specialization)
             code = make(specialization)
             cuda.arities = {part.name: len(part.arguments) for part in code.source.launches}
             special = Signature(s.name, s.loc, func.params, s.outputs, s.inputs, s.written, func.symbols)
-            return DeviceProgram(special, code, self.board)
+            return CudaProgram(special, code, self.board)
 
-        self.driver = Driver(cuda)
+        self.driver = CudaDriver(cuda)
         self.caller = DeviceCaller(s, "sm_90a", compile_variant, lambda: self.driver, self.board)
         plain = self.caller.slow_path
 

@@ -28,7 +28,10 @@ from tilelang.ir.stmt import Seq, Store
 from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import Signature
 from tilelang.targets.gpu.runtime.device_code import DeviceCode
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
+from tilelang.targets.gpu.runtime.device_runtime import DeviceRuntime
+from tilelang.targets.gpu.runtime.failures import FailureBoard
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
+from tilelang.targets.nvidia.runtime.cuda_program import CudaProgram
 from tilelang.targets.nvidia.runtime.nvrtc import open_nvrtc
 
 
@@ -349,8 +352,13 @@ def cuda() -> FakeCuda:
 
 
 @pytest.fixture
-def driver(cuda: FakeCuda) -> Driver:
-    return Driver(cuda)
+def driver(cuda: FakeCuda) -> CudaDriver:
+    return CudaDriver(cuda)
+
+
+@pytest.fixture
+def runtime(driver: CudaDriver) -> DeviceRuntime:
+    return DeviceRuntime(lambda: driver, CudaProgram, FailureBoard())
 
 
 @pytest.fixture

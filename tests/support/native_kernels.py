@@ -19,11 +19,11 @@ from tilelang.runtime.fast_path import MISSED
 from tilelang.runtime.native_call import NativeCall, NativePlan
 from tilelang.runtime.parameters import Signature
 from tilelang.targets.cpu.runtime.checker_builder import build
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
-from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
-from tilelang.targets.nvidia.runtime.failures import FailureBoard
-from tilelang.targets.nvidia.runtime.launch_block import Placed
-from tilelang.targets.nvidia.runtime.native_launch import LAUNCH_TEXT, failed_launch, launch_state, start_of
+from tilelang.targets.gpu.runtime.failures import FailureBoard
+from tilelang.targets.gpu.runtime.launch_block import Placed
+from tilelang.targets.gpu.runtime.native_launch import LAUNCH_TEXT, failed_launch, launch_state, start_of
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
+from tilelang.targets.nvidia.runtime.cuda_program import CudaProgram
 from tilelang.targets.nvidia.runtime.tensor_map import TensorMaps
 
 torch = pytest.importorskip("torch")
@@ -51,7 +51,7 @@ class Plan:
     def native(self, checker: Checker) -> NativePlan:
         """As `device_call` does."""
         kept: list[Any] = []
-        driver, program = Driver(self.kernel.machine), self.kernel.program
+        driver, program = CudaDriver(self.kernel.machine), self.kernel.program
         state = launch_state(driver, self.placed, program, self.context, self.flag, kept)
         failed = self.kernel.failed
         return NativePlan(start_of(checker), state, failed, self.symbols, self.outputs, self.workspaces, kept)
@@ -106,7 +106,7 @@ class Kernel:
         self.signature, self.machine = s, Machine()
         self.long: list[tuple[Any, ...]] = []
         self.failures: list[tuple[int, str]] = []
-        self.program = DeviceProgram(s, device_code(*launches, **source), FailureBoard())
+        self.program = CudaProgram(s, device_code(*launches, **source), FailureBoard())
         self.machine.letters = [f.letters for f in self.program.formats]
         self.flag = ctypes.c_int32(0)
         self.asserts = asserts
@@ -121,7 +121,7 @@ class Kernel:
         for param, value in zip(self.signature.params, bound.values):
             if not hasattr(value, "pointer"):
                 names[param.name] = value
-        program, driver = self.program, Driver(self.machine)
+        program, driver = self.program, CudaDriver(self.machine)
         maps = [
             tuple(TensorMaps(shape, driver.map_encoder("cuTensorMapEncodeTiled"), driver.error) for shape in shapes)
             for shapes in program.tensor_maps(names)

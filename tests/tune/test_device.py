@@ -1,11 +1,22 @@
+from collections.abc import Callable
+
 import pytest
 from fake_cuda import FakeCuda
 
 from tilelang.errors import DriverError, OptionError
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
+from tilelang.targets.gpu.runtime.device_runtime import DeviceRuntime
+from tilelang.targets.gpu.runtime.failures import FailureBoard
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
+from tilelang.targets.nvidia.runtime.cuda_program import CudaProgram
 from tilelang.targets.target import Target
-from tilelang.tune import device
 from tilelang.tune.device import check_has_clock, device_name, is_lost
+
+
+def use(monkeypatch: pytest.MonkeyPatch, open_driver: Callable[[], CudaDriver]) -> None:
+    """Makes another driver that of the family's devices."""
+    runtime = DeviceRuntime(open_driver, CudaProgram, FailureBoard())
+    monkeypatch.setattr("tilelang.targets.nvidia.runtime.device_runtime.RUNTIME", runtime)
+
 
 CPU, GPU = Target("cpu"), Target("cuda", "sm_90a")
 
@@ -19,7 +30,7 @@ def test_the_cpu_has_a_name_and_a_clock(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_gpu_has_a_name_and_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "open_driver", lambda: Driver(FakeCuda()))
+    use(monkeypatch, lambda: CudaDriver(FakeCuda()))
     check_has_clock("scale", GPU, "nvrtc")
     assert "Imaginary GPU" == device_name(GPU)
     assert not is_lost(GPU)
@@ -27,7 +38,7 @@ def test_a_gpu_has_a_name_and_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_gpu_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = FakeCuda()
-    monkeypatch.setattr(device, "open_driver", lambda: Driver(cuda))
+    use(monkeypatch, lambda: CudaDriver(cuda))
     monkeypatch.setattr(cuda, "cuCtxSynchronize", lambda: 700, raising=False)
     assert is_lost(GPU)
 
@@ -44,9 +55,9 @@ def test_simulated_and_interpreted_kernels_are_not_tuned(backend: str, verb: str
 
 
 def test_without_a_gpu_nothing_is_tuned_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent() -> None:
+    def absent() -> CudaDriver:
         raise DriverError("no CUDA driver found")
 
-    monkeypatch.setattr(device, "open_driver", absent)
+    use(monkeypatch, absent)
     with pytest.raises(DriverError, match="no CUDA driver found"):
         check_has_clock("scale", GPU, "nvrtc")

@@ -21,8 +21,8 @@ from tilelang.targets.gpu.runtime.device_code import DeviceCode
 from tilelang.targets.target import Target
 
 if TYPE_CHECKING:
-    from tilelang.targets.nvidia.runtime.device_call import DeviceCaller
-    from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
+    from tilelang.targets.gpu.runtime.device_call import DeviceCaller
+    from tilelang.targets.gpu.runtime.device_program import DeviceProgram
 
 
 _NAMED_FRAGMENTS = 4
@@ -58,9 +58,8 @@ class DeviceRunner:
         """The executor of calls."""
         with self._lock:
             if self._caller is None:
-                from tilelang.targets.nvidia.runtime.device_call import DeviceCaller  # noqa: PLC0415  needed by calls alone
-
-                self._caller = DeviceCaller(self._signature, self._target.arch, self._variant, changed=self._use)
+                runtime = self._target.family.device_runtime()
+                self._caller = runtime.caller(self._signature, self._target.arch, self._variant, self._use)
                 self.call = self._caller.call
             return self._caller
 
@@ -72,13 +71,11 @@ class DeviceRunner:
 
     def _variant(self, specialization: Specialization) -> DeviceProgram:
         """The program of a specialization."""
-        from tilelang.targets.nvidia.runtime.device_program import DeviceProgram  # noqa: PLC0415  as above
-        from tilelang.targets.nvidia.runtime.failures import FAILURES  # noqa: PLC0415
-
         func = specialized(self._func, specialization)
         code = _code_of(compile_program(func, self._target, self._options, self._compiler))
         outputs = None if func.outputs else self._signature.outputs
-        return DeviceProgram(Signature.of(func, outputs), code, FAILURES)
+        program: DeviceProgram = self._target.family.device_runtime().program(Signature.of(func, outputs), code)
+        return program
 
 
 def warn_of_spills(func: PrimFunc, code: DeviceCode) -> None:

@@ -1,4 +1,4 @@
-"""Measures the time of work on a GPU, by events of the driver or by replaying a CUDA graph.
+"""Measures the time of work on a GPU, by events of the driver or by replaying a recorded graph.
 
 Takes a function that launches work, gives milliseconds per call. Invariant: the work runs on the framework's current
 stream; between calls timed by events the L2 cache is flushed, as it would be in a larger program.
@@ -13,9 +13,10 @@ from typing import Any
 
 from tilelang.errors import DriverError, OptionError
 from tilelang.records import record
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver, open_driver
-from tilelang.targets.nvidia.runtime.failures import FAILURES
-from tilelang.targets.nvidia.runtime.streams import framework, stream_of
+from tilelang.targets.gpu.runtime.device_runtime import DeviceRuntime
+from tilelang.targets.gpu.runtime.driver import Driver
+from tilelang.targets.gpu.runtime.streams import framework, stream_of
+from tilelang.targets.target import present_runtime
 
 _ESTIMATES = 5  # calls of the first estimate
 _REPLAYS = 10  # of a recorded graph
@@ -56,22 +57,23 @@ class Plan:
         return self.baseline is not None and estimate > self.baseline
 
 
-def time_by_events(plan: Plan, driver: Driver | None = None) -> list[float]:
+def time_by_events(plan: Plan, runtime: DeviceRuntime | None = None) -> list[float]:
     """The time of each call in milliseconds.
 
     Args:
         plan: What to measure.
-        driver: The CUDA driver; by default that of this machine.
+        runtime: How kernels run; by default on the GPU at hand.
 
     Raises:
         DriverError: The device failed.
         DeviceAssertError: An assertion of a kernel failed.
     """
-    driver = driver or open_driver()
+    runtime = runtime or present_runtime()
+    driver = runtime.open_driver()
     plan.fn()
-    _finish(driver)
+    _finish(runtime)
     device = driver.current_device() or 0
-    stream = stream_of(framework(None), device)
+    stream = stream_of(framework(None), device, driver)
     with _flusher(driver, stream, plan.flush_bytes) as flush:
 
         def between() -> None:
@@ -79,7 +81,7 @@ def time_by_events(plan: Plan, driver: Driver | None = None) -> list[float]:
             flush()
 
         def measured(count: int) -> list[float]:
-            return _measured(driver, plan.fn, count, between, stream)
+            return _measured(runtime, plan.fn, count, between, stream)
 
         estimate = max(sum(measured(_ESTIMATES)) / _ESTIMATES, 1e-4)
         if plan.is_too_slow(estimate):
@@ -90,8 +92,9 @@ def time_by_events(plan: Plan, driver: Driver | None = None) -> list[float]:
 
 
 def _measured(
-    driver: Driver, fn: Callable[[], Any], count: int, between: Callable[[], object], stream: int
+    runtime: DeviceRuntime, fn: Callable[[], Any], count: int, between: Callable[[], object], stream: int
 ) -> list[float]:
+    driver = runtime.open_driver()
     pairs = [(driver.event(), driver.event()) for _ in range(count)]
     try:
         for start, end in pairs:
@@ -99,7 +102,7 @@ def _measured(
             driver.record(start, stream)
             fn()
             driver.record(end, stream)
-        _finish(driver)
+        _finish(runtime)
         return [driver.elapsed_ms(start, end) for start, end in pairs]
     finally:
         for pair in pairs:
@@ -120,12 +123,12 @@ def _flusher(driver: Driver, stream: int, flush_bytes: int) -> Iterator[Callable
         driver.free(pointer, stream)
 
 
-def _finish(driver: Driver) -> None:
+def _finish(runtime: DeviceRuntime) -> None:
     """Waits for the device."""
     try:
-        driver.synchronize()
+        runtime.open_driver().synchronize()
     except DriverError:
-        FAILURES.check()
+        runtime.board.check()
         raise
 
 

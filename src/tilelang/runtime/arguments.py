@@ -22,6 +22,7 @@ from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.records import record
 from tilelang.runtime.argument_specs import ArgumentSpec, Extent, Kind, Rule
 from tilelang.runtime.arrays import (
+    GPUS,
     ArrayView,
     allocate,
     allocate_on_device,
@@ -46,7 +47,7 @@ class Bound:
         outputs: The arrays that were allocated, in the order of return.
         packed: Unpacked arrays that are packed again after the call.
         like: The argument that determines the framework of the outputs.
-        device: The CUDA device on which the arrays are; None for host memory.
+        device: The index of the device on which the arrays are; None for host memory.
     """
 
     values: list[ArrayView | int | float]
@@ -76,17 +77,21 @@ class Bound:
 
 @record
 class Devices:
-    """Queries about CUDA devices for `bind`.
+    """Queries about devices for `bind`.
 
     Attributes:
         arch: The architecture of the kernel, for messages.
         device_of: The index of the device that an address belongs to.
         current: The index of the device to use without tensor arguments.
+        device_type: The type of devices, as in `ArrayView.device`.
+        title: What messages call them.
     """
 
     arch: str
     device_of: Callable[[int], int]
     current: Callable[[], int]
+    device_type: str = "cuda"
+    title: str = "CUDA"
 
 
 def bind(signature: Signature, args: Sequence[Any], devices: Devices | None = None) -> Bound:
@@ -235,7 +240,7 @@ class _Binding:
                 return view.pointer
         elif (number := as_integer(value)) is not None and 0 <= number < 2**63:
             return number
-        place = "host memory" if self.devices is None else "memory of a CUDA device"
+        place = "host memory" if self.devices is None else f"memory of a {self.devices.title} device"
         raise self._fail(
             f"'{param.name}' must be an address or an array in {place}, got "
             + ("None" if value is None else f"{type(value).__name__} {short_text(value)}")
@@ -250,12 +255,13 @@ class _Binding:
                 )
             return
         family, _, number = view.device.partition(":")
-        if family != "cuda":
+        if family != self.devices.device_type:
             place = "in host memory" if family == "cpu" else f"on device {view.device}"
             move = f"{name}.cuda()" if view.framework == "torch" else f"torch.from_numpy({name}).cuda()"
+            advice = "compile for that device with target='auto'" if family in GPUS else f"pass {move}"
             raise self._fail(
-                f"'{name}' is {place}, expected memory of a CUDA device",
-                f"pass {move}; the kernel was compiled for {self.devices.arch}",
+                f"'{name}' is {place}, expected memory of a {self.devices.title} device",
+                f"{advice}; the kernel was compiled for {self.devices.arch}",
             )
         if 0 in view.shape and not number:
             return  # an empty array has no memory that could be somewhere
@@ -265,7 +271,7 @@ class _Binding:
         elif self.home[1] != device:
             other, elsewhere = self.home
             raise self._fail(
-                f"'{name}' is on device cuda:{device}, but '{other}' is on cuda:{elsewhere}",
+                f"'{name}' is on device {family}:{device}, but '{other}' is on {family}:{elsewhere}",
                 "pass tensors that are all on one device",
             )
 

@@ -31,12 +31,13 @@ class ArrayView:
         dtype_text: The framework's name of the dtype, for messages.
         shape: Extents.
         strides: Strides in elements; None if they are not whole elements.
-        pointer: Address of the first element; 0 unless it is memory of the host or of a CUDA device.
-        device: "cpu", "cuda:0", "cuda" if only the driver can tell which, or the framework's name of another device.
+        pointer: Address of the first element; 0 unless it is memory of the host or of a GPU of CUDA or ROCm.
+        device: "cpu", "cuda:0", "rocm:0", "cuda" if only the driver can tell which, or the framework's name of another
+            device. Frameworks that are built for ROCm call its devices by CUDA's name.
         writable: Whether the owner allows writing.
         aligned: Whether the address is a multiple of the element's size.
         owner: Keeps the memory alive.
-        stream: The CUDA stream of the owner, if it provides one.
+        stream: The stream of the owner, if it provides one.
     """
 
     framework: str
@@ -80,6 +81,22 @@ def is_torch_tensor(value: object) -> bool:
     """Whether a value is a torch tensor, subclasses included."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+GPUS = ("cuda", "rocm")  # the types of devices whose memory kernels are given
+
+
+def _gpu_type(framework: str) -> str:
+    """The type of the devices that a framework calls CUDA's."""
+    module: Any = sys.modules.get(framework)
+    if framework == "torch":
+        return "rocm" if module.version.hip else "cuda"
+    return "rocm" if framework == "cupy" and module is not None and module.cuda.runtime.is_hip else "cuda"
+
+
+def is_torch_for_rocm() -> bool:
+    """Whether the torch of this process is built for ROCm."""
+    return "torch" in sys.modules and _gpu_type("torch") == "rocm"
 
 
 def borrow(value: Any) -> ArrayView | None:
@@ -132,6 +149,7 @@ def _borrow_torch(tensor: Any) -> ArrayView:
     if tensor.is_cuda and strided and tensor.is_neg():
         tensor, lazy = tensor.resolve_neg(), True
     pointer = tensor.data_ptr() if (on_host or tensor.is_cuda) and strided else 0
+    device = str(tensor.device)
     return ArrayView(
         framework="torch",
         dtype=_known_dtype(tensor.dtype),
@@ -139,7 +157,7 @@ def _borrow_torch(tensor: Any) -> ArrayView:
         shape=tuple(tensor.shape),
         strides=tuple(tensor.stride()) if strided else None,
         pointer=pointer,
-        device=str(tensor.device),
+        device=device.replace("cuda", _gpu_type("torch"), 1) if tensor.is_cuda else device,
         writable=not lazy,
         aligned=pointer % max(1, tensor.element_size()) == 0,
         owner=tensor,
@@ -155,14 +173,16 @@ def _borrow_device(value: Any) -> ArrayView:
     whole = steps is None or all(step % size == 0 for step in steps)
     strides = dense_strides(shape) if steps is None else tuple(step // size for step in steps) if whole else None
     number = getattr(getattr(value, "device", None), "id", None)  # as CuPy says it
+    framework = type(value).__module__.split(".")[0]
+    device = _gpu_type(framework)
     return ArrayView(
-        framework=type(value).__module__.split(".")[0],
+        framework=framework,
         dtype=_known_dtype(dtype),
         dtype_text=str(dtype),
         shape=shape,
         strides=strides,
         pointer=pointer or 0,
-        device="cuda" if number is None else f"cuda:{number}",
+        device=device if number is None else f"{device}:{number}",
         writable=not read_only,
         aligned=(pointer or 0) % size == 0,
         owner=value,
@@ -204,7 +224,7 @@ class _DlVersioned(ctypes.Structure):
 
 
 _DL_READ_ONLY = 1
-_DL_LEGACY_STREAM = 1  # Source: Python array API standard, __dlpack__, the meaning of `stream` for CUDA
+_DL_DEFAULT_STREAM = {"cuda": 1, "rocm": 0}  # Source: Python array API standard, __dlpack__, `stream`
 _DL_CODES = {  # Source: dlpack.h, enum DLDataTypeCode
     0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool", 7: "float8_e3m4", 8: "float8_e4m3",
     9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn", 11: "float8_e4m3fnuz", 12: "float8_e5m2", 13: "float8_e5m2fnuz",
@@ -227,12 +247,13 @@ def _borrow_dlpack(value: Any) -> ArrayView:
     kind, number = value.__dlpack_device__()
     device = _DL_DEVICES.get(int(kind), f"device kind {int(kind)}")
     device = device if device == "cpu" else f"{device}:{number}"
-    if device != "cpu" and not device.startswith("cuda"):
+    family = device.partition(":")[0]
+    if device != "cpu" and family not in GPUS:
         shape = tuple(getattr(value, "shape", ()))
         dtype = getattr(value, "dtype", None)
         return ArrayView(framework, _known_dtype(dtype), str(dtype), shape, None, 0, device, True, True, value)
-    # on a device the producer makes its work visible to the legacy default stream, on which the kernel then runs
-    keywords = {} if device == "cpu" else {"stream": _DL_LEGACY_STREAM}
+    # on a device the producer makes its work visible to the default stream, on which the kernel then runs
+    keywords = {} if device == "cpu" else {"stream": _DL_DEFAULT_STREAM[family]}
     try:
         capsule = value.__dlpack__(max_version=(1, 0), **keywords)
     except TypeError:  # a producer from before version 1
@@ -308,7 +329,7 @@ def host_allocation(like: object, shape: tuple[int, ...], dtype: DType) -> Alloc
 
 
 def torch_device_allocation(shape: tuple[int, ...], dtype: object, device: int) -> Allocation:
-    """The allocation of a torch tensor on a CUDA device."""
+    """The allocation of a torch tensor on a GPU, which torch calls a CUDA device whoever made it."""
     torch = sys.modules["torch"]
     return Allocation(torch.empty, (shape,), {"dtype": dtype, "device": torch.device(f"cuda:{device}")})
 
@@ -319,7 +340,7 @@ def allocate(like: object, shape: tuple[int, ...], dtype: DType) -> Any:
 
 
 def allocate_on_device(like: object, shape: tuple[int, ...], dtype: DType, device: int) -> Any:
-    """An uninitialized array on a CUDA device, in the framework of `like`; torch's or CuPy's without it.
+    """An uninitialized array on a GPU, in the framework of `like`; torch's or CuPy's without it.
 
     None if no imported framework can allocate it.
     """

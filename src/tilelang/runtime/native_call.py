@@ -16,10 +16,10 @@ import numpy as np
 from tilelang.records import record
 from tilelang.runtime.argument_specs import LOCATION, ArgumentSpec, Kind
 from tilelang.runtime.argument_table import NUMPY, UNKNOWN, ArgumentTable, Key
-from tilelang.runtime.arrays import Allocation, dlpack_type, torch_dtype
+from tilelang.runtime.arrays import Allocation, dlpack_type, is_torch_for_rocm, torch_dtype
 from tilelang.runtime.checker import HEAD_BYTES, Checker, Exchange, exchange_of, numpy_is_known
 
-HOST_MEMORY, CUDA_DEVICES = 1, 2  # Source: dlpack.h, enum DLDeviceType
+HOST_MEMORY, CUDA_DEVICES, ROCM_DEVICES = 1, 2, 10  # Source: dlpack.h, enum DLDeviceType
 _MAX_VALUES, _MAX_KEY, _MAX_MADE = 256, 256, 16  # as in call_checker.cpp
 _WORD, _ADDRESS = ctypes.c_int64, ctypes.c_void_p
 _FEW_PLANS, _MANY_PLANS = 32, 1024  # of a kernel whose sizes are constant, and of others
@@ -124,7 +124,8 @@ class NativeCall:
         slots = self._room * _SLOTS_PER_PLAN
         if len(table.signature.params) + len(table.signature.symbols) > _MAX_VALUES or table.key_size > _MAX_KEY:
             raise NotNative
-        kind = device_kind or (CUDA_DEVICES if table.device else HOST_MEMORY)
+        gpus = ROCM_DEVICES if is_torch_for_rocm() else CUDA_DEVICES
+        kind = device_kind or (gpus if table.device else HOST_MEMORY)
         arrays = np.ndarray if not table.device and numpy_is_known() else None
         types = (torch.Tensor, torch.nn.Parameter) if exchange is not None else (None, None)
         tensor_of, stream_of = (None, None) if exchange is None else (exchange.tensor_of, exchange.stream_of)

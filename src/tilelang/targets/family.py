@@ -44,6 +44,7 @@ class Family:
         build: Compiles a `Source` for a `Target` by the compiler that an execution backend names, through the cache.
         identity: Names the toolchain and machine that `build` depends on, for cache keys, from the options and the
             execution backend; starts no process and opens no library when the answer is known.
+        runtime: Where its `RUNTIME` is; empty for machines whose code the host itself runs.
         must_be_named: Whether a user must name a machine where no device is present, so that none is meant by default.
     """
 
@@ -64,6 +65,7 @@ class Family:
     module: str
     build: Callable[[Any, Any, CompileOptions, str], Any]
     identity: Callable[[CompileOptions, str], str]
+    runtime: str = ""
     must_be_named: bool = False
 
     @property
@@ -84,3 +86,7 @@ class Family:
     def backend(self) -> Any:
         """The compiler proper: a `targets.backend.Backend`."""
         return import_module(self.module).BACKEND
+
+    def device_runtime(self) -> Any:
+        """How compiled kernels run on its devices: a `targets.gpu.runtime.device_runtime.DeviceRuntime`."""
+        return import_module(self.runtime).RUNTIME

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tilelang.errors import NoLowering, OptionError, TargetError, nearest
 from tilelang.options import environment
@@ -114,6 +115,13 @@ def present_target() -> Target | None:
         if present is not None:
             return Target(family.kind, present)
     return None
+
+
+def present_runtime() -> Any:
+    """How compiled kernels run on the first GPU at hand: a `DeviceRuntime`; without one, that of the first vendor."""
+    present = present_target()
+    family = next(family for family in families().values() if family.is_gpu) if present is None else present.family
+    return family.device_runtime()
 
 
 _DEFAULT_TARGET = "TILELANG_DEFAULT_TARGET"

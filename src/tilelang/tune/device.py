@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tilelang.errors import DeviceAssertError, DriverError, OptionError
 from tilelang.options import num_threads
-from tilelang.targets.nvidia.runtime.cuda_driver import open_driver
+from tilelang.targets.gpu.runtime.driver import Driver
 from tilelang.targets.target import Target
 from tilelang.tune.workers import cores
 
@@ -26,14 +26,14 @@ def check_has_clock(name: str, target: Target, execution_backend: str) -> None:
             "their times do not reflect a device",
             hint="tune on a device or with target='cpu'; or give the tunables a value, then nothing is tuned",
         )
-    if target.kind != "cpu":
-        open_driver()
+    if target.is_gpu:
+        target.family.device_runtime().open_driver()
 
 
 def device_name(target: Target) -> str:
     """The name of the device; for a CPU with its number of threads."""
-    if target.kind != "cpu":
-        driver = open_driver()
+    if target.is_gpu:
+        driver: Driver = target.family.device_runtime().open_driver()
         return driver.name(driver.current_device() or 0)
     return f"{_processor()}, {num_threads() or cores()} threads"
 
@@ -51,10 +51,10 @@ def _processor() -> str:
 
 def is_lost(target: Target) -> bool:
     """Whether the device is unusable after a fault of a kernel."""
-    if target.kind == "cpu":
+    if not target.is_gpu:
         return False
     try:
-        open_driver().synchronize()
+        target.family.device_runtime().open_driver().synchronize()
     except (DriverError, DeviceAssertError):
         return True
     return False

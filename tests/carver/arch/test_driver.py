@@ -3,7 +3,7 @@ from fake_cuda import FakeCuda
 
 from tilelang.carver.arch import driver
 from tilelang.errors import DriverError
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
 
 
 def test_without_a_device_figures_are_those_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,7 +15,7 @@ def test_without_a_device_figures_are_those_of_the_target(monkeypatch: pytest.Mo
 
 
 def test_with_a_device_figures_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = Driver(FakeCuda())
+    fake = CudaDriver(FakeCuda())
     monkeypatch.setattr(fake, "attribute", lambda device, which: 1000 * device + which)
     monkeypatch.setattr(driver, "present_arch", lambda: "sm_90a")
     monkeypatch.setattr(driver, "open_driver", lambda: fake)

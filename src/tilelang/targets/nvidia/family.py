@@ -36,4 +36,5 @@ FAMILY = Family(
     module="tilelang.targets.nvidia.backend",
     build=lambda source, target, options, compiler: _compiler().build(source, target.arch, compiler, options),
     identity=lambda options, compiler: _compiler().identity(compiler, options),
+    runtime="tilelang.targets.nvidia.runtime.device_runtime",
 )

@@ -10,7 +10,7 @@ from tilelang.errors import ProgramWarning
 from tilelang.runtime.checker import CHECKER_TEXT, Checker
 from tilelang.targets.cpu.runtime import checker_builder
 from tilelang.targets.cpu.runtime.checker_builder import CheckerBuilder, build
-from tilelang.targets.nvidia.runtime.native_launch import LAUNCH_TEXT
+from tilelang.targets.gpu.runtime.native_launch import LAUNCH_TEXT
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 

@@ -10,9 +10,9 @@ import tilelang
 import tilelang.language as T
 from tilelang.errors import NoLowering, ProgramError
 from tilelang.ir.specialization import Specialization
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
-from tilelang.targets.nvidia.runtime.device_call import DeviceCaller
-from tilelang.targets.nvidia.runtime.failures import FailureBoard
+from tilelang.targets.gpu.runtime.device_call import DeviceCaller
+from tilelang.targets.gpu.runtime.failures import FailureBoard
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
 
 SOURCE = """
 __global__ void __launch_bounds__(256) rows(float* A, double* B, int k, int m, int n) { A[0] = TWO; }
@@ -43,7 +43,7 @@ def test_it_is_launched_with_tensors_then_sizes_in_order_of_use(torch: FakeTorch
     assert kernel.get_kernel_source().index("#define TWO") < kernel.get_kernel_source().index("A[0] = TWO")
     cuda, compile_variant = FakeCuda(), kernel._runner._variant
     cuda.arities = {one.name: len(one.arguments) for one in compile_variant(Specialization()).launches}
-    caller = DeviceCaller(kernel.signature, "sm_90a", compile_variant, lambda: Driver(cuda), FailureBoard())
+    caller = DeviceCaller(kernel.signature, "sm_90a", compile_variant, lambda: CudaDriver(cuda), FailureBoard())
     a, b = FakeTensor((256, 384), torch.float32), FakeTensor((512, 384), torch.float64)
     caller.call(a, 1.5, b, 3, 4)
     first, middle, last = cuda.launches

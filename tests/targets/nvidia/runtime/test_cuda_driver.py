@@ -2,7 +2,7 @@ import pytest
 from fake_cuda import FakeCuda, cuda, driver  # noqa: F401
 
 from tilelang.errors import DriverError
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver, open_driver
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver, open_driver
 
 
 def test_a_machine_without_a_driver_says_what_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +23,7 @@ def test_a_machine_without_a_driver_says_what_still_works(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("version", "name"), [(11070, "11.7"), (10020, "10.2")])
 def test_a_driver_that_is_too_old_is_refused(version: int, name: str) -> None:
     with pytest.raises(DriverError) as caught:
-        Driver(FakeCuda(version=version))
+        CudaDriver(FakeCuda(version=version))
     assert (
         f"the CUDA driver is too old: it supports CUDA {name}, and 11.8 or newer is needed\n"
         "hint: update the NVIDIA driver"
@@ -45,7 +45,7 @@ def test_a_driver_that_lacks_a_function_is_too_old(monkeypatch: pytest.MonkeyPat
         open_driver.cache_clear()
 
 
-def test_a_failure_says_what_failed_and_what_to_do(cuda: FakeCuda, driver: Driver) -> None:
+def test_a_failure_says_what_failed_and_what_to_do(cuda: FakeCuda, driver: CudaDriver) -> None:
     cuda.failing["cuCtxSynchronize"] = 700
     with pytest.raises(DriverError) as caught:
         driver.synchronize()
@@ -55,7 +55,7 @@ def test_a_failure_says_what_failed_and_what_to_do(cuda: FakeCuda, driver: Drive
     ) == str(caught.value)
 
 
-def test_code_that_the_driver_cannot_read_names_both_versions(cuda: FakeCuda, driver: Driver) -> None:
+def test_code_that_the_driver_cannot_read_names_both_versions(cuda: FakeCuda, driver: CudaDriver) -> None:
     cuda.failing["cuModuleLoadData"] = 209
     with pytest.raises(DriverError) as caught:
         driver.load(b"")
@@ -65,12 +65,12 @@ def test_code_that_the_driver_cannot_read_names_both_versions(cuda: FakeCuda, dr
     ) == caught.value.hint
 
 
-def test_a_thread_without_a_context_gets_the_primary_one(cuda: FakeCuda, driver: Driver) -> None:
+def test_a_thread_without_a_context_gets_the_primary_one(cuda: FakeCuda, driver: CudaDriver) -> None:
     assert driver.current_device() is None
     assert 100 == driver.enter(0) == cuda.context
 
 
-def test_a_context_of_the_callers_own_is_used(cuda: FakeCuda, driver: Driver) -> None:
+def test_a_context_of_the_callers_own_is_used(cuda: FakeCuda, driver: CudaDriver) -> None:
     cuda.context = 4000  # of device 0, and not the primary one
     with driver.inside(0) as context:
         assert 4000 == context == cuda.context
@@ -78,17 +78,17 @@ def test_a_context_of_the_callers_own_is_used(cuda: FakeCuda, driver: Driver) ->
 
 def test_another_devices_context_is_entered_and_left() -> None:
     library = FakeCuda(devices=2)
-    driver = Driver(library)
+    driver = CudaDriver(library)
     driver.enter(0)
     with driver.inside(1) as context:
         assert 101 == context == library.context
     assert 100 == library.context
 
 
-def test_the_capability_and_figures_of_a_device(driver: Driver) -> None:
+def test_the_capability_and_figures_of_a_device(driver: CudaDriver) -> None:
     assert ((9, 0), 232448, 1) == (driver.capability(0), driver.attribute(0, 97), driver.device_count())
     assert (13, 0) == driver.version
 
 
 def test_a_device_has_a_name() -> None:
-    assert "Imaginary GPU" == Driver(FakeCuda()).name(0)
+    assert "Imaginary GPU" == CudaDriver(FakeCuda()).name(0)

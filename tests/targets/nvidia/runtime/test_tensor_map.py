@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tilelang.codegen.source import TensorMapText
 from tilelang.dtypes import as_dtype
 from tilelang.errors import CompilerBug, DriverError
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
 from tilelang.targets.nvidia.runtime.tensor_map import TensorMapFormula, TensorMaps, TensorMapShape, data_type, encoder
 
 
@@ -77,7 +77,7 @@ def cuda() -> FakeCuda:
 
 
 def maps_of(cuda: FakeCuda, of: TensorMapShape) -> TensorMaps:
-    driver = Driver(cuda)
+    driver = CudaDriver(cuda)
     return TensorMaps(of, driver.map_encoder("cuTensorMapEncodeTiled"), driver.error)
 
 
@@ -123,7 +123,7 @@ def test_what_the_driver_refuses_all_the_same_names_everything(cuda: FakeCuda) -
 def test_a_driver_without_maps_says_what_to_do(monkeypatch: pytest.MonkeyPatch, cuda: FakeCuda) -> None:
     monkeypatch.delattr(FakeCuda, "cuTensorMapEncodeTiled")
     with pytest.raises(DriverError, match="too old for tensor maps: CUDA 12.0") as caught:
-        Driver(cuda).map_encoder("cuTensorMapEncodeTiled")
+        CudaDriver(cuda).map_encoder("cuTensorMapEncodeTiled")
     assert "tl.disable_tma_lower" in caught.value.hint
 
 
@@ -132,7 +132,7 @@ def test_a_map_of_pixels_is_encoded_by_a_function_of_its_own(cuda: FakeCuda) -> 
                          (32, 64), 64, ((-1, 0, 2), (-3, 1, 4)))  # fmt: skip
     of = TensorMapFormula(text, "A").shape({"C": 32, "W": 5})
     assert "" == of.refusal(4096)
-    maps = TensorMaps(of, Driver(cuda).map_encoder(encoder(text)), Driver(cuda).error)
+    maps = TensorMaps(of, CudaDriver(cuda).map_encoder(encoder(text)), CudaDriver(cuda).error)
     assert 128 == len(maps[4096])
     assert [
         (6, 4096, [32, 5, 9, 2], [64, 320, 2880], [-1, -3], [0, 1], 32, 64, [1, 2, 4, 1], 0, 2, 2, 0)

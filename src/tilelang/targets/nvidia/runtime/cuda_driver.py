@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tilelang.codegen.source import DeviceLaunch
 from tilelang.errors import DriverError
+from tilelang.targets.gpu.runtime.driver import Driver, DriverFunctions
+from tilelang.targets.nvidia.machines import PORTABLE_CLUSTER
 
 # enum CUdevice_attribute
 MAX_SHARED_BYTES = 97  # CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
@@ -52,40 +56,60 @@ _HINTS = {
 _OLDEST = (11, 8)  # cuLaunchKernelEx, which every launch uses
 
 
-class Driver:
-    """An opened driver. The same surface, faked, is what tests give to the code that uses it.
+class CudaDriver(Driver):
+    """An opened driver.
 
     Args:
         library: The functions of libcuda.
-
-    Attributes:
-        launch: `cuLaunchKernelEx` as it is: takes pointers to the configuration, function and parameters, gives a
-            status.
-        version: The newest CUDA that it supports, as (major, minor).
     """
 
+    functions = DriverFunctions(
+        start="cuInit",
+        version="cuDriverGetVersion",
+        device_count="cuDeviceGetCount",
+        device_name="cuDeviceGetName",
+        attribute="cuDeviceGetAttribute",
+        pointer_attribute="cuPointerGetAttribute",
+        load="cuModuleLoadData",
+        function="cuModuleGetFunction",
+        pin="cuMemHostAlloc",
+        allocate="cuMemAllocAsync",
+        free="cuMemFreeAsync",
+        fill="cuMemsetD32Async",
+        event="cuEventCreate",
+        record="cuEventRecord",
+        elapsed="cuEventElapsedTime",
+        discard="cuEventDestroy_v2",
+        synchronize="cuCtxSynchronize",
+        capture_mode="cuThreadExchangeStreamCaptureMode",
+        context_of="cuCtxGetCurrent",
+        launch="cuLaunchKernelEx",
+        encode_map="cuTensorMapEncodeTiled",
+        max_shared_bytes=MAX_SHARED_BYTES,
+        device_of_pointer=_POINTER_DEVICE,
+        pinned=_HOST_PORTABLE | _HOST_MAPPED,
+        relaxed_capture=_CAPTURE_RELAXED,
+    )
+    title = "CUDA"
+    device_type = "cuda"
+    default_stream = 1  # CU_STREAM_LEGACY
+
     def __init__(self, library: Any) -> None:
-        self._library = library
-        self._call("cuInit", 0)
-        number = ctypes.c_int()
-        self._call("cuDriverGetVersion", ctypes.byref(number))
-        self.version = (number.value // 1000, number.value % 1000 // 10)
-        if self.version < _OLDEST:
-            major, minor = self.version
+        super().__init__(library)
+        self.launch: Callable[..., int] = library.cuLaunchKernelEx
+        self._contexts: dict[int, int] = {}
+
+    def _version_of(self, number: int) -> tuple[int, int]:
+        version = (number // 1000, number % 1000 // 10)
+        if version < _OLDEST:
+            major, minor = version
             raise DriverError(
                 f"the CUDA driver is too old: it supports CUDA {major}.{minor}, and 11.8 or newer is needed",
                 hint="update the NVIDIA driver",
             )
-        self.launch: Callable[..., int] = library.cuLaunchKernelEx
-        self._contexts: dict[int, int] = {}
+        return version
 
-    def _call(self, name: str, *args: Any) -> None:
-        status = getattr(self._library, name)(*args)
-        if status:
-            raise self.error(status, name)
-
-    def error(self, status: int, what: str) -> DriverError:
-        """The error for a status that a function gave."""
+    def error(self, status: int, what: str) -> DriverError:  # noqa: D102  see `Driver`
         name, text = ctypes.c_char_p(), ctypes.c_char_p()
         self._library.cuGetErrorName(status, ctypes.byref(name))
         self._library.cuGetErrorString(status, ctypes.byref(text))
@@ -94,39 +118,13 @@ class Driver:
         hint = _RESTART if status in LOST else _HINTS.get(status, "")
         return DriverError(f"{what} failed with {shown} ({status}): {said}", hint=hint)
 
-    def address(self, name: str) -> int:
-        """Where a function lies, for a caller in machine code; 0 where the driver does not have it."""
-        function = getattr(self._library, name, None)
-        return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
-
     # -- devices and contexts -------------------------------------------------------------------------------
-    def device_count(self) -> int:
-        """How many devices this process sees."""
-        count = ctypes.c_int()
-        self._call("cuDeviceGetCount", ctypes.byref(count))
-        return count.value
-
-    def attribute(self, device: int, which: int) -> int:
-        """A figure of a device; `which` is a CUdevice_attribute."""
-        value = ctypes.c_int()
-        self._call("cuDeviceGetAttribute", ctypes.byref(value), which, device)
-        return value.value
-
-    def name(self, device: int) -> str:
-        """What its maker calls it, as "NVIDIA H200"."""
-        text = ctypes.create_string_buffer(256)
-        self._call("cuDeviceGetName", text, len(text), device)
-        return text.value.decode("utf-8", "replace")
-
     def capability(self, device: int) -> tuple[int, int]:
         """The compute capability, as (9, 0)."""
         return self.attribute(device, _MAJOR), self.attribute(device, _MINOR)
 
-    def device_of(self, pointer: int) -> int:
-        """The device whose memory an address is in."""
-        value = ctypes.c_int()
-        self._call("cuPointerGetAttribute", ctypes.byref(value), _POINTER_DEVICE, ctypes.c_uint64(pointer))
-        return value.value
+    def arch(self, device: int) -> str:  # noqa: D102  see `Driver`
+        return f"sm_{''.join(map(str, self.capability(device)))}"
 
     def current_device(self) -> int | None:
         """The device of the calling thread's context; None if it has none."""
@@ -172,16 +170,7 @@ class Driver:
             self._contexts[device] = context.value or 0
         return self._contexts[device]
 
-    @contextmanager
-    def unrecorded(self) -> Iterator[None]:
-        """Inside, loading code and pinning memory is allowed even while the thread captures a graph."""
-        mode = ctypes.c_int(_CAPTURE_RELAXED)
-        self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
-        try:
-            yield
-        finally:
-            self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
-
+    # -- code -----------------------------------------------------------------------------------------------
     def map_encoder(self, name: str) -> Callable[..., int]:
         """One of the functions that encode tensor maps, as it is.
 
@@ -197,88 +186,27 @@ class Driver:
             ) from None
         return encode
 
-    # -- code -----------------------------------------------------------------------------------------------
-    def load(self, cubin: bytes) -> int:
-        """Loads machine code into the current context; gives the module."""
-        module = ctypes.c_void_p()
-        status = self._library.cuModuleLoadData(ctypes.byref(module), cubin)
-        if status:
-            error = self.error(status, "cuModuleLoadData")
-            if status in _UNREADABLE:
-                major, minor = self.version
-                error.hint = (
-                    f"the driver supports CUDA {major}.{minor}, and the code was compiled by a newer one; update the "
-                    "driver, or compile with an older NVRTC (`pip install nvidia-cuda-nvrtc-cu12` for CUDA 12)"
-                )
-            raise error
-        return module.value or 0
+    def _hint_for_code(self, status: int) -> str:
+        if status not in _UNREADABLE:
+            return ""
+        major, minor = self.version
+        return (
+            f"the driver supports CUDA {major}.{minor}, and the code was compiled by a newer one; update the "
+            "driver, or compile with an older NVRTC (`pip install nvidia-cuda-nvrtc-cu12` for CUDA 12)"
+        )
 
-    def function(self, module: int, name: str) -> int:
-        """A kernel of a module."""
-        function = ctypes.c_void_p()
-        self._call("cuModuleGetFunction", ctypes.byref(function), ctypes.c_void_p(module), name.encode())
-        return function.value or 0
+    def prepare(self, function: int, launch: DeviceLaunch, shared_bytes: int) -> None:
+        """Lets a kernel have dynamic shared memory, and more blocks in a cluster than every GPU can run together."""
+        self._allow(function, _FUNCTION_SHARED_BYTES, shared_bytes)
+        if math.prod(launch.cluster) > PORTABLE_CLUSTER:
+            self._allow(function, _FUNCTION_LARGE_CLUSTERS, 1)
 
-    def allow_shared(self, function: int, size_bytes: int) -> None:
-        """Lets a kernel have that much dynamic shared memory."""
-        self._call("cuFuncSetAttribute", ctypes.c_void_p(function), _FUNCTION_SHARED_BYTES, size_bytes)
-
-    def allow_large_clusters(self, function: int) -> None:
-        """Lets a kernel have more blocks in a cluster than every GPU can run together."""
-        self._call("cuFuncSetAttribute", ctypes.c_void_p(function), _FUNCTION_LARGE_CLUSTERS, 1)
-
-    # -- memory ---------------------------------------------------------------------------------------------
-    def pin(self, size_bytes: int) -> int:
-        """Pinned host memory, zeroed, that every device sees under the same address; it is never freed."""
-        pointer = ctypes.c_void_p()
-        flags = _HOST_PORTABLE | _HOST_MAPPED
-        self._call("cuMemHostAlloc", ctypes.byref(pointer), ctypes.c_size_t(size_bytes), flags)
-        ctypes.memset(pointer.value or 0, 0, size_bytes)
-        return pointer.value or 0
-
-    def allocate(self, size_bytes: int, stream: int) -> int:
-        """Device memory from the driver's pool, in the order of a stream."""
-        pointer = ctypes.c_uint64()
-        self._call("cuMemAllocAsync", ctypes.byref(pointer), ctypes.c_size_t(size_bytes), ctypes.c_void_p(stream))
-        return pointer.value
-
-    def free(self, pointer: int, stream: int) -> None:
-        """Gives device memory back once the stream has come this far."""
-        self._call("cuMemFreeAsync", ctypes.c_uint64(pointer), ctypes.c_void_p(stream))
-
-    def fill(self, pointer: int, value: int, words: int, stream: int) -> None:
-        """Sets 32-bit words of device memory."""
-        self._call("cuMemsetD32Async", ctypes.c_uint64(pointer), value, ctypes.c_size_t(words), ctypes.c_void_p(stream))
-
-    # -- time -----------------------------------------------------------------------------------------------
-    def event(self) -> int:
-        """A new event that takes the time."""
-        event = ctypes.c_void_p()
-        self._call("cuEventCreate", ctypes.byref(event), 0)
-        return event.value or 0
-
-    def record(self, event: int, stream: int) -> None:
-        """Lets an event happen when the stream has come this far."""
-        self._call("cuEventRecord", ctypes.c_void_p(event), ctypes.c_void_p(stream))
-
-    def elapsed_ms(self, first: int, second: int) -> float:
-        """The time between two events that have happened, in milliseconds."""
-        value = ctypes.c_float()
-        name = "cuEventElapsedTime"
-        self._call(name, ctypes.byref(value), ctypes.c_void_p(first), ctypes.c_void_p(second))
-        return value.value
-
-    def discard(self, event: int) -> None:
-        """Gives an event back."""
-        self._call("cuEventDestroy_v2", ctypes.c_void_p(event))
-
-    def synchronize(self) -> None:
-        """Waits until everything in the current context is done."""
-        self._call("cuCtxSynchronize")
+    def _allow(self, function: int, attribute: int, value: int) -> None:
+        self._call("cuFuncSetAttribute", ctypes.c_void_p(function), attribute, value)
 
 
 @functools.lru_cache(maxsize=1)
-def open_driver() -> Driver:
+def open_driver() -> CudaDriver:
     """The driver of this machine, opened and started.
 
     Raises:
@@ -293,7 +221,7 @@ def open_driver() -> Driver:
             "the kernel on the CPU, and get_kernel_source(), get_ptx() and the compiled code are there",
         ) from None
     try:
-        return Driver(library)
+        return CudaDriver(library)
     except AttributeError as error:
         raise DriverError(
             f"the CUDA driver is too old: {error}; CUDA 11.8 or newer is needed", hint="update the NVIDIA driver"

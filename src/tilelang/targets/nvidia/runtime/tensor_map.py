@@ -20,9 +20,10 @@ from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug, DriverError
 from tilelang.records import record
 from tilelang.runtime.host_numbers import compiled, evaluated
+from tilelang.runtime.native_call import NotNative
+from tilelang.targets.gpu.runtime.launch_block import MAP_ALIGNMENT, MAP_BYTES
 from tilelang.targets.nvidia.isa.tensor_box import MAX_RANK, SWIZZLES, map_fault
 
-MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of a CUtensorMap
 # enum CUtensorMapDataType; all others are moved as unsigned integers of their size
 _DATA_TYPES = {
     "int32": 3, "int64": 5, "float16": 6, "float32": 7, "tfloat32": 7, "float64": 8, "bfloat16": 9,
@@ -141,6 +142,23 @@ class TensorMaps(dict[int, bytes]):
             NOT_INTERLEAVED, SWIZZLE_CODES[shape.text.swizzle], PROMOTION, ZEROS_OUTSIDE,
         )  # fmt: skip
         self._head = (data_type(shape.text.dtype), rank)
+
+    @property
+    def tensor(self) -> int:
+        """The parameter whose address decides."""
+        return self.shape.text.tensor
+
+    def native_fields(self, offset: int, kept: list[object]) -> tuple[int, ...]:
+        """See `launch_block.EncodedMaps`."""
+        text = self.shape.text
+        if text.pixels:
+            raise NotNative  # launch.cpp has the arguments of `cuTensorMapEncodeTiled`
+        kept.append(self)
+        arrays = (ctypes.addressof(array) for array in (self.dims, self.strides, self.box, self.steps))
+        return (
+            text.tensor, offset, next(iter(self)), *arrays, len(text.box), data_type(text.dtype), NOT_INTERLEAVED,
+            SWIZZLE_CODES[text.swizzle], PROMOTION, ZEROS_OUTSIDE,
+        )  # fmt: skip
 
     def __missing__(self, address: int) -> bytes:
         memory = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)

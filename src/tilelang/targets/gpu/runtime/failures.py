@@ -12,12 +12,12 @@ import threading
 from tilelang.codegen.source import Source
 from tilelang.errors import NOWHERE, DeviceAssertError
 from tilelang.records import record
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
+from tilelang.targets.gpu.runtime.driver import Driver
 
 _PAGE_BYTES = 4096
 
-RESTART = (
-    "the kernel was stopped, and with it the CUDA context: no call on this device can work any more; "
+_RESTART = (
+    "the kernel was stopped, and with it the {title} context: no call on this device can work any more; "
     "restart the process"
 )
 
@@ -30,11 +30,13 @@ class Flag:
         address: What the kernel is given.
         number: What it wrote: n + 1 if assertion n failed, 0 as long as none did.
         source: The program, which has the texts of its assertions.
+        title: What messages call the devices.
     """
 
     address: int
     number: ctypes.c_int32
     source: Source
+    title: str
 
     def check(self) -> None:
         """Raises if an assertion of the program has failed.
@@ -45,9 +47,8 @@ class Flag:
         number = self.number.value
         if 0 < number <= len(self.source.asserts):
             message, loc = self.source.asserts[number - 1]
-            raise DeviceAssertError(
-                message or "assertion failed", loc=loc if loc is not NOWHERE else None, hint=RESTART
-            )
+            hint = _RESTART.format(title=self.title)
+            raise DeviceAssertError(message or "assertion failed", loc=loc if loc is not NOWHERE else None, hint=hint)
 
 
 class FailureBoard:
@@ -65,7 +66,7 @@ class FailureBoard:
                 with driver.unrecorded():
                     self._next = driver.pin(_PAGE_BYTES)
                 self._end = self._next + _PAGE_BYTES
-            flag = Flag(self._next, ctypes.c_int32.from_address(self._next), source)
+            flag = Flag(self._next, ctypes.c_int32.from_address(self._next), source, driver.title)
             self._next += 4
             self._flags.append(flag)
             return flag
@@ -79,5 +80,3 @@ class FailureBoard:
         for flag in self._flags:
             flag.check()
 
-
-FAILURES = FailureBoard()

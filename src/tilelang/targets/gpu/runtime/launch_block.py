@@ -3,7 +3,8 @@
 Takes a `DeviceLaunch`, a grid and a function, gives a block of bytes that one `struct.pack_into` per launch completes.
 Invariant: what changes from call to call (the stream and the arguments) lies together; everything else is written once.
 
-Source: CUDA Driver API, structs CUlaunchConfig and CUlaunchAttribute, and "Execution Control", cuLaunchKernelEx.
+Source: CUDA Driver API, structs CUlaunchConfig and CUlaunchAttribute, and "Execution Control", cuLaunchKernelEx. Other
+drivers are given the same values, one by one (`Driver.launch`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,9 +20,8 @@ from tilelang.codegen.source import DeviceLaunch
 from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug
 from tilelang.records import record
-from tilelang.targets.nvidia.runtime.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMaps
 
-_CONFIG = struct.Struct("<7I4xQQI4x")  # grid, threads, shared bytes, stream, attributes, how many attributes
+CONFIG = struct.Struct("<7I4xQQI4x")  # grid, threads, shared bytes, stream, attributes, how many attributes
 _STREAM_OFFSET = 32
 ARGUMENTS_OFFSET = 64
 _ATTRIBUTE = struct.Struct("<I4x3I52x")
@@ -29,7 +29,8 @@ _COOPERATIVE, _CLUSTER, _EARLY = 2, 4, 6  # enum CUlaunchAttributeID; the last i
 _MAX_ATTRIBUTES = 3
 _ALIGNMENT = 64
 
-MAP = f"{MAP_BYTES}s"  # of a tensor map
+MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of a tensor map
+MAP = f"{MAP_BYTES}s"
 # struct's letter for the type of an argument in C
 LETTERS = {
     "bool": "?", "int8_t": "b", "uint8_t": "B", "int16_t": "h", "uint16_t": "H", "int": "i", "int32_t": "i",
@@ -142,6 +143,28 @@ class Block(NamedTuple):
     slots: tuple[Slot, ...]
 
 
+class EncodedMaps(Protocol):
+    """The tensor maps that are one argument of a launch, by the address of the tensor."""
+
+    @property
+    def tensor(self) -> int:
+        """The parameter whose address decides."""
+
+    def __getitem__(self, address: int) -> bytes:
+        """The map for an address."""
+
+    def native_fields(self, offset: int, kept: list[object]) -> tuple[int, ...]:
+        """The fields of a `Map` of launch.cpp for the argument at an offset.
+
+        Args:
+            offset: Of the argument among all of the launch.
+            kept: Receives the objects that must outlive the fields.
+
+        Raises:
+            NotNative: launch.cpp does not encode such maps.
+        """
+
+
 @record
 class Placed:
     """A launch with everything that is known before a call.
@@ -159,7 +182,7 @@ class Placed:
     grid: tuple[int, int, int]
     function: int
     format: LaunchFormat
-    maps: tuple[TensorMaps, ...] = ()
+    maps: tuple[EncodedMaps, ...] = ()
     shared_bytes: int | None = None
 
 
@@ -188,7 +211,7 @@ def _fill(memory: ctypes.Array[ctypes.c_char], base: int, start: int, placed: Pl
         _ATTRIBUTE.pack_into(memory, start + layout.attributes + n * _ATTRIBUTE.size, *attribute)
     attributes = base + start + layout.attributes
     shared = launch.shared_bytes if placed.shared_bytes is None else placed.shared_bytes
-    _CONFIG.pack_into(memory, start, *placed.grid, *launch.threads, shared, 0, attributes, len(given))
+    CONFIG.pack_into(memory, start, *placed.grid, *launch.threads, shared, 0, attributes, len(given))
     pointers = [base + start + ARGUMENTS_OFFSET + offset for offset in layout.offsets]
     struct.pack_into(f"<{len(pointers)}Q", memory, start + layout.pointers, *pointers)
     return Slot(

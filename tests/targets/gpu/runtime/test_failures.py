@@ -3,13 +3,13 @@ from fake_cuda import FakeCuda, cuda, driver  # noqa: F401
 
 from tilelang.codegen.source import Source
 from tilelang.errors import NOWHERE, DeviceAssertError, Loc
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
-from tilelang.targets.nvidia.runtime.failures import FailureBoard
+from tilelang.targets.gpu.runtime.failures import FailureBoard
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
 
 SOURCE = Source("cuda", "", "kernel", asserts=(("first", NOWHERE), ("too large", Loc("user.py", 7))))
 
 
-def test_an_assertion_that_failed_says_its_message_place_and_what_to_do(driver: Driver) -> None:
+def test_an_assertion_that_failed_says_its_message_place_and_what_to_do(driver: CudaDriver) -> None:
     board = FailureBoard()
     flag = board.flag(driver, SOURCE)
     board.check()
@@ -24,7 +24,7 @@ def test_an_assertion_that_failed_says_its_message_place_and_what_to_do(driver: 
     ) == str(caught.value)
 
 
-def test_every_program_has_a_flag_of_its_own(cuda: FakeCuda, driver: Driver) -> None:
+def test_every_program_has_a_flag_of_its_own(cuda: FakeCuda, driver: CudaDriver) -> None:
     board = FailureBoard()
     flags = [board.flag(driver, SOURCE) for _ in range(1500)]
     assert 1500 == len({flag.address for flag in flags})

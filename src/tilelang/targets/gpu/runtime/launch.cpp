@@ -4,7 +4,8 @@
 // Invariant: nothing is launched in another context than the one in which the plan was made, nor after an assertion of
 // the program has failed.
 //
-// Source: CUDA Driver API, CUlaunchConfig, cuLaunchKernelEx, cuTensorMapEncodeTiled and cuCtxGetCurrent.
+// Source: CUDA Driver API, CUlaunchConfig, cuLaunchKernelEx, cuTensorMapEncodeTiled and cuCtxGetCurrent; HIP runtime
+// API, hipModuleLaunchKernel and hipGetDevice.
 
 typedef long long i64;
 typedef unsigned long long u64;
@@ -41,8 +42,10 @@ struct Launch {
 };
 
 struct State {
-    int (*context_of)(void **);
-    int (*launch)(Config *, void *, void **, void **);
+    int (*context_of)(void **);  // may fill the low half only, with the number of a device
+    int (*launch)(Config *, void *, void **, void **);  // of CUDA; the next one is of HIP, and one of them is there
+    int (*launch_values)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
+                         void **);
     int (*encode)(void *, int, unsigned, void *, const u64 *, const u64 *, const unsigned *, const unsigned *, int, int,
                   int, int);
     void *context;
@@ -52,7 +55,7 @@ struct State {
 };
 
 enum { MAX_ARGUMENTS = 192, MAX_BYTES = 4096, MAP_ALIGNMENT = 64 };
-enum { INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };  // enum CUresult
+enum { INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };  // enum CUresult, and the same in hipError_t
 enum { STATUS_BITS = 32 };  // an answer is a status, and above it the number of the launch
 
 static void fill(const Argument &argument, const u64 *values, char *bytes) {
@@ -88,6 +91,9 @@ static int launched(const State *state, const Launch &launch, const u64 *values,
         if (status) return status;
     }
     Config config = *launch.config;
+    if (!state->launch)
+        return state->launch_values(launch.function, config.grid[0], config.grid[1], config.grid[2], config.threads[0],
+                                    config.threads[1], config.threads[2], config.shared_bytes, stream, pointers, 0);
     config.stream = stream;
     return state->launch(&config, launch.function, pointers, 0);
 }

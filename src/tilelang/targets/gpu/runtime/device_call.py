@@ -1,4 +1,4 @@
-"""Calls of a kernel on CUDA devices: from the user's arguments to launches on the framework's stream.
+"""Calls of a kernel on GPUs: from the user's arguments to launches on the framework's stream.
 
 Takes a `Signature` and a function that compiles variants; gives something to call. Invariant: a call that raises
 `ArgumentError` or `ResourceError` has launched nothing; no call synchronizes; threads may call at once.
@@ -27,13 +27,12 @@ from tilelang.runtime.native_call import NativePlan
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.variants import WIDE, Variants
 from tilelang.targets.cpu.runtime.checker_builder import CheckerBuilder
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver, open_driver
-from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
-from tilelang.targets.nvidia.runtime.failures import FAILURES, FailureBoard
-from tilelang.targets.nvidia.runtime.launch_block import Block, Placed, make_block, packed_scalar
-from tilelang.targets.nvidia.runtime.native_launch import BUILDER, failed_launch, launch_state, start_of
-from tilelang.targets.nvidia.runtime.streams import current_stream, workspaces
-from tilelang.targets.nvidia.runtime.tensor_map import TensorMaps, encoder
+from tilelang.targets.gpu.runtime.device_program import DeviceProgram
+from tilelang.targets.gpu.runtime.driver import Driver
+from tilelang.targets.gpu.runtime.failures import FailureBoard
+from tilelang.targets.gpu.runtime.launch_block import Block, Placed, make_block, packed_scalar
+from tilelang.targets.gpu.runtime.native_launch import BUILDER, failed_launch, launch_state, start_of
+from tilelang.targets.gpu.runtime.streams import current_stream, workspaces
 
 _MAX_VARIANTS = 8  # per kernel; calls beyond them take the program that relies on nothing
 _MAX_PLANS = 1024  # sizes remembered per kernel
@@ -68,7 +67,7 @@ class Plan:
 
 
 class DeviceCaller:
-    """Calls a kernel on CUDA devices.
+    """Calls a kernel on GPUs.
 
     Args:
         signature: The parameters that the arguments must match.
@@ -92,8 +91,8 @@ class DeviceCaller:
         signature: Signature,
         arch: str,
         compile_variant: Callable[[Specialization], DeviceProgram],
-        opener: Callable[[], Driver] = open_driver,
-        board: FailureBoard = FAILURES,
+        opener: Callable[[], Driver],
+        board: FailureBoard,
         changed: Callable[[Callable[..., Any], Callable[..., Any] | None], None] = lambda call, attempt: None,
         builder: CheckerBuilder = BUILDER,
     ) -> None:
@@ -147,7 +146,8 @@ class DeviceCaller:
     def slow_path(self, args: Sequence[Any]) -> Any:
         """A call with all checks and error messages."""
         driver = self.driver()
-        devices = Devices(self.arch, driver.device_of, lambda: driver.current_device() or 0)
+        current = driver.current_device
+        devices = Devices(self.arch, driver.device_of, lambda: current() or 0, driver.device_type, driver.title)
         bound = bind(self.signature, args, devices)
         assert bound.device is not None
         specialization, program, names = self._chosen(bound)
@@ -166,7 +166,7 @@ class DeviceCaller:
 
     def launch(self, driver: Driver, plan: Plan, bound: Bound) -> None:
         """Launches a plan's kernels; the calling thread's context is one of the device."""
-        stream = current_stream(bound)
+        stream = current_stream(bound, driver)
         block = plan.take()
         launches = [placed for placed in plan.placed if placed is not None]
         with workspaces(plan.workspaces, bound, stream, driver) as spaces:
@@ -194,7 +194,7 @@ class DeviceCaller:
                 return plan.flag
             case "tensor_map":
                 maps = placed.maps[argument.index]
-                return maps[bound.address(maps.shape.text.tensor)]
+                return maps[bound.address(maps.tensor)]
             case "tensor":
                 return bound.address(argument.index)
         value = bound.values[argument.index]
@@ -223,7 +223,7 @@ class DeviceCaller:
             specialization = dataclasses.replace(specialization, wide=True)
             program = self.program(specialization)
             names = self._names(bound, program, specialization)
-        while refused := self._refused_maps(bound, program, names):
+        while refused := program.refused_maps(bound, names):
             if set(refused) <= set(specialization.misaligned):
                 raise self._unreachable(refused)
             specialization = self.variants.without_maps(specialization, refused)
@@ -232,10 +232,10 @@ class DeviceCaller:
         return specialization, program, names
 
     def _program_for(self, specialization: Specialization, refused: Mapping[str, str]) -> DeviceProgram:
-        """The program for calls with tensors that TMA cannot reach.
+        """The program for calls with tensors for which there can be no tensor map.
 
         Raises:
-            ArgumentError: The kernel requests TMA explicitly.
+            ArgumentError: The kernel requests the maps explicitly.
         """
         try:
             return self.program(specialization)
@@ -247,17 +247,6 @@ class DeviceCaller:
     def _unreachable(self, refused: Mapping[str, str], error: TileLangError | None = None) -> ArgumentError:
         notes = () if error is None else (Note(f"and the kernel relies on it: {error.message}", error.loc),)
         return ArgumentError(f"{self.signature.name}: {next(iter(refused.values()))}", notes=notes)
-
-    @staticmethod
-    def _refused_maps(bound: Bound, program: DeviceProgram, names: Mapping[str, int | float]) -> dict[str, str]:
-        """The tensors of a call for which there can be no tensor map, and why."""
-        found: dict[str, str] = {}
-        for grid, shapes in zip(program.grids(names), program.tensor_maps(names), strict=True):
-            for shape in shapes if 0 not in grid else ():
-                why = shape.refusal(bound.address(shape.text.tensor))
-                if why:
-                    found[shape.name] = why
-        return found
 
     def _names(self, bound: Bound, program: DeviceProgram, specialization: Specialization) -> dict[str, int | float]:
         found: dict[str, int | float] = {
@@ -276,10 +265,7 @@ class DeviceCaller:
     ) -> Plan:
         grids = program.grids(names)
         functions = program.functions(driver, device)
-        maps = [
-            tuple(TensorMaps(shape, driver.map_encoder(encoder(shape.text)), driver.error) for shape in shapes)
-            for shapes in program.tensor_maps(names)
-        ]
+        maps = program.encoded_maps(driver, names)
         shared = program.shared_bytes(names, driver, device)
         parts = zip(program.launches, grids, functions, program.formats, maps, shared, strict=True)
         placed = tuple(Placed(*part) if 0 not in part[1] else None for part in parts)

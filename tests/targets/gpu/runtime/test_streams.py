@@ -7,8 +7,8 @@ from fake_cuda import FakeCuda, FakeTensor, FakeTorch, cuda, driver, torch  # no
 
 from tilelang.runtime.arguments import Bound
 from tilelang.runtime.arrays import ArrayView
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
-from tilelang.targets.nvidia.runtime.streams import LEGACY, current_stream, framework, stream_of, workspaces
+from tilelang.targets.gpu.runtime.streams import current_stream, framework, stream_of, workspaces
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
 
 
 def view(stream: int | None) -> ArrayView:
@@ -29,22 +29,22 @@ class CupyArray:
     __module__ = "cupy"
 
 
-def test_torch_is_asked_for_the_stream_of_the_device(torch: FakeTorch) -> None:
+def test_torch_is_asked_for_the_stream_of_the_device(torch: FakeTorch, driver: CudaDriver) -> None:
     bound = Bound([], like=FakeTensor((4,), torch.float32, 3), device=3)
-    assert 80 == current_stream(bound)
+    assert 80 == current_stream(bound, driver)
 
 
-def test_cupy_is_asked_for_its_stream(cupy: ModuleType) -> None:
-    assert 55 == current_stream(Bound([], like=CupyArray(), device=0))
+def test_cupy_is_asked_for_its_stream(cupy: ModuleType, driver: CudaDriver) -> None:
+    assert 55 == current_stream(Bound([], like=CupyArray(), device=0), driver)
 
 
-def test_an_array_may_say_its_stream() -> None:
-    assert 9 == current_stream(Bound([3, view(None), view(9)], like=object(), device=0))
+def test_an_array_may_say_its_stream(driver: CudaDriver) -> None:
+    assert 9 == current_stream(Bound([3, view(None), view(9)], like=object(), device=0), driver)
 
 
-def test_otherwise_it_is_the_stream_that_waits_for_all_others() -> None:
-    assert LEGACY == current_stream(Bound([view(None)], like=object(), device=0))
-    assert LEGACY == stream_of("", 0)
+def test_otherwise_it_is_the_stream_that_waits_for_all_others(driver: CudaDriver) -> None:
+    assert 1 == driver.default_stream == current_stream(Bound([view(None)], like=object(), device=0), driver)
+    assert 1 == stream_of("", 0, driver)
 
 
 def test_without_an_array_a_framework_that_uses_the_device_decides(torch: FakeTorch) -> None:
@@ -54,7 +54,7 @@ def test_without_an_array_a_framework_that_uses_the_device_decides(torch: FakeTo
 
 
 def test_workspaces_come_from_the_framework_of_the_arrays(
-    torch: FakeTorch, cuda: FakeCuda, driver: Driver, cupy: ModuleType
+    torch: FakeTorch, cuda: FakeCuda, driver: CudaDriver, cupy: ModuleType
 ) -> None:
     with workspaces([64, 32], Bound([], like=FakeTensor((4,), torch.float32), device=0), 0, driver) as spaces:
         assert [((64,), 0), ((32,), 0)] == [(shape, device) for shape, _, device in torch.allocated]
@@ -65,7 +65,7 @@ def test_workspaces_come_from_the_framework_of_the_arrays(
 
 
 def test_workspaces_of_other_arrays_come_from_the_driver_in_stream_order(
-    cuda: FakeCuda, driver: Driver
+    cuda: FakeCuda, driver: CudaDriver
 ) -> None:
     with workspaces([64], Bound([], like=object(), device=0), 5, driver) as spaces:
         assert [0x7000] == spaces
@@ -73,6 +73,6 @@ def test_workspaces_of_other_arrays_come_from_the_driver_in_stream_order(
     assert ["cuMemAllocAsync", "cuMemFreeAsync"] == cuda.calls[-2:]
 
 
-def test_no_workspaces_ask_nobody(driver: Driver) -> None:
+def test_no_workspaces_ask_nobody(driver: CudaDriver) -> None:
     with workspaces([], Bound([], device=0), 0, driver) as spaces:
         assert [] == spaces

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tilelang.dtypes import as_dtype
 from tilelang.errors import CompilerBug
-from tilelang.targets.nvidia.runtime.launch_block import MAP, Placed, format_of, letter, make_block, packed_scalar
+from tilelang.targets.gpu.runtime.launch_block import MAP, Placed, format_of, letter, make_block, packed_scalar
 
 
 @pytest.mark.parametrize(

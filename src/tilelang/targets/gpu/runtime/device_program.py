@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 from tilelang.codegen.source import DeviceLaunch, KernelArgument
 from tilelang.errors import DriverError, ResourceError
+from tilelang.records import record
+from tilelang.runtime.arguments import Bound
 from tilelang.runtime.host_numbers import compiled, evaluated
 from tilelang.runtime.parameters import Signature
 from tilelang.targets.gpu.runtime.device_code import DeviceCode
-from tilelang.targets.nvidia.machines import MAX_CLUSTER, MAX_GRID, MAX_THREADS, PORTABLE_CLUSTER, arch_of
-from tilelang.targets.nvidia.runtime.cuda_driver import MAX_SHARED_BYTES, Driver
-from tilelang.targets.nvidia.runtime.failures import FailureBoard, Flag
-from tilelang.targets.nvidia.runtime.launch_block import MAP, LaunchFormat, format_of, letter
-from tilelang.targets.nvidia.runtime.tensor_map import TensorMapFormula, TensorMapShape
+from tilelang.targets.gpu.runtime.driver import Driver
+from tilelang.targets.gpu.runtime.failures import FailureBoard, Flag
+from tilelang.targets.gpu.runtime.launch_block import MAP, EncodedMaps, LaunchFormat, format_of, letter
 
 
 def too_much_shared(name: str, size: int, available: int, place: str) -> ResourceError:
@@ -30,7 +32,22 @@ def too_much_shared(name: str, size: int, available: int, place: str) -> Resourc
     )
 
 
-class DeviceProgram:
+@record
+class Limits:
+    """What a launch can have at most, on every device of a vendor.
+
+    Attributes:
+        threads: Of a block.
+        grid: Blocks along x, y and z.
+        cluster: Blocks of a cluster; 1 without clusters.
+    """
+
+    threads: int
+    grid: tuple[int, int, int]
+    cluster: int = 1
+
+
+class DeviceProgram(ABC):
     """One compiled program.
 
     Args:
@@ -45,7 +62,10 @@ class DeviceProgram:
         formats: How the arguments of each are laid out.
         used_names: The names of symbols and scalar parameters that decide a grid, the size of a workspace or a
             tensor map.
+        limits: See `Limits`.
     """
+
+    limits: ClassVar[Limits]
 
     def __init__(self, signature: Signature, code: DeviceCode, board: FailureBoard) -> None:
         self.signature = signature
@@ -55,15 +75,9 @@ class DeviceProgram:
         self._board = board
         self._grids = [[compiled(text) for text in launch.grid] for launch in self.launches]
         self._workspaces = [compiled(text) for text in code.source.workspaces]
-        self._maps = [
-            [TensorMapFormula(text, signature.params[text.tensor].name) for text in launch.tensor_maps]
-            for launch in self.launches
-        ]
         self._shared = [compiled(launch.shared_text or str(launch.shared_bytes)) for launch in self.launches]
         texts = [text for grid in self._grids for text in grid] + self._workspaces + self._shared
-        self.used_names = frozenset(name for text in texts for name in text.co_names).union(
-            *(formula.used_names for formulas in self._maps for formula in formulas)
-        )
+        self.used_names = frozenset(name for text in texts for name in text.co_names)
         self._loaded: dict[int, tuple[int, ...]] = {}
         self._flag: Flag | None = None
         self._lock = threading.Lock()
@@ -104,30 +118,26 @@ class DeviceProgram:
                 self._flag = self._board.flag(driver, self.code.source)
             return self._flag
 
+    @abstractmethod
+    def mismatch(self, driver: Driver, device: int) -> DriverError | None:
+        """Why a device cannot run the code; None if it can."""
+
     def _check_device(self, driver: Driver, device: int) -> None:
-        name, arch = self.signature.name, self.code.arch
-        major, minor = driver.capability(device)
-        number = int(arch.removeprefix("sm_").rstrip("af"))
-        exact = not arch[-1].isdigit()
-        fits = number == major * 10 + minor if exact else number // 10 == major and number % 10 <= minor
-        if not fits:
-            best = arch_of(major, minor)
-            raise DriverError(
-                f"{name}: compiled for {arch}, which device cuda:{device} of compute capability {major}.{minor} cannot "
-                "run",
-                hint=f"compile with target={{'kind': 'cuda', 'arch': {best!r}}}" if best else "",
-            )
-        available = driver.attribute(device, MAX_SHARED_BYTES)
+        wrong = self.mismatch(driver, device)
+        if wrong is not None:
+            raise wrong
+        name, limits = self.signature.name, self.limits
+        available = driver.max_shared_bytes(device)
         for launch in self.launches:
             threads, cluster = math.prod(launch.threads), math.prod(launch.cluster)
-            if threads > MAX_THREADS:
+            if threads > limits.threads:
                 raise ResourceError(
-                    f"{name}: {threads} threads per block asked, {MAX_THREADS} available",
+                    f"{name}: {threads} threads per block asked, {limits.threads} available",
                     hint="pass fewer `threads=` to T.Kernel",
                 )
-            if cluster > MAX_CLUSTER:
+            if cluster > limits.cluster:
                 raise ResourceError(
-                    f"{name}: clusters of {cluster} blocks asked, at most {MAX_CLUSTER} can run together",
+                    f"{name}: clusters of {cluster} blocks asked, at most {limits.cluster} can run together",
                     hint="pass a smaller `cluster_dims=` to T.Kernel",
                 )
             if cluster > 1 and launch.cooperative:
@@ -135,8 +145,15 @@ class DeviceProgram:
                     f"{name}: the blocks of a grid with clusters cannot synchronize",
                     hint="leave `cluster_dims=` out, or T.sync_grid",
                 )
-            if launch.shared_bytes > available:
-                raise too_much_shared(name, launch.shared_bytes, available, f"cuda:{device}")
+            declared = self._declared_bytes(launch)
+            if declared + launch.shared_bytes > available:
+                place = f"{driver.device_type}:{device}"
+                raise too_much_shared(name, declared + launch.shared_bytes, available, place)
+
+    def _declared_bytes(self, launch: DeviceLaunch) -> int:
+        """Shared memory that a kernel declares, to which its launch adds."""
+        used = self.code.resources.get(launch.name)
+        return used.shared_bytes - launch.shared_bytes if used is not None else 0
 
     def _load(self, driver: Driver, device: int) -> tuple[int, ...]:
         with driver.unrecorded():
@@ -144,10 +161,8 @@ class DeviceProgram:
             functions = []
             for launch in self.launches:
                 function = driver.function(module, launch.name)
-                most = driver.attribute(device, MAX_SHARED_BYTES) if launch.shared_text else launch.shared_bytes
-                driver.allow_shared(function, most)
-                if math.prod(launch.cluster) > PORTABLE_CLUSTER:
-                    driver.allow_large_clusters(function)
+                most = driver.max_shared_bytes(device) if launch.shared_text else launch.shared_bytes
+                driver.prepare(function, launch, most)
                 functions.append(function)
         return tuple(functions)
 
@@ -161,7 +176,7 @@ class DeviceProgram:
         result = []
         for texts, launch in zip(self._grids, self.launches, strict=True):
             extents = [int(evaluated(text, names)) for text in texts]
-            for axis, (extent, limit) in enumerate(zip(extents, MAX_GRID, strict=False)):
+            for axis, (extent, limit) in enumerate(zip(extents, self.limits.grid, strict=False)):
                 if extent > limit:
                     raise ResourceError(
                         f"{self.signature.name}: a grid of {extent} blocks along {'xyz'[axis]} asked, at most {limit} "
@@ -187,16 +202,21 @@ class DeviceProgram:
         """
         sizes = [int(evaluated(text, names)) for text in self._shared]
         for size, launch in zip(sizes, self.launches, strict=True):
-            available = driver.attribute(device, MAX_SHARED_BYTES) if launch.shared_text else size
-            if size > available:
-                raise too_much_shared(self.signature.name, size, available, f"cuda:{device}")
+            declared = self._declared_bytes(launch)
+            available = driver.max_shared_bytes(device) if launch.shared_text else declared + size
+            if declared + size > available:
+                place = f"{driver.device_type}:{device}"
+                raise too_much_shared(self.signature.name, declared + size, available, place)
         return sizes
 
     def workspaces(self, names: Mapping[str, int | float]) -> list[int]:
         """Bytes of each workspace for these values of symbols and scalar parameters."""
         return [int(evaluated(text, names)) for text in self._workspaces]
 
-    def tensor_maps(self, names: Mapping[str, int | float]) -> list[list[TensorMapShape]]:
-        """The tensor maps of each launch for these values of symbols and scalar parameters."""
-        return [[formula.shape(names) for formula in formulas] for formulas in self._maps]
+    def encoded_maps(self, driver: Driver, names: Mapping[str, int | float]) -> list[tuple[EncodedMaps, ...]]:
+        """The tensor maps of each launch for these values of symbols and scalar parameters; none if a GPU has none."""
+        return [() for _ in self.launches]
 
+    def refused_maps(self, bound: Bound, names: Mapping[str, int | float]) -> dict[str, str]:
+        """The tensors of a call for which there can be no tensor map, and why."""
+        return {}

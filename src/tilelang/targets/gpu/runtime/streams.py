@@ -13,9 +13,7 @@ from typing import Any
 
 from tilelang.runtime.arguments import Bound
 from tilelang.runtime.arrays import ArrayView, is_torch_tensor
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
-
-LEGACY = 1  # Source: CUDA Driver API, CU_STREAM_LEGACY: the default stream that waits for all others
+from tilelang.targets.gpu.runtime.driver import Driver
 
 
 def torch_stream() -> Callable[[int], int]:
@@ -37,24 +35,24 @@ def framework(like: object) -> str:
     return ""
 
 
-def stream_of(library: str, device: int) -> int:
-    """The current stream of a framework ("torch", "cupy"); the legacy default stream for ""."""
+def stream_of(library: str, device: int, driver: Driver) -> int:
+    """The current stream of a framework ("torch", "cupy"); the driver's default stream for ""."""
     if library == "torch":
         return torch_stream()(device)
     if library == "cupy":
         return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
-    return LEGACY
+    return driver.default_stream
 
 
-def current_stream(bound: Bound) -> int:
+def current_stream(bound: Bound, driver: Driver) -> int:
     """The current stream of the framework of a call's arrays."""
     library = framework(bound.like)
     if library:
-        return stream_of(library, bound.device or 0)
+        return stream_of(library, bound.device or 0, driver)
     for value in bound.values:
         if isinstance(value, ArrayView) and value.stream is not None:
             return value.stream
-    return LEGACY
+    return driver.default_stream
 
 
 @contextmanager

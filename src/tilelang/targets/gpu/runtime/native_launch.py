@@ -16,16 +16,16 @@ from tilelang.runtime.checker import Checker, address_of
 from tilelang.runtime.native_call import NotNative
 from tilelang.runtime.parameters import Signature
 from tilelang.targets.cpu.runtime.checker_builder import CheckerBuilder, build
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
-from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
-from tilelang.targets.nvidia.runtime.launch_block import ARGUMENTS_OFFSET, Block, Placed, Slot, make_block, size_of
-from tilelang.targets.nvidia.runtime.tensor_map import (
-    NOT_INTERLEAVED,
-    PROMOTION,
-    SWIZZLE_CODES,
-    ZEROS_OUTSIDE,
-    TensorMaps,
-    data_type,
+from tilelang.targets.gpu.runtime.device_program import DeviceProgram
+from tilelang.targets.gpu.runtime.driver import Driver
+from tilelang.targets.gpu.runtime.launch_block import (
+    ARGUMENTS_OFFSET,
+    Block,
+    EncodedMaps,
+    Placed,
+    Slot,
+    make_block,
+    size_of,
 )
 
 LAUNCH_TEXT = Path(__file__).with_name("launch.cpp")
@@ -34,7 +34,6 @@ BUILDER = CheckerBuilder(lambda: build(LAUNCH_TEXT))
 _MAX_ARGUMENTS, _MAX_BYTES = 192, 4096  # as in launch.cpp
 _STATUS_BITS = 32
 _WORD, _ADDRESS = ctypes.c_int64, ctypes.c_void_p
-_FUNCTIONS = ("cuCtxGetCurrent", "cuLaunchKernelEx", "cuTensorMapEncodeTiled")
 
 
 class _Argument(ctypes.Structure):
@@ -59,7 +58,7 @@ class _Launch(ctypes.Structure):
 
 class _State(ctypes.Structure):
     _fields_ = (
-        *((name, _ADDRESS) for name in ("context_of", "launch", "encode", "context", "failure")),
+        *((name, _ADDRESS) for name in ("context_of", "launch", "launch_values", "encode", "context", "failure")),
         ("launch_count", _WORD), ("launches", _ADDRESS),
     )  # fmt: skip
 
@@ -92,10 +91,12 @@ def launch_state(
     """
     writer = _Writer(program.signature, kept)
     block = make_block(placed)
+    if driver.functions.launch_values and any(slot.attribute_count for slot in block.slots):
+        raise NotNative  # launch.cpp gives values and no attributes
     launches = [writer.launch(part, block, slot, flag) for part, slot in zip(placed, block.slots, strict=True)]
-    state = _State(
-        *map(driver.address, _FUNCTIONS), context, flag or None, len(launches), writer.array(_Launch, launches)
-    )
+    names = driver.functions
+    functions = map(driver.address, (names.context_of, names.launch, names.launch_values, names.encode_map))
+    state = _State(*functions, context, flag or None, len(launches), writer.array(_Launch, launches))
     kept += [block, state]
     return ctypes.addressof(state)
 
@@ -124,10 +125,10 @@ class _Writer:
         fixed: list[int | float | bytes] = []
         for argument, letter, offset in zip(placed.launch.arguments, layout.letters, layout.offsets, strict=True):
             if argument.kind == "tensor_map":
-                maps = placed.maps[argument.index]
-                address, value = next(iter(maps.items()))
-                encoded.append(self._map(maps, address, offset))
-                fixed.append(value)
+                maps: EncodedMaps = placed.maps[argument.index]
+                fields = maps.native_fields(offset, self._kept)
+                encoded.append(_Map(*fields))
+                fixed.append(maps[encoded[-1].address])
             elif argument.kind == "failure":
                 fixed.append(flag)
             else:
@@ -151,15 +152,3 @@ class _Writer:
         if argument.kind == "scalar" and dtype.is_float and letter != {32: "f", 64: "d"}.get(dtype.bits):
             raise NotNative  # the value has to be rounded first
         return argument.index
-
-    def _map(self, maps: TensorMaps, address: int, offset: int) -> _Map:
-        """What is encoded anew where the tensor lies elsewhere."""
-        text = maps.shape.text
-        if text.pixels:
-            raise NotNative  # launch.cpp has the arguments of `cuTensorMapEncodeTiled`
-        self._kept.append(maps)
-        arrays = (ctypes.addressof(array) for array in (maps.dims, maps.strides, maps.box, maps.steps))
-        return _Map(
-            text.tensor, offset, address, *arrays, len(text.box), data_type(text.dtype), NOT_INTERLEAVED,
-            SWIZZLE_CODES[text.swizzle], PROMOTION, ZEROS_OUTSIDE,
-        )  # fmt: skip

@@ -1,20 +1,20 @@
 from typing import Any
 
 import pytest
-from fake_cuda import FakeCuda, cuda, device_code, driver, launch, map_text, scalar, signature, tensor  # noqa: F401
+from fake_cuda import FakeCuda, cuda, device_code, driver, launch, signature, tensor  # noqa: F401
 
 from tilelang.codegen.source import DeviceLaunch
-from tilelang.errors import CompilerBug, DriverError, ResourceError
-from tilelang.targets.nvidia.runtime.cuda_driver import Driver
-from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
-from tilelang.targets.nvidia.runtime.failures import FailureBoard
+from tilelang.errors import CompilerBug, ResourceError
+from tilelang.targets.gpu.runtime.failures import FailureBoard
+from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
+from tilelang.targets.nvidia.runtime.cuda_program import CudaProgram
 
 
-def program(*launches: DeviceLaunch, **fields: Any) -> DeviceProgram:
-    return DeviceProgram(signature(tensor("A", 8)), device_code(*launches, **fields), FailureBoard())
+def program(*launches: DeviceLaunch, **fields: Any) -> CudaProgram:
+    return CudaProgram(signature(tensor("A", 8)), device_code(*launches, **fields), FailureBoard())
 
 
-def test_code_is_loaded_once_per_context(cuda: FakeCuda, driver: Driver) -> None:
+def test_code_is_loaded_once_per_context(cuda: FakeCuda, driver: CudaDriver) -> None:
     made = program(launch(name="one"), launch(name="two"))
     driver.enter(0)
     first = made.functions(driver, 0)
@@ -26,7 +26,7 @@ def test_code_is_loaded_once_per_context(cuda: FakeCuda, driver: Driver) -> None
     assert 2 == len(cuda.modules)
 
 
-def test_loading_is_allowed_while_a_graph_is_recorded(cuda: FakeCuda, driver: Driver) -> None:
+def test_loading_is_allowed_while_a_graph_is_recorded(cuda: FakeCuda, driver: CudaDriver) -> None:
     driver.enter(0)
     program(launch()).functions(driver, 0)
     first = cuda.calls.index("cuThreadExchangeStreamCaptureMode")
@@ -34,37 +34,7 @@ def test_loading_is_allowed_while_a_graph_is_recorded(cuda: FakeCuda, driver: Dr
     assert "cuThreadExchangeStreamCaptureMode" == cuda.calls[-1]
 
 
-@pytest.mark.parametrize(
-    ("arch", "capability", "fits"),
-    [
-        ("sm_80", (8, 6), True), ("sm_80", (8, 0), True), ("sm_86", (8, 0), False), ("sm_90a", (9, 0), True),
-        ("sm_90", (9, 0), True), ("sm_90a", (10, 0), False), ("sm_80", (9, 0), False), ("sm_120", (12, 1), True),
-        ("sm_120a", (12, 1), False), ("sm_100a", (10, 3), False),
-    ],
-)  # fmt: skip
-def test_code_runs_on_devices_of_its_family(arch: str, capability: tuple[int, int], fits: bool) -> None:
-    driver = Driver(FakeCuda(capability=capability))
-    driver.enter(0)
-    made = program(launch(), arch=arch)
-    if fits:
-        made.functions(driver, 0)
-    else:
-        with pytest.raises(DriverError, match=f"kernel: compiled for {arch}, which device cuda:0"):
-            made.functions(driver, 0)
-
-
-def test_the_message_for_another_device_names_its_architecture() -> None:
-    driver = Driver(FakeCuda(capability=(8, 9)))
-    driver.enter(0)
-    with pytest.raises(DriverError) as caught:
-        program(launch()).functions(driver, 0)
-    assert (
-        "kernel: compiled for sm_90a, which device cuda:0 of compute capability 8.9 cannot run\n"
-        "hint: compile with target={'kind': 'cuda', 'arch': 'sm_89'}"
-    ) == str(caught.value)
-
-
-def test_more_shared_memory_than_the_device_has_is_refused(cuda: FakeCuda, driver: Driver) -> None:
+def test_more_shared_memory_than_the_device_has_is_refused(cuda: FakeCuda, driver: CudaDriver) -> None:
     driver.enter(0)
     cuda.shared = 101376
     with pytest.raises(ResourceError) as caught:
@@ -75,7 +45,7 @@ def test_more_shared_memory_than_the_device_has_is_refused(cuda: FakeCuda, drive
     ) == str(caught.value)
 
 
-def test_shared_memory_is_computed_from_names(cuda: FakeCuda, driver: Driver) -> None:
+def test_shared_memory_is_computed_from_names(cuda: FakeCuda, driver: CudaDriver) -> None:
     driver.enter(0)
     cuda.shared = 101376
     made = program(launch(shared_text="(1024 + (n * 4))"), launch(name="two"))
@@ -87,21 +57,13 @@ def test_shared_memory_is_computed_from_names(cuda: FakeCuda, driver: Driver) ->
         made.shared_bytes({"n": 25089}, driver, 0)
 
 
-def test_more_threads_than_a_block_may_have_are_refused(driver: Driver) -> None:
+def test_more_threads_than_a_block_may_have_are_refused(driver: CudaDriver) -> None:
     driver.enter(0)
     with pytest.raises(ResourceError, match="kernel: 2048 threads per block asked, 1024 available"):
         program(launch(threads=(1024, 2, 1))).functions(driver, 0)
 
 
-def test_large_clusters_are_asked_for(cuda: FakeCuda, driver: Driver) -> None:
-    driver.enter(0)
-    for cluster, asked in (((8, 1, 1), []), ((4, 2, 2), [14])):
-        cuda.attributes.clear()
-        program(launch(cluster=cluster)).functions(driver, 0)
-        assert [8, *asked] == [which for which, _ in cuda.attributes]
-
-
-def test_clusters_that_no_device_has_are_refused(driver: Driver) -> None:
+def test_clusters_that_no_device_has_are_refused(driver: CudaDriver) -> None:
     driver.enter(0)
     with pytest.raises(ResourceError, match="kernel: clusters of 32 blocks asked, at most 16 can run together"):
         program(launch(cluster=(8, 4, 1))).functions(driver, 0)
@@ -136,21 +98,6 @@ def test_a_negative_extent_is_an_empty_grid() -> None:
 def test_a_grid_that_no_device_can_start_is_refused(grid: tuple[str, ...], axis: str) -> None:
     with pytest.raises(ResourceError, match=f"blocks along {axis} asked, at most"):
         program(launch(grid=grid)).grids({"M": 3})
-
-
-def test_tensor_maps_are_computed_from_names() -> None:
-    text = map_text(dims=("K", "M"), strides=("K * 2",))
-    made = program(launch(maps=(text,), name="one"), launch(name="two"))
-    assert {"M", "K"} == made.used_names
-    (one,), two = made.tensor_maps({"M": 3, "K": 8})
-    assert ([], text, (8, 3), (16,)) == (two, one.text, one.dims, one.strides)
-
-
-def test_maps_are_128_bytes_at_multiples_of_64() -> None:
-    arguments = (("scalar", 1, "int"), ("tensor_map", 0, "tl_tensor_map"), ("tensor", 0, "void*"))
-    s = signature(tensor("A", 8), scalar("n"))
-    (layout,) = DeviceProgram(s, device_code(launch(*arguments, maps=(map_text(),))), FailureBoard()).formats
-    assert (("i", "128s", "Q"), (0, 64, 192)) == (layout.letters, layout.offsets)
 
 
 def test_a_grid_that_is_no_expression_is_our_fault() -> None:
