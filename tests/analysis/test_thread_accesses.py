@@ -88,9 +88,9 @@ def test_atomics_are_told_and_loading_ones_write_nothing():
 def test_atomics_on_global_memory_say_what_they_order(op, order, releases, acquires):
     value = None if op is AtomicOp.LOAD else Const(1.0, HALF)
     far = Buffer("far", (c(8),), HALF, Scope.GLOBAL)
-    for target, matters in ((far, True), (Buffer("near", (c(8),), HALF, Scope.SHARED), False)):
+    for target, is_global in ((far, True), (Buffer("near", (c(8),), HALF, Scope.SHARED), False)):
         (access,) = thread_accesses(Atomic(op, target, (T,), value, Var("old", HALF), order), {})
-        assert (access.releases, access.acquires) == (releases and matters, acquires and matters)
+        assert (access.releases, access.acquires) == (releases and is_global, acquires and is_global)
 
 
 # -- moments ---------------------------------------------------------------------------------------------------

@@ -146,8 +146,8 @@ def test_only_accesses_to_bytes_that_the_launch_writes_matter():
     body = Seq((Store(a, (T,), Load(apart, (T,), HALF)), Store(held, (c(0),), Load(b, (T,), HALF))))
     plan = LaunchPlan(shared_offsets=((a, 0), (b, 64), (apart, 128)))
     launch = Launch((BX,), (c(4),), (THREADS, 1, 1), body, thread=T, plan=plan)
-    matters = Conflicts(launch, Uniformity(launch)).matters
-    assert [True, True, True, False, False] == list(map(matters, (a, view, b, apart, held)))
+    may_conflict = Conflicts(launch, Uniformity(launch)).may_conflict
+    assert [True, True, True, False, False] == list(map(may_conflict, (a, view, b, apart, held)))
 
 
 @pytest.mark.parametrize("stride", [64, 1 << 20])
@@ -157,26 +157,26 @@ def test_positions_may_be_far_from_each_other(stride):
     assert not conflict(write(T * stride, 0), read((T + 1) * stride + 1, 0))
 
 
-@pytest.mark.parametrize("teams", [1, 4, THREADS])
-def test_a_release_conflicts_with_global_accesses_of_other_teams(teams):
+@pytest.mark.parametrize("subgroup_size", [1, 4, THREADS])
+def test_a_release_conflicts_with_global_accesses_of_other_subgroups(subgroup_size):
     flag = Atomic(AtomicOp.STORE, G, (c(0), c(0)), Const(1, HALF), order=MemoryOrder.RELEASE)
     (told,) = thread_accesses(flag, {}, (T == 5,))
     launch = Launch((BX,), (c(4),), (THREADS, 1, 1), Seq(()), thread=T)
     conflicts = Conflicts(launch, Uniformity(launch))
-    conflicts.team = teams
+    conflicts.subgroup_size = subgroup_size
     meet = functools.partial(conflicts.conflict, domain=Domain())
-    assert meet(read(1, T, target=G), told) == (teams < THREADS)
-    assert meet(write(1, 0, target=G, conditions=(T == 7,)), told) == (teams == 1)
+    assert meet(read(1, T, target=G), told) == (subgroup_size < THREADS)
+    assert meet(write(1, 0, target=G, conditions=(T == 7,)), told) == (subgroup_size == 1)
     assert not meet(write(1, 0, target=G, conditions=(T == 5,)), told)
     assert not meet(write(1, T), told) and not meet(told, read(1, T, target=G))
 
 
-def test_conflicts_within_a_team_differ_from_conflicts_between_teams():
+def test_conflicts_within_a_subgroup_differ_from_conflicts_between_subgroups():
     launch = Launch((BX,), (c(4),), (THREADS, 1, 1), Seq(()), thread=T)
     conflicts, made, neighbor, far = Conflicts(launch, Uniformity(launch)), write(T, 0), read(T ^ 1, 0), read(T ^ 2, 0)
     found = []
-    for team in (1, 2, 4, 1):
-        conflicts.team = team
+    for size in (1, 2, 4, 1):
+        conflicts.subgroup_size = size
         found.append(tuple(conflicts.conflict(made, later, Domain()) for later in (read(T, 0), neighbor, far)))
     assert [(False, True, True), (False, False, True), (False, False, False), (False, True, True)] == found
 

@@ -118,12 +118,12 @@ def is_shared(buffer: Buffer) -> bool:
     return buffer.scope in SHARED_BY_THREADS
 
 
-def accesses_memory(stmt: Stmt, matters: Callable[[Buffer], bool] = is_shared) -> tuple[bool, bool]:
+def accesses_memory(stmt: Stmt, relevant: Callable[[Buffer], bool] = is_shared) -> tuple[bool, bool]:
     """Whether a statement itself accesses relevant memory, and whether it writes it."""
-    writes = any(matters(buffer) for buffer in written_buffers(stmt))
+    writes = any(relevant(buffer) for buffer in written_buffers(stmt))
     regions = stmt.reads if isinstance(stmt, CallStmt) else ()
-    reads = isinstance(stmt, Print | Atomic) or any(matters(region.buffer) for region in regions)
-    accesses = writes or reads or any(matters(load.buffer) for root in expressions(stmt) for load in loads_of(root))
+    reads = isinstance(stmt, Print | Atomic) or any(relevant(region.buffer) for region in regions)
+    accesses = writes or reads or any(relevant(load.buffer) for root in expressions(stmt) for load in loads_of(root))
     return accesses, writes
 
 

@@ -64,11 +64,11 @@ class Conflicts:
         uniform: Which values are uniform over the block.
 
     Attributes:
-        team: Size of a team: neighboring threads ordered by other means; only threads of different teams conflict.
+        subgroup_size: Neighboring threads ordered by other means; only threads of different subgroups conflict.
     """
 
     def __init__(self, launch: Launch, uniform: Uniformity) -> None:
-        self.team = 1
+        self.subgroup_size = 1
         self._threads = launch.num_threads
         self._thread = launch.thread
         self._uniform = uniform
@@ -79,15 +79,15 @@ class Conflicts:
         self._active: dict[tuple[int, frozenset[Var] | None], tuple[ThreadAccess, np.ndarray | None]] = {}
         self._known: dict[tuple[int, int, int], tuple[ThreadAccess, ThreadAccess, bool]] = {}
         self._written = {b.storage for s in walk(launch.body) for b in written_buffers(s)}
-        self._matters: dict[Buffer, bool] = {}
+        self._may_conflict: dict[Buffer, bool] = {}
 
-    def matters(self, buffer: Buffer) -> bool:
-        """Whether accesses to a buffer may conflict at all: threads share it, and the launch writes its bytes."""
-        known = self._matters.get(buffer)
+    def may_conflict(self, buffer: Buffer) -> bool:
+        """Whether accesses to a buffer can conflict at all: threads share it, and the launch writes its bytes."""
+        known = self._may_conflict.get(buffer)
         if known is None:
             storage = buffer.storage
             written = storage in self._written or any(self._share_bytes(storage, w) for w in self._written)
-            known = self._matters[buffer] = buffer.scope in SHARED_BY_THREADS and written
+            known = self._may_conflict[buffer] = buffer.scope in SHARED_BY_THREADS and written
         return known
 
     def conflict(self, x: ThreadAccess, y: ThreadAccess, domain: Domain) -> bool:
@@ -98,8 +98,9 @@ class Conflicts:
             y: The later one; both are expressed at its program point.
             domain: The facts at the later one.
         """
-        single_thread = self._threads <= self.team or x.single_thread is not None and x.single_thread == y.single_thread
-        if single_thread or x.explicitly_ordered and y.explicitly_ordered:
+        if self._threads <= self.subgroup_size or x.explicitly_ordered and y.explicitly_ordered:
+            return False
+        if x.single_thread is not None and x.single_thread == y.single_thread:
             return False
         if self._transfers_visibility(x, y):
             return True
@@ -107,11 +108,11 @@ class Conflicts:
             return False
         if x.buffer.storage is not y.buffer.storage:
             return self._share_bytes(x.buffer.storage, y.buffer.storage)
-        known = self._known.get((id(x), id(y), self.team))
+        known = self._known.get((id(x), id(y), self.subgroup_size))
         if known is None:
-            threads = self._known.get((id(x), id(y), 1))  # no conflict of threads, none of teams
+            threads = self._known.get((id(x), id(y), 1))  # no conflict of threads, none of subgroups
             overlap = (threads is None or threads[2]) and self._may_overlap(x, y, domain)
-            known = self._known[(id(x), id(y), self.team)] = (x, y, overlap)
+            known = self._known[(id(x), id(y), self.subgroup_size)] = (x, y, overlap)
         return known[2]
 
     def _transfers_visibility(self, x: ThreadAccess, y: ThreadAccess) -> bool:
@@ -131,7 +132,7 @@ class Conflicts:
         return np.arange(self._threads) if mask is None else np.flatnonzero(mask.any(axis=1))
 
     def _by_different_threads(self, x: ThreadAccess, y: ThreadAccess) -> bool:
-        mine, other = (np.unique(self._executing_threads(access) // self.team) for access in (x, y))
+        mine, other = (np.unique(self._executing_threads(access) // self.subgroup_size) for access in (x, y))
         return bool(len(mine) and len(other)) and len(np.union1d(mine, other)) > 1
 
     def _share_bytes(self, a: Buffer, b: Buffer) -> bool:
@@ -161,7 +162,7 @@ class Conflicts:
         return not self._disjoint_in_one_dimension(x, y, domain) and self._different_threads(x, y, gaps)
 
     def _disjoint_in_one_dimension(self, x: ThreadAccess, y: ThreadAccess, domain: Domain) -> bool:
-        """Whether a single dimension proves that threads of different teams access different elements."""
+        """Whether a single dimension proves that threads of different subgroups access different elements."""
         for d, (f, g) in enumerate(zip(self._dimensions(x), self._dimensions(y), strict=True)):
             length, other = x.extent[d], y.extent[d]
             if f.common is None or g.common is None or f.own is None or g.own is None:
@@ -270,7 +271,7 @@ class Conflicts:
         return known[1]
 
     def _different_threads(self, x: ThreadAccess, y: ThreadAccess, gaps: Mapping[int, int]) -> bool:
-        """Whether an element of `x` is one of `y` for a thread of another team.
+        """Whether an element of `x` is one of `y` for a thread of another subgroup.
 
         Args:
             x: The earlier access.
@@ -301,7 +302,7 @@ class Conflicts:
         return _elements(starts, [access.extent[d] or 1 for d in moved], self._mask(access, names), self._threads)
 
     def _shared_between_teams(self, mine: _Elements, other: _Elements) -> bool:
-        """Whether threads of different teams share an element."""
+        """Whether threads of different subgroups share an element."""
         if not len(mine.threads) or not len(other.threads):
             return False
         low = np.minimum(mine.starts.min(axis=0), other.starts.min(axis=0))
@@ -312,8 +313,8 @@ class Conflicts:
         if count > _MANY * 4:  # renumber the positions that occur
             used, closer = np.unique(np.concatenate([positions, other_positions]), return_inverse=True)
             positions, other_positions, count = closer[: len(positions)], closer[len(positions) :], len(used)
-        first, last = _owners(positions, mine.owners() // self.team, count)
-        other_first, other_last = _owners(other_positions, other.owners() // self.team, count)
+        first, last = _owners(positions, mine.owners() // self.subgroup_size, count)
+        other_first, other_last = _owners(other_positions, other.owners() // self.subgroup_size, count)
         single_thread = (first == last) & (other_first == other_last) & (first == other_first)
         return bool(((first >= 0) & (other_first >= 0) & ~single_thread).any())
 

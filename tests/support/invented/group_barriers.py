@@ -26,6 +26,6 @@ class WaveBarriers:
             hint=f"let groups of {WAVE_SIZE} threads share memory, or write T.sync_threads between groups",
         )
 
-    def teams(self, group: Group, thread: Expr) -> list[tuple[int, Callable[[Loc], Stmt]]]:
+    def subgroups(self, group: Group, thread: Expr) -> list[tuple[int, Callable[[Loc], Stmt]]]:
         """None besides single waves."""
         return []

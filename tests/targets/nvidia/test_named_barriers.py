@@ -34,8 +34,8 @@ def test_a_group_for_which_no_number_is_left_is_refused():
 
 
 def test_warpgroups_of_a_group_have_barriers_as_long_as_there_are_numbers():
-    (team, make), = NamedBarriers(launch()).teams(Group(128, 256), THREAD)
-    assert 128 == team
+    (size, make), = NamedBarriers(launch()).subgroups(Group(128, 256), THREAD)
+    assert 128 == size
     assert 128 == make(NOWHERE).args[1].value
-    assert [] == NamedBarriers(launch()).teams(Group(0, 128), THREAD)
-    assert [] == NamedBarriers(launch(*range(9, 16))).teams(Group(0, 256), THREAD)
+    assert [] == NamedBarriers(launch()).subgroups(Group(0, 128), THREAD)
+    assert [] == NamedBarriers(launch(*range(9, 16))).subgroups(Group(0, 256), THREAD)

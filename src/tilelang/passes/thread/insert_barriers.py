@@ -1,10 +1,12 @@
 """Inserts the barriers that order conflicting accesses of the threads of a block.
 
-Takes a thread-level function with conflicting accesses of different threads; gives one in which a barrier of the block
-lies between any two accesses to one element by different threads of which at least one is a write, after the wait where
-that write is asynchronous. Global memory is covered within one block, and where a thread releases it to other blocks or
-acquires it from them, which counts for its whole block. Barriers are placed in uniform control flow, as late as
-possible, and outside of a loop where that suffices; the user's own barriers count. Invariant: only barriers are added.
+Requires shared memory with offsets (tiles may share bytes), and subscripts by the dimensions of tiles, with mutable
+scalars hoisted out of loops (by these, elements are told apart). Gives a function in which a barrier of the block lies
+between any two accesses to one element by different threads of which at least one is a write; where that write is
+asynchronous, between the wait for it and the other access. Global memory is covered within one block; a release to
+other blocks, or an acquire from them, by one thread counts for all threads of its block. Barriers are placed in uniform
+control flow, as late as possible, and outside of a loop where that suffices; the user's own barriers count. Invariant:
+only barriers are added.
 
 Accesses in divergent code are not separated from each other, since no barrier may be executed there. Where threads
 synchronize in divergent code, by named or transaction barriers, those order their accesses; a barrier of the block
@@ -60,13 +62,13 @@ _MANY_TRIALS = 16  # with more barriers, removal of redundant ones is not tried
 class _Summary:
     """Whether a statement or its sub-statements have relevant accesses or effects, write, or synchronize."""
 
-    matters: bool
+    relevant: bool
     writes: bool
     syncs: bool
 
     def merged(self, other: _Summary) -> _Summary:
         """The summary of two statements."""
-        return _Summary(self.matters or other.matters, self.writes or other.writes, self.syncs or other.syncs)
+        return _Summary(self.relevant or other.relevant, self.writes or other.writes, self.syncs or other.syncs)
 
 
 class _Restart(Exception):
@@ -77,7 +79,7 @@ class _BarrierMissing(Exception):
     """A conflict was found while nothing may be inserted."""
 
 
-class _Launch:
+class _BarrierAnalysis:
     """The forward data-flow analysis of one launch, with pending accesses as its state.
 
     Attributes:
@@ -92,8 +94,8 @@ class _Launch:
         calls = [s for s in walk(launch.body) if isinstance(s, CallStmt)]
         counted = (s for s in calls if isinstance(s.routine, Instruction) and s.routine.is_per_thread)
         self._oldest = 1 + max((left for s in counted if (left := groups_pending(s)) is not None), default=0)
-        matter = [s.routine for s in calls if accesses_memory(s, self._conflicts.matters)[0]]
-        self._async_units = {routine.async_unit for routine in matter if isinstance(routine, Instruction)}
+        relevant = [s.routine for s in calls if accesses_memory(s, self._conflicts.may_conflict)[0]]
+        self._async_units = {routine.async_unit for routine in relevant if isinstance(routine, Instruction)}
         self.before: set[Stmt] = set()
         self.ends: set[Stmt] = set()
         self._insert = True
@@ -160,14 +162,14 @@ class _Launch:
             self._insert = True
         return True
 
-    def is_safe_between_teams(self, team: int) -> bool:
-        """Whether no conflict exists between different teams of so many threads, even without the barriers found."""
-        found = self.before, self.ends, self._independent, self._conflicts.team
-        self.before, self.ends, self._independent, self._conflicts.team = set(), set(), set(), team
+    def is_safe_between_subgroups(self, size: int) -> bool:
+        """Whether subgroups of so many threads have no conflicts with each other, even without the barriers found."""
+        saved = self.before, self.ends, self._independent, self._conflicts.subgroup_size
+        self.before, self.ends, self._independent, self._conflicts.subgroup_size = set(), set(), set(), size
         try:
             return self.is_sufficient()
         finally:
-            self.before, self.ends, self._independent, self._conflicts.team = found
+            self.before, self.ends, self._independent, self._conflicts.subgroup_size = saved
 
     def _walk(self) -> None:
         """Analyzes the whole launch once."""
@@ -185,7 +187,7 @@ class _Launch:
             return self._seq(stmt, state, facts)
         if stmt in self.before:
             state = after_barrier(state)
-        if not self._summary(stmt).matters:
+        if not self._summary(stmt).relevant:
             return state
         if isinstance(stmt, If | For | While) and self._uniform.diverges(stmt):
             return self._diverged(stmt, state, facts)
@@ -222,7 +224,7 @@ class _Launch:
         A barrier that any of them needs is inserted before the first: between them it could deadlock.
         """
         for later in following:
-            if self._summary(later).matters:
+            if self._summary(later).relevant:
                 if not self._syncs_inside(later):
                     break
                 state = self._barrier_for(stmt, self._accesses_inside(later, facts)[0], state, facts)
@@ -243,16 +245,16 @@ class _Launch:
 
     def _barrier_for(self, stmt: Stmt, accesses: Sequence[ThreadAccess], state: State, facts: ContextFacts) -> State:
         """The state before accesses, after a barrier before `stmt` if they need one."""
-        conflicting = [
-            p for p in state.values() if p.commits is None and self._in_conflict(p.access, accesses, facts.domain)
-        ]
+        conflicting = self._conflicting(state, accesses, facts.domain)
         if conflicting:
             self._place_barrier(stmt, conflicting)
             state = after_barrier(state)
         return state
 
-    def _in_conflict(self, earlier: ThreadAccess, accesses: Iterable[ThreadAccess], domain: Domain) -> bool:
-        return any(self._conflicts.conflict(earlier, access, domain) for access in accesses)
+    def _conflicting(self, state: State, accesses: Sequence[ThreadAccess], domain: Domain) -> list[Pending]:
+        """The pending accesses that conflict with later ones, except for asynchronous ones in flight."""
+        complete = (p for p in state.values() if p.commits is None)
+        return [p for p in complete if any(self._conflicts.conflict(p.access, later, domain) for later in accesses)]
 
     def _place_barrier(self, stmt: Stmt, conflicting: list[Pending]) -> None:
         """Inserts a barrier before a statement, or before the outermost loop that all conflicting accesses precede."""
@@ -302,9 +304,9 @@ class _Launch:
     # -- control flow ----------------------------------------------------------------------------------------
     def _diverged(self, stmt: Stmt, state: State, facts: ContextFacts) -> State:
         """The state after a statement into which no barrier may be inserted: all its accesses at once."""
-        if (known := self._diverged_accesses.get(stmt)) is None:
-            known = self._diverged_accesses[stmt] = self._accesses_inside(stmt, facts)
-        accesses, waits = known
+        if (inside := self._diverged_accesses.get(stmt)) is None:
+            inside = self._diverged_accesses[stmt] = self._accesses_inside(stmt, facts)
+        accesses, waits = inside
         for unit in waits:
             state = waited_by_some(state, unit)
         state = self._after_accesses(stmt, accesses, state, facts)
@@ -410,9 +412,7 @@ class _Launch:
         if accesses is None:
             accesses = self._accesses[stmt] = self._accesses_of(stmt, facts)
         entered = self._entered[-1][1]
-        conflicting = [
-            p for p in head.values() if p.commits is None and self._in_conflict(p.access, accesses, facts.domain)
-        ]
+        conflicting = self._conflicting(head, accesses, facts.domain)
         if conflicting and not self._insert:
             raise _BarrierMissing
         if any(id(p.access) not in entered for p in conflicting):
@@ -428,31 +428,31 @@ class _Launch:
         return proves(stmt.start < stmt.stop if stmt.step > 0 else stmt.start > stmt.stop, facts.domain)
 
     def _carried_of(self, stmt: For | While, facts: ContextFacts) -> LoopCarried:
-        known = self._carried.get(stmt)
-        if known is None:
-            known = self._carried[stmt] = LoopCarried(stmt, facts.domain)
-        return known
+        carried = self._carried.get(stmt)
+        if carried is None:
+            carried = self._carried[stmt] = LoopCarried(stmt, facts.domain)
+        return carried
 
     # -- accesses of statements ------------------------------------------------------------------------------
     def _accesses_of(self, stmt: Stmt, facts: ContextFacts) -> list[ThreadAccess]:
         """The accesses of a statement itself that may be in conflict with others."""
-        found = thread_accesses(stmt, facts.values, facts.conditions)
-        return [t for t in found if t.releases or t.acquires or self._conflicts.matters(t.buffer)]
+        accesses = thread_accesses(stmt, facts.values, facts.conditions)
+        return [t for t in accesses if t.releases or t.acquires or self._conflicts.may_conflict(t.buffer)]
 
     def _summary(self, stmt: Stmt) -> _Summary:
         """The summary of a statement and its sub-statements."""
-        known = self._summaries.get(stmt)
-        if known is None:
-            accesses, writes = accesses_memory(stmt, self._conflicts.matters)
+        summary = self._summaries.get(stmt)
+        if summary is None:
+            accesses, writes = accesses_memory(stmt, self._conflicts.may_conflict)
             changes, syncs = isinstance(stmt, Break | Continue), False
             if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
                 changes, syncs = self._changes_state(stmt, stmt.routine), bool(stmt.routine.effect)
             ordered = isinstance(stmt, Atomic) and (stmt.releases or stmt.acquires)
-            known = _Summary(accesses or changes, writes or ordered, syncs)
+            summary = _Summary(accesses or changes, writes or ordered, syncs)
             for child in sub_statements(stmt):
-                known = known.merged(self._summary(child))
-            self._summaries[stmt] = known
-        return known
+                summary = summary.merged(self._summary(child))
+            self._summaries[stmt] = summary
+        return summary
 
 
 def insert_barriers(
@@ -461,28 +461,28 @@ def insert_barriers(
     domain: Domain = Domain(),
     uniform: Uniformity | None = None,
     barrier: Callable[[Loc], Stmt] | None = None,
-    teams: Sequence[tuple[int, Callable[[Loc], Stmt]]] = (),
+    subgroup_barriers: Sequence[tuple[int, Callable[[Loc], Stmt]]] = (),
 ) -> Launch:
     """The launch with barriers between conflicting accesses.
 
     Args:
-        launch: At thread level, with offsets in shared memory.
+        launch: At thread level, with its shared memory allocated.
         warp_size: Threads of a warp.
         domain: The facts that hold around it.
         uniform: Which values are uniform; None to analyze it.
         barrier: Makes a barrier, for groups of threads that are treated as a block.
-        teams: Sizes of teams of neighboring threads in ascending order, each with what makes a barrier of a team: the
-            first one is used for which there are no conflicts between teams.
+        subgroup_barriers: Sizes of subgroups of neighboring threads in ascending order, each with a function that makes
+            a barrier of one: the first is used for which there are no conflicts between subgroups.
     """
     if launch.num_threads == 1:
         return launch
-    found = _Launch(launch, warp_size, domain, uniform or uniformity(launch))
-    found.run()
-    if not found.before and not found.ends:
+    analysis = _BarrierAnalysis(launch, warp_size, domain, uniform or uniformity(launch))
+    analysis.run()
+    if not analysis.before and not analysis.ends:
         return launch
-    barrier = next((each for team, each in teams if found.is_safe_between_teams(team)), barrier)
+    barrier = next((make for size, make in subgroup_barriers if analysis.is_safe_between_subgroups(size)), barrier)
     barrier = barrier or functools.partial(block_barrier, launch.num_threads, warp_size)
-    insert = PlaceBarriers(found.before, found.ends, barrier)
+    insert = PlaceBarriers(analysis.before, analysis.ends, barrier)
     return dataclasses.replace(launch, body=insert.visit(launch.body) or launch.body)
 
 

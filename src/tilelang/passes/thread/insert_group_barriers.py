@@ -1,9 +1,9 @@
 """Inserts barriers between the threads of a group (named barriers), for conflicting accesses within the group.
 
 Takes a thread-level function with its block barriers; analyzes the body of each thread group as the program of a block
-of these threads, recursively. Where warps of a group, or teams of several warps that have barriers, have no conflicts
-with each other, each gets a barrier of its own, so that one may compute while another stores. Invariant: only barriers
-are added.
+of these threads, recursively. Where subgroups (single warps, or several if the machine has barriers for them) have no
+conflicts with each other, each gets a barrier of its own, so that one may compute while another stores. Invariant: only
+barriers are added.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Barriers(Protocol):
             NoLowering: The machine has none, or all are in use.
         """
 
-    def teams(self, group: Group, thread: Expr) -> Sequence[tuple[int, Callable[[Loc], Stmt]]]:
-        """Sizes of teams of neighboring threads that can have a barrier each, with a function that makes it.
+    def subgroups(self, group: Group, thread: Expr) -> Sequence[tuple[int, Callable[[Loc], Stmt]]]:
+        """Sizes of subgroups of neighboring threads that can have a barrier each, with a function that makes it.
 
         Args:
             group: The group.
@@ -78,9 +78,9 @@ class _Groups(Rewriter):
         if self._uniform.diverges(node) and any(transfers_ownership(s) for s in walk(node)):
             self._busy.append(self._threads)
         self._loops += isinstance(node, For | While)
-        made = self.rebuild_stmt(node)
+        rebuilt = self.rebuild_stmt(node)
         self._loops -= isinstance(node, For | While)
-        return made
+        return rebuilt
 
     def _group(self, node: If, group: Group) -> Stmt:
         first, *rest = statements_of(node.then_body)
@@ -101,14 +101,14 @@ class _Groups(Rewriter):
             thread = self._launch.thread
             if any(any_expr(s, lambda e: e is thread) for s in rest):
                 raise CompilerBug("insert_group_barriers: the body of a group must use the thread's index in it")
-            teams: list[tuple[int, Callable[[Loc], Stmt]]] = []
+            subgroups: list[tuple[int, Callable[[Loc], Stmt]]] = []
             if group.count > warp and group.count % warp == group.first % warp == 0:
-                teams.append((warp, functools.partial(block_barrier, warp, warp)))
-            teams += self._barriers.teams(group, first.var)
-            inside = insert_barriers(inside, warp, self._domain, self._uniform, barrier, teams)
+                subgroups.append((warp, functools.partial(block_barrier, warp, warp)))
+            subgroups += self._barriers.subgroups(group, first.var)
+            inside = insert_barriers(inside, warp, self._domain, self._uniform, barrier, subgroups)
         groups = _Groups(inside, group, self._domain, self._uniform, self._barriers, warp)
-        made = groups.visit(inside.body) or body
-        return dataclasses.replace(node, then_body=Seq((first, *before, made), loc=node.then_body.loc))
+        new_body = groups.visit(inside.body) or body
+        return dataclasses.replace(node, then_body=Seq((first, *before, new_body), loc=node.then_body.loc))
 
 
 def _grouped(launch: Launch, domain: Domain, of_launch: Callable[[Launch], Barriers], warp_size: int) -> Launch:

@@ -28,6 +28,6 @@ class WaveBarriers:
             hint="let groups of one wave share memory, or write T.sync_threads between groups",
         )
 
-    def teams(self, group: Group, thread: Expr) -> list[tuple[int, Callable[[Loc], Stmt]]]:
+    def subgroups(self, group: Group, thread: Expr) -> list[tuple[int, Callable[[Loc], Stmt]]]:
         """None besides single waves."""
         return []

@@ -33,20 +33,20 @@ class NamedBarriers:
         number = const(self._number(group.first, group.count, loc), INT32)
         return CallStmt(BAR_SYNC, (number, const(group.count, INT32)), loc=loc)
 
-    def teams(self, group: Group, thread: Expr) -> list[tuple[int, Callable[[Loc], Stmt]]]:
-        """Those of the warpgroups of a group, as long as there are numbers for all of them."""
+    def subgroups(self, group: Group, thread: Expr) -> list[tuple[int, Callable[[Loc], Stmt]]]:
+        """The warpgroups of a group, if there are numbers for all of them."""
         count = group.count // WARPGROUP_THREADS
         if count > 1 and group.count % WARPGROUP_THREADS == 0 and len(self._free) >= count:
-            return [(WARPGROUP_THREADS, functools.partial(self._of_team, group, WARPGROUP_THREADS, thread))]
+            return [(WARPGROUP_THREADS, functools.partial(self._subgroup_barrier, group, WARPGROUP_THREADS, thread))]
         return []
 
-    def _of_team(self, group: Group, team: int, thread: Expr, loc: Loc) -> Stmt:
-        """A barrier of the executing thread's team, which are so many neighbors of the group."""
-        numbers = [self._number(group.first + at, team, loc) for at in range(0, group.count, team)]
+    def _subgroup_barrier(self, group: Group, size: int, thread: Expr, loc: Loc) -> Stmt:
+        """A barrier of the executing thread's subgroup, of so many neighboring threads of the group."""
+        numbers = [self._number(group.first + at, size, loc) for at in range(0, group.count, size)]
         number: Expr = const(numbers[-1], INT32)
-        for place, other in reversed(list(enumerate(numbers[:-1], 1))):
-            number = select(thread < place * team, const(other, INT32), number)
-        return CallStmt(BAR_SYNC, (number, const(team, INT32)), loc=loc)
+        for count, other in reversed(list(enumerate(numbers[:-1], 1))):
+            number = select(thread < count * size, const(other, INT32), number)
+        return CallStmt(BAR_SYNC, (number, const(size, INT32)), loc=loc)
 
     def _number(self, first: int, count: int, loc: Loc) -> int:
         threads = (first, count)

@@ -2,8 +2,8 @@
 
     if thread >= 256:  ...              warp = the first lane's thread // 32
     if thread < 256:                 => if warp >= 8:  ...
-        team = thread // 128            else:
-                                            team = warp // 4
+        half = thread // 128            else:
+                                            half = warp // 4
 
 Takes a thread-level launch whose groups are whole warps, gives one in which the index of the executing warp is
 shuffled from its first lane, and in which consecutive groups form one if-else chain. ptxas then keeps matrix
