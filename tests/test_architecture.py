@@ -21,7 +21,7 @@ LAYERS = (
     "targets/cpu targets/gpu/runtime targets/amd targets/nvidia profile jit tune level1 tools"
 ).split()
 
-# Doors for users: they gather names from many packages, and nothing inside the package imports them.
+# Facades for users: they re-export names of many packages, and nothing inside the package imports them.
 FACADES = set(
     "__init__ __main__ autotuner backend carver contrib cpu cuda engine env finder intrinsics language/__init__ math other_names "
     "paths profiler quantize testing utils version".split()
@@ -138,6 +138,11 @@ def layer_violations(path: Path, text: str) -> list[str]:
 def test_every_package_is_in_the_layer_line() -> None:
     unknown = {package_of(path) for path in source_files() if path.read_text()} - set(LAYERS) - FACADES
     assert set() == unknown
+
+
+def test_the_layer_line_is_documented() -> None:
+    (line,) = re.findall(r"```\n(records · [^`]*)```", (ROOT / "docs" / "architecture.md").read_text())
+    assert LAYERS == re.split(r"[ ·\n]+", line.strip())
 
 
 def test_modules_import_only_from_their_left() -> None:
