@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fake_cuda import FakeCuda, device_code, encode_map
+from fake_hip import FakeHip, hip_code
 
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Var
@@ -18,13 +19,14 @@ from tilelang.runtime.checker import Checker, Exchange, exchange_of
 from tilelang.runtime.fast_path import MISSED
 from tilelang.runtime.native_call import NativeCall, NativePlan
 from tilelang.runtime.parameters import Signature
+from tilelang.targets.amd.runtime.hip_driver import HipDriver
+from tilelang.targets.amd.runtime.hip_program import HipProgram
 from tilelang.targets.cpu.runtime.checker_builder import build
 from tilelang.targets.gpu.runtime.failures import FailureBoard
 from tilelang.targets.gpu.runtime.launch_block import Placed
 from tilelang.targets.gpu.runtime.native_launch import LAUNCH_TEXT, failed_launch, launch_state, start_of
 from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
 from tilelang.targets.nvidia.runtime.cuda_program import CudaProgram
-from tilelang.targets.nvidia.runtime.tensor_map import TensorMaps
 
 torch = pytest.importorskip("torch")
 CHECKER = build(LAUNCH_TEXT)
@@ -51,7 +53,7 @@ class Plan:
     def native(self, checker: Checker) -> NativePlan:
         """As `device_call` does."""
         kept: list[Any] = []
-        driver, program = CudaDriver(self.kernel.machine), self.kernel.program
+        driver, program = self.kernel.driver, self.kernel.program
         state = launch_state(driver, self.placed, program, self.context, self.flag, kept)
         failed = self.kernel.failed
         return NativePlan(start_of(checker), state, failed, self.symbols, self.outputs, self.workspaces, kept)
@@ -99,14 +101,52 @@ class Machine(FakeCuda):
         return 0
 
 
+class HipMachine(FakeHip):
+    """The same of HIP, whose driver is given values."""
+
+    device = 100  # of every thread, as the number of a context in these tests
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stream, self.done, self.letters = 77, [], []
+        numbers = [ctypes.c_void_p, *[ctypes.c_uint32] * 7, *[ctypes.c_void_p] * 3]
+        self.hipModuleLaunchKernel = ctypes.CFUNCTYPE(ctypes.c_int, *numbers)(self._launch)
+        self.hipGetDevice = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int))(self._device)
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
+        self.stream_of = kind(self._stream)
+
+    def _launch(self, function: int, *rest: Any) -> int:
+        *sizes, stream, parameters, extra = rest
+        assert extra is None
+        letters = self.letters[function - 1]
+        pointers = struct.unpack(f"<{len(letters)}Q", ctypes.string_at(parameters, 8 * len(letters)))
+        values = [struct.unpack(f"<{c}", ctypes.string_at(p, struct.calcsize(c)))[0] for c, p in zip(letters, pointers)]
+        self.done.append((function, stream, tuple(sizes), values))
+        return self.failing.get("hipModuleLaunchKernel", 0)
+
+    def _device(self, found: Any) -> int:
+        found[0] = self.device
+        return 0
+
+    def _stream(self, kind: int, device: int, found: Any) -> int:
+        found[0] = self.stream + device
+        return 0
+
+
 class Kernel:
     """A kernel on imaginary devices in host memory: what does not go through the launcher is remembered."""
 
+    machine_class: Any = Machine
+    driver_class: Any = CudaDriver
+    program_class: Any = CudaProgram
+    code_of = staticmethod(device_code)
+
     def __init__(self, s: Signature, *launches: Any, symbols: bool = True, asserts: bool = False, **source: Any) -> None:
-        self.signature, self.machine = s, Machine()
+        self.signature, self.machine = s, self.machine_class()
+        self.driver = self.driver_class(self.machine)
         self.long: list[tuple[Any, ...]] = []
         self.failures: list[tuple[int, str]] = []
-        self.program = CudaProgram(s, device_code(*launches, **source), FailureBoard())
+        self.program = self.program_class(s, self.code_of(*launches, **source), FailureBoard())
         self.machine.letters = [f.letters for f in self.program.formats]
         self.flag = ctypes.c_int32(0)
         self.asserts = asserts
@@ -121,13 +161,10 @@ class Kernel:
         for param, value in zip(self.signature.params, bound.values):
             if not hasattr(value, "pointer"):
                 names[param.name] = value
-        program, driver = self.program, CudaDriver(self.machine)
-        maps = [
-            tuple(TensorMaps(shape, driver.map_encoder("cuTensorMapEncodeTiled"), driver.error) for shape in shapes)
-            for shapes in program.tensor_maps(names)
-        ]
+        program = self.program
+        maps = program.encoded_maps(self.driver, names)
         for one in (one for several in maps for one in several):
-            one[bound.address(one.shape.text.tensor)]
+            one[bound.address(one.tensor)]
         parts = zip(program.launches, program.grids(names), range(1, 99), program.formats, maps)
         outputs = [
             Allocation(torch.empty, (bound.values[i].shape,), {"dtype": torch_dtype(self.signature.params[i].dtype)})
@@ -151,6 +188,15 @@ class Kernel:
     @property
     def last(self) -> list[Any]:
         return self.machine.done[-1][3]
+
+
+class HipKernel(Kernel):
+    """The same on imaginary devices of AMD."""
+
+    machine_class = HipMachine
+    driver_class = HipDriver
+    program_class = HipProgram
+    code_of = staticmethod(hip_code)
 
 
 def three() -> list[Any]:

@@ -37,4 +37,5 @@ FAMILY = Family(
     module="tilelang.targets.amd.backend",
     build=lambda source, target, options, compiler: _compiler().build(source, target.arch, compiler, options),
     identity=lambda options, compiler: _compiler().identity(compiler, options),
+    runtime="tilelang.targets.amd.runtime.device_runtime",
 )

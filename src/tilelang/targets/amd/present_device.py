@@ -11,10 +11,7 @@ import functools
 import re
 
 from tilelang.targets.amd.machines import arch_of
-
-# Source: the packages of ROCm 5 to 7; the number is the major one of HIP's interface
-_LIBRARIES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
-_WINDOWS_LIBRARIES = ("amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll")
+from tilelang.targets.amd.runtime.hip_library import open_library
 
 # The record of a device has a layout for each version of HIP, all of which fit and begin with its name of 256 bytes
 _QUERIES = ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties")
@@ -28,30 +25,26 @@ def present_arch() -> str | None:
 
     Cached, since devices do not change while a process runs.
     """
-    library = hip_library()
+    library = open_library("amdhip64")
     return None if library is None else _query(library)
-
-
-def hip_library() -> ctypes.CDLL | None:
-    """The library of HIP, or None where it is not installed."""
-    for name in _WINDOWS_LIBRARIES if hasattr(ctypes, "WinDLL") else _LIBRARIES:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    return None
 
 
 def _query(library: ctypes.CDLL) -> str | None:
     """The architecture of the first device."""
-    count, properties = ctypes.c_int(), ctypes.create_string_buffer(_PROPERTIES_BYTES)
+    count = ctypes.c_int()
     try:
         if library.hipGetDeviceCount(ctypes.byref(count)) or count.value < 1:
             return None
-        query = next(getattr(library, name) for name in _QUERIES if hasattr(library, name))
-        if query(ctypes.byref(properties), 0):
-            return None
-    except (AttributeError, StopIteration):
+        return arch_of(device_arch(library, 0))
+    except AttributeError:
         return None
+
+
+def device_arch(library: ctypes.CDLL, device: int) -> str:
+    """What HIP calls the architecture of a device, as "gfx942"; empty if it does not say."""
+    properties = ctypes.create_string_buffer(_PROPERTIES_BYTES)
+    query = next((getattr(library, name) for name in _QUERIES if hasattr(library, name)), None)
+    if query is None or query(ctypes.byref(properties), device):
+        return ""
     found = _ARCH.search(properties.raw, _NAME_BYTES)
-    return None if found is None else arch_of(found.group().decode())
+    return "" if found is None else found.group().decode()

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tilelang.targets.amd.runtime import hip_library
-from tilelang.targets.amd.runtime.hip_library import find_library
+from tilelang.targets.amd.runtime.hip_library import find_library, open_library
 
 
 @pytest.fixture(autouse=True)
@@ -56,3 +56,20 @@ def test_a_library_that_is_open_already_is_the_one(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(hip_library, "_MAPS", str(maps))
     assert "/opt/torch/lib/libamdhip64-3f9a.so.6" == find_library("amdhip64")
     assert "/opt/torch/lib/libhiprtc.so.6" == find_library("hiprtc")
+
+
+def test_a_library_is_opened_by_its_path_or_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def only(name: str) -> str:
+        asked.append(name)
+        if name != "libamdhip64.so.6":
+            raise OSError(name)
+        return "opened"
+
+    monkeypatch.setattr("ctypes.CDLL", only)
+    monkeypatch.setenv("ROCM_PATH", str(tmp_path))
+    damaged = library(tmp_path / "lib" / "libamdhip64.so")
+    assert "opened" == open_library("amdhip64")
+    assert [damaged, "libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6"] == asked
+    assert open_library("hiprtc") is None

@@ -6,6 +6,7 @@ already is the one to use, since two drivers in one process know nothing of each
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import sys
@@ -19,7 +20,7 @@ _WHEELS = ("torch/lib", "_rocm_sdk_core/lib")  # below a folder of Python's path
 
 
 def find_library(name: str) -> str | None:
-    """The path of a library, or the name by which the system finds it; None without it.
+    """The path of a library; None where it is in none of the usual places.
 
     Args:
         name: "amdhip64" or "hiprtc".
@@ -32,6 +33,17 @@ def find_library(name: str) -> str | None:
             path = Path(folder, file)
             if path.is_file():
                 return str(path)
+    return None
+
+
+def open_library(name: str) -> ctypes.CDLL | None:
+    """A library, opened; None where it is not installed. The argument is that of `find_library`."""
+    path = find_library(name)
+    for candidate in (*((path,) if path else ()), *_file_names(name)):
+        try:
+            return ctypes.CDLL(candidate)
+        except OSError:
+            continue
     return None
 
 

@@ -21,7 +21,7 @@ from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug
 from tilelang.records import record
 
-CONFIG = struct.Struct("<7I4xQQI4x")  # grid, threads, shared bytes, stream, attributes, how many attributes
+_CONFIG = struct.Struct("<7I4xQQI4x")  # grid, threads, shared bytes, stream, attributes, how many attributes
 _STREAM_OFFSET = 32
 ARGUMENTS_OFFSET = 64
 _ATTRIBUTE = struct.Struct("<I4x3I52x")
@@ -186,6 +186,32 @@ class Placed:
     shared_bytes: int | None = None
 
 
+class LaunchValues(NamedTuple):
+    """What a configuration says, for drivers that are given values.
+
+    Attributes:
+        grid: Blocks in x, y and z.
+        threads: Of a block, in x, y and z.
+        shared_bytes: Dynamic shared memory of a block.
+        stream: On which the kernel runs.
+        cooperative: Whether all blocks must be resident at once.
+    """
+
+    grid: tuple[int, int, int]
+    threads: tuple[int, int, int]
+    shared_bytes: int
+    stream: int
+    cooperative: bool
+
+
+def launch_values(config: int) -> LaunchValues:
+    """What the configuration at an address says."""
+    x, y, z, tx, ty, tz, shared, stream, attributes, count = _CONFIG.unpack(ctypes.string_at(config, _CONFIG.size))
+    records = ctypes.string_at(attributes, count * _ATTRIBUTE.size) if count else b""
+    kinds = {kind for kind, *_ in _ATTRIBUTE.iter_unpack(records)}
+    return LaunchValues((x, y, z), (tx, ty, tz), shared, stream, _COOPERATIVE in kinds)
+
+
 def make_block(launches: Sequence[Placed]) -> Block:
     """A fresh block for these launches."""
     total = sum(placed.format.size_bytes for placed in launches)
@@ -211,7 +237,7 @@ def _fill(memory: ctypes.Array[ctypes.c_char], base: int, start: int, placed: Pl
         _ATTRIBUTE.pack_into(memory, start + layout.attributes + n * _ATTRIBUTE.size, *attribute)
     attributes = base + start + layout.attributes
     shared = launch.shared_bytes if placed.shared_bytes is None else placed.shared_bytes
-    CONFIG.pack_into(memory, start, *placed.grid, *launch.threads, shared, 0, attributes, len(given))
+    _CONFIG.pack_into(memory, start, *placed.grid, *launch.threads, shared, 0, attributes, len(given))
     pointers = [base + start + ARGUMENTS_OFFSET + offset for offset in layout.offsets]
     struct.pack_into(f"<{len(pointers)}Q", memory, start + layout.pointers, *pointers)
     return Slot(
