@@ -15,7 +15,7 @@ from tilelang.arith.domain import Domain
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Binary, Expr, Load, Select, Var, int_const, unary
-from tilelang.ir.kept import kept
+from tilelang.ir.memoize import memoized
 from tilelang.ir.scalar import LOGICAL, BinaryOp, UnaryOp
 from tilelang.ir.stmt import (
     Alloc,
@@ -190,7 +190,7 @@ class Accesses:
 
 def accesses(stmt: Stmt) -> Accesses:
     """All memory accesses in a statement and everything below it; kept on the statement."""
-    return kept(stmt, "_accesses", (), lambda: _collected(stmt))
+    return memoized(stmt, "_accesses", (), lambda: _collected(stmt))
 
 
 def _collected(stmt: Stmt) -> Accesses:

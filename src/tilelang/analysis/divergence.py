@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from tilelang.analysis.thread_groups import contains
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var
-from tilelang.ir.kept import kept
+from tilelang.ir.memoize import memoized
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
@@ -231,7 +231,7 @@ class Divergence(_Values):
 
 def divergence(launch: Launch) -> Divergence:
     """The analysis of a launch, cached on its body."""
-    return kept(launch.body, "_divergence", (launch.thread,), lambda: Divergence(launch))
+    return memoized(launch.body, "_divergence", (launch.thread,), lambda: Divergence(launch))
 
 
 class _InGroup(_Values):

@@ -18,7 +18,7 @@ from tilelang.arith.domain import Domain, of_function
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, int_const
 from tilelang.ir.func import PrimFunc
-from tilelang.ir.kept import kept
+from tilelang.ir.memoize import memoized
 from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, TileOp
 from tilelang.ir.visit import walk
 from tilelang.records import record
@@ -104,8 +104,8 @@ def tile_uses(func: PrimFunc, launch: Launch, scopes: Collection[Scope]) -> Tile
     """The uses of the buffers of some scopes."""
     facts = (func.params, func.symbols, func.assumptions, func.attributes)
     inputs = (*facts, launch.block_vars, launch.grid, launch.thread, launch.threads)
-    found = kept(launch.body, "_tile_uses", inputs, lambda: _all_uses(func, launch))
-    return dataclasses.replace(found, of={buffer: uses for buffer, uses in found.of.items() if buffer.scope in scopes})
+    every = memoized(launch.body, "_tile_uses", inputs, lambda: _all_uses(func, launch))
+    return dataclasses.replace(every, of={buffer: uses for buffer, uses in every.of.items() if buffer.scope in scopes})
 
 
 def _all_uses(func: PrimFunc, launch: Launch) -> TileUses:

@@ -14,7 +14,7 @@ from collections.abc import Set
 from tilelang.analysis.thread_groups import contains
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var
-from tilelang.ir.kept import kept
+from tilelang.ir.memoize import memoized
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
@@ -116,7 +116,7 @@ class Uniformity(_Values):
 def uniformity(launch: Launch) -> Uniformity:
     """The answers for a launch; kept on its body."""
     inputs = (launch.thread, launch.threads, launch.plan.uniform)
-    return kept(launch.body, "_uniformity", inputs, lambda: Uniformity(launch))
+    return memoized(launch.body, "_uniformity", inputs, lambda: Uniformity(launch))
 
 
 class _View(_Values):

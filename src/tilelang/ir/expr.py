@@ -19,7 +19,7 @@ from tilelang.api import public
 from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, as_dtype, lane_dtype, promote
 from tilelang.errors import OperandError, ProgramError, StagingTypeError
 from tilelang.ir.callee import Callee
-from tilelang.ir.kept import kept_property
+from tilelang.ir.memoize import memoized_property
 from tilelang.ir.runtime_value import RuntimeValue
 from tilelang.ir.scalar import (
     BITWISE,
@@ -115,7 +115,7 @@ class Expr(RuntimeValue):
 
     to = astype
 
-    @kept_property
+    @memoized_property
     def is_index(self) -> bool:
         """Whether this is index arithmetic, which is exact: integers over loop variables, blocks and dimensions."""
         return False
@@ -132,7 +132,7 @@ class Const(Expr):
     dtype: DType
     weak: bool = False
 
-    @kept_property
+    @memoized_property
     def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.dtype in (INT32, INT64) or (self.weak and self.dtype.is_int)
 
@@ -154,7 +154,7 @@ class Var(Expr):
     dtype: DType
     index: bool = False
 
-    @kept_property
+    @memoized_property
     def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.index
 
@@ -172,7 +172,7 @@ class Binary(Expr):
     b: Expr
     dtype: DType
 
-    @kept_property
+    @memoized_property
     def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.dtype.is_int and self.a.is_index and self.b.is_index
 
@@ -185,7 +185,7 @@ class Unary(Expr):
     a: Expr
     dtype: DType
 
-    @kept_property
+    @memoized_property
     def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.dtype.is_int and self.a.is_index
 
@@ -199,7 +199,7 @@ class Select(Expr):
     b: Expr
     dtype: DType
 
-    @kept_property
+    @memoized_property
     def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.dtype.is_int and self.a.is_index and self.b.is_index
 
@@ -214,7 +214,7 @@ class Cast(Expr):
     a: Expr
     dtype: DType
 
-    @kept_property
+    @memoized_property
     def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.dtype == INT64 and self.a.is_index
 

@@ -15,11 +15,14 @@ from tilelang.records import record
 
 
 @record(slots=True)
-class Why:
+class Reason:
     """The reason of a constraint: text, such as "T.gemm accumulates in it", and the location."""
 
     text: str
     loc: Loc = NOWHERE
+
+    def __str__(self) -> str:
+        return f"{self.text} (line {self.loc.line})" if self.loc.line else self.text
 
 
 @record(slots=True)
@@ -28,7 +31,7 @@ class FixedLayout:
 
     var: Hashable
     layout: Fragment
-    why: Why
+    reason: Reason
 
 
 @record(slots=True)
@@ -41,7 +44,7 @@ class AccessLayout:
         var: The fragment that is accessed.
         loop: What distributes the work.
         access: Coordinates of `loop`, then per-thread inputs, to coordinates of `var`.
-        why: The reason.
+        reason: The reason.
         writes: Whether elements are stored; then every replica must be stored. Reads may use any replica.
         free: Number of per-thread inputs of `access`, such as a serial loop in the nest; they are the last ones.
     """
@@ -49,7 +52,7 @@ class AccessLayout:
     var: Hashable
     loop: Hashable
     access: DigitMap
-    why: Why
+    reason: Reason
     writes: bool = True
     free: int = 0
 
@@ -78,14 +81,14 @@ class LayoutChoice:
     Attributes:
         var: The fragment or loop nest.
         candidates: Layouts, best first.
-        why: The reason.
+        reason: The reason.
         weight: Its importance, such as the bytes that a loop moves.
         vector: Consecutive elements along the last dimension per thread, for layouts derived from others.
     """
 
     var: Hashable
     candidates: tuple[Fragment, ...]
-    why: Why
+    reason: Reason
     weight: int = 0
     vector: int = 1
 
@@ -97,13 +100,13 @@ class SharedLayout:
     Attributes:
         var: The buffer.
         layout: The layout.
-        why: The reason.
+        reason: The reason.
         required: Whether the instruction supports no other layout.
     """
 
     var: Hashable
     layout: Layout
-    why: Why
+    reason: Reason
     required: bool = False
 
 

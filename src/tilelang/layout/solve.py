@@ -11,7 +11,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import field
 
-from tilelang.layout.constraints import AccessLayout, Alias, Constraint, FixedLayout, LayoutChoice, SharedLayout, Why
+from tilelang.layout.constraints import AccessLayout, Alias, Constraint, FixedLayout, LayoutChoice, Reason, SharedLayout
 from tilelang.layout.digits import DigitMap, NotDigitMap
 from tilelang.layout.layout import Layout
 from tilelang.layout.propagate import element_layout, extended_layout, layout_of_view, nest_layout
@@ -30,7 +30,7 @@ class Conflict:
     """
 
     constraint: FixedLayout | AccessLayout
-    fixed_by: Why | None
+    fixed_by: Reason | None
     needed: Fragment | None
 
 
@@ -49,9 +49,9 @@ class Solution:
     """
 
     layouts: dict[Hashable, Fragment] = field(default_factory=dict)
-    reasons: dict[Hashable, Why] = field(default_factory=dict)
+    reasons: dict[Hashable, Reason] = field(default_factory=dict)
     shared: dict[Hashable, Layout] = field(default_factory=dict)
-    shared_reasons: dict[Hashable, Why] = field(default_factory=dict)
+    shared_reasons: dict[Hashable, Reason] = field(default_factory=dict)
     unmet: tuple[tuple[SharedLayout, SharedLayout], ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     unrepresentable: frozenset[Hashable] = frozenset()
@@ -89,7 +89,7 @@ class _Solver:
                 self._storage[constraint.var] = constraint.storage
         self._unrepresentable: set[Hashable] = set()
         self._layouts: dict[Hashable, Fragment] = {}
-        self._reasons: dict[Hashable, Why] = {}
+        self._reasons: dict[Hashable, Reason] = {}
         self._worklist: list[Hashable] = []  # worklist: variables whose layout is not propagated yet
         self._needed: dict[int, tuple[Fragment, Fragment | None]] = {}
 
@@ -98,7 +98,7 @@ class _Solver:
         """Assigns the fixed layouts, the first of several."""
         for constraint in self._fixed:
             if constraint.var not in self._layouts:
-                self._put(constraint.var, constraint.layout, constraint.why)
+                self._put(constraint.var, constraint.layout, constraint.reason)
 
     def propagate(self) -> None:
         """Propagates layouts to a fixed point, to fragments before loop nests."""
@@ -124,7 +124,7 @@ class _Solver:
             candidates = [*choice.candidates, *self._extended(choice)]
             if candidates:
                 best = min(candidates, key=lambda layout: self._conversion_cost(choice.var, layout))
-                self._put(choice.var, best, choice.why)
+                self._put(choice.var, best, choice.reason)
                 self.propagate()
 
     def solution(self) -> Solution:
@@ -149,21 +149,21 @@ class _Solver:
             self._layouts,
             self._reasons,
             {var: request.layout for var, request in shared.items()},
-            {var: request.why for var, request in shared.items()},
+            {var: request.reason for var, request in shared.items()},
             unmet,
             tuple(conflicts),
             frozenset(self._unrepresentable),
         )
 
     # -- propagation ----------------------------------------------------------------------------------------
-    def _put(self, var: Hashable, layout: Fragment, why: Why) -> None:
+    def _put(self, var: Hashable, layout: Fragment, reason: Reason) -> None:
         self._layouts[var] = layout
-        self._reasons[var] = why
+        self._reasons[var] = reason
         self._worklist.append(var)
         for name, access in self._views.get(var, ()):
             if name not in self._layouts:
                 try:
-                    self._put(name, layout_of_view(access, layout), why)
+                    self._put(name, layout_of_view(access, layout), reason)
                 except NotDigitMap:
                     self._unrepresentable.add(self._storage.get(var, var))
 
@@ -177,7 +177,7 @@ class _Solver:
         """Propagates from fragments to a nest: from those it writes before those it reads, then the larger."""
         known = [use for use in self._of_loop[loop] if use.var in self._layouts]
         known.sort(key=lambda use: (not use.writes, -_size(self._layouts[use.var])))
-        found: list[tuple[int, Fragment, Why]] = []
+        found: list[tuple[int, Fragment, Reason]] = []
         for use in known:
             try:
                 layout = nest_layout(use.access, self._layouts[use.var], use.free)
@@ -188,8 +188,8 @@ class _Solver:
             if not cost:
                 break
         if found:
-            _, layout, why = min(found, key=lambda entry: entry[0])
-            self._put(loop, layout, why)
+            _, layout, reason = min(found, key=lambda entry: entry[0])
+            self._put(loop, layout, reason)
 
     def _extended(self, choice: LayoutChoice) -> list[Fragment]:
         """Layouts of an open nest in which fragments that are invariant in some of its dimensions keep their layout."""

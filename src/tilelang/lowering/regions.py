@@ -13,7 +13,7 @@ from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, ExprLike, Load, const, int_const
-from tilelang.ir.kept import kept
+from tilelang.ir.memoize import memoized
 from tilelang.ir.stmt import Alloc, Stmt
 from tilelang.ir.visit import expressions, loads_of, written_buffers
 
@@ -98,7 +98,7 @@ def matching_axes(src: Region, dst: Region, dim: int) -> tuple[int, ...]:
 
 def shared_storages(stmt: Stmt) -> tuple[Buffer, ...]:
     """The storage of shared buffers that a statement itself accesses, without its sub-statements; kept on it."""
-    return kept(stmt, "_shared_storages", (), lambda: tuple(_shared_storages(stmt)))
+    return memoized(stmt, "_shared_storages", (), lambda: tuple(_shared_storages(stmt)))
 
 
 def _shared_storages(stmt: Stmt) -> Iterator[Buffer]:

@@ -15,7 +15,7 @@ from tilelang.errors import CompilerBug, LayoutConflict
 from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.plan import Plan
-from tilelang.layout.constraints import Constraint, FixedLayout, SharedLayout, Why
+from tilelang.layout.constraints import Constraint, FixedLayout, Reason, SharedLayout
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.layout.xor_swizzle import swizzled
 from tilelang.lowering.lowering import ACCEPTED, LoweringContext
@@ -49,15 +49,15 @@ class FakeGemm:
 
     def constrain(self, op: Gemm, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
         m, n = op.c.static_extent or ()
-        yield FixedLayout(op.c.buffer, accumulator(m, n, context.threads // 32), Why("T.gemm accumulates in it", op.loc))
+        yield FixedLayout(op.c.buffer, accumulator(m, n, context.threads // 32), Reason("T.gemm accumulates in it", op.loc))
         if op.a.buffer.scope.value == "local.fragment":
             shape = op.a.static_extent or ()
             wanted = blocked(shape, context.threads, 2) if self._swap else accumulator(*shape, context.threads // 32)
-            yield FixedLayout(op.a.buffer, wanted, Why("T.gemm multiplies it", op.loc))
+            yield FixedLayout(op.a.buffer, wanted, Reason("T.gemm multiplies it", op.loc))
         shape = op.b.static_extent or ()
         mode = next(self._modes, 0)
-        why = Why("T.gemm loads it", op.loc)
-        yield SharedLayout(op.b.buffer, swizzled(shape, 16, mode or 64), why, required=mode > 0)
+        reason = Reason("T.gemm loads it", op.loc)
+        yield SharedLayout(op.b.buffer, swizzled(shape, 16, mode or 64), reason, required=mode > 0)
 
     def lower(self, op: Gemm, plan: Plan, context: LoweringContext, build: Builder) -> None:
         raise AssertionError("only asked for layouts")

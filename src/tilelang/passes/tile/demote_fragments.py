@@ -38,11 +38,10 @@ from tilelang.records import record
 from tilelang.transforms.convert_layouts import replaced
 from tilelang.transforms.mask_nests import masked_over_fragment
 
-SMALL = 16
+_MAX_REPLICATED = 16
 """Largest number of elements of a fragment that may be replicated in every thread for access by scalar code."""
 
-
-_MOST_TIMES = 64
+_MAX_ITERATION_GROWTH = 64
 """Largest growth of the number of iterations where a loop over a part of a fragment is masked over all of it."""
 
 _IN_REGISTERS = (Scope.FRAGMENT, Scope.LOCAL)
@@ -102,7 +101,7 @@ def _with_masked_loops(func: PrimFunc, launch: Launch, tiles: Collection[Buffer]
                 uses_of_buffer = [other for other in of.nests if other.nest is use.nest]
                 accessed = [access for access in uses.found.all if use.nest in access.context.loops()]
                 masked = masked_over_fragment(use.nest, uses_of_buffer, accessed)
-                if masked is not None and _iterations(masked) <= _MOST_TIMES * _iterations(use.nest):
+                if masked is not None and _iterations(masked) <= _MAX_ITERATION_GROWTH * _iterations(use.nest):
                     new[use.nest] = masked
     return dataclasses.replace(launch, body=replaced(launch.body, new)) if new else launch
 
@@ -219,7 +218,7 @@ class _Distributability:
         return ""
 
     def _refusal(self, storage: Buffer, of: Uses, *, everywhere: bool) -> str:
-        if everywhere and storage.scope is Scope.FRAGMENT and math.prod(storage.static_shape or (0,)) > SMALL:
+        if everywhere and storage.scope is Scope.FRAGMENT and math.prod(storage.static_shape or (0,)) > _MAX_REPLICATED:
             return "scalar code accesses its elements"
         statements = [access.stmt for access in (*of.scalar, *(use.access for use in of.nests))]
         if any(isinstance(stmt, Atomic) and stmt.buffer.storage is storage for stmt in statements):

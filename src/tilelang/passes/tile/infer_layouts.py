@@ -31,7 +31,7 @@ from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout import explain
 from tilelang.layout.blocked import LINE_BYTES, blocked, row_variants
 from tilelang.layout.boxes import ALIGNMENT
-from tilelang.layout.constraints import AccessLayout, Alias, Constraint, FixedLayout, LayoutChoice, SharedLayout, Why
+from tilelang.layout.constraints import AccessLayout, Alias, Constraint, FixedLayout, LayoutChoice, Reason, SharedLayout
 from tilelang.layout.layout import Layout
 from tilelang.layout.propagate import layout_of_view, run_length, vectorized
 from tilelang.layout.solve import Conflict, Solution, solve
@@ -183,7 +183,7 @@ class _Inference:
             shape = buffer.static_shape or ()
             size = buffer.dtype.storage_bytes
             layout = blocked(shape, self._holders(buffer), warp_size=self._lanes, bytes_per_element=size)
-            yield LayoutChoice(buffer, (layout,), Why("no statement", buffer.loc), -1), None
+            yield LayoutChoice(buffer, (layout,), Reason("no statement", buffer.loc), -1), None
 
     def _fragments(self) -> list[Buffer]:
         allocated = (stmt.buffer for stmt in walk(self._launch.body) if isinstance(stmt, Alloc))
@@ -202,8 +202,8 @@ class _Inference:
         for buffer, of in self._uses.of.items():
             if self._is_named(buffer):
                 layout = replicated(buffer.static_shape or (), self._holders(buffer))
-                named = (*of.scalar, *of.calls)[0]
-                yield FixedLayout(buffer, layout, Why("code outside of parallel loops names its elements", named.loc))
+                access = (*of.scalar, *of.calls)[0]
+                yield FixedLayout(buffer, layout, Reason("code outside of parallel loops accesses it", access.loc))
 
     def _is_named(self, buffer: Buffer) -> bool:
         """Whether scalar code accesses elements of a fragment."""
@@ -224,7 +224,7 @@ class _Inference:
                 what = f"T.annotate_layout: the layout of '{buffer.name}'"
                 held = self._over_all(layout, what, self._holders(buffer), buffer.loc)
             if held is not None:
-                yield FixedLayout(buffer, held, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc))
+                yield FixedLayout(buffer, held, Reason(f"T.annotate_layout of '{buffer.name}'", buffer.loc))
 
     def _requested_by_loops(self) -> Iterator[FixedLayout]:
         for nest in self._uses.nests:
@@ -238,7 +238,7 @@ class _Inference:
                             hint="make the layout for the loop's extents",
                         )
                 if run is not None:
-                    yield FixedLayout(nest, run, Why("the layout of T.Parallel", nest.loc))
+                    yield FixedLayout(nest, run, Reason("the layout of T.Parallel", nest.loc))
 
     def _threads(self, stmt: Stmt) -> int:
         """How many threads execute a statement together."""
@@ -305,7 +305,7 @@ class _Inference:
             self._variants[nest] = row_variants(extents, threads, vector, warp_size=self._lanes, bytes_per_element=size)
         count, last = math.prod(extents), nest.vars[-1]
         with_scopes = sum(count * p.bytes * (8 if p.is_global else 1) // p.runs.get(last, 1) for p in found)
-        return LayoutChoice(nest, (layout,), Why("T.Parallel", nest.loc), with_scopes, vector)
+        return LayoutChoice(nest, (layout,), Reason("T.Parallel", nest.loc), with_scopes, vector)
 
     def _vector(self, nest: ParallelLoop, run: int) -> int:
         if nest.coalesced_width is not None:
@@ -344,8 +344,8 @@ class _Inference:
             if self._fixes_two_layouts(user, buffer):
                 raise explain.layout_conflict(conflict)
             found.setdefault(user, []).append(buffer)
-            text = explain.conversion_line(buffer.name, conflict, cost_in_bytes(buffer))
-            notes.append(Note(text, constraint.why.loc))
+            text = explain.describe_conversion(buffer.name, conflict, cost_in_bytes(buffer))
+            notes.append(Note(text, constraint.reason.loc))
         return found if found or self.refused or self.masked else self._staged_fragments(notes)
 
     def _staged_fragments(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
@@ -369,8 +369,8 @@ class _Inference:
                 budget -= needed
                 found[nest] = list(held)
                 for buffer in held:
-                    why = self._solution.reasons[buffer]
-                    text = explain.staging_line(buffer.name, times, cost_in_bytes(buffer), why)
+                    reason = self._solution.reasons[buffer]
+                    text = explain.describe_staging(buffer.name, times, cost_in_bytes(buffer), reason)
                     notes.append(Note(text, nest.loc))
         return found
 
@@ -437,13 +437,14 @@ class _Inference:
         for buffer in tiles:
             cheapest = None if buffer in given else chooser.layout(buffer)
             if cheapest is not None:
-                given[buffer] = cheapest, Why("parallel loops access it with fewer bank conflicts", buffer.loc)
+                given[buffer] = cheapest, Reason("parallel loops access it with fewer bank conflicts", buffer.loc)
         fragments = tuple((buffer, self._as_stored(buffer)) for buffer in self._fragments())
         lines = [
-            Note(explain.fragment_line(buffer.name, layout, solution.reasons[buffer]), buffer.loc)
+            Note(explain.describe_fragment(buffer.name, layout, solution.reasons[buffer]), buffer.loc)
             for buffer, layout in fragments
         ]
-        lines += [Note(explain.shared_line(b.name, layout, why), why.loc) for b, (layout, why) in given.items()]
+        for tile, (shared, reason) in given.items():
+            lines.append(Note(explain.describe_shared_tile(tile.name, shared, reason), reason.loc))
         plan = dataclasses.replace(
             self._launch.plan,
             fragments=fragments,
@@ -465,26 +466,26 @@ class _Inference:
         viewed = viewed_tiles(self._launch)
         return [buffer for buffer in allocated if buffer.scope is Scope.SHARED and buffer not in viewed]
 
-    def _fixed_shared_layouts(self, tiles: list[Buffer]) -> dict[Buffer, tuple[Layout, Why]]:
+    def _fixed_shared_layouts(self, tiles: list[Buffer]) -> dict[Buffer, tuple[Layout, Reason]]:
         """The layouts of shared buffers that the user or an instruction determines.
 
         Raises:
             LayoutConflict: An instruction requires another one than the user, or another instruction.
         """
         for needed, fixed in self._solution.unmet:
-            raise explain.shared_layout_conflict(needed, fixed.why)
+            raise explain.shared_layout_conflict(needed, fixed.reason)
         requests = dict(self._launch.hints.layouts)
-        given: dict[Buffer, tuple[Layout, Why]] = {}
+        given: dict[Buffer, tuple[Layout, Reason]] = {}
         for buffer in tiles:
             request = requests.get(buffer)
             if isinstance(request, Layout):
-                given[buffer] = request, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc)
+                given[buffer] = request, Reason(f"T.annotate_layout of '{buffer.name}'", buffer.loc)
             elif buffer in self._solution.shared:
                 given[buffer] = self._solution.shared[buffer], self._solution.shared_reasons[buffer]
         annotated = {name.storage for name in requests}
         for buffer, layout in fixed_layouts(self._launch).items():
             if buffer not in given and buffer.storage in annotated and buffer.scope is Scope.SHARED:
-                given[buffer] = layout, Why(f"T.annotate_layout of another name of '{buffer.storage.name}'", buffer.loc)
+                given[buffer] = layout, Reason(f"T.annotate_layout of a view of '{buffer.storage.name}'", buffer.loc)
         return given
 
 
@@ -495,5 +496,5 @@ def _writes(op: TileOp, var: Hashable) -> bool:
 def _access_layout(buffer: Buffer, use: NestUse) -> AccessLayout:
     assert use.map is not None
     access = use.access
-    why = Why("T.Parallel", access.loc)
-    return AccessLayout(buffer, use.nest, use.map.map, why, writes=access.write, free=use.map.free)
+    reason = Reason("T.Parallel", access.loc)
+    return AccessLayout(buffer, use.nest, use.map.map, reason, writes=access.write, free=use.map.free)

@@ -13,7 +13,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import const
 from tilelang.ir.stmt import Alloc, CallStmt
 from tilelang.ir.visit import walk
-from tilelang.layout.constraints import FixedLayout, Why
+from tilelang.layout.constraints import FixedLayout, Reason
 from tilelang.layout.solve import solve
 from tilelang.layout.thread_values import digit, fragment
 from tilelang.lowering.lowering import LoweringContext
@@ -54,7 +54,7 @@ def site_of(op, layout, threads, thread=None):
     """The context of a sum, with the layout that follows for what blocks own."""
     lowering = PushSums()
     context = LoweringContext(TARGET, CompileOptions(), threads, thread)
-    solution = solve([FixedLayout(op.sums.buffer, layout, Why("a product")), *constraints(lowering, op, context)])
+    solution = solve([FixedLayout(op.sums.buffer, layout, Reason("a product")), *constraints(lowering, op, context)])
     buffers = (op.sums.buffer, op.own.buffer)
     registers = {b: tile(b.name, (solution.layouts[b].values,), b.dtype, Scope.LOCAL) for b in buffers}
     return dataclasses.replace(context, fragments=solution.layouts, registers=registers)

@@ -17,7 +17,7 @@ from tilelang.ir.expr import Expr, Load, binary, cast, int_const
 from tilelang.ir.plan import Plan
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import ForKind, Store
-from tilelang.layout.constraints import Constraint, FixedLayout, SharedLayout, Why
+from tilelang.layout.constraints import Constraint, FixedLayout, Reason, SharedLayout
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.lowering.accumulator import Accumulator
@@ -135,15 +135,15 @@ class GemmFma:
         """C distributed over threads; shared operands without bank conflicts."""
         rows, columns = _sides(op, plan)
         sums = _accumulator(op, rows, columns, context.threads)
-        yield FixedLayout(op.c.buffer, sums, Why(f"{op.name} accumulates in it by single threads", op.loc))
+        yield FixedLayout(op.c.buffer, sums, Reason(f"{op.name} accumulates in it by single threads", op.loc))
         lanes = np.arange(context.target.machine.warp_size) % context.threads
         first_row = lanes // columns.threads % rows.threads * rows.run
         first_column = lanes % columns.threads * columns.run
         for side, first in ((rows, first_row), (columns, first_column)):
             layout = side.layout(first, plan.step, context.target.machine)
             if layout is not None:
-                why = Why(f"{op.name} loads it by threads without bank conflicts", op.loc)
-                yield SharedLayout(side.region.buffer, layout, why)
+                reason = Reason(f"{op.name} loads it by threads without bank conflicts", op.loc)
+                yield SharedLayout(side.region.buffer, layout, reason)
 
     def lower(self, op: Gemm, plan: FmaPlan, context: LoweringContext, build: Builder) -> None:
         """The program of the executing thread."""

@@ -18,7 +18,7 @@ from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import CallStmt
 from tilelang.isa.instruction import Instruction
-from tilelang.layout.constraints import Constraint, FixedLayout, SharedLayout, Why
+from tilelang.layout.constraints import Constraint, FixedLayout, Reason, SharedLayout
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.lowering import LoweringContext, Refusal
@@ -133,8 +133,8 @@ class RegisterGemm(abc.ABC):
     def constrain(self, op: Gemm, plan: MmaPlan, context: LoweringContext) -> Iterable[Constraint]:
         """The fragments of the instruction partitioned over warps; shared operands without bank conflicts."""
         made = self._divided(op, plan)
-        accumulates = Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc)
-        multiplies = Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc)
+        accumulates = Reason(f"{op.name} accumulates in it by {plan.atom.name}", op.loc)
+        multiplies = Reason(f"{op.name} multiplies it by {plan.atom.name}", op.loc)
         yield FixedLayout(op.c.buffer, held(made.accumulator), accumulates)
         for region, share, wanted in ((op.a, made.a, made.left), (op.b, made.b, made.right)):
             if region.buffer.scope is Scope.FRAGMENT:
@@ -142,8 +142,8 @@ class RegisterGemm(abc.ABC):
                 continue
             layout = share.layout(context.target.machine)
             if layout is not None:
-                why = Why(f"{op.name} loads it by warps without bank conflicts", op.loc)
-                yield SharedLayout(region.buffer, layout, why)
+                reason = Reason(f"{op.name} loads it by warps without bank conflicts", op.loc)
+                yield SharedLayout(region.buffer, layout, reason)
 
     def lower(self, op: Gemm, plan: MmaPlan, context: LoweringContext, build: Builder) -> None:
         """The program of the executing thread."""

@@ -20,7 +20,7 @@ from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, const, select
 from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import CallStmt, ForKind, If
-from tilelang.layout.constraints import AccessLayout, Constraint, Why
+from tilelang.layout.constraints import AccessLayout, Constraint, Reason
 from tilelang.layout.digits import DigitMap, Mode
 from tilelang.layout.thread_values import Fragment, fragment
 from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Refusal
@@ -49,7 +49,7 @@ class PushSums:
             rows, columns = op.own.static_extent or (0, 0)
             column = (Mode(columns, (0, 1)), Mode(op.owners, (0, 0)))
             access = DigitMap(((Mode(rows, (1, 0)),), column), (rows, columns))
-            yield AccessLayout(op.own.buffer, op.sums.buffer, access, Why(op.name, op.loc))
+            yield AccessLayout(op.own.buffer, op.sums.buffer, access, Reason(op.name, op.loc))
 
     def lower(self, op: ClusterSum, plan: Plan, context: LoweringContext, build: Builder) -> None:
         """The program of the executing thread."""

@@ -24,7 +24,7 @@ from tilelang.ir.expr import Expr, Var, cast, const, int_const
 from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import CallStmt, If
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
-from tilelang.layout.constraints import Constraint, SharedLayout, Why
+from tilelang.layout.constraints import Constraint, Reason, SharedLayout
 from tilelang.layout.shared_memory import row_major
 from tilelang.layout.xor_swizzle import MODES
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
@@ -295,7 +295,7 @@ def in_boxes(op: Copy, tile: Region, plan: TmaPlan) -> Iterable[Constraint]:
     if len(shape) > 1:
         bits, swizzle = tile.dtype.storage_bytes * 8, plan.swizzle
         layout = boxed(shape[-2:], bits, swizzle) if swizzle else row_major(shape[-2:])
-        yield SharedLayout(tile.buffer, layout, Why(f"{op.name} moves it by the copy engine", op.loc))
+        yield SharedLayout(tile.buffer, layout, Reason(f"{op.name} moves it by the copy engine", op.loc))
 
 
 def _mode(shape: tuple[int, ...], size: int) -> int:

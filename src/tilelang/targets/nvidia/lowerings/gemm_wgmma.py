@@ -18,7 +18,7 @@ from tilelang.ir.plan import Plan
 from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Bind, CallStmt
 from tilelang.layout.boxes import Boxes
-from tilelang.layout.constraints import Constraint, FixedLayout, SharedLayout, Why
+from tilelang.layout.constraints import Constraint, FixedLayout, Reason, SharedLayout
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.lowering import LoweringContext, Refusal
@@ -121,15 +121,15 @@ class GemmWgmma:
     def constrain(self, op: Gemm, plan: WgmmaPlan, context: LoweringContext) -> Iterable[Constraint]:
         """The fragments of the instruction over the warpgroups, and the boxes that its descriptors require."""
         sums = held(plan.accumulator(op))
-        yield FixedLayout(op.c.buffer, sums, Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
+        yield FixedLayout(op.c.buffer, sums, Reason(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
         if plan.a is None:
-            multiplies = Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc)
+            multiplies = Reason(f"{op.name} multiplies it by {plan.atom.name}", op.loc)
             yield FixedLayout(op.a.buffer, held(plan.left(op)), multiplies)
         for found in (plan.tile_a(op), plan.tile_b(op)):
             if found is not None:
                 tile, boxes = found
-                why = Why(f"{op.name} reads it by {plan.atom.name}", op.loc)
-                yield SharedLayout(tile.region.buffer, tile.layout(boxes), why, required=True)
+                reason = Reason(f"{op.name} reads it by {plan.atom.name}", op.loc)
+                yield SharedLayout(tile.region.buffer, tile.layout(boxes), reason, required=True)
 
     def lower(self, op: Gemm, plan: WgmmaPlan, context: LoweringContext, build: Builder) -> None:
         """The program of the executing thread."""
