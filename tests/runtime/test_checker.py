@@ -4,20 +4,20 @@ from typing import Any
 import pytest
 
 from tilelang.runtime import checker
-from tilelang.runtime.checker import exchange_of, is_known_python, numpy_is_known
+from tilelang.runtime.checker import exchange_of, supports_numpy, supports_python
 
 
 def test_this_python_and_this_numpy_are_supported(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert is_known_python()
-    assert numpy_is_known()
+    assert supports_python()
+    assert supports_numpy()
     monkeypatch.setattr(checker, "HEAD_BYTES", checker.HEAD_BYTES + 8)
-    assert not is_known_python()
-    assert not numpy_is_known()
+    assert not supports_python()
+    assert not supports_numpy()
 
 
 def test_a_python_without_gil_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys._is_gil_enabled", lambda: False, raising=False)
-    assert not is_known_python()
+    assert not supports_python()
 
 
 # -- what torch gives ----------------------------------------------------------------------------------------

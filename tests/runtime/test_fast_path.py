@@ -76,15 +76,15 @@ class Recorder:
         bound = bind(self.signature, args)
         self.long.append(args)
         self.launched.append(tuple(bound.c_arguments()))
-        self.learn(bound)
+        self.add_plan(bound)
         return bound.result()
 
-    def learn(self, bound: Bound) -> None:
+    def add_plan(self, bound: Bound) -> None:
         made = tuple(
             host_allocation(bound.like, bound.values[i].shape, self.signature.params[i].dtype)  # type: ignore[union-attr]
             for i in self.signature.outputs
         )
-        self.fast.learn(bound, Plan(self, tuple(bound.symbols), made))
+        self.fast.add_plan(bound, Plan(self, tuple(bound.symbols), made))
 
     def know(self, *args: Any) -> None:
         """Lets calls like this one be known, and forgets that it happened."""

@@ -43,20 +43,20 @@ def test_tables_have_a_maximal_size() -> None:
 
 def test_a_plan_with_too_many_allocations_is_refused() -> None:
     native = made(ArgumentTable(signature(tensor("A", 8))))
-    assert native.learn((NUMPY,), Plan(16))
+    assert native.add_plan((NUMPY,), Plan(16))
     with pytest.raises(NotNative):
-        native.learn((NUMPY,), Plan(17))
+        native.add_plan((NUMPY,), Plan(17))
 
 
 def test_equal_plans_use_one_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilelang.runtime.native_call._FEW_PLANS", 2)
     native = made(ArgumentTable(signature(tensor("A", 8))))
-    assert all(native.learn((NUMPY,), Plan(1)) for _ in range(5))
-    assert [True, False] == [native.learn((NUMPY,), Plan(n)) for n in (2, 3)]
+    assert all(native.add_plan((NUMPY,), Plan(1)) for _ in range(5))
+    assert [True, False] == [native.add_plan((NUMPY,), Plan(n)) for n in (2, 3)]
 
 
 def test_arrays_on_devices_are_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     native = made(ArgumentTable(signature(tensor("A", 8)), device=True))
-    assert [False, True] == [native.takes((home,)) for home in (NUMPY, UNKNOWN)]
-    monkeypatch.setattr("tilelang.runtime.native_call.numpy_is_known", lambda: False)
-    assert not made(ArgumentTable(signature(tensor("A", 8)))).takes((NUMPY,))
+    assert [False, True] == [native.supports((home,)) for home in (NUMPY, UNKNOWN)]
+    monkeypatch.setattr("tilelang.runtime.native_call.supports_numpy", lambda: False)
+    assert not made(ArgumentTable(signature(tensor("A", 8)))).supports((NUMPY,))

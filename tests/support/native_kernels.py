@@ -155,7 +155,7 @@ class Kernel:
         self.native = NativeCall(self.table, CHECKER, (self.slow_path, lambda args: MISSED), exchange, HOST)
         self.call = self.native.call
 
-    def learn(self, *args: Any, context: int = 100) -> bool:
+    def add_plan(self, *args: Any, context: int = 100) -> bool:
         bound = bind(self.signature, args)
         names = {symbol.name: value for symbol, value in zip(self.signature.symbols, bound.symbols)}
         for param, value in zip(self.signature.params, bound.values):
@@ -173,7 +173,7 @@ class Kernel:
         spaces = [Allocation(torch.empty, ((size,),), {"dtype": torch.uint8}) for size in program.workspaces(names)]
         flag = ctypes.addressof(self.flag) if self.asserts else 0
         plan = Plan(self, tuple(Placed(*part) for part in parts), tuple(bound.symbols), outputs, spaces, flag, context)
-        return self.native.learn(self.table.key(bound), plan)
+        return self.native.add_plan(self.table.key(bound), plan)
 
     def slow_path(self, args: Any) -> str:
         self.long.append(args)

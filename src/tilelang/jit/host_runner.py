@@ -61,7 +61,7 @@ class HostRunner:
         bound = bind(self.signature, args)
         self.start(bound.c_arguments())
         result = bound.result()
-        self._fast_path.learn(bound, _Plan(self, tuple(bound.symbols), _allocations(self.signature, bound)))
+        self._fast_path.add_plan(bound, _Plan(self, tuple(bound.symbols), _allocations(self.signature, bound)))
         return result
 
     def start(self, values: Sequence[int | float]) -> None:

@@ -106,7 +106,7 @@ struct Kernel {
 };
 
 enum Item { KERNEL, SLOW_PATH, IS_NEGATED, NOTHING };  // what `self` holds
-enum { MAX_VALUES = 256, MAX_KEY = 256, MAX_MADE = 16 };
+enum { MAX_VALUES = 256, MAX_KEY = 256, MAX_ALLOCATIONS = 16 };
 enum { LOCATION = 0, UNKNOWN = -1, NUMPY = -2 };  // the entry of the key that says where tensors are; otherwise a device
 
 static u64 hash_of(const i64 *key, i64 size) {
@@ -124,17 +124,17 @@ static bool same(const i64 *a, const i64 *b, i64 size) {
     return true;
 }
 
-// The place of a key in the table: that of its plan, or a free one.
-static Plan **place_of(const Kernel *kernel, const i64 *key) {
+// The slot of a key in the table: that of its plan, or a free one.
+static Plan **slot_of(const Kernel *kernel, const i64 *key) {
     u64 mask = (u64)kernel->slots - 1, slot = hash_of(key, kernel->key_size) & mask;
     while (kernel->table[slot] && !same(kernel->table[slot]->key, key, kernel->key_size)) slot = (slot + 1) & mask;
     return &kernel->table[slot];
 }
 
-// Remembers a plan; the table must have a free slot left afterwards.
-extern "C" void tilelang_learn(const Kernel *kernel, Plan *plan) { *place_of(kernel, plan->key) = plan; }
+// Adds a plan to the table, which must have a free slot left afterwards.
+extern "C" void tilelang_add_plan(const Kernel *kernel, Plan *plan) { *slot_of(kernel, plan->key) = plan; }
 
-// What functions of Python are; before anything else.
+// Sets the table of Python's functions; called before anything else.
 extern "C" void tilelang_prepare(const Python *functions) { python = *functions; }
 
 static bool dense(const DlTensor &tensor) {
@@ -297,7 +297,7 @@ static Object returned(Object self, const Object *made, i64 count) {
 
 // Starts a plan with the arguments' values, to which those of outputs, workspaces and symbols are added.
 static Object run(const Kernel *kernel, const Plan *plan, Object self, Object args, u64 *values) {
-    Object made[MAX_MADE], result = 0;
+    Object made[MAX_ALLOCATIONS], result = 0;
     i64 count = 0, answer = 0;
     void *stream = 0;
     for (; count < plan->made_count; count++) {
@@ -340,6 +340,6 @@ extern "C" Object tilelang_call(Object self, Object args) {
         if (!fits(kernel, spec, self, object, key, &values[spec.slot])) return slow_path(self, args);
         if (spec.key) key[spec.key] = (i64)values[spec.slot];
     }
-    const Plan *plan = *place_of(kernel, key);
+    const Plan *plan = *slot_of(kernel, key);
     return plan ? run(kernel, plan, self, args, values) : slow_path(self, args);
 }

@@ -56,27 +56,27 @@ class Checker:
         self.library = ctypes.PyDLL(path)
         functions = (ctypes.c_void_p * len(_FUNCTIONS))(*(address_of(ctypes.pythonapi, name) for name in _FUNCTIONS))
         self.library.tilelang_prepare(functions)
-        self._learn = self.library.tilelang_learn
-        self._learn.argtypes, self._learn.restype = [ctypes.c_void_p, ctypes.c_void_p], None
-        # a function object points to its definition, so this must live as long as any of them
+        self._add_plan = self.library.tilelang_add_plan
+        self._add_plan.argtypes, self._add_plan.restype = [ctypes.c_void_p, ctypes.c_void_p], None
+        # function objects point to the definition, and nobody knows how long those live
         entry = address_of(self.library, "tilelang_call")
         self._definition = _MethodDef(b"call", entry, _VARARGS, b"Checks the arguments and starts the kernel.")
-        _KEPT.append((self.library, self._definition))
+        _NEVER_FREED.append((self.library, self._definition))
         self._new = ctypes.pythonapi["PyCFunction_NewEx"]
         self._new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         self._new.restype = ctypes.py_object
 
     def function(self, state: tuple[Any, ...]) -> Callable[..., Any]:
         """A Python function of the arguments of a call; `state` is as listed under `Item` in call_checker.cpp."""
-        made: Callable[..., Any] = self._new(ctypes.addressof(self._definition), state, None)
-        return made
+        function: Callable[..., Any] = self._new(ctypes.addressof(self._definition), state, None)
+        return function
 
-    def learn(self, kernel: int, plan: int) -> None:
+    def add_plan(self, kernel: int, plan: int) -> None:
         """Adds a plan to the table of a kernel; both by address."""
-        self._learn(kernel, plan)
+        self._add_plan(kernel, plan)
 
 
-_KEPT: list[Any] = []
+_NEVER_FREED: list[Any] = []
 
 
 def address_of(library: Any, name: str) -> int:
@@ -84,8 +84,8 @@ def address_of(library: Any, name: str) -> int:
     return ctypes.cast(library[name], ctypes.c_void_p).value or 0
 
 
-def is_known_python() -> bool:
-    """Whether objects have the layout that the checker reads, and Python has a GIL."""
+def supports_python() -> bool:
+    """Whether this Python's objects have the layout that the checker reads, and it has a GIL."""
     if sys.implementation.name != "cpython" or sys.byteorder != "little":
         return False
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -109,19 +109,19 @@ class _NumpyArray(ctypes.Structure):
     )
 
 
-def numpy_is_known() -> bool:
+def supports_numpy() -> bool:
     """Whether NumPy arrays have the layout that the checker reads."""
     samples: list[np.ndarray] = [np.zeros(3), np.zeros((2, 3), np.int8)[1:], np.zeros((4, 0, 2), np.float16)]
     samples[0].flags.writeable = False
-    return all(map(_is_known, samples))
+    return all(map(_has_expected_layout, samples))
 
 
-def _is_known(array: np.ndarray) -> bool:
-    seen = _NumpyArray.from_address(id(array) + HEAD_BYTES)
+def _has_expected_layout(array: np.ndarray) -> bool:
+    header = _NumpyArray.from_address(id(array) + HEAD_BYTES)
     expected = (array.__array_interface__["data"][0], array.ndim, id(array.dtype), array.flags.num)
-    if (seen.data, seen.rank, seen.dtype, seen.flags & 0xFFFF) != expected:
+    if (header.data, header.rank, header.dtype, header.flags & 0xFFFF) != expected:
         return False
-    return (tuple(seen.shape[: array.ndim]), tuple(seen.strides[: array.ndim])) == (array.shape, array.strides)
+    return (tuple(header.shape[: array.ndim]), tuple(header.strides[: array.ndim])) == (array.shape, array.strides)
 
 
 # -- what torch gives ----------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def exchange_of(tensor_type: type) -> Exchange | None:
     while address:
         table = _Table.from_address(address)
         if table.major == _MAJOR:
-            found = Exchange(table.tensor_from_object or 0, table.current_work_stream or 0)
-            return found if found.tensor_of and found.stream_of else None
+            exchange = Exchange(table.tensor_from_object or 0, table.current_work_stream or 0)
+            return exchange if exchange.tensor_of and exchange.stream_of else None
         address = table.previous
     return None

@@ -1,4 +1,4 @@
-"""The fast path of calls: calls with a known key skip `bind`.
+"""The fast path of calls: a call whose key has a plan skips `bind`.
 
 The arguments are checked by `call_checker.cpp` if it is loaded, otherwise in Python. Invariant: calls that the fast
 checks do not accept take the slow path.
@@ -18,7 +18,7 @@ from tilelang.runtime.native_call import NativeCall, NativePlan, NotNative
 MISSED: Final = object()  # result of an attempt whose arguments were not recognized
 
 _MAX_PLANS = 1024  # per kernel
-_CALLS_BEFORE_BUILDING = 8  # of a kernel, in Python: machine code is for calls that go on
+_CALLS_BEFORE_BUILDING = 8  # of a kernel, in Python, before the checker is built: few kernels are called often
 
 
 class Plan(Protocol):
@@ -55,8 +55,8 @@ class FastPath:
         table: The fast checks of its arguments.
         slow_path: Executes a call, or raises.
         builder: Builds the checker.
-        use: Receives `call` and `attempt` whenever they change: `call` executes a call, and `attempt` does the same but
-            returns `MISSED` where `call` would take the slow path; None while all calls take it.
+        on_change: Called with `call` and `attempt` whenever they change: `call` executes a call, and `attempt` does the
+            same but returns `MISSED` where `call` would take the slow path; it is None while all calls do.
     """
 
     def __init__(
@@ -64,30 +64,30 @@ class FastPath:
         table: ArgumentTable,
         slow_path: Callable[[Any], Any],
         builder: Builder,
-        use: Callable[[Callable[..., Any], Callable[..., Any] | None], None],
+        on_change: Callable[[Callable[..., Any], Callable[..., Any] | None], None],
     ) -> None:
-        self._table, self._slow_path, self._builder, self._use = table, slow_path, builder, use
+        self._table, self._slow_path, self._builder, self._on_change = table, slow_path, builder, on_change
         self._plans: dict[Key, Plan] = {}
         self._native: NativeCall | None = None
         self._can_be_native = True
         self._calls = 0
         self._lock = threading.Lock()
 
-    def learn(self, bound: Bound, plan: Plan) -> None:
-        """Adds the plan of a bound call."""
+    def add_plan(self, bound: Bound, plan: Plan) -> None:
+        """Adds a plan for calls with the key of a bound call."""
         key = self._table.key(bound) if self._table.is_possible else None
         if key is None:
             return
         with self._lock:
-            native = self._learn_natively(key, plan)
+            native = self._add_native_plan(key, plan)
             if native is not None:
-                self._use(native.call, native.attempt)
+                self._on_change(native.call, native.attempt)
                 return
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
             self._plans[key] = plan
             if self._native is None:
-                self._use(self.call, self.attempt)
+                self._on_change(self.call, self.attempt)
 
     def call(self, *args: Any) -> Any:
         """A call, checked in Python."""
@@ -109,29 +109,29 @@ class FastPath:
         self._calls += 1
         if self._calls == _CALLS_BEFORE_BUILDING and self._can_be_native:
             self._builder.start()
-            self._builder.when_ready(self._forget)
+            self._builder.when_ready(self._drop_plans)
         return plan.start(match)
 
-    def _forget(self) -> None:
-        """Drops the checker; following calls take the slow path, which rebuilds its table."""
+    def _drop_plans(self) -> None:
+        """Drops the plans once the checker is built: later calls take the slow path, which adds native plans."""
         with self._lock:
             self._plans = {}
-            self._use(lambda *args: self._slow_path(args), None)
+            self._on_change(lambda *args: self._slow_path(args), None)
 
-    def _learn_natively(self, key: Key, plan: Plan) -> NativeCall | None:
-        """The functions of calls in machine code, if it accepts the key."""
+    def _add_native_plan(self, key: Key, plan: Plan) -> NativeCall | None:
+        """Adds a plan to the checker and gives the calls of it; None if it does not support the key or the plan."""
         checker = self._builder.get() if self._can_be_native else None
         if checker is None:
             return None
         try:
             native = self._native
-            if native is None or not native.takes(key):  # the first plan, or torch was imported since
+            if native is None or not native.supports(key):  # the first plan, or torch was imported since
                 native = NativeCall(self._table, checker, (self._call, self._attempt))
-            if not native.takes(key):
+            if not native.supports(key):
                 return None
-            if not native.learn(key, plan):  # the table is full
+            if not native.add_plan(key, plan):  # the table is full
                 native = NativeCall(self._table, checker, (self._call, self._attempt))
-                native.learn(key, plan)
+                native.add_plan(key, plan)
         except NotNative:
             self._can_be_native = False
             return None

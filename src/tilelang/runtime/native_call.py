@@ -17,10 +17,10 @@ from tilelang.records import record
 from tilelang.runtime.argument_specs import LOCATION, ArgumentSpec, Kind
 from tilelang.runtime.argument_table import NUMPY, UNKNOWN, ArgumentTable, Key
 from tilelang.runtime.arrays import Allocation, dlpack_type, is_torch_for_rocm, torch_dtype
-from tilelang.runtime.checker import HEAD_BYTES, Checker, Exchange, exchange_of, numpy_is_known
+from tilelang.runtime.checker import HEAD_BYTES, Checker, Exchange, exchange_of, supports_numpy
 
 HOST_MEMORY, CUDA_DEVICES, ROCM_DEVICES = 1, 2, 10  # Source: dlpack.h, enum DLDeviceType
-_MAX_VALUES, _MAX_KEY, _MAX_MADE = 256, 256, 16  # as in call_checker.cpp
+_MAX_VALUES, _MAX_KEY, _MAX_ALLOCATIONS = 256, 256, 16  # as in call_checker.cpp
 _WORD, _ADDRESS = ctypes.c_int64, ctypes.c_void_p
 _FEW_PLANS, _MANY_PLANS = 32, 1024  # of a kernel whose sizes are constant, and of others
 _SLOTS_PER_PLAN = 4
@@ -99,7 +99,7 @@ class NativeCall:
     Attributes:
         call: Executes a call.
         attempt: The same, with the other function for calls that are not recognized.
-        takes_torch: Whether it supports torch tensors.
+        supports_torch: Whether it supports torch tensors.
 
     Raises:
         NotNative: The table is larger than the checker's.
@@ -116,17 +116,17 @@ class NativeCall:
         torch: Any = sys.modules.get("torch")
         self._table, self._checker = table, checker
         self._keep_alive: list[Any] = []  # what the records point to
-        self._known: dict[Key, Any] = {}
+        self._plans: dict[Key, Any] = {}
         if exchange is None and torch is not None:
             exchange = exchange_of(torch.Tensor)
-        self.takes_torch = exchange is not None
-        self._room = _MANY_PLANS if table.key_size > 1 else _FEW_PLANS
-        slots = self._room * _SLOTS_PER_PLAN
+        self.supports_torch = exchange is not None
+        self._free_slots = _MANY_PLANS if table.key_size > 1 else _FEW_PLANS
+        slots = self._free_slots * _SLOTS_PER_PLAN
         if len(table.signature.params) + len(table.signature.symbols) > _MAX_VALUES or table.key_size > _MAX_KEY:
             raise NotNative
         gpus = ROCM_DEVICES if is_torch_for_rocm() else CUDA_DEVICES
         kind = device_kind or (gpus if table.device else HOST_MEMORY)
-        arrays = np.ndarray if not table.device and numpy_is_known() else None
+        arrays = np.ndarray if not table.device and supports_numpy() else None
         types = (torch.Tensor, torch.nn.Parameter) if exchange is not None else (None, None)
         tensor_of, stream_of = (None, None) if exchange is None else (exchange.tensor_of, exchange.stream_of)
         objects = [None if one is None else id(one) for one in (arrays, *types, int, bool, float)]
@@ -135,18 +135,18 @@ class NativeCall:
             table.key_size, slots, self._array(_ArgumentSpec, [self._spec(spec) for spec in table.specs]),
             self._array(_ADDRESS, [None] * slots),
         )  # fmt: skip
-        self._takes_arrays = arrays is not None
+        self._supports_arrays = arrays is not None
         is_negated = None if torch is None else torch.Tensor.is_neg
-        known = (is_negated, None, self._kernel, self._keep_alive, types)
+        state = (is_negated, None, self._kernel, self._keep_alive, types)
         address = ctypes.addressof(self._kernel)
-        self.call, self.attempt = (checker.function((address, one, *known)) for one in missed)
+        self.call, self.attempt = (checker.function((address, slow_path, *state)) for slow_path in missed)
 
-    def takes(self, key: Key) -> bool:
+    def supports(self, key: Key) -> bool:
         """Whether the checker supports the arrays of a key."""
         location = key[LOCATION]
-        return location == UNKNOWN or (self._takes_arrays if location == NUMPY else self.takes_torch)
+        return location == UNKNOWN or (self._supports_arrays if location == NUMPY else self.supports_torch)
 
-    def learn(self, key: Key, plan: Any) -> bool:
+    def add_plan(self, key: Key, plan: Any) -> bool:
         """Adds a plan for calls with a key.
 
         Returns:
@@ -155,14 +155,14 @@ class NativeCall:
         Raises:
             NotNative: Such calls cannot be started in machine code.
         """
-        if self._known.get(key) == plan:
+        if self._plans.get(key) == plan:
             return True
-        if self._room == 0:
+        if self._free_slots == 0:
             return False
         memory = self._plan(key, plan.native(self._checker))
-        self._room -= 1
-        self._known[key] = plan
-        self._checker.learn(ctypes.addressof(self._kernel), ctypes.addressof(memory))
+        self._free_slots -= 1
+        self._plans[key] = plan
+        self._checker.add_plan(ctypes.addressof(self._kernel), ctypes.addressof(memory))
         return True
 
     # -- records --------------------------------------------------------------------------------------------
@@ -170,9 +170,9 @@ class NativeCall:
         """The address of an array that lives as long as the function."""
         if not values:
             return None
-        made = (kind * len(values))(*values)
-        self._keep_alive.append(made)
-        return ctypes.addressof(made)
+        array = (kind * len(values))(*values)
+        self._keep_alive.append(array)
+        return ctypes.addressof(array)
 
     def _object(self, value: Any) -> int | None:
         """The address of an object that lives as long as the function."""
@@ -200,16 +200,16 @@ class NativeCall:
         first_symbol = len(signature.params)
         first_workspace = first_symbol + len(plan.symbols)
         slots = [*signature.outputs, *range(first_workspace, first_workspace + len(plan.workspaces))]
-        if len(slots) > _MAX_MADE or first_workspace + len(plan.workspaces) > _MAX_VALUES:
+        if len(slots) > _MAX_ALLOCATIONS or first_workspace + len(plan.workspaces) > _MAX_VALUES:
             raise NotNative
-        made = [
+        recipes = [
             _Recipe(slot, self._object(one.function), self._object(one.args), self._object(one.keywords or None))
             for slot, one in zip(slots, (*plan.outputs, *plan.workspaces), strict=True)
         ]
         memory = _Plan(
             self._array(_WORD, key), plan.start, plan.state, self._object(plan.failed), first_symbol,
-            len(plan.symbols), self._array(_WORD, plan.symbols), len(made), len(plan.outputs),
-            self._array(_Recipe, made),
+            len(plan.symbols), self._array(_WORD, plan.symbols), len(recipes), len(plan.outputs),
+            self._array(_Recipe, recipes),
         )  # fmt: skip
         self._keep_alive += [memory, plan]
         return memory

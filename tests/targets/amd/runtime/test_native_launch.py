@@ -12,7 +12,7 @@ pytestmark = NEEDS_CHECKER
 @pytest.fixture
 def add() -> HipKernel:
     made = HipKernel(signature(tensor("A", 8, 4), tensor("B", 8, 4), tensor("C", 8, 4)), launch(A, B, C))
-    made.learn(*three())
+    made.add_plan(*three())
     return made
 
 
@@ -28,7 +28,7 @@ def test_addresses_and_sizes_reach_the_kernel_on_the_current_stream(add: HipKern
 
 def test_symbols_are_arguments(add: HipKernel) -> None:
     kernel = HipKernel(signature(tensor("A", M, 4), symbols=(M,)), launch(A, ("symbol", 0, "int"), grid=("M",)))
-    kernel.learn(torch.zeros(8, 4))
+    kernel.add_plan(torch.zeros(8, 4))
     assert kernel.call(torch.zeros(8, 4)) is None
     assert 8 == kernel.last[1]
 
@@ -49,4 +49,4 @@ def test_a_refused_launch_names_its_kernel(add: HipKernel) -> None:
 def test_a_grid_that_synchronizes_is_launched_from_python() -> None:
     kernel = HipKernel(signature(tensor("A", 8, 4)), launch(A, cooperative=True))
     with pytest.raises(NotNative):
-        kernel.learn(torch.zeros(8, 4))
+        kernel.add_plan(torch.zeros(8, 4))

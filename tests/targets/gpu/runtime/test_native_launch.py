@@ -34,7 +34,7 @@ pytestmark = NEEDS_CHECKER
 @pytest.fixture
 def add() -> Kernel:
     made = Kernel(signature(tensor("A", 8, 4), tensor("B", 8, 4), tensor("C", 8, 4)), launch(A, B, C))
-    made.learn(*three())
+    made.add_plan(*three())
     return made
 
 
@@ -50,11 +50,11 @@ def test_addresses_reach_the_kernel_on_the_current_stream(add: Kernel) -> None:
 
 def test_what_was_never_seen_takes_the_slow_path() -> None:
     kernel = Kernel(signature(tensor("A", M, 4), symbols=(M,)), launch(A, ("symbol", 0, "int"), grid=("M",)))
-    kernel.learn(torch.zeros(8, 4))
+    kernel.add_plan(torch.zeros(8, 4))
     assert "the long way" == kernel.call(torch.zeros(7, 4))
     assert kernel.call(torch.zeros(8, 4)) is None
     assert 8 == kernel.last[1]
-    kernel.learn(torch.zeros(7, 4))
+    kernel.add_plan(torch.zeros(7, 4))
     kernel.call(torch.zeros(7, 4))
     assert (7, (7, 1, 1)) == (kernel.last[1], kernel.machine.done[-1][2][:3])
     assert 1 == len(kernel.long)
@@ -110,7 +110,7 @@ def test_other_contexts_and_failed_assertions_take_the_slow_path() -> None:
     kernel = Kernel(
         signature(tensor("A", 8)), launch(A, ("failure", 0, "int32_t*")), asserts=True
     )
-    kernel.learn(torch.zeros(8))
+    kernel.add_plan(torch.zeros(8))
     assert kernel.call(torch.zeros(8)) is None
     assert ctypes.addressof(kernel.flag) == kernel.last[1]
     kernel.flag.value = 1
@@ -120,21 +120,21 @@ def test_other_contexts_and_failed_assertions_take_the_slow_path() -> None:
     assert "the long way" == kernel.call(torch.zeros(8))
     kernel.machine.context = 200
     assert "the long way" == kernel.call(torch.zeros(8))
-    kernel.learn(torch.zeros(8), context=200)
+    kernel.add_plan(torch.zeros(8), context=200)
     assert kernel.call(torch.zeros(8)) is None
 
 
 def test_outputs_and_workspaces_are_allocated() -> None:
     s = signature(tensor("A", M), tensor("B", M), tensor("C", 3, dtype="int32"), symbols=(M,), out_idx=[1, 2])
     kernel = Kernel(s, launch(C, ("workspace", 0, "void*"), B, A), workspaces=("M * 4",))
-    kernel.learn(torch.zeros(8))
+    kernel.add_plan(torch.zeros(8))
     a = torch.zeros(8)
     b, c = kernel.call(a)
     assert ((8,), torch.float32, (3,), torch.int32) == (tuple(b.shape), b.dtype, tuple(c.shape), c.dtype)
     assert [c.data_ptr(), b.data_ptr(), a.data_ptr()] == [kernel.last[0], *kernel.last[2:]]
     assert kernel.last[1] not in (0, *kernel.last[2:])
     one = Kernel(signature(tensor("A", 8), tensor("B", 8), out_idx=-1), launch(A, B))
-    one.learn(torch.zeros(8))
+    one.add_plan(torch.zeros(8))
     result = one.call(a)
     assert result.data_ptr() == one.last[1]
 
@@ -146,7 +146,7 @@ def test_an_allocation_that_fails_launches_nothing(monkeypatch: pytest.MonkeyPat
     kernel = Kernel(signature(tensor("A", 8), tensor("B", 8), out_idx=-1), launch(A, B))
     monkeypatch.setattr("tilelang.runtime.arrays.Allocation.make", lambda self: np.zeros(8, np.float32))
     monkeypatch.setattr(torch, "empty", full)
-    kernel.learn(torch.zeros(8))
+    kernel.add_plan(torch.zeros(8))
     with pytest.raises(MemoryError, match="no more"):
         kernel.call(torch.zeros(8))
     assert [] == kernel.machine.done
@@ -154,14 +154,14 @@ def test_an_allocation_that_fails_launches_nothing(monkeypatch: pytest.MonkeyPat
 
 def test_all_kernels_of_a_program_are_launched_in_order() -> None:
     kernel = Kernel(signature(tensor("A", 8), tensor("B", 8)), launch(A, name="first"), launch(B, A, name="second"))
-    kernel.learn(torch.zeros(8), torch.zeros(8))
+    kernel.add_plan(torch.zeros(8), torch.zeros(8))
     kernel.call(torch.zeros(8), torch.zeros(8))
     assert [1, 2] == [one[0] for one in kernel.machine.done]
 
 
 def test_clusters_and_cooperation_are_asked_for() -> None:
     kernel = Kernel(signature(tensor("A", 8)), launch(A, cluster=(2, 1, 1), cooperative=True))
-    kernel.learn(torch.zeros(8))
+    kernel.add_plan(torch.zeros(8))
     kernel.call(torch.zeros(8))
     assert [(4, 2, 1, 1), (2, 1, 0, 0)] == kernel.machine.attributes
 
@@ -175,7 +175,7 @@ def test_tensor_maps_follow_their_tensors() -> None:
     arguments = (A, ("tensor_map", 0, "tl_tensor_map"), ("symbol", 0, "int"), ("tensor_map", 1, "tl_tensor_map"))
     kernel = Kernel(s, launch(*arguments, maps=tuple(named)))
     a, b = torch.zeros(8), torch.zeros(16, 64, dtype=torch.float16)
-    kernel.learn(a, b)
+    kernel.add_plan(a, b)
     before = kernel.machine.encoded
     for first, second, encoded in ((a, b, 0), (a, torch.zeros_like(b), 1), (torch.zeros(8), b, 1), (a, b, 0)):
         start = kernel.machine.encoded
@@ -191,7 +191,7 @@ def test_tensor_maps_follow_their_tensors() -> None:
 def test_outputs_that_are_allocated_have_maps() -> None:
     s = signature(tensor("A", 8), tensor("B", 8, dtype="float16"), out_idx=-1)
     kernel = Kernel(s, launch(("tensor_map", 0, "tl_tensor_map"), maps=(map_text(1, ("8",), (), (8,)),)))
-    kernel.learn(torch.zeros(8))
+    kernel.add_plan(torch.zeros(8))
     assert kernel.call(torch.zeros(8)).data_ptr() == EncodedMap.of(kernel.last[0]).address
 
 
@@ -223,8 +223,8 @@ def test_other_threads_run_while_the_driver_waits(add: Kernel) -> None:
 def test_sizes_are_remembered_up_to_a_limit() -> None:
     kernel = Kernel(signature(tensor("A", M, 2), symbols=(M,)), launch(A, ("symbol", 0, "int")))
     for size in range(1024):
-        assert kernel.learn(torch.zeros(size, 2))
-    assert not kernel.learn(torch.zeros(1024, 2))
+        assert kernel.add_plan(torch.zeros(size, 2))
+    assert not kernel.add_plan(torch.zeros(1024, 2))
     for size in range(1024):
         assert kernel.call(torch.zeros(size, 2)) is None
         assert size == kernel.last[1]
@@ -244,7 +244,7 @@ def test_references_are_neither_kept_nor_lost(add: Kernel) -> None:
 
 def test_a_kernel_that_nobody_has_is_collected() -> None:
     kernel = Kernel(signature(tensor("A", 8), tensor("B", 8), out_idx=-1), launch(A, B))
-    kernel.learn(torch.zeros(8))
+    kernel.add_plan(torch.zeros(8))
     gone = weakref.ref(kernel)
     del kernel
     gc.collect()
@@ -261,7 +261,7 @@ def test_a_kernel_that_nobody_has_is_collected() -> None:
 def test_launches_that_need_more_are_not_made_in_machine_code(make: Any) -> None:
     kernel = Kernel(*make())
     with pytest.raises(NotNative):
-        kernel.learn(torch.zeros(8), *[1] * (len(kernel.signature.params) - 1))
+        kernel.add_plan(torch.zeros(8), *[1] * (len(kernel.signature.params) - 1))
 
 
 def test_the_slow_path_words_the_errors_of_what_was_refused(add: Kernel) -> None:

@@ -17,21 +17,21 @@ pytestmark = NEEDS_CHECKER
 
 def test_equal_extents_are_compared() -> None:
     kernel = Kernel(signature(tensor("A", M, 4), tensor("B", 4, M), symbols=(M,)), launch(A, B, ("symbol", 0, "int64_t")))
-    kernel.learn(torch.zeros(8, 4), torch.zeros(4, 8))
+    kernel.add_plan(torch.zeros(8, 4), torch.zeros(4, 8))
     assert kernel.call(torch.zeros(8, 4), torch.zeros(4, 8)) is None
     assert "the long way" == kernel.call(torch.zeros(8, 4), torch.zeros(4, 9))
 
 
 def test_extents_that_are_computed_are_part_of_what_is_known() -> None:
     kernel = Kernel(signature(tensor("A", M), tensor("B", M * 2), symbols=(M,)), launch(A, B))
-    kernel.learn(torch.zeros(8), torch.zeros(16))
+    kernel.add_plan(torch.zeros(8), torch.zeros(16))
     assert kernel.call(torch.zeros(8), torch.zeros(16)) is None
     assert "the long way" == kernel.call(torch.zeros(8), torch.zeros(15))
 
 
 def test_strides_are_checked_where_they_are_declared() -> None:
     kernel = Kernel(signature(tensor("A", M, 4, strides=(S, tensor("x", 1).buffer.shape[0])), symbols=(M, S)), launch(A))
-    kernel.learn(torch.zeros(8, 6)[:, :4])
+    kernel.add_plan(torch.zeros(8, 6)[:, :4])
     assert kernel.call(torch.zeros(8, 6)[:, :4]) is None
     assert "the long way" == kernel.call(torch.zeros(8, 4))
     assert "the long way" == kernel.call(torch.zeros(6, 8).t()[:, :4])
@@ -40,7 +40,7 @@ def test_strides_are_checked_where_they_are_declared() -> None:
 def test_empty_tensors_and_extents_of_one_have_any_strides() -> None:
     kernel = Kernel(signature(tensor("A", M, N), symbols=(M, N)), launch(A))
     for shape in ((0, 4), (1, 4), (4, 1)):
-        kernel.learn(torch.zeros(shape))
+        kernel.add_plan(torch.zeros(shape))
         assert kernel.call(torch.zeros(shape)) is None
     assert kernel.call(torch.zeros(1, 8)[:, :4]) is None
     assert kernel.call(torch.zeros(4, 9)[:0, :4].view(0, 4)) is None
@@ -49,7 +49,7 @@ def test_empty_tensors_and_extents_of_one_have_any_strides() -> None:
 def test_views_that_negate_take_the_slow_path() -> None:
     kernel = Kernel(signature(tensor("A", M), symbols=(M,)), launch(A))
     for size in (1, 2):
-        kernel.learn(torch.zeros(size))
+        kernel.add_plan(torch.zeros(size))
     negated = torch.zeros(1, dtype=torch.complex64).conj().imag
     assert negated.is_neg()
     assert "the long way" == kernel.call(negated)
@@ -71,7 +71,7 @@ SCALARS = [
 @pytest.mark.parametrize(("dtype", "ctype", "good", "bad"), SCALARS)
 def test_scalars_arrive_as_the_kernel_takes_them(dtype: str, ctype: str, good: Sequence[Any], bad: Sequence[Any]) -> None:
     kernel = Kernel(signature(tensor("A", 8), scalar("x", dtype)), launch(("scalar", 1, ctype), A))
-    kernel.learn(torch.zeros(8), good[0])
+    kernel.add_plan(torch.zeros(8), good[0])
     for value in good:
         assert kernel.call(torch.zeros(8), value) is None
         with np.errstate(over="ignore"):
@@ -84,7 +84,7 @@ def test_scalars_arrive_as_the_kernel_takes_them(dtype: str, ctype: str, good: S
 def test_a_pointer_is_an_address_or_a_tensor() -> None:
     s = signature(tensor("A", 8), ScalarParam(Var("p", as_dtype("int64"), index=True), pointer=True))
     kernel = Kernel(s, launch(("scalar", 1, "int64_t"), A))
-    kernel.learn(torch.zeros(8), 4096)
+    kernel.add_plan(torch.zeros(8), 4096)
     other = torch.zeros(3, 5)
     for given, expected in ((4112, 4112), (other, other.data_ptr())):
         assert kernel.call(torch.zeros(8), given) is None
@@ -95,8 +95,8 @@ def test_a_pointer_is_an_address_or_a_tensor() -> None:
 
 def test_a_scalar_that_decides_the_grid_is_part_of_what_is_known() -> None:
     kernel = Kernel(signature(tensor("A", 8), scalar("n")), launch(A, ("scalar", 1, "int"), grid=("n",)))
-    kernel.learn(torch.zeros(8), 3)
-    kernel.learn(torch.zeros(8), -4 + 9)
+    kernel.add_plan(torch.zeros(8), 3)
+    kernel.add_plan(torch.zeros(8), -4 + 9)
     for n in (3, 5):
         kernel.call(torch.zeros(8), n)
         assert (n, 1, 1) == kernel.machine.done[-1][2][:3]
@@ -106,7 +106,7 @@ def test_a_scalar_that_decides_the_grid_is_part_of_what_is_known() -> None:
 def test_a_float_can_decide_the_grid() -> None:
     s = signature(tensor("A", 8), scalar("x", "float32"))
     kernel = Kernel(s, launch(A, ("scalar", 1, "float"), grid=("int(x)",)))
-    kernel.learn(torch.zeros(8), 3.5)
+    kernel.add_plan(torch.zeros(8), 3.5)
     assert kernel.call(torch.zeros(8), 3.5) is None
     assert ((3, 1, 1), 3.5) == (kernel.machine.done[-1][2][:3], kernel.last[1])
     assert "the long way" == kernel.call(torch.zeros(8), 3.0)
@@ -124,7 +124,7 @@ def test_tensors_of_every_dtype_are_told_apart(dtype: str) -> None:
         return torch.empty(8, dtype=getattr(torch, "float32" if name == "tfloat32" else name))
 
     kernel = Kernel(signature(tensor("A", 8, dtype=dtype)), launch(A))
-    kernel.learn(zeros(dtype))
+    kernel.add_plan(zeros(dtype))
     for other in DTYPES:
         fits = zeros(other).dtype == zeros(dtype).dtype
         assert fits == (kernel.call(zeros(other)) is None)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tilelang.errors import ToolchainError
 from tilelang.options import temporary_folder
 from tilelang.runtime import cache
-from tilelang.runtime.checker import CHECKER_TEXT, Checker, is_known_python
+from tilelang.runtime.checker import CHECKER_TEXT, Checker, supports_python
 
 _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-w")
 
@@ -75,7 +75,7 @@ def build(*more: Path) -> Checker | None:
 
     from tilelang.targets.cpu.runtime.toolchain import find_command, fingerprint  # noqa: PLC0415
 
-    if not is_known_python():
+    if not supports_python():
         return None
     paths = (CHECKER_TEXT, *more)
     try:

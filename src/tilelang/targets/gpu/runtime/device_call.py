@@ -161,7 +161,7 @@ class DeviceCaller:
                 plan = self._plans[key] = self._make_plan(driver, program, bound.device, names)
             self.launch(driver, plan, bound)
         if aligned and None not in plan.placed and is_torch_tensor(bound.like):
-            self._learn(plan, bound, context)
+            self._add_plan(plan, bound, context)
         return bound.result()
 
     def launch(self, driver: Driver, plan: Plan, bound: Bound) -> None:
@@ -274,7 +274,7 @@ class DeviceCaller:
         return Plan(program, placed, symbols, tuple(program.workspaces(names)), flag)
 
     # -- the fast path --------------------------------------------------------------------------------------
-    def _learn(self, plan: Plan, bound: Bound, context: int) -> None:
+    def _add_plan(self, plan: Plan, bound: Bound, context: int) -> None:
         """Adds calls with the same sizes to the fast path."""
         assert bound.device is not None
         scalars = {param.name for param in self.signature.params if isinstance(param, ScalarParam)}
@@ -288,7 +288,7 @@ class DeviceCaller:
             torch_device_allocation(view.shape, torch_dtype(dtype), bound.device)
             for view, dtype in outputs if isinstance(view, ArrayView)
         )  # fmt: skip
-        self._fast_path.learn(bound, _KnownCall(self, plan, bound.device, context, made))
+        self._fast_path.add_plan(bound, _KnownCall(self, plan, bound.device, context, made))
 
     def _use(self, call: Callable[..., Any], attempt: Callable[..., Any] | None) -> None:
         if self.call is not call:
