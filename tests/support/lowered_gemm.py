@@ -81,6 +81,10 @@ class Case:
     explicit: bool = False  # whether the program asks for the instructions of warpgroups
 
     @property
+    def target(self):
+        return Target("cuda" if self.arch.startswith("sm_") else "hip", self.arch)
+
+    @property
     def dtypes(self):
         return self.dtype, self.dtype_b or self.dtype, self.accum
 
@@ -127,7 +131,7 @@ def lowered(case, lowering):
     """The thread-level function: parameters A, B and C, of which C is updated."""
     op = case.gemm()
     op.check()
-    target = Target("cuda", case.arch)
+    target = case.target
     context = LoweringContext(target, CompileOptions(), case.threads)
     plan = accepted(lowering, op, context)
     fragments, shared = {}, {}
@@ -213,5 +217,5 @@ def run(case, lowering, seed=0, **options):
     func = lowered(case, lowering)
     a, b, c = case.arguments(seed)
     expected = case.expected(a, b, c)
-    simulate(func, [a, b, c], target=Target("cuda", case.arch), **options)
+    simulate(func, [a, b, c], target=case.target, **options)
     return c, expected

@@ -9,11 +9,10 @@ from tilelang.isa.simulated import Pointer
 
 
 class WarpOfRegisters:
-    """Reads and writes arrays of shape (32, n), one row per lane, and arrays that all lanes share."""
+    """Reads and writes arrays of shape (lanes, n), one row per lane, and arrays that all lanes share."""
 
-    size, lane = 32, np.arange(32)
-
-    def __init__(self):
+    def __init__(self, size=32):
+        self.size, self.lane = size, np.arange(size)
         self._memory = {}
         self._known = {}
 
@@ -21,7 +20,7 @@ class WarpOfRegisters:
         """A pointer to the lanes' own arrays."""
         buffer = Buffer("r", (const(values.shape[1], INT32),), dtype, Scope.LOCAL)
         self._memory[buffer] = values.copy()
-        return Pointer(buffer, np.zeros(32, np.int64))
+        return Pointer(buffer, np.zeros(self.size, np.int64))
 
     def shared(self, dtype, values):
         """A buffer that all lanes share."""
@@ -33,19 +32,19 @@ class WarpOfRegisters:
         return self._memory[pointer.buffer if isinstance(pointer, Pointer) else pointer]
 
     def converge(self, mask, what):
-        assert mask == 0xFFFFFFFF
+        assert mask == (1 << self.size) - 1
 
     def _at(self, pointer, count):
         memory = self._memory[pointer.buffer]
         offsets = pointer.offset[:, None] + np.arange(count)
         assert (pointer.offset % count == 0).all(), "misaligned"
-        return memory, ((np.arange(32)[:, None], offsets) if memory.ndim == 2 else (offsets,))
+        return memory, ((self.lane[:, None], offsets) if memory.ndim == 2 else (offsets,))
 
     def read(self, pointer, count=1, *, where=None):
         memory, index = self._at(pointer, count)
         if where is None:
             return memory[index]
-        out = np.zeros((32, count), memory.dtype)
+        out = np.zeros((self.size, count), memory.dtype)
         out[where] = memory[tuple(i[where] for i in index)]
         return out
 
@@ -56,7 +55,7 @@ class WarpOfRegisters:
 
     def write(self, pointer, values, *, where=None, defined=None):
         memory, index = self._at(pointer, values.shape[1])
-        where = np.ones(32, bool) if where is None else where
+        where = np.ones(self.size, bool) if where is None else where
         memory[tuple(i[where] for i in index)] = values[where]
         if defined is not None:
             known = self._known.setdefault(pointer.buffer, np.ones(memory.shape, bool))
@@ -72,7 +71,7 @@ class WarpOfRegisters:
 
 
 def gather(matrix, layout):
-    """The elements that each lane holds of a matrix. Shape (32, values)."""
+    """The elements that each lane holds of a matrix. Shape (lanes, values)."""
     return matrix[tuple(np.moveaxis(layout.table, -1, 0))]
 
 

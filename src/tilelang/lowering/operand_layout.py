@@ -24,6 +24,8 @@ from tilelang.layout.xor_swizzle import MODES, swizzled
 from tilelang.records import record
 from tilelang.targets.machine import Machine
 
+_RUN = 8  # neighbouring rows that go together in a permutation of rows
+
 
 @record
 class WarpAccess:
@@ -97,6 +99,25 @@ def _candidates(shape: tuple[int, int], itemsize: int, machine: Machine) -> Iter
         for odd in (length | 1, (length | 1) + 2):
             if odd * unit > row_bytes and odd * unit % itemsize == 0:
                 yield padded(shape, odd * unit // itemsize - shape[1])
+    for mode in MODES:
+        if row_bytes % mode == 0:
+            yield Layout(shape, _swizzle_of_runs(mode, itemsize, machine))
+
+
+def _swizzle_of_runs(mode: int, itemsize: int, machine: Machine) -> Callable[..., Coordinate]:
+    """A swizzle for lanes that access rows at once in half runs of `_RUN`, such as rows 0 to 3 and 8 to 11.
+
+    The upper half of the chunks within `mode` bytes comes from the number of the run.
+    """
+    chunk = MAX_VECTOR_BYTES // itemsize
+    half = mode // MAX_VECTOR_BYTES // 2
+    rows = max(1, machine.shared_banks * machine.bank_bytes // mode)  # as for `_swizzle`
+
+    def place(row: Coordinate, column: Coordinate) -> tuple[Coordinate, Coordinate]:
+        key = row // rows % half + row // _RUN % 2 * half
+        return row, (column // chunk ^ key) * chunk + column % chunk
+
+    return place
 
 
 def _swizzle(mode: int, step: int, itemsize: int, machine: Machine) -> Callable[..., Coordinate]:

@@ -18,6 +18,7 @@ from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.targets.amd import pipelines
+from tilelang.targets.amd.lowerings.gemm_mfma import GemmMatrix
 from tilelang.targets.backend import Backend
 from tilelang.targets.gpu.lowerings.combine_reduce import SimtCombineReduce
 from tilelang.targets.gpu.lowerings.gemm_fma import GemmFma
@@ -29,7 +30,7 @@ LOWERINGS: Lowerings = MappingProxyType(
         AtomicTile: (by_loop.ATOMIC,),
         Copy: (by_loop.COPY,),
         Fill: (by_loop.FILL,),
-        Gemm: (GemmFma(), by_loop.GEMM),
+        Gemm: (GemmMatrix(), GemmFma(), by_loop.GEMM),
         Im2Col: (by_loop.IM2COL,),
         CombineReduce: (SimtCombineReduce(),),
         Reduce: (by_loop.REDUCE,),

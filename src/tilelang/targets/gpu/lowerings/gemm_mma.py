@@ -30,7 +30,6 @@ from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, FragmentOperand, Operand, Share
 from tilelang.targets.gpu.lowerings.warp_partition import WarpAtom, WarpPartition, held, partition, placed
-from tilelang.targets.target import Target
 
 _REGISTER_BYTES = 4
 
@@ -89,19 +88,25 @@ class RegisterGemm(abc.ABC):
     """The lowering; vendors state their instructions.
 
     Attributes:
-        most_registers: Maximal number of 32-bit registers per thread for fragments and operands with prefetching.
         share: The class of a warp's operands.
         shared_operand: The class of operands in shared memory.
     """
 
     name = "gemm.mma"
-    most_registers: int
     share: type[Share] = Share
     shared_operand: type[ElementOperand] = ElementOperand
 
     @abc.abstractmethod
-    def choose(self, target: Target, a: DType, b: DType, c: DType, k: int) -> RegisterAtom | None:
-        """The instruction for operands and accumulator of these dtypes, and a depth; None if the target has none."""
+    def most_registers(self, context: LoweringContext) -> int:
+        """Maximal number of 32-bit registers per thread for fragments and operands with prefetching."""
+
+    @abc.abstractmethod
+    def choose(self, op: Gemm, context: LoweringContext) -> RegisterAtom | None:
+        """The instruction for a gemm of constant extents, which accumulates in `sums(op)`; None without one."""
+
+    def sums(self, op: Gemm) -> DType:
+        """The accumulator dtype of instructions: that of C, or float32 for bfloat16."""
+        return FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype
 
     @abc.abstractmethod
     def instruction(self, atom: Any) -> Instruction:
@@ -118,9 +123,9 @@ class RegisterGemm(abc.ABC):
             return Refusal("its extents are not constants above zero")
         if (op.a.dtype, op.b.dtype) != op.operands:
             return Refusal(f"its operands are {op.a.dtype!s} and {op.b.dtype!s}")
-        atom = self.choose(context.target, *op.operands, _sums(op), k)
+        atom = self.choose(op, context)
         if atom is None:
-            what = f"{op.multiplied} with sums in {_sums(op)!s}"
+            what = f"{op.multiplied} with sums in {self.sums(op)!s}"
             return Refusal(f"{context.target.arch} multiplies no {what} by matrix instructions")
         for letter, region in zip("ABC", (op.a, op.b, op.c), strict=True):
             scope = region.buffer.scope
@@ -214,7 +219,7 @@ class RegisterGemm(abc.ABC):
         fetched = [share for share in (made.a, made.b) if share.region.buffer.scope is Scope.SHARED]
         operands = sum(share.tile.values * share.dtype.storage_bytes for share in fetched)
         fragments = sum(buffer.bytes or 0 for buffer in context.registers.values())
-        return 2 if operands and fragments + 2 * operands <= self.most_registers * _REGISTER_BYTES else 1
+        return 2 if operands and fragments + 2 * operands <= self.most_registers(context) * _REGISTER_BYTES else 1
 
     def _operand(
         self,
@@ -253,13 +258,6 @@ class RegisterGemm(abc.ABC):
         )
 
 
-
 def _of_buffer(tile: Fragment, axes: tuple[int, ...], buffer: Buffer) -> Fragment:
     row, column = axes
     return placed(tile, (row, column), buffer.static_shape or ())
-
-
-def _sums(op: Gemm) -> DType:
-    """The accumulator dtype of instructions: that of C, or float32 for bfloat16."""
-    return FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype
-

@@ -76,9 +76,11 @@ class Share:
     @property
     def width(self) -> int:
         """Elements per lane that are contiguous in registers and in memory."""
-        value = self.atom.value
-        run = value[0].size if value and value[0].stride == (0, 1) else 1
-        return min(run, MAX_VECTOR_BYTES // self.dtype.numpy.itemsize) if self._last == self.k_axis else 1
+        if self._last not in (self.row_axis, self.k_axis) or not self.atom.value:
+            return 1
+        first = self.atom.value[0]
+        run = first.size if first.stride == ((1, 0) if self.transposes else (0, 1)) else 1
+        return min(run, MAX_VECTOR_BYTES // self.dtype.numpy.itemsize)
 
     def at(self, row: Expr, k: Expr) -> tuple[Expr, ...]:
         """The indices of an element in the buffer."""
@@ -134,7 +136,8 @@ class ElementOperand:
         self._name = share.region.buffer.name
         self._count, self._sets = share.tile.values, sets
         self._registers = emit.registers(f"{self._name}_r", sets * self._count, share.dtype)
-        self._width = share.width if is_contiguous_in_runs(share.region, layout, share.width) else 1
+        whole = not share.transposes or share.rows % share.width == 0
+        self._width = share.width if whole and is_contiguous_in_runs(share.region, layout, share.width) else 1
         self._start = self._begin(layout)
 
     def _begin(self, layout: Layout | None) -> tuple[Expr, Expr] | None:
@@ -176,7 +179,8 @@ class ElementOperand:
         def load(group: Expr) -> None:
             row_of_value, k_of_value = share.tile.coordinates(0, group * width)
             along_k = emit.short(k + k_of_value + step * share.step)
-            at = share.at(self._inside(row + row_of_value, share.rows - 1), along_k)
+            last = share.rows - (width if share.transposes else 1)
+            at = share.at(self._inside(row + row_of_value, last), along_k)
             value = rounded(Load(share.region.buffer, at, dtype))
             if tail:
                 value = Select(along_k < share.depth, value, const(0, dtype), dtype)

@@ -1,0 +1,133 @@
+"""`T.gemm` by MFMA and WMMA; see `targets.gpu.lowerings.gemm_mma`, which has what all machines share.
+
+Among the instructions of the machine, and the ways to place the operands of several of them, the one is taken that
+occupies the matrix unit for the fewest clocks, then the one with the fewest operands to load, then with the fewest
+instructions around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.dtypes import FLOAT32, DType
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import int_const
+from tilelang.isa.instruction import Instruction
+from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
+from tilelang.lowering.lowering import LoweringContext
+from tilelang.ops.describe import matrix_axes
+from tilelang.ops.gemm import Gemm, GemmWarpPolicy
+from tilelang.targets.amd.isa.matrix import MatrixInstruction
+from tilelang.targets.amd.isa.matrix_atom import MatrixAtom, matrix_multiply
+from tilelang.targets.amd.isa.matrix_table import instructions_for
+from tilelang.targets.amd.machines import SIMDS, register_file
+from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
+from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, partition
+
+_FOR_ADDRESSES = 48  # registers of a lane
+_WORD_BYTES = 4
+
+
+class GemmMatrix(RegisterGemm):
+    """The lowering."""
+
+    def most_registers(self, context: LoweringContext) -> int:
+        """Of those that a lane has if one work-group runs on a compute unit; what is left is for addresses."""
+        file = register_file(context.target.machine)
+        waves = -(-context.threads // (context.target.machine.warp_size * SIMDS))
+        return min(file.most, file.registers // max(waves, 1)) - _FOR_ADDRESSES
+
+    def sums(self, op: Gemm) -> DType:
+        """The accumulator dtype of instructions: that of C, or float32 for narrower ones."""
+        return FLOAT32 if op.c.dtype.is_float and op.c.dtype.bits < FLOAT32.bits else op.c.dtype
+
+    def choose(self, op: Gemm, context: LoweringContext) -> MatrixAtom | None:
+        """The candidate with the least cost, the first of equals."""
+        a, b = op.operands
+        machine = context.target.machine
+        found = instructions_for(machine, b, a, self.sums(op))
+        if not found and (a, b) == ("tfloat32", "tfloat32"):  # which float32 holds exactly
+            found = instructions_for(machine, FLOAT32, FLOAT32, self.sums(op))
+        m, n, _ = (int_const(size) or 0 for size in op.sizes)
+        atoms = (atom for matrix in found for atom in _candidates(matrix, op))
+
+        def cost(atom: MatrixAtom) -> tuple[int, ...]:
+            warps = partition(m, n, atom, context.threads, op.policy, machine.warp_size)
+            return _cost(atom, warps, op)
+
+        return min(atoms, key=cost, default=None)
+
+    def instruction(self, atom: MatrixAtom) -> Instruction:
+        """The instruction of an atom."""
+        return matrix_multiply(atom)
+
+
+def _candidates(matrix: MatrixInstruction, op: Gemm) -> Iterator[MatrixAtom]:
+    """Ways to place the operands: neighbours that are loaded together are neighbours in registers."""
+    _, n, k = (int_const(size) or 0 for size in op.sizes)
+    size, _, step = matrix.shape
+    itemsize = matrix.a_dtype.storage_bytes
+    per_access = MAX_VECTOR_BYTES // itemsize
+    in_order = MAX_VECTOR_BYTES // 2 if itemsize <= _WORD_BYTES else _WORD_BYTES  # columns of the sums
+    shared = all(region.buffer.scope is Scope.SHARED for region in (op.a, op.b))
+    k_run = _run(per_access if shared else in_order, k, matrix.groups_of_k, step)
+    column_run = _run(in_order, n, matrix.groups, size)
+    depth = max(1, k_run // matrix.a.values)
+    least = max(1, column_run // matrix.c.values)
+    widths = [count for count in (1, 2, 4, 8, 16) if _WORD_BYTES <= count * itemsize <= MAX_VECTOR_BYTES]
+    row_counts = widths if _is_rows_first(op.a, op.transpose_a) else []
+    column_counts = widths if _is_rows_first(op.b, not op.transpose_b) else []
+    for rows in (1, *(count for count in row_counts if count > 1)):
+        yield MatrixAtom(matrix, rows, least, depth, k_run, column_run, column_major=False)
+        for columns in column_counts:
+            if columns >= least and columns > 1:
+                yield MatrixAtom(matrix, rows, columns, depth, k_run, column_run, column_major=True)
+
+
+def _is_rows_first(region: Region, transposed: bool) -> bool:
+    """Whether neighbouring rows of A, or columns of B, are neighbours in shared memory."""
+    axis = matrix_axes(region)[1 if transposed else 0]
+    return region.buffer.scope is Scope.SHARED and axis == region.buffer.rank - 1
+
+
+def _run(most: int, extent: int, groups: int, step: int) -> int:
+    """Neighbours in a lane: as many as can be without padding the extent beyond that of one instruction."""
+    run = most
+    while run > 1 and groups * run > step and extent % (groups * run):
+        run //= 2
+    return run
+
+
+def _cost(atom: MatrixAtom, warps: WarpPartition, op: Gemm) -> tuple[int, ...]:
+    _, _, k = (int_const(size) or 0 for size in op.sizes)
+    height, width, step = atom.shape
+    steps = -(-k // step)
+    per_atom = atom.rows * atom.columns * atom.depth
+    multiplications = warps.row_atoms * warps.column_atoms * steps * per_atom
+    loaded = warps.row_atoms * height + warps.column_atoms * width
+    around = steps * (
+        warps.row_atoms * _accesses(atom, op.a, op.transpose_a, atom.rows, atom.a.values)
+        + warps.column_atoms
+        * _accesses(atom, op.b, not op.transpose_b, atom.columns if atom.column_major else 1, atom.b.values)
+    )
+    work = (multiplications * max(1, atom.matrix.cycles), loaded, multiplications + around)
+    if op.policy is GemmWarpPolicy.FullRow:
+        return (-warps.rows, *work)
+    if op.policy is GemmWarpPolicy.FullCol:
+        return (-warps.columns, *work)
+    return work
+
+
+def _accesses(atom: MatrixAtom, region: Region, transposed: bool, parted: int, values: int) -> int:
+    """Instructions that bring an operand of an atom to its registers."""
+    itemsize = atom.a_dtype.storage_bytes
+    if region.buffer.scope is not Scope.SHARED:
+        return 0
+    if not _is_rows_first(region, transposed):
+        return -(-values // min(atom.k_run, MAX_VECTOR_BYTES // itemsize))
+    words = values * itemsize // _WORD_BYTES
+    permuted = {1: 2 * words, 2: words}.get(itemsize, 0) if parted > 1 else 2 * words
+    return -(-values // min(parted, MAX_VECTOR_BYTES // itemsize)) + permuted
+
+
+LOWERING = GemmMatrix()

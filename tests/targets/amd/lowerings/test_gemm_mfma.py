@@ -1,0 +1,151 @@
+"""Products by MFMA and WMMA, lowered and simulated, against NumPy; and how their operands are placed."""
+
+import itertools
+
+import numpy as np
+import pytest
+from answers import accepted, constraints, reason
+from hypothesis import given
+from hypothesis import strategies as st
+from lowered_gemm import Case, run
+
+from tilelang.ir.buffer import Scope
+from tilelang.layout.shared_memory import row_major
+from tilelang.lowering.lowering import LoweringContext
+from tilelang.lowering.operand_layout import conflict_cycles
+from tilelang.ops.gemm import GemmWarpPolicy
+from tilelang.options import CompileOptions
+from tilelang.targets.amd.lowerings.gemm_mfma import LOWERING
+
+ORDERS = list(itertools.product([False, True], repeat=2))
+DTYPES = [  # operands, sums, architecture
+    *[("float16", "float32", arch) for arch in ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")],
+    *[("bfloat16", "float32", arch) for arch in ("gfx90a", "gfx942", "gfx950", "gfx1151", "gfx1200")],
+    ("float16", "float16", "gfx942"),
+    ("bfloat16", "bfloat16", "gfx1201"),
+    *[("int8", "int32", arch) for arch in ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")],
+    ("uint8", "int32", "gfx1100"),
+    ("uint8", "int32", "gfx1201"),
+    ("float8_e4m3fnuz", "float32", "gfx942"),
+    ("float8_e5m2fnuz", "float32", "gfx942"),
+    ("float8_e4m3fn", "float32", "gfx950"),
+    ("float8_e5m2", "float32", "gfx1200"),
+    ("tfloat32", "float32", "gfx942"),
+    ("tfloat32", "float32", "gfx950"),  # without xf32
+    ("float32", "float32", "gfx90a"),
+    ("float64", "float64", "gfx942"),
+]
+
+
+def check(case, **options):
+    got, expected = run(case, LOWERING, **options)
+    assert np.array_equal(expected.astype(np.float64), got.astype(np.float64))
+
+
+def context(case):
+    return LoweringContext(case.target, CompileOptions(), case.threads)
+
+
+def atom_of(case):
+    return accepted(LOWERING, case.gemm(), context(case)).atom
+
+
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
+@pytest.mark.parametrize(("dtype", "accum", "arch"), DTYPES)
+def test_every_dtype_in_both_orders_of_both_operands(dtype, accum, arch, transpose_a, transpose_b):
+    check(Case(64, 32, 64, dtype, accum, transpose_a, transpose_b, arch=arch))
+
+
+@pytest.mark.parametrize(("dtype", "other", "arch"), [
+    ("float8_e4m3fnuz", "float8_e5m2fnuz", "gfx942"), ("float8_e5m2", "float8_e4m3fn", "gfx950"),
+    ("float8_e4m3fn", "float8_e5m2", "gfx1201"),
+])  # fmt: skip
+def test_operands_of_two_dtypes(dtype, other, arch):
+    check(Case(32, 32, 128, dtype, arch=arch, dtype_b=other))
+    check(Case(32, 32, 64, dtype, "float32", True, True, arch=arch, dtype_b=other, a_scope=Scope.FRAGMENT))
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize(("a_scope", "b_scope"), list(itertools.product([Scope.SHARED, Scope.FRAGMENT], repeat=2)))
+def test_every_placement(arch, a_scope, b_scope):
+    for transpose_a, transpose_b in ORDERS:
+        orders = transpose_a, transpose_b
+        check(Case(64, 64, 32, "float16", "float32", *orders, arch=arch, a_scope=a_scope, b_scope=b_scope))
+
+
+@pytest.mark.parametrize("policy", list(GemmWarpPolicy))
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx1151"])
+def test_warp_policies(arch, policy):
+    check(Case(64, 96, 32, arch=arch, policy=policy, threads=256))
+
+
+@given(
+    st.integers(1, 70), st.integers(1, 70), st.integers(1, 70), st.sampled_from(["float16", "int8", "float32"]),
+    st.booleans(), st.booleans(), st.sampled_from(["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"]),
+)  # fmt: skip
+def test_any_extents(m, n, k, dtype, transpose_a, transpose_b, arch):
+    if dtype != "float32" or not arch.startswith("gfx1"):
+        accum = "int32" if dtype == "int8" else "float32"
+        check(Case(m, n, k, dtype, accum, transpose_a, transpose_b, arch=arch, threads=64))
+
+
+@pytest.mark.parametrize(("arch", "dtype", "accum"), [
+    ("gfx942", "uint8", "int32"), ("gfx942", "float8_e4m3fn", "float32"), ("gfx90a", "float8_e4m3fnuz", "float32"),
+    ("gfx1100", "float32", "float32"), ("gfx1201", "float64", "float64"), ("gfx942", "int32", "int32"),
+])  # fmt: skip
+def test_what_no_instruction_multiplies_is_refused(arch, dtype, accum):
+    case = Case(32, 32, 32, dtype, accum, arch=arch)
+    expected = f"{arch} multiplies no {dtype} with sums in {accum} by matrix instructions"
+    assert expected == reason(LOWERING, case.gemm(), context(case))
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        # k in memory order: lanes load 16 bytes
+        (Case(128, 128, 64, transpose_b=True, arch="gfx942", threads=256), "mfma_f32_32x32x8f16_1x1x2_k8_8"),
+        (Case(128, 128, 64, transpose_b=True, arch="gfx950", threads=256), "mfma_f32_32x32x16_f16_1x1x1_k8_8"),
+        (Case(128, 128, 64, transpose_b=True, arch="gfx1100"), "wmma_f32_16x16x16_f16_w32_1x1x1_k8_8"),
+        (Case(128, 128, 64, transpose_b=True, arch="gfx1201"), "wmma_f32_16x16x16_f16_w32_gfx12_1x1x1_k8_8"),
+        # columns in memory order: lanes load several of them
+        (Case(128, 128, 64, arch="gfx942", threads=256), "mfma_f32_32x32x8f16_1x2x2_n8_8"),
+        (Case(128, 128, 64, arch="gfx1100"), "wmma_f32_16x16x16_f16_w32_1x4x1_n8_8"),
+        # tiles that larger instructions would pad
+        (Case(16, 64, 64, transpose_b=True, arch="gfx942"), "mfma_f32_16x16x16f16_1x2x2_k8_8"),
+        # twice the rate
+        (Case(128, 128, 128, "float8_e4m3fn", transpose_b=True, arch="gfx950", threads=256),
+         "mfma_scale_f32_32x32x64_f8f6f4_fp8_fp8_1x1x1_k16_8"),
+    ],
+)  # fmt: skip
+def test_the_instruction_with_the_fewest_clocks_and_loads(case, name):
+    assert name == atom_of(case).name
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1201"])
+@pytest.mark.parametrize("rows", [64, 128])
+def test_attention_multiplies_its_weights_where_they_are(arch, rows):
+    """The sums of Q @ K.T have the owners that A has in the product with V."""
+    scores = Case(rows, 64, 64, transpose_b=True, arch=arch, policy=GemmWarpPolicy.FullRow)
+    output = Case(rows, 128, 64, arch=arch, policy=GemmWarpPolicy.FullRow, a_scope=Scope.FRAGMENT)
+    made, wanted = scores.gemm(), output.gemm()
+    sums = next(c.layout for c in constraints(LOWERING, made, context(scores)) if c.var is made.c.buffer)
+    weights = next(c.layout for c in constraints(LOWERING, wanted, context(output)) if c.var is wanted.a.buffer)
+    assert sums.same_owners(weights)
+
+
+TILES = [(128, 128, 32), (128, 128, 64), (256, 128, 64), (64, 64, 32)]
+
+
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
+def test_loads_of_a_tile_have_no_bank_conflicts(arch, tile, transpose_a, transpose_b):
+    case = Case(*tile, "float16", "float32", transpose_a, transpose_b, arch=arch, threads=256)
+    op = case.gemm()
+    plan = accepted(LOWERING, op, context(case))
+    made = LOWERING._divided(op, plan)
+    machine = case.target.machine
+    for share in (made.a, made.b):
+        shape = share.region.buffer.static_shape
+        layout = share.layout(machine) or row_major(shape)
+        assert not any(conflict_cycles(layout, access, share.dtype, machine) for access in share.accesses(*shape))
