@@ -24,7 +24,7 @@ LAYERS = (
 # Facades for users: they re-export names of many packages, and nothing inside the package imports them.
 FACADES = set(
     "__init__ __main__ autotuner backend carver contrib cpu cuda engine env finder intrinsics language/__init__ math other_names "
-    "paths profiler quantize testing utils version".split()
+    "numpy paths profiler quantize testing utils version".split()
 )
 
 # Words of one vendor's machines, which stand in the folder of that vendor alone: in names and in texts of other files,

@@ -1,0 +1,200 @@
+"""Functions of `tilelang.numpy` that make arrays from numbers and shapes; nothing of them is kept in memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilelang.dtypes import FLOAT32, INT32, DType, as_dtype
+from tilelang.errors import ProgramTypeError, ProgramValueError
+from tilelang.ir.expr import Expr, as_expr, cast, const, int_const, select
+from tilelang.level1.api import api
+from tilelang.level1.elements import as_array, as_operand, new_array, read
+from tilelang.level1.functions.shaping import as_extents
+from tilelang.level1.graph import Map, axes_for
+from tilelang.level1.indexing import count_of_range
+from tilelang.level1.promotion import Typed, compute_dtype
+from tilelang.level1.values import Scalar, TracedArray
+
+__all__ = [
+    "arange",
+    "eye",
+    "full",
+    "full_like",
+    "linspace",
+    "ones",
+    "ones_like",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
+]
+
+
+@api
+def arange(start: object, stop: object = None, step: object = 1, *, dtype: object = None) -> Any:
+    """start, start + step, ... as long as it is below `stop`; from 0 to `start` if `stop` is left out.
+
+    Without a dtype, integers take the dtype of what they are combined with, as a number of Python does; int32 by
+    themselves.
+
+    Raises:
+        ProgramTypeError: An argument is an array, or is no number.
+        ProgramValueError: The step is 0.
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    bounds = [as_operand(value, "tnp.arange") for value in (first, last, step)]
+    numbers = [operand.expr for operand in bounds if isinstance(operand, Scalar) and not operand.axes]
+    if len(numbers) < 3:
+        raise ProgramTypeError("tnp.arange: an argument is an array", hint="the length of an array is known beforehand")
+    if any(number.dtype.is_float for number in numbers):
+        return _float_range(numbers, FLOAT32 if dtype is None else as_dtype(dtype))
+    begin, end, stride = numbers
+    known = int_const(stride)
+    if not known:
+        raise ProgramValueError(f"tnp.arange: step is {step!r:.40}, not an int other than 0")
+    shape = (count_of_range(begin, end, known),)
+    (axis,) = axes = axes_for(shape)
+    body: Expr = axis * known if known != 1 else axis
+    body = body if int_const(begin) == 0 else begin + body
+    typed = Typed(INT32, weak=True) if dtype is None else Typed(as_dtype(dtype))
+    body = cast(body, compute_dtype(typed.dtype))
+    return new_array("range", shape, Map(axes, body), body.dtype, typed)
+
+
+def _float_range(numbers: list[Expr], dtype: DType) -> TracedArray:
+    known = [number.value for number in numbers if hasattr(number, "value")]
+    if len(known) < 3 or not known[2]:
+        raise ProgramValueError("tnp.arange: a range of floats has static bounds and a step other than 0")
+    start, stop, step = map(float, known)
+    extent = as_expr(max(0, math.ceil((stop - start) / step)))
+    (axis,) = axes = axes_for((extent,))
+    computed = compute_dtype(dtype)
+    body = const(start, computed) + cast(axis, computed) * const(step, computed)
+    return new_array("range", (extent,), Map(axes, body), computed, Typed(dtype))
+
+
+@api
+def linspace(start: float, stop: float, num: int, *, dtype: object = None, endpoint: bool = True) -> Any:
+    """So many evenly spaced numbers from `start` to `stop`, which is the last one if `endpoint`."""
+    typed = Typed(FLOAT32 if dtype is None else as_dtype(dtype))
+    steps = num - 1 if endpoint else num
+    step = (stop - start) / steps if steps > 0 else 0.0
+    computed = compute_dtype(typed.dtype)
+    (axis,) = axes = axes_for((num,))
+    body = const(start, computed) + cast(axis, computed) * const(step, computed)
+    if endpoint and num > 1:
+        body = select(axis < num - 1, body, const(stop, computed))
+    return new_array("range", (as_expr(num),), Map(axes, body), computed, typed)
+
+
+@api
+def full(shape: Any, fill_value: object, *, dtype: object = None) -> Any:
+    """An array of one value.
+
+    Args:
+        shape: Its extents.
+        fill_value: The value.
+        dtype: That of the value if None: float32 for a float, int32 for an int.
+
+    Raises:
+        ProgramTypeError: An extent is no integer, or the value is an array with dimensions.
+    """
+    return _filled("tnp.full", as_extents("tnp.full", shape), fill_value, dtype)
+
+
+@api
+def zeros(shape: Any, *, dtype: object = "float32") -> Any:
+    """An array of zeros."""
+    return _filled("tnp.zeros", as_extents("tnp.zeros", shape), 0, dtype)
+
+
+@api
+def ones(shape: Any, *, dtype: object = "float32") -> Any:
+    """An array of ones."""
+    return _filled("tnp.ones", as_extents("tnp.ones", shape), 1, dtype)
+
+
+@api
+def full_like(x: object, fill_value: object, *, dtype: object = None) -> Any:
+    """An array of one value, with the shape and dtype of x."""
+    return _like("tnp.full_like", x, fill_value, dtype)
+
+
+@api
+def zeros_like(x: object, *, dtype: object = None) -> Any:
+    """An array of zeros, with the shape and dtype of x."""
+    return _like("tnp.zeros_like", x, 0, dtype)
+
+
+@api
+def ones_like(x: object, *, dtype: object = None) -> Any:
+    """An array of ones, with the shape and dtype of x."""
+    return _like("tnp.ones_like", x, 1, dtype)
+
+
+def _like(what: str, x: object, value: object, dtype: object) -> TracedArray:
+    array = as_array(as_operand(x, what))
+    return _filled(what, array.node.shape, value, array.dtype if dtype is None else dtype)
+
+
+def _filled(what: str, shape: tuple[Expr, ...], value: object, dtype: object) -> TracedArray:
+    operand = as_operand(value, what)
+    if operand.ndim:
+        raise ProgramTypeError(
+            f"{what}: the value is an array with dimensions", hint="write tnp.broadcast_to(x, shape)"
+        )
+    typed = Typed(operand.dtype if dtype is None else as_dtype(dtype))
+    axes = axes_for(shape)
+    body = cast(read(operand), compute_dtype(typed.dtype))
+    return new_array("filled", shape, Map(axes, body), body.dtype, typed)
+
+
+@api
+def eye(n_rows: Any, n_cols: Any = None, *, k: int = 0, dtype: object = "float32") -> Any:
+    """A matrix with ones on a diagonal, and zeros elsewhere.
+
+    Args:
+        n_rows: Its rows.
+        n_cols: Its columns, as many as rows if None.
+        k: Which diagonal: how many columns to the right of the main one.
+        dtype: That of the matrix.
+    """
+    shape = as_extents("tnp.eye", (n_rows, n_rows if n_cols is None else n_cols))
+    typed = Typed(as_dtype(dtype))
+    computed = compute_dtype(typed.dtype)
+    i, j = axes = axes_for(shape)
+    body = select(i + k == j, const(1, computed), const(0, computed))
+    return new_array("eye", shape, Map(axes, body), computed, typed)
+
+
+@api
+def tril(x: object, *, k: int = 0) -> Any:
+    """The lower triangles of matrices: 0 above the k-th diagonal.
+
+    Raises:
+        ProgramValueError: x has fewer than two dimensions.
+    """
+    return _triangle("tnp.tril", x, k, lower=True)
+
+
+@api
+def triu(x: object, *, k: int = 0) -> Any:
+    """The upper triangles of matrices: 0 below the k-th diagonal.
+
+    Raises:
+        ProgramValueError: x has fewer than two dimensions.
+    """
+    return _triangle("tnp.triu", x, k, lower=False)
+
+
+def _triangle(what: str, x: object, k: int, *, lower: bool) -> TracedArray:
+    array = as_array(as_operand(x, what))
+    if array.ndim < 2:
+        raise ProgramValueError(f"{what}: takes matrices, got an array of {array.ndim} dimensions")
+    axes = axes_for(array.node.shape)
+    value = read(array, axes)
+    i, j = axes[-2:]
+    kept = j <= i + k if lower else j >= i + k
+    body = select(kept, value, const(0, value.dtype))
+    return new_array("triangle", array.node.shape, Map(axes, body), value.dtype, array.typed)

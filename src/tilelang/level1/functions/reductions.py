@@ -1,0 +1,347 @@
+"""Reductions of `tilelang.numpy`: sums, extrema and positions, and statistics.
+
+A function takes an array and the axes to reduce, or, inside `tnp.compute`, an expression and axes of `tnp.reduce_axis`.
+Sums of floats narrower than 32 bits are float32, those of bools and of integers below 32 bits int32; `accumulate` names
+another dtype for them, `dtype` that of the result, to which they are rounded once.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tilelang.dtypes import BOOL, INT32, DType, as_dtype
+from tilelang.errors import ProgramTypeError, ProgramValueError
+from tilelang.ir.expr import Expr, Var, as_bool, cast, int_const
+from tilelang.ir.visit import substitute
+from tilelang.language.extents import folded, product
+from tilelang.level1.api import api
+from tilelang.level1.axes import axes_of, axis_of
+from tilelang.level1.elements import as_array, as_operand, new_array
+from tilelang.level1.functions import elementwise as el
+from tilelang.level1.graph import Combiner, Map, Reduction, axes_for, element
+from tilelang.level1.promotion import Typed, as_float, compute_dtype, sum_dtype
+from tilelang.level1.values import Axis, Operand, Scalar, TracedArray, as_size
+from tilelang.records import record
+
+__all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var"]
+
+
+@record
+class SumDTypes:
+    """The dtypes of a sum.
+
+    Attributes:
+        combined: That of the values that are added.
+        result: That of the result.
+    """
+
+    combined: DType
+    result: DType
+
+
+def sum_dtypes(given: DType, dtype: object, accumulate: object) -> SumDTypes:
+    """The dtypes of a sum of values of a dtype, as the arguments `dtype` and `accumulate` say."""
+    result = sum_dtype(given) if dtype is None else as_dtype(dtype)
+    own, wanted = compute_dtype(sum_dtype(given)), compute_dtype(sum_dtype(result))
+    keep = own.is_float == wanted.is_float and own.bits >= wanted.bits
+    return SumDTypes(as_dtype(accumulate) if accumulate is not None else own if keep else wanted, result)
+
+
+# -- one reduction -------------------------------------------------------------------------------------------
+@record
+class _Over:
+    """What is reduced: the elements of an array along axes, or an expression of index notation over axes.
+
+    Attributes:
+        body: An element.
+        kept: The axes that stay.
+        shape: Their extents.
+        reduced: The axes that are reduced.
+        extents: Their extents.
+        positions: The positions of the reduced axes in the array; None for an expression.
+    """
+
+    body: Expr
+    kept: tuple[Var, ...]
+    shape: tuple[Expr, ...]
+    reduced: tuple[Var, ...]
+    extents: tuple[Expr, ...]
+    positions: tuple[int, ...] | None
+
+    @property
+    def count(self) -> Expr:
+        """How many elements are combined into one."""
+        return folded(product(self.extents))
+
+
+def _over(what: str, operand: Operand, axis: object) -> _Over:
+    """What a call reduces.
+
+    Raises:
+        ProgramTypeError: An array with axes of index notation, or an expression of it with others.
+        ProgramIndexError: The array has no such axis.
+        ProgramValueError: An axis is named twice.
+    """
+    given = list(axis) if isinstance(axis, Iterable) and not isinstance(axis, Operand) else [axis]
+    of_notation = [each for each in given if isinstance(each, Scalar)]
+    if of_notation or isinstance(operand, Scalar) and operand.axes:
+        return _over_notation(what, operand, given)
+    array = as_array(operand)
+    positions, shape = axes_of(what, axis, array), array.node.shape
+    axes = axes_for(shape)
+    kept = [n for n in range(array.ndim) if n not in positions]
+    return _Over(
+        element(array.node, axes), tuple(axes[n] for n in kept), tuple(shape[n] for n in kept),
+        tuple(axes[n] for n in positions), tuple(shape[n] for n in positions), positions,
+    )  # fmt: skip
+
+
+def _over_notation(what: str, operand: Operand, given: list[Any]) -> _Over:
+    reduced = [each.expr for each in given if isinstance(each, Scalar) and isinstance(each.expr, Axis)]
+    if len(reduced) < len(given) or not builtins.all(axis.reduced for axis in reduced):
+        raise ProgramTypeError(
+            f"{what}: an expression of tnp.compute is reduced over axes of tnp.reduce_axis",
+            hint=f"write k = tnp.reduce_axis(K) before, and {what}(x[i, k], axis=k)",
+        )
+    if not isinstance(operand, Scalar):
+        raise ProgramTypeError(
+            f"{what}: an array is reduced over an axis of tnp.reduce_axis",
+            hint=f"index the array by it, {what}(x[i, k], axis=k), or name the axis by an int",
+        )
+    if len(set(reduced)) < len(reduced):
+        raise ProgramValueError(f"{what}: an axis of tnp.reduce_axis is named twice")
+    kept = tuple(axis for axis in operand.axes if axis not in set(reduced))
+    return _Over(
+        operand.expr, kept, tuple(axis.extent for axis in kept), tuple(reduced),
+        tuple(axis.extent for axis in reduced), None,
+    )  # fmt: skip
+
+
+def _reduce(
+    over: _Over,
+    combiner: Combiner,
+    combined: DType,
+    result: Typed,
+    name: str,
+    *,
+    part: bool = False,
+    function: Callable[[Expr], Expr] | None = None,
+) -> Operand:
+    """The reduction of `function` of the elements in the dtype `combined`; an element of it in index notation."""
+    fresh = {axis: Var(axis.name, axis.dtype, index=True) for axis in (*over.kept, *over.reduced)}
+    body = cast(substitute(over.body, fresh), combined) if function is None else function(substitute(over.body, fresh))
+    kept = tuple(fresh[axis] for axis in over.kept)
+    dtype = INT32 if combiner.gives_index else combined
+    definition: Map | Reduction
+    if over.reduced:
+        definition = Reduction(kept, tuple(fresh[axis] for axis in over.reduced), over.extents, combiner, body)
+    else:
+        definition = Map(kept, cast(0, INT32) if combiner.gives_index else body)
+    array = new_array(name, over.shape, definition, dtype, result, part=part)
+    if over.positions is not None:
+        return array
+    return Scalar(element(array.node, over.kept), result.dtype, weak=result.weak)
+
+
+def _kept_dims(value: Operand, over: _Over, *, keepdims: bool) -> Operand:
+    """The result of a reduction, with reduced axes of extent 1 if they are to be kept."""
+    if not keepdims or not isinstance(value, TracedArray) or not over.positions:
+        return value
+    rank = value.ndim + len(over.positions)
+    kept: TracedArray = value[tuple(None if n in over.positions else slice(None) for n in range(rank))]
+    return kept
+
+
+def _check_some(what: str, over: _Over) -> None:
+    """Raises where there is nothing to reduce, and no value for that."""
+    if int_const(over.count) == 0:
+        where = "the axis has" if len(over.extents) == 1 else "the axes have"
+        raise ProgramValueError(
+            f"{what}: {where} no elements, and there is no {what.removeprefix('tnp.')} of nothing",
+            hint="only sum, prod, any, all and logsumexp have a value for no elements",
+        )
+
+
+# -- sums and products ---------------------------------------------------------------------------------------
+@api
+def sum(
+    x: object, axis: object = None, *, dtype: object = None, keepdims: bool = False, accumulate: object = None
+) -> Any:
+    """The sum over axes; 0 over no elements.
+
+    Args:
+        x: An array, or an expression inside `tnp.compute`.
+        axis: An axis, a tuple of them, or None for all; inside `tnp.compute`, axes of `tnp.reduce_axis`.
+        dtype: Of the result: that of x, int32 for bools and integers below 32 bits.
+        keepdims: Whether reduced axes stay, with extent 1.
+        accumulate: The dtype of the sums; float32 for narrower floats.
+
+    Raises:
+        ProgramIndexError: There is no such axis.
+    """
+    return _sum("sum", Combiner.SUM, x, axis, dtype, keepdims, accumulate)
+
+
+@api
+def prod(
+    x: object, axis: object = None, *, dtype: object = None, keepdims: bool = False, accumulate: object = None
+) -> Any:
+    """The product over axes; 1 over no elements. The arguments are those of `tnp.sum`."""
+    return _sum("prod", Combiner.PROD, x, axis, dtype, keepdims, accumulate)
+
+
+def _sum(
+    name: str, combiner: Combiner, x: object, axis: object, dtype: object, keepdims: bool, accumulate: object
+) -> Operand:
+    operand = as_operand(x, f"tnp.{name}")
+    over, dtypes = _over(f"tnp.{name}", operand, axis), sum_dtypes(operand.dtype, dtype, accumulate)
+    result = _reduce(over, combiner, dtypes.combined, Typed(dtypes.result), name)
+    return _kept_dims(result, over, keepdims=keepdims)
+
+
+# -- extrema -------------------------------------------------------------------------------------------------
+@api
+def max(x: object, axis: object = None, *, keepdims: bool = False) -> Any:
+    """The greatest element over axes, NaN if there is one.
+
+    Raises:
+        ProgramValueError: There are no elements.
+    """
+    return _extremum("max", Combiner.MAX, x, axis, keepdims)
+
+
+@api
+def min(x: object, axis: object = None, *, keepdims: bool = False) -> Any:
+    """The smallest element over axes, NaN if there is one.
+
+    Raises:
+        ProgramValueError: There are no elements.
+    """
+    return _extremum("min", Combiner.MIN, x, axis, keepdims)
+
+
+def _extremum(name: str, combiner: Combiner, x: object, axis: object, keepdims: bool) -> Operand:
+    operand = as_operand(x, f"tnp.{name}")
+    over = _over(f"tnp.{name}", operand, axis)
+    _check_some(f"tnp.{name}", over)
+    result = _reduce(over, combiner, compute_dtype(operand.dtype), operand.typed, name)
+    return _kept_dims(result, over, keepdims=keepdims)
+
+
+@api
+def argmax(x: object, axis: object = None, *, keepdims: bool = False) -> Any:
+    """The position of the greatest element along an axis, or in the flattened array; int32. The first of equal ones.
+
+    Raises:
+        ProgramValueError: There are no elements.
+    """
+    return _position("argmax", Combiner.ARGMAX, x, axis, keepdims)
+
+
+@api
+def argmin(x: object, axis: object = None, *, keepdims: bool = False) -> Any:
+    """The position of the smallest element along an axis, or in the flattened array; int32. The first of equal ones.
+
+    Raises:
+        ProgramValueError: There are no elements.
+    """
+    return _position("argmin", Combiner.ARGMIN, x, axis, keepdims)
+
+
+def _position(name: str, combiner: Combiner, x: object, axis: object, keepdims: bool) -> Operand:
+    what = f"tnp.{name}"
+    operand = as_operand(x, what)
+    if isinstance(operand, TracedArray) and axis is not None and not isinstance(axis, Operand):
+        axis = axis_of(what, axis, operand)
+    over = _over(what, operand, axis)
+    _check_some(what, over)
+    result = _reduce(over, combiner, compute_dtype(operand.dtype), Typed(INT32), name)
+    return _kept_dims(result, over, keepdims=keepdims)
+
+
+# -- truth ---------------------------------------------------------------------------------------------------
+@api
+def any(x: object, axis: object = None, *, keepdims: bool = False) -> Any:
+    """Whether one of the elements over axes is true, that is not 0; False over no elements."""
+    return _truth("any", Combiner.MAX, x, axis, keepdims)
+
+
+@api
+def all(x: object, axis: object = None, *, keepdims: bool = False) -> Any:
+    """Whether all elements over axes are true, that is not 0; True over no elements."""
+    return _truth("all", Combiner.MIN, x, axis, keepdims)
+
+
+def _truth(name: str, combiner: Combiner, x: object, axis: object, keepdims: bool) -> Operand:
+    over = _over(f"tnp.{name}", as_operand(x, f"tnp.{name}"), axis)
+    return _kept_dims(_reduce(over, combiner, BOOL, Typed(BOOL), name, function=as_bool), over, keepdims=keepdims)
+
+
+# -- statistics ----------------------------------------------------------------------------------------------
+@api
+def mean(x: object, axis: object = None, *, dtype: object = None, keepdims: bool = False) -> Any:
+    """The mean over axes, a float.
+
+    Raises:
+        ProgramValueError: There are no elements.
+        ProgramTypeError: x has integers that float32 does not hold.
+    """
+    return _mean("mean", x, axis, dtype, keepdims=keepdims)
+
+
+def _mean(name: str, x: object, axis: object, dtype: object, *, keepdims: bool) -> Operand:
+    what = f"tnp.{name}"
+    operand = as_operand(x, what)
+    over = _over(what, operand, axis)
+    _check_some(what, over)
+    result = as_dtype(dtype) if dtype is not None else as_float(what, operand.dtype)
+    total = _reduce(over, Combiner.SUM, compute_dtype(result), Typed(result), "sum", part=True)
+    divided: Operand = el.divide(_kept_dims(total, over, keepdims=keepdims), as_size(over.count))
+    return divided
+
+
+@api
+def var(x: object, axis: object = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
+    """The variance over axes: the sum of squared distances from the mean, divided by their number minus `correction`.
+
+    Raises:
+        ProgramValueError: There are no elements.
+        ProgramTypeError: x has integers that float32 does not hold, or is an expression of `tnp.compute`.
+    """
+    return _var("var", x, axis, correction, keepdims=keepdims)
+
+
+@api
+def std(x: object, axis: object = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
+    """The square root of the variance; the arguments are those of `tnp.var`."""
+    return el.sqrt(_var("std", x, axis, correction, keepdims=keepdims))
+
+
+def _var(name: str, x: object, axis: object, correction: float, *, keepdims: bool) -> Operand:
+    what = f"tnp.{name}"
+    operand = as_operand(x, what)
+    if isinstance(operand, Scalar) and operand.axes:
+        raise ProgramTypeError(f"{what}: takes an array", hint="write it before tnp.compute, or as sums and squares")
+    array = as_array(operand)
+    distance = el.subtract(array, _mean(name, array, axis, None, keepdims=True))
+    over = _over(what, distance, axis)
+    dtype, square = compute_dtype(distance.dtype), lambda d: d * d
+    total = _reduce(over, Combiner.SUM, dtype, distance.typed, "squares", part=True, function=square)
+    count = el.subtract(as_size(over.count), correction) if correction else as_size(over.count)
+    divided: Operand = el.divide(_kept_dims(total, over, keepdims=keepdims), count)
+    return divided
+
+
+# -- exponentials --------------------------------------------------------------------------------------------
+def exponential_sum(what: str, array: TracedArray, axis: object) -> tuple[Any, Any, Any]:
+    """The maximum m of an array over axes, exp(array - m), and the sum of that; reduced axes have extent 1."""
+    over = _over(what, array, axis)
+    dtype = as_float(what, array.dtype)
+    greatest = _reduce(over, Combiner.MAX, compute_dtype(dtype), Typed(dtype), "max", part=True)
+    greatest = _kept_dims(greatest, over, keepdims=True)
+    exponentials = el.exp(el.subtract(array, greatest))
+    over = _over(what, exponentials, axis)
+    total = _reduce(over, Combiner.SUM, compute_dtype(dtype), Typed(dtype), "sum", part=True)
+    return greatest, exponentials, _kept_dims(total, over, keepdims=True)

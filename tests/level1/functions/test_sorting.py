@@ -1,0 +1,80 @@
+"""Tests for tilelang.level1.functions.sorting."""
+
+import numpy as np
+import pytest
+from array_functions import assert_close, numbers, run, traced
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import tilelang.numpy as tnp
+from tilelang.errors import ProgramIndexError, ProgramValueError
+
+
+@given(hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5), st.data())
+@settings(max_examples=40, deadline=None)
+def test_sorting(shape: tuple[int, ...], data: st.DataObject) -> None:
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    x = numbers(*shape, dtype="int8")  # with equal elements
+    assert_close(run(lambda a: tnp.sort(a, axis=axis), x), np.sort(x, axis))
+    assert_close(run(lambda a: tnp.argsort(a, axis=axis), x), np.argsort(x, axis, kind="stable"))
+    wide = -x.astype(np.int32)
+    assert_close(run(lambda a: tnp.sort(a, axis=axis, descending=True), x), -np.sort(wide, axis))
+    assert_close(run(lambda a: tnp.argsort(a, axis=axis, descending=True), x), np.argsort(wide, axis, kind="stable"))
+    k = data.draw(st.integers(0, shape[axis]))
+    values, positions = run(lambda a: tnp.topk(a, k, axis=axis), x)
+    first = np.take(np.argsort(wide, axis, kind="stable"), np.arange(k), axis)
+    assert_close(positions, first)
+    assert_close(values, np.take_along_axis(x, first, axis))
+
+
+def test_nan_is_sorted_last() -> None:
+    x = np.array([np.nan, 1, -np.inf, np.inf, np.nan, -1], np.float32)
+    assert_close(run(tnp.sort, x), np.sort(x))
+    assert_close(run(tnp.argsort, x), np.argsort(x, kind="stable"))
+
+
+def test_the_smallest() -> None:
+    x = numbers(3, 8)
+    values, positions = run(lambda a: tnp.topk(a, 3, largest=False), x)
+    assert_close(values, np.sort(x, -1)[:, :3])
+    assert_close(positions, np.argsort(x, -1, kind="stable")[:, :3])
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((5,), None), ((3, 4), 0), ((3, 4), -1), ((2, 0), 1), ((0, 2), 1)])
+def test_cumulative(shape: tuple[int, ...], axis: int | None) -> None:
+    x = numbers(*shape)
+    wide = x.astype(np.float64)
+    assert_close(run(lambda a: tnp.cumulative_sum(a, axis=axis), x), np.cumsum(wide, axis))
+    assert_close(run(lambda a: tnp.cumulative_prod(a, axis=axis), x), np.cumprod(wide, axis))
+    expected = np.cumulative_sum(wide, axis=axis, include_initial=True)
+    assert_close(run(lambda a: tnp.cumulative_sum(a, axis=axis, include_initial=True), x), expected)
+    expected = np.cumulative_prod(wide, axis=axis, include_initial=True)
+    assert_close(run(lambda a: tnp.cumulative_prod(a, axis=axis, include_initial=True), x), expected)
+
+
+def test_cumulative_dtypes() -> None:
+    assert "int32" == tnp.cumulative_sum(traced(3, dtype="int8")).dtype
+    x = np.ones(4096, np.float16)
+    assert 4096 == run(tnp.cumulative_sum, x)[-1]
+    assert "float64" == run(lambda a: tnp.cumulative_sum(a, dtype="float64"), x).dtype
+
+
+def test_too_many() -> None:
+    with pytest.raises(ProgramValueError) as error:
+        tnp.topk(traced(3, 4), 5)
+    assert str(error.value) == "tnp.topk: k is 5, but axis 1 has the extent 4"
+
+
+def test_no_axis_to_accumulate_along() -> None:
+    with pytest.raises(ProgramValueError) as error:
+        tnp.cumulative_sum(traced(3, 4))
+    assert str(error.value) == "tnp.cumulative_sum: an array of 2 dimensions needs an axis\nhint: write axis=0"
+
+
+def test_no_axis_to_sort_along() -> None:
+    with pytest.raises(ProgramIndexError) as error:
+        tnp.sort(traced())
+    assert str(error.value) == (
+        "tnp.sort: axis -1 is out of range of an array of shape ()\nhint: an array without dimensions has no axes"
+    )
