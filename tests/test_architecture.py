@@ -63,7 +63,6 @@ ALLOWED_WORDS: dict[str, tuple[str, str]] = {
     "testing.py": ("gfx", "`requires_gfx950` of published TileLang"),
     "tools/analyzer.py": ("sm_", "`sm_version` of published TileLang"),
     "tools/command_line.py": ("sm_", "names of machines in the help"),
-    "tools/doctor.py": ("nvrtc sm_", "tells which compilers and devices of each vendor are found"),
 }
 
 # A file that has no test file of its own, and why. (An `__init__.py` only gathers names.)

@@ -10,8 +10,11 @@ from fake_cuda import FakeCuda
 
 import tilelang.testing as door
 from tilelang.errors import ArgumentError, DriverError, OptionError
+from tilelang.targets.gpu.runtime.device_runtime import DeviceRuntime
+from tilelang.targets.gpu.runtime.failures import FailureBoard
 from tilelang.targets.nvidia.present_device import present_arch
 from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver, open_driver
+from tilelang.targets.nvidia.runtime.cuda_program import CudaProgram
 
 
 def test_a_seed_makes_random_numbers_repeat() -> None:
@@ -125,12 +128,16 @@ def test_a_gpu_without_a_framework_is_an_error_that_says_what_to_do(monkeypatch:
 def test_marks_let_tests_run_where_the_gpu_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def anything() -> None: ...
 
-    monkeypatch.setattr(door, "open_driver", lambda: CudaDriver(FakeCuda(capability=(8, 9))))
+    def use(cuda: FakeCuda) -> None:
+        runtime = DeviceRuntime(lambda: CudaDriver(cuda), CudaProgram, FailureBoard())
+        monkeypatch.setattr("tilelang.targets.nvidia.runtime.device_runtime.RUNTIME", runtime)
+
+    use(FakeCuda(capability=(8, 9)))
     assert door.requires_cuda(anything) is anything
     assert door.requires_cuda()(anything) is anything
     assert door.requires_cuda_compute_version_ge(8, 6)(anything) is anything
     assert door.requires_cuda_compute_version_gt(8, 9)(anything).pytestmark
-    monkeypatch.setattr(door, "open_driver", lambda: CudaDriver(FakeCuda(devices=0)))
+    use(FakeCuda(devices=0))
     assert door.requires_cuda(anything).pytestmark
 
 
@@ -182,7 +189,27 @@ def test_a_gpu_of_either_vendor_will_do(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(door, "_capability", lambda: (9, 0))
     assert [] == reasons(door.requires_cuda_or_cdna)
     monkeypatch.setattr(door, "_capability", lambda: None)
-    assert ["needs a CUDA device"] == reasons(door.requires_cuda_or_cdna())
+    monkeypatch.setattr(door, "_rocm_arch", lambda: None)
+    assert ["needs a CUDA or CDNA device"] == reasons(door.requires_cuda_or_cdna())
+    monkeypatch.setattr(door, "_rocm_arch", lambda: "gfx90a")
+    assert [] == reasons(door.requires_cuda_or_cdna)
+
+
+@pytest.mark.parametrize(
+    ("arch", "rocm", "cdna", "gfx950"),
+    [
+        (None, ["needs a device of ROCm"], ["needs a CDNA device"], ["needs a gfx950 device"]),
+        ("gfx1100", [], ["needs a CDNA device"], ["needs a gfx950 device"]),
+        ("gfx942", [], [], ["needs a gfx950 device"]),
+        ("gfx950", [], [], []),
+    ],
+)
+def test_marks_for_devices_of_rocm(
+    monkeypatch: pytest.MonkeyPatch, arch: str | None, rocm: list[str], cdna: list[str], gfx950: list[str]
+) -> None:
+    monkeypatch.setattr(door, "_rocm_arch", lambda: arch)
+    marks = (door.requires_rocm, door.requires_cdna, door.requires_gfx950)
+    assert [rocm, cdna, gfx950] == [reasons(mark) for mark in marks]
 
 
 def test_comparing_tensors_that_agree_gives_true() -> None:

@@ -19,7 +19,7 @@ from tilelang.api import caller, public
 from tilelang.errors import ArgumentError, DriverError, OptionError
 from tilelang.profile.compare import assert_close
 from tilelang.runtime.arrays import borrow, is_torch_tensor, torch_dtype
-from tilelang.targets.nvidia.runtime.cuda_driver import open_driver
+from tilelang.targets.registry import family_of
 from tilelang.targets.target import TargetLike, parse_execution_backend, parse_target
 
 __all__ = [
@@ -190,9 +190,9 @@ def _to_host(array: Any) -> Any:
 
 # -- marks ---------------------------------------------------------------------------------------------------
 def _capability() -> tuple[int, int] | None:
-    """The compute capability of the first GPU, or None if there is none."""
+    """The compute capability of the first GPU of CUDA, or None if there is none."""
     try:
-        driver = open_driver()
+        driver = family_of("cuda").device_runtime().open_driver()
         return driver.capability(0) if driver.device_count() else None
     except DriverError:
         return None
@@ -226,12 +226,21 @@ def _has_cuda() -> bool:
     return _capability() is not None
 
 
-_NO_ROCM = "ROCm, which this version has no target for"
+def _is_wave64(arch: str | None) -> bool:
+    """Whether an architecture of ROCm is one of CDNA, whose waves have 64 lanes."""
+    return arch is not None and family_of("hip").machines[arch].warp_size == 64
+
+
+def _rocm_arch() -> str | None:
+    """The architecture of the first device of ROCm that kernels are compiled for, or None if there is none."""
+    return family_of("hip").present()
+
+
 requires_cuda = _device_mark("a CUDA device", _has_cuda)
-requires_cuda_or_cdna = _device_mark("a CUDA device", _has_cuda)  # there is no target for the other vendor
-requires_rocm = _device_mark(_NO_ROCM, lambda: False)
-requires_cdna = _device_mark(_NO_ROCM, lambda: False)
-requires_gfx950 = _device_mark(_NO_ROCM, lambda: False)
+requires_cuda_or_cdna = _device_mark("a CUDA or CDNA device", lambda: _has_cuda() or _is_wave64(_rocm_arch()))
+requires_rocm = _device_mark("a device of ROCm", lambda: _rocm_arch() is not None)
+requires_cdna = _device_mark("a CDNA device", lambda: _is_wave64(_rocm_arch()))
+requires_gfx950 = _device_mark("a gfx950 device", lambda: _rocm_arch() == "gfx950")
 requires_metal = _device_mark("Metal, which this version has no target for", lambda: False)
 requires_llvm = _device_mark("the CPU target", lambda: True)  # which takes LLVM's place
 

@@ -83,7 +83,7 @@ def test_spills_are_a_warning_with_bytes_and_the_largest_fragments(vector_add: M
     (message,) = [str(warning.message) for warning in caught]
     assert (
         "kernel 'add' spills registers: 688 bytes of each thread are in local memory, which "
-        "is slow, and 1948 bytes of code store and load them\n"
+        "is slow, and 1948 bytes of them are stored and loaded\n"
         f"{func.loc.render()}\n"
         "note: bytes per thread of its fragments: 'b' 512, 'c' 512, 'e' 256, 'a' 64\n"
         "hint: use smaller tiles, more threads, or fewer live fragments"

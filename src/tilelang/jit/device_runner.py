@@ -86,8 +86,8 @@ def warn_of_spills(func: PrimFunc, code: DeviceCode) -> None:
             largest = sorted(dict.fromkeys(launch.fragments), key=lambda fragment: -fragment[1])[:_NAMED_FRAGMENTS]
             held = ", ".join(f"'{name}' {size}" for name, size in largest)
             warn(
-                f"kernel '{func.name}' spills registers: {used.local_bytes} bytes of each "
-                f"thread are in local memory, which is slow, and {used.spill_bytes} bytes of code store and load them",
+                f"kernel '{func.name}' spills registers: {used.local_bytes} bytes of each thread "
+                f"are in local memory, which is slow, and {used.spill_bytes} bytes of them are stored and loaded",
                 func.loc,
                 notes=(Note(f"bytes per thread of its fragments: {held}"),) if held else (),
                 hint="use smaller tiles, more threads, or fewer live fragments",

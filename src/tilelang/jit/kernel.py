@@ -44,9 +44,10 @@ class JITKernel(KernelInspection):
     Args:
         func: The kernel, as `@T.prim_func` made it.
         out_idx: The parameters that a call allocates and returns: an index, a negative one, or several.
-        execution_backend: "cc" compiles with the C++ compiler, "nvrtc" and "nvcc" compile for a GPU, "simulator" runs a
-            GPU's thread-level program on the CPU with checks, "reference" runs the reference interpreter; "auto" or
-            None compiles. Names that published TileLang has for ways to call compiled code mean that, too.
+        execution_backend: "cc" compiles with the C++ compiler, "nvrtc" and "nvcc" compile for NVIDIA's GPUs, "clang"
+            compiles for AMD's, "simulator" runs a GPU's thread-level program on the CPU with checks, "reference" runs
+            the reference interpreter; "auto" or None compiles. Names that published TileLang has for ways to call
+            compiled code mean that, too.
         target: What to compile for; "auto" or None takes the best target present.
         target_host: Accepted as published; the host is the machine at hand.
         verbose: Print the compiler's command line and log.

@@ -182,7 +182,7 @@ class KernelInspection:
         return self._device_code("get_ptx").ptx()
 
     def get_sass(self) -> str:
-        """The machine code in words; needs cuobjdump or nvdisasm.
+        """The machine code in words; for NVIDIA's GPUs that needs cuobjdump or nvdisasm.
 
         Raises:
             OptionError: The kernel is not compiled for a GPU.
@@ -215,7 +215,7 @@ class KernelInspection:
         _write(path, self.get_sass())
 
     def export_library(self, kernel_file: str | Path) -> None:
-        """Writes the compiled code into a file, whose folder is made: a cubin, or a shared object for the CPU.
+        """Writes the compiled code into a file, whose folder is made: of a GPU, or a shared object for the CPU.
 
         Raises:
             OptionError: Nothing was compiled: the kernel is interpreted or simulated.

@@ -45,6 +45,7 @@ class Family:
         identity: Names the toolchain and machine that `build` depends on, for cache keys, from the options and the
             execution backend; starts no process and opens no library when the answer is known.
         runtime: Where its `RUNTIME` is; empty for machines whose code the host itself runs.
+        findings: Where the function `findings` is: what this machine has for its kernels; empty without one.
         must_be_named: Whether a user must name a machine where no device is present, so that none is meant by default.
     """
 
@@ -66,6 +67,7 @@ class Family:
     build: Callable[[Any, Any, CompileOptions, str], Any]
     identity: Callable[[CompileOptions, str], str]
     runtime: str = ""
+    findings: str = ""
     must_be_named: bool = False
 
     @property
@@ -90,3 +92,7 @@ class Family:
     def device_runtime(self) -> Any:
         """How compiled kernels run on its devices: a `targets.gpu.runtime.device_runtime.DeviceRuntime`."""
         return import_module(self.runtime).RUNTIME
+
+    def found(self) -> list[Any]:
+        """What this machine has for its kernels, each a `runtime.finding.Finding`."""
+        return list(import_module(self.findings).findings()) if self.findings else []

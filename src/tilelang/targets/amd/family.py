@@ -38,4 +38,5 @@ FAMILY = Family(
     build=lambda source, target, options, compiler: _compiler().build(source, target.arch, compiler, options),
     identity=lambda options, compiler: _compiler().identity(compiler, options),
     runtime="tilelang.targets.amd.runtime.device_runtime",
+    findings="tilelang.targets.amd.runtime.findings",
 )

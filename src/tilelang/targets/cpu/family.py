@@ -32,4 +32,5 @@ FAMILY = Family(
     module="tilelang.targets.cpu.backend",
     build=lambda source, target, options, compiler: _compiler().build(source, options),
     identity=lambda options, compiler: _compiler().identity(options),
+    findings="tilelang.targets.cpu.runtime.findings",
 )

@@ -37,4 +37,5 @@ FAMILY = Family(
     build=lambda source, target, options, compiler: _compiler().build(source, target.arch, compiler, options),
     identity=lambda options, compiler: _compiler().identity(compiler, options),
     runtime="tilelang.targets.nvidia.runtime.device_runtime",
+    findings="tilelang.targets.nvidia.runtime.findings",
 )

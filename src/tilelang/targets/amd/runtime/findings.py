@@ -1,0 +1,18 @@
+"""What this machine has for kernels on AMD's GPUs."""
+
+from __future__ import annotations
+
+from tilelang.runtime.finding import Finding, look_for
+from tilelang.targets.amd.runtime.hip_driver import open_driver
+from tilelang.targets.amd.runtime.hiprtc import open_hiprtc
+from tilelang.targets.amd.runtime.toolchain import find_clang
+from tilelang.targets.gpu.runtime.device_names import device_names
+
+
+def findings() -> list[Finding]:
+    """What there is, in the order in which kernels need it."""
+    return [
+        look_for("HIP compiler (target hip)", lambda: str(find_clang()), compiles=True),
+        look_for("hiprtc, another HIP compiler", lambda: str(open_hiprtc()), compiles=True),
+        look_for("AMD GPU", lambda: device_names(open_driver())),
+    ]

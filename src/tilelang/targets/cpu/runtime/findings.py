@@ -1,0 +1,16 @@
+"""What this machine has for kernels on the CPU."""
+
+from __future__ import annotations
+
+from tilelang.runtime.finding import Finding, look_for
+from tilelang.targets.cpu.runtime.toolchain import find_compiler
+
+
+def findings() -> list[Finding]:
+    """What there is, in the order in which kernels need it."""
+    return [look_for("C++ compiler (target cpu)", _compiler, compiles=True)]
+
+
+def _compiler() -> str:
+    compiler = find_compiler()
+    return f"{compiler}{'' if compiler.openmp else ' (without OpenMP: blocks run on one core)'}"
