@@ -12,8 +12,9 @@ from tilelang.ir.stmt import Bind, Launch, ParallelLoop, Seq, Store
 from tilelang.ir.visit import walk
 from tilelang.lowering import by_loop
 from tilelang.ops.copy import Copy
+from tilelang.schedule.async_copies import target_of
 from tilelang.targets.nvidia.lowerings.copy_async import NAME
-from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill, target_of
+from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill
 
 A, S = buffer("A", 8, scope=Scope.GLOBAL), buffer("S", 8, scope=Scope.SHARED)
 I, ROW = (Var(name, INT32, index=True) for name in ("i", "row"))

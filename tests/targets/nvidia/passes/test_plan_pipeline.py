@@ -13,10 +13,8 @@ from tilelang.ir.expr import Const, const
 from tilelang.ir.stmt import Break, CallStmt, For, ForKind, If, Launch, Seq
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
-from tilelang.schedule.loop_body import LoopBody
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_WAIT
-from tilelang.targets.nvidia.passes.async_copy_placement import Placement
-from tilelang.targets.nvidia.passes.plan_pipeline import plan_loop, version_counts
+from tilelang.targets.nvidia.passes.plan_pipeline import plan_loop
 
 N, TRIPS = 8, 5
 TRUE = Const(True, BOOL)
@@ -147,14 +145,3 @@ def test_hardware_fills_in_zeros_only_so_other_safe_values_are_copied_through_re
     plan = planned(kernel("beyond", safe=7))
     assert all(s.choice != "copy.cp_async" for s in walk(plan.body) if isinstance(s, Copy) and s.src.buffer.name == "A")
     assert "copy.cp_async" in [s.choice for s in walk(planned(kernel("beyond", safe=0)).body) if isinstance(s, Copy)]
-
-
-def test_buffers_have_as_many_versions_as_stages_lie_between_their_uses():
-    loop = next(s for s in walk(kernel("").body) if isinstance(s, For) and s.pipeline is not None)
-    body = LoopBody(loop)
-    assert 2 == len(body.statements)
-    for last in (1, 2, 3):
-        versions = version_counts(body, Placement((0, last), (0, 1)))
-        assert {"A_s": last + 1} == {buffer.name: count for buffer, count in versions.items()}
-    # a use that comes before the next copy at the same time needs no further version
-    assert {} == version_counts(body, Placement((0, 1), (1, 0)))

@@ -25,15 +25,6 @@ def is_asynchronous(stmt: Stmt) -> bool:
     return isinstance(stmt, Copy) and stmt.choice == NAME or asynchronous_store(stmt) is not None
 
 
-def target_of(stmt: Stmt) -> Buffer:
-    """The destination of an asynchronous copy."""
-    store = asynchronous_store(stmt)
-    if store is not None:
-        return store.buffer
-    assert isinstance(stmt, Copy)
-    return stmt.dst.buffer
-
-
 def with_safe_values(launch: Launch) -> frozenset[Buffer]:
     """The buffers whose safe value is not 0."""
     values = launch.hints.safe_values

@@ -1,6 +1,6 @@
 """Copies of pipelined loops stand ahead of everything, or behind the last users of the tiles they fill."""
 
-from tilelang.targets.nvidia.passes.async_copy_placement import ahead, behind_readers
+from tilelang.schedule.copy_placement import ahead, behind_readers
 
 
 def test_copies_run_ahead_of_the_other_statements():

@@ -1,0 +1,294 @@
+"""Expands software pipelines: multi-versioned buffers, a prologue, and a steady state in which copies run ahead.
+
+Takes tile-level loops with a placement of their statements; gives loops without one, in which asynchronous copies are
+committed in groups and waited for by the instructions of the target. Invariant: iteration i of a statement of stage s
+runs at time i + s if there is an iteration i, and each time commits the same number of groups, empty ones included; so
+a wait can count groups for any trip count. There is one group per time, committed after the last copy. Only where
+copies stand after the readers of their tiles, neighboring copies form a group each, which is waited for before its
+first reader.
+
+A loop over k with last stage m becomes, for copies of stage 0 and everything else in stage m:
+
+    for each t in 0, ..., m - 1:  if there is an iteration t: copies of iteration t; commit
+    for k:  wait until the copies of iteration k are there; if there is an iteration k + m: its copies; commit; the rest
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence, Set
+
+from tilelang.dtypes import INT32
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.builder import as_body
+from tilelang.ir.expr import Const, Expr, Var, const, int_const
+from tilelang.ir.sequences import flat_statements
+from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Seq, Stmt
+from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, without
+from tilelang.lowering.regions import shared_storages
+from tilelang.records import record
+from tilelang.schedule.async_copies import AsyncCopies, target_of
+from tilelang.schedule.copy_placement import Placement
+from tilelang.schedule.loop_body import LoopBody, Touching
+from tilelang.schedule.placement_legality import is_filled_behind_readers, version_counts
+from tilelang.transforms.versions import OnVersion, versioned
+
+
+class _Loop:
+    """The expansion of one loop.
+
+    Args:
+        loop: A loop with a plan.
+        copies: The asynchronous copies of the target.
+    """
+
+    def __init__(self, loop: For, copies: AsyncCopies) -> None:
+        spec = loop.pipeline
+        if spec is None or spec.stage is None or spec.order is None:
+            raise CompilerBug("expanding a pipelined loop without a plan")
+        self._loop, self._unit = loop, copies
+        self._body = LoopBody(loop)
+        self._placement = Placement(spec.stage, spec.order)
+        counts = version_counts(self._body, self._placement)
+        self.versions = {buffer: versioned(buffer, count) for buffer, count in counts.items()}
+        self._last = [n for n, stage in enumerate(spec.stage) if stage == self._placement.last]
+        self._copies = frozenset(n for n, s in enumerate(self._body.statements) if copies.is_asynchronous(s))
+        self.emitted: set[Stmt] = set()
+        self._bound: set[Var] = set()  # variables bound in the loop
+        self._sequence = sorted(range(len(spec.order)), key=lambda n: self._placement.order[n])
+        self._groups = self._grouped()
+        self._first, self._awaiting = self._waits()
+
+    def expand(self) -> Stmt:
+        """Allocations of the versions, the prologue and the loop."""
+        loop, last = self._loop, self._placement.last
+        made: list[Stmt] = [Alloc(buffer, loc=loop.loc) for buffer in self.versions.values()]
+        own = [p for p in flat_statements(loop.body) if isinstance(p, Alloc) and p.buffer not in self.versions]
+        ahead_of_time = {b for b, touching in self._body.storages.items() if self._runs_ahead(touching)}
+        made += [p for p in own if p.buffer.storage in ahead_of_time]  # the prologue uses them, too
+        for time in range(last):
+            present = [n for n in self._sequence if self._placement.stage[n] <= time]
+            made += self._wait(present)
+            made += self._time(present, {stage: self._at(time - stage) for stage in range(time + 1)})
+        body = self._wait(self._sequence)
+        body += [p for p in own if p.buffer.storage not in ahead_of_time]
+        ahead = {stage: loop.var + (last - stage) * loop.step for stage in range(last)}
+        body += self._time(self._sequence, {**ahead, last: loop.var})
+        serial = dataclasses.replace(loop, kind=ForKind.SERIAL, pipeline=None, body=Seq(tuple(body), loc=loop.loc))
+        return Seq((*made, serial), loc=loop.loc)
+
+    def _runs_ahead(self, touching: Sequence[Touching]) -> bool:
+        """Whether a statement that accesses a storage runs before the last stage."""
+        return any(self._placement.stage[number] < self._placement.last for number, _, _ in touching)
+
+    def _at(self, number: int) -> Expr:
+        """The loop variable's value in an iteration counted from 0."""
+        start = int_const(self._loop.start)
+        step = number * self._loop.step
+        return const(start + step, INT32) if start is not None else self._loop.start + step
+
+    def _time(self, present: Sequence[int], values: Mapping[int, Expr]) -> list[Stmt]:
+        """The statements of one time, in order; those of one iteration share a predicate, and each group is committed.
+
+        Args:
+            present: The statements.
+            values: The loop variable's value per stage.
+        """
+        made: list[Stmt] = []
+        group: list[int] = []
+        closings = {copies[-1] for copies in self._groups}
+        closed = [n for n in present if n in closings]
+
+        def flush() -> None:
+            if group:
+                made.extend(self._predicated(group, values[self._placement.stage[group[0]]]))
+                group.clear()
+
+        for number in present:
+            if number in self._awaiting:
+                flush()
+                made.append(self._awaited(self._awaiting[number]))
+            if group and self._placement.stage[number] != self._placement.stage[group[0]]:
+                flush()
+            group.append(number)
+            if number in closings:
+                flush()
+                made.append(CallStmt(self._unit.commit, (), loc=self._loop.loc))
+        flush()
+        made += [CallStmt(self._unit.commit, (), loc=self._loop.loc)] * (len(self._groups) - len(closed))
+        return made
+
+    def _predicated(self, numbers: Sequence[int], value: Expr) -> list[Stmt]:
+        """Statements of one iteration, predicated on its existence."""
+        loop = self._loop
+        statements = list(self._statements(numbers, value))
+        if value is loop.var:
+            return statements
+        exists = value < loop.stop if loop.step > 0 else value > loop.stop
+        if isinstance(exists, Const):
+            return statements if exists.value else []
+        body = as_body(statements, loop.loc)
+        return [If(exists, body, loc=loop.loc)]
+
+    def _statements(self, numbers: Sequence[int], value: Expr) -> Iterator[Stmt]:
+        """Statements of one iteration with the bindings that they need, on that iteration's versions."""
+        loop = self._loop
+        rewrite = self._on_version(self._number(value)) if self.versions else None
+        in_place = value is loop.var
+        fresh: dict[Var, Expr] = {name: name for name in self._bound} if in_place else {loop.var: value}
+        for number in numbers:
+            stmt = self._body.statements[number]
+            for name in self._body.names_before(number, self._last) if in_place else self._body.names(stmt):
+                if name in fresh:
+                    continue
+                new = name if in_place else Var(name.name, name.dtype, index=name.index)
+                bind = self._body.bind(name)
+                bound = substitute(bind.value, fresh)
+                fresh[name] = new
+                if in_place:
+                    self._bound.add(name)
+                value = rewrite.expr(bound) if rewrite else bound
+                yield dataclasses.replace(bind, var=new, value=value, loc=stmt.loc)
+            moved = substitute_stmt(stmt, fresh) if fresh else stmt
+            if rewrite:
+                moved = rewrite.visit(moved) or Seq((), loc=stmt.loc)
+            if number in self._copies:
+                self.emitted.add(moved)
+            yield moved
+
+    def _on_version(self, number: Expr) -> OnVersion:
+        """Lets statements use the versions of one iteration."""
+        return OnVersion({old: (new, number % new.shape[0]) for old, new in self.versions.items()})
+
+    def _number(self, value: Expr) -> Expr:
+        """The number of an iteration, counted from 0."""
+        start, step = self._loop.start, self._loop.step
+        if step < 0:
+            number = start - value
+        else:
+            number = value if int_const(start) == 0 else value - start
+        return number if abs(step) == 1 else number // abs(step)
+
+    def _wait(self, present: Sequence[int]) -> list[Stmt]:
+        """Waits for the copies that the statements of one time read, by the number of groups committed since."""
+        if self._first is not None:
+            return [self._awaited(self._first)] if self._last[0] in present else []
+        stage = self._placement.stage
+        distances = []
+        for copy in self._copies:
+            users = {n for n, _, _ in self._body.storages[target_of(self._body.statements[copy])]} - {copy}
+            distances += [stage[n] - stage[copy] for n in users if n in present]
+        if not distances:
+            return []
+        return [self._awaited(min(distances) - 1)]
+
+    def _awaited(self, newer: int) -> Stmt:
+        """Waits until at most `newer` groups are in flight."""
+        return CallStmt(self._unit.wait, (const(newer, INT32),), loc=self._loop.loc)
+
+    def _grouped(self) -> list[list[int]]:
+        """The commit groups of one time, in order."""
+        copies = [n for n in self._sequence if n in self._copies]
+        if not copies or not self._are_behind_readers():
+            return [copies] if copies else []
+        place = {n: position for position, n in enumerate(self._sequence)}
+        groups: list[list[int]] = []
+        for number in copies:
+            if groups and place[number] == place[groups[-1][-1]] + 1:
+                groups[-1].append(number)
+            else:
+                groups.append([number])
+        return groups
+
+    def _are_behind_readers(self) -> bool:
+        """Whether all copies are of the first stage, all else of the last, and each copy stands after its readers."""
+        stage = self._placement.stage
+        if any(stage[n] != (0 if n in self._copies else self._placement.last) for n in self._sequence):
+            return False
+        touching = [self._body.storages[target_of(self._body.statements[n])] for n in self._copies]
+        return all(is_filled_behind_readers(each, self._placement) for each in touching)
+
+    def _waits(self) -> tuple[int | None, dict[int, int]]:
+        """How many groups may be in flight when an iteration begins, and at the first readers of other tiles."""
+        if not self._copies or not self._are_behind_readers():
+            return None, {}
+        place = {n: position for position, n in enumerate(self._sequence)}
+        readers: dict[int, int] = {}  # the first reader of each group's tiles
+        for number, copies in enumerate(self._groups):
+            targets = [target_of(self._body.statements[n]) for n in copies]
+            users = {n for target in targets for n, _, _ in self._body.storages[target]} - set(copies)
+            readers[number] = min(users, key=lambda n: place[n])
+        in_flight = self._placement.last * len(self._groups)
+        first = min(readers, key=lambda number: place[readers[number]])
+        later: dict[int, int] = {}
+        for number, reader in readers.items():
+            closed = sum(place[copies[-1]] < place[reader] for copies in self._groups)
+            newer = in_flight - (number + 1) + closed
+            if reader != readers[first]:
+                later[reader] = min(newer, later.get(reader, newer))
+        same = [number for number, reader in readers.items() if reader == readers[first]]
+        return in_flight - (max(same) + 1), later
+
+
+@record
+class Expanded:
+    """Statements without pipelined loops.
+
+    Attributes:
+        body: The statements.
+        versions: The original and the versioned form of every buffer that got versions.
+        copies: The asynchronous copies that the loops commit and wait for.
+    """
+
+    body: Stmt
+    versions: Sequence[tuple[Buffer, Buffer]]
+    copies: Set[Stmt]
+
+
+def expand_loops(body: Stmt, unit: AsyncCopies) -> Expanded:
+    """The statements with their pipelined loops expanded, whose asynchronous copies are those of `unit`."""
+    expand = _Expand(unit)
+    made = expand.visit(body) or Seq((), loc=body.loc)
+    return Expanded(made, expand.versions, expand.copies)
+
+
+class _Expand(Rewriter):
+    """Expands loops, outer ones first."""
+
+    def __init__(self, unit: AsyncCopies) -> None:
+        self._unit = unit
+        self.versions: list[tuple[Buffer, Buffer]] = []
+        self.copies: set[Stmt] = set()
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, For) and node.kind is ForKind.PIPELINED:
+            loop = _Loop(node, self._unit)
+            expanded = loop.expand()
+            self.versions += loop.versions.items()
+            self.copies |= loop.emitted
+            return self.rebuild_stmt(expanded)
+        return self.rebuild_stmt(node)
+
+
+def with_versions(launch: Launch, expanded: Expanded, body: Stmt) -> Launch:
+    """The launch with its loops expanded, without the buffers that versions replace.
+
+    Args:
+        launch: The launch.
+        expanded: Its body with the loops expanded.
+        body: The same after further rewriting.
+    """
+    versions = expanded.versions
+    used = {storage for s in walk(body) if not isinstance(s, Alloc) for storage in shared_storages(s)}
+    replaced = {old for old, _ in versions if old not in used}
+    body = without(body, {s for s in walk(body) if isinstance(s, Alloc) and s.buffer in replaced})
+    layouts = [entry for entry in launch.hints.layouts if entry[0] not in replaced]
+    layouts += [(new, layout) for old, layout in launch.hints.layouts for was, new in versions if was is old]
+    counts = tuple((new, int_const(new.shape[0]) or 1) for _, new in versions)
+    return dataclasses.replace(
+        launch,
+        body=body,
+        hints=dataclasses.replace(launch.hints, layouts=tuple(layouts)),
+        plan=dataclasses.replace(launch.plan, versions=(*launch.plan.versions, *counts)),
+    )

@@ -1,0 +1,82 @@
+"""Legal placements of the statements of a loop, and the versions that they need."""
+
+import pytest
+
+import tilelang.language as T
+from tilelang.ir.stmt import For, Launch, PipelineSpec
+from tilelang.ir.visit import walk
+from tilelang.schedule.copy_placement import Placement
+from tilelang.schedule.loop_body import LoopBody
+from tilelang.schedule.placement_legality import by_hand, outside_uses, version_counts, violation
+
+
+def summed(*, between=False, after=False):
+    """The body of a loop that copies a tile and adds it, and what is used outside of it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8, 64), "int32"), C: T.Tensor((8, 8), "int32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8, 8), "int32")
+            total = T.alloc_fragment((8, 8), "int32")
+            T.clear(total)
+            for k in T.Pipelined(8, num_stages=3):
+                T.copy(A[0, k * 8], tile)
+                if between:
+                    T.copy(total, tile)
+                for i, j in T.Parallel(8, 8):
+                    total[i, j] += tile[i, j]
+            if after:
+                T.copy(tile, total)
+            T.copy(total, C)
+
+    (launch,) = (s for s in walk(main.body) if isinstance(s, Launch))
+    (loop,) = (s for s in walk(launch.body) if isinstance(s, For) and s.pipeline is not None)
+    return LoopBody(loop), outside_uses(launch)[loop]
+
+
+def names(versions):
+    return {buffer.name: count for buffer, count in versions.items()}
+
+
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_buffers_have_as_many_versions_as_stages_lie_between_their_uses(last):
+    body, _ = summed()
+    assert 2 == len(body.statements)
+    assert {"tile": last + 1} == names(version_counts(body, Placement((0, last), (0, 1))))
+
+
+def test_a_use_before_the_next_copy_of_the_same_time_needs_no_further_version():
+    body, _ = summed()
+    assert {} == names(version_counts(body, Placement((0, 1), (1, 0))))
+    assert {"tile": 2} == names(version_counts(body, Placement((0, 2), (1, 0))))
+
+
+def test_copies_may_run_ahead_of_their_readers_and_not_behind_them():
+    body, outside = summed()
+    assert violation(body, Placement((0, 2), (0, 1)), outside) is None
+    assert "would be used before it is filled" in violation(body, Placement((2, 0), (1, 0)), outside).reason
+
+
+def test_what_is_read_after_the_loop_has_no_versions():
+    body, outside = summed(after=True)
+    assert "is also read outside of the loop" in violation(body, Placement((0, 2), (0, 1)), outside).reason
+
+
+def test_a_tile_that_stages_write_is_not_split():
+    body, outside = summed(between=True)
+    assert 3 == len(body.statements)
+    assert violation(body, Placement((0, 1, 2), (0, 1, 2)), outside) is not None
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (PipelineSpec(3), None),
+        (PipelineSpec(3, (0, 1), (0, 1)), Placement((0, 1), (0, 1))),
+        (PipelineSpec(3, (1, 0), (2, 3)), Placement((0, 1), (1, 0))),
+        (PipelineSpec(3, (0, 1), (0, -1)), None),
+        (PipelineSpec(3, (0,), (0,)), None),
+    ],
+)
+def test_a_placement_by_hand_names_every_statement(spec, expected):
+    assert expected == by_hand(spec, 2)
