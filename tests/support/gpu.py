@@ -21,12 +21,18 @@ from tilelang.targets.target import Target
 from tilelang.testing import to_host
 
 
+def target_of(arch: str) -> Target:
+    """The GPU of an architecture."""
+    return Target("hip" if arch.startswith("gfx") else "cuda", arch)
+
+
 def lower_func(func: PrimFunc, arch: str = "sm_80", options: CompileOptions = CompileOptions()) -> PrimFunc:
     """The thread-level program that would be printed for the GPU; a function that is one already stays as it is."""
     if func.level is Level.THREAD:
         return func
-    backend = import_module("tilelang.targets.nvidia.backend").BACKEND
-    return run_passes(func, backend.passes, PassContext(options, Target("cuda", arch)))
+    target = target_of(arch)
+    backend = import_module(f"tilelang.targets.{'amd' if target.kind == 'hip' else 'nvidia'}.backend").BACKEND
+    return run_passes(func, backend.passes, PassContext(options, target))
 
 
 def simulate_func(
@@ -42,7 +48,7 @@ def simulate_func(
     copies = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
     lowered = lower_func(func, arch)
     simulate(
-        lowered, copies, target=Target("cuda", arch), lazy=lazy, seed=seed, report=report, printer=printer
+        lowered, copies, target=target_of(arch), lazy=lazy, seed=seed, report=report, printer=printer
     )
     return copies
 

@@ -16,7 +16,7 @@ A loop over k with last stage m becomes, for copies of stage 0 and everything el
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
@@ -41,9 +41,10 @@ class _Loop:
     Args:
         loop: A loop with a plan.
         copies: The asynchronous copies of the target.
+        is_harmless: Whether a statement that runs ahead may run for iterations that there are not.
     """
 
-    def __init__(self, loop: For, copies: AsyncCopies) -> None:
+    def __init__(self, loop: For, copies: AsyncCopies, is_harmless: Callable[[Stmt], bool]) -> None:
         spec = loop.pipeline
         if spec is None or spec.stage is None or spec.order is None:
             raise CompilerBug("expanding a pipelined loop without a plan")
@@ -54,6 +55,7 @@ class _Loop:
         self.versions = {buffer: versioned(buffer, count) for buffer, count in counts.items()}
         self._last = [n for n, stage in enumerate(spec.stage) if stage == self._placement.last]
         self._copies = frozenset(n for n, s in enumerate(self._body.statements) if copies.is_asynchronous(s))
+        self._harmless = frozenset(n for n, s in enumerate(self._body.statements) if is_harmless(s))
         self.emitted: set[Stmt] = set()
         self._bound: set[Var] = set()  # variables bound in the loop
         self._sequence = sorted(range(len(spec.order)), key=lambda n: self._placement.order[n])
@@ -109,7 +111,7 @@ class _Loop:
             if number in self._awaiting:
                 flush()
                 made.append(self._awaited(self._awaiting[number]))
-            if group and self._placement.stage[number] != self._placement.stage[group[0]]:
+            if group and self._condition(number) != self._condition(group[0]):
                 flush()
             group.append(number)
             if number in closings:
@@ -119,11 +121,15 @@ class _Loop:
         made += [CallStmt(self._unit.commit, (), loc=self._loop.loc)] * (len(self._groups) - len(closed))
         return made
 
+    def _condition(self, number: int) -> tuple[int, bool]:
+        """What decides whether a statement runs: its stage, and whether it runs in any case."""
+        return self._placement.stage[number], number in self._harmless
+
     def _predicated(self, numbers: Sequence[int], value: Expr) -> list[Stmt]:
         """Statements of one iteration, predicated on its existence."""
         loop = self._loop
         statements = list(self._statements(numbers, value))
-        if value is loop.var:
+        if value is loop.var or numbers[0] in self._harmless:
             return statements
         exists = value < loop.stop if loop.step > 0 else value > loop.stop
         if isinstance(exists, Const):
@@ -246,9 +252,17 @@ class Expanded:
     copies: Set[Stmt]
 
 
-def expand_loops(body: Stmt, unit: AsyncCopies) -> Expanded:
-    """The statements with their pipelined loops expanded, whose asynchronous copies are those of `unit`."""
-    expand = _Expand(unit)
+def expand_loops(
+    body: Stmt, unit: AsyncCopies, is_harmless: Callable[[Stmt], bool] = lambda stmt: False
+) -> Expanded:
+    """The statements with their pipelined loops expanded.
+
+    Args:
+        body: The statements.
+        unit: The asynchronous copies of the target.
+        is_harmless: Whether a statement that runs ahead may run for iterations that there are not, without a branch.
+    """
+    expand = _Expand(unit, is_harmless)
     made = expand.visit(body) or Seq((), loc=body.loc)
     return Expanded(made, expand.versions, expand.copies)
 
@@ -256,14 +270,14 @@ def expand_loops(body: Stmt, unit: AsyncCopies) -> Expanded:
 class _Expand(Rewriter):
     """Expands loops, outer ones first."""
 
-    def __init__(self, unit: AsyncCopies) -> None:
-        self._unit = unit
+    def __init__(self, unit: AsyncCopies, is_harmless: Callable[[Stmt], bool]) -> None:
+        self._unit, self._is_harmless = unit, is_harmless
         self.versions: list[tuple[Buffer, Buffer]] = []
         self.copies: set[Stmt] = set()
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node.kind is ForKind.PIPELINED:
-            loop = _Loop(node, self._unit)
+            loop = _Loop(node, self._unit, self._is_harmless)
             expanded = loop.expand()
             self.versions += loop.versions.items()
             self.copies |= loop.emitted

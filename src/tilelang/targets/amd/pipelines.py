@@ -33,7 +33,6 @@ from tilelang.passes.tile import (
     rasterize_grid,
     reduce_flags,
     resolve_warp_size,
-    run_in_order,
     use_minnum_maxnum,
     warn_serialized_loops,
 )
@@ -42,6 +41,7 @@ from tilelang.passes.tile.expand_to_loops import expand_to_loops
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.targets.amd.group_barriers import WaveBarriers
+from tilelang.targets.amd.passes import expand_pipeline, plan_pipeline
 from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
 
 
@@ -64,7 +64,8 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         rasterize_grid.PASS,
         promote_to_registers.PASS,
         choose_lowerings(lowerings),
-        run_in_order.PASS,
+        plan_pipeline.PASS,
+        expand_pipeline.PASS,
         expand_to_loops(lowerings),
         flatten_parallel.PASS,
         demote_fragments.PASS,

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.errors import NoLowering, SimulationError
-from tilelang.isa.instruction import Instruction
+from tilelang.errors import CompilerBug, NoLowering, SimulationError
+from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.targets.amd.isa.wait_counters import DIRECT_TO_LDS
@@ -114,6 +114,19 @@ def _check_destination(warp: Warp, dst: Pointer, size: int) -> None:
             hint="let lane l fill the piece l * bytes after that of lane 0, and permute the sources",
         )
 
+
+def _mark(name: str, effect: Effect) -> Instruction:
+    def simulate(warp: Warp, *operands: Any) -> None:
+        raise CompilerBug(f"{name} is left in the program of a thread")
+
+    return Instruction(name, {}, {}, simulate, async_unit=DIRECT_TO_LDS, effect=effect)
+
+
+COMMIT_GROUP = _mark("commit_direct_loads", Effect.COMMIT)
+"""Ends a group of direct loads. The hardware counts loads, so that no program of a thread has it; no operands."""
+
+WAIT_FOR_GROUPS = _mark("wait_for_groups_of_direct_loads", Effect.WAIT)
+"""Waits until at most so many of the newest groups are in flight, by what becomes a wait for loads; one operand."""
 
 DIRECT_LOADS: Mapping[int, Instruction] = MappingProxyType({size: direct_to_lds(size) for size in SIZES})
 """The loads by their bytes."""

@@ -1,0 +1,21 @@
+"""Recognizes the copies that load to LDS directly.
+
+Takes tile-level statements with their lowerings, gives what software pipelines must know of such copies.
+"""
+
+from __future__ import annotations
+
+from tilelang.ir.stmt import Stmt
+from tilelang.ops.copy import Copy
+from tilelang.schedule.async_copies import AsyncCopies
+from tilelang.targets.amd.isa.direct_to_lds import COMMIT_GROUP, WAIT_FOR_GROUPS
+
+COPY_DIRECT = "copy.direct_to_lds"
+
+
+def is_direct(stmt: Stmt) -> bool:
+    """Whether a statement is a copy by direct loads."""
+    return isinstance(stmt, Copy) and stmt.choice == COPY_DIRECT
+
+
+COPIES = AsyncCopies(is_direct, COMMIT_GROUP, WAIT_FOR_GROUPS)

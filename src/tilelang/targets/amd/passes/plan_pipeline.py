@@ -1,0 +1,106 @@
+"""Assigns stage and order to the statements of pipelined loops, and decides which loops stay serial.
+
+Takes a tile-level function whose operators have their lowerings; gives one in which every loop that is still
+`PIPELINED` has a stage and an order for each of its effectful statements, and all others are serial, with the reason
+among the notes of the launch. Invariant: placements are legal by `schedule.placement_legality`.
+
+Copies to shared memory are divided by `schedule.register_prefetch`: their loads run one iteration ahead, or two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from tilelang.errors import Note
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Alloc, For, ForKind, Launch, PipelineSpec, Seq, Stmt
+from tilelang.ir.visit import Rewriter, walk
+from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
+from tilelang.schedule.copy_placement import Placement
+from tilelang.schedule.loop_body import LoopBody
+from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, version_counts, violation
+from tilelang.schedule.register_prefetch import MOST_VERSIONS, Prefetched, prefetched
+from tilelang.transforms.initial_values import with_initial_values_stored
+
+_PREFETCH_BYTES = 256  # of a thread, for tiles that are loaded ahead: a quarter of the registers of a wave of 256
+
+
+class _Plan(Rewriter):
+    """Plans the loops of one launch.
+
+    Attributes:
+        notes: Why loops stay serial.
+    """
+
+    def __init__(self, launch: Launch, shared_bytes: int) -> None:
+        self._outside = outside_uses(launch)
+        self._register_bytes = launch.num_threads * _PREFETCH_BYTES
+        self._spare = shared_bytes - _bytes(s.buffer for s in walk(launch.body) if isinstance(s, Alloc))
+        self.notes: list[Note] = []
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, For) or node.kind is not ForKind.PIPELINED:
+            return self.rebuild_stmt(node)
+        loop = with_initial_values_stored(node)
+        spec = loop.pipeline or PipelineSpec()
+        planned = self._planned(node, loop, spec)
+        if isinstance(planned, Prefetched):
+            loop = _placed(planned.loop, spec, planned.placement)
+            return Seq((*planned.registers, self.rebuild_stmt(loop) or loop), loc=node.loc)
+        if isinstance(planned, Placement):
+            return self.rebuild_stmt(_placed(loop, spec, planned))
+        if planned:
+            self.notes.append(Note(f"T.Pipelined: the loop stays serial: {planned}", node.loc))
+        return self.rebuild_stmt(dataclasses.replace(loop, kind=ForKind.SERIAL, pipeline=None))
+
+    def _planned(self, node: For, loop: For, spec: PipelineSpec) -> Prefetched | Placement | str:
+        """What runs ahead, or why nothing does; no reason where nothing was asked for."""
+        reason = loop_violation(loop)
+        if reason:
+            return reason if spec.num_stages > 1 or spec.stage is not None else ""
+        body, outside = LoopBody(loop), self._outside[node]
+        placement = by_hand(spec, len(body.statements))
+        if placement is not None:
+            found = violation(body, placement, outside)
+            return found.reason if found else placement if placement.last else "all stages are equal"
+        if spec.num_stages < 2:
+            return ""
+        for versions in range(min(spec.num_stages - 1, MOST_VERSIONS), 0, -1):
+            planned = prefetched(loop, outside, versions, self._register_bytes)
+            if isinstance(planned, str):
+                return planned
+            more = version_counts(LoopBody(planned.loop), planned.placement)
+            extra = sum((count - 1) * _bytes([buffer]) for buffer, count in more.items())
+            if extra <= self._spare or versions == 1:
+                self._spare -= extra
+                return planned
+        return ""
+
+
+def _placed(loop: For, spec: PipelineSpec, placement: Placement) -> For:
+    return dataclasses.replace(loop, pipeline=PipelineSpec(spec.num_stages, placement.order, placement.stage))
+
+
+def _bytes(buffers: Iterable[Buffer]) -> int:
+    """The shared memory of buffers."""
+    return sum(b.bytes or 0 for b in buffers if b.scope is Scope.SHARED and b.view_of is None)
+
+
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    def run(launch: Launch) -> Launch:
+        plan = _Plan(launch, context.target.machine.shared_bytes)
+        body = plan.visit(launch.body) or Seq((), loc=launch.loc)
+        notes = (*launch.plan.notes, *plan.notes)
+        return dataclasses.replace(launch, body=body, plan=dataclasses.replace(launch.plan, notes=notes))
+
+    return with_launches(func, run)
+
+
+PASS = Pass(
+    "plan_pipeline", _run, Level.TILE, Level.TILE,
+    requires=(Property.LOWERINGS_CHOSEN, Property.OPERATORS_UNEXPANDED),
+    establishes=(Property.STAGES_ASSIGNED,),
+)  # fmt: skip

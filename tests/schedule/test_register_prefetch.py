@@ -1,0 +1,86 @@
+"""Loops whose copies pass registers: what is divided, and when its parts run."""
+
+import pytest
+
+import tilelang.language as T
+from tilelang.ir.stmt import For, Launch
+from tilelang.ir.visit import walk
+from tilelang.ops.copy import Copy
+from tilelang.schedule.loop_body import LoopBody
+from tilelang.schedule.placement_legality import outside_uses, version_counts
+from tilelang.schedule.register_prefetch import Prefetched, prefetched
+
+
+def program(case=""):
+    """Multiplies tiles of A and B; `case` puts something in the way of those of B."""
+
+    @T.prim_func
+    def main(A: T.Tensor((32, 64), "float16"), B: T.Tensor((64, 32), "float16"), C: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_shared((32, 16), "float16")
+            b = T.alloc_shared((16, 32), "float16")
+            c = T.alloc_fragment((32, 32), "float32")
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=3):
+                T.copy(A[0, k * 16], a)
+                if case == "part":
+                    T.copy(B[k * 16 : k * 16 + 8, :], b[0:8, :])
+                    T.copy(B[k * 16 + 8 : k * 16 + 16, :], b[8:16, :])
+                elif case == "condition":
+                    if k < 3:
+                        T.copy(B[k * 16, 0], b)
+                else:
+                    T.copy(B[k * 16, 0], b)
+                T.gemm(a, b, c)
+                if case == "source":
+                    T.copy(b, B[k * 16, 0])
+            if case == "after":
+                T.copy(b, B[0, 0])
+            T.copy(c, C)
+
+    (launch,) = (s for s in walk(main.body) if isinstance(s, Launch))
+    (loop,) = (s for s in walk(launch.body) if isinstance(s, For) and s.pipeline is not None)
+    return loop, outside_uses(launch)[loop]
+
+
+def divided(case="", versions=1, register_bytes=1 << 20):
+    return prefetched(*program(case), versions, register_bytes)
+
+
+def loaded(made):
+    """The names of the tiles that are loaded to registers ahead."""
+    return [alloc.buffer.name for alloc in made.registers]
+
+
+@pytest.mark.parametrize(("versions", "expected"), [(1, {}), (2, {"a": 2, "b": 2}), (5, {"a": 2, "b": 2})])
+def test_tiles_have_as_many_versions_as_asked_for_up_to_two(versions, expected):
+    made = divided(versions=versions)
+    counts = version_counts(LoopBody(made.loop), made.placement)
+    assert expected == {buffer.name: count for buffer, count in counts.items()}
+
+
+def test_loads_come_first_and_stores_last():
+    made = divided()
+    statements = LoopBody(made.loop).statements
+    names = {n: f"{s.src.buffer.name} to {s.dst.buffer.name}" if isinstance(s, Copy) else "gemm" for n, s in enumerate(statements)}
+    order = [names[n] for n in sorted(names, key=lambda n: made.placement.order[n])]
+    assert ["A to a_next", "B to b_next", "gemm", "a_next to a", "b_next to b"] == order
+    assert (0, 0, 0, 0, 1) == made.placement.stage
+    assert ["a_next", "b_next"] == loaded(made)
+
+
+@pytest.mark.parametrize("case", ["part", "condition", "after", "source"])
+def test_copies_that_cannot_run_ahead_stay_in_place(case):
+    assert ["a_next"] == loaded(divided(case))
+
+
+def test_registers_are_not_spent_beyond_their_share():
+    size = 2 * (32 * 16 + 16 * 32)
+    assert isinstance(divided(register_bytes=size), Prefetched)
+    assert divided(register_bytes=size - 1) == f"its tiles would take {size} bytes of registers, and {size - 1} are spared for them"
+
+
+def test_without_a_copy_there_is_a_reason():
+    loop, outside = program()
+    body = [s for s in walk(loop.body) if not isinstance(s, Copy)][-1]
+    assert "no copy from global memory" in prefetched(For(loop.var, loop.start, loop.stop, 1, loop.kind, body), outside, 1, 1)

@@ -1,0 +1,53 @@
+"""Expanded loops on AMD's GPUs: what runs beyond the last iteration, and loops in loops."""
+
+import numpy as np
+import pytest
+from gpu import assert_simulates, lower_func
+
+import tilelang.language as T
+from tilelang.ir.buffer import Scope
+from tilelang.ir.stmt import For, If, Store
+from tilelang.ir.visit import walk
+
+
+def sums(trips, *, stages=2, outer=1, dynamic=False):
+    """Sums tiles of A, several times over."""
+    rows = T.dynamic("rows") if dynamic else trips * 8
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, 64), "float32"), C: T.Tensor((outer, 8, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((8, 64), "float32")
+            total = T.alloc_fragment((8, 64), "float32")
+            for n in T.serial(outer):
+                T.clear(total)
+                for k in T.Pipelined(rows // 8 if dynamic else trips, num_stages=stages):
+                    T.copy(A[k * 8, 0], tile)
+                    for i, j in T.Parallel(8, 64):
+                        total[i, j] += tile[7 - i, j]
+                T.copy(total, C[n, 0, 0])
+
+    values = np.random.default_rng(0).integers(-9, 10, (trips * 8, 64)).astype(np.float32)
+    return main, values, np.zeros((outer, 8, 64), np.float32)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("trips", [0, 1, 2, 5])
+@pytest.mark.parametrize("stages", [2, 3])
+def test_any_number_of_iterations(trips, stages, dynamic):
+    assert_simulates(*sums(trips, stages=stages, dynamic=dynamic), arch="gfx942", seeds=(0,))
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_a_pipeline_inside_of_a_loop_starts_anew_each_time(stages):
+    assert_simulates(*sums(3, stages=stages, outer=3), arch="gfx1100", seeds=(0,))
+
+
+def test_loads_are_in_a_branch_and_stores_to_shared_memory_in_none():
+    lowered = lower_func(sums(5)[0], "gfx942")
+    loop = next(s for s in walk(lowered.body) if isinstance(s, For) and s.var.name == "k")
+    branches = [s for s in walk(loop) if isinstance(s, If)]
+    assert branches
+    inside = {s for branch in branches for s in walk(branch)}
+    stores = [s for s in walk(loop) if isinstance(s, Store) and s.buffer.scope is Scope.SHARED]
+    assert stores and inside.isdisjoint(stores)
