@@ -127,10 +127,10 @@ _SUMS = {"float32": "float", "float64": "double", "int32": "int"}
 def kernel(atom):
     """A kernel that loads operands, multiplies them and stores the sums."""
     instruction = matrix_multiply(atom)
-    text = "".join(helper.text for helper in ordered_helpers([instruction.helper["hip"]]))
+    text = "".join(helper.text for helper in ordered_helpers([instruction.helpers["hip"]]))
     a, b = (layout.values * atom.a_dtype.storage_bytes for layout in (atom.a, atom.b))
     c = _SUMS[str(atom.c_dtype)]
-    call = instruction.spell["hip"].format("sums", "left", "right")
+    call = instruction.texts["hip"].format("sums", "left", "right")
     return f"""{text}
 extern "C" __global__ THREADS({atom.matrix.wave}) void run({c}* c, const char* a, const char* b) {{
     unsigned lane = __builtin_amdgcn_workitem_id_x();

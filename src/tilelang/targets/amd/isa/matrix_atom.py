@@ -17,7 +17,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from tilelang.dtypes import DType
-from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.instruction import ExecutionScope, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.digits import Mode
@@ -184,10 +184,10 @@ def matrix_multiply(atom: MatrixAtom) -> Instruction:
 
     return Instruction(
         name=name,
-        spell={"hip": name + "({0}, {1}, {2})"},
-        helper={"hip": Helper(name, _text(atom, name), (_VECTOR, *_needs(atom)))},
+        texts={"hip": name + "({0}, {1}, {2})"},
+        helpers={"hip": Helper(name, _text(atom, name), (_VECTOR, *_needs(atom)))},
         simulate=simulate,
-        group=Group.WARP,
+        execution_scope=ExecutionScope.WARP,
         needs=atom.matrix.needs,
         source="AMD's Instruction Set Architecture guides, 'Matrix Arithmetic Instructions'",
     )
