@@ -1,0 +1,127 @@
+"""The range of a streamed loop: steps in which a mask leaves nothing to combine are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tilelang.arith.affine import Affine, linear_form
+from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.expr import Binary, Expr, Select, Var
+from tilelang.ir.print_expr import ExprPrinter
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.visit import Rewriter, loads_of, variables_of, walk_expr
+from tilelang.level1.placement import next_origin
+from tilelang.level1.tile_values import TileValues
+from tilelang.records import record
+
+
+@record(eq=False)
+class Combined:
+    """A body that a loop combines, and the value that changes nothing."""
+
+    body: Expr
+    neutral: float
+
+
+def loop_range(
+    axis: Var, combined: Sequence[Combined], values: TileValues, whole: str, names: ExprPrinter
+) -> tuple[str, str]:
+    """The first step, or "" if it is 0, and the number of the step behind the last.
+
+    Args:
+        axis: The axis whose tiles the loop visits.
+        combined: All that the loop combines.
+        values: What the block holds.
+        whole: The number of steps without masks.
+        names: How expressions are printed.
+    """
+    place = values.placement.places[axis]
+    size, extent = names.expr(place.size), names.expr(place.extent)
+    starts: list[str] = []
+    stops: list[str] = []
+    for condition in _conditions(axis, combined):
+        if not all(values.beyond(_Without(condition).expr(c.body), frozenset()) == c.neutral for c in combined):
+            continue
+        for bound in _at_least_zero(condition.expr):
+            factor = bound.coefficient(axis)
+            rest = Affine({v: c * -factor for v, c in bound.terms.items() if v is not axis}, bound.constant * -factor)
+            if factor == -1:  # axis <= rest
+                highest = _extreme(Affine(rest.terms, rest.constant + 1), values, largest=True)
+                if highest is not None:
+                    stops.append(names.expr(highest))
+            elif factor == 1:  # axis >= rest
+                lowest = _extreme(rest, values, largest=False)
+                if lowest is not None:
+                    starts.append(names.expr(lowest))
+    first = f"T.max({', '.join(['0', *starts])}) // {size}" if starts else ""
+    return first, f"T.ceildiv(T.min({', '.join([extent, *stops])}), {size})" if stops else whole
+
+
+def _conditions(axis: Var, combined: Sequence[Combined]) -> list[ExprKey]:
+    """The conditions on the axis by which bodies choose values."""
+    found = {
+        expr_key(node.condition): None
+        for each in combined
+        for node in walk_expr(each.body)
+        if isinstance(node, Select) and axis in variables_of(node.condition) and not loads_of(node.condition)
+    }
+    return list(found)
+
+
+def _at_least_zero(condition: Expr) -> Iterator[Affine]:
+    """Affine forms that are not negative where a condition holds."""
+    if not isinstance(condition, Binary):
+        return
+    op, a, b = condition.op, condition.a, condition.b
+    if op is BinaryOp.AND:
+        yield from _at_least_zero(a)
+        yield from _at_least_zero(b)
+        return
+    forms = {
+        BinaryOp.LE: [b - a],
+        BinaryOp.LT: [b - a - 1],
+        BinaryOp.GE: [a - b],
+        BinaryOp.GT: [a - b - 1],
+        BinaryOp.EQ: [a - b, b - a],
+    }.get(op, [])
+    for form in forms:
+        affine = linear_form(form) if form.is_index else None
+        if affine is not None:
+            yield affine
+
+
+def _extreme(form: Affine, values: TileValues, *, largest: bool) -> Expr | None:
+    """The largest or smallest value of a form in the current tile."""
+    result: Expr | None = None
+    constant = form.constant
+    for var, factor in form.terms.items():
+        place = values.placement.places.get(var)
+        if place is None:
+            value: Expr = var
+        elif var in values.placement.steps:
+            return None
+        elif place.local is None or (factor > 0) is not largest:
+            value = place.origin
+        else:
+            value, constant = next_origin(place), constant - factor
+        term = value if factor == 1 else value * factor
+        result = term if result is None else result + term
+    return None if result is None else _plus(result, constant)
+
+
+def _plus(expr: Expr, constant: int) -> Expr:
+    if constant < 0:
+        return expr - -constant
+    return expr + constant if constant else expr
+
+
+class _Without(Rewriter):
+    """Takes the other side of each choice by a condition."""
+
+    def __init__(self, condition: ExprKey) -> None:
+        self._condition = condition
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Select) and expr_key(node.condition) == self._condition:
+            return self.expr(node.b)
+        return self.rebuild_expr(node)

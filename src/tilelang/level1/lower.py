@@ -1,0 +1,124 @@
+"""From a graph to the text of a Level 2 module, and what the compiler decided on the way."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Sequence
+
+from tilelang.dtypes import INT32
+from tilelang.ir.expr import Var
+from tilelang.ir.print_expr import ExprPrinter
+from tilelang.level1.fuse import fused_kernels
+from tilelang.level1.fused import FusedKernel
+from tilelang.level1.graph import Array, Graph, Map, Parameter, axes_for, define, element
+from tilelang.level1.kernel_text import INDENT, kernel_text
+from tilelang.level1.placement import Tiling, place_axes
+from tilelang.level1.tiles import choose_tiling
+from tilelang.records import record
+from tilelang.targets.target import Target
+
+
+@record(eq=False)
+class Lowered:
+    """A computation as a Level 2 program.
+
+    Attributes:
+        text: The source of a Python module.
+        entry: The name in it of the function that makes the kernel: `tilelang.jit`, without required arguments. The
+            kernel takes the parameters of the graph and returns its results, all in order.
+        kernels: The kernels, in the order in which they run.
+        tilings: How each of them is divided.
+        memory: The arrays that pass from one kernel to another through memory.
+    """
+
+    text: str
+    entry: str
+    kernels: Sequence[FusedKernel]
+    tilings: Sequence[Tiling]
+    memory: Sequence[Array]
+
+
+def lower(graph: Graph, target: Target, *, execution_backend: str | None = None) -> Lowered:
+    """The Level 2 program of a graph.
+
+    Args:
+        graph: The computation.
+        target: What it is for; its tiles are chosen for the machine.
+        execution_backend: How the program runs, as for `tilelang.jit`.
+    """
+    graph = _with_distinct_results(graph)
+    kernels = fused_kernels(graph)
+    tilings = [choose_tiling(kernel, target) for kernel in kernels]
+    results = set(graph.results)
+    memory = [output.array for kernel in kernels for output in kernel.outputs if output.array not in results]
+    text = _module_text(graph, kernels, tilings, memory, target, execution_backend)
+    return Lowered(text, graph.name, kernels, tilings, memory)
+
+
+def _with_distinct_results(graph: Graph) -> Graph:
+    """The graph with copies of results that are parameters, or come twice."""
+    results: list[Array] = []
+    for array in graph.results:
+        if isinstance(array.definition, Parameter) or array in results:
+            axes = axes_for(array.shape)
+            array = define(array.name, array.shape, array.dtype, Map(axes, element(array, axes)),
+                           stored_dtype=array.stored_dtype, loc=array.loc)  # fmt: skip
+        results.append(array)
+    return Graph(graph.name, graph.parameters, tuple(results), graph.loc)
+
+
+def _module_text(
+    graph: Graph,
+    kernels: Sequence[FusedKernel],
+    tilings: Sequence[Tiling],
+    memory: Sequence[Array],
+    target: Target,
+    execution_backend: str | None,
+) -> str:
+    names = ExprPrinter()
+    for word in ("T", "tilelang", "main", graph.name, *keyword.kwlist):
+        names.name(Var(word, INT32))
+    symbols = [f'{names.name(symbol)} = T.dynamic("{symbol.name}")' for symbol in graph.symbols]
+    arrays = (*graph.parameters, *graph.results)
+    tensors = [f"{names.name(array)}: {_tensor(array, names, 'Tensor')}" for array in arrays]
+    workspaces = [f"{names.name(array)} = {_tensor(array, names, 'alloc_global')}" for array in memory]
+    placements = [place_axes(kernel, tiling) for kernel, tiling in zip(kernels, tilings, strict=True)]
+    blocks = [
+        f"{names.name(placement.block_names[axis])}={size}"
+        for placement, tiling in zip(placements, tilings, strict=True)
+        for axis, size in tiling.blocks.items()
+    ]
+    body = [
+        line
+        for kernel, tiling, placement in zip(kernels, tilings, placements, strict=True)
+        for line in kernel_text(kernel, tiling, placement, names)
+    ]
+    results = list(range(len(graph.parameters), len(graph.parameters) + len(graph.results)))
+    options = [f"out_idx={results}", f'target="{target.kind!s}"']
+    options += [f'execution_backend="{execution_backend}"'] if execution_backend else []
+    return "\n".join(
+        [
+            f'"""{graph.name}: a Level 2 program, written by tilelang.compute."""',
+            "",
+            "import tilelang",
+            "import tilelang.language as T",
+            "",
+            "",
+            f"@tilelang.jit({', '.join(options)})",
+            f"def {graph.name}({', '.join(blocks)}):",
+            *(INDENT + line for line in symbols),
+            *([""] if symbols else []),
+            f"{INDENT}@T.prim_func",
+            f"{INDENT}def main(",
+            *(f"{INDENT * 2}{tensor}," for tensor in tensors),
+            f"{INDENT}):",
+            *(INDENT * 2 + line for line in (*workspaces, *body)),
+            "",
+            f"{INDENT}return main",
+            "",
+        ]
+    )
+
+
+def _tensor(array: Array, names: ExprPrinter, kind: str) -> str:
+    return f'T.{kind}({names.items(array.shape)}, "{array.stored_dtype!s}")'

@@ -1,0 +1,122 @@
+"""The passes of a kernel over its streamed axes, and which reductions each of them computes.
+
+A reduction that reads the result of another one runs in the same pass if it has an incremental form, otherwise in the
+next. What is stored per element of the streamed axes comes in the last pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Binary, Const, Expr
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.visit import loads_of
+from tilelang.level1.cascade import Incremental, NotIncremental, incremental
+from tilelang.level1.fused import FusedKernel, FusedReduction, Output
+from tilelang.level1.graph import Array, Combiner
+from tilelang.records import record
+
+T = TypeVar("T")
+
+
+@record(eq=False)
+class Accumulation:
+    """A reduction in a pass.
+
+    Attributes:
+        reduction: The reduction.
+        form: Its incremental form; None if it reads no value that the same pass computes.
+    """
+
+    reduction: FusedReduction
+    form: Incremental | None
+
+    @property
+    def body(self) -> Expr:
+        """What is combined in the loop."""
+        return self.reduction.body if self.form is None else self.form.body
+
+    def final(self, accumulated: Expr) -> Expr:
+        """The result after the loop, from the value of the accumulator."""
+        if self.form is None or self.form.epilogue is None:
+            return accumulated
+        epilogue = self.form.epilogue
+        if self.form.epilogue_op is BinaryOp.ADD:
+            return accumulated + epilogue
+        match epilogue:
+            case Binary(op=BinaryOp.DIV, a=Const(value=1), b=divisor):
+                return accumulated / divisor
+        return accumulated * epilogue
+
+
+@record(eq=False)
+class Pass:
+    """One loop over the streamed axes.
+
+    Attributes:
+        accumulations: The reductions, in order.
+        outputs: What is stored at each step.
+        reasons: Why reductions that could not run earlier were left to this pass.
+    """
+
+    accumulations: tuple[Accumulation, ...]
+    outputs: tuple[Output, ...]
+    reasons: tuple[str, ...]
+
+
+def passes_of(kernel: FusedKernel) -> tuple[Pass, ...]:
+    """The passes of a kernel over its streamed axes, in order."""
+    place: dict[Array, int] = {}
+    chosen: list[list[Accumulation]] = []
+    reasons: list[list[str]] = []
+    for reduction in kernel.accumulated:
+        read = _accumulated_that_it_reads(kernel, reduction.body)
+        first = max((place[each.array] for each in read), default=0)
+        form: Incremental | None = None
+        running: dict[Buffer, Combiner] = {each.array: each.combiner for each in read if place[each.array] == first}
+        if running:
+            found = incremental(reduction.body, reduction.combiner, set(kernel.streamed), running)
+            if isinstance(found, NotIncremental) or not _read_directly(reduction.body, running):
+                first += 1
+                why = found.reason if isinstance(found, NotIncremental) else "it is read through another reduction"
+                _at(reasons, first).append(f"{reduction.array.name}: {why}")
+            else:
+                form = found
+        _at(chosen, first).append(Accumulation(reduction, form))
+        place[reduction.array] = first
+    streamed = set(kernel.streamed)
+    stepwise = [output for output in kernel.outputs if not streamed.isdisjoint(output.axes)]
+    if stepwise:
+        read = [each for output in stepwise for each in _accumulated_that_it_reads(kernel, output.body)]
+        _at(chosen, max((place[each.array] + 1 for each in read), default=0))
+    _at(reasons, len(chosen) - 1)
+    last = len(chosen) - 1
+    return tuple(
+        Pass(tuple(each), tuple(stepwise) if n == last else (), tuple(reasons[n])) for n, each in enumerate(chosen)
+    )
+
+
+def _at(lists: list[list[T]], place: int) -> list[T]:
+    while len(lists) <= place:
+        lists.append([])
+    return lists[place]
+
+
+def _accumulated_that_it_reads(kernel: FusedKernel, body: Expr) -> list[FusedReduction]:
+    """The reductions over the streamed axes that a body reads, also through others."""
+    streamed = set(kernel.streamed)
+    found: dict[FusedReduction, None] = {}
+    for reduction in kernel.reads(body):
+        if set(reduction.reduced) == streamed:
+            found[reduction] = None
+        else:
+            found.update(dict.fromkeys(_accumulated_that_it_reads(kernel, reduction.body)))
+    return list(found)
+
+
+def _read_directly(body: Expr, running: Iterable[Buffer]) -> bool:
+    read = {load.buffer for load in loads_of(body)}
+    return read.issuperset(running)
+

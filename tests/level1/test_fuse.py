@@ -1,0 +1,71 @@
+"""Kernels grow over what shares axes; what does not is stored."""
+
+import level1_programs as graphs
+
+from tilelang.ir.expr import Expr
+from tilelang.level1.fuse import fused_kernels
+from tilelang.level1.fused import FusedKernel
+from tilelang.level1.graph import Combiner, Graph
+
+
+def shown(graph: Graph) -> list[tuple[list[str], list[str]]]:
+    """For each kernel, the names of its reductions and of its outputs."""
+    return [
+        ([r.array.name for r in kernel.reductions], [output.array.name for output in kernel.outputs])
+        for kernel in fused_kernels(graph)
+    ]
+
+
+def axes(kernel: FusedKernel) -> str:
+    return " ".join(axis.name for axis in kernel.extents)
+
+
+def test_attention_is_one_kernel_over_common_axes() -> None:
+    (kernel,) = fused_kernels(graphs.attention((2, 3, 40, 72, 32)))
+    assert ["scores", "largest", "total", "o"] == [r.array.name for r in kernel.reductions]
+    assert "b h i c j e" == axes(kernel)
+
+
+def test_the_axis_of_a_row_is_the_one_that_reductions_of_it_reduce() -> None:
+    (kernel,) = fused_kernels(graphs.softmax(5, 33))
+    assert "i j" == axes(kernel)
+    (output,) = kernel.outputs
+    assert "T.exp(x[i, j] - largest[i]) / total[i]" == repr(output.body)
+
+
+def test_a_reduction_read_at_other_places_is_stored() -> None:
+    g = graphs.Builder()
+    x = g.parameter("x", (9, 20))
+    s = g.reduction("s", (20,), (9,), Combiner.SUM, lambda j, r: graphs.at(x, r, j))
+    y = g.map("y", (9, 20), lambda i, j: graphs.at(x, i, j) + graphs.at(s, 19 - j))
+    assert [(["s"], ["s"]), ([], ["y"])] == shown(g.graph("flipped", y))
+
+
+def test_a_reduction_read_in_two_ways_is_stored() -> None:
+    g = graphs.Builder()
+    x = g.parameter("x", (9, 9))
+    s = g.reduction("s", (9,), (9,), Combiner.SUM, lambda j, r: graphs.at(x, r, j))
+    y = g.map("y", (9, 9), lambda i, j: graphs.at(s, i) + graphs.at(s, j))
+    assert [(["s"], ["s"]), ([], ["y"])] == shown(g.graph("outer", y))
+
+
+def test_an_operand_that_blocks_would_compute_again_is_stored_whole() -> None:
+    """rms_norm(x) @ w: columns of w are too many for one block, so the normalized rows are stored."""
+    g = graphs.Builder()
+    x, w = g.parameter("x", (64, 256)), g.parameter("w", (256, 4096))
+    s = g.reduction("s", (64,), (256,), Combiner.SUM, lambda i, r: graphs.at(x, i, r) * graphs.at(x, i, r))
+    normal = g.map("normal", (64, 256), lambda i, j: graphs.at(x, i, j) / graphs.at(s, i))
+
+    def body(i: Expr, j: Expr, r: Expr) -> Expr:
+        return graphs.at(normal, i, r) * graphs.at(w, r, j)
+
+    y = g.reduction("y", (64, 4096), (256,), Combiner.SUM, body)
+    assert [(["s"], ["normal"]), (["y"], ["y"])] == shown(g.graph("projection", y))
+
+
+def test_a_reduction_over_nothing_is_its_neutral_value() -> None:
+    g = graphs.Builder()
+    x = g.parameter("x", (5, 0))
+    s = g.reduction("s", (5,), (0,), Combiner.SUM, lambda i, r: graphs.at(x, i, r))
+    (kernel,) = fused_kernels(g.graph("empty", g.map("y", (5,), lambda i: graphs.at(s, i) + 1.0)))
+    assert (1.0, ()) == (kernel.outputs[0].body.value, kernel.reductions)  # type: ignore[attr-defined]

@@ -1,0 +1,72 @@
+"""The statements of a kernel."""
+
+import level1_programs as graphs
+import pytest
+
+from tilelang.ir.print_expr import ExprPrinter
+from tilelang.level1.fuse import fused_kernels
+from tilelang.level1.graph import Graph
+from tilelang.level1.kernel_text import kernel_text
+from tilelang.level1.placement import Tiling, place_axes
+
+
+def text_of(graph: Graph, **blocks: int) -> str:
+    (kernel,) = fused_kernels(graph)
+    axis = {each.name: each for each in kernel.extents}
+    tiling = Tiling({axis[name]: size for name, size in blocks.items()}, 128, 2)
+    return "\n".join(kernel_text(kernel, tiling, place_axes(kernel, tiling), ExprPrinter()))
+
+
+def test_rows_that_are_held_whole() -> None:
+    expected = """
+with T.Kernel(T.ceildiv(5, block_i), threads=128) as bx:
+    largest = T.alloc_fragment((block_i,), "float32")
+    x_tile = T.alloc_fragment((block_i, 33), "float32")
+    total = T.alloc_fragment((block_i,), "float32")
+    total_tile = T.alloc_fragment((block_i, 33), "float32")
+    T.copy(x[bx * block_i, 0], x_tile)
+    T.reduce_max(x_tile, largest, dim=1)
+    for i, j in T.Parallel(block_i, 33):
+        total_tile[i, j] = T.exp(x_tile[i, j] - largest[i])
+    T.reduce_sum(total_tile, total, dim=1)
+    for i, j in T.Parallel(block_i, 33):
+        y[bx * block_i + i, j] = total_tile[i, j] / total[i]"""
+    assert expected.strip() == text_of(graphs.softmax(5, 33), i=2)
+
+
+def test_rows_that_are_streamed() -> None:
+    text = text_of(graphs.softmax(5, 33), i=2, j=16)
+    assert 2 == text.count("for j_step in T.Pipelined(T.ceildiv(33, block_j), num_stages=2):")
+    assert "if_then_else(j_step * block_j + j < 33, x[bx * block_i + i, j_step * block_j + j], -T.infinity" in text
+
+
+def test_operands_are_copied_at_the_head_of_the_loop() -> None:
+    text = text_of(graphs.matmul(70, 50, 90), i=32, j=32, k=16)
+    head = text[text.index("for k_step") :].splitlines()[1:4]
+    assert [
+        "T.copy(a[by * block_i, k_step * block_k], a_shared)",
+        "T.copy(b[k_step * block_k, bx * block_j], b_shared)",
+        "T.gemm(a_shared, b_shared, product)",
+    ] == [line.strip() for line in head]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operands_keep_the_order_of_memory(transposed: bool) -> None:
+    text = text_of(graphs.matmul(70, 50, 90, transposed=transposed), i=32, j=32, k=16)
+    assert transposed is ("T.gemm(a_shared, b_shared, product, transpose_B=True)" in text)
+
+
+def test_what_does_not_change_is_loaded_before_the_loop() -> None:
+    text = text_of(graphs.attention((2, 3, 40, 72, 32)), i=16, j=32)
+    assert text.index("T.copy(q[") < text.index("for j_step") < text.index("T.copy(k[") < text.index("T.gemm")
+
+
+def test_more_axes_than_a_grid_has() -> None:
+    g = graphs.Builder()
+    x = g.parameter("x", (2, 3, 4, 5))
+    y = g.map("y", (2, 3, 4, 5), lambda i, j, k, l: graphs.at(x, i, j, k, l) * 2.0)
+    text = text_of(g.graph("double", y), l=4, k=2)
+    assert "with T.Kernel(T.ceildiv(5, block_l), T.ceildiv(4, block_k), 3 * 2, threads=128) as (bx, by, bz):" in text
+    assert "j = bz % 3" in text and "i = bz // 3" in text
+
+
