@@ -32,7 +32,7 @@ RECORDS = [
     MBARRIER_ARRIVE,
     MBARRIER_WAIT,
     MBARRIER_TEST_WAIT,
-    MBARRIER_CP_ASYNC_ARRIVE,
+    MBARRIER_CP_ASYNC_ARRIVE_NOINC,
 ]
 COUNTING = [MBARRIER_EXPECT_TX, MBARRIER_ARRIVE_EXPECT_TX, FENCE_MBARRIER_INIT]  # what copy engines need beside
 ONE = np.arange(32) == 0
@@ -183,7 +183,7 @@ def test_arrivals_of_copies_come_when_the_copies_have_landed():
     warp, bar = barriers(1, 1)
     completed = []
     warp.defer(CP_ASYNC, lambda: completed.append(True))
-    run(MBARRIER_CP_ASYNC_ARRIVE, warp, bar)
+    run(MBARRIER_CP_ASYNC_ARRIVE_NOINC, warp, bar)
     assert not completed and not passed(warp, bar, 0)
     run(MBARRIER_WAIT, warp, bar, 0)
     assert completed and passed(warp, bar, 0)
@@ -192,7 +192,7 @@ def test_arrivals_of_copies_come_when_the_copies_have_landed():
 def test_arrivals_of_copies_that_do_not_complete_a_phase_take_their_time():
     warp, bar = barriers(1, 2)
     warp.defer(CP_ASYNC, lambda: pytest.fail("nobody can see it yet"))
-    run(MBARRIER_CP_ASYNC_ARRIVE, warp, bar)
+    run(MBARRIER_CP_ASYNC_ARRIVE_NOINC, warp, bar)
     assert not next(MBARRIER_WAIT.simulate(warp, bar, 0)).ready()
 
 
@@ -200,7 +200,7 @@ def test_a_phase_that_waits_for_copies_beside_its_arrivals_needs_both():
     warp, bar = barriers(1, 1)
     completed = []
     warp.defer(CP_ASYNC, lambda: completed.append(True))
-    run(MBARRIER_CP_ASYNC_ARRIVE_NOINC, warp, bar)
+    run(MBARRIER_CP_ASYNC_ARRIVE, warp, bar)
     assert not next(MBARRIER_WAIT.simulate(warp, bar, 0)).ready() and not completed
     run(MBARRIER_ARRIVE, warp, bar)
     run(MBARRIER_WAIT, warp, bar, 0)

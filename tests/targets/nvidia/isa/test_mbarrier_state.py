@@ -26,13 +26,13 @@ def test_a_phase_ends_with_its_last_arrival_and_byte():
 
 def test_whoever_waits_has_to_know_of_the_phase_before():
     barrier = MBarrier("b", 1, 1)
-    assert barrier.expected(0) is None and barrier.expected(1) is None  # the first, and the one before it
+    assert barrier.clock_before(0) is None and barrier.clock_before(1) is None  # the first, and the one before it
     barrier.arrive(1, at(1, 0))
-    assert barrier.expected(0) is None  # phase 0 is the first
-    np.testing.assert_array_equal(barrier.expected(1), [1, 0])  # phase 1 comes after phase 0
+    assert barrier.clock_before(0) is None  # phase 0 is the first
+    np.testing.assert_array_equal(barrier.clock_before(1), [1, 0])  # phase 1 comes after phase 0
     barrier.arrive(1, at(0, 2))
-    np.testing.assert_array_equal(barrier.expected(1), [1, 0])  # phase 1, which is over
-    np.testing.assert_array_equal(barrier.expected(0), [1, 2])  # phase 2, which is not
+    np.testing.assert_array_equal(barrier.clock_before(1), [1, 0])  # phase 1, which is over
+    np.testing.assert_array_equal(barrier.clock_before(0), [1, 2])  # phase 2, which is not
 
 
 def test_work_that_completes_a_phase_lands_together():

@@ -47,7 +47,7 @@ def test_threads_arrive_and_wait() -> None:
         T.cp_async_barrier_noinc(bar)
         T.ptx_cp_async_barrier(bar)
 
-    kinds = "arrive wait arrive wait test_wait cp_async_arrive cp_async_arrive_beside".split()
+    kinds = "arrive wait arrive wait test_wait cp_async_arrive_noinc cp_async_arrive".split()
     assert [f"mbarrier_{kind}" for kind in kinds] == called(staged(body))[2:]
 
 

@@ -24,10 +24,10 @@ ROWS = {
     "barrier_wait": (lambda A, bar: T.barrier_wait(bar[0], 1), "tl_mbarrier_wait(bar, 1);"),
     "mbarrier_wait_parity": (lambda A, bar: T.mbarrier_wait_parity(bar[0], 1), "tl_mbarrier_wait(bar, 1);"),
     "barrier_test_wait": (lambda A, bar: T.barrier_test_wait(bar[0], 1), "tl_mbarrier_test_wait(bar, 1);"),
-    "cp_async_barrier_noinc": (lambda A, bar: T.cp_async_barrier_noinc(bar[0]), "tl_mbarrier_cp_async_arrive(bar);"),
+    "cp_async_barrier_noinc": (lambda A, bar: T.cp_async_barrier_noinc(bar[0]), "tl_mbarrier_cp_async_arrive_noinc(bar);"),
     "ptx_cp_async_barrier": (
         lambda A, bar: T.ptx_cp_async_barrier(bar[0]),
-        "tl_mbarrier_cp_async_arrive_beside(bar);",
+        "tl_mbarrier_cp_async_arrive(bar);",
     ),
     "ptx_arrive_barrier": (lambda A, bar: T.ptx_arrive_barrier(bar[0]), "tl_mbarrier_arrive(bar);"),
     "ptx_arrive_barrier_expect_tx": (

@@ -217,6 +217,6 @@ def test_what_a_barrier_waits_for_is_not_awaited_where_it_was_copied():
         "T.copy(A[0, :, :], X)  # copy.cp_async",
         "T.copy(A[1, :, :], Y)  # copy.cp_async",
         "cp_async_wait(0)",  # of the copy before
-        "mbarrier_cp_async_arrive(full)",
+        "mbarrier_cp_async_arrive_noinc(full)",
     ] == lines[begin : begin + 4]
     assert "cp_async_wait(0)" not in lines[begin + 4 :]

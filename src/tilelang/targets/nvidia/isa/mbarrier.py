@@ -2,11 +2,12 @@
 
 Gives the instructions `MBARRIER_INIT`, `MBARRIER_ARRIVE`, `MBARRIER_WAIT`, `MBARRIER_TEST_WAIT`, `MBARRIER_INVAL`,
 `MBARRIER_CP_ASYNC_ARRIVE`, `MBARRIER_CP_ASYNC_ARRIVE_NOINC`, `MBARRIER_EXPECT_TX`, `MBARRIER_ARRIVE_EXPECT_TX` and
-`FENCE_MBARRIER_INIT`. Invariant: a
-phase is complete when as many arrivals as the barrier was initialized with have come, and all expected bytes, which
-may complete before they are expected; the next phase begins then. Waiting for parity p returns once the phase of
-parity p is complete, so that waiting for parity 1 on a fresh barrier, whose current phase is 0, returns at once.
-Arriving releases what the thread did before, and waiting acquires what those did who arrived.
+`FENCE_MBARRIER_INIT`.
+
+Invariant: a phase is complete when as many arrivals as the barrier was initialized with have come, and all expected
+bytes, which may complete before they are expected; the next phase begins then. A wait for parity p returns once the
+phase of parity p is complete; for parity 1 on a fresh barrier, whose current phase is 0, it returns at once. Arriving
+releases what the thread did before, and waiting acquires what the arriving threads released.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
 """
@@ -135,14 +136,19 @@ def _fence_init(warp: Warp) -> None:
     warp.fence_proxy("barriers")
 
 
+def _cp_async_arrive(warp: Warp, pointer: Pointer) -> None:
+    _arrive_after_copies(warp, pointer, increment=True)
+
+
 def _cp_async_arrive_noinc(warp: Warp, pointer: Pointer) -> None:
-    _cp_async_arrive(warp, pointer, beside=True)
+    _arrive_after_copies(warp, pointer, increment=False)
 
 
-def _cp_async_arrive(warp: Warp, pointer: Pointer, *, beside: bool = False) -> None:
+def _arrive_after_copies(warp: Warp, pointer: Pointer, *, increment: bool) -> None:
+    """Arrives when the copies complete; with `increment`, the phase then expects one more arrival for that."""
     for key, _, lanes in _groups(warp, pointer):
         barrier = _found(warp, pointer, key, lanes, "cp.async.mbarrier.arrive")
-        if beside:
+        if increment:
             barrier.pending += int(lanes.sum())
         count, complete = int(lanes.sum()), warp.completion(CP_ASYNC, lanes)
         if complete is None:
@@ -166,24 +172,23 @@ def _parity(value: int, what: str) -> int:
 
 
 def _check_phase(warp: Warp, barrier: MBarrier, parity: int, lanes: np.ndarray) -> None:
-    """Reports a wait that may also be let through by the completion of a phase two before the one that it meant."""
-    needed = barrier.expected(parity)
-    if needed is not None and not warp.has_observed(needed, lanes):
+    """Reports a wait that the phase two before the awaited one may also satisfy, since it has the same parity."""
+    previous = barrier.clock_before(parity)
+    if previous is not None and not warp.has_observed(previous, lanes):
         raise DataRace(
             f"mbarrier.try_wait: the wait for parity {parity} at '{barrier.name}' may begin before the phase of parity "
-            f"{1 - parity} is complete, and is then let through by an earlier phase of parity {parity}",
+            f"{1 - parity} is complete, and then returns for an earlier phase of parity {parity}",
             hint="wait for every phase before, in the same thread or in one that it synchronizes with",
         )
 
 
 def check_arrival(warp: Warp, barrier: MBarrier, lanes: np.ndarray) -> None:
     """Refuses an arrival that may come before the previous phase completes and would be counted in that phase."""
-    if barrier.known is not None and not warp.has_observed(barrier.known, lanes):
+    if barrier.completed_clock is not None and not warp.has_observed(barrier.completed_clock, lanes):
         raise DataRace(
             f"mbarrier.arrive: the arrival at '{barrier.name}' in its phase {barrier.phase} may come before phase "
             f"{barrier.phase - 1} is complete, and is then counted there",
-            hint="let a phase count all who arrive, and let these arrive again only after they have learned that it is "
-            "complete_tx",
+            hint="count all threads that arrive in a phase, and let them arrive again only after a wait for it",
         )
 
 
@@ -200,8 +205,8 @@ def _wait(warp: Warp, pointer: Pointer, parity: Any) -> Iterator[Wait]:
                 return barrier.passes(awaited)
 
             yield Wait(f"the phase of parity {awaited} of mbarrier '{barrier.name}'", ready, barrier.progress)
-        if barrier.known is not None:
-            warp.acquire(barrier.known, lanes)
+        if barrier.completed_clock is not None:
+            warp.acquire(barrier.completed_clock, lanes)
 
 
 def _test_wait(warp: Warp, pointer: Pointer, parity: Any) -> np.ndarray:
@@ -211,10 +216,10 @@ def _test_wait(warp: Warp, pointer: Pointer, parity: Any) -> np.ndarray:
         barrier = _found(warp, pointer, key, lanes, what, read_only=True)
         if barrier.passes(_parity(value, what)):
             passed |= lanes
-            if barrier.known is not None:
-                warp.acquire(barrier.known, lanes)
+            if barrier.completed_clock is not None:
+                warp.acquire(barrier.completed_clock, lanes)
         else:
-            barrier.complete_early()  # for who asks again
+            barrier.complete_early()  # for the next test
     return passed
 
 
@@ -276,20 +281,20 @@ MBARRIER_ARRIVE = _record(
 )
 """Every executing thread arrives once; called with the barrier's address."""
 
-MBARRIER_CP_ASYNC_ARRIVE = _record(
-    "mbarrier_cp_async_arrive",
+MBARRIER_CP_ASYNC_ARRIVE_NOINC = _record(
+    "mbarrier_cp_async_arrive_noinc",
     "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];",
-    _cp_async_arrive,
+    _cp_async_arrive_noinc,
     "Counts this thread as arrived as soon as all copies are there that it has begun by cp.async.",
     section="cp.async.mbarrier.arrive",
     async_unit=CP_ASYNC,
 )
 """Every executing thread arrives once its copies so far have; called with the barrier's address."""
 
-MBARRIER_CP_ASYNC_ARRIVE_NOINC = _record(
-    "mbarrier_cp_async_arrive_beside",
+MBARRIER_CP_ASYNC_ARRIVE = _record(
+    "mbarrier_cp_async_arrive",
     "cp.async.mbarrier.arrive.shared.b64 [%0];",
-    _cp_async_arrive_noinc,
+    _cp_async_arrive,
     "Arrives at the barrier once this thread's copies by cp.async are complete, as an additional arrival.",
     section="cp.async.mbarrier.arrive",
     async_unit=CP_ASYNC,
@@ -449,13 +454,13 @@ FUNCTIONS = (
     ),
     Function(
         "cp_async_barrier_noinc",
-        MBARRIER_CP_ASYNC_ARRIVE,
+        MBARRIER_CP_ASYNC_ARRIVE_NOINC,
         "Every thread that gets here arrives as soon as all copies are there that it has begun with `T.ptx_cp_async`.",
         (_BARRIER_OPERAND,),
     ),
     Function(
         "ptx_cp_async_barrier",
-        MBARRIER_CP_ASYNC_ARRIVE_NOINC,
+        MBARRIER_CP_ASYNC_ARRIVE,
         """The phase also waits for all copies that the threads that get here have begun with `T.ptx_cp_async`.
 
         Unlike with `T.cp_async_barrier_noinc`, that is no arrival: the barrier counts others as it did.
@@ -487,5 +492,5 @@ FUNCTIONS = (
 def instructions() -> Iterator[Instruction]:
     """Those of this file, one of each form."""
     yield from (MBARRIER_INIT, MBARRIER_INVAL, MBARRIER_ARRIVE, MBARRIER_WAIT, MBARRIER_TEST_WAIT)
-    yield from (MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_NOINC)
+    yield from (MBARRIER_CP_ASYNC_ARRIVE_NOINC, MBARRIER_CP_ASYNC_ARRIVE)
     yield from (MBARRIER_EXPECT_TX, MBARRIER_ARRIVE_EXPECT_TX, FENCE_MBARRIER_INIT)

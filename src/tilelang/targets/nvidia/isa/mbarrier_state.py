@@ -1,4 +1,4 @@
-"""What the simulator keeps of a barrier in shared memory that counts arrivals and bytes.
+"""The simulator's state of a barrier in shared memory that counts arrivals and bytes.
 
 Gives `MBarrier`, and `PendingWork` for asynchronous work that arrives on one. Invariant: a phase is complete exactly
 when its pending count of arrivals and its transaction count of bytes are zero, and the next one begins then.
@@ -39,17 +39,18 @@ class PendingWork:
 
 @record(frozen=False, eq=False)
 class MBarrier:
-    """One barrier as the simulator keeps it.
+    """The state of one barrier.
 
     Attributes:
         name: For reports.
         count: Arrivals that complete a phase.
         pending: The arrivals that the current phase still needs.
-        pending_bytes: Bytes that were announced for it and have not come, less those that came unannounced.
+        pending_bytes: The transaction count: bytes that are expected and not complete, less those that are complete
+            and not expected.
         phase: How many phases are complete.
-        gathered: The joined vector clocks of the arrivals of the current phase.
-        known: The joined vector clocks of the completed phases.
-        before: The same for those up to the last but one.
+        phase_clock: The joined vector clocks of the arrivals of the current phase.
+        completed_clock: The joined vector clocks of the completed phases.
+        previous_clock: The same without the last completed phase.
         pending_work: Work that has not completed, in the order in which it began.
     """
 
@@ -58,24 +59,24 @@ class MBarrier:
     pending: int
     pending_bytes: int = 0
     phase: int = 0
-    gathered: np.ndarray | None = None
-    known: np.ndarray | None = None
-    before: np.ndarray | None = None
+    phase_clock: np.ndarray | None = None
+    completed_clock: np.ndarray | None = None
+    previous_clock: np.ndarray | None = None
     pending_work: list[PendingWork] = field(default_factory=list)
 
     def passes(self, parity: int) -> bool:
         """Whether the phase of this parity is complete."""
         return self.phase & 1 != parity
 
-    def expected(self, parity: int) -> np.ndarray | None:
-        """The vector clock of the completion that must happen before a wait for this parity begins now.
+    def clock_before(self, parity: int) -> np.ndarray | None:
+        """The vector clock of the completion of the phase before the one that a wait for this parity awaits.
 
-        That is the completion of the phase before the awaited one. A wait that is not ordered after it might begin one
-        phase earlier, when the parity is the same and the wait would return at once. None if there is no such phase.
+        A wait that is not ordered after it might begin one phase earlier, where it would return at once for the phase
+        of the same parity before. None if there is no such phase.
         """
-        return self.before if self.passes(parity) else self.known
+        return self.previous_clock if self.passes(parity) else self.completed_clock
 
-    def arrive(self, count: int, known: np.ndarray) -> None:
+    def arrive(self, count: int, clock: np.ndarray) -> None:
         """So many threads arrive, with their joined vector clock."""
         for _ in range(count):
             if self.pending == 0:
@@ -84,7 +85,7 @@ class MBarrier:
                     hint="initialize it with the number of arrivals of a phase, and let threads arrive only after the "
                     "previous phase is complete",
                 )
-            self.gathered = _joined(self.gathered, known)
+            self.phase_clock = _joined(self.phase_clock, clock)
             self.pending -= 1
             self.advance()
 
@@ -92,9 +93,9 @@ class MBarrier:
         """Adds bytes to the transaction count."""
         self._count_bytes(count)
 
-    def complete_tx(self, count: int, known: np.ndarray) -> None:
+    def complete_tx(self, count: int, clock: np.ndarray) -> None:
         """Subtracts bytes from the transaction count, and joins the vector clock of their copy."""
-        self.gathered = _joined(self.gathered, known)
+        self.phase_clock = _joined(self.phase_clock, clock)
         self._count_bytes(-count)
         self.advance()
 
@@ -110,16 +111,16 @@ class MBarrier:
         if abs(self.pending_bytes) > MAX_TX_BYTES:
             raise SimulationError(
                 f"mbarrier: '{self.name}' counts up to {MAX_TX_BYTES} bytes, but there are {self.pending_bytes}",
-                hint="announce as many bytes as the copies of the phase bring",
+                hint="expect as many bytes as the copies of the phase transfer",
             )
 
     def advance(self) -> None:
-        """Begins the next phase if nothing is missing in this one."""
+        """Begins the next phase if this one is complete."""
         if self.pending == 0 and self.pending_bytes == 0:
-            assert self.gathered is not None
-            self.before = self.known
-            self.known = _joined(self.known, self.gathered)
-            self.phase, self.pending, self.gathered = self.phase + 1, self.count, None
+            assert self.phase_clock is not None
+            self.previous_clock = self.completed_clock
+            self.completed_clock = _joined(self.completed_clock, self.phase_clock)
+            self.phase, self.pending, self.phase_clock = self.phase + 1, self.count, None
 
     def complete_early(self) -> None:
         """Completes as much of the pending work as completes the phase, if it can: work may complete at any time."""
@@ -134,12 +135,12 @@ class MBarrier:
 
     def progress(self) -> str:
         """How far the current phase is."""
-        came = self.count - self.pending
-        under_way = sum(work.bytes for work in self.pending_work)
+        arrived = self.count - self.pending
+        in_flight = sum(work.bytes for work in self.pending_work)
         missing = f", and {self.pending_bytes} bytes have not come" if self.pending_bytes > 0 else ""
         missing = missing or (f", and {-self.pending_bytes} bytes that none announced" if self.pending_bytes else "")
-        coming = f" ({under_way} are pending)" if under_way else ""
-        return f"in its phase {self.phase} {came} of {self.count} arrivals have come{missing}{coming}"
+        transfers = f" ({in_flight} are pending)" if in_flight else ""
+        return f"in its phase {self.phase} {arrived} of {self.count} arrivals have come{missing}{transfers}"
 
 
 def _joined(a: np.ndarray | None, b: np.ndarray) -> np.ndarray:

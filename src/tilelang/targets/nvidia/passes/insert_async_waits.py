@@ -184,7 +184,7 @@ class _Sequence:
 
 def _signals_barrier(stmt: Stmt) -> bool:
     """Whether a statement makes a barrier track the copies before it."""
-    return isinstance(stmt, CallStmt) and stmt.routine in (MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_NOINC)
+    return isinstance(stmt, CallStmt) and stmt.routine in (MBARRIER_CP_ASYNC_ARRIVE_NOINC, MBARRIER_CP_ASYNC_ARRIVE)
 
 
 def _read_by_async_proxy(body: Stmt) -> set[Buffer]:
