@@ -45,8 +45,8 @@ def test_a_read_after_the_write_of_another_thread_conflicts(board):
     board.write([5], [3])
     found = board.read([40], [3])
     assert (40, 5, "written", "read", False) == (found.thread, found.other, found.before, found.now, found.pending)
-    assert LINE == found.place.loc
-    assert "tile" == found.place.buffer
+    assert LINE == found.site.loc
+    assert "tile" == found.site.buffer
 
 
 def test_a_thread_does_not_conflict_with_itself(board):
@@ -181,7 +181,7 @@ def test_what_engines_have_done_is_noted_without_being_judged(board):
     board.history.has_written(units, stamps)
     assert stamps.tolist() == board.history.writers(units).tolist()
     found = board.read([0], [3])
-    assert (True, "written", LINE) == (found.from_async_unit, found.before, found.place.loc)
+    assert (True, "written", LINE) == (found.from_async_unit, found.before, found.site.loc)
     board.clocks.acquire(np.array([0]), board.clocks.release_agent(agent))
     assert board.read([0], [3]) is None
     board.history.has_read(np.array([4]), board.stamps([agent]))
@@ -191,4 +191,4 @@ def test_what_engines_have_done_is_noted_without_being_judged(board):
 def test_stamps_say_who_and_when_and_where(board):
     stamps = board.stamps([7])
     assert (7, board.clocks.now) == (thread_of(stamps)[0], time_of(stamps)[0])
-    assert LINE == board.history.place(int(stamps[0])).loc
+    assert LINE == board.history.site(int(stamps[0])).loc

@@ -75,12 +75,12 @@ def test_several_products_share_sums(warp):
 
 def test_the_last_access_of_the_program_is_known_by_the_fences_before_it(warp):
     registers = RegisterHazards("C", 8)
-    assert 0 == registers.touched
+    assert 0 == registers.fences_at_last_access
     registers.access(warp, 0, 1, write=False)
-    assert 0 == registers.touched
+    assert 0 == registers.fences_at_last_access
     warp.fences, warp.completing = 3, True
     registers.access(warp, 0, 1, write=True)
-    assert 0 == registers.touched
+    assert 0 == registers.fences_at_last_access
     warp.completing = False
     registers.access(warp, 0, 1, write=True)
-    assert 3 == registers.touched
+    assert 3 == registers.fences_at_last_access

@@ -170,8 +170,8 @@ class Span:
         wrong = self._block.proxies.invisible(self.what, thread, writes)
         if wrong.any():
             at = int(np.flatnonzero(wrong)[0])
-            writer, place, name = int(thread_of(writes[at])), history.place(int(writes[at])), self._block.clocks.name
-            raise violations.unfenced(self._element(at), now, name(thread), name(writer), place)
+            writer, site, name = int(thread_of(writes[at])), history.site(int(writes[at])), self._block.clocks.name
+            raise violations.unfenced(self._element(at), now, name(thread), name(writer), site)
 
     @property
     def _name(self) -> str:

@@ -1,12 +1,12 @@
 """The last accesses of a block's threads to each unit of memory, and whether they are ordered before a new access.
 
 Takes the accesses of warps as arrays of units (the smallest pieces that any access of the memory uses) with one stamp
-per thread, gives the first `Conflict` with an access that nothing orders. Invariant: it never changes the memory, and
-an answer of None means that no conflict was found.
+per thread, gives the first `Conflict` with an earlier access that is not ordered before. Invariant: it never changes
+the memory.
 
-Kept per unit are the last writer, the last reader, a reader of another warp, another reader of the same warp, and the
-last user of an atomic. That is exact where blocks synchronize as a whole; where only parts of a block do, a conflict
-with a reader that two others displaced may go unseen.
+The state of a unit is its last writer, its last reader, a reader of another warp, another reader of the same warp, and
+the last atomic access. That finds every conflict where blocks synchronize as a whole; where only parts of a block do, a
+conflict with a reader that two later ones replaced is missed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tilelang.errors import NOWHERE, Loc
 from tilelang.records import record
 from tilelang.sim.clocks import Clocks
 
-# A stamp is one number: the time, the place in the program, the thread. 0: there was no access.
+# A stamp is one number: the time, the number of the access site, the thread. 0: there was no access.
 _TIME_SHIFT = 32
-_PLACE_SHIFT = 15  # the threads of 16 blocks and the agents
-_THREAD_MASK = (1 << _PLACE_SHIFT) - 1
-_PLACE_MASK = (1 << (_TIME_SHIFT - _PLACE_SHIFT)) - 1
+_SITE_SHIFT = 15  # the threads of 16 blocks and the agents
+_THREAD_MASK = (1 << _SITE_SHIFT) - 1
+_SITE_MASK = (1 << (_TIME_SHIFT - _SITE_SHIFT)) - 1
 
 
 @record(slots=True)
@@ -39,14 +39,14 @@ class Conflict:
     """Two accesses to one unit that nothing orders.
 
     Attributes:
-        position: Which of the units that were handed in, as an index into their array.
+        position: The index of the unit in the array of the new access.
         thread: The thread of the new access.
         other: The thread of the earlier access.
         before: The earlier access: "written", "read", "updated by an atomic".
         now: The new access.
-        place: The statement of the earlier access.
-        pending: Whether the other's access is part of an asynchronous operation that has not completed.
-        from_async_unit: Whether the other was a completed access of an asynchronous unit.
+        site: The statement of the earlier access.
+        pending: Whether the earlier access is part of an asynchronous operation that has not completed.
+        from_async_unit: Whether the earlier access is a completed one of an asynchronous unit.
         one_warp: Whether both belong to one warp.
         per_block: Thread numbers per block of a cluster; 0 without a cluster.
     """
@@ -56,7 +56,7 @@ class Conflict:
     other: int
     before: str
     now: str
-    place: AccessSite
+    site: AccessSite
     pending: bool = False
     from_async_unit: bool = False
     one_warp: bool = False
@@ -86,23 +86,23 @@ def time_of(stamps: np.ndarray) -> np.ndarray:
 
 
 class AccessSites:
-    """Numbers for places, so that a stamp can hold one."""
+    """Numbers for access sites, so that a stamp can hold one."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[Loc, str], int] = {}
-        self._places: list[AccessSite] = []
+        self._sites: list[AccessSite] = []
 
     def number(self, loc: Loc, buffer: str) -> int:
-        """The number of a place."""
+        """The number of a site."""
         number = self._numbers.get((loc, buffer))
         if number is None:
-            number = self._numbers[loc, buffer] = len(self._places)
-            self._places.append(AccessSite(loc, buffer))
+            number = self._numbers[loc, buffer] = len(self._sites)
+            self._sites.append(AccessSite(loc, buffer))
         return number
 
-    def place(self, number: int) -> AccessSite:
-        """The place of a number."""
-        return self._places[number] if number < len(self._places) else AccessSite(NOWHERE, "")
+    def site(self, number: int) -> AccessSite:
+        """The site with a number."""
+        return self._sites[number] if number < len(self._sites) else AccessSite(NOWHERE, "")
 
 
 class History:
@@ -111,11 +111,11 @@ class History:
     Args:
         units: How many the memory has.
         clocks: What is ordered before what.
-        places: Shared by all histories of a launch.
+        sites: Shared by all histories of a launch.
     """
 
-    def __init__(self, units: int, clocks: Clocks, places: AccessSites) -> None:
-        self._clocks, self._places = clocks, places
+    def __init__(self, units: int, clocks: Clocks, sites: AccessSites) -> None:
+        self._clocks, self._sites = clocks, sites
         self._units = units
         self._writer = np.zeros(units, np.int64)
         self._reader = np.zeros(units, np.int64)
@@ -128,7 +128,7 @@ class History:
 
     def stamps(self, threads: np.ndarray, loc: Loc, buffer: str) -> np.ndarray:
         """One stamp per thread for accesses that happen now. Shape: as `threads`."""
-        base = (self._clocks.now << _TIME_SHIFT) | (self._places.number(loc, buffer) << _PLACE_SHIFT)
+        base = (self._clocks.now << _TIME_SHIFT) | (self._sites.number(loc, buffer) << _SITE_SHIFT)
         return threads | base
 
     # -- accesses -------------------------------------------------------------------------------------------
@@ -137,14 +137,14 @@ class History:
 
         Shapes: units (n, ...), stamps the same.
         """
-        found = (
+        conflict = (
             self._pending(self._pending_writes, units, stamps, "read")
             or self._against(self._writer, units, stamps, "written", "read")
             or self._against(self._atomic, units, stamps, "updated by an atomic", "read")
         )
-        if found is None and enter:
+        if conflict is None and enter:
             self._enter_reader(units, stamps)
-        return found
+        return conflict
 
     def write(
         self, units: np.ndarray, stamps: np.ndarray, differs: Callable[[], np.ndarray], *, enter: bool = True
@@ -157,7 +157,7 @@ class History:
             differs: Called when two writes conflict: where the memory will change, in the shape of `units`.
             enter: Whether the access happens now; False only checks it.
         """
-        found = (
+        conflict = (
             self._pending(self._pending_writes, units, stamps, "written")
             or self._pending(self._pending_reads, units, stamps, "written")
             or self._against(self._writer, units, stamps, "written", "written", differs)
@@ -165,21 +165,21 @@ class History:
             or self._against(self._observer, units, stamps, "read by an atomic", "written")
             or self._against_readers(units, stamps, "written")
         )
-        if found is None and enter:
+        if conflict is None and enter:
             self._writer[units] = stamps
-        return found
+        return conflict
 
     def atomic(self, units: np.ndarray, stamps: np.ndarray, *, stores: bool = True) -> Conflict | None:
         """Threads update units indivisibly, or only read them so: that conflicts with plain writes alone."""
         now = "updated by an atomic" if stores else "read by an atomic"
-        found = (
+        conflict = (
             self._pending(self._pending_writes, units, stamps, now)
             or (self._pending(self._pending_reads, units, stamps, now) if stores else None)
             or self._against(self._writer, units, stamps, "written", now)
             or (self._against_readers(units, stamps, now) if stores else None)
         )
-        if found is not None:
-            return found
+        if conflict is not None:
+            return conflict
         if stores:
             if self._atomic is None:
                 self._atomic = np.zeros(self._units, np.int64)
@@ -241,18 +241,18 @@ class History:
 
     def writers(self, units: np.ndarray) -> np.ndarray:
         """The stamps of the last writers; 0 where there was none. Shape: as `units`."""
-        found: np.ndarray = self._writer[units]
-        return found
+        stamps: np.ndarray = self._writer[units]
+        return stamps
 
-    def place(self, stamp: int) -> AccessSite:
+    def site(self, stamp: int) -> AccessSite:
         """The statement of the access of a stamp."""
-        return self._places.place(stamp >> _PLACE_SHIFT & _PLACE_MASK)
+        return self._sites.site(stamp >> _SITE_SHIFT & _SITE_MASK)
 
     # -- the rules ------------------------------------------------------------------------------------------
     def _enter_reader(self, units: np.ndarray, stamps: np.ndarray) -> None:
         earlier = self._reader[units]
         late = earlier >= (self._clocks.floor + 1) << _TIME_SHIFT
-        if late.any():  # keep the displaced reader, unless it is the same thread
+        if late.any():  # record the replaced reader elsewhere, unless it is the same thread
             warp_size = self._clocks.warp_size
             same_warp = thread_of(earlier) // warp_size == thread_of(stamps) // warp_size
             elsewhere = late & ~same_warp
@@ -268,9 +268,9 @@ class History:
 
     def _against_readers(self, units: np.ndarray, stamps: np.ndarray, now: str) -> Conflict | None:
         for slots in (self._reader, self._other, self._peer):
-            found = self._against(slots, units, stamps, "read", now)
-            if found is not None:
-                return found
+            conflict = self._against(slots, units, stamps, "read", now)
+            if conflict is not None:
+                return conflict
         return None
 
     def _against(
@@ -315,10 +315,9 @@ class History:
             return None
         at = tuple(int(i) for i in np.argwhere(where)[0])
         stamp = int(earlier[at])
-        place, other = self.place(stamp), stamp & _THREAD_MASK
+        site, other = self.site(stamp), stamp & _THREAD_MASK
         clocks, thread = self._clocks, int(stamps[at]) & _THREAD_MASK
-        engine, several = other >= clocks.threads, clocks.threads > clocks.per_block
+        from_async_unit, is_cluster = other >= clocks.threads, clocks.threads > clocks.per_block
         one_warp = thread // clocks.warp_size == other // clocks.warp_size
-        return Conflict(
-            at, thread, other, before, now, place, pending, engine, one_warp, clocks.per_block if several else 0
-        )
+        per_block = clocks.per_block if is_cluster else 0
+        return Conflict(at, thread, other, before, now, site, pending, from_async_unit, one_warp, per_block)

@@ -1,7 +1,7 @@
 """Hazards on registers that asynchronous instructions of a warp still read or write.
 
-Takes accesses to registers by offset; raises `DataRace` where an instruction in flight owns them. Invariant: all lanes
-of a warp count as one, since such instructions belong to whole warps.
+Takes accesses to registers by offset; raises `DataRace` where a pending instruction uses them. Lanes are not told
+apart, since such instructions are executed by whole warps.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class RegisterHazards:
         size: Its elements.
 
     Attributes:
-        touched: How many fences the warp had executed when code of its own last touched them; at first 0.
+        fences_at_last_access: How many fences the warp had executed at its last synchronous access; at first 0.
     """
 
     def __init__(self, name: str, size: int) -> None:
         self._name = name
-        self.touched = 0
+        self.fences_at_last_access = 0
         self._pending_writes = np.zeros(size, np.int64)
         self._pending_reads = np.zeros(size, np.int64)
         self._pending = 0
@@ -74,25 +74,25 @@ class RegisterHazards:
             return False
         if warp.completing:
             return True
-        self.touched = warp.fences
+        self.fences_at_last_access = warp.fences
         if self._pending:
-            self._need_idle(warp, offset, count, write=write)
+            self._check_not_pending(warp, offset, count, write=write)
         return True
 
-    def _need_idle(self, warp: Accessor, offset: Index, count: int, *, write: bool) -> None:
+    def _check_not_pending(self, warp: Accessor, offset: Index, count: int, *, write: bool) -> None:
         marks = self._pending_writes + self._pending_reads if write else self._pending_writes
-        places = np.unique(np.broadcast_to(offset, warp.mask.shape)[warp.mask])
-        busy = places[marks[places[:, None] + np.arange(count)].any(axis=1)]
-        if not busy.size:
+        offsets = np.unique(np.broadcast_to(offset, warp.mask.shape)[warp.mask])
+        pending = offsets[marks[offsets[:, None] + np.arange(count)].any(axis=1)]
+        if not pending.size:
             return
-        uses = "accumulates in" if self._pending_writes[busy[0] : busy[0] + count].any() else "reads"
-        done = "written" if write else "read"
+        uses = "accumulates in" if self._pending_writes[pending[0] : pending[0] + count].any() else "reads"
+        accessed = "written" if write else "read"
         thread = int(warp.threads[np.flatnonzero(warp.mask)[0]])
         unit = self._unit
         assert unit is not None
         raise DataRace(
-            f"registers of '{self._name}' are {done} by thread {thread} while a {unit.name} that {uses} them may still "
-            "be pending",
+            f"registers of '{self._name}' are {accessed} by thread {thread} while a {unit.name} that {uses} them may "
+            "still be pending",
             notes=() if self._loc is None else (Note(f"the {unit.name} was started here", self._loc),),
             hint=f"wait for it first: {unit.wait_call}, or with a number that leaves fewer groups pending",
         )

@@ -72,35 +72,35 @@ def undefined_result(element: str, by: str = "") -> ReadBeforeWrite:
     )
 
 
-def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
+def conflicting(element: str, buffer: str, conflict: Conflict) -> SimulationError:
     """Two unordered accesses, or an access to memory of a pending asynchronous copy."""
-    thread, other = found.name(found.thread), found.name(found.other)
-    alias = f" as '{found.place.buffer}'" if found.place.buffer != buffer else ""
-    if found.pending:
-        verb = "fills" if found.before == "written" else "reads"
-        kind = ReadBeforeWrite if found.now == "read" and found.before == "written" else DataRace
+    thread, other = conflict.name(conflict.thread), conflict.name(conflict.other)
+    alias = f" as '{conflict.site.buffer}'" if conflict.site.buffer != buffer else ""
+    if conflict.pending:
+        verb = "fills" if conflict.before == "written" else "reads"
+        kind = ReadBeforeWrite if conflict.now == "read" and conflict.before == "written" else DataRace
         return kind(
-            f"{element} is {found.now} by thread {thread} while an asynchronous copy of thread {other} "
+            f"{element} is {conflict.now} by thread {thread} while an asynchronous copy of thread {other} "
             f"that {verb} it may still be in flight",
-            notes=(Note(f"the copy was started here{alias}", found.place.loc),),
+            notes=(Note(f"the copy was started here{alias}", conflict.site.loc),),
             hint="wait for the copy first: for its group in the thread that started it, and then at a barrier; or for "
             "the phase of the transaction barrier that it arrives at",
         )
-    if found.from_async_unit:
+    if conflict.from_async_unit:
         return DataRace(
-            f"{element} is {found.before} by an asynchronous copy and {found.now} by thread {thread}, and "
+            f"{element} is {conflict.before} by an asynchronous copy and {conflict.now} by thread {thread}, and "
             "nothing orders the two",
-            notes=(Note(f"the copy was started here{alias}", found.place.loc),),
+            notes=(Note(f"the copy was started here{alias}", conflict.site.loc),),
             hint="wait for the copy before the access: for the phase of its transaction barrier, or at a barrier after "
             "the wait for its group",
         )
-    barrier = "T.sync_warp() or T.sync_threads()" if found.one_warp else "T.sync_threads()"
-    if found.across_blocks:
+    barrier = "T.sync_warp() or T.sync_threads()" if conflict.one_warp else "T.sync_threads()"
+    if conflict.across_blocks:
         barrier = "a barrier of the cluster"
     return DataRace(
-        f"{element} is {found.before} by thread {other} and {found.now} by thread {thread} of one "
-        f"{'cluster' if found.across_blocks else 'block'}, and nothing orders the two",
-        notes=(Note(f"{found.before} here by thread {other}{alias}", found.place.loc),),
+        f"{element} is {conflict.before} by thread {other} and {conflict.now} by thread {thread} of one "
+        f"{'cluster' if conflict.across_blocks else 'block'}, and nothing orders the two",
+        notes=(Note(f"{conflict.before} here by thread {other}{alias}", conflict.site.loc),),
         hint=f"put {barrier} between the two",
     )
 
@@ -113,12 +113,12 @@ def disagreeing(element: str, thread: int, other: int) -> DataRace:
     )
 
 
-def unfenced(element: str, now: str, thread: str, writer: str, place: AccessSite) -> MissingProxyFence:
+def unfenced(element: str, now: str, thread: str, writer: str, site: AccessSite) -> MissingProxyFence:
     """The async proxy accesses what a thread wrote without a fence that makes it visible."""
     return MissingProxyFence(
         f"{element} was written by thread {writer} and is {now} by an asynchronous copy of thread {thread}, but thread "
         f"{writer} executed no proxy fence between its write and the barrier that orders the two",
-        notes=(Note(f"written here by thread {writer}", place.loc),),
+        notes=(Note(f"written here by thread {writer}", site.loc),),
         hint="let every thread that writes execute T.fence_proxy_async() after its writes and before the barrier",
     )
 

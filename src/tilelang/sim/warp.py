@@ -276,9 +276,9 @@ class SimWarp:
             unit = (cell.begin + int(pointer.offset[lane]) * cell.itemsize) // cell.storage.unit
             writes, thread = history.writers(np.array([unit])), int(self.thread_ids[lane])
             if self.block.proxies.invisible(what, thread, writes).any():
-                writer, place = int(thread_of(writes)[0]), history.place(int(writes[0]))
+                writer, site = int(thread_of(writes)[0]), history.site(int(writes[0]))
                 name = self.block.clocks.name
-                raise violations.unfenced(cell.element_of_unit((unit,)), "updated", name(thread), name(writer), place)
+                raise violations.unfenced(cell.element_of_unit((unit,)), "updated", name(thread), name(writer), site)
 
     def fence_registers(self) -> None:
         """Orders the warp's accesses to registers before asynchronous matrix instructions that use them."""
@@ -288,7 +288,7 @@ class SimWarp:
         """Whether `fence_registers` was executed since the warp's last access to an array of registers."""
         cell = self._cell_of(pointer.buffer)
         assert isinstance(cell, Registers)
-        return cell.hazards.touched < self.fences
+        return cell.hazards.fences_at_last_access < self.fences
 
     def release(self, where: np.ndarray) -> np.ndarray:
         """The joined vector clock of these lanes, for others to acquire."""

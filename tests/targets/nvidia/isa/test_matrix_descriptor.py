@@ -68,7 +68,7 @@ def test_contents_become_a_matrix(transposed):
     np.testing.assert_array_equal(operand.matrix(chunks), values.T if transposed else values)
     known = np.ones((16, 2, 16), bool)
     known[3, 1, 5] = False  # a byte of element 2 of the second chunk
-    assert [[10, 3] if transposed else [3, 10]] == np.argwhere(~operand.known(known)).tolist()
+    assert [[10, 3] if transposed else [3, 10]] == np.argwhere(~operand.defined(known)).tolist()
 
 
 def test_a_base_offset_means_nothing_we_know_of():

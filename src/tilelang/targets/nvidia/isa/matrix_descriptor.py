@@ -90,7 +90,7 @@ class Operand:
         lines = np.ascontiguousarray(chunks).reshape(len(chunks), -1).view(self.dtype.numpy)
         return lines.T if self.transposed else lines
 
-    def known(self, chunks: np.ndarray) -> np.ndarray:
+    def defined(self, chunks: np.ndarray) -> np.ndarray:
         """Which elements are defined, from which bytes are. Shapes: (..., 16), bool -> (rows, depth)."""
         size = self.dtype.numpy.itemsize
         lines = chunks.reshape(len(chunks), -1, size).all(axis=-1)

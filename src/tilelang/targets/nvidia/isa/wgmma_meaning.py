@@ -1,9 +1,9 @@
 """The meaning of wgmma instructions for the simulator, in terms of `isa.simulated.Warp`.
 
-Takes the instructions' operands, keeps per warpgroup what its four warps have issued. Invariant: the four warps issue
-the same instructions in the same order; operands in shared memory are read for all four at once, when the first of
-them waits, and no wait ends before all four have issued what it waits for, so that any one of them may release a stage;
-the accumulator of a warp changes in that warp's wait.
+Takes the instructions' operands; the state of a warpgroup is what its four warps have issued. Invariant: the four warps
+issue the same instructions in the same order. Operands in shared memory are read for all four at once, when the first
+of them waits; no wait ends before all four have issued what it waits for, so any one of them may then release a stage.
+The accumulator of a warp changes in that warp's wait.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ class _Issued:
     """One instruction that a warpgroup has issued.
 
     Attributes:
-        what: Its name and operands, which all warps must agree on.
+        call: Its name and operands, which must be the same in all warps.
         first: The warp that issued it first.
         completed: In how many warps it is complete.
         operands: Those in shared memory, once they have been read.
-        known: The vector clocks of the reads of operands, for the waiting warps to acquire.
+        clocks: The vector clocks of the reads of operands, which waiting warps acquire.
     """
 
-    what: tuple[object, ...]
+    call: tuple[object, ...]
     first: int
     completed: int = 0
     operands: tuple[_Matrix, ...] | None = None
-    known: list[np.ndarray] = field(default_factory=list)
+    clocks: list[np.ndarray] = field(default_factory=list)
 
     def fetch(self, operand: Operand, reading: AsyncRead) -> _Matrix:
         """Reads an operand for all warps."""
-        contents, defined, known = reading.fetch()
-        self.known.append(known)
-        return operand.matrix(contents), operand.known(defined)
+        contents, defined, clock = reading.fetch()
+        self.clocks.append(clock)
+        return operand.matrix(contents), operand.defined(defined)
 
 
 @record(eq=False)
@@ -91,18 +91,18 @@ class _Warpgroup:
     committed: list[int] = field(default_factory=lambda: [0] * WARPS)
     registers: list[list[_PendingRegisters]] = field(default_factory=lambda: [[] for _ in range(WARPS)])
 
-    def issue(self, warp: Warp, what: tuple[object, ...]) -> tuple[int, _Issued]:
+    def issue(self, warp: Warp, call: tuple[object, ...]) -> tuple[int, _Issued]:
         """A warp issues its next instruction, which must be the same as that of the other warps."""
         rank = warp.index % WARPS
         number = self.issued[rank]
         self.issued[rank] += 1
         issued = self.pending.get(number)
         if issued is None:
-            issued = self.pending[number] = _Issued(what, warp.index)
-        elif issued.what != what:
+            issued = self.pending[number] = _Issued(call, warp.index)
+        elif issued.call != call:
             raise BarrierDivergence(
-                f"{what[0]}: warp {warp.index} multiplies {_operands(what)}, but warp {issued.first} of its "
-                f"warpgroup did {issued.what[0]} on {_operands(issued.what)}",
+                f"{call[0]}: warp {warp.index} multiplies {_operands(call)}, but warp {issued.first} of its "
+                f"warpgroup did {issued.call[0]} on {_operands(issued.call)}",
                 hint="let the four warps of a warpgroup execute the same instructions with the same operands",
             )
         return number, issued
@@ -112,24 +112,24 @@ class _Warpgroup:
         return min(self.committed) >= groups
 
 
-def _operands(what: tuple[object, ...]) -> str:
-    keep, *descriptors = what[1:]
+def _operands(call: tuple[object, ...]) -> str:
+    keep, *descriptors = call[1:]
     return " and ".join(f"{descriptor:#x}" for descriptor in descriptors) + ("" if keep else " overwriting")
 
 
 def _warpgroup(warp: Warp) -> _Warpgroup:
     groups = warp.state(_STATE, dict)
-    found = groups.setdefault(warp.index // WARPS, _Warpgroup())
-    assert isinstance(found, _Warpgroup)
-    return found
+    group = groups.setdefault(warp.index // WARPS, _Warpgroup())
+    assert isinstance(group, _Warpgroup)
+    return group
 
 
 @record(eq=False)
 class WgmmaMeaning:
-    """The meaning of one wgmma instruction in one form.
+    """The meaning of one wgmma instruction, with A in registers or in shared memory.
 
     Attributes:
-        name: Without the form.
+        name: Of the instruction, without that.
         a: A in shared memory; None if registers hold it.
         b: B, which is always in shared memory.
         a_fragment: Which thread of the warpgroup holds which elements of A.
@@ -147,35 +147,35 @@ class WgmmaMeaning:
     c_dtype: DType
 
     def simulate(self, warp: Warp, c: Pointer, a: Any, b: Any, accumulate: Any, rows: Any = None) -> None:
-        """Issues it; only the first `rows` rows of A matter, the others are whatever follows them in memory."""
+        """Issues it; only the first `rows` rows of A are used, the others are whatever follows them in memory."""
         warp.converge(ALL_LANES, self.name)
         keep = bool(uniform(warp, accumulate, f"{self.name}, scale-d"))
         group, rank = _warpgroup(warp), warp.index % WARPS
-        of_b = uniform(warp, b, f"{self.name}, descriptor of B") & _WORD
-        shared: list[tuple[Operand, np.ndarray, np.ndarray | None]] = [(self.b, self.b.chunks(of_b), None)]
-        what = [self.name, keep, of_b]
-        held = [_PendingRegisters(c, self.c_fragment.values, self.name)]
+        b_descriptor = uniform(warp, b, f"{self.name}, descriptor of B") & _WORD
+        shared: list[tuple[Operand, np.ndarray, np.ndarray | None]] = [(self.b, self.b.chunks(b_descriptor), None)]
+        call = [self.name, keep, b_descriptor]
+        used_registers = [_PendingRegisters(c, self.c_fragment.values, self.name)]
         if self.a is None:
-            held.append(_PendingRegisters(a, self.a_fragment.values, ""))
+            used_registers.append(_PendingRegisters(a, self.a_fragment.values, ""))
         else:
-            of_a = uniform(warp, a, f"{self.name}, descriptor of A") & _WORD
-            used, unused = self.a.of_rows(self.a.chunks(of_a), self._rows(warp, rows))
+            a_descriptor = uniform(warp, a, f"{self.name}, descriptor of A") & _WORD
+            used, unused = self.a.of_rows(self.a.chunks(a_descriptor), self._rows(warp, rows))
             shared.append((self.a, used, unused))
-            what.append(of_a)
-        for registers in held:
+            call.append(a_descriptor)
+        for registers in used_registers:
             self._check(warp, group.registers[rank], registers)
-        number, issued = group.issue(warp, tuple(what))
-        group.registers[rank] += held
+        number, issued = group.issue(warp, tuple(call))
+        group.registers[rank] += used_registers
         agent = _STATE, warp.index // WARPS
         readings = [
             (operand, warp.async_read(chunks, CHUNK, agent=agent, unused=unused)) for operand, chunks, unused in shared
         ]
 
-        def touch() -> None:
-            for registers in held:
-                values, known = warp.read_raw(registers.pointer, registers.count)
+        def access_registers() -> None:
+            for registers in used_registers:
+                values, defined = warp.read_raw(registers.pointer, registers.count)
                 if registers.accumulates:
-                    warp.write(registers.pointer, values, defined=known)
+                    warp.write(registers.pointer, values, defined=defined)
 
         def complete() -> None:
             if issued.operands is None:
@@ -183,16 +183,16 @@ class WgmmaMeaning:
             else:
                 for _, reading in readings:
                     reading.drop()
-            for known in issued.known:
-                warp.acquire(known, warp.active)
-            self._add(warp, held, issued.operands, keep=keep)
-            for registers in held:
+            for clock in issued.clocks:
+                warp.acquire(clock, warp.active)
+            self._add(warp, used_registers, issued.operands, keep=keep)
+            for registers in used_registers:
                 group.registers[rank].remove(registers)
             issued.completed += 1
             if issued.completed == WARPS:
                 del group.pending[number]
 
-        warp.defer(WGMMA, complete, touch)
+        warp.defer(WGMMA, complete, access_registers)
 
     def _rows(self, warp: Warp, rows: Any) -> int:
         whole = self.c_fragment.shape[0]
@@ -215,47 +215,49 @@ class WgmmaMeaning:
                     hint="wait for that one first; only instructions of one shape may accumulate in the same registers",
                 )
 
-    def _add(self, warp: Warp, held: list[_PendingRegisters], operands: tuple[_Matrix, ...], *, keep: bool) -> None:
+    def _add(
+        self, warp: Warp, registers: list[_PendingRegisters], operands: tuple[_Matrix, ...], *, keep: bool
+    ) -> None:
         """Adds the warp's rows of A @ B to its accumulator, or overwrites it."""
-        right, right_known = operands[0]
+        right, right_defined = operands[0]
         rows = slice(warp.index % WARPS * warp.size, (warp.index % WARPS + 1) * warp.size)
         first = warp.index % WARPS * self.c_fragment.shape[0] // WARPS
         if self.a is None:
-            left, left_known = self._held_rows(warp, held[1], rows, first)
+            left, left_defined = self._rows_in_registers(warp, registers[1], rows, first)
         else:
-            left, left_known = _part(operands[1], first, self.c_fragment.shape[0] // WARPS)
+            left, left_defined = _part(operands[1], first, self.c_fragment.shape[0] // WARPS)
         row, column = (place[rows] for place in self.c_fragment.places)
         beyond = row - first >= (self.c_fragment.shape[0] if self.a is None else max(0, len(operands[1][0]) - first))
         wide = np.int64 if self.c_dtype.is_int else np.float64
         total = (_exact(left, self.a_dtype, wide) @ _exact(right, self.b.dtype, wide).T)[row - first, column]
-        known = np.logical_and.outer(left_known.all(axis=1), right_known.all(axis=1))[row - first, column]
-        accumulator = held[0]
+        defined = np.logical_and.outer(left_defined.all(axis=1), right_defined.all(axis=1))[row - first, column]
+        accumulator = registers[0]
         if keep:
-            old, old_known = warp.read_raw(accumulator.pointer, accumulator.count)
-            total, known = total + old.astype(wide), known & old_known
-        # rows that A does not have get recognizable values: a result that depends on them is visibly wrong
-        total, known = np.where(beyond, _NOISE if self.c_dtype.is_int else np.nan, total), known | beyond
-        warp.write(accumulator.pointer, np.asarray(convert(total, self.c_dtype)), defined=known)
+            old, old_defined = warp.read_raw(accumulator.pointer, accumulator.count)
+            total, defined = total + old.astype(wide), defined & old_defined
+        # poisons the rows that A does not have: a result that depends on them is visibly wrong
+        total, defined = np.where(beyond, _POISON if self.c_dtype.is_int else np.nan, total), defined | beyond
+        warp.write(accumulator.pointer, np.asarray(convert(total, self.c_dtype)), defined=defined)
 
-    def _held_rows(self, warp: Warp, held: _PendingRegisters, rows: slice, first: int) -> _Matrix:
+    def _rows_in_registers(self, warp: Warp, registers: _PendingRegisters, rows: slice, first: int) -> _Matrix:
         """The rows of A that the lanes of a warp hold."""
-        values, known = warp.read_raw(held.pointer, held.count)
+        values, defined_values = warp.read_raw(registers.pointer, registers.count)
         row, k = (place[rows] for place in self.a_fragment.places)
         shape = (self.a_fragment.shape[0] // WARPS, self.a_fragment.shape[1])
         matrix, defined = np.zeros(shape, values.dtype), np.zeros(shape, bool)
-        matrix[row - first, k], defined[row - first, k] = values, known
+        matrix[row - first, k], defined[row - first, k] = values, defined_values
         return matrix, defined
 
 
-_NOISE = 0x5A5A5A5A
+_POISON = 0x5A5A5A5A
 
 
 def _part(operand: _Matrix, first: int, count: int) -> _Matrix:
     """Some rows of a matrix; those that it does not have are undefined."""
     parts = [array[first : first + count] for array in operand]
     missing = ((0, count - len(parts[0])), (0, 0))
-    values, known = (np.pad(part, missing) for part in parts)
-    return values, known
+    values, defined = (np.pad(part, missing) for part in parts)
+    return values, defined
 
 
 def _exact(matrix: np.ndarray, dtype: DType, wide: type) -> np.ndarray:
