@@ -60,20 +60,20 @@ class _Parts:
     def __init__(self, flat: Sequence[Stmt], end: int) -> None:
         """Divides statements of which those from `end` on access registers only."""
         self.tail = list(flat[end:])
-        late = register_accesses(self.tail)
-        begin = 0
-        while begin < end and not any(_multiplies(inner) for inner in walk(flat[begin])):
-            if conflict(register_accesses(flat[begin : begin + 1]), late):
+        in_tail = register_accesses(self.tail)
+        head_end = 0
+        while head_end < end and not any(_multiplies(inner) for inner in walk(flat[head_end])):
+            if conflict(register_accesses(flat[head_end : head_end + 1]), in_tail):
                 break
-            begin += 1
-        front, self.middle = flat[:begin], list(flat[begin:end])
+            head_end += 1
+        front, self.middle = flat[:head_end], list(flat[head_end:end])
         self.names = [s for s in front if isinstance(s, Bind)]
         self.registers = [s for s in front if isinstance(s, Alloc)]
         self.head = _copies_last([s for s in front if not isinstance(s, Bind | Alloc)])
 
     @property
-    def are_worth_it(self) -> bool:
-        """Whether loads of the head could run during instructions of the tail."""
+    def hides_loads(self) -> bool:
+        """Whether the head loads from shared memory, and mma instructions of the tail can run during the loads."""
         loads = any(True for s in self.head for _ in _shared_reads(s))
         return loads and any(_multiplies(inner) for s in self.tail for inner in walk(s))
 
@@ -81,11 +81,11 @@ class _Parts:
 def _parts(body: Stmt) -> _Parts | None:
     """A loop body with the longest tail that leaves loads in the head; None if there is none."""
     flat = flat_statements(body)
-    end = len(flat)
-    while end and _on_registers(flat[end - 1]):
-        end -= 1
-    divisions = (_Parts(flat, at) for at in range(end, len(flat)))
-    return next((parts for parts in divisions if parts.are_worth_it), None)
+    first = len(flat)
+    while first and _on_registers(flat[first - 1]):
+        first -= 1
+    divisions = (_Parts(flat, tail) for tail in range(first, len(flat)))
+    return next((parts for parts in divisions if parts.hides_loads), None)
 
 
 class _Overlap:
@@ -128,11 +128,11 @@ class _Overlap:
     def _may_read(self, stmt: Stmt, domain: Domain) -> bool:
         """Whether a statement itself reads only registers, and shared memory within bounds."""
         return all(
-            buffer.scope in _OF_THREAD or buffer.scope is Scope.SHARED and self._is_there(buffer, at, domain)
+            buffer.scope in _OF_THREAD or buffer.scope is Scope.SHARED and self._is_in_bounds(buffer, at, domain)
             for buffer, at in _read_places(stmt)
         )
 
-    def _is_there(self, buffer: Buffer, at: Sequence[Expr], domain: Domain) -> bool:
+    def _is_in_bounds(self, buffer: Buffer, at: Sequence[Expr], domain: Domain) -> bool:
         return all(
             proves(index >= 0, domain) and proves(index < extent, domain)
             for index, extent in zip(at, buffer.shape, strict=True)
@@ -153,18 +153,17 @@ class _Overlap:
         following = self._head(moving, loop.var + loop.step)
         body = Seq((*moving, *parts.middle, *following, *parts.tail), loc=loop.body.loc)
         first = self._head(moving, loop.start)
-        made = (*parts.registers, *fixed, *first, dataclasses.replace(loop, body=body))
-        return Seq(made, loc=loop.loc)
+        return Seq((*parts.registers, *fixed, *first, dataclasses.replace(loop, body=body)), loc=loop.loc)
 
     def _head(self, moving: Sequence[Bind], value: Expr) -> list[Stmt]:
         """The head of an iteration, as statements of its own."""
         values: dict[Var, Expr] = {self._loop.var: value}
-        made: list[Stmt] = []
+        bindings: list[Stmt] = []
         for bind in moving:
             fresh = Var(bind.var.name, bind.var.dtype, index=bind.var.index)
-            made.append(_copied(substitute_stmt(dataclasses.replace(bind, var=fresh), values)))
+            bindings.append(_copied(substitute_stmt(dataclasses.replace(bind, var=fresh), values)))
             values[bind.var] = fresh
-        return [*made, *(_copied(substitute_stmt(s, values)) for s in self._parts.head)]
+        return [*bindings, *(_copied(substitute_stmt(s, values)) for s in self._parts.head)]
 
 
 # -- kinds of statements ------------------------------------------------------------------------------------------
@@ -212,17 +211,17 @@ def _is_asynchronous_load(stmt: Stmt) -> bool:
 
 def _copies_last(head: Sequence[Stmt]) -> list[Stmt]:
     """The statements with copies sunk below later loads, as far as these read other versions of tiles."""
-    made: list[Stmt] = []
+    reordered: list[Stmt] = []
     copies: list[Stmt] = []
     for stmt in head:
         if _is_asynchronous_load(stmt):
             copies.append(stmt)
             continue
         if not all(_may_pass(stmt, copy) for copy in copies):
-            made += copies
+            reordered += copies
             copies = []
-        made.append(stmt)
-    return made + copies
+        reordered.append(stmt)
+    return reordered + copies
 
 
 def _may_pass(stmt: Stmt, copy: Stmt) -> bool:

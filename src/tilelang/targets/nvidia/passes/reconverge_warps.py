@@ -1,4 +1,4 @@
-"""Reconverges warps after loops that wait for values in memory, which lanes leave at different times.
+"""Reconverges warps after loops on values in memory, such as compare-and-swap, which lanes leave at different times.
 
     if thread < 17: atomic_max(S[i], x)          if thread < 17: atomic_max(S[i], x)
     if block != 1:                            => __syncwarp()
@@ -10,8 +10,8 @@ divergent after it, where ptxas assumes convergence: an mma of such a warp gives
 for compare-and-swap, and for other atomic operations in a loop whose exit depends on their results; loops with
 shuffles, with waits for barriers in shared memory, or with exits by plain loads and arithmetic are safe.
 
-Takes a thread-level launch with its barriers and groups. Invariant: only `__syncwarp` is added, where whole warps
-arrive; none before a barrier, nor where no later statement needs convergence.
+Takes a thread-level launch with its barriers and groups. Invariant: only `__syncwarp` is added, at points that whole
+warps reach together; none before a barrier, nor where no later statement executes an instruction of a whole warp.
 
 Source: CUDA C++ Programming Guide, "Independent Thread Scheduling"; PTX ISA, "mma", of `.aligned`.
 """
@@ -36,12 +36,12 @@ from tilelang.transforms.place_barriers import PlaceBarriers, block_barrier
 
 def reconverge_warps(launch: Launch) -> Launch:
     """The launch with its warps reconverged where they may diverge."""
-    if not _diverges(launch.body):
+    if not _may_diverge(launch.body):
         return launch
-    places = _Reconvergence(launch)
-    places.visit(launch.body, needed_later=False)
+    points = _Reconvergence(launch)
+    points.visit(launch.body, needed_later=False)
     threads = min(launch.num_threads, WARP_SIZE)
-    insert = PlaceBarriers(places.before, places.ends, lambda loc: block_barrier(threads, WARP_SIZE, loc))
+    insert = PlaceBarriers(points.before, points.ends, lambda loc: block_barrier(threads, WARP_SIZE, loc))
     body = insert.stmt(launch.body)
     return launch if body is launch.body or body is None else dataclasses.replace(launch, body=body)
 
@@ -58,29 +58,29 @@ class _Reconvergence:
         """Visits a body that whole warps run; `needed_later`: whether a later statement needs convergence."""
         following: Stmt | None = None
         for stmt in reversed(statements_of(body)):
-            converges = _converges(stmt)
+            needs_convergence = _needs_convergence(stmt)
             if isinstance(stmt, Seq):
                 self.visit(stmt, needed_later=needed_later)
-            elif _diverges(stmt):
-                if converges and self._whole_warps(stmt):
+            elif _may_diverge(stmt):
+                if needs_convergence and self._entered_by_whole_warps(stmt):
                     for child in sub_statements(stmt):
                         self.visit(child, needed_later=needed_later or isinstance(stmt, For | While))
                 elif following is None:
                     self.ends.update([body] if needed_later else ())
                 elif needed_later and not _is_barrier(following):
                     self.before.add(following)
-            needed_later = needed_later or converges
+            needed_later = needed_later or needs_convergence
             following = stmt
 
-    def _whole_warps(self, stmt: Stmt) -> bool:
-        """Whether whole warps run the body of a statement, given that whole warps reach the statement."""
+    def _entered_by_whole_warps(self, stmt: Stmt) -> bool:
+        """Whether whole warps execute the body of a statement, given that whole warps reach the statement."""
         if isinstance(stmt, If) and stmt.group is not None:
             return stmt.group.count % WARP_SIZE == 0
         return not self._uniform.diverges(stmt)
 
 
-def _diverges(stmt: Stmt) -> bool:
-    """Whether a warp may be divergent after a statement."""
+def _may_diverge(stmt: Stmt) -> bool:
+    """Whether lanes of a warp may run separately after a statement."""
     for node in walk(stmt):
         routine = of_statement(node) if isinstance(node, Atomic) else getattr(node, "routine", None)
         if isinstance(routine, Instruction) and routine.may_diverge:
@@ -91,7 +91,7 @@ def _diverges(stmt: Stmt) -> bool:
     return False
 
 
-def _converges(stmt: Stmt) -> bool:
+def _needs_convergence(stmt: Stmt) -> bool:
     """Whether a statement holds an instruction of a whole warp or more."""
     routines = (node.routine for node in walk(stmt) if isinstance(node, CallStmt))
     instructions = (routine for routine in routines if isinstance(routine, Instruction))
