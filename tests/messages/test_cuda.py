@@ -98,12 +98,12 @@ T.gemm: 20 threads are no whole number of warps of 32, among which GemmWarpPolic
 hint: in T.Kernel write threads=32
 """,
     ),  # fmt: skip
-    "too many threads": (errors.ProgramValueError, HEADER.replace("128", "2048") + "        A[0, 0] = 1.0\n", """\
-T.Kernel: a block has at most 1024 threads, got (2048, 1, 1)
+    "too many threads": (errors.ProgramError, HEADER.replace("128", "2048") + "        A[0, 0] = 1.0\n", """\
+T.Kernel: threads=2048 makes 2048 threads per block, needs 1 to 1024
  --> kernel.py:6:5
 6 |     with T.Kernel(1, threads=2048) as bx:
   |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-hint: write threads=128 or 256
+hint: write threads=128 or 256: a thread works on several elements of a tile
 """),
     "too many blocks along y": (
         errors.ResourceError, HEADER.replace("1, threads", "2, 65536, threads").replace("bx", "(bx, by)")

@@ -20,12 +20,10 @@ from tilelang.ir.expr import Binary, Expr, Var, const, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import children, walk_expr
 from tilelang.records import record
+from tilelang.targets.machine import SECTOR_BYTES
 
 VECTOR_BYTES = 16
 """The widest access of a thread. Source: PTX ISA, "ld": vectors of up to 16 bytes, aligned to their size."""
-
-SECTOR_BYTES = 32
-"""The sector of caches, in bytes. Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"."""
 
 
 @record(slots=True)

@@ -22,10 +22,7 @@ from tilelang.ir.stmt import ParallelLoop
 from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
-from tilelang.targets.machine import Machine
-
-SECTOR_BYTES = 32
-"""The access granularity of global memory in bytes. Source: CUDA C++ Best Practices Guide, "Coalesced Access"."""
+from tilelang.targets.machine import SECTOR_BYTES, Machine
 
 _WARPS = 2  # sampled warps
 _VECTORS = 8  # sampled vectors per lane

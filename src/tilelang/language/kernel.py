@@ -64,10 +64,6 @@ class Kernel:
         self._sources = [] if prelude is None else [prelude]
         self._grid = tuple(_extent(extent) for extent in blocks or (1,))
         x, y, z = _normalize_threads(threads)
-        if x * y * z > 1024:
-            raise ProgramValueError(
-                f"T.Kernel: a block has at most 1024 threads, got {(x, y, z)}", hint="write threads=128 or 256"
-            )
         self._threads = x, y, z
         self._cluster = _triple("cluster_dims", 1 if cluster_dims is None else cluster_dims)
 

@@ -15,7 +15,7 @@ import numpy as np
 from tilelang.errors import CompilerBug
 from tilelang.layout.layout import Coordinate, Layout
 from tilelang.layout.shared_memory import offsets, row_major
-from tilelang.layout.xor_swizzle import MODES
+from tilelang.layout.xor_swizzle import BANKS_BYTES, MODES
 from tilelang.records import record
 
 # Source: CUDA Driver API, "cuTensorMapEncodeTiled", swizzle modes; PTX ISA, "Asynchronous warpgroup-level matrix shared
@@ -24,8 +24,7 @@ CHUNK_BYTES = 16
 """Bytes of a chunk, the unit of all swizzle modes."""
 PERIOD_ROWS = 8
 """Rows of a box after which the permutation repeats, in each mode."""
-_BANKS_BYTES = 128  # one row of all banks: bits 7 and up of an address number such rows
-ALIGNMENT = PERIOD_ROWS * _BANKS_BYTES
+ALIGNMENT = PERIOD_ROWS * BANKS_BYTES
 """Alignment in bytes at which the permutation of every mode starts at row 0 of a box."""
 
 
@@ -62,7 +61,7 @@ def _boxed(shape: tuple[int, ...], element_bits: int, row_bytes: int) -> Layout:
     wide = 8 * row_bytes // element_bits
     chunk = 8 * CHUNK_BYTES // element_bits
     chunks = row_bytes // CHUNK_BYTES
-    alike = _BANKS_BYTES // row_bytes  # rows in one row of banks, which have the same permutation
+    alike = BANKS_BYTES // row_bytes  # rows in one row of banks, which have the same permutation
 
     def place(*coordinates: Coordinate) -> tuple[Coordinate, ...]:
         *leading, row, column = coordinates

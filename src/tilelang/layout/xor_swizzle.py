@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from tilelang.layout.layout import Coordinate, Layout
 
 _CHUNK_BITS = 128
-_BANKS_BYTES = 128  # one row of all banks
+BANKS_BYTES = 128
+"""Bytes that 32 banks serve at once: bits 7 and up of an address number such rows of banks."""
 MODES = (128, 64, 32)
 """Bytes of a row within which each mode permutes, widest first."""
 
@@ -38,7 +39,7 @@ def swizzled(shape: Sequence[int], element_bits: int, mode_bytes: int, rows: int
     """
     chunk = _CHUNK_BITS // element_bits  # elements per chunk
     chunks = mode_bytes // 16
-    alike = rows or _BANKS_BYTES // mode_bytes
+    alike = rows or BANKS_BYTES // mode_bytes
 
     def place(*coordinates: Coordinate) -> tuple[Coordinate, ...]:
         *leading, row, column = coordinates

@@ -19,9 +19,7 @@ import numpy as np
 from tilelang.errors import Loc
 from tilelang.layout.shared_memory import INACTIVE, least_wavefronts, wavefronts
 from tilelang.records import record
-from tilelang.targets.machine import Machine
-
-SECTOR_BYTES = 32
+from tilelang.targets.machine import SECTOR_BYTES, Machine
 
 
 @record(frozen=False)

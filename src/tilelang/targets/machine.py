@@ -21,6 +21,13 @@ NOTHING: enum.Flag = CommonFeature.NONE
 """What every machine can do."""
 
 
+SECTOR_BYTES = 32
+"""Bytes of a sector, the least that global memory transfers to a cache; traffic on every machine is counted in it.
+
+Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory".
+"""
+
+
 @record(slots=True)
 class SharedPhases:
     """How shared memory serves accesses of one kind and width: only lanes of one phase can have bank conflicts.

@@ -242,7 +242,7 @@ def _check_launch(launch: Launch, domain: Domain, most: int) -> None:
         shown = launch.threads[0] if launch.threads[1:] == (1, 1) else launch.threads
         raise ProgramError(
             f"T.Kernel: threads={shown} makes {threads} threads per block, needs 1 to {most}",
-            hint="the number of threads does not bound the tile: a thread works on several elements",
+            hint="write threads=128 or 256: a thread works on several elements of a tile",
         )
     exact: dict[Var, Interval] = {}
     for var, extent in zip(launch.block_vars, launch.grid, strict=True):

@@ -22,6 +22,7 @@ from tilelang.ir.expr import int_const
 from tilelang.ir.stmt import Launch
 from tilelang.lowering.alignment import is_multiple, strides
 from tilelang.ops.copy import Copy
+from tilelang.targets.machine import SECTOR_BYTES
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import multicast_axes
@@ -30,7 +31,6 @@ from tilelang.targets.nvidia.schedule import Schedule
 Extents = tuple[int, int, int]  # blocks along the dimensions of the grid
 
 _NO_CLUSTER: Extents = (1, 1, 1)
-_SECTOR_BYTES = 32  # Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"
 
 
 def cluster_of(launch: Launch, override: Extents | None, load_groups: Sequence[LoadGroup] = ()) -> tuple[Extents, str]:
@@ -65,7 +65,7 @@ def _profitable(launch: Launch, load_groups: Sequence[LoadGroup]) -> Extents:
 def _is_sector_misaligned(copy: Copy) -> bool:
     """Whether rows of the source are known not to begin at sectors of the L2 cache."""
     pitches = [int_const(step) for step in strides(copy.src.buffer)[:-1]]
-    return any(step is not None and step * copy.src.dtype.storage_bytes % _SECTOR_BYTES for step in pitches)
+    return any(step is not None and step * copy.src.dtype.storage_bytes % SECTOR_BYTES for step in pitches)
 
 
 def divides_grid(launch: Launch, cluster: Extents) -> bool:
