@@ -22,7 +22,7 @@ from tilelang.layout.shared_memory import MAX_VECTOR_BYTES, conflicts, contiguou
 from tilelang.layout.shared_memory import row_major as row_major_layout
 from tilelang.layout.xor_swizzle import MODES, swizzled
 from tilelang.records import record
-from tilelang.targets.machine import Machine
+from tilelang.targets.machine import CommonFeature, Machine
 
 _RUN = 8  # neighbouring rows that go together in a permutation of rows
 
@@ -85,7 +85,7 @@ def conflict_cycles(layout: Layout, access: WarpAccess, dtype: DType, machine: M
 
 
 def _candidates(shape: tuple[int, int], itemsize: int, machine: Machine) -> Iterator[Layout]:
-    """Candidates: row-major; XOR swizzles of chunks by the row number; padded rows."""
+    """Candidates: row-major; XOR swizzles of chunks by the row number; padded rows, where tiles may have some."""
     yield row_major_layout(shape)
     row_bytes = shape[1] * itemsize
     for mode in MODES:
@@ -94,6 +94,10 @@ def _candidates(shape: tuple[int, int], itemsize: int, machine: Machine) -> Iter
             for step in (2, 4):
                 if step * MAX_VECTOR_BYTES < mode:
                     yield Layout(shape, _swizzle(mode, step, itemsize, machine))
+            if machine.has(CommonFeature.FILLED_BY_WARPS):
+                yield from (swizzled(shape, 8 * itemsize, mode, rows) for rows in (2, 4, 8, 16) if rows < shape[0])
+    if machine.has(CommonFeature.FILLED_BY_WARPS):
+        return
     for unit in (MAX_VECTOR_BYTES, 8, machine.bank_bytes):  # alignment of padded rows in bytes
         length = -(-row_bytes // unit)
         for odd in (length | 1, (length | 1) + 2):

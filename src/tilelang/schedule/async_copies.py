@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.stmt import Stmt
+from tilelang.ir.expr import Const
+from tilelang.ir.stmt import Launch, Stmt
 from tilelang.isa.instruction import Instruction
 from tilelang.ops.copy import Copy
 from tilelang.records import record
@@ -37,3 +38,9 @@ def target_of(stmt: Stmt) -> Buffer:
         return store.buffer
     assert isinstance(stmt, Copy)
     return stmt.dst.buffer
+
+
+def with_safe_values(launch: Launch) -> frozenset[Buffer]:
+    """The buffers whose safe value is not 0."""
+    values = launch.hints.safe_values
+    return frozenset(b.storage for b, value in values if not isinstance(value, Const) or value.value)

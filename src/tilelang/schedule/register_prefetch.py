@@ -60,7 +60,7 @@ def prefetched(
         register_bytes: The most that tiles in registers may take, of all threads together.
     """
     body = LoopBody(loop)
-    candidates = [s for n, s in enumerate(body.statements) if isinstance(s, Copy) and _is_candidate(body, n, s)]
+    candidates = prefetchable(body)
     copies = [copy for copy in candidates if copy.dst.buffer.storage not in outside]
     kept = next((outside[copy.dst.buffer.storage] for copy in candidates if copy not in copies), None)
     reason = kept or "no copy from global memory fills a shared buffer as a whole"
@@ -79,6 +79,11 @@ def prefetched(
         left = [copy for copy in copies if made.parts[copy].isdisjoint(wrong)]
         copies = left if len(left) < len(copies) else []
     return reason
+
+
+def prefetchable(body: LoopBody) -> list[Copy]:
+    """The copies of a loop that could run ahead of it, through registers or by an asynchronous unit."""
+    return [s for n, s in enumerate(body.statements) if isinstance(s, Copy) and _is_candidate(body, n, s)]
 
 
 def _is_candidate(body: LoopBody, number: int, copy: Copy) -> bool:

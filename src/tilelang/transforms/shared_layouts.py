@@ -27,7 +27,7 @@ from tilelang.layout.shared_memory import (
 )
 from tilelang.layout.thread_values import Fragment
 from tilelang.layout.xor_swizzle import MODES, swizzled
-from tilelang.targets.machine import Machine
+from tilelang.targets.machine import CommonFeature, Machine
 
 _WORTH = 0.95  # a layout must save one cycle in twenty, since it costs index arithmetic or memory
 
@@ -48,9 +48,14 @@ def cost(layout: Layout, accesses: Sequence[TileAccess], itemsize: int) -> float
 
 
 @functools.lru_cache(maxsize=1024)
-def candidates(shape: tuple[int, int], itemsize: int, keep_bytes: int, bank_bytes: int) -> tuple[Layout, ...]:
-    """Layouts of a tile other than row-major, cheapest index arithmetic first; runs of `keep_bytes` stay contiguous."""
-    return tuple(_candidates(shape, itemsize, keep_bytes, bank_bytes))
+def candidates(
+    shape: tuple[int, int], itemsize: int, keep_bytes: int, bank_bytes: int, *, dense: bool = False
+) -> tuple[Layout, ...]:
+    """Layouts of a tile other than row-major, cheapest index arithmetic first; runs of `keep_bytes` stay contiguous.
+
+    Those of a `dense` tile have no padding.
+    """
+    return tuple(_candidates(shape, itemsize, keep_bytes, bank_bytes, dense=dense))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -58,13 +63,15 @@ def _row_major(shape: tuple[int, ...]) -> Layout:
     return Layout(shape, lambda *at: at)
 
 
-def _candidates(shape: tuple[int, int], itemsize: int, keep_bytes: int, bank_bytes: int) -> Iterator[Layout]:
+def _candidates(
+    shape: tuple[int, int], itemsize: int, keep_bytes: int, bank_bytes: int, *, dense: bool
+) -> Iterator[Layout]:
     row_bytes = shape[1] * itemsize
     modes = [mode for mode in MODES if row_bytes % mode == 0 and itemsize <= MAX_VECTOR_BYTES]
     yield from (swizzled(shape, 8 * itemsize, mode) for mode in modes)
     for mode in modes[:1]:
         yield from (swizzled(shape, 8 * itemsize, mode, rows) for rows in (2, 4, 8, 16) if rows < shape[0])
-    for unit in (MAX_VECTOR_BYTES, 8, bank_bytes):
+    for unit in () if dense else (MAX_VECTOR_BYTES, 8, bank_bytes):
         if unit >= keep_bytes and unit % itemsize == 0 and row_bytes % unit == 0:
             odd = (row_bytes // unit | 1) * unit
             yield padded(shape, (odd if odd > row_bytes else odd + 2 * unit) // itemsize - shape[1])
@@ -88,7 +95,9 @@ def choose(buffer: Buffer, accesses: Sequence[TileAccess], keep_bytes: int) -> t
     best: Layout | None = None
     if len(tile) == 2 and least > floor / _WORTH:
         least *= _WORTH
-        for candidate in candidates((tile[0], tile[1]), itemsize, keep_bytes, accesses[0].machine.bank_bytes):
+        machine = accesses[0].machine
+        dense = machine.has(CommonFeature.FILLED_BY_WARPS)
+        for candidate in candidates((tile[0], tile[1]), itemsize, keep_bytes, machine.bank_bytes, dense=dense):
             total = cost(candidate, accesses, itemsize)
             if total < least:
                 best, least = candidate, total

@@ -18,6 +18,7 @@ from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.targets.amd import pipelines
+from tilelang.targets.amd.lowerings.copy_direct import DirectCopy
 from tilelang.targets.amd.lowerings.gemm_mfma import GemmMatrix
 from tilelang.targets.backend import Backend
 from tilelang.targets.gpu.lowerings.combine_reduce import SimtCombineReduce
@@ -28,7 +29,7 @@ from tilelang.targets.gpu.lowerings.scan import SimtScan
 LOWERINGS: Lowerings = MappingProxyType(
     {
         AtomicTile: (by_loop.ATOMIC,),
-        Copy: (by_loop.COPY,),
+        Copy: (DirectCopy(), by_loop.COPY),
         Fill: (by_loop.FILL,),
         Gemm: (GemmMatrix(), GemmFma(), by_loop.GEMM),
         Im2Col: (by_loop.IM2COL,),

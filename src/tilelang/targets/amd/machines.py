@@ -10,7 +10,7 @@ import enum
 
 from tilelang.records import record
 from tilelang.targets.amd import lds_phases
-from tilelang.targets.machine import Machine, SharedPhases
+from tilelang.targets.machine import CommonFeature, Machine, SharedPhases
 
 
 class Feature(enum.Flag):
@@ -137,9 +137,11 @@ def _machine(
     banks: int,
     phases: tuple[SharedPhases, ...] = (),
 ) -> Machine:
+    wide = Feature.DIRECT_TO_LDS_WIDE in features
     return Machine(
         name,
         features,
+        CommonFeature.FILLED_BY_WARPS if wide else CommonFeature.NONE,
         warp_size=wave,
         max_threads=MAX_THREADS,
         max_grid=MAX_GRID,

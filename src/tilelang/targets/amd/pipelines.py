@@ -41,7 +41,7 @@ from tilelang.passes.tile.expand_to_loops import expand_to_loops
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.targets.amd.group_barriers import WaveBarriers
-from tilelang.targets.amd.passes import expand_pipeline, plan_pipeline
+from tilelang.targets.amd.passes import count_direct_loads, expand_pipeline, plan_pipeline
 from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
 
 
@@ -77,6 +77,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         allocate_shared_memory.PASS,
         insert_barriers.PASS,
         insert_group_barriers(WaveBarriers),
+        count_direct_loads.PASS,
         flatten_shared.PASS,
         simplify_body.PASS,
         hoist_comparisons.PASS,

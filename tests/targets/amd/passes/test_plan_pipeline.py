@@ -7,6 +7,7 @@ from gpu import assert_simulates, lower_func
 import tilelang.language as T
 from tilelang.ir.stmt import Alloc, CallStmt, Launch
 from tilelang.ir.visit import walk
+from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 
 ARCHS = ["gfx942", "gfx1100"]
@@ -83,6 +84,26 @@ def test_a_second_version_that_does_not_fit_is_left_out():
     main, _ = gemm(128, 128, 256, (128, 128, 96), stages=3, threads=256)
     assert () == launch_of(main, "gfx942").plan.versions
     assert launch_of(main, "gfx950").plan.versions
+
+
+@pytest.mark.parametrize(("stages", "count"), [(2, 2), (3, 3), (5, 5)])
+def test_direct_loads_run_ahead_in_as_many_versions_as_there_are_stages(stages, count):
+    main, arguments = gemm(64, 64, 96, (64, 64, 16), stages=stages)
+    launch = launch_of(main, "gfx950")
+    assert {"a": count, "b": count} == {buffer.name: versions for buffer, versions in launch.plan.versions}
+    assert any(isinstance(s, CallStmt) and s.routine is DIRECT_LOADS[16] for s in walk(launch.body))
+    assert_simulates(main, *arguments, arch="gfx950", seeds=(0, 1))
+
+
+def test_stages_that_do_not_fit_are_left_out():
+    main, _ = gemm(256, 256, 256, (256, 256, 64), stages=4, threads=256)
+    assert {2} == {versions for _, versions in launch_of(main, "gfx950").plan.versions}
+
+
+def test_one_copy_that_cannot_be_direct_sends_all_through_registers():
+    main, arguments = gemm(64, 64, 48, (64, 64, 16), dtype="float32")
+    assert "a_next" in {s.buffer.name for s in walk(launch_of(main, "gfx950").body) if isinstance(s, Alloc)}
+    assert_simulates(main, *arguments, arch="gfx950", seeds=(0,))
 
 
 def test_tiles_too_large_for_registers_stay_in_place_and_that_is_said():

@@ -19,11 +19,13 @@ from tilelang.ir.visit import walk
 from tilelang.layout.layout import Layout
 from tilelang.layout.shared_memory import contiguous_elements, padded
 from tilelang.layout.thread_values import digit, fragment
+from tilelang.lowering.chunks import chunk_elements
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.options import CompileOptions
-from tilelang.targets.nvidia.lowerings.copy_async import AsyncCopy, chunk_elements
+from tilelang.targets.nvidia.isa.cp_async import SIZES
+from tilelang.targets.nvidia.lowerings.copy_async import AsyncCopy
 from tilelang.targets.target import Target
 
 BX, K, M, N8 = index("bx"), index("k"), index("M"), index("N_div8") * 8
@@ -98,7 +100,7 @@ def test_what_it_cannot_do_is_refused_in_words():
     ],
 )  # fmt: skip
 def test_chunks_are_as_large_as_is_proven(op, elements):
-    assert elements == chunk_elements(op)
+    assert elements == chunk_elements(op, SIZES)
     assert bool(elements) is not reason(AsyncCopy(), op, context()).startswith("chunks")
 
 

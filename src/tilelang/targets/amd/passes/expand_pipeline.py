@@ -6,14 +6,19 @@ are waited for; loads to registers are those of threads, for which compilers wai
 
 from __future__ import annotations
 
+from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Scope
+from tilelang.ir.expr import const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Launch, Stmt
+from tilelang.ir.sequences import flat_statements
+from tilelang.ir.stmt import CallStmt, For, Launch, Seq, Stmt
+from tilelang.ir.visit import Rewriter
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.schedule.expansion import expand_loops, with_versions
 from tilelang.schedule.loop_body import fills
+from tilelang.targets.amd.isa.direct_to_lds import COMMIT_GROUP, WAIT_FOR_GROUPS
 from tilelang.targets.amd.passes.direct_copies import COPIES
 
 
@@ -30,7 +35,22 @@ def _moves_registers(stmt: Stmt) -> bool:
 
 def _expanded(launch: Launch) -> Launch:
     expanded = expand_loops(launch.body, COPIES, _moves_registers)
-    return launch if expanded.body is launch.body else with_versions(launch, expanded, expanded.body)
+    body = _Drain().visit(expanded.body) or expanded.body
+    return launch if body is launch.body else with_versions(launch, expanded, body)
+
+
+class _Drain(Rewriter):
+    """Waits for all direct loads after each loop that issues some: they may run beyond its last iteration."""
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        made = self.rebuild_stmt(node)
+        if not isinstance(made, For) or not any(_commits(stmt) for stmt in flat_statements(made.body)):
+            return made
+        return Seq((made, CallStmt(WAIT_FOR_GROUPS, (const(0, INT32),), loc=node.loc)), loc=node.loc)
+
+
+def _commits(stmt: Stmt) -> bool:
+    return isinstance(stmt, CallStmt) and stmt.routine is COMMIT_GROUP
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

@@ -4,25 +4,31 @@ Takes a tile-level function whose operators have their lowerings; gives one in w
 `PIPELINED` has a stage and an order for each of its effectful statements, and all others are serial, with the reason
 among the notes of the launch. Invariant: placements are legal by `schedule.placement_legality`.
 
-Copies to shared memory are divided by `schedule.register_prefetch`: their loads run one iteration ahead, or two.
+Copies to shared memory are divided by `schedule.register_prefetch`: their loads run one iteration ahead, or two. Where
+the machine loads to LDS directly, and can do all these copies so, they run `num_stages - 1` iterations ahead instead.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, For, ForKind, Launch, PipelineSpec, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
+from tilelang.lowering import by_loop
+from tilelang.lowering.lowering import ACCEPTED
+from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.schedule.copy_placement import Placement
+from tilelang.schedule.async_copies import with_safe_values
+from tilelang.schedule.copy_placement import Placement, ahead
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, version_counts, violation
-from tilelang.schedule.register_prefetch import MOST_VERSIONS, Prefetched, prefetched
+from tilelang.schedule.register_prefetch import MOST_VERSIONS, Prefetched, prefetchable, prefetched
+from tilelang.targets.amd.passes.direct_copies import is_direct
 from tilelang.transforms.initial_values import with_initial_values_stored
 
 _PREFETCH_BYTES = 256  # of a thread, for tiles that are loaded ahead: a quarter of the registers of a wave of 256
@@ -39,9 +45,13 @@ class _Plan(Rewriter):
         self._outside = outside_uses(launch)
         self._register_bytes = launch.num_threads * _PREFETCH_BYTES
         self._spare = shared_bytes - _bytes(s.buffer for s in walk(launch.body) if isinstance(s, Alloc))
+        self._safe = with_safe_values(launch)
+        self._ahead: set[Stmt] = set()  # direct loads that stay so
         self.notes: list[Note] = []
 
     def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Copy) and is_direct(node) and node not in self._ahead:
+            return dataclasses.replace(node, choice=by_loop.COPY.name, plan=ACCEPTED)
         if not isinstance(node, For) or node.kind is not ForKind.PIPELINED:
             return self.rebuild_stmt(node)
         loop = with_initial_values_stored(node)
@@ -51,6 +61,7 @@ class _Plan(Rewriter):
             loop = _placed(planned.loop, spec, planned.placement)
             return Seq((*planned.registers, self.rebuild_stmt(loop) or loop), loc=node.loc)
         if isinstance(planned, Placement):
+            self._ahead |= self._direct_ahead(LoopBody(loop), planned)
             return self.rebuild_stmt(_placed(loop, spec, planned))
         if planned:
             self.notes.append(Note(f"T.Pipelined: the loop stays serial: {planned}", node.loc))
@@ -68,16 +79,48 @@ class _Plan(Rewriter):
             return found.reason if found else placement if placement.last else "all stages are equal"
         if spec.num_stages < 2:
             return ""
+        direct = self._directly(body, spec.num_stages, outside)
+        if direct is not None:
+            return direct
         for versions in range(min(spec.num_stages - 1, MOST_VERSIONS), 0, -1):
             planned = prefetched(loop, outside, versions, self._register_bytes)
             if isinstance(planned, str):
                 return planned
-            more = version_counts(LoopBody(planned.loop), planned.placement)
-            extra = sum((count - 1) * _bytes([buffer]) for buffer, count in more.items())
-            if extra <= self._spare or versions == 1:
-                self._spare -= extra
+            if self._fits(LoopBody(planned.loop), planned.placement) or versions == 1:
                 return planned
         return ""
+
+    def _directly(self, body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> Placement | None:
+        """The placement in which direct loads do all copies; None if some cannot, or if their tiles do not fit."""
+        copies = prefetchable(body)
+        if not copies or any(not is_direct(copy) or copy.src.buffer.storage in self._safe for copy in copies):
+            return None
+        numbers = [n for n, stmt in enumerate(body.statements) if stmt in copies]
+        for versions in range(stages, 1, -1):
+            placement = ahead(numbers, (), (), len(body.statements), versions)
+            if violation(body, placement, outside) is not None:
+                return None
+            if self._fits(body, placement):
+                return placement
+        return None
+
+    def _fits(self, body: LoopBody, placement: Placement) -> bool:
+        """Whether there is shared memory for the versions of a placement, which is spent then."""
+        extra = sum((count - 1) * _bytes([buffer]) for buffer, count in version_counts(body, placement).items())
+        if extra > self._spare:
+            return False
+        self._spare -= extra
+        return True
+
+    def _direct_ahead(self, body: LoopBody, placement: Placement) -> set[Stmt]:
+        """The direct loads whose tiles only later stages use, and which fill with zeros only."""
+        found: set[Stmt] = set()
+        for number, stmt in enumerate(body.statements):
+            if isinstance(stmt, Copy) and is_direct(stmt) and stmt.src.buffer.storage not in self._safe:
+                users = {n for n, _, _ in body.storages[stmt.dst.buffer.storage]} - {number}
+                if users and min(placement.stage[n] for n in users) > placement.stage[number]:
+                    found.add(stmt)
+        return found
 
 
 def _placed(loop: For, spec: PipelineSpec, placement: Placement) -> For:

@@ -22,8 +22,8 @@ from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import CallStmt, For, ForKind, If, Store
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.shared_memory import contiguous_elements
-from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
 from tilelang.lowering.by_loop import NOT_COUNTED
+from tilelang.lowering.chunks import chunk_elements
 from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import axes, indices
 from tilelang.ops.copy import Copy
@@ -56,7 +56,7 @@ class AsyncCopy:
         refused = _refused(op, context)
         if refused:
             return Refusal(refused)
-        elements = chunk_elements(op)
+        elements = chunk_elements(op, SIZES)
         return ChunkPlan(elements) if elements else Refusal(_NO_CHUNKS)
 
     def constrain(self, op: Copy, plan: ChunkPlan, context: LoweringContext) -> Iterable[Constraint]:
@@ -89,37 +89,6 @@ def _refused(op: Copy, context: LoweringContext) -> str:
     if not math.prod(op.dst.static_extent):
         return "there is nothing to copy"
     return ""
-
-
-def chunk_elements(op: Copy) -> int:
-    """The elements of the largest chunk that is aligned and contiguous on both sides; 0 if there is none."""
-    size = op.src.dtype.storage_bytes
-    for width in sorted(SIZES, reverse=True):
-        count = width // size
-        if count * size == width and _fits(op, count, width):
-            return count
-    return 0
-
-
-def _fits(op: Copy, count: int, width: int) -> bool:
-    src, dst = axes(op.src), axes(op.dst)
-    if count == 1:
-        return starts_aligned(op.src.buffer, width)
-    rank, last = op.src.buffer.rank, op.src.buffer.rank - 1
-    if not src or src[-1] != last or not dst or dst[-1] != op.dst.buffer.rank - 1:
-        return False
-    if (op.src.static_extent or (0,))[last] % count or op.coalesced_width not in (None, count):
-        return False
-    buffer, shape = op.dst.buffer, op.dst.buffer.static_shape
-    if buffer.strides is not None or shape is None or shape[-1] % count or not is_multiple(op.dst.start[-1], count):
-        return False
-    steps = strides(op.src.buffer)
-    aligned = int_const(steps[last]) == 1 and all(
-        is_multiple(steps[axis], count) or int_const(op.src.buffer.shape[axis]) == 1 for axis in range(rank - 1)
-    )
-    # a chunk is either inside of the tensor or outside of it
-    whole = is_multiple(op.src.start[last], count) and is_multiple(op.src.buffer.shape[last], count)
-    return aligned and whole and starts_aligned(op.src.buffer, width)
 
 
 @record(slots=True)

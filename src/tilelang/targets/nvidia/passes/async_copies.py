@@ -11,24 +11,18 @@ from collections.abc import Set as AbstractSet
 
 from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Const
 from tilelang.ir.stmt import Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
+from tilelang.schedule.async_copies import with_safe_values
 from tilelang.targets.nvidia.lowerings.copy_async import NAME
 
 
 def is_asynchronous(stmt: Stmt) -> bool:
     """Whether a statement is an asynchronous copy, which completes at a wait."""
     return isinstance(stmt, Copy) and stmt.choice == NAME or asynchronous_store(stmt) is not None
-
-
-def with_safe_values(launch: Launch) -> frozenset[Buffer]:
-    """The buffers whose safe value is not 0."""
-    values = launch.hints.safe_values
-    return frozenset(b.storage for b, value in values if not isinstance(value, Const) or value.value)
 
 
 def only_zero_fill(launch: Launch) -> Launch:

@@ -31,9 +31,9 @@ from tilelang.ir.visit import Rewriter, substitute, walk_expr
 from tilelang.lowering.alignment import starts_aligned
 from tilelang.passes.base import PassContext
 from tilelang.records import record
+from tilelang.schedule.async_copies import with_safe_values
 from tilelang.targets.nvidia.isa.cp_async import SIZES
 from tilelang.targets.nvidia.machines import Feature
-from tilelang.targets.nvidia.passes.async_copies import with_safe_values
 
 
 @record(slots=True)

@@ -1,0 +1,140 @@
+"""`T.copy` from global memory to LDS by direct loads of 16 bytes a lane.
+
+Takes a `Copy` of whole tiles, emits the loads of the executing wave without a commit. Invariant: the lanes of a wave
+fill successive chunks of LDS; each loads the chunk of the tile that belongs there in the tile's layout, so that
+permuting the source addresses swizzles the tile. Every wave issues equally many loads, which is what waits count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from tilelang.dtypes import BOOL, INT32
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.builder import Builder, as_body
+from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, const
+from tilelang.ir.plan import Plan
+from tilelang.ir.stmt import CallStmt, For, ForKind, Store
+from tilelang.layout.constraints import Constraint
+from tilelang.layout.layout import Layout
+from tilelang.layout.shared_memory import contiguous_elements
+from tilelang.lowering.by_loop import NOT_COUNTED
+from tilelang.lowering.chunks import chunk_elements
+from tilelang.lowering.lowering import LoweringContext, Refusal
+from tilelang.lowering.regions import axes, indices
+from tilelang.ops.copy import Copy
+from tilelang.records import record
+from tilelang.targets.amd.isa.direct_to_lds import direct_to_lds
+from tilelang.targets.amd.machines import Feature
+from tilelang.targets.amd.passes.direct_copies import COPY_DIRECT
+
+BYTES = 16
+_ZERO = const(0, INT32)
+
+
+@record
+class DirectPlan(Plan):
+    """Elements of the chunk of a lane."""
+
+    elements: int
+
+    def __str__(self) -> str:
+        return f"{self.elements} elements a lane"
+
+
+class DirectCopy:
+    """Whole tiles, in rounds of one chunk a thread."""
+
+    name = COPY_DIRECT
+
+    def accepts(self, op: Copy, context: LoweringContext) -> DirectPlan | Refusal:
+        """The chunks, or a refusal."""
+        refused = _refused(op, context)
+        if refused:
+            return Refusal(refused)
+        elements = chunk_elements(op, (BYTES,))
+        if not elements:
+            return Refusal(f"chunks of {BYTES} bytes are not proven to be aligned and in one row")
+        if math.prod(op.dst.static_extent or ()) % (elements * context.threads):
+            return Refusal(f"{context.threads} threads do not load equally many chunks of {BYTES} bytes")
+        return DirectPlan(elements)
+
+    def constrain(self, op: Copy, plan: DirectPlan, context: LoweringContext) -> Iterable[Constraint]:
+        """None: layouts that a wave cannot fill are filled through registers."""
+        return ()
+
+    def lower(self, op: Copy, plan: DirectPlan, context: LoweringContext, build: Builder) -> None:
+        """Emits the executing thread's loads."""
+        if context.thread is None:
+            raise CompilerBug(f"{COPY_DIRECT}: there are no threads yet")
+        layout = context.shared_layouts.get(op.dst.buffer)
+        direct = layout is None or _is_filled_by_waves(layout, plan.elements)
+        rounds = math.prod(op.dst.static_extent or ()) // (plan.elements * context.threads)
+        step = Var("i", INT32, index=True)
+        with build.block() as body:
+            row, column = _place(op, context.thread + step * context.threads, plan.elements)
+            if direct:
+                _load(op, plan.elements, _coordinates(op, layout, row, column), build)
+            else:
+                _through_registers(op, plan.elements, [row, column], build)
+        build.emit(For(step, _ZERO, const(rounds, INT32), 1, ForKind.UNROLLED, as_body(body, build.loc)))
+
+
+def _refused(op: Copy, context: LoweringContext) -> str:
+    """Why direct loads cannot do the copy, whatever its alignment; empty if they may."""
+    if not context.target.has(Feature.DIRECT_TO_LDS_WIDE):
+        return f"{context.target.arch} has no direct loads of {BYTES} bytes to LDS"
+    if op.src.buffer.scope is not Scope.GLOBAL or op.dst.buffer.scope is not Scope.SHARED:
+        return "copies from global to shared memory only"
+    if op.src.dtype != op.dst.dtype:
+        return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
+    if op.barrier is not None:
+        return NOT_COUNTED
+    if op.layout is not None:
+        return "the user fixes which thread copies what"
+    if op.src.static_extent is None or op.dst.static_extent is None or not math.prod(op.dst.static_extent):
+        return "the extents are not constant, or there is nothing to copy"
+    if op.dst.static_extent[-2:] != (op.dst.buffer.static_shape or ())[-2:] or len(axes(op.dst)) != 2:
+        return "fills whole tiles of two dimensions only"
+    return ""
+
+
+def _is_filled_by_waves(layout: Layout, elements: int) -> bool:
+    """Whether a layout permutes chunks of a tile and is its own inverse, as swizzles are."""
+    if len(layout.shape) != 2 or layout.output_shape != layout.shape or contiguous_elements(layout) < elements:
+        return False
+    table = layout.table
+    return bool(np.array_equal(table[tuple(np.moveaxis(table, -1, 0))], np.moveaxis(np.indices(layout.shape), 0, -1)))
+
+
+def _place(op: Copy, chunk: Expr, elements: int) -> tuple[Expr, Expr]:
+    """Row and column of the first element of a chunk of LDS, by its number."""
+    across = (op.dst.static_extent or (0,))[-1] // elements
+    return chunk // across, chunk % across * elements
+
+
+def _coordinates(op: Copy, layout: Layout | None, row: Expr, column: Expr) -> list[Expr]:
+    """The element of the tile that lies at a place in LDS; swizzles are their own inverses."""
+    return [row, column] if layout is None else [as_expr(at) for at in layout(row, column)]
+
+
+def _load(op: Copy, elements: int, at: list[Expr], build: Builder) -> None:
+    source, target = (_region(region, indices(region, at), elements) for region in (op.src, op.dst))
+    build.emit(CallStmt(direct_to_lds(BYTES), (target, source, Const(True, BOOL)), (source,), (target,)))
+
+
+def _region(region: Region, start: tuple[Expr, ...], elements: int) -> Region:
+    extent = [const(1, INT32) for _ in start]
+    extent[-1] = const(elements, INT32)
+    return Region(region.buffer, start, tuple(extent))
+
+
+def _through_registers(op: Copy, elements: int, at: list[Expr], build: Builder) -> None:
+    lane = Var("lane", INT32, index=True)
+    src, dst = (indices(region, [at[0], at[1] + lane]) for region in (op.src, op.dst))
+    store = Store(op.dst.buffer, dst, Load(op.src.buffer, src, op.src.dtype))
+    build.emit(For(lane, _ZERO, const(elements, INT32), 1, ForKind.VECTORIZED, store))

@@ -1,0 +1,174 @@
+"""Turns waits for groups of direct loads into waits for loads, which is what the hardware counts.
+
+Takes a thread-level function with its barriers, gives one without marks of groups. Invariant: a wait leaves at most as
+many loads in flight as every wave has certainly issued since the group that it waits for: too small a number makes a
+wait stronger, too large a one would be a race. Loads in a branch that all threads take alike are issued in any case,
+with a false predicate, so that there are equally many of them on all paths. Where threads of a block share nothing in
+global memory, its barriers become those that leave loads in flight.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from tilelang.analysis.accesses import accesses
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr, conjunction, const, int_const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.sequences import flat_statements
+from tilelang.ir.stmt import Bind, CallStmt, For, If, Launch, Seq, Stmt, While
+from tilelang.ir.visit import Rewriter, sub_statements, walk
+from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
+from tilelang.targets.amd.isa.barriers import lds_barrier
+from tilelang.targets.amd.isa.direct_to_lds import COMMIT_GROUP, DIRECT_LOADS, WAIT_FOR_GROUPS
+from tilelang.targets.amd.isa.wait_counters import MAX_DIRECT_LOADS, WAIT_FOR_DIRECT_LOADS, Counters, counters_of
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
+
+_GROUPS = 16  # as many of the newest groups as are followed
+
+_InFlight = tuple[int, ...]
+"""Loads that were certainly issued: since the last commit, and in each group, newest first."""
+
+
+def _is(stmt: Stmt, routine: object) -> bool:
+    return isinstance(stmt, CallStmt) and stmt.routine is routine
+
+
+def _is_load(stmt: Stmt) -> bool:
+    return any(_is(stmt, load) for load in DIRECT_LOADS.values())
+
+
+# -- branches ----------------------------------------------------------------------------------------------------
+class _Predicate(Rewriter):
+    """Issues the loads of branches in any case, each with the condition as a further predicate."""
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, If) and node.else_body is None and node.group is None and _only_loads(node.then_body):
+            return _With(node.condition).visit(node.then_body)
+        return self.rebuild_stmt(node)
+
+
+class _With(Rewriter):
+    def __init__(self, condition: Expr) -> None:
+        self._condition = condition
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, CallStmt) and _is_load(node):
+            target, source, keep = node.args
+            assert isinstance(keep, Expr)
+            return dataclasses.replace(node, args=(target, source, conjunction([self._condition, keep])))
+        return self.rebuild_stmt(node)
+
+
+def _only_loads(body: Stmt) -> bool:
+    """Whether statements only issue loads, as many for every thread."""
+    if isinstance(body, Seq | For):
+        return all(map(_only_loads, sub_statements(body)))
+    return isinstance(body, Bind) or _is_load(body)
+
+
+# -- counting ----------------------------------------------------------------------------------------------------
+def _joined(first: _InFlight, second: _InFlight) -> _InFlight:
+    """What was certainly issued on both of two paths."""
+    return tuple(min(a, b) for a, b in zip(first, second, strict=False))
+
+
+class _Count:
+    """Follows the loads of a launch, and notes how many each wait may leave in flight."""
+
+    def __init__(self) -> None:
+        self.pending: dict[Stmt, int] = {}
+
+    def after(self, stmt: Stmt, state: _InFlight) -> _InFlight:
+        """The loads in flight after a statement."""
+        if _is_load(stmt):
+            return (state[0] + 1, *state[1:])
+        if _is(stmt, COMMIT_GROUP):
+            return (0, *state[:_GROUPS])
+        if isinstance(stmt, CallStmt) and _is(stmt, WAIT_FOR_GROUPS):
+            assert isinstance(stmt.args[0], Expr)
+            newest = state[: 1 + (int_const(stmt.args[0]) or 0)]
+            self.pending[stmt] = min(sum(newest), self.pending.get(stmt, MAX_DIRECT_LOADS))
+            return state
+        if isinstance(stmt, If):
+            branches = [self.after(body, state) for body in (stmt.then_body, stmt.else_body) if body is not None]
+            return _joined(branches[0], branches[1] if len(branches) > 1 else state)
+        if isinstance(stmt, For):
+            start, stop = int_const(stmt.start), int_const(stmt.stop)
+            trips = None if start is None or stop is None else len(range(start, stop, stmt.step))
+            return self._after_loop(stmt.body, state, trips)
+        if isinstance(stmt, While):
+            return self._after_loop(stmt.body, state, None)
+        for child in sub_statements(stmt):
+            state = self.after(child, state)
+        return state
+
+    def _after_loop(self, body: Stmt, state: _InFlight, trips: int | None) -> _InFlight:
+        if trips is not None and not any(_is(s, COMMIT_GROUP) or _is(s, WAIT_FOR_GROUPS) for s in walk(body)):
+            for _ in range(min(trips, MAX_DIRECT_LOADS)):
+                state = self.after(body, state)
+            return state
+        while True:  # the state of any iteration; it only becomes smaller
+            again = _joined(state, self.after(body, state))
+            if again == state:
+                return state
+            state = again
+
+
+class _Resolve(Rewriter):
+    """Replaces marks, and barriers if there is one for them."""
+
+    def __init__(self, count: _Count, counters: Counters | None) -> None:
+        self._count, self._counters = count, counters
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if _is(node, COMMIT_GROUP):
+            return None
+        if isinstance(node, CallStmt) and _is(node, WAIT_FOR_GROUPS):
+            return CallStmt(WAIT_FOR_DIRECT_LOADS, (const(self._count.pending[node], INT32),), loc=node.loc)
+        if self._counters is not None and _is(node, SYNC_THREADS):
+            return CallStmt(lds_barrier(self._counters), (), loc=node.loc)
+        return self.rebuild_stmt(node)
+
+
+def _shared_globally(launch: Launch) -> Iterator[Buffer]:
+    """The global buffers that a launch writes and accesses elsewhere, too."""
+    found = [a for a in accesses(launch.body).all if a.buffer.scope is Scope.GLOBAL]
+    for storage in {a.buffer.storage for a in found if a.write}:
+        if len([a for a in found if a.buffer.storage is storage]) > 1:
+            yield storage
+
+
+def _counted(launch: Launch, counters: Counters) -> Launch:
+    if not any(_is_load(s) for s in walk(launch.body)):
+        marks = any(_is(s, COMMIT_GROUP) or _is(s, WAIT_FOR_GROUPS) for s in walk(launch.body))
+        return launch if not marks else dataclasses.replace(launch, body=_Drop().visit(launch.body) or launch.body)
+    body = _Predicate().visit(launch.body) or launch.body
+    count = _Count()
+    state: _InFlight = (0,)
+    for stmt in flat_statements(body):
+        state = count.after(stmt, state)
+    apart = next(_shared_globally(launch), None) is None
+    body = _Resolve(count, counters if apart else None).visit(body) or body
+    return dataclasses.replace(launch, body=body)
+
+
+class _Drop(Rewriter):
+    """Drops marks of loads that there are not."""
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return None if _is(node, COMMIT_GROUP) or _is(node, WAIT_FOR_GROUPS) else self.rebuild_stmt(node)
+
+
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    counters = counters_of(context.target.machine)
+    return with_launches(func, lambda launch: _counted(launch, counters))
+
+
+PASS = Pass(
+    "count_direct_loads", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.GROUP_BARRIERS_INSERTED,),
+)  # fmt: skip
