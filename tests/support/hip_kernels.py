@@ -106,6 +106,47 @@ extern "C" __global__ THREADS(1024) void spilling(float* __restrict__ x) {
 """
 )
 
+# tiles of A and B go to LDS without registers, one tile ahead; each wave fills a quarter of a tile
+DIRECT = (
+    PRELUDE
+    + """\
+typedef float float4v __attribute__((ext_vector_type(4)));
+static __device__ inline void load(const void* from, void* to) {
+  auto address = (unsigned)(unsigned long)(__attribute__((address_space(3))) void*)to;
+  asm volatile("s_mov_b32 m0, %0\\n\\ts_nop 0\\n\\tglobal_load_lds_dwordx4 %1, off"
+               : : "s"(__builtin_amdgcn_readfirstlane(address)), "v"(from) : "memory");
+}
+static __device__ inline void meet() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+}
+extern "C" __global__ THREADS(256) void direct(const half8* __restrict__ a, const half8* __restrict__ b,
+                                               float4v* __restrict__ c, int tiles) {
+  __shared__ half8 tile[2][2][256];
+  unsigned t = __builtin_amdgcn_workitem_id_x(), wave = __builtin_amdgcn_readfirstlane(t >> 6);
+  load(a + t, &tile[0][0][wave * 64]);
+  load(b + t, &tile[0][1][wave * 64]);
+  float4v sum = {};
+  for (int k = 0; k < tiles; k++) {
+    if (k + 1 < tiles) {
+      load(a + (k + 1) * 256 + t, &tile[(k + 1) & 1][0][wave * 64]);
+      load(b + (k + 1) * 256 + t, &tile[(k + 1) & 1][1][wave * 64]);
+      asm volatile("s_waitcnt vmcnt(2)" ::: "memory");
+    } else {
+      asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+    }
+    meet();
+    half8 x = tile[k & 1][0][(t * 5) & 255], y = tile[k & 1][1][255 - t];
+    sum = __builtin_amdgcn_mfma_f32_16x16x32_f16(x, y, sum, 0, 0, 0);
+    asm volatile("s_waitcnt lgkmcnt(0)" ::: "memory");
+    meet();
+  }
+  c[t] = sum;
+}
+"""
+)
+
 
 def source(text: str, entry: str, *, threads: int = 256, shared_bytes: int = 0, foreign: bool = False) -> Source:
     """The source of one kernel."""

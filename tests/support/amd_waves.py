@@ -1,0 +1,597 @@
+"""Follows the waves of a work-group through the machine code of CDNA: control flow, addresses of LDS, waits, barriers.
+
+Every scalar and every integer from which an address of LDS or a branch is computed has its value; what is loaded from
+memory or computed by floating point is unknown, and must decide neither. The rules about LDS are those of
+`amd_lds_state`: so each direct load to LDS is known to be waited for before its words are read, on the whole way through
+the code that a launch with these arguments takes, for each wave. Waves run one after the other between barriers, which
+does not matter to the rules.
+
+Source: AMD Instinct MI300 and CDNA 4 Instruction Set Architecture reference guides: "s_waitcnt" (in-order counters),
+"LDS address" of memory instructions with LDS, and the integer instructions.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from amd_lds_state import Access, Lds
+from amd_machine_code import KernelCode
+
+WAVE = 64
+_ALL = (1 << WAVE) - 1
+_M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
+_VCC, _M0, _EXEC, _SHARED_BASE = 106, 124, 126, 235
+_APERTURE = 1 << 48  # where LDS begins among all addresses: the low word of one is that in LDS
+_KERNARG = 0x1000_0000  # where the arguments are
+_STEPS = 200_000
+UNKNOWN = -1  # of a lane
+
+
+class NotFollowed(Exception):
+    """An address of LDS or a branch that depends on what is not known here."""
+
+
+def follow(
+    code: KernelCode, arguments: bytes, *, threads: int, lds_bytes: int, group: tuple[int, int, int] = (0, 0, 0)
+) -> int:
+    """Follows a work-group to its end; gives the number of direct loads to LDS.
+
+    Args:
+        code: The kernel.
+        arguments: The memory of its arguments.
+        threads: Of the work-group, along x.
+        lds_bytes: That the kernel declares, and what its launch adds.
+        group: The ids of the work-group.
+
+    Raises:
+        Hazard: An access of LDS that nothing orders.
+        NotFollowed: See there.
+    """
+    lds = Lds(-(-threads // WAVE), lds_bytes)
+    waves = [Wave(code, n, lds, arguments, threads, group) for n in range(-(-threads // WAVE))]
+    running = waves
+    while running:
+        for wave in running:
+            wave.run()
+        running = [wave for wave in running if not wave.ended]
+        lds.barrier()
+    return sum(wave.direct_loads for wave in waves)
+
+
+@dataclass
+class _Pending:
+    """The operations of a counter that a wave has started, oldest first; None for one that does not touch LDS."""
+
+    operations: list[Access | None] = field(default_factory=list)
+
+    def wait(self, left: int, lds: Lds) -> None:
+        """The oldest are over, until so many are left."""
+        while len(self.operations) > left:
+            access = self.operations.pop(0)
+            if access is not None:
+                lds.finish(access)
+
+
+class Wave:
+    """One wave.
+
+    Args:
+        code: The kernel.
+        number: Of the wave in its work-group.
+        lds: Of the work-group.
+        arguments: See `follow`.
+        threads: See `follow`.
+        group: See `follow`.
+
+    Attributes:
+        ended: Whether it has reached its end.
+        direct_loads: How many loads to LDS it has started.
+    """
+
+    def __init__(
+        self, code: KernelCode, number: int, lds: Lds, arguments: bytes, threads: int, group: tuple[int, int, int]
+    ) -> None:
+        self._code, self._number, self._lds, self._arguments = code.instructions, number, lds, arguments
+        self.ended, self.direct_loads, self._place, self._steps = False, 0, 0, 0
+        self._s: list[int | None] = [None] * 128
+        self._scc: int | None = None
+        self._v = np.full((256, WAVE), UNKNOWN, np.int64)
+        self._v[0] = number * WAVE + np.arange(WAVE)  # the y and z of a thread, above its x, are zero
+        first = code.kernarg_register
+        self._s[first], self._s[first + 1] = _KERNARG, 0
+        for register, number_ in zip(range(code.user_registers, 128), [g for g, on in zip(group, code.group_ids) if on]):
+            self._s[register] = number_
+        lanes = min(WAVE, threads - number * WAVE)
+        self._set64(_EXEC, (1 << lanes) - 1)
+        self._memory, self._local = _Pending(), _Pending()
+
+    def run(self) -> None:
+        """Runs up to the next barrier, or the end."""
+        while not self.ended:
+            self._steps += 1
+            assert self._steps < _STEPS, "the kernel does not end"
+            inst = self._code[self._place]
+            self._place += inst.size()
+            name = inst.op.name.removesuffix("_E32").removesuffix("_E64")
+            if name == "S_BARRIER":
+                return
+            self._step(type(inst).__name__, name, inst)
+
+    def _step(self, form: str, name: str, inst: Any) -> None:
+        if form == "SOPP":
+            self._control(name, inst.simm16)
+        elif form.startswith("SOP"):
+            self._scalar(form, name, inst)
+        elif form == "SMEM":
+            self._scalar_load(name, inst)
+        elif form == "DS":
+            self._ds(name, inst)
+        elif form in ("GLOBAL", "FLAT", "SCRATCH", "MUBUF"):
+            assert form != "SCRATCH", "memory of a thread: the kernel spills, or indexes an array by a value of run time"
+            self._vector_memory(form, name, inst)
+        else:
+            self._vector(form, name, inst)
+
+    # -- registers ------------------------------------------------------------------------------------------
+    def _get(self, register: Any, inst: Any) -> int | None:
+        """A scalar operand of 32 bits."""
+        number = register.offset
+        if number < 128:
+            return self._s[number]
+        if 128 <= number <= 208:
+            return number - 128 if number <= 192 else (192 - number) & _M32
+        if number == 255:
+            return int(inst.literal)
+        return self._scc if number == 253 else None
+
+    def _get64(self, register: Any, inst: Any) -> int | None:
+        """A scalar operand of 64 bits; inline numbers are extended."""
+        number = register.offset
+        if number < 128:
+            low, high = self._s[number], self._s[number + 1]
+            return None if low is None or high is None else high << 32 | low
+        if number == _SHARED_BASE:
+            return _APERTURE
+        value = self._get(register, inst)
+        if value is None:
+            return None
+        return (value | (_M64 & ~_M32)) if 193 <= number <= 208 else value
+
+    def _set64(self, number: int, value: int | None) -> None:
+        self._s[number] = None if value is None else value & _M32
+        self._s[number + 1] = None if value is None else value >> 32 & _M32
+
+    def _mask(self) -> Any:
+        """The lanes that run."""
+        low, high = self._s[_EXEC], self._s[_EXEC + 1]
+        if low is None or high is None:
+            raise NotFollowed(f"{self._at()}: the lanes that run are not known")
+        return np.array([(high << 32 | low) >> lane & 1 for lane in range(WAVE)], bool)
+
+    def _lanes(self, register: Any, inst: Any) -> Any:
+        """A vector operand of 32 bits, per lane."""
+        if 256 <= register.offset < 512:
+            return self._v[register.offset - 256]
+        value = self._get(register, inst)
+        return np.full(WAVE, UNKNOWN if value is None else value, np.int64)
+
+    def _set_lanes(self, register: Any, values: Any, count: int = 1) -> None:
+        mask = self._mask()
+        first = register.offset - 256
+        self._v[first : first + count] = np.where(mask, values, self._v[first : first + count])
+
+    def _at(self) -> str:
+        """The instruction that is executed, for messages."""
+        before = max(place for place in self._code if place < self._place)
+        return f"{before:#x} {self._code[before].op.name.lower()}"
+
+    # -- control --------------------------------------------------------------------------------------------
+    def _control(self, name: str, number: int) -> None:
+        jump = name == "S_BRANCH"
+        if name == "S_ENDPGM":
+            self._memory.wait(0, self._lds)
+            self._local.wait(0, self._lds)
+            self.ended = True
+        elif name == "S_WAITCNT":
+            self._memory.wait(number & 15 | number >> 10 & 48, self._lds)
+            self._local.wait(number >> 8 & 15, self._lds)
+        elif name.startswith("S_CBRANCH_SCC"):
+            jump = self._known(self._scc) == int(name[-1])
+        elif name.startswith(("S_CBRANCH_VCC", "S_CBRANCH_EXEC")):
+            first = _VCC if "VCC" in name else _EXEC
+            low, high = self._known(self._s[first]), self._known(self._s[first + 1])
+            jump = (low | high == 0) == (not name.endswith("NZ"))
+        if jump:
+            self._place += 4 * (number - (number >> 15 << 16))
+
+    def _known(self, value: int | None) -> int:
+        if value is None:
+            raise NotFollowed(f"{self._at()}: the branch is not known")
+        return value
+
+    # -- scalars --------------------------------------------------------------------------------------------
+    def _scalar(self, form: str, name: str, inst: Any) -> None:
+        wide = name.endswith(("B64", "I64", "U64")) and not name.startswith("S_BCNT")
+        read = self._get64 if wide else self._get
+        if form.startswith("SOPK"):
+            number = inst.simm16 - (inst.simm16 >> 15 << 16)
+            operands = [self._s[inst.sdst.offset], number & _M32]
+            name = name.replace("K_", "_") if name not in ("S_MOVK_I32", "S_CMOVK_I32") else name
+        elif form == "SOP1":
+            operands = [read(inst.ssrc0, inst)]
+            if name.startswith(("S_BITSET", "S_CMOV")):  # which change a part of what they write, or nothing
+                operands.append((self._get64 if wide else self._get)(inst.sdst, inst))
+        else:
+            operands = [read(inst.ssrc0, inst), (self._get if "LSH" in name or "ASHR" in name or "BFE" in name else read)(inst.ssrc1, inst)]
+        if name.endswith("SAVEEXEC_B64"):
+            self._save_exec(name, operands[0], inst.sdst.offset)
+            return
+        if name.startswith(("S_CMP_", "S_BITCMP")):
+            self._scc = None if None in operands else int(_compare(name, *operands))
+            return
+        result, scc = self._scalar_result(name, operands)
+        if "sdst" in dir(inst):
+            if wide:
+                self._set64(inst.sdst.offset, result)
+            else:
+                self._s[inst.sdst.offset] = result if result is None else result & _M32
+        if scc is not _KEPT:
+            self._scc = scc
+
+    def _scalar_result(self, name: str, operands: list[int | None]) -> tuple[int | None, Any]:
+        """The result of an instruction, and the condition code."""
+        if name.startswith("S_CSELECT"):
+            return (None if self._scc is None else operands[0] if self._scc else operands[1]), _KEPT
+        if name.startswith("S_CMOV"):
+            return (None if self._scc is None else operands[0] if self._scc else operands[1]), _KEPT
+        if name in ("S_ADDC_U32", "S_SUBB_U32"):
+            operands = [*operands, self._scc]
+        if name == "S_MOVK_I32":
+            return operands[1], _KEPT
+        function = _SCALAR.get(name)
+        if function is None or None in operands:
+            keeps = name.startswith(("S_BITSET", "S_MOV_", "S_MUL_", "S_SEXT", "S_BFM", "S_FF1", "S_BREV", "S_PACK"))
+            return None, _KEPT if keeps else None
+        return function(*operands)
+
+    def _save_exec(self, name: str, value: int | None, destination: int) -> None:
+        low, high = self._s[_EXEC], self._s[_EXEC + 1]
+        before = None if low is None or high is None else high << 32 | low
+        self._set64(destination, before)
+        operation = {"AND": lambda a, b: a & b, "OR": lambda a, b: a | b, "XOR": lambda a, b: a ^ b,
+                     "ANDN2": lambda a, b: a & ~b, "ANDN1": lambda a, b: ~a & b}[name.split("_")[1]]  # fmt: skip
+        after = None if before is None or value is None else operation(value, before) & _M64
+        self._set64(_EXEC, after)
+        self._scc = None if after is None else int(after != 0)
+
+    def _scalar_load(self, name: str, inst: Any) -> None:
+        if not name.startswith("S_LOAD"):
+            return
+        count = int(name.rpartition("X")[2]) if "DWORDX" in name else 1
+        base = self._get64(inst.sbase, inst)
+        offset = inst.offset - (inst.offset >> 20 << 21) if inst.imm else 0
+        place = None if base is None or inst.soffset_en else base + offset - _KERNARG
+        for n in range(count):
+            inside = place is not None and 0 <= place + 4 * n <= len(self._arguments) - 4
+            word = self._arguments[place + 4 * n : place + 4 * n + 4] if inside and place is not None else b""
+            self._s[inst.sdata.offset + n] = int.from_bytes(word, "little") if inside else None
+        self._local.operations.append(None)
+
+    # -- memory ---------------------------------------------------------------------------------------------
+    def _start(self, kind: str, words: Any, pending: _Pending) -> None:
+        access = Access(self._number, np.unique(words), kind, self._at())
+        self._lds.start(access)
+        pending.operations.append(access)
+
+    def _vector_memory(self, form: str, name: str, inst: Any) -> None:
+        to_lds = "_LDS_" in name or (form == "MUBUF" and inst.lds)
+        if name.startswith(("BUFFER_WBL2", "BUFFER_INV")):
+            return
+        if to_lds:
+            # the destination is M0, the instruction's offset, and the lane's place; never less than a word a lane
+            size = {"DWORDX4": 16, "DWORDX3": 12}.get(name.rpartition("_")[2], 4)
+            base = self._s[_M0]
+            if base is None:
+                raise NotFollowed(f"{self._at()}: M0 is not known")
+            offset = inst.offset - (inst.offset >> 12 << 13) if form != "MUBUF" else inst.offset
+            first = (base + offset + size * np.flatnonzero(self._mask())) // 4
+            self._start("direct load", (first[:, None] + np.arange(size // 4)).ravel(), self._memory)
+            self.direct_loads += 1
+            return
+        self._memory.operations.append(None)
+        if "LOAD" in name or "sc0" in dir(inst) and inst.sc0 and "ATOMIC" in name:
+            target = inst.vdata if form == "MUBUF" else inst.vdst
+            if not inst.acc:
+                self._set_lanes(target, UNKNOWN, max(1, target.sz))
+
+    def _ds(self, name: str, inst: Any) -> None:
+        if name.startswith(("DS_SWIZZLE", "DS_PERMUTE", "DS_BPERMUTE", "DS_NOP")):  # which touch no memory
+            self._local.operations.append(None)
+            self._set_lanes(inst.vdst, UNKNOWN)
+            return
+        mask = self._mask()
+        address = self._v[inst.addr.offset - 256]
+        if (address[mask] == UNKNOWN).any():
+            raise NotFollowed(f"{self._at()}: the address is not known")
+        reads, writes = "READ" in name or "RTN" in name, "READ" not in name
+        bits = next(int(part) for part in reversed(_numbers(name)) if int(part) in (8, 16, 32, 64, 96, 128))
+        if "2" in name.split("_")[1].replace("ST64", ""):  # two places, in units of the width
+            unit = bits // 8 * (64 if "ST64" in name else 1)
+            offsets = [inst.offset0 * unit, inst.offset1 * unit]
+        else:
+            offsets = [inst.offset1 << 8 | inst.offset0]
+        starts = np.concatenate([address[mask] + offset & _M32 for offset in offsets])
+        words = np.concatenate([(starts + 4 * n) // 4 for n in range(max(1, bits // 32))])
+        if writes:
+            self._start("write", words, self._local)
+        if reads:
+            if not writes:
+                self._start("read", words, self._local)
+            if not inst.acc:
+                self._set_lanes(inst.vdst, UNKNOWN, max(1, inst.vdst.sz))
+
+    # -- vectors --------------------------------------------------------------------------------------------
+    def _vector(self, form: str, name: str, inst: Any) -> None:
+        if form.startswith("VOP3P") or form.endswith("DPP16"):
+            self._forget(inst)
+        elif name.startswith("V_CMP"):
+            self._vector_compare(form, name, inst)
+        elif name.startswith(("V_READFIRSTLANE", "V_READLANE")):
+            lane = self._get(inst.src1, inst) if "READLANE" in name else int(np.argmax(self._mask()))
+            value = UNKNOWN if lane is None else int(self._lanes(inst.src0, inst)[lane & 63])
+            self._s[inst.vdst.offset % 256] = None if value == UNKNOWN else value
+        else:
+            self._vector_result(form, name, inst)
+
+    def _vector_result(self, form: str, name: str, inst: Any) -> None:
+        function = _VECTOR.get(name)
+        operands = self._operands(form, name, inst)
+        if function is None or "modifiers" in operands or form == "VOP3SD" and "_CO_" in name and "MAD" not in name:
+            self._forget(inst)
+            return
+        values = [operands[key] for key in ("src0", "src1", "src2") if key in operands]
+        if name == "V_BITOP3_B32":  # the table of truth is where other instructions have modifiers
+            values = [*values, np.full(WAVE, inst.omod << 6 | inst.abs << 3 | inst.neg)]
+        if name == "V_CNDMASK_B32":
+            values = [*values[:2], self._condition(inst, form)]
+        unknown = np.zeros(WAVE, bool)
+        for value in values:
+            unknown |= value == UNKNOWN
+        result = np.where(unknown, UNKNOWN, function(*values) & _M32)
+        if name.startswith("V_CNDMASK"):
+            condition = values[2]
+            chosen = np.where(condition == 1, values[1], values[0])
+            result = np.where(condition == UNKNOWN, UNKNOWN, chosen)
+        self._set_lanes(inst.vdst, result)
+        if form.startswith("VOP2") and "_CO_" in name:
+            self._set64(_VCC, None)
+        if name.startswith("V_MAD_U64"):
+            high = inst.vdst.offset - 256 + 1
+            self._v[high] = np.where(self._mask(), UNKNOWN, self._v[high])
+
+    def _operands(self, form: str, name: str, inst: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        sdwa = "SDWA" in form
+        for key, names in (("src0", ("vsrc0", "src0") if sdwa else ("src0",)), ("src1", ("vsrc1", "src1")), ("src2", ("src2",))):
+            register = next((getattr(inst, one) for one in names if one in dir(inst)), None)
+            if register is None or key == "src1" and form.startswith("VOP1") or key == "src2" and not _takes_three(name):
+                continue
+            if key == "src1" and name in ("V_NOT_B32", "V_MOV_B32"):
+                continue
+            number = register.offset + (256 if sdwa and key == "src0" and register.offset < 256 else 0)
+            value = self._v[number - 256] if number >= 256 else self._lanes(register, inst)
+            if sdwa:
+                value = np.where(value == UNKNOWN, UNKNOWN, _selected(value, getattr(inst, f"{key}_sel")))
+            found[key] = value
+        if sdwa and inst.dst_sel != 6:
+            found["modifiers"] = True
+        return found
+
+    def _condition(self, inst: Any, form: str) -> Any:
+        number = inst.src2.offset if form.startswith("VOP3") else _VCC
+        low, high = self._s[number], self._s[number + 1]
+        if low is None or high is None:
+            return np.full(WAVE, UNKNOWN, np.int64)
+        return np.array([(high << 32 | low) >> lane & 1 for lane in range(WAVE)], np.int64)
+
+    def _vector_compare(self, form: str, name: str, inst: Any) -> None:
+        number = inst.vdst.offset % 256 if form.startswith("VOP3") else inst.sdst.offset if "SDWA" in form else _VCC
+        operands = self._operands(form, name, inst)
+        result: int | None = None
+        mask = self._mask()
+        if name.endswith(("_U32", "_I32")) and "modifiers" not in operands:
+            a, b = operands["src0"], operands["src1"]
+            if not ((a == UNKNOWN) | (b == UNKNOWN))[mask].any():
+                pairs = zip(a.tolist(), b.tolist(), strict=True)
+                told = [on and _compare(name.replace("V_CMPX", "S_CMP").replace("V_CMP", "S_CMP"), x, y)
+                        for on, (x, y) in zip(mask.tolist(), pairs, strict=True)]  # fmt: skip
+                result = sum(1 << lane for lane, yes in enumerate(told) if yes)
+        self._set64(number, result)
+        if name.startswith("V_CMPX"):
+            self._set64(_EXEC, result)
+
+    def _forget(self, inst: Any) -> None:
+        """What an instruction writes is not known here."""
+        if "vdst" in dir(inst) and not ("acc_cd" in dir(inst) and inst.acc_cd):
+            self._set_lanes(inst.vdst, UNKNOWN, max(1, inst.vdst.sz))
+        if "sdst" in dir(inst):
+            self._set64(inst.sdst.offset, None)
+        if type(inst).__name__.startswith("VOP2") and "_CO_" in inst.op.name:
+            self._set64(_VCC, None)
+
+
+def _numbers(name: str) -> list[str]:
+    """The numbers in the name of an instruction."""
+    digits = "".join(c if c.isdigit() else " " for c in name)
+    return digits.split()
+
+
+def _takes_three(name: str) -> bool:
+    return name in _THREE or name.startswith("V_CNDMASK")
+
+
+def _selected(value: Any, select: int) -> Any:
+    """The part of a value that the selector of a sub-dword operand takes: bytes 0-3, words 0-1, all."""
+    return value >> 8 * select & 0xFF if select < 4 else value >> 16 * (select - 4) & 0xFFFF if select < 6 else value
+
+
+_KEPT = object()  # a condition code that an instruction leaves alone
+
+
+def _signed(value: int, bits: int = 32) -> int:
+    return value - (value >> bits - 1 << bits)
+
+
+def _compare(name: str, a: int, b: int) -> bool:
+    if name.startswith("S_BITCMP"):
+        return (a >> (b & 31) & 1) == int(name[8])
+    relation, kind = name.split("_")[2], name.rpartition("_")[2]
+    if kind.startswith("I"):
+        a, b = _signed(a), _signed(b)
+    return {"EQ": a == b, "LG": a != b, "NE": a != b, "GT": a > b, "GE": a >= b, "LT": a < b, "LE": a <= b,
+            "F": False, "T": True}[relation]  # fmt: skip
+
+
+def _logical(function: Callable[..., int], bits: int) -> Callable[..., tuple[int, int]]:
+    """An instruction whose condition code says that its result is not zero."""
+
+    def run(*operands: int) -> tuple[int, int]:
+        result = function(*operands) & ((1 << bits) - 1)
+        return result, int(result != 0)
+
+    return run
+
+
+def _plain(function: Callable[..., int]) -> Callable[..., tuple[int, Any]]:
+    return lambda *operands: (function(*operands) & _M64, _KEPT)
+
+
+def _overflows(value: int) -> int:
+    return int(not -(1 << 31) <= value < 1 << 31)
+
+
+def _field(value: int, place: int, *, signed: bool, bits: int = 32) -> int:
+    """The bits that a field of offset and width takes."""
+    offset, width = place & (bits - 1), place >> 16 & 0x7F
+    found = value >> offset & ((1 << width) - 1)
+    return _signed(found, width) if signed and width else found
+
+
+_SCALAR: dict[str, Callable[..., tuple[int, Any]]] = {
+    "S_ADD_U32": lambda a, b: (a + b & _M32, a + b >> 32),
+    "S_ADDC_U32": lambda a, b, c: (a + b + c & _M32, a + b + c >> 32),
+    "S_SUB_U32": lambda a, b: (a - b & _M32, int(b > a)),
+    "S_SUBB_U32": lambda a, b, c: (a - b - c & _M32, int(b + c > a)),
+    "S_ADD_I32": lambda a, b: (a + b & _M32, _overflows(_signed(a) + _signed(b))),
+    "S_SUB_I32": lambda a, b: (a - b & _M32, _overflows(_signed(a) - _signed(b))),
+    "S_MIN_I32": lambda a, b: (min(a, b, key=_signed), int(_signed(a) < _signed(b))),
+    "S_MAX_I32": lambda a, b: (max(a, b, key=_signed), int(_signed(a) > _signed(b))),
+    "S_MIN_U32": lambda a, b: (min(a, b), int(a < b)),
+    "S_MAX_U32": lambda a, b: (max(a, b), int(a > b)),
+    "S_MUL_I32": _plain(lambda a, b: a * b & _M32),
+    "S_MUL_HI_U32": _plain(lambda a, b: a * b >> 32),
+    "S_MUL_HI_I32": _plain(lambda a, b: _signed(a) * _signed(b) >> 32 & _M32),
+    "S_ABS_I32": _logical(lambda a: abs(_signed(a)), 32),
+    "S_SEXT_I32_I8": _plain(lambda a: _signed(a & 0xFF, 8) & _M32),
+    "S_SEXT_I32_I16": _plain(lambda a: _signed(a & 0xFFFF, 16) & _M32),
+    "S_BFM_B32": _plain(lambda a, b: ((1 << (a & 31)) - 1) << (b & 31) & _M32),
+    "S_BFE_U32": _logical(lambda a, b: _field(a, b, signed=False), 32),
+    "S_BFE_I32": _logical(lambda a, b: _field(a, b, signed=True), 32),
+    "S_PACK_LL_B32_B16": _plain(lambda a, b: a & 0xFFFF | (b & 0xFFFF) << 16),
+    "S_BITSET0_B32": _plain(lambda a, old: old & ~(1 << (a & 31))),
+    "S_BITSET1_B32": _plain(lambda a, old: old | 1 << (a & 31)),
+    "S_FF1_I32_B32": _plain(lambda a: (a & -a).bit_length() - 1 & _M32),
+    **{f"S_LSHL{n}_ADD_U32": (lambda n: lambda a, b: ((a << n) + b & _M32, int((a << n) + b > _M32)))(n) for n in range(1, 5)},
+    **{
+        f"S_{name}_{kind}{bits}": _logical(function, bits)
+        for bits in (32, 64)
+        for kind, name, function in (
+            ("B", "AND", lambda a, b: a & b), ("B", "OR", lambda a, b: a | b), ("B", "XOR", lambda a, b: a ^ b),
+            ("B", "ANDN2", lambda a, b: a & ~b), ("B", "ORN2", lambda a, b: a | ~b), ("B", "NOT", lambda a: ~a),
+            ("B", "NAND", lambda a, b: ~(a & b)), ("B", "NOR", lambda a, b: ~(a | b)), ("B", "XNOR", lambda a, b: ~(a ^ b)),
+        )
+    },
+    **{f"S_MOV_B{bits}": _plain(lambda a: a) for bits in (32, 64)},
+    "S_LSHL_B32": _logical(lambda a, b: a << (b & 31), 32),
+    "S_LSHL_B64": _logical(lambda a, b: a << (b & 63), 64),
+    "S_LSHR_B32": _logical(lambda a, b: a >> (b & 31), 32),
+    "S_LSHR_B64": _logical(lambda a, b: a >> (b & 63), 64),
+    "S_ASHR_I32": _logical(lambda a, b: _signed(a) >> (b & 31), 32),
+    "S_ASHR_I64": _logical(lambda a, b: _signed(a, 64) >> (b & 63), 64),
+}  # fmt: skip
+
+
+def _lane_signed(value: Any, bits: int = 32) -> Any:
+    return value - (value >> bits - 1 & 1) * (1 << bits)
+
+
+def _bits24(value: Any) -> Any:
+    return value & 0xFFFFFF
+
+
+def _product(a: Any, b: Any) -> Any:
+    """The low 64 bits of a product of 32-bit numbers, as signed numbers of NumPy wrap."""
+    return (a.astype(np.uint64) * b.astype(np.uint64)).astype(np.int64)
+
+
+def _counted(mask: Any, base: Any, lanes: Sequence[int]) -> Any:
+    """The bits of a mask below each lane, added to a base."""
+    below = np.array([(1 << min(max(lane, 0), 32)) - 1 for lane in lanes], np.int64)
+    return base + np.array([int(m).bit_count() for m in (mask & below)], np.int64)
+
+
+def _by_table(a: Any, b: Any, c: Any, table: int) -> Any:
+    """The bits that a table of truth gives for the bits of three operands, the first of which counts 4."""
+    rows = (
+        (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c) for row in range(8) if table >> row & 1
+    )
+    return sum(rows, np.zeros(WAVE, np.int64))
+
+
+_VECTOR: dict[str, Callable[..., Any]] = {
+    "V_MOV_B32": lambda a: a,
+    "V_NOT_B32": lambda a: ~a,
+    "V_ADD_U32": lambda a, b: a + b,
+    "V_ADD_CO_U32": lambda a, b: a + b,
+    "V_SUB_U32": lambda a, b: a - b,
+    "V_SUBREV_U32": lambda a, b: b - a,
+    "V_LSHLREV_B32": lambda a, b: b << (a & 31),
+    "V_LSHRREV_B32": lambda a, b: b >> (a & 31),
+    "V_ASHRREV_I32": lambda a, b: _lane_signed(b) >> (a & 31),
+    "V_LSHLREV_B16": lambda a, b: b << (a & 15) & 0xFFFF,
+    "V_LSHRREV_B16": lambda a, b: (b & 0xFFFF) >> (a & 15),
+    "V_AND_B32": lambda a, b: a & b,
+    "V_OR_B32": lambda a, b: a | b,
+    "V_XOR_B32": lambda a, b: a ^ b,
+    "V_XNOR_B32": lambda a, b: ~(a ^ b),
+    "V_ADD_U16": lambda a, b: a + b & 0xFFFF,
+    "V_MUL_LO_U16": lambda a, b: (a & 0xFFFF) * (b & 0xFFFF) & 0xFFFF,
+    "V_MUL_U32_U24": lambda a, b: _bits24(a) * _bits24(b),
+    "V_MUL_I32_I24": lambda a, b: _lane_signed(_bits24(a), 24) * _lane_signed(_bits24(b), 24),
+    "V_MUL_LO_U32": _product,
+    "V_MIN_U32": np.minimum,
+    "V_MAX_U32": np.maximum,
+    "V_MIN_I32": lambda a, b: np.minimum(_lane_signed(a), _lane_signed(b)),
+    "V_MAX_I32": lambda a, b: np.maximum(_lane_signed(a), _lane_signed(b)),
+    "V_MBCNT_LO_U32_B32": lambda a, b: _counted(a, b, range(WAVE)),
+    "V_MBCNT_HI_U32_B32": lambda a, b: _counted(a, b, [lane - 32 for lane in range(WAVE)]),
+    "V_CNDMASK_B32": lambda a, b, c: a,
+    "V_BITOP3_B32": lambda a, b, c, table: _by_table(a, b, c, int(table[0])),
+    "V_MAD_U32_U24": lambda a, b, c: _bits24(a) * _bits24(b) + c,
+    "V_MAD_I32_I24": lambda a, b, c: _lane_signed(_bits24(a), 24) * _lane_signed(_bits24(b), 24) + c,
+    "V_LSHL_ADD_U32": lambda a, b, c: (a << (b & 31)) + c,
+    "V_ADD_LSHL_U32": lambda a, b, c: (a + b & _M32) << (c & 31),
+    "V_LSHL_OR_B32": lambda a, b, c: a << (b & 31) | c,
+    "V_AND_OR_B32": lambda a, b, c: a & b | c,
+    "V_OR3_B32": lambda a, b, c: a | b | c,
+    "V_ADD3_U32": lambda a, b, c: a + b + c,
+    "V_XAD_U32": lambda a, b, c: (a ^ b) + c,
+    "V_BFI_B32": lambda a, b, c: a & b | ~a & c,
+    "V_BFE_U32": lambda a, b, c: a >> (b & 31) & ((1 << (c & 31)) - 1),
+    "V_BFE_I32": lambda a, b, c: _lane_signed(a >> (b & 31) & ((1 << (c & 31)) - 1), np.maximum(c & 31, 1)),
+}
+_THREE = frozenset(
+    "V_BITOP3_B32 V_MAD_U32_U24 V_MAD_I32_I24 V_LSHL_ADD_U32 V_ADD_LSHL_U32 V_LSHL_OR_B32 V_AND_OR_B32 V_OR3_B32 V_ADD3_U32 V_XAD_U32 "
+    "V_BFI_B32 V_BFE_U32 V_BFE_I32".split()
+)
