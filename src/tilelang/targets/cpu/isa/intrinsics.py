@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
+from tilelang.isa.common.bits_text import BITS
 from tilelang.isa.intrinsic import Template
-from tilelang.targets.cpu.isa.bits import BITS
 from tilelang.targets.cpu.isa.ieee import IEEE
 from tilelang.targets.cpu.isa.math import MATH
 

@@ -1,15 +1,15 @@
 """C++ texts of the elementary functions.
 
 One table per function, from compute dtype to `Template`. Float32 functions that are common in inner loops are the
-vectorizable ones of `isa.cpu.math_kernels`; the others, and most of float64, are from the standard library.
+vectorizable ones of `isa.common.math_kernels`; the others, and most of float64, are from the standard library.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilelang.isa.common import math_kernels as kernels
 from tilelang.isa.intrinsic import Helper, Template
-from tilelang.targets.cpu.isa import math_kernels as kernels
 
 _CMATH = Helper("cmath", "", headers=("<cmath>",))
 

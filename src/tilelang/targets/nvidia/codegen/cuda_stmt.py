@@ -1,92 +1,25 @@
-"""Prints the statements of one thread's program as CUDA C++."""
+"""Prints the statements of one thread's program as CUDA C++, where they differ from those of other GPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from typing import cast
 
-from tilelang.codegen.c_expr import ExprPrinter
-from tilelang.codegen.c_stmt import StmtPrinter
-from tilelang.codegen.emitter import Emitter
-from tilelang.codegen.pointer_increments import pointer_increments
-from tilelang.errors import CompilerBug, Loc
-from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, cast, int_const
-from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, Print
-from tilelang.ir.visit import walk
-from tilelang.isa.instruction import Effect, Instruction
-from tilelang.isa.intrinsic import Helper
+from tilelang.ir.stmt import Atomic, Print
+from tilelang.isa.intrinsic import Helper, Template
+from tilelang.targets.gpu.codegen.statements import FAILED, ThreadStmtPrinter
 from tilelang.targets.nvidia.codegen.cuda_print import print_lines
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.atomic import of_statement
 
-ARENA = "tl_shared"
-FAILED = "tl_failed"
-_ROLLED = "#pragma unroll 1"
-_FEW_TRIPS = 4  # so short a loop is better unrolled, whatever it waits for
 
+class CudaStmtPrinter(ThreadStmtPrinter):
+    """Appends the CUDA text of statements to an emitter."""
 
-class CudaStmtPrinter(StmtPrinter):
-    """Appends the CUDA text of statements to an emitter.
+    brief = CP_ASYNC
 
-    Args:
-        out: Receives the lines.
-        exprs: Prints the expressions.
-        plan: The offsets of shared buffers.
-        written: The buffers that the kernel may write; pointers to others are to constants.
-        asserts: Receives message and place of each assertion.
-    """
-
-    def __init__(
-        self,
-        out: Emitter,
-        exprs: ExprPrinter,
-        plan: LaunchPlan,
-        written: Set[Buffer],
-        asserts: list[tuple[str, Loc]],
-    ) -> None:
-        super().__init__(out, exprs, asserts)
-        self._offsets: dict[Buffer, int | Expr] = {**dict(plan.shared_offsets), **dict(plan.dynamic_shared_offsets)}
-        self._written = written
-
-    def _alloc(self, node: Alloc) -> None:
-        buffer, exprs = node.buffer, self._exprs
-        if buffer.view_of is not None:
-            base = self._names[buffer.view_of]
-            kind = pointer_type(buffer, exprs, self._written)
-            self._out.line(f"{kind} const {self._names.declare(buffer)} = ({kind}){base};")
-            return
-        if buffer.address is not None:
-            kind, address = pointer_type(buffer, exprs, self._written), exprs.index(buffer.address)
-            self._out.line(f"{kind} const {self._names.declare(buffer)} = ({kind})({address});")
-            return
-        name, kind = self._names.declare(buffer), exprs.storage(buffer.dtype)
-        if buffer.scope in (Scope.SHARED, Scope.BARRIER):
-            if buffer not in self._offsets:
-                raise CompilerBug(f"codegen: '{buffer.name}' has no offset in shared memory")
-            offset = self._offsets[buffer]
-            text = exprs.index(offset) if isinstance(offset, Expr) else str(offset)
-            place = ARENA if text == "0" else f"({ARENA} + {text})"
-            self._out.line(f"{kind}* const {name} = ({kind}*){place};")
-        elif buffer.scope is Scope.LOCAL:
-            elements = max(1, (buffer.bytes or 0) // buffer.dtype.storage_bytes)
-            self._out.line(f"alignas(16) {kind} {name}[{elements}];")
-        else:
-            raise CompilerBug(f"codegen: '{buffer.name}' of scope {buffer.scope.value} in the program of a thread")
-
-    def _atomic(self, node: Atomic) -> list[str]:
-        exprs, dtype = self._exprs, node.buffer.dtype
-        args = [exprs.address(Region(node.buffer, node.indices, ()))]
-        if node.value is not None and node.value.dtype.lanes > dtype.lanes:
-            args.append(exprs.value(node.value))
-        else:
-            args += [exprs.value(cast(e, dtype)) for e in (node.compare, node.value) if e is not None]
+    def _atomic_call(self, node: Atomic) -> Template:
         instruction = of_statement(node)
-        exprs.need(_helper(instruction))
-        text = instruction.texts[exprs.dialect.language].format(*args)
-        if node.result is None:
-            return [f"{text};"]
-        return [f"const {exprs.value_type(dtype)} {self._names.declare(node.result)} = {text};"]
+        return Template(instruction.texts["cuda"], cast(Helper | None, instruction.helpers.get("cuda")))
 
     def _print(self, node: Print) -> list[str]:
         return print_lines(node, self._exprs)
@@ -94,65 +27,6 @@ class CudaStmtPrinter(StmtPrinter):
     def _fail(self, number: int) -> list[str]:
         self._exprs.need(FAIL)
         return [f"tl_fail({FAILED}, {number});"]
-
-    def _for(self, node: For, also: Sequence[str] = ()) -> None:
-        start, stop = int_const(node.start), int_const(node.stop)
-        if self._pragma(node) == _ROLLED:
-            self._rolled(node)
-        elif node.kind is not ForKind.UNROLLED or start is None or start < 0 or node.step < 0 or stop is None:
-            super()._for(node, also)
-        else:
-            self._exprs.unrolled[node.var] = stop - 1
-            super()._for(node, also)
-            del self._exprs.unrolled[node.var]
-
-    def _rolled(self, node: For) -> None:
-        """A loop that stays one, with the pointers that go along with it."""
-        exprs, also = self._exprs, []
-        outside = dict(exprs.pointers)
-        for (buffer, place), increment in pointer_increments(node).items():
-            if self._types.offset_bits(buffer) != 32:
-                continue  # what unrolled loops add might not fit into an `int`
-            name = self._names.fresh(f"{buffer.name}_at")
-            first = exprs.address(Region(buffer, increment.start, ()))
-            self._out.line(f"{pointer_type(buffer, exprs, self._written)} {name} = {first};")
-            also.append(f"{name} += {exprs.distance(buffer, increment.steps)}")
-            exprs.pointers[buffer, place] = name, increment.unrolled_steps
-        super()._for(node, also)
-        exprs.pointers = outside
-
-    def _pragma(self, node: For) -> str:
-        if node.kind is ForKind.UNROLLED or node.kind is ForKind.VECTORIZED:
-            return f"#pragma unroll {node.unroll_factor}" if node.unroll_factor else "#pragma unroll"
-        if not _is_short(node) and any(_waits(s) for s in walk(node.body)):
-            return _ROLLED  # copies of a pipelined loop cost more registers than they save
-        return ""
-
-
-def pointer_type(buffer: Buffer, exprs: ExprPrinter, written: Set[Buffer]) -> str:
-    """A pointer to elements of a buffer that exists already."""
-    const = "" if buffer.scope.on_chip or buffer.storage in written else "const "
-    return f"{const}{exprs.storage(buffer.dtype)}*"
-
-
-def _helper(instruction: Instruction) -> Helper | None:
-    helper = instruction.helpers.get("cuda")
-    return helper if isinstance(helper, Helper) else None
-
-
-def _is_short(node: For) -> bool:
-    start, stop = int_const(node.start), int_const(node.stop)
-    return start is not None and stop is not None and len(range(start, stop, node.step)) <= _FEW_TRIPS
-
-
-def _waits(stmt: object) -> bool:
-    """Whether a statement synchronizes threads, or commits or awaits asynchronous operations.
-
-    A copy by cp.async alone does not: loops of nothing else are those of one tile.
-    """
-    if not isinstance(stmt, CallStmt) or not isinstance(stmt.routine, Instruction):
-        return False
-    return stmt.routine.effect is not Effect.NONE or stmt.routine.async_unit not in (None, CP_ASYNC)
 
 
 FAIL = Helper(

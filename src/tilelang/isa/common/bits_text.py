@@ -1,4 +1,7 @@
-"""C++ texts of the bit operations; operands are the unsigned types that the rows of `isa.common.bits` compute in."""
+"""C++ texts of the bit operations, for languages of the C family.
+
+Operands are the unsigned types that the rows of `isa.common.bits` compute in.
+"""
 
 from __future__ import annotations
 

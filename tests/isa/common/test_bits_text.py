@@ -4,7 +4,7 @@ from cpp import PLAIN, call, compile_functions, needs_compiler
 
 from tilelang.dtypes import as_dtype
 from tilelang.isa.catalogue import INTRINSICS
-from tilelang.targets.cpu.isa.bits import BITS
+from tilelang.isa.common.bits_text import BITS
 
 pytestmark = needs_compiler
 
