@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from tilelang.codegen.source import Source
-from tilelang.errors import NoLowering
-from tilelang.ir.func import PrimFunc
 from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.atomic import AtomicTile
@@ -18,6 +15,7 @@ from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.targets.amd import pipelines
+from tilelang.targets.amd.codegen.hip import emit
 from tilelang.targets.amd.lowerings.copy_direct import DirectCopy
 from tilelang.targets.amd.lowerings.gemm_mfma import GemmMatrix
 from tilelang.targets.backend import Backend
@@ -40,12 +38,4 @@ LOWERINGS: Lowerings = MappingProxyType(
     }
 )
 
-
-def _emit(func: PrimFunc) -> Source:
-    raise NoLowering(
-        f"{func.name}: this version prints no HIP text",
-        hint='write execution_backend="simulator" to run the program of the GPU\'s threads on the CPU',
-    )
-
-
-BACKEND = Backend(kind="hip", passes=pipelines.passes(LOWERINGS), emit=_emit)
+BACKEND = Backend(kind="hip", passes=pipelines.passes(LOWERINGS), emit=emit)

@@ -1,0 +1,43 @@
+"""Prints the statements of one thread's program as HIP, where they differ from those of other GPUs."""
+
+from __future__ import annotations
+
+from tilelang.errors import NoLowering
+from tilelang.ir.stmt import Atomic, Print
+from tilelang.isa.intrinsic import Helper, Template
+from tilelang.targets.amd.isa.atomic_text import atomic_text
+from tilelang.targets.gpu.codegen.statements import FAILED, ThreadStmtPrinter
+
+
+class HipStmtPrinter(ThreadStmtPrinter):
+    """Appends the HIP text of statements to an emitter."""
+
+    def _atomic_call(self, node: Atomic) -> Template:
+        return atomic_text(node)
+
+    def _print(self, node: Print) -> list[str]:
+        raise NoLowering(
+            "T.print: HIP text that needs no header has no printf",
+            loc=node.loc,
+            hint='write execution_backend="simulator", which prints, or store the values to a tensor',
+        )
+
+    def _fail(self, number: int) -> list[str]:
+        self._exprs.need(FAIL)
+        return [f"tl_fail({FAILED}, {number});"]
+
+
+FAIL = Helper(
+    "tl_fail",
+    """\
+// Records the number of a failed assertion, unless another has failed before, and ends the wave. Barriers do not wait
+// for waves that have ended, and a trap would end the user's process.
+__device__ __forceinline__ void tl_fail(int* failed, int number) {
+    int none = 0;
+    __hip_atomic_compare_exchange_strong(failed, &none, number, __ATOMIC_RELAXED, __ATOMIC_RELAXED,
+                                         __HIP_MEMORY_SCOPE_SYSTEM);
+    __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "");
+    __builtin_amdgcn_endpgm();
+}
+""",
+)

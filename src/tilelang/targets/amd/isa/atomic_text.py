@@ -1,0 +1,160 @@
+"""How atomic operations are written in HIP: the compilers' functions, or a loop around compare-and-swap.
+
+Takes an atomic statement, gives its text. Invariant: elements have the types of `hip_type`, operands and values the
+value types; a vector is the words that hold its bits. The compilers know orders and scopes, and choose an instruction
+or a loop for each architecture.
+
+Source: LLVM, "Clang Language Extensions", `__hip_atomic`; "User Guide for AMDGPU Backend", "Memory Model".
+"""
+
+from __future__ import annotations
+
+from tilelang.dtypes import DType, lane_dtype
+from tilelang.errors import NoLowering
+from tilelang.ir.buffer import Scope
+from tilelang.ir.stmt import Atomic, MemoryOrder, MemoryScope
+from tilelang.isa.intrinsic import Helper, Template
+from tilelang.targets.amd.isa.arithmetic import FUNCTION, HELPERS
+from tilelang.targets.amd.isa.types import BITS, hip_type
+
+_SCOPES = {"block": "WORKGROUP", "gpu": "AGENT", "system": "SYSTEM"}
+_FETCHED = {  # operations of the compilers, by the dtypes whose arithmetic is the language's
+    "add": ("int32", "uint32", "int64", "uint64", "float32", "float64"),
+    **dict.fromkeys(("min", "max", "and", "or", "xor"), ("int32", "uint32", "int64", "uint64")),
+}
+_OPERATORS = {"add": "+", "and": "&", "or": "|", "xor": "^"}
+
+_WORD = Helper(
+    "tl_word",
+    """\
+// The unsigned integer of a size.
+template <int SIZE> struct tl_word;
+template <> struct tl_word<1> { typedef uint8_t type; };
+template <> struct tl_word<2> { typedef uint16_t type; };
+template <> struct tl_word<4> { typedef uint32_t type; };
+template <> struct tl_word<8> { typedef uint64_t type; };
+""",
+)
+_UPDATE = Helper(
+    "tl_atomic_update",
+    f"""\
+// Replaces an element by change(element), indivisibly; gives the element as it was.
+template <int ORDER, int FAILED, int SCOPE, typename T, typename F>
+{FUNCTION} T tl_atomic_update(T* element, F change) {{
+    typedef typename tl_word<sizeof(T)>::type word;
+    word seen = __hip_atomic_load((word*)element, __ATOMIC_RELAXED, SCOPE);
+    while (true) {{
+        const word next = tl_bits<word>(change(tl_bits<T>(seen)));
+        if (__hip_atomic_compare_exchange_strong((word*)element, &seen, next, ORDER, FAILED, SCOPE))
+            return tl_bits<T>(seen);
+    }}
+}}
+""",
+    needs=(_WORD, BITS),
+)
+_CAS = Helper(
+    "tl_atomic_cas",
+    f"""\
+// Stores `next` where memory holds the bits of `seen`; gives what it held.
+template <int ORDER, int FAILED, int SCOPE, typename T> {FUNCTION} T tl_atomic_cas(T* element, T seen, T next) {{
+    typedef typename tl_word<sizeof(T)>::type word;
+    word found = tl_bits<word>(seen);
+    __hip_atomic_compare_exchange_strong((word*)element, &found, tl_bits<word>(next), ORDER, FAILED, SCOPE);
+    return tl_bits<T>(found);
+}}
+""",
+    needs=(_WORD, BITS),
+)
+
+
+def atomic_text(stmt: Atomic) -> Template:
+    """The text of an atomic statement, which takes the element's address and the operands.
+
+    Raises:
+        NoLowering: There is no such operation on the dtype.
+    """
+    # what lies on the chip orders the threads of a block, others do not see it
+    reached = stmt.buffer.scope is Scope.GLOBAL or stmt.order is MemoryOrder.RELAXED
+    scope = stmt.scope if reached or stmt.scope is not MemoryScope.GPU else MemoryScope.BLOCK
+    order, where = f"__ATOMIC_{stmt.order.value.upper()}", f"__HIP_MEMORY_SCOPE_{_SCOPES[scope.value]}"
+    if stmt.value is not None and stmt.value.dtype.lanes > stmt.buffer.dtype.lanes:
+        return _vector_text(stmt.value.dtype, order, where)
+    return _element_text(stmt.op.value, stmt.buffer.dtype, order, where)
+
+
+def _element_text(op: str, dtype: DType, order: str, scope: str) -> Template:
+    """The text of an operation on one element."""
+    own = hip_type(dtype)
+    if op in ("and", "or", "xor") and not dtype.is_int:
+        raise NoLowering(f"atomic {op}: needs integers, got {dtype!s}")
+    if str(dtype) in _FETCHED.get(op, ()):
+        return Template(f"__hip_atomic_fetch_{op}({{0}}, ({own.name})({{1}}), {order}, {scope})", own.helper)
+    pointer, word = f"(tl_word<sizeof({own.name})>::type*)({{0}})", f"tl_word<sizeof({own.name})>::type"
+    helper = _together(own.helper, _WORD, BITS)
+    if op in ("load", "store", "exchange"):
+        # a load acquires and a store releases what their order says of both
+        half = {"load": "ACQUIRE", "store": "RELEASE"}.get(op)
+        order = f"__ATOMIC_{half}" if half and order == "__ATOMIC_ACQ_REL" else order
+        order = "__ATOMIC_RELAXED" if half and order == f"__ATOMIC_{_OTHER[half]}" else order
+        if op == "store":
+            value = f"tl_bits<{word}>({own.name}({{1}}))"
+            return Template(f"__hip_atomic_store({pointer}, {value}, {order}, {scope})", helper)
+        function = f"__hip_atomic_{op}({pointer}, " + (f"tl_bits<{word}>({own.name}({{1}})), " if op != "load" else "")
+        return Template(f"({own.value})tl_bits<{own.name}>({function}{order}, {scope}))", helper)
+    orders = f"<{order}, {_when_failed(order)}, {scope}>"
+    if op == "cas":
+        call = f"({own.value})tl_atomic_cas{orders}({{0}}, {own.name}({{1}}), {own.name}({{2}}))"
+        return Template(call, _together(own.helper, _CAS))
+    old = f"({own.value})old" if own.packed else "old"
+    if op in _OPERATORS:
+        change, needed = f"{own.name}({old} {_OPERATORS[op]} value)", None
+    else:
+        change, needed = f"{own.name}(tl_{op}<{own.value}>({old}, value))", HELPERS[f"tl_{op}"]
+    name = f"tl_atomic_{op}_{dtype!s}"
+    text = f"""\
+template <int ORDER, int FAILED, int SCOPE> {FUNCTION} {own.value} {name}({own.name}* element, {own.value} value) {{
+    return ({own.value})tl_atomic_update<ORDER, FAILED, SCOPE>(
+        element, [=]({own.name} old) {{ return {change}; }});
+}}
+"""
+    helper = Helper(name, text, needs=tuple(h for h in (own.helper, needed, _UPDATE) if h is not None))
+    return Template(f"{name}{orders}({{0}}, {{1}})", helper)
+
+
+_OTHER = {"ACQUIRE": "RELEASE", "RELEASE": "ACQUIRE"}
+
+
+def _when_failed(order: str) -> str:
+    """The order of a compare-and-swap that stores nothing."""
+    return {"__ATOMIC_RELEASE": "__ATOMIC_RELAXED", "__ATOMIC_ACQ_REL": "__ATOMIC_ACQUIRE"}.get(order, order)
+
+
+def _together(*helpers: Helper | None) -> Helper:
+    """Several helpers as one that has no text."""
+    needs = tuple(helper for helper in helpers if helper is not None)
+    if len(needs) == 1:
+        return needs[0]
+    return Helper(" and ".join(helper.name for helper in needs), "", needs=needs)
+
+
+def _vector_text(dtype: DType, order: str, scope: str) -> Template:
+    """The call that adds a pair of halves to elements of global memory.
+
+    Source: LLVM, BuiltinsAMDGPU.def, `global_atomic_fadd_v2f16` and `_v2bf16`.
+    """
+    lane, made = lane_dtype(dtype), hip_type(dtype)
+    if dtype.lanes != 2 or lane not in ("float16", "bfloat16"):
+        raise NoLowering(f"atomic add: no instruction for {dtype!s}", hint="add the elements one by one")
+    kind, builtin = ("_Float16", "v2f16") if lane == "float16" else ("short", "v2bf16")
+    name = f"tl_atomic_add_{dtype!s}"
+    text = f"""\
+{FUNCTION} void {name}({hip_type(lane).name}* element, {made.name} value) {{
+    typedef {kind} pair __attribute__((ext_vector_type(2)));
+    __builtin_amdgcn_global_atomic_fadd_{builtin}(
+        (__attribute__((address_space(1))) pair*)element, tl_bits<pair>(value));
+}}
+"""
+    helper = Helper(name, text, needs=tuple(h for h in (BITS, hip_type(lane).helper, made.helper) if h is not None))
+    if (order, scope) != ("__ATOMIC_RELAXED", "__HIP_MEMORY_SCOPE_AGENT"):
+        raise NoLowering(f"atomic add: a pair of {lane!s} is only added relaxed, for the GPU")
+    return Template(f"{name}({{0}}, {{1}})", helper)

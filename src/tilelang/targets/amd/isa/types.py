@@ -1,0 +1,205 @@
+"""HIP types of every dtype: how it lies in memory, and in which type its values are computed with.
+
+Gives `hip_type`, and `PRELUDE`, which defines the words of HIP and the integer types, so that no text needs a header.
+Invariant: a narrow float is a struct; it becomes a number by conversion to float and is made by an explicit
+construction that rounds once, to nearest, ties to even, as ml_dtypes does. A short vector is words of its size, which
+the machine moves in one access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tilelang.dtypes import DType, lane_dtype
+from tilelang.errors import NoLowering
+from tilelang.isa.common.convert import CPP_TYPES, cpp_arithmetic
+from tilelang.isa.intrinsic import Helper
+from tilelang.records import record
+from tilelang.targets.amd.isa.device_text import for_device
+
+
+@record(slots=True)
+class HipType:
+    """How HIP text names a dtype.
+
+    Attributes:
+        name: The type of elements in memory; `name{}` is zero.
+        value: The type of values in expressions: float for narrow floats, `int32_t` for nibbles.
+        helper: What defines the types.
+    """
+
+    name: str
+    value: str
+    helper: Helper | None = None
+
+    @property
+    def packed(self) -> bool:
+        """Whether elements are structs, which must be converted to be computed with."""
+        return self.name != self.value
+
+
+# hiprtc knows the words without a header, other compilers do not
+PRELUDE = """\
+#ifndef __HIPCC_RTC__
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __shared__ __attribute__((shared))
+#define __forceinline__ inline __attribute__((always_inline))
+#endif
+typedef __INT8_TYPE__ int8_t;
+typedef __INT16_TYPE__ int16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __UINT64_TYPE__ uint64_t;
+"""
+
+BITS = Helper(
+    "tl_bits",
+    """\
+// The bits of a value read as another type of the same size.
+template <typename To, typename From> __device__ __forceinline__ To tl_bits(From from) {
+    static_assert(sizeof(To) == sizeof(From), "sizes differ");
+    union { From from; To to; } both;
+    both.from = from;
+    return both.to;
+}
+""",
+)
+
+# The sum or product of two halves is rounded once; it must not be contracted with another one, which would not round it
+_HALF = Helper(
+    "half_t",
+    """\
+struct half_t {
+    _Float16 number;
+    half_t() = default;
+    __device__ __forceinline__ explicit half_t(float x) : number((_Float16)x) {}
+    __device__ __forceinline__ operator float() const { return (float)number; }
+    static __device__ __forceinline__ float rounded(float x) { return (float)(_Float16)x; }
+};
+"""
+    + "".join(
+        f"""\
+__device__ __forceinline__ half_t operator{sign}(half_t a, half_t b) {{
+#pragma clang fp contract(off)
+    a.number = a.number {sign} b.number;
+    return a;
+}}
+"""
+        for sign in "+-*"
+    ),
+)
+
+_BFLOAT16 = Helper(
+    "bfloat16_t",
+    """\
+struct bfloat16_t {  // the upper half of a float
+    uint16_t bits;
+    bfloat16_t() = default;
+    __device__ __forceinline__ explicit bfloat16_t(float x) {
+#if defined(__gfx950__) || defined(__GFX12__)
+        bits = tl_bits<uint16_t>((__bf16)x);
+#else
+        const uint32_t u = tl_bits<uint32_t>(x);
+        bits = (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16 & 0x8000u) | 0x7fc0u
+                                                          : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+#endif
+    }
+    __device__ __forceinline__ operator float() const { return tl_bits<float>((uint32_t)bits << 16); }
+    static __device__ __forceinline__ float rounded(float x) { return (float)bfloat16_t(x); }
+};
+""",
+    needs=(BITS,),
+)
+
+# Elements that the machine converts to float in one instruction.
+# Source: LLVM, BuiltinsAMDGPU.def, `cvt_f32_fp8`, `cvt_f32_bf8`; the kind of float8 is the architecture's
+_DECODED = """\
+struct {name} : {base} {{
+    {name}() = default;
+    __device__ __forceinline__ explicit {name}(float x) : {base}(x) {{}}
+    __device__ __forceinline__ operator float() const {{
+#if {machines}
+        return __builtin_amdgcn_cvt_f32_{kind}(bits, 0);
+#else
+        return (float)({base} const&)*this;
+#endif
+    }}
+    static __device__ __forceinline__ float rounded(float x) {{ return (float){name}(x); }}
+}};
+"""
+_FNUZ, _OCP = "defined(__gfx942__)", "defined(__gfx950__) || defined(__GFX12__)"
+
+
+def _decoded(dtype: str, kind: str, machines: str) -> HipType:
+    base, name = CPP_TYPES[dtype], f"{dtype}_t"
+    text = _DECODED.format(name=name, base=base.name, kind=kind, machines=machines)
+    assert base.helper is not None
+    return HipType(name, "float", Helper(name, text, needs=(for_device(base.helper),)))
+
+
+_WORDS = Helper(
+    "tl_words",
+    """\
+// Short vectors of one access, whatever their elements are, and wider ones in 16-byte pieces.
+typedef uint32_t uint32x2_t __attribute__((ext_vector_type(2), may_alias));
+typedef uint32_t uint32x4_t __attribute__((ext_vector_type(4), may_alias));
+template <int N> struct __attribute__((aligned(16))) tl_words { uint32x4_t part[N]; };
+""",
+)
+
+
+def _shared(dtype: DType | str) -> HipType:
+    """A dtype that all languages of the C family define alike."""
+    found = CPP_TYPES[str(dtype)]
+    return HipType(found.name, cpp_arithmetic(DType(dtype)), None if found.helper is None else for_device(found.helper))
+
+
+HIP_TYPES: Mapping[str, HipType] = MappingProxyType(
+    {
+        **{name: _shared(name) for name in CPP_TYPES},
+        "float16": HipType("half_t", "float", _HALF),
+        "bfloat16": HipType("bfloat16_t", "float", _BFLOAT16),
+        "float8_e4m3fn": _decoded("float8_e4m3fn", "fp8", _OCP),
+        "float8_e5m2": _decoded("float8_e5m2", "bf8", _OCP),
+        "float8_e4m3fnuz": _decoded("float8_e4m3fnuz", "fp8", _FNUZ),
+        "float8_e5m2fnuz": _decoded("float8_e5m2fnuz", "bf8", _FNUZ),
+    }
+)
+
+_WORDS_OF: Mapping[int, str] = MappingProxyType(
+    {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint32x2_t", 16: "uint32x4_t"}
+)
+
+
+def words(size: int) -> HipType:
+    """The type of a short vector of `size` bytes, which only moves bits.
+
+    Raises:
+        NoLowering: No access has that size.
+    """
+    if size in _WORDS_OF:
+        return HipType(_WORDS_OF[size], _WORDS_OF[size], _WORDS if size > 4 else None)
+    if size % 16 or not size:
+        raise NoLowering(f"HIP: no type of {size} bytes for short vectors", hint="use a power of two of lanes")
+    return HipType(f"tl_words<{size // 16}>", f"tl_words<{size // 16}>", _WORDS)
+
+
+def hip_type(dtype: DType) -> HipType:
+    """The HIP type of a dtype: of one element, or of a short vector.
+
+    Raises:
+        NoLowering: No access has the vector's size.
+    """
+    if dtype.lanes > 1:
+        return words(dtype.storage_bytes)
+    return HIP_TYPES[str(dtype)]
+
+
+def lane_type(dtype: DType) -> HipType:
+    """The HIP type of one lane of a dtype."""
+    return HIP_TYPES[str(lane_dtype(dtype))]

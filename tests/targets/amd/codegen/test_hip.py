@@ -1,0 +1,65 @@
+"""Whole programs as HIP: the text of one, and what clang makes of others."""
+
+import pytest
+from examples_of import benchmark_programs
+from hip_text import ARCHES, assembly_of, needs_clang, printed
+
+import tilelang.language as T
+from tilelang.targets.amd.isa.types import PRELUDE
+
+
+@T.prim_func
+def scaled(A: T.Tensor((1024,), "float16"), B: T.Tensor((1024,), "float16")):
+    with T.Kernel(8, threads=64) as bx:
+        tile = T.alloc_shared((128,), "float16")
+        T.copy(A[bx * 128], tile)
+        for i in T.Parallel(128):
+            B[bx * 128 + i] = tile[127 - i] * 2.0
+
+
+HALF = """\
+struct half_t {
+    _Float16 number;
+    half_t() = default;
+    __device__ __forceinline__ explicit half_t(float x) : number((_Float16)x) {}
+    __device__ __forceinline__ operator float() const { return (float)number; }
+    static __device__ __forceinline__ float rounded(float x) { return (float)(_Float16)x; }
+};
+"""
+KERNEL = """\
+// test_hip.py:13: with T.Kernel(8, threads=64) as bx:
+extern "C" __global__ void __attribute__((amdgpu_flat_work_group_size(64, 64))) scaled_kernel(
+    const half_t* __restrict__ A,
+    half_t* __restrict__ B
+) {
+    __shared__ __attribute__((aligned(1024))) unsigned char tl_shared[256];
+    const int bx = (int)__builtin_amdgcn_workgroup_id_x();
+    const int thread = (int)__builtin_amdgcn_workitem_id_x();
+    // test_hip.py:14: tile = T.alloc_shared((128,), "float16")
+    half_t* const tile = (half_t*)tl_shared;
+"""
+
+
+def test_the_text_of_a_program_can_be_read() -> None:
+    text = printed(scaled, "gfx942").text
+    assert text.startswith(PRELUDE)
+    assert HALF in text and KERNEL in text, text
+    assert "#include" not in text
+
+
+def test_memory_of_a_known_size_is_not_given_by_the_host() -> None:
+    source = printed(scaled, "gfx942")
+    assert (0, "") == (source.launches[0].shared_bytes, source.launches[0].shared_text)
+
+
+@needs_clang
+@pytest.mark.parametrize("arch", ARCHES)
+def test_gemm_and_attention_compile_without_scratch(arch: str) -> None:
+    kernels = benchmark_programs()
+    for func in (
+        kernels.gemm_program(256, 256, 256, block_M=64, block_N=64),
+        kernels.attention_program(1, 1, 128, 64, block_M=64, block_N=64, causal=True),
+    ):
+        text = assembly_of(printed(func, arch).text, arch)
+        assert ".private_segment_fixed_size: 0" in text, func.name
+        assert ".max_flat_workgroup_size: " in text

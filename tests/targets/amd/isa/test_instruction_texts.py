@@ -1,0 +1,80 @@
+import pytest
+from hip_text import GENERATIONS, assembly_of, function_of, hip_source, needs_clang
+
+from tilelang.dtypes import SCALARS, as_dtype
+from tilelang.errors import NoLowering
+from tilelang.targets.amd.codegen.hip_types import HIP
+from tilelang.targets.amd.isa.instruction_texts import TEXTS
+from tilelang.targets.amd.isa.types import hip_type
+from tilelang.targets.gpu.isa import fence, sync, warp
+from tilelang.targets.gpu.isa.extern import call_extern
+from tilelang.targets.gpu.isa.sync import SYNC_GRID
+from tilelang.targets.nvidia.isa.instruction_texts import TEXTS as CUDA_TEXTS
+
+
+def test_every_instruction_of_all_gpus_has_a_text_but_those_of_other_machines() -> None:
+    assert {"redux"} == set(CUDA_TEXTS) - set(TEXTS)  # needs what no machine of AMD has
+    assert set(TEXTS) <= set(CUDA_TEXTS)
+
+
+def test_a_barrier_of_the_grid_is_refused() -> None:
+    with pytest.raises(NoLowering, match="T.sync_grid: HIP text has no barrier of all blocks"):
+        HIP.call(SYNC_GRID)
+
+
+def test_functions_of_the_user_are_called_by_name() -> None:
+    assert "mine::f<int>(x, y)" == HIP.call(call_extern(None, "mine::f<int>", 2)).format("x", "y")
+    assert "(float)(g())" == HIP.call(call_extern(as_dtype("float16"), "g", 0)).format()
+
+
+def operands(family: str) -> tuple[str, ...]:
+    if family.startswith("sync_threads_"):
+        return ("(a[i] > 1)",)
+    return ("~0u", "a[i]") if family.startswith("match") else ("~0u", "(a[i] > 0)")
+
+
+def functions():
+    for instruction in (*warp.instructions(), *sync.instructions(), *fence.instructions()):
+        family = instruction.dialect_key[0]
+        if family in ("redux", "sync_grid"):
+            continue
+        template, name = HIP.call(instruction), f"f_{instruction.name}"
+        if family == "shuffle":
+            kind = hip_type(instruction.result)
+            for way, offset in (("constant", "4"), ("any", "(int)b[i]")):
+                text = template.format("~0u", "a[i]", offset, "32")
+                yield [template.helper, kind.helper], function_of(f"{name}_{way}", kind.value, [kind.value] * 2, text)
+        elif instruction.result is None:
+            yield [template.helper], function_of(name, "int", ["int"], f"a[i]; {template.format('~0u')}; made[i + 1] = 1")
+        else:
+            kind, text = hip_type(instruction.result), template.format(*operands(family))
+            yield [template.helper, kind.helper], function_of(name, kind.value, ["int"], text)
+
+
+@needs_clang
+@pytest.mark.parametrize("arch", GENERATIONS)
+def test_texts_compile(arch: str) -> None:
+    rows = list(functions())
+    text = assembly_of(hip_source([h for helpers, _ in rows for h in helpers], [text for _, text in rows]), arch)
+    assert "ds_swizzle_b32" in text and "ds_bpermute_b32" in text
+    assert "s_barrier" in text
+
+
+@needs_clang
+@pytest.mark.parametrize("arch", GENERATIONS)
+@pytest.mark.parametrize(("offset", "instruction"), [(1, "quad_perm:[1,0,3,2]"), (2, "quad_perm:[2,3,0,1]"), (8, "swizzle")])
+def test_neighbors_are_reached_without_an_address(arch: str, offset: int, instruction: str) -> None:
+    template = HIP.call(warp.shuffle("xor", SCALARS["float32"]))
+    text = template.format("~0u", "a[i]", str(offset), "32")
+    words = assembly_of(hip_source([template.helper], [function_of("f", "float", ["float"], text)]), arch)
+    assert instruction in words and "ds_bpermute" not in words
+
+
+@needs_clang
+@pytest.mark.parametrize(("arch", "bits"), [("gfx942", 64), ("gfx1100", 32)])
+def test_votes_are_of_all_lanes_of_a_wave(arch: str, bits: int) -> None:
+    template = HIP.call(warp.ALL)
+    text = template.format("~(tl_lanes_t)0", "a[i] > 0")
+    words = assembly_of(hip_source([template.helper], [function_of("f", "bool", ["int"], text)]), arch)
+    assert f"v_cmp_gt_i32_e{bits}" in words or "v_cmp_" in words
+    assert f".wavefront_size: {bits}" in words
