@@ -105,20 +105,23 @@ def _candidates(shape: tuple[int, int], itemsize: int, machine: Machine) -> Iter
                 yield padded(shape, odd * unit // itemsize - shape[1])
     for mode in MODES:
         if row_bytes % mode == 0:
-            yield Layout(shape, _swizzle_of_runs(mode, itemsize, machine))
+            for step in (1, 2):
+                if 2 * step * MAX_VECTOR_BYTES <= mode:
+                    yield Layout(shape, _swizzle_of_runs(mode, step, itemsize, machine))
 
 
-def _swizzle_of_runs(mode: int, itemsize: int, machine: Machine) -> Callable[..., Coordinate]:
+def _swizzle_of_runs(mode: int, step: int, itemsize: int, machine: Machine) -> Callable[..., Coordinate]:
     """A swizzle for lanes that access rows at once in half runs of `_RUN`, such as rows 0 to 3 and 8 to 11.
 
-    The upper half of the chunks within `mode` bytes comes from the number of the run.
+    The upper half of the chunks within `mode` bytes comes from the number of the run. Lanes may read `step` chunks of a
+    row at once, as for `_swizzle`.
     """
     chunk = MAX_VECTOR_BYTES // itemsize
     half = mode // MAX_VECTOR_BYTES // 2
     rows = max(1, machine.shared_banks * machine.bank_bytes // mode)  # as for `_swizzle`
 
     def place(row: Coordinate, column: Coordinate) -> tuple[Coordinate, Coordinate]:
-        key = row // rows % half + row // _RUN % 2 * half
+        key = row // rows % (half // step) * step + row // _RUN % 2 * half
         return row, (column // chunk ^ key) * chunk + column % chunk
 
     return place

@@ -1,8 +1,9 @@
 """`T.gemm` by MFMA and WMMA; see `targets.gpu.lowerings.gemm_mma`, which has what all machines share.
 
 Among the instructions of the machine, and the ways to place the operands of several of them, the one is taken that
-occupies the matrix unit for the fewest clocks, then the one with the fewest operands to load, then with the fewest
-instructions around it.
+occupies the matrix unit for the fewest clocks, then the one with the fewest operands to load, then the largest one, so
+that the gemms of a chain choose alike whatever the order of their operands, then the one with the fewest instructions
+around it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, partiti
 
 _FOR_ADDRESSES = 48  # registers of a lane
 _WORD_BYTES = 4
+_MOST_NEIGHBOURS = 8  # bytes of neighbouring columns in a lane; more would be in the banks of those of another lane
 
 
 class GemmMatrix(RegisterGemm):
@@ -74,7 +76,7 @@ def _candidates(matrix: MatrixInstruction, op: Gemm) -> Iterator[MatrixAtom]:
     column_run = _run(in_order, n, matrix.groups, size)
     depth = max(1, k_run // matrix.a.values)
     least = max(1, column_run // matrix.c.values)
-    widths = [count for count in (1, 2, 4, 8, 16) if _WORD_BYTES <= count * itemsize <= MAX_VECTOR_BYTES]
+    widths = [count for count in (1, 2, 4, 8) if _WORD_BYTES <= count * itemsize <= _MOST_NEIGHBOURS]
     row_counts = widths if _is_rows_first(op.a, op.transpose_a) else []
     column_counts = widths if _is_rows_first(op.b, not op.transpose_b) else []
     for rows in (1, *(count for count in row_counts if count > 1)):
@@ -110,7 +112,7 @@ def _cost(atom: MatrixAtom, warps: WarpPartition, op: Gemm) -> tuple[int, ...]:
         + warps.column_atoms
         * _accesses(atom, op.b, not op.transpose_b, atom.columns if atom.column_major else 1, atom.b.values)
     )
-    work = (multiplications * max(1, atom.matrix.cycles), loaded, multiplications + around)
+    work = (multiplications * max(1, atom.matrix.cycles), loaded, -atom.matrix.shape[0], multiplications + around)
     if op.policy is GemmWarpPolicy.FullRow:
         return (-warps.rows, *work)
     if op.policy is GemmWarpPolicy.FullCol:
