@@ -20,6 +20,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tilelang.dtypes import DType
 from tilelang.errors import NOWHERE, Loc
@@ -29,6 +30,9 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import loads_of, substitute, variables_of
 from tilelang.ops.reduce import ReduceOp, neutral
 from tilelang.records import record
+
+if TYPE_CHECKING:
+    from tilelang.jit.kernel import JITKernel
 
 
 class Combiner(enum.Enum):
@@ -177,7 +181,7 @@ class KernelCall:
         arguments: Arrays and Python values, as the kernel takes them.
     """
 
-    kernel: object
+    kernel: JITKernel
     arguments: tuple[object, ...]
 
 
