@@ -6,8 +6,11 @@ calls with equal keys (`calls.Binding`) run the same kernels.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
+import itertools
+import linecache
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -16,34 +19,80 @@ from typing import Any, overload
 import numpy as np
 
 from tilelang.api import caller, public, strip_frames
-from tilelang.errors import Loc, OptionError, StagingTypeError
-from tilelang.jit.options import JitOptions
+from tilelang.errors import Loc, StagingTypeError
+from tilelang.jit.call_keys import add_values, is_comparable, plain_tensor_types
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.options import JitOptions, environment_key
+from tilelang.jit.signature import is_array
 from tilelang.language.parameters import annotations_of
 from tilelang.language.types import TensorType
 from tilelang.level1.calls import Binding, bind_arguments, results_given, signature_of
 from tilelang.level1.graph import Graph
+from tilelang.level1.lower import Lowered, lower
 from tilelang.level1.reference import evaluate_graph
 from tilelang.level1.structure import Structure
 from tilelang.level1.trace import is_tracing, trace
-from tilelang.records import record
 from tilelang.runtime.arguments import bind
 from tilelang.runtime.arrays import ArrayView
-from tilelang.targets.target import TargetLike
+from tilelang.targets.target import Target, TargetLike
 
 
-@record(eq=False)
 class _Computation:
-    """A function for one set of shapes, dtypes and Python values.
+    """A function for one set of shapes, dtypes and Python values; lowered and compiled when that is first needed.
 
-    Attributes:
+    Args:
         graph: What it computes.
         structure: How its result is made of the results of the graph.
-        run: Runs it on the arrays of a call, and on those of its results if they are given; gives its results.
+        target: What it is compiled for.
+        execution_backend: How it runs.
+        options: What the decorator was given.
     """
 
-    graph: Graph
-    structure: Structure
-    run: Callable[..., Any]
+    def __init__(
+        self, graph: Graph, structure: Structure, target: Target, execution_backend: str, options: JitOptions
+    ) -> None:
+        self.graph, self.structure = graph, structure
+        self._target, self._backend, self._options = target, execution_backend, options
+
+    @functools.cached_property
+    def lowered(self) -> Lowered:
+        """The Level 2 program."""
+        return lower(self.graph, self._target)
+
+    @functools.cached_property
+    def kernel(self) -> JITKernel:
+        """The compiled program: it takes the parameters of the graph, and returns its results."""
+        count = len(self.graph.parameters)
+        outputs = list(range(count, count + len(self.graph.results)))
+        func = load_program(self.lowered.text)[self.lowered.entry].get_tir()
+        return dataclasses.replace(self._options, out_idx=outputs).compile(func)
+
+    @functools.cached_property
+    def run(self) -> Callable[..., Any]:
+        """Runs it on the arrays of a call, and on those of its results if they are given; gives its results."""
+        return reference_of(self.graph) if self._backend == "reference" else self.kernel
+
+    def call(self, arrays: Sequence[Any], out: Any) -> Any:
+        """The result for the arrays of a call, or `out`, in which it is then."""
+        if out is not None:
+            self.run(*arrays, *results_given(self.graph.name, out, self.structure))
+            return out
+        results = self.run(*arrays)
+        if self.structure.kind is None:
+            return results
+        return self.structure.rebuild(results if len(self.graph.results) > 1 else [results])
+
+
+_PROGRAMS = itertools.count(1)
+
+
+def load_program(text: str) -> dict[str, Any]:
+    """The names of a module of this text, whose lines errors can show."""
+    file = f"<tilelang program {next(_PROGRAMS)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names: dict[str, Any] = {"__name__": file}
+    exec(compile(text, file, "exec"), names)
+    return names
 
 
 @public
@@ -71,7 +120,11 @@ class ComputeFunction:
         annotations = annotations_of(function, namespace or {})
         self._types = {name: kind for name, kind in annotations.items() if isinstance(kind, TensorType)}
         self._takes_out = "out" in self.signature.parameters
+        by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        self._names = tuple(name for name, each in self.signature.parameters.items() if each.kind in by_position)
         self._computations: dict[Any, _Computation] = {}
+        # by the arguments of calls as they were given, with the places of the arrays among them
+        self._recognized: dict[Any, tuple[_Computation, tuple[int, ...]]] = {}
         functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -96,13 +149,39 @@ class ComputeFunction:
 
     def _run(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
         out = None if self._takes_out else keywords.pop("out", None)
+        key = self._quick_key(args, keywords)
+        known = self._recognized.get(key)
+        if known is not None:
+            computation, places = known
+            given = (*args, *keywords.values())
+            return computation.call([given[place] for place in places], out)
         binding = self._bind(args, keywords)
         computation = self._computation(binding)
-        given = () if out is None else results_given(self.__name__, out, computation.structure)
-        results = computation.run(*binding.arrays, *given)
-        if out is not None:
-            return out
-        return computation.structure.rebuild([results] if len(computation.graph.results) == 1 else results)
+        result = computation.call(binding.arrays, out)
+        if key is not None:
+            names, values = [*self._names[: len(args)], *keywords], [*args, *keywords.values()]
+            order = [names.index(name) for name in self.signature.parameters if name in names]
+            self._recognized[key] = computation, tuple(place for place in order if is_array(values[place]))
+        return result
+
+    def _quick_key(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """A key that is cheap to compute and equal only for calls of one computation; None if there is none.
+
+        What else a call must satisfy, the kernel checks.
+        """
+        key: list[Any] = [environment_key(), *keywords]
+        tensors = plain_tensor_types()
+        if len(args) > len(self._names):
+            return None
+        for name, value in (*zip(self._names, args, strict=False), *keywords.items()):
+            kind = type(value)
+            if kind in tensors:
+                key += (kind, value.dtype, None if name in self._types else value.shape)
+            elif is_comparable(kind):
+                add_values(key, (value,))
+            else:
+                return None
+        return tuple(key)
 
     def graph(self, *args: Any, **keywords: Any) -> Graph:
         """What is computed for these arguments; its text has a line for each array.
@@ -111,19 +190,28 @@ class ComputeFunction:
         """
         return self._computation(self._bind(args, keywords, may_omit=True)).graph
 
+    def lower(self, *args: Any, **keywords: Any) -> Lowered:
+        """The Level 2 program for these arguments, with the kernels that it has and how they are divided into tiles."""
+        return self._computation(self._bind(args, keywords, may_omit=True)).lowered
+
+    def program(self, *args: Any, **keywords: Any) -> str:
+        """The text of the Level 2 program: a Python module that can be kept, edited and run by itself."""
+        return self.lower(*args, **keywords).text
+
+    def compile(self, *args: Any, **keywords: Any) -> JITKernel:
+        """The compiled program; it takes the arrays among the arguments in order, and returns those of the result."""
+        return self._computation(self._bind(args, keywords, may_omit=True)).kernel
+
     def _bind(self, args: Sequence[Any], keywords: Mapping[str, Any], *, may_omit: bool = False) -> Binding:
         return bind_arguments(self.function, self.signature, self._types, args, keywords, may_omit=may_omit)
 
     def _computation(self, binding: Binding) -> _Computation:
-        key = (binding.key, self.options.chosen())
+        target, backend = self.options.chosen()
+        key = (binding.key, target, backend)
         if key not in self._computations:
-            if key[1][1] != "reference":
-                raise OptionError(
-                    f"{self.__name__}: computations are run by the reference only",
-                    hint='write @tilelang.compute(execution_backend="reference")',
-                )
             graph, structure = trace(self.__name__, self._loc(), binding.parameters, binding.call)
-            self._computations[key] = _Computation(graph, structure, reference_of(graph))
+            made = _Computation(graph, structure, target, backend, self.options)
+            self._computations.setdefault(key, made)
         return self._computations[key]
 
     def _loc(self) -> Loc:

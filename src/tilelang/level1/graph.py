@@ -262,8 +262,8 @@ def body_at(array: Array, indices: Sequence[Expr]) -> Expr:
     return substitute(definition.body, dict(zip(definition.axes, indices, strict=True)))
 
 
-def axes_for(shape: Sequence[object], names: str = "ijklmn") -> tuple[Var, ...]:
-    """New axes for the dimensions of a shape."""
+def axes_for(shape: Sequence[object], names: Sequence[str] = "ijklmn") -> tuple[Var, ...]:
+    """New axes for the dimensions of a shape; those beyond the names are numbered."""
     dtype = DType("int32")
     return tuple(
         Var(names[n] if n < len(names) else f"{names[-1]}{n}", dtype, index=True) for n in range(len(shape))
