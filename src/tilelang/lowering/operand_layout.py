@@ -8,6 +8,7 @@ simulation.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 
@@ -20,7 +21,7 @@ from tilelang.ir.expr import int_const
 from tilelang.layout.layout import Coordinate, Layout
 from tilelang.layout.shared_memory import MAX_VECTOR_BYTES, conflicts, contiguous_elements, offsets, padded
 from tilelang.layout.shared_memory import row_major as row_major_layout
-from tilelang.layout.xor_swizzle import MODES, swizzled
+from tilelang.layout.xor_swizzle import MODES, swizzled, swizzled_lines
 from tilelang.records import record
 from tilelang.targets.machine import CommonFeature, Machine
 
@@ -94,9 +95,12 @@ def _candidates(shape: tuple[int, int], itemsize: int, machine: Machine) -> Iter
             for step in (2, 4):
                 if step * MAX_VECTOR_BYTES < mode:
                     yield Layout(shape, _swizzle(mode, step, itemsize, machine))
-            if machine.has(CommonFeature.FILLED_BY_WARPS):
-                yield from (swizzled(shape, 8 * itemsize, mode, rows) for rows in (2, 4, 8, 16) if rows < shape[0])
     if machine.has(CommonFeature.FILLED_BY_WARPS):
+        line_bytes = machine.shared_banks * machine.bank_bytes
+        for step, lines in itertools.product((1, 2, 4, 8), (1, 2, 4, 8)):
+            layout = swizzled_lines(shape, 8 * itemsize, line_bytes, lines, step)
+            if layout is not None:
+                yield layout
         return
     for unit in (MAX_VECTOR_BYTES, 8, machine.bank_bytes):  # alignment of padded rows in bytes
         length = -(-row_bytes // unit)
