@@ -51,13 +51,13 @@ def analysis_of(domain: Domain, *, expand: bool = True) -> Analysis:
     """
     expand = expand or not domain.values
     name = "expanding" if expand else "keeping"
-    made = domain.memo.get(name)
-    if not isinstance(made, Analysis):
+    analysis = domain.memo.get(name)
+    if not isinstance(analysis, Analysis):
         parent = None if domain.parent is None else analysis_of(domain.parent, expand=expand)
-        made = domain.memo[name] = Analysis(domain, parent, expand=expand)
+        analysis = domain.memo[name] = Analysis(domain, parent, expand=expand)
         if domain.fact is not None:  # uses this analysis, so it must be cached already
-            made.learn(domain.fact)
-    return made
+            analysis.learn(domain.fact)
+    return analysis
 
 
 class _Budget:

@@ -31,10 +31,10 @@ def simplify(expr: Expr, domain: Domain = _NOTHING) -> Expr:
 
 
 def _simplifier(domain: Domain) -> _Simplifier:
-    made = domain.memo.get("simplifier")
-    if not isinstance(made, _Simplifier):
-        made = domain.memo["simplifier"] = _Simplifier(domain)
-    return made
+    simplifier = domain.memo.get("simplifier")
+    if not isinstance(simplifier, _Simplifier):
+        simplifier = domain.memo["simplifier"] = _Simplifier(domain)
+    return simplifier
 
 
 class _Simplifier(Rewriter):

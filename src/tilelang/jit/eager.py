@@ -321,8 +321,8 @@ class EagerFunction(JITImpl):
         if eager is None:
             func = self._staged(parts)
             names = tuple(param.name for i, param in enumerate(func.params) if i not in func.outputs)
-            made = _EagerKernel(self.options.compile(func), names, sizes.givers)
-            eager = self._programs.setdefault(program, made)
+            compiled = _EagerKernel(self.options.compile(func), names, sizes.givers)
+            eager = self._programs.setdefault(program, compiled)
         return self._kernels.setdefault((parts.key(with_strides=self._by_stride), chosen), eager)
 
     def _staged(self, parts: _Parts) -> PrimFunc:

@@ -34,9 +34,9 @@ class _HoistScalarLoads(Rewriter):
 
     def stmt(self, node: Stmt) -> Stmt | None:
         before = self._assigned
-        made = self._seq(node) if isinstance(node, Seq) else self.rebuild_stmt(node)
+        rewritten = self._seq(node) if isinstance(node, Seq) else self.rebuild_stmt(node)
         self._assigned = before
-        return made
+        return rewritten
 
     def _seq(self, node: Seq) -> Seq:
         body: list[Stmt] = []
@@ -44,8 +44,8 @@ class _HoistScalarLoads(Rewriter):
             if isinstance(child, For | While):
                 binds, child = self._hoisted(child)
                 body += binds
-            made = self.visit(child)
-            body += [] if made is None else [made]
+            rewritten = self.visit(child)
+            body += [] if rewritten is None else [rewritten]
             if isinstance(child, Store) or isinstance(child, Alloc) and child.init is not None:
                 self._assigned |= {child.buffer}
         return with_statements(node, body)
@@ -57,9 +57,9 @@ class _HoistScalarLoads(Rewriter):
         hoisted = {b: Var(b.name, b.dtype) for b in used if b in self._assigned and b not in assigned}
         if not hoisted:
             return [], loop
-        made = _Replace(hoisted).visit(loop)
-        assert isinstance(made, For | While)
-        return [Bind(var, Load(buffer, (), buffer.dtype), loc=loop.loc) for buffer, var in hoisted.items()], made
+        replaced = _Replace(hoisted).visit(loop)
+        assert isinstance(replaced, For | While)
+        return [Bind(var, Load(buffer, (), buffer.dtype), loc=loop.loc) for buffer, var in hoisted.items()], replaced
 
 
 class _Replace(Rewriter):

@@ -41,15 +41,15 @@ def narrowed(test: Expr, domain: Domain) -> Expr:
     parts = list(_conjuncts(test))
     below = {expr_key(part.a): part for part in parts if _compares(part, BinaryOp.LT)}
     dropped: list[Expr] = []
-    made: list[Expr] = []
+    tests: list[Expr] = []
     for part in parts:
         upper = below.get(expr_key(part.a)) if _compares(part, BinaryOp.GE) and int_const(part.b) == 0 else None
         if upper is None or not _is_exact(upper.a, upper.b, domain):
-            made.append(part)
+            tests.append(part)
             continue
         dropped.append(upper)
-        made.append(binary(BinaryOp.LT, _truncated(upper.a, domain), _truncated(upper.b, domain)))
-    return conjunction(part for part in made if not any(part is each for each in dropped)) if dropped else test
+        tests.append(binary(BinaryOp.LT, _truncated(upper.a, domain), _truncated(upper.b, domain)))
+    return conjunction(part for part in tests if not any(part is each for each in dropped)) if dropped else test
 
 
 def _conjuncts(condition: Expr) -> Iterator[Expr]:

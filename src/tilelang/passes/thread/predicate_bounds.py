@@ -98,8 +98,8 @@ class _PredicateBounds:
                 domain = domain.assume(exactly(child.value), momentary=True)  # until memory that it reads is written
             else:
                 domain = self._memory.after(child, facts_after(child, domain))
-        made = with_statements(node, body)
-        return made if made is node or body else None
+        rewritten = with_statements(node, body)
+        return rewritten if rewritten is node or body else None
 
     def _if(self, node: If, domain: Domain, *, splitting: bool) -> Stmt | None:
         condition = self._value(node.condition, domain)
@@ -153,19 +153,19 @@ class _PredicateBounds:
 
     def _call(self, node: CallStmt, predicate: int, domain: Domain) -> Stmt | None:
         """An instruction with a predicate operand of its own: bounds checks are added to that operand."""
-        made = _Expressions(self, domain).rebuild_stmt(node)
-        assert isinstance(made, CallStmt)
-        first = made.args[predicate]
+        rebuilt = _Expressions(self, domain).rebuild_stmt(node)
+        assert isinstance(rebuilt, CallStmt)
+        first = rebuilt.args[predicate]
         assert isinstance(first, Expr)
         predicate_value, inside = first, domain.assume(first)
-        for region in made.args:
+        for region in rebuilt.args:
             if isinstance(region, Region):
                 tests = self._bounds_checks(region.buffer, region.start, inside, region.extent)
                 predicate_value = const(False, BOOL) if tests is None else conjunction((predicate_value, *tests))
         if predicate_value is first:
-            return made
-        args = tuple(predicate_value if n == predicate else arg for n, arg in enumerate(made.args))
-        return dataclasses.replace(made, args=args)
+            return rebuilt
+        args = tuple(predicate_value if n == predicate else arg for n, arg in enumerate(rebuilt.args))
+        return dataclasses.replace(rebuilt, args=args)
 
     # -- loops ------------------------------------------------------------------------------------------------
     def _for(self, node: For, domain: Domain, *, splitting: bool) -> Stmt | None:

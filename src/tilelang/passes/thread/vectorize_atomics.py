@@ -76,20 +76,20 @@ class _VectorizeAtomics:
         return _with_body(node, _VectorizeAtomics(Facts(dict(node.plan.shared_layouts))).stmt(node.body, domain))
 
     def _seq(self, node: Seq, domain: Domain) -> Stmt:
-        made: list[Stmt] = []
+        statements: list[Stmt] = []
         run: list[Atomic] = []
         for child in node.body:
             plain = child if isinstance(child, Atomic) and _is_plain(child) else None
             if plain is None or run and not _follows(run, plain, analysis_of(domain)):
-                made += self._grouped(run, domain)
+                statements += self._grouped(run, domain)
                 run = []
             if plain is not None:
                 run.append(plain)
             else:
-                made.append(self.stmt(child, domain))
+                statements.append(self.stmt(child, domain))
             domain = facts_after(child, domain)
-        made += self._grouped(run, domain)
-        return with_statements(node, made)
+        statements += self._grouped(run, domain)
+        return with_statements(node, statements)
 
     def _unrolled(self, node: For, domain: Domain) -> Stmt | None:
         """The vector additions of an unrolled loop; None for other loops."""
@@ -104,18 +104,18 @@ class _VectorizeAtomics:
         run = [stmt for stmt in each if isinstance(stmt, Atomic)]
         if not all(_follows(run[:n], run[n], analysis_of(domain)) for n in range(1, trips)):
             return None
-        made = self._grouped(run, domain)
-        return None if len(made) == trips else Seq(tuple(made), loc=node.loc)
+        updates = self._grouped(run, domain)
+        return None if len(updates) == trips else Seq(tuple(updates), loc=node.loc)
 
     def _grouped(self, run: Sequence[Atomic], domain: Domain) -> list[Stmt]:
         """A run of additions to contiguous elements, in vectors as long as possible."""
-        made: list[Stmt] = []
+        updates: list[Stmt] = []
         at = 0
         while at < len(run):
             count = next((n for n in _LANES[str(run[at].buffer.dtype)] if self._fits(run[at : at + n], n, domain)), 1)
-            made.append(self._vector(run[at : at + count], domain) if count > 1 else run[at])
+            updates.append(self._vector(run[at : at + count], domain) if count > 1 else run[at])
             at += count
-        return made
+        return updates
 
     def _fits(self, run: Sequence[Atomic], lanes: int, domain: Domain) -> bool:
         """Whether a run fills an aligned vector of so many lanes."""

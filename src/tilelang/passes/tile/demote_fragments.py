@@ -329,8 +329,8 @@ def _sum_through_registers(op: ClusterSum) -> Stmt:
 
 def _fragment_for(region: Region, build: Builder) -> Region:
     """A new fragment for a region in shared memory."""
-    made = scratch(build, f"{region.buffer.name}_sums", region.static_extent or (), region.dtype, Scope.FRAGMENT)
-    return Region(made.buffer, made.start, made.extent)
+    fragment = scratch(build, f"{region.buffer.name}_sums", region.static_extent or (), region.dtype, Scope.FRAGMENT)
+    return Region(fragment.buffer, fragment.start, fragment.extent)
 
 
 PASS = Pass(

@@ -371,25 +371,25 @@ class _Body(Rewriter):
         )
 
     def _atomic(self, node: Atomic) -> Stmt | None:
-        made = self.rebuild_stmt(node)
+        rebuilt = self.rebuild_stmt(node)
         if self._first is None or node.op is AtomicOp.LOAD:
-            return made
+            return rebuilt
         if node.result is not None:
             raise NoLowering(
                 f"T.atomic_{node.op.value}: its previous value goes to registers that several threads hold",
                 hint="store it in shared memory, or give the loop at least as many iterations as there are threads",
             )
-        return self._once(made, node)
+        return self._once(rebuilt, node)
 
     def _for(self, node: For) -> Stmt | None:
         start, stop = self._resolved(node.start), self._resolved(node.stop)
         known = values(dataclasses.replace(node, start=start, stop=stop))
         if known is not None:
             self._inner[node.var] = known
-        made = self.rebuild_stmt(node)
-        if known is not None and isinstance(made, For) and _chooses(node.var, node.body, self._context.registers):
-            made = dataclasses.replace(made, kind=ForKind.UNROLLED, unroll_factor=None)
-        return made
+        rebuilt = self.rebuild_stmt(node)
+        if known is not None and isinstance(rebuilt, For) and _chooses(node.var, node.body, self._context.registers):
+            rebuilt = dataclasses.replace(rebuilt, kind=ForKind.UNROLLED, unroll_factor=None)
+        return rebuilt
 
 
 def _chooses(var: Var, body: Stmt, registers: Mapping[Buffer, Buffer]) -> bool:

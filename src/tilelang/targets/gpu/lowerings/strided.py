@@ -165,7 +165,7 @@ class _Body(Rewriter):
             return Atomic(ATOMICS[update.op], node.buffer, self.exprs(node.indices), value, loc=node.loc)
         last_iteration_of = self._legality.final.get(node, ())
         extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))
-        made = self.rebuild_stmt(node)
-        if last_iteration_of and made is not None:
-            return If(conjunction(v == extents[v] - 1 for v in last_iteration_of), made, loc=node.loc)
-        return made
+        rebuilt = self.rebuild_stmt(node)
+        if last_iteration_of and rebuilt is not None:
+            return If(conjunction(v == extents[v] - 1 for v in last_iteration_of), rebuilt, loc=node.loc)
+        return rebuilt

@@ -283,7 +283,7 @@ def _fenced(words: Words, op: str, dtype: DType, order: str, scope: str) -> Word
 
 def vector_text(dtype: DType, order: str, scope: str) -> Words:
     """The call that adds a short vector to elements of global memory."""
-    lane, made = lane_dtype(dtype), cuda_type(dtype)
+    lane, vector = lane_dtype(dtype), cuda_type(dtype)
     own, ptx = cuda_type(lane), SCOPES[scope]
     name = (
         f"tl_atomic_add_{dtype!s}"
@@ -293,10 +293,10 @@ def vector_text(dtype: DType, order: str, scope: str) -> Words:
     before, after = _fences(order, scope)
     single = _read_modify_write("add", lane, scope)
     text = f"""\
-__device__ __forceinline__ void {name}({own.name}* element, {made.name} value) {{
+__device__ __forceinline__ void {name}({own.name}* element, {vector.name} value) {{
 {f"    {before};" if before else ""}
 {_vector_add(dtype, ptx)}
-    union {{ {made.name} all; {own.name} lane[{dtype.lanes}]; }} from;
+    union {{ {vector.name} all; {own.name} lane[{dtype.lanes}]; }} from;
     from.all = value;
 #pragma unroll
     for (int i = 0; i < {dtype.lanes}; ++i) {single.text.format("(element + i)", f"({own.value})from.lane[i]")};
@@ -305,7 +305,7 @@ __device__ __forceinline__ void {name}({own.name}* element, {made.name} value) {
 }}
 """
     text = "\n".join(line for line in text.split("\n") if line) + "\n"
-    needs = tuple(helper for helper in (single.helper, own.helper, made.helper) if helper is not None)
+    needs = tuple(helper for helper in (single.helper, own.helper, vector.helper) if helper is not None)
     return Words(f"{name}({{0}}, {{1}})", Helper(name, text, needs=needs), single.retries)
 
 

@@ -121,8 +121,8 @@ def wgmma_gemm_sp(
     del annotations
     inside_kernel(what)
     left = _Sparse(what, tile_region(A_sparse, what), tile_region(E, what), transpose_A, transpose_E)
-    made = product(what, left.written_out(), B, C, (False, transpose_B, False, False), policy, clear_accum)
-    emit_op(dataclasses.replace(made, request=request_wgmma(what, "T.gemm_sp")))
+    op = product(what, left.written_out(), B, C, (False, transpose_B, False, False), policy, clear_accum)
+    emit_op(dataclasses.replace(op, request=request_wgmma(what, "T.gemm_sp")))
 
 
 @record

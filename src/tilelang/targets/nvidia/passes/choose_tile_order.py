@@ -168,11 +168,11 @@ class _Tiles:
 
     def _environment(self, values: Mapping[Var, Value], used: frozenset[Var]) -> dict[Var, Value]:
         """The values of variables and of the bindings that use only these."""
-        made = dict(values)
+        environment = dict(values)
         for var, value in self._bindings.items():
             if var in used:
-                made[var] = evaluate(value, made)
-        return made
+                environment[var] = evaluate(value, environment)
+        return environment
 
 
 def _group_sizes(most: int, others: int) -> list[int]:

@@ -58,27 +58,27 @@ class _HoistCopies(Rewriter):
             return self._sequence(node)
         if isinstance(node, For):
             around, self._in_loop = self._in_loop, True
-            made = self.rebuild_stmt(node)
+            rebuilt = self.rebuild_stmt(node)
             self._in_loop = around
-            return made
+            return rebuilt
         return self.rebuild_stmt(node) if isinstance(node, Seq | If) or not isinstance(node, TileOp) else node
 
     def _sequence(self, node: Seq) -> Stmt:
-        made: list[Stmt] = []
+        statements: list[Stmt] = []
         for child in node.body:
             new = self.visit(child)
             if new is None:
                 continue
             if isinstance(new, Copy) and self._is_movable(new):
-                made.insert(self._place(new, made), new)
+                statements.insert(self._place(new, statements), new)
             elif isinstance(new, Copy) and self._is_prefetch(new):
-                place = self._first_place(new, made)
-                passed = made[place:]
+                place = self._first_place(new, statements)
+                passed = statements[place:]
                 own = [s for s in passed if _is_allocation_of(new.dst.buffer, s)]
-                made[place:] = [*own, new, *(s for s in passed if s not in own)]
+                statements[place:] = [*own, new, *(s for s in passed if s not in own)]
             else:
-                made.append(new)
-        return with_statements(node, made)
+                statements.append(new)
+        return with_statements(node, statements)
 
     def _is_movable(self, stmt: Stmt) -> bool:
         return is_asynchronous(stmt) and isinstance(stmt, Copy) and stmt not in self._owned

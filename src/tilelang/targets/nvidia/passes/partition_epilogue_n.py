@@ -70,8 +70,8 @@ def partition_epilogue_n(
 
 
 def _narrowed(columns: ColumnPartition, narrow: dict[Buffer, Buffer], stmts: Sequence[Stmt]) -> list[Stmt]:
-    made = [_NarrowTiles(columns, narrow).visit(stmt) for stmt in stmts]
-    return [stmt for stmt in made if stmt is not None]
+    narrowed = [_NarrowTiles(columns, narrow).visit(stmt) for stmt in stmts]
+    return [stmt for stmt in narrowed if stmt is not None]
 
 
 # -- which tiles are narrowed ---------------------------------------------------------------------------------------
@@ -90,9 +90,9 @@ def _narrow(columns: ColumnPartition, stmts: Sequence[Stmt]) -> dict[Buffer, Buf
 def _elementwise_partners(stmt: Stmt, narrow: dict[Buffer, Buffer], count: int) -> list[Buffer]:
     """Tiles that have to be narrowed, since a statement uses them together with narrowed ones."""
     if isinstance(stmt, Copy):
-        made = [stmt.dst] if stmt.src.buffer in narrow and stmt.dst.buffer.scope in _ON_CHIP else []
+        written = [stmt.dst] if stmt.src.buffer in narrow and stmt.dst.buffer.scope in _ON_CHIP else []
         needed = [stmt.src] if stmt.dst.buffer in narrow and stmt.src.buffer.scope is Scope.FRAGMENT else []
-        return [region.buffer for region in (*made, *needed)]
+        return [region.buffer for region in (*written, *needed)]
     if isinstance(stmt, ParallelLoop) and (var := _column_var(stmt, narrow)) is not None:
         inside = {s.buffer for s in walk(stmt) if isinstance(s, Alloc)}
         stored = [(s.buffer, s.indices) for s in walk(stmt) if isinstance(s, Store) and s.buffer.scope in _ON_CHIP]

@@ -174,5 +174,5 @@ class TensorMaps(dict[int, bytes]):
             )
         if len(self) >= _KEPT:
             self.clear()
-        made = self[address] = memory.raw[begin : begin + MAP_BYTES]
-        return made
+        encoded = self[address] = memory.raw[begin : begin + MAP_BYTES]
+        return encoded

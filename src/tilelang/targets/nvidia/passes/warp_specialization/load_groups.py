@@ -178,9 +178,9 @@ class _FlattenSequences(Rewriter):
             for child in node.body:
                 yield from self._parts(child)
             return
-        made = self.visit(node)
-        if made is not None:
-            yield made
+        rewritten = self.visit(node)
+        if rewritten is not None:
+            yield rewritten
 
 
 def find_load_groups(launch: Launch, can_load: CanLoadAsync) -> LoadGroups:
