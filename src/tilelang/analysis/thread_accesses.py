@@ -8,6 +8,7 @@ index that depends on memory is None.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tilelang.arith.domain import Domain
@@ -236,7 +237,6 @@ class LoopCarried:
         self.loop = loop
         self.trips: int | None = None
         self._domain = domain
-        self._inner = {var for stmt in walk(loop.body) for var in defined_variables(stmt)}
         self._after: dict[int, tuple[ThreadAccess, ThreadAccess]] = {}
         self._later: dict[int, tuple[ThreadAccess, ThreadAccess | None]] = {}
         self._ages: dict[int, tuple[ThreadAccess, ThreadAccess, int]] = {}
@@ -288,6 +288,11 @@ class LoopCarried:
             moved = self._move(access, lambda loop, free: _fresh(loop.var, *self._range(loop), free))
             known = self._after[id(access)] = (access, moved)
         return known[1]
+
+    @functools.cached_property
+    def _inner(self) -> frozenset[Var]:
+        """The variables that the body defines."""
+        return frozenset(var for stmt in walk(self.loop.body) for var in defined_variables(stmt))
 
     def _varies(self, access: ThreadAccess) -> bool:
         """Whether the access differs between iterations."""

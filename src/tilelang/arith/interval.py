@@ -303,11 +303,10 @@ class Analysis(Linearizer):
     def _learn_range(self, var: Var, low: int | Expr | None, high: int | Expr | None) -> None:
         ends = Interval(low if isinstance(low, int) else None, high if isinstance(high, int) else None)
         self._limit(expr_key(var), ends)
-        this = self.sum(var)
         if isinstance(low, Expr) and self.is_position_independent(low) and low.dtype.is_int:
-            self._learn_sum(this.plus(self.sum(low), -1))
+            self._learn_sum(self.sum(var).plus(self.sum(low), -1))
         if isinstance(high, Expr) and self.is_position_independent(high) and high.dtype.is_int:
-            self._learn_sum(self.sum(high).plus(this, -1))
+            self._learn_sum(self.sum(high).plus(self.sum(var), -1))
 
     def _learn_condition(self, condition: Expr, *, holds: bool) -> None:
         match condition:

@@ -107,7 +107,8 @@ def walk(stmt: Stmt) -> Iterator[Stmt]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(sub_statements(node)[::-1])
+        if below := sub_statements(node):
+            stack.extend(below[::-1])
 
 
 def sub_statements(stmt: Stmt) -> tuple[Stmt, ...]:

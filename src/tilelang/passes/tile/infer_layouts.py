@@ -14,6 +14,7 @@ import functools
 import math
 from collections.abc import Hashable, Iterable, Iterator
 
+import tilelang.layout.explain as explain  # "from" would first ask the package, whose finder looks for similar names
 from tilelang.analysis.accesses import Access
 from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.analysis.divergence import divergence
@@ -28,7 +29,6 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.layout import explain
 from tilelang.layout.blocked import LINE_BYTES, blocked, row_variants
 from tilelang.layout.boxes import ALIGNMENT
 from tilelang.layout.constraints import AccessLayout, Alias, Constraint, FixedLayout, LayoutChoice, Reason, SharedLayout
