@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Binary, Const, Expr, Var, int_const
 from tilelang.ir.scalar import BinaryOp
-from tilelang.level1.fused import FusedKernel
+from tilelang.level1.fused import ZERO, FusedKernel
 from tilelang.records import record
 
 
@@ -70,7 +70,7 @@ class Placement:
     block_names: Mapping[Var, Var]
 
 
-ZERO, ONE = Const(0, INT32, weak=True), Const(1, INT32, weak=True)
+ONE = Const(1, INT32, weak=True)
 
 
 def next_origin(place: Place) -> Expr:

@@ -23,7 +23,7 @@ def choose_tiling(kernel: FusedKernel, target: Target) -> Tiling:
     products = [each for each in map(_product_axes, kernel.reductions) if each is not None]
     if products:
         return _of_products(kernel)
-    return _of_rows(kernel) if kernel.reductions else _of_elements(kernel)
+    return _of_rows(kernel) if kernel.reductions or kernel.sequences else _of_elements(kernel)
 
 
 def _extent(kernel: FusedKernel, axis: Var) -> int:
@@ -50,7 +50,7 @@ def _of_rows(kernel: FusedKernel) -> Tiling:
     """A few rows for each block, whole if they fit."""
     width = math.prod(_extent(kernel, axis) for axis in kernel.extents if axis not in set(kernel.grid))
     blocks: dict[Var, int] = {}
-    if width > _WHOLE_ROW:
+    if width > _WHOLE_ROW and kernel.streamed and not kernel.sequences:
         blocks[kernel.streamed[-1]] = min(_ELEMENTS, _power_of_two(_extent(kernel, kernel.streamed[-1])))
     held = blocks[kernel.streamed[-1]] if blocks else width
     if kernel.grid:
@@ -80,13 +80,17 @@ def _product_axes(reduction: FusedReduction) -> tuple[tuple[Var, ...], tuple[Var
 def _of_products(kernel: FusedKernel) -> Tiling:
     blocks: dict[Var, int] = {}
     grid = set(kernel.grid)
+    alone = [reduction for reduction in kernel.reductions if contraction(reduction) is None]  # a warp holds 16 rows
     for reduction in kernel.reductions:
         for side in _product_axes(reduction) or ():
             divided = [axis for axis in side if axis in grid]
             if len(divided) == len(side) and not any(axis in blocks for axis in side):
-                blocks[side[-1]] = min(128, max(16, _power_of_two(_extent(kernel, side[-1]))))
+                least = 64 if alone and any(side[-1] in set(r.axes) for r in alone) else 16
+                blocks[side[-1]] = min(128, max(least, _power_of_two(_extent(kernel, side[-1]))))
     for reduction in kernel.reductions:
         last = reduction.reduced[-1]
+        if kernel.sequences:
+            continue
         if reduction in kernel.accumulated or _extent(kernel, last) > 512:
             blocks[last] = min(64 if len(kernel.reductions) > 1 else 32, max(16, _power_of_two(_extent(kernel, last))))
     return Tiling(blocks, _THREADS, 2 if len(kernel.reductions) > 1 else 3)
