@@ -15,6 +15,7 @@ import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang import autotuner, errors, options, testing
 from tilelang.dtypes import DType
+from tilelang.level1.compute import ComputeFunction
 from tilelang.level1.functions import MODULES
 
 PATH = Path(__file__).resolve().parent / "reference.md"
@@ -183,8 +184,9 @@ def package_sections() -> list[str]:
         if inspect.ismodule(value) or (inspect.isclass(value) and issubclass(value, errors.TileLangError)):
             continue
         parts.append(entry("tilelang.", name, value))
-        if inspect.isclass(value) and home(value) in ("kernel", "profiler"):
-            methods = [(n, m) for n, m in vars(value).items() if not n.startswith("_") and inspect.isfunction(m)]
+        described = ComputeFunction if value is tilelang.compute else value
+        if inspect.isclass(described) and home(described) in ("kernel", "profiler", "compute"):
+            methods = [(n, m) for n, m in vars(described).items() if not n.startswith("_") and inspect.isfunction(m)]
             parts += [entry(".", n, m, level=4) for n, m in methods]
     parts.append("## Tuning: `tilelang.autotuner`\n")
     for name in autotuner.__all__:

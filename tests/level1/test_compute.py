@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from array_functions import assert_close, numbers
+from level1_kernels import scaled_and_shifted
 
 import tilelang
 import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.errors import ArgumentError, OptionError, StagingError, StagingTypeError
-from tilelang.level1.compute import load_program
+from tilelang.level1.execution import load_program
 
 compute = tilelang.compute(execution_backend="reference")
 
@@ -143,11 +144,21 @@ def test_the_program_runs_by_itself() -> None:
     assert compiled.compile(*shapes).prim_func.script() == program.get_tir().script()
 
 
-def test_errors_in_a_program_show_its_lines() -> None:
-    names = load_program("def f():\n    return 1 // 0\n")
-    with pytest.raises(ZeroDivisionError) as error:
-        names["f"]()
-    assert "    return 1 // 0" in "".join(traceback.format_exception(error.value))
+def test_a_computation_with_kernels_is_no_single_program() -> None:
+    kernel = scaled_and_shifted(target="cpu")
+
+    @tilelang.compute(target="cpu")
+    def f(x: Any) -> Any:
+        return kernel(x + 1, 2.0)[0] * x
+
+    x = numbers(5)
+    assert_close(f(x), (x + 1) * 2 * x)
+    with pytest.raises(StagingError) as error:
+        f.program(x)
+    assert error.value.message == "f: calls a Level 2 kernel, so that it is no single program"
+    assert error.value.hint == (
+        "call it, which runs the programs before and after the kernel; or take the kernel out of it"
+    )
 
 
 def test_calls_with_arrays_in_another_order() -> None:
@@ -237,22 +248,14 @@ def test_a_call_inside_is_part_of_the_computation() -> None:
 
 
 def test_a_kernel_inside_is_a_call() -> None:
-    @T.prim_func
-    def doubled(x: T.Tensor((4,), "float32"), y: T.Tensor((4,), "float32")):
-        with T.Kernel(1, threads=32):
-            for i in T.Parallel(4):
-                y[i] = x[i] * 2
+    kernel = scaled_and_shifted(execution_backend="reference")
 
-    kernel = tilelang.compile(doubled, out_idx=-1, execution_backend="reference")
-    x = numbers(4)
-    assert_close(compute(_through(kernel))(x), (x + 1) * 2 - 1)
-
-
-def _through(kernel: Any) -> Any:
+    @compute
     def f(x: Any) -> Any:
-        return kernel(x + 1) - 1
+        return kernel(x + 1, 2.0)[0] - 1
 
-    return f
+    x = numbers(4)
+    assert_close(f(x), (x + 1) * 2 - 1)
 
 
 def test_methods_of_objects_and_structures_of_arguments() -> None:

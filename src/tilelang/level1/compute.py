@@ -6,34 +6,28 @@ calls with equal keys (`calls.Binding`) run the same kernels.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
-import itertools
-import linecache
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-import numpy as np
-
 from tilelang.api import caller, public, strip_frames
-from tilelang.errors import Loc, StagingTypeError
+from tilelang.errors import Loc, StagingError, StagingTypeError
 from tilelang.jit.call_keys import add_values, is_comparable, plain_tensor_types
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions, environment_key
 from tilelang.jit.signature import is_array
 from tilelang.language.parameters import annotations_of
 from tilelang.language.types import TensorType
-from tilelang.level1.calls import Binding, bind_arguments, results_given, signature_of
+from tilelang.level1.calls import Binding, bind_arguments, results_given
+from tilelang.level1.execution import compile_lowered, compile_with_calls, reference_of
 from tilelang.level1.graph import Graph
 from tilelang.level1.lower import Lowered, lower
-from tilelang.level1.reference import evaluate_graph
+from tilelang.level1.split_calls import has_calls
 from tilelang.level1.structure import Structure
 from tilelang.level1.trace import is_tracing, trace
-from tilelang.runtime.arguments import bind
-from tilelang.runtime.arrays import ArrayView
 from tilelang.targets.target import Target, TargetLike
 
 
@@ -56,21 +50,32 @@ class _Computation:
 
     @functools.cached_property
     def lowered(self) -> Lowered:
-        """The Level 2 program."""
+        """The Level 2 program.
+
+        Raises:
+            StagingError: The computation calls kernels, so that it is several programs.
+        """
+        if has_calls(self.graph):
+            raise StagingError(
+                f"{self.graph.name}: calls a Level 2 kernel, so that it is no single program",
+                loc=self.graph.loc,
+                hint="call it, which runs the programs before and after the kernel; or take the kernel out of it",
+            )
         return lower(self.graph, self._target)
 
     @functools.cached_property
     def kernel(self) -> JITKernel:
         """The compiled program: it takes the parameters of the graph, and returns its results."""
-        count = len(self.graph.parameters)
-        outputs = list(range(count, count + len(self.graph.results)))
-        func = load_program(self.lowered.text)[self.lowered.entry].get_tir()
-        return dataclasses.replace(self._options, out_idx=outputs).compile(func)
+        return compile_lowered(self.graph, self.lowered, self._options)
 
     @functools.cached_property
     def run(self) -> Callable[..., Any]:
         """Runs it on the arrays of a call, and on those of its results if they are given; gives its results."""
-        return reference_of(self.graph) if self._backend == "reference" else self.kernel
+        if self._backend == "reference":
+            return reference_of(self.graph)
+        if has_calls(self.graph):
+            return compile_with_calls(self.graph, self._target, self._options)
+        return self.kernel
 
     def call(self, arrays: Sequence[Any], out: Any) -> Any:
         """The result for the arrays of a call, or `out`, in which it is then."""
@@ -81,18 +86,6 @@ class _Computation:
         if self.structure.kind is None:
             return results
         return self.structure.rebuild(results if len(self.graph.results) > 1 else [results])
-
-
-_PROGRAMS = itertools.count(1)
-
-
-def load_program(text: str) -> dict[str, Any]:
-    """The names of a module of this text, whose lines errors can show."""
-    file = f"<tilelang program {next(_PROGRAMS)}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    names: dict[str, Any] = {"__name__": file}
-    exec(compile(text, file, "exec"), names)
-    return names
 
 
 @public
@@ -217,22 +210,6 @@ class ComputeFunction:
     def _loc(self) -> Loc:
         code = self.function.__code__
         return Loc(code.co_filename, code.co_firstlineno, function=code.co_name)
-
-
-def reference_of(graph: Graph) -> Callable[..., Any]:
-    """Runs a graph by its meaning in NumPy, on host arrays."""
-    signature = signature_of(graph)
-    count = len(graph.parameters)
-
-    def run(*arrays: Any) -> Any:
-        bound = bind(signature, arrays)
-        views = [value.as_numpy() for value in bound.values if isinstance(value, ArrayView)]
-        sizes = dict(zip(signature.symbols, bound.symbols, strict=True))
-        for view, result in zip(views[count:], evaluate_graph(graph, views[:count], sizes), strict=True):
-            np.copyto(view, result)
-        return bound.result()
-
-    return run
 
 
 @overload

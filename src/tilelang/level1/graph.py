@@ -310,7 +310,7 @@ class Graph:
     def arrays(self) -> tuple[Array, ...]:
         """The parameters, and the arrays that the results depend on, sources before readers."""
         order: dict[Array, None] = dict.fromkeys(self.parameters)
-        stack = [(array, iter(array.sources)) for array in reversed(self.results)]
+        stack = [(array, iter(array.sources)) for array in reversed(self.results) if array not in order]
         while stack:
             array, sources = stack[-1]
             source = next(sources, None)
