@@ -251,10 +251,10 @@ class LoopCarried:
         A distance of one iteration is exact, and so are several for asynchronous copies, whose waits count groups;
         larger distances are merged into "any earlier iteration".
         """
-        known = self._later.get(id(access))
-        if known is None:
-            known = self._later[id(access)] = (access, self._moved_later(access))
-        return known[1]
+        cached = self._later.get(id(access))
+        if cached is None:
+            cached = self._later[id(access)] = (access, self._moved_later(access))
+        return cached[1]
 
     def _moved_later(self, access: ThreadAccess) -> ThreadAccess | None:
         _, origin, age = self._ages.get(id(access), (access, access, 0))
@@ -283,11 +283,11 @@ class LoopCarried:
     def after(self, access: ThreadAccess) -> ThreadAccess:
         """The access of any iteration, expressed after the loop."""
         access = self._ages.get(id(access), (access, access, 0))[1]  # the access of its own iteration covers all
-        known = self._after.get(id(access))
-        if known is None:
+        cached = self._after.get(id(access))
+        if cached is None:
             moved = self._move(access, lambda loop, free: _fresh(loop.var, *self._range(loop), free))
-            known = self._after[id(access)] = (access, moved)
-        return known[1]
+            cached = self._after[id(access)] = (access, moved)
+        return cached[1]
 
     @functools.cached_property
     def _inner(self) -> frozenset[Var]:

@@ -29,17 +29,17 @@ def bounds(expr: Expr, domain: Domain) -> Interval:
 
 def computed(expr: Expr, domain: Domain) -> Interval:
     """The interval of an integer computed as data: every operation wraps in its dtype."""
-    known = bounds(expr, domain)
+    result = bounds(expr, domain)
     if expr.is_index:
-        return known
+        return result
     width = of_dtype(expr.dtype)
-    known = known.meet(width)
+    result = result.meet(width)
     if isinstance(expr, Binary) and expr.a.dtype == expr.b.dtype == expr.dtype:
         parts = [computed(part, domain) for part in (expr.a, expr.b)]
-        made = ranges.apply(expr.op, *parts)
-        if all(part.within(width) for part in parts) and made.within(width):
-            known = known.meet(made)
-    return known
+        applied = ranges.apply(expr.op, *parts)
+        if all(part.within(width) for part in parts) and applied.within(width):
+            result = result.meet(applied)
+    return result
 
 
 def analysis_of(domain: Domain, *, expand: bool = True) -> Analysis:
@@ -107,45 +107,45 @@ class Analysis(Linearizer):
     # -- facts about atoms ----------------------------------------------------------------------------------
     def bounds(self, expr: Expr) -> Interval:
         """Bounds of any expression."""
-        known = self._bounds.get(id(expr))
-        if known is None:
+        cached = self._bounds.get(id(expr))
+        if cached is None:
             relevant, key = self._relevant(expr), expr_key(expr)
-            known = relevant._bounds.get(key)
-            if known is None:
+            cached = relevant._bounds.get(key)
+            if cached is None:
                 result = relevant.atom_bounds(expr)
                 if isinstance(expr, Binary) and expr.dtype.is_int and (expr.is_index or relevant.is_exact(expr)):
                     result = result.meet(relevant.sum_bounds(relevant.sum(expr)))
-                known = relevant._bounds[key] = (expr, result)
-            self._bounds[id(expr)] = (expr, known[1])
-        return known[1]
+                cached = relevant._bounds[key] = (expr, result)
+            self._bounds[id(expr)] = (expr, cached[1])
+        return cached[1]
 
     def sum(self, expr: Expr) -> Sum:
         """The expression as a sum."""
         if isinstance(expr, Const):
             return super().sum(expr)
-        known = self._sums.get(id(expr))
-        if known is None:
+        cached = self._sums.get(id(expr))
+        if cached is None:
             relevant, key = self._relevant(expr), expr_key(expr)
-            known = relevant._sums.get(key)
-            if known is None:
-                known = relevant._sums[key] = (expr, relevant._sum(expr))
-            self._sums[id(expr)] = (expr, known[1])
-        return known[1]
+            cached = relevant._sums.get(key)
+            if cached is None:
+                cached = relevant._sums[key] = (expr, relevant._sum(expr))
+            self._sums[id(expr)] = (expr, cached[1])
+        return cached[1]
 
     def atom_bounds(self, expr: Expr) -> Interval:
         """Bounds from the expression's operator, and from facts about it as a whole."""
         if isinstance(expr, Const):
             return ANYTHING if expr.dtype.is_float else Interval(int(expr.value), int(expr.value))
-        known = self._atoms.get(id(expr))
-        if known is None:
+        cached = self._atoms.get(id(expr))
+        if cached is None:
             relevant, key = self._relevant(expr), expr_key(expr)
-            known = relevant._atoms.get(key)
-            if known is None:
+            cached = relevant._atoms.get(key)
+            if cached is None:
                 result = relevant._compute(expr)
                 limit = relevant._limits.get(key)
-                known = relevant._atoms[key] = (expr, result if limit is None else result.meet(limit))
-            self._atoms[id(expr)] = (expr, known[1])
-        return known[1]
+                cached = relevant._atoms[key] = (expr, result if limit is None else result.meet(limit))
+            self._atoms[id(expr)] = (expr, cached[1])
+        return cached[1]
 
     def stepping(self, var: ExprKey) -> tuple[int, int] | None:
         """(modulus, residue) of an atom, if known."""
@@ -196,13 +196,13 @@ class Analysis(Linearizer):
         """Whether an expression has the same value in index position, where nothing wraps, and elsewhere."""
         if isinstance(expr, Const | Var | Load):
             return True
-        known = self._settled.get(id(expr))
-        if known is None:
+        cached = self._settled.get(id(expr))
+        if cached is None:
             mixed = isinstance(expr, Binary) and expr.a.is_index != expr.b.is_index
             wraps = (mixed or (expr.dtype.is_int and not expr.is_index)) and not self.is_exact(expr)
             settled = not wraps and all(self.is_position_independent(child) for child in children(expr))
-            known = self._settled[id(expr)] = (expr, settled)
-        return known[1]
+            cached = self._settled[id(expr)] = (expr, settled)
+        return cached[1]
 
     # -- bounds ---------------------------------------------------------------------------------------------
     def _compute(self, expr: Expr) -> Interval:
@@ -269,9 +269,9 @@ class Analysis(Linearizer):
         return entry[1]
 
     def _truth(self, expr: Expr) -> Interval:
-        known = self.conditions.get(expr_key(expr)) if self.conditions else None
-        if known is not None:
-            return Interval(known, known)
+        truth = self.conditions.get(expr_key(expr)) if self.conditions else None
+        if truth is not None:
+            return Interval(truth, truth)
         if isinstance(expr, Binary) and expr.op in COMPARISONS and expr.a.dtype.is_int:
             a, b = (self.bounds(expr.a), self.bounds(expr.b)) if expr.a.is_index == expr.b.is_index else (
                 self._as_data(expr.a),
@@ -380,10 +380,10 @@ class Analysis(Linearizer):
             (term, coefficient), = gap.terms.items()
             excluded = -gap.constant // coefficient
             if len(term) == 1 and excluded * coefficient == -gap.constant:
-                known = self.bounds(term[0].expr)
-                if known.low == excluded:
+                interval = self.bounds(term[0].expr)
+                if interval.low == excluded:
                     self._limit(term[0], Interval(excluded + 1, None))
-                elif known.high == excluded:
+                elif interval.high == excluded:
                     self._limit(term[0], Interval(None, excluded - 1))
 
     def _limit(self, key: ExprKey, limit: Interval) -> None:

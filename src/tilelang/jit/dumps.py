@@ -57,11 +57,11 @@ def write_dumps(func: PrimFunc, target: Target, options: CompileOptions) -> None
 
 
 def _folder_of(root: Path, name: str, identity: str) -> Path:
-    place = root.absolute() / name
-    known = _FOLDERS.setdefault(place, [])
-    if identity not in known:
-        known.append(identity)
-    number = known.index(identity)
+    path = root.absolute() / name
+    identities = _FOLDERS.setdefault(path, [])
+    if identity not in identities:
+        identities.append(identity)
+    number = identities.index(identity)
     return root / (f"{name}_{number + 1}" if number else name)
 
 

@@ -151,9 +151,9 @@ class EagerFunction(JITImpl):
     def _call_anew(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
         """A call whose kernel is not known, or whose fast checks do not accept the arguments."""
         key = self._quick_key(args, keywords)
-        known = self._recognized.get(key)
-        if known is not None:
-            eager, places = known
+        recognized = self._recognized.get(key)
+        if recognized is not None:
+            eager, places = recognized
             return eager.kernel(*[args[place] if isinstance(place, int) else keywords[place] for place in places])
         wanted = keywords.pop(RETURN_KERNEL, False)
         own, sizes = split_keywords(self.signature, keywords)
@@ -305,9 +305,9 @@ class EagerFunction(JITImpl):
     # -- kernels --------------------------------------------------------------------------------------------
     def _kernel(self, parts: _Parts) -> _EagerKernel:
         chosen = self.options.chosen()
-        known = self._kernels.get((parts.key(with_strides=self._by_stride), chosen))
-        if known is not None:
-            return known
+        cached = self._kernels.get((parts.key(with_strides=self._by_stride), chosen))
+        if cached is not None:
+            return cached
         self._check_options()
         function: Any = self.func.function
         sizes = find_sizes(function, parts.tensors, parts.values, parts.sizes)

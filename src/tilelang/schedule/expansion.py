@@ -198,10 +198,10 @@ class _Loop:
         copies = [n for n in self._sequence if n in self._copies]
         if not copies or not self._are_behind_readers():
             return [copies] if copies else []
-        place = {n: position for position, n in enumerate(self._sequence)}
+        position_of = {n: position for position, n in enumerate(self._sequence)}
         groups: list[list[int]] = []
         for number in copies:
-            if groups and place[number] == place[groups[-1][-1]] + 1:
+            if groups and position_of[number] == position_of[groups[-1][-1]] + 1:
                 groups[-1].append(number)
             else:
                 groups.append([number])
@@ -219,17 +219,17 @@ class _Loop:
         """How many groups may be in flight when an iteration begins, and at the first readers of other tiles."""
         if not self._copies or not self._are_behind_readers():
             return None, {}
-        place = {n: position for position, n in enumerate(self._sequence)}
+        position_of = {n: position for position, n in enumerate(self._sequence)}
         readers: dict[int, int] = {}  # the first reader of each group's tiles
         for number, copies in enumerate(self._groups):
             targets = [target_of(self._body.statements[n]) for n in copies]
             users = {n for target in targets for n, _, _ in self._body.storages[target]} - set(copies)
-            readers[number] = min(users, key=lambda n: place[n])
+            readers[number] = min(users, key=lambda n: position_of[n])
         in_flight = self._placement.last * len(self._groups)
-        first = min(readers, key=lambda number: place[readers[number]])
+        first = min(readers, key=lambda number: position_of[readers[number]])
         later: dict[int, int] = {}
         for number, reader in readers.items():
-            closed = sum(place[copies[-1]] < place[reader] for copies in self._groups)
+            closed = sum(position_of[copies[-1]] < position_of[reader] for copies in self._groups)
             newer = in_flight - (number + 1) + closed
             if reader != readers[first]:
                 later[reader] = min(newer, later.get(reader, newer))

@@ -103,9 +103,9 @@ class _PredicateBounds:
 
     def _if(self, node: If, domain: Domain, *, splitting: bool) -> Stmt | None:
         condition = self._value(node.condition, domain)
-        known = decide(condition, domain)
-        if known is not None:
-            chosen = node.then_body if known else node.else_body
+        truth = decide(condition, domain)
+        if truth is not None:
+            chosen = node.then_body if truth else node.else_body
             return None if chosen is None else self.stmt(chosen, domain, splitting=splitting)
         self._open.extend(test for test in _conjuncts(condition) if decide(test, domain) is None)
         then = self.stmt(node.then_body, domain.assume(condition), splitting=splitting)

@@ -327,11 +327,11 @@ class _VectorizeLoop:
         self._before.append(Alloc(buffer, loc=self._loop.loc))
         return buffer
 
-    def _preload(self, access: _Access, lanes: int, known: Mapping[Load | Store, Buffer]) -> Buffer:
+    def _preload(self, access: _Access, lanes: int, loaded: Mapping[Load | Store, Buffer]) -> Buffer:
         for other in self._accesses[: access.position]:  # reuse a load of the same elements
-            if other.node in known and isinstance(other.node, Load) and _same(other, access) and not access.conditions:
+            if other.node in loaded and isinstance(other.node, Load) and _same(other, access) and not access.conditions:
                 if not other.conditions:
-                    return known[other.node]
+                    return loaded[other.node]
         staging = self._staging_buffer(access)
         for first in self._starts(lanes):
             value = self._vector_load(access, first, lanes)

@@ -370,8 +370,8 @@ class _Block:
         if any(int_const(extent) == 0 for extent in loop.extents):
             return None
         build = Builder(loop.loc)
-        known = self._deferred.of(loop)
-        distributed, deferred = (None, []) if known is None else (known.loop, known.items)
+        reduction = self._deferred.of(loop)
+        distributed, deferred = (None, []) if reduction is None else (reduction.loop, reduction.items)
         if distributed is None:
             legality = self._legality(loop, domain)
             if legality.reason and loop in self._per_thread.divergent and self._context.threads > 1:

@@ -124,8 +124,8 @@ def atomic_add_vector(dtype: DType, order: str = "relaxed", scope: str = "gpu") 
     """
     _check("atomic add", order, scope)
     lane = lane_dtype(dtype)
-    known = {"float32": (2, 4), "float16": (2, 4, 8), "bfloat16": (2, 4, 8)}
-    if dtype.lanes not in known.get(str(lane), ()):
+    widths = {"float32": (2, 4), "float16": (2, 4, 8), "bfloat16": (2, 4, 8)}
+    if dtype.lanes not in widths.get(str(lane), ()):
         raise NoLowering(f"atomic add: no instruction for {dtype!s}", hint="add the elements one by one")
     words = vector_text(dtype, order, scope)
 

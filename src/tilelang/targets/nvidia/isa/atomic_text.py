@@ -84,7 +84,7 @@ def _read_modify_write(op: str, dtype: DType, scope: str) -> Words:
     own = cuda_type(dtype)
     same = {"int32": _INT, "uint32": _UINT, "uint64": _UWIDE}.get(str(dtype), own.name) == taken
     pointer = "{0}" if str(dtype) in ("int32", "uint32") or taken in ("float", "double") else f"({taken}*)({{0}})"
-    operands = [f"({taken})({{{place}}})" for place in range(1, 3 if op == "cas" else 2)]
+    operands = [f"({taken})({{{number}}})" for number in range(1, 3 if op == "cas" else 2)]
     text = f"{_FUNCTIONS[op]}{suffix('relaxed', scope)}({', '.join([pointer, *operands])})"
     if same and taken in ("float", "double", _INT, _UINT):
         text = text.replace(f"({taken})({{1}})", "{1}").replace(f"({taken})({{2}})", "{2}")
@@ -274,7 +274,7 @@ def _fenced(words: Words, op: str, dtype: DType, order: str, scope: str) -> Word
     ]
     text = "\n".join(line for line in lines if line) + "\n"
     needs = tuple(helper for helper in (words.helper, own.helper) if helper is not None)
-    places = ", ".join(f"{{{place}}}" for place in range(1 + len(operands)))
+    places = ", ".join(f"{{{number}}}" for number in range(1 + len(operands)))
     return Words(f"{name}({places})", Helper(name, text, needs=needs), words.retries)
 
 
@@ -319,7 +319,7 @@ def _vector_add(dtype: DType, ptx: str) -> str:
     if letter == "f":
         parts = tuple(f"__uint_as_float({part})" for part in parts)
     inputs = ", ".join(f'"{letter}"({part})' for part in parts)
-    places = ", ".join(f"%{place}" for place in range(1, len(parts) + 1))
+    places = ", ".join(f"%{number}" for number in range(1, len(parts) + 1))
     vector, rounding = f"v{len(parts)}.", ""
     if kind.startswith("noftz."):
         rounding, kind = "noftz.", kind.removeprefix("noftz.")

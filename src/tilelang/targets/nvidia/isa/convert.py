@@ -266,6 +266,6 @@ def _pair(source: DType, destination: DType) -> _Pair | None:
     through_float = source.is_float and source != "float64" or source.is_int and source.bits <= 16
     if through_float and str(destination) in _ENCODED:
         name, view, helper = _ENCODED[str(destination)]
-        values = ", ".join(f"(float)from.lane[{place}]" for place in ("2 * i", "2 * i + 1"))
+        values = ", ".join(f"(float)from.lane[{index}]" for index in ("2 * i", "2 * i + 1"))
         return _Pair((helper,), f"to.pair[i] = {name}({values});", ("", view))
     return None

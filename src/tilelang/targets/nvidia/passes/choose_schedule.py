@@ -468,9 +468,9 @@ class _Choice:
         if self._overrides.persistent is not None:
             return self._overrides.persistent
         counts = [int_const(extent) for extent in self._launch.grid]
-        known = [count for count in counts if count is not None]
+        constants = [count for count in counts if count is not None]
         at_once = self._target.machine.blocks_at_once(math.prod(cluster))
-        return len(known) < len(counts) or math.prod(known) > at_once
+        return len(constants) < len(counts) or math.prod(constants) > at_once
 
     def _panel(self, pipelined: Sequence[LoadGroup]) -> tuple[int, str] | None:
         """The tile order: panels if neighbors along both dimensions share tiles, otherwise None."""

@@ -181,12 +181,12 @@ class _NarrowTiles(Rewriter):
     def _nest(self, node: ParallelLoop) -> ParallelLoop:
         var = _column_var(node, self._narrow)
         assert var is not None
-        place = next(place for place, other in enumerate(node.vars) if other is var)
-        if node.layout is not None or int_const(node.extents[place]) != self._columns.of_tile:
+        axis = next(axis for axis, other in enumerate(node.vars) if other is var)
+        if node.layout is not None or int_const(node.extents[axis]) != self._columns.of_tile:
             raise NotPartitioned(f"{_line(node)}a loop has a layout of its threads, or is over some columns")
         body = _Elements(node, var, self._columns, self._narrow).visit(node.body) or Seq((), loc=node.loc)
         count = const(self._columns.count, INT32)
-        extents = (*node.extents[:place], count, *node.extents[place + 1 :])
+        extents = (*node.extents[:axis], count, *node.extents[axis + 1 :])
         return dataclasses.replace(node, extents=extents, body=body)
 
 

@@ -58,9 +58,9 @@ def rejection(
             assembler complained.
     """
     notes = kept_source(source, compilation, "kernel.cu")
-    place = _FRONT_END.search(compilation.log)
-    if place is not None:
-        return rejected_line(source, compilation, options, int(place[1]), place[2], notes, _OWN_TEXT)
+    location = _FRONT_END.search(compilation.log)
+    if location is not None:
+        return rejected_line(source, compilation, options, int(location[1]), location[2], notes, _OWN_TEXT)
     if again is not None and _ASSEMBLER.search(compilation.log):
         return _assembler(source, *again(), notes)
     return failed_compiler(source, compilation, options, notes)
@@ -92,8 +92,8 @@ def _assembly_at(ptx: str, number: int) -> _Assembly:
     lines = ptx.splitlines()
     before, after = lines[: number - 1], lines[number - 1 :]
     places = (match for line in reversed(before) if (match := _LOC.search(line)))
-    place = next(places, None)
-    origin = tuple(int(group) for group in place.groups() if group) if place else ()
+    location = next(places, None)
+    origin = tuple(int(group) for group in location.groups() if group) if location else ()
     start = next((n for n in range(len(before), 0, -1) if _BEGIN in before[n - 1] or _END in before[n - 1]), 0)
     if not start or _BEGIN not in before[start - 1]:
         return _Assembly("", origin)

@@ -110,8 +110,8 @@ def find_epilogue_stores(launch: Launch, can_store: CanStore) -> tuple[EpilogueS
     for access in found.writes:
         copy = access.stmt
         if isinstance(copy, Copy) and access.buffer.scope is Scope.GLOBAL and copy in parents:
-            known = access.context.domain(_nonempty(copy.dst.buffer, domain))
-            if not all(proves(start >= 0, known) for start in copy.dst.start):
+            facts = access.context.domain(_nonempty(copy.dst.buffer, domain))
+            if not all(proves(start >= 0, facts) for start in copy.dst.start):
                 continue  # TMA drops elements past the end of a tensor, but traps on those before its start
             store = _epilogue_store(copy, parents, touching, can_store)
             if store is not None:

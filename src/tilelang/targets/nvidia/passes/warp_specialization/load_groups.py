@@ -280,8 +280,8 @@ class _Search:
             needed += [step.start, step.stop]
             if jumps(step.body):
                 return "a loop around it has a break or continue in the middle of an iteration"
-        known = all(map(self._scalars.is_uniform, needed))
-        return "" if known else "what it copies depends on what the block computes"
+        all_uniform = all(map(self._scalars.is_uniform, needed))
+        return "" if all_uniform else "what it copies depends on what the block computes"
 
 
 def _reads_within(stmt: Stmt, filled: Region) -> bool:

@@ -75,7 +75,7 @@ class PipelineBuffer:
         for barriers, count in ((self.full, 1), (self.empty, arrivals)):
             if barriers is not None:
                 places = [_at(barriers, const(number, INT32)) for number in range(self.versions)]
-                inits += [CallStmt(MBARRIER_INIT, (place, const(count, INT32))) for place in places]
+                inits += [CallStmt(MBARRIER_INIT, (barrier, const(count, INT32))) for barrier in places]
         return inits
 
 

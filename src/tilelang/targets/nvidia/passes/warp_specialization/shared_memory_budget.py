@@ -124,8 +124,8 @@ def _max_stages(pipelined: Sequence[LoadGroup], stage: int, overrides: ScheduleO
         return overrides.stages
     most = min(max(_MAX_STAGES, _BYTES_IN_FLIGHT // stage), 2 * _MAX_STAGES)
     counts = [load_group.fill_count().maximum for load_group in pipelined]
-    known = [count for count in counts if count is not None]
-    return most if persistent or len(known) < len(counts) else min(most, max(1, *known))
+    constants = [count for count in counts if count is not None]
+    return most if persistent or len(constants) < len(counts) else min(most, max(1, *constants))
 
 
 def _size(tile: Buffer) -> int:
