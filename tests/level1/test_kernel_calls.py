@@ -64,3 +64,34 @@ def test_arguments_that_do_not_fit() -> None:
         "scaled: expected 2 arguments (x, factor), got 3\n"
         "hint: results are returned, and cannot be passed inside a computation"
     )
+
+
+def test_functions_in_eager_style_are_compiled_for_the_shapes_of_arrays() -> None:
+    @tilelang.jit(execution_backend="reference")
+    def doubled(x, block=4):
+        n = T.const("n")
+        x: T.Tensor((n,), "float32")
+        y = T.empty((n,), "float32")
+        with T.Kernel(T.ceildiv(n, block), threads=32) as b:
+            for i in T.Parallel(block):
+                y[b * block + i] = x[b * block + i] * 2
+        return y
+
+    x = numbers(8)
+    assert_close(run(lambda a: doubled(a + 1, block=2) - 1, x), (x + 1) * 2 - 1)
+    assert_close(doubled(x), x * 2)
+
+
+def test_functions_that_return_kernels() -> None:
+    @tilelang.jit(out_idx=-1, execution_backend="reference")
+    def shifted(n, by):
+        @T.prim_func
+        def main(x: T.Tensor((n,), "float32"), y: T.Tensor((n,), "float32")):
+            with T.Kernel(1, threads=32):
+                for i in T.Parallel(n):
+                    y[i] = x[i] + by
+
+        return main
+
+    x = numbers(8)
+    assert_close(run(lambda a: shifted(8, 3.0)(a * 2), x), x * 2 + 3)

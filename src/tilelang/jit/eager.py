@@ -158,7 +158,8 @@ class EagerFunction(JITImpl):
         wanted = keywords.pop(RETURN_KERNEL, False)
         own, sizes = split_keywords(self.signature, keywords)
         values = bind_call(self.func.__name__, self.signature, args, own)
-        eager = self._kernel(self._sorted(values, sizes))
+        stand_ins = {name: _stand_in(value) for name, value in values.items()}
+        eager = self._kernel(self._sorted(stand_ins, sizes))
         if wanted:
             return eager.kernel
         names = list(self._parameters)
@@ -336,3 +337,8 @@ class EagerFunction(JITImpl):
                 f"{self.func.__name__}: out_idx={self.options.out_idx!r} has no meaning in eager style",
                 hint="return the tensors that T.empty made, and leave out_idx out",
             )
+
+
+def _stand_in(value: Any) -> Any:
+    """What a kernel is compiled for in place of an argument: the type of an array that has no values yet."""
+    return value.__tilelang_type__ if hasattr(type(value), "__tilelang_type__") else value

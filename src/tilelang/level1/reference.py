@@ -168,7 +168,8 @@ class _Run:
     def _call(self, call: KernelCall) -> list[Any]:
         """The results of a Level 2 kernel, by the reference interpreter."""
         if call not in self._calls:
-            kernel = JITKernel(call.kernel.prim_func, call.kernel.out_idx, "reference")
+            func = call.kernel.prim_func
+            kernel = JITKernel(func, None if func.outputs else call.kernel.out_idx, "reference")
             result = kernel(*[self._stored(a) if isinstance(a, Array) else a for a in call.arguments])
             self._calls[call] = list(result) if isinstance(result, list | tuple) else [result]
         return self._calls[call]

@@ -20,6 +20,7 @@ from tilelang.errors import ProgramValueError, StagingError, StagingTypeError, U
 from tilelang.ir.expr import Const, Expr, Number, Var
 from tilelang.ir.visit import loads_of, variables_of
 from tilelang.language.extents import folded, plain, product, shape_text
+from tilelang.language.types import TensorType
 from tilelang.level1.api import api
 from tilelang.level1.graph import Array
 from tilelang.level1.promotion import Typed
@@ -196,6 +197,11 @@ class TracedArray(Operand):
     def at(self) -> Any:
         """Updates at indices: `x.at[i].add(y)` is `x` with `y` added there; also `set`, `multiply`, `min`, `max`."""
         return _function("IndexedUpdates", "functions.selection")(self)
+
+    @property
+    def __tilelang_type__(self) -> TensorType:
+        """What a Level 2 kernel is compiled for that takes this array."""
+        return TensorType(self.node.shape, self.dtype)
 
     def __tilelang_call__(self, kernel: object, arguments: Sequence[Any]) -> Any:
         """A call of a Level 2 kernel with this array among its arguments."""
