@@ -10,7 +10,7 @@ A vector access has one predicate.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from tilelang.analysis.bounds_checks import bounds_checks
 from tilelang.analysis.clobbers import Clobbers
@@ -35,6 +35,7 @@ from tilelang.ir.expr import (
     binary,
     cast,
     conjunction,
+    conjuncts,
     const,
     select,
     unary,
@@ -107,7 +108,7 @@ class _PredicateBounds:
         if truth is not None:
             chosen = node.then_body if truth else node.else_body
             return None if chosen is None else self.stmt(chosen, domain, splitting=splitting)
-        self._open.extend(test for test in _conjuncts(condition) if decide(test, domain) is None)
+        self._open.extend(test for test in conjuncts(condition) if decide(test, domain) is None)
         then = self.stmt(node.then_body, domain.assume(condition), splitting=splitting)
         other = node.else_body and self.stmt(node.else_body, domain.assume(_not(condition)), splitting=splitting)
         if then is None and other is None:
@@ -331,14 +332,6 @@ def _not(condition: Expr) -> Expr:
     if isinstance(condition, Binary) and condition.op in NEGATED and condition.a.dtype.is_int:
         return binary(NEGATED[condition.op], condition.a, condition.b)
     return unary(UnaryOp.NOT, condition)
-
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    if isinstance(condition, Binary) and condition.op is BinaryOp.AND:
-        yield from _conjuncts(condition.a)
-        yield from _conjuncts(condition.b)
-    else:
-        yield condition
 
 
 def _fold(op: BinaryOp, values: list[Expr]) -> Expr:
