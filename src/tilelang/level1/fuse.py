@@ -117,11 +117,15 @@ def _same(a: Sequence[Var], b: Sequence[Var]) -> bool:
 
 
 def _boundary(kernel: FusedKernel, reduction: FusedReduction, read_through: Mapping[Array, Array]) -> Array:
-    """What to store instead of a reduction in the kernel: an operand of a matrix product as a whole, or its result."""
-    for reader in kernel.reductions:
-        if reduction in kernel.reads(reader.body) and contraction(reader) is not None:
-            return read_through.get(reduction.array, reduction.array)
-    return reduction.array
+    """What to store instead of a reduction in the kernel: what is made of it, unless that is larger.
+
+    An operand of a matrix product is stored as a whole, so that no block computes it again.
+    """
+    outer = read_through.get(reduction.array, reduction.array)
+    readers = [r for r in kernel.reductions if reduction in kernel.reads(r.body)]
+    is_operand = any(contraction(reader) is not None for reader in readers)
+    extents = [[int_const(extent) or MAX_WHOLE for extent in array.shape] for array in (outer, reduction.array)]
+    return outer if is_operand or math.prod(extents[0]) <= math.prod(extents[1]) else reduction.array
 
 
 class _Grower(Rewriter):

@@ -50,7 +50,7 @@ def lower(graph: Graph, target: Target, *, execution_backend: str | None = None)
     """
     graph = _with_distinct_results(without_duplicates(graph))
     kernels = [kernel for kernel in fused_kernels(graph) if not kernel.is_empty]
-    tilings = [choose_tiling(kernel, target) for kernel in kernels]
+    tilings = [choose_tiling(kernel, target, alone=len(kernels) == 1) for kernel in kernels]
     results = set(graph.results)
     memory = [output.array for kernel in kernels for output in kernel.outputs if output.array not in results]
     text = _module_text(graph, kernels, tilings, memory, target, execution_backend)
@@ -98,6 +98,8 @@ def _module_text(
     results = list(range(len(graph.parameters), len(graph.parameters) + len(graph.results)))
     options = [f"out_idx={results}", f'target="{target.kind!s}"']
     options += [f'execution_backend="{execution_backend}"'] if execution_backend else []
+    switches = {name: value for tiling in tilings for name, value in tiling.switches.items()}
+    options += [f"pass_configs={switches}"] if switches else []
     return "\n".join(
         [
             f'"""{graph.name}: a Level 2 program, written by tilelang.compute."""',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Binary, Const, Expr, Var, int_const
@@ -20,11 +21,13 @@ class Tiling:
             block of the grid has one element, and others stay whole.
         threads: Of a block.
         stages: Tiles of a pipelined loop that are in flight.
+        switches: What the compiler is told, as `pass_configs`.
     """
 
     blocks: Mapping[Var, int]
     threads: int
     stages: int
+    switches: Mapping[str, object] = field(default_factory=dict)
 
 
 @record(eq=False)
