@@ -1,9 +1,16 @@
 """Tiled gemms on AMD's GPUs, from the program to what its threads do."""
 
+import re
+
 import numpy as np
 import pytest
+from hip_kernels import needs_clang
 
 import tilelang.language as T
+from tilelang.jit.program import lowered
+from tilelang.options import CompileOptions
+from tilelang.targets.amd.runtime.device_code import build
+from tilelang.targets.target import Target
 
 
 def tiled(m, n, k, tile, dtype, accum, *, threads=128, num_stages=2, trans_a=False, trans_b=False, out=None):
@@ -73,3 +80,24 @@ def test_main_loops_have_no_bank_conflicts(check_program, arch, trans_b):
     _, counters = check_program(*main, arch=arch, seeds=1)
     for traffic in ("shared load", "shared store"):
         assert counters.traffic[traffic].transactions == counters.traffic[traffic].ideal
+
+
+@needs_clang
+@pytest.mark.parametrize(("arch", "tile", "threads", "count"), [
+    ("gfx90a", (128, 128, 64), 256, 32),
+    ("gfx942", (256, 256, 64), 512, 64),
+    ("gfx950", (256, 256, 64), 512, 32),
+    ("gfx1100", (128, 128, 32), 128, 32),
+    ("gfx1201", (128, 128, 32), 128, 32),
+])  # fmt: skip
+@pytest.mark.parametrize("trans_b", [False, True])
+def test_compiled_kernels_keep_tiles_in_registers(arch, tile, threads, count, trans_b):
+    """A wave executes each matrix instruction of its part of a tile once per iteration, and nothing spills."""
+    main = tiled(4096, 4096, 4096, tile, "float16", "float32", threads=threads, trans_b=trans_b, out="float16")[0]
+    target = Target("hip", arch)
+    text = target.family.backend().emit(lowered(main, target, CompileOptions()))
+    code = build(text, arch, "clang")
+    assert count == len(re.findall(r"^\s+v_(?:mfma|wmma)", code.assembly(), re.M))
+    for used in code.resources.values():
+        assert 0 == used.spill_bytes == used.local_bytes
+        assert used.registers <= 256

@@ -21,11 +21,13 @@ from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.targets.amd.isa.matrix import MatrixInstruction
 from tilelang.targets.amd.isa.matrix_atom import MatrixAtom, matrix_multiply
 from tilelang.targets.amd.isa.matrix_table import instructions_for
-from tilelang.targets.amd.machines import SIMDS, register_file
+from tilelang.targets.amd.isa.scheduling import KEEP_MATRIX_ORDER
+from tilelang.targets.amd.machines import CDNA_WAVE, RDNA_WAVE, SIMDS, register_file
 from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
 from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, partition
 
-_FOR_ADDRESSES = 48  # registers of a lane
+# Registers of a lane for addresses, and for elements while they are parted; operands of gfx11 are twice as large
+_FOR_OTHERS = {CDNA_WAVE: 48, RDNA_WAVE: 64}
 _WORD_BYTES = 4
 _MOST_NEIGHBOURS = 8  # bytes of neighbouring columns in a lane; more would be in the banks of those of another lane
 
@@ -33,11 +35,14 @@ _MOST_NEIGHBOURS = 8  # bytes of neighbouring columns in a lane; more would be i
 class GemmMatrix(RegisterGemm):
     """The lowering."""
 
+    prefetch_barrier = KEEP_MATRIX_ORDER  # clang would load operands late, for fewer registers, and wait for each load
+
     def most_registers(self, context: LoweringContext) -> int:
-        """Of those that a lane has if one work-group runs on a compute unit; what is left is for addresses."""
-        file = register_file(context.target.machine)
-        waves = -(-context.threads // (context.target.machine.warp_size * SIMDS))
-        return min(file.most, file.registers // max(waves, 1)) - _FOR_ADDRESSES
+        """Of those that a lane has if one work-group runs on a compute unit; some are left for others."""
+        machine = context.target.machine
+        file = register_file(machine)
+        waves = -(-context.threads // (machine.warp_size * SIMDS))
+        return min(file.most, file.registers // max(waves, 1)) - _FOR_OTHERS[machine.warp_size]
 
     def sums(self, op: Gemm) -> DType:
         """The accumulator dtype of instructions: that of C, or float32 for narrower ones."""

@@ -90,11 +90,14 @@ class RegisterGemm(abc.ABC):
     Attributes:
         share: The class of a warp's operands.
         shared_operand: The class of operands in shared memory.
+        prefetch_barrier: What keeps the vendor's compiler from moving prefetches behind the instructions that they
+            overlap; None if it does not.
     """
 
     name = "gemm.mma"
     share: type[Share] = Share
     shared_operand: type[ElementOperand] = ElementOperand
+    prefetch_barrier: Instruction | None = None
 
     @abc.abstractmethod
     def most_registers(self, context: LoweringContext) -> int:
@@ -183,6 +186,8 @@ class RegisterGemm(abc.ABC):
 
         def ahead(step: Expr, *, tail: bool = False) -> None:
             fetch(step, tail=tail)
+            if self.prefetch_barrier is not None:
+                build.emit(CallStmt(self.prefetch_barrier, ()))
             multiply(emit.short(step - 1))
 
         whole, left_over = divmod(division.a.depth, division.a.step)
