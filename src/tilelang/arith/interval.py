@@ -94,7 +94,7 @@ class Analysis(Linearizer):
         self._bounds: dict[int | ExprKey, tuple[Expr, Interval]] = {}
         self._atoms: dict[int | ExprKey, tuple[Expr, Interval]] = {}
         self._inside: dict[tuple[int, bool], tuple[Expr, Analysis]] = {}
-        self._settled: dict[int, tuple[Expr, bool]] = {}
+        self._position_independent: dict[int, tuple[Expr, bool]] = {}
         self._choices: _Budget = parent._choices if parent and self._depth else _Budget(_MANY_CHOICES)
         shared = parent is not None and domain.sole_variable is not None
         self._asking: list[bool] = parent._asking if parent is not None and shared else [False]
@@ -196,12 +196,12 @@ class Analysis(Linearizer):
         """Whether an expression has the same value in index position, where nothing wraps, and elsewhere."""
         if isinstance(expr, Const | Var | Load):
             return True
-        cached = self._settled.get(id(expr))
+        cached = self._position_independent.get(id(expr))
         if cached is None:
             mixed = isinstance(expr, Binary) and expr.a.is_index != expr.b.is_index
             wraps = (mixed or (expr.dtype.is_int and not expr.is_index)) and not self.is_exact(expr)
-            settled = not wraps and all(self.is_position_independent(child) for child in children(expr))
-            cached = self._settled[id(expr)] = (expr, settled)
+            independent = not wraps and all(self.is_position_independent(child) for child in children(expr))
+            cached = self._position_independent[id(expr)] = (expr, independent)
         return cached[1]
 
     # -- bounds ---------------------------------------------------------------------------------------------
@@ -397,7 +397,7 @@ class Analysis(Linearizer):
         self._atoms.clear()
         self._sums.clear()
         self._inside.clear()
-        self._settled.clear()
+        self._position_independent.clear()
 
 
 NEGATED = {

@@ -88,8 +88,8 @@ def _signature(description: Function) -> inspect.Signature:
 def documentation(description: Function) -> str:
     """The docstring of a function."""
     parts = [inspect.cleandoc(description.doc)]
-    told = [f"    {each.name}: {each.doc}" for each in description.parameters if each.doc]
-    for title, lines in (("Args", told), ("Raises", [f"    {line}" for line in description.raises])):
+    lines_of_parameters = [f"    {each.name}: {each.doc}" for each in description.parameters if each.doc]
+    for title, lines in (("Args", lines_of_parameters), ("Raises", [f"    {line}" for line in description.raises])):
         if lines:
             parts.append("\n".join([f"{title}:", *lines]))
     if description.example:
