@@ -24,7 +24,7 @@ _M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
 _VCC, _M0, _EXEC, _SHARED_BASE = 106, 124, 126, 235
 _APERTURE = 1 << 48  # where LDS begins among all addresses: the low word of one is that in LDS
 _KERNARG = 0x1000_0000  # where the arguments are
-_STEPS = 200_000
+_STEPS = 20_000
 UNKNOWN = -1  # of a lane
 
 
@@ -215,10 +215,10 @@ class Wave:
         wide = name.endswith(("B64", "I64", "U64")) and not name.startswith("S_BCNT")
         read = self._get64 if wide else self._get
         if form.startswith("SOPK"):
-            number = inst.simm16 - (inst.simm16 >> 15 << 16)
+            number = inst.simm16 if name.endswith("U32") else inst.simm16 - (inst.simm16 >> 15 << 16)
             operands = [self._s[inst.sdst.offset], number & _M32]
             name = name.replace("K_", "_") if name not in ("S_MOVK_I32", "S_CMOVK_I32") else name
-        elif form == "SOP1":
+        elif form.startswith("SOP1"):
             operands = [read(inst.ssrc0, inst)]
             if name.startswith(("S_BITSET", "S_CMOV")):  # which change a part of what they write, or nothing
                 operands.append((self._get64 if wide else self._get)(inst.sdst, inst))
@@ -341,8 +341,33 @@ class Wave:
             lane = self._get(inst.src1, inst) if "READLANE" in name else int(np.argmax(self._mask()))
             value = UNKNOWN if lane is None else int(self._lanes(inst.src0, inst)[lane & 63])
             self._s[inst.vdst.offset % 256] = None if value == UNKNOWN else value
+        elif name in _VECTOR64:
+            self._vector64(name, inst)
         else:
             self._vector_result(form, name, inst)
+
+    def _vector64(self, name: str, inst: Any) -> None:
+        """Instructions on 64 bits, by which generic addresses of LDS are computed, too."""
+        function, wide = _VECTOR64[name]
+        values, unknown = [], np.zeros(WAVE, bool)
+        for key, is_wide in zip(("src0", "src1", "src2"), wide, strict=False):
+            register = getattr(inst, key)
+            if not is_wide:
+                low = self._lanes(register, inst)
+                high = np.zeros(WAVE, np.int64)
+            elif register.offset >= 256:
+                low, high = self._v[register.offset - 256 : register.offset - 254]
+            else:
+                whole = self._get64(register, inst)
+                low = np.full(WAVE, UNKNOWN if whole is None else whole & _M32, np.int64)
+                high = np.full(WAVE, UNKNOWN if whole is None else whole >> 32, np.int64)
+            unknown |= (low == UNKNOWN) | (high == UNKNOWN)
+            values.append((high.astype(np.uint64) << np.uint64(32)) + low.astype(np.uint64) % np.uint64(1 << 32))
+        result = function(*values)
+        halves = [(result >> np.uint64(shift) & np.uint64(_M32)).astype(np.int64) for shift in (0, 32)]
+        self._set_lanes(inst.vdst, np.where(unknown, UNKNOWN, np.stack(halves)), 2)
+        if "sdst" in dir(inst):
+            self._set64(inst.sdst.offset, None)
 
     def _vector_result(self, form: str, name: str, inst: Any) -> None:
         function = _VECTOR.get(name)
@@ -366,9 +391,6 @@ class Wave:
         self._set_lanes(inst.vdst, result)
         if form.startswith("VOP2") and "_CO_" in name:
             self._set64(_VCC, None)
-        if name.startswith("V_MAD_U64"):
-            high = inst.vdst.offset - 256 + 1
-            self._v[high] = np.where(self._mask(), UNKNOWN, self._v[high])
 
     def _operands(self, form: str, name: str, inst: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -590,6 +612,14 @@ _VECTOR: dict[str, Callable[..., Any]] = {
     "V_BFI_B32": lambda a, b, c: a & b | ~a & c,
     "V_BFE_U32": lambda a, b, c: a >> (b & 31) & ((1 << (c & 31)) - 1),
     "V_BFE_I32": lambda a, b, c: _lane_signed(a >> (b & 31) & ((1 << (c & 31)) - 1), np.maximum(c & 31, 1)),
+}
+# with which operands have 64 bits
+_VECTOR64: dict[str, tuple[Callable[..., Any], tuple[bool, ...]]] = {
+    "V_LSHL_ADD_U64": (lambda a, b, c: (a << (b & np.uint64(7))) + c, (True, False, True)),
+    "V_LSHLREV_B64": (lambda a, b: b << (a & np.uint64(63)), (False, True)),
+    "V_LSHRREV_B64": (lambda a, b: b >> (a & np.uint64(63)), (False, True)),
+    "V_MAD_U64_U32": (lambda a, b, c: a * b + c, (False, False, True)),
+    "V_MOV_B64": (lambda a: a, (True,)),
 }
 _THREE = frozenset(
     "V_BITOP3_B32 V_MAD_U32_U24 V_MAD_I32_I24 V_LSHL_ADD_U32 V_ADD_LSHL_U32 V_LSHL_OR_B32 V_AND_OR_B32 V_OR3_B32 V_ADD3_U32 V_XAD_U32 "

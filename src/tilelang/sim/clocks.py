@@ -84,23 +84,23 @@ class Clocks:
 
     def release_agent(self, agent: int, causes: np.ndarray | None = None) -> np.ndarray:
         """The vector clock of what asynchronous units have done for an agent so far, for threads to acquire."""
-        clock = np.zeros(self._width, np.int64)
-        clock[agent] = self.tick()
+        known = np.zeros(self._width, np.int64)
+        known[agent] = self.tick()
         if causes is not None:
-            clock[-self.threads :] = causes
-        return clock
+            known[-self.threads :] = causes
+        return known
 
     def causes(self, thread: int) -> np.ndarray:
         """The causality part of a thread's vector clock. Shape (threads,)."""
-        clock: np.ndarray = self._table()[thread, -self.threads :].copy()
-        clock[thread] = self.now
-        return clock
+        known: np.ndarray = self._table()[thread, -self.threads :].copy()
+        known[thread] = self.now
+        return known
 
     def vector_clock(self, thread: int) -> np.ndarray:
         """Up to when accesses of each thread and agent happened before a thread. Shape (threads + agents,)."""
-        clock: np.ndarray = np.maximum(self._table()[thread, : self.threads + AGENTS], self.floor)
-        clock[thread] = self.now
-        return clock
+        known: np.ndarray = np.maximum(self._table()[thread, : self.threads + AGENTS], self.floor)
+        known[thread] = self.now
+        return known
 
     # -- synchronization ---------------------------------------------------------------------------------------------
     def synchronize_all(self) -> None:
@@ -115,19 +115,19 @@ class Clocks:
     def release(self, threads: np.ndarray) -> np.ndarray:
         """The joined vector clock of these threads, their own accesses included, for others to acquire; both parts."""
         seen = self._table()
-        clock: np.ndarray = seen[threads].max(axis=0)
-        clock[threads] = clock[threads + (self._width - self.threads)] = self.now
+        known: np.ndarray = seen[threads].max(axis=0)
+        known[threads] = known[threads + (self._width - self.threads)] = self.now
         self.now += 1
-        return clock
+        return known
 
-    def acquire(self, threads: np.ndarray, clock: np.ndarray) -> None:
+    def acquire(self, threads: np.ndarray, known: np.ndarray) -> None:
         """Joins what was released into the vector clocks of these threads."""
         seen = self._table()
-        seen[threads] = np.maximum(seen[threads], clock)
+        seen[threads] = np.maximum(seen[threads], known)
 
-    def has_observed(self, threads: np.ndarray, clock: np.ndarray) -> bool:
+    def has_observed(self, threads: np.ndarray, known: np.ndarray) -> bool:
         """Whether all that was released happened before one of these threads got where it is."""
-        causes = clock[-self.threads :]
+        causes = known[-self.threads :]
         late = np.flatnonzero(causes > self.floor)
         missing = self._table()[threads][:, late + (self._width - self.threads)] < causes[late]
         own = threads[:, None] == late
@@ -136,21 +136,21 @@ class Clocks:
     def acquire_release(self, key: object, thread: int) -> None:
         """A thread updates an element atomically: acquires from those that did so before, releases to those after."""
         one = np.array([thread])
-        clock = self._atomics.get(key)
-        if clock is not None:
-            self.acquire(one, clock)
+        known = self._atomics.get(key)
+        if known is not None:
+            self.acquire(one, known)
         released = self.release(one)
-        self._atomics[key] = released if clock is None else np.maximum(clock, released)
+        self._atomics[key] = released if known is None else np.maximum(known, released)
 
     def happened_before(self, threads: np.ndarray, earlier: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Whether accesses of the threads `earlier` at `times` are ordered before what `threads` do now.
 
         Shapes: all the same, which is also that of the answer.
         """
-        ordered: np.ndarray = (times <= self.floor) | (threads == earlier)
+        known: np.ndarray = (times <= self.floor) | (threads == earlier)
         if self._seen is not None:
-            ordered |= self._seen[threads, earlier] >= times
-        return ordered
+            known |= self._seen[threads, earlier] >= times
+        return known
 
     @property
     def _width(self) -> int:

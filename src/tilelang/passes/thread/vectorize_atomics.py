@@ -14,7 +14,8 @@ elements four apart. Invariant: the same elements get the same addends; relaxed 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tilelang.analysis.access_width import Facts, vector_width
 from tilelang.arith.domain import Domain, facts_after, of_function
@@ -31,10 +32,11 @@ from tilelang.ir.vector import pack, vector_dtype
 from tilelang.ir.visit import expressions, loads_of, substitute_stmt
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
-from tilelang.targets.machine import Machine
 
-VectorLanes = Mapping[str, tuple[int, ...]]
-"""Lanes of vector additions that a machine has an instruction for, by dtype, longest first."""
+_LANES: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {"float32": (4, 2), "float16": (8, 4, 2), "bfloat16": (8, 4, 2)}
+)
+"""Lanes of vector additions by dtype, longest first. Source: PTX ISA, "red", `.vec_32_bit` and `.vec_16_bit`."""
 
 _MOST_TRIPS = 64  # longer loops are not unrolled
 
@@ -42,8 +44,8 @@ _MOST_TRIPS = 64  # longer loops are not unrolled
 class _VectorizeAtomics:
     """Rewrites statements, given the facts that hold at each."""
 
-    def __init__(self, facts: Facts, lanes: VectorLanes) -> None:
-        self._facts, self._lanes = facts, lanes
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
 
     def stmt(self, node: Stmt, domain: Domain) -> Stmt:
         """The statement with its atomic additions vectorized."""
@@ -71,24 +73,23 @@ class _VectorizeAtomics:
         domain = domain.with_extents(node.block_vars, node.grid)
         if node.thread is not None:
             domain = domain.with_range(node.thread, 0, node.num_threads - 1)
-        inside = _VectorizeAtomics(Facts(dict(node.plan.shared_layouts)), self._lanes)
-        return _with_body(node, inside.stmt(node.body, domain))
+        return _with_body(node, _VectorizeAtomics(Facts(dict(node.plan.shared_layouts))).stmt(node.body, domain))
 
     def _seq(self, node: Seq, domain: Domain) -> Stmt:
-        statements: list[Stmt] = []
+        made: list[Stmt] = []
         run: list[Atomic] = []
         for child in node.body:
-            plain = child if isinstance(child, Atomic) and self._is_plain(child) else None
+            plain = child if isinstance(child, Atomic) and _is_plain(child) else None
             if plain is None or run and not _follows(run, plain, analysis_of(domain)):
-                statements += self._grouped(run, domain)
+                made += self._grouped(run, domain)
                 run = []
             if plain is not None:
                 run.append(plain)
             else:
-                statements.append(self.stmt(child, domain))
+                made.append(self.stmt(child, domain))
             domain = facts_after(child, domain)
-        statements += self._grouped(run, domain)
-        return with_statements(node, statements)
+        made += self._grouped(run, domain)
+        return with_statements(node, made)
 
     def _unrolled(self, node: For, domain: Domain) -> Stmt | None:
         """The vector additions of an unrolled loop; None for other loops."""
@@ -97,37 +98,24 @@ class _VectorizeAtomics:
             (body,) = body.body
         if node.kind is not ForKind.UNROLLED or int_const(node.start) != 0 or node.step != 1:
             return None
-        if trips is None or not 2 <= trips <= _MOST_TRIPS or not isinstance(body, Atomic) or not self._is_plain(body):
+        if trips is None or not 2 <= trips <= _MOST_TRIPS or not isinstance(body, Atomic) or not _is_plain(body):
             return None
         each = [substitute_stmt(body, {node.var: const(n, INT32)}) for n in range(trips)]
         run = [stmt for stmt in each if isinstance(stmt, Atomic)]
         if not all(_follows(run[:n], run[n], analysis_of(domain)) for n in range(1, trips)):
             return None
-        updates = self._grouped(run, domain)
-        return None if len(updates) == trips else Seq(tuple(updates), loc=node.loc)
+        made = self._grouped(run, domain)
+        return None if len(made) == trips else Seq(tuple(made), loc=node.loc)
 
     def _grouped(self, run: Sequence[Atomic], domain: Domain) -> list[Stmt]:
         """A run of additions to contiguous elements, in vectors as long as possible."""
-        updates: list[Stmt] = []
+        made: list[Stmt] = []
         at = 0
         while at < len(run):
-            widths = self._lanes[str(run[at].buffer.dtype)]
-            count = next((n for n in widths if self._fits(run[at : at + n], n, domain)), 1)
-            updates.append(self._vector(run[at : at + count], domain) if count > 1 else run[at])
+            count = next((n for n in _LANES[str(run[at].buffer.dtype)] if self._fits(run[at : at + n], n, domain)), 1)
+            made.append(self._vector(run[at : at + count], domain) if count > 1 else run[at])
             at += count
-        return updates
-
-    def _is_plain(self, stmt: Atomic) -> bool:
-        """Whether a statement is a relaxed atomic addition to global memory whose result is unused."""
-        if stmt.op is not AtomicOp.ADD or stmt.result is not None or stmt.order is not MemoryOrder.RELAXED:
-            return False
-        buffer, value = stmt.buffer, stmt.value
-        if buffer.scope is not Scope.GLOBAL or str(buffer.dtype) not in self._lanes or value is None:
-            return False
-        if value.dtype != buffer.dtype:
-            return False
-        read = (node for root in expressions(stmt) for node in loads_of(root))
-        return bool(stmt.indices) and all(node.buffer.storage is not buffer.storage for node in read)
+        return made
 
     def _fits(self, run: Sequence[Atomic], lanes: int, domain: Domain) -> bool:
         """Whether a run fills an aligned vector of so many lanes."""
@@ -158,6 +146,19 @@ class _VectorizeAtomics:
         return Load(first.buffer, first.indices, vector_dtype(first.dtype, len(loads)))
 
 
+def _is_plain(stmt: Atomic) -> bool:
+    """Whether a statement is a relaxed atomic addition to global memory whose result is unused."""
+    if stmt.op is not AtomicOp.ADD or stmt.result is not None or stmt.order is not MemoryOrder.RELAXED:
+        return False
+    buffer, value = stmt.buffer, stmt.value
+    if buffer.scope is not Scope.GLOBAL or str(buffer.dtype) not in _LANES or value is None:
+        return False
+    if value.dtype != buffer.dtype:
+        return False
+    read = (node for root in expressions(stmt) for node in loads_of(root))
+    return bool(stmt.indices) and all(node.buffer.storage is not buffer.storage for node in read)
+
+
 def _follows(run: Sequence[Atomic], stmt: Atomic, analysis: Analysis) -> bool:
     """Whether a statement adds to the element after those of a run."""
     first = run[0]
@@ -178,14 +179,11 @@ def _with_body(node: Launch | For | While, body: Stmt) -> Stmt:
     return node if body is node.body else dataclasses.replace(node, body=body)
 
 
-def vectorize_atomics(lanes_of: Callable[[Machine], VectorLanes]) -> Pass:
-    """The pass for the machines of a vendor; `lanes_of` gives the vector additions of one."""
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    return with_body(func, _VectorizeAtomics(Facts()).stmt(func.body, of_function(func)))
 
-    def run(func: PrimFunc, context: PassContext) -> PrimFunc:
-        rewrite = _VectorizeAtomics(Facts(), lanes_of(context.target.machine))
-        return with_body(func, rewrite.stmt(func.body, of_function(func)))
 
-    return Pass(
-        "vectorize_atomics", run, Level.THREAD, Level.THREAD,
-        requires=(Property.ACCESSES_VECTORIZED, Property.ACCESSES_UNPREDICATED),
-    )
+PASS = Pass(
+    "vectorize_atomics", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.ACCESSES_VECTORIZED, Property.ACCESSES_UNPREDICATED),
+)

@@ -58,27 +58,27 @@ class _HoistCopies(Rewriter):
             return self._sequence(node)
         if isinstance(node, For):
             around, self._in_loop = self._in_loop, True
-            rebuilt = self.rebuild_stmt(node)
+            made = self.rebuild_stmt(node)
             self._in_loop = around
-            return rebuilt
+            return made
         return self.rebuild_stmt(node) if isinstance(node, Seq | If) or not isinstance(node, TileOp) else node
 
     def _sequence(self, node: Seq) -> Stmt:
-        statements: list[Stmt] = []
+        made: list[Stmt] = []
         for child in node.body:
             new = self.visit(child)
             if new is None:
                 continue
             if isinstance(new, Copy) and self._is_movable(new):
-                statements.insert(self._place(new, statements), new)
+                made.insert(self._place(new, made), new)
             elif isinstance(new, Copy) and self._is_prefetch(new):
-                position = self._first_place(new, statements)
-                passed = statements[position:]
+                place = self._first_place(new, made)
+                passed = made[place:]
                 own = [s for s in passed if _is_allocation_of(new.dst.buffer, s)]
-                statements[position:] = [*own, new, *(s for s in passed if s not in own)]
+                made[place:] = [*own, new, *(s for s in passed if s not in own)]
             else:
-                statements.append(new)
-        return with_statements(node, statements)
+                made.append(new)
+        return with_statements(node, made)
 
     def _is_movable(self, stmt: Stmt) -> bool:
         return is_asynchronous(stmt) and isinstance(stmt, Copy) and stmt not in self._owned
@@ -93,7 +93,7 @@ class _HoistCopies(Rewriter):
 
     def _first_place(self, copy: Copy, before: list[Stmt]) -> int:
         """The first position for a copy to registers among the statements before; its allocation moves along."""
-        position = at = len(before)
+        place = at = len(before)
         while at and not self._is_prefetch(before[at - 1]):
             stmt = before[at - 1]
             moves_along = _is_allocation_of(copy.dst.buffer, stmt)
@@ -101,19 +101,19 @@ class _HoistCopies(Rewriter):
                 break
             at -= 1
             if not isinstance(before[at], Bind | Alloc):
-                position = at
-        return position
+                place = at
+        return place
 
     def _place(self, copy: Copy, before: list[Stmt]) -> int:
         """The first position for an asynchronous copy among the statements before."""
-        position = at = len(before)
+        place = at = len(before)
         while at and _may_pass(copy, before[at - 1]):
             at -= 1
             if isinstance(before[at], TileOp | ParallelLoop):  # passing other statements gains nothing
-                position = at
-        while position < len(before) and position and self._is_movable(before[position - 1]):
-            position += 1  # keep a statement between two copies
-        return position
+                place = at
+        while place < len(before) and place and self._is_movable(before[place - 1]):
+            place += 1  # keep a statement between two copies
+        return place
 
 
 _TO_REGISTERS = (Scope.GLOBAL, Scope.FRAGMENT)

@@ -69,15 +69,15 @@ class _Loops(Rewriter):
             return Seq(tuple(self._own_copy(s, node) for s in parts.body), loc=node.loc)
         outside = self._domain
         self._domain = outside.with_loop(node.var, node.start, node.stop, node.step)
-        rebuilt = self.rebuild_stmt(node)
+        made = self.rebuild_stmt(node)
         self._domain = outside
-        return rebuilt
+        return made
 
     def _sequence(self, node: Seq) -> Stmt:
         body = []
         for child in node.body:
-            rewritten = self.visit(child)
-            body += [] if rewritten is None else [rewritten]
+            made = self.visit(child)
+            body += [] if made is None else [made]
             if isinstance(child, Bind):
                 self._domain = self._domain.with_value(child.var, child.value)
         return with_statements(node, body)
