@@ -12,8 +12,11 @@ from types import ModuleType
 
 import tilelang
 import tilelang.language as T
+import tilelang.numpy as tnp
 from tilelang import autotuner, errors, options, testing
 from tilelang.dtypes import DType
+from tilelang.level1.compute import ComputeFunction
+from tilelang.level1.functions import MODULES
 
 PATH = Path(__file__).resolve().parent / "reference.md"
 
@@ -50,11 +53,25 @@ SECTIONS = (
     ),
 )
 
+# Sections of `tilelang.numpy`: title, and the modules of its functions.
+ARRAY_SECTIONS = (
+    ("Elementwise functions", "elementwise"),
+    ("Reductions", "reductions"),
+    ("Softmax", "normalization"),
+    ("Products", "linear"),
+    ("Selection", "selection"),
+    ("Sorting and cumulative functions", "sorting"),
+    ("Shapes", "shaping"),
+    ("New arrays", "creation"),
+    ("Index notation", "notation"),
+    ("Constants and limits", "constants"),
+)
+
 HEAD = """# Reference
 
 <!-- Written by docs/generate_reference.py from the docstrings; `make docs` writes it anew. -->
 
-`import tilelang` and `import tilelang.language as T`.
+`import tilelang`, `import tilelang.language as T`, and `import tilelang.numpy as tnp` for arrays.
 The [tutorial](tutorial.md) introduces these names one after the other.
 """
 
@@ -140,6 +157,24 @@ def language_sections() -> list[str]:
     return parts
 
 
+def array_sections() -> list[str]:
+    """The functions of `tilelang.numpy`, by subject."""
+    parts = []
+    for title, module in ARRAY_SECTIONS:
+        parts.append(f"## `tilelang.numpy`: {title.lower()}\n")
+        names = [name for each in MODULES if home_of(each) == module for name in each.__all__]
+        constants = [name for name in names if not callable(getattr(tnp, name))]
+        parts += [entry("tnp.", name, getattr(tnp, name)) for name in names if name not in constants]
+        if constants:
+            parts.append(", ".join(f"`tnp.{name}`" for name in constants) + ", and the dtypes by their names.\n")
+    return parts
+
+
+def home_of(module: ModuleType) -> str:
+    """The last part of the name of a module."""
+    return module.__name__.rpartition(".")[2]
+
+
 def package_sections() -> list[str]:
     """The names of `tilelang`, its errors, and the environment variables."""
     parts = ["## Compiling and calling\n"]
@@ -149,8 +184,9 @@ def package_sections() -> list[str]:
         if inspect.ismodule(value) or (inspect.isclass(value) and issubclass(value, errors.TileLangError)):
             continue
         parts.append(entry("tilelang.", name, value))
-        if inspect.isclass(value) and home(value) in ("kernel", "profiler"):
-            methods = [(n, m) for n, m in vars(value).items() if not n.startswith("_") and inspect.isfunction(m)]
+        described = ComputeFunction if value is tilelang.compute else value
+        if inspect.isclass(described) and home(described) in ("kernel", "profiler", "compute"):
+            methods = [(n, m) for n, m in vars(described).items() if not n.startswith("_") and inspect.isfunction(m)]
             parts += [entry(".", n, m, level=4) for n, m in methods]
     parts.append("## Tuning: `tilelang.autotuner`\n")
     for name in autotuner.__all__:
@@ -181,7 +217,7 @@ def contents(body: str) -> str:
     lines = ["## Contents\n"]
     for section in re.split(r"^## ", body, flags=re.MULTILINE)[1:]:
         title = section.partition("\n")[0]
-        names = dict.fromkeys(re.findall(r"^### `(?:tilelang\.|T\.)?([\w.]+)", section, re.MULTILINE))
+        names = dict.fromkeys(re.findall(r"^### `(?:tilelang\.|tnp\.|T\.)?([\w.]+)", section, re.MULTILINE))
         shown = f": {', '.join(f'`{name}`' for name in names)}" if names else ""
         lines.append(f"- [{title}](#{anchor(title)}){shown}")
     return "\n".join(lines) + "\n"
@@ -194,7 +230,7 @@ def anchor(title: str) -> str:
 
 def reference() -> str:
     """The whole document."""
-    body = "\n".join([*package_sections(), "", *language_sections()])
+    body = "\n".join([*package_sections(), "", *array_sections(), "", *language_sections()])
     return "\n".join([HEAD, contents(body), body]).rstrip() + "\n"
 
 

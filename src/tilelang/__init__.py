@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tilelang import language as language
     from tilelang import layout as layout
     from tilelang import math as math
+    from tilelang import numpy as numpy
     from tilelang import profiler as profiler
     from tilelang import quantize as quantize
     from tilelang import testing as testing
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from tilelang.jit.kernel_inspection import Lowered
     from tilelang.language.dtypes import DataType
     from tilelang.layout import Fragment, Layout
+    from tilelang.level1.compute import compute
     from tilelang.math import cdiv, next_power_of_2
     from tilelang.options import (
         CompileOptions,
@@ -101,6 +103,7 @@ __all__ = [
     "build_date",
     "cdiv",
     "compile",
+    "compute",
     "deprecated",
     "disable_cache",
     "enable_cache",

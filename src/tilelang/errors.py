@@ -20,7 +20,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 
 from tilelang.records import record
 
@@ -136,13 +136,25 @@ def calling_line() -> Loc | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
-    if frame is None:
-        return None
-    code = frame.f_code
-    line = end_line = frame.f_lineno
-    column, end_column = 0, 0
+    return None if frame is None else _place_in(frame.f_code, frame.f_lasti, frame.f_lineno)
+
+
+def raising_line(error: BaseException) -> Loc | None:
+    """The innermost line of the user's program among those through which an exception came."""
+    place, frames = None, error.__traceback__
+    while frames is not None:
+        code = frames.tb_frame.f_code
+        if is_user_code(code.co_filename):
+            place = _place_in(code, frames.tb_lasti, frames.tb_lineno)
+        frames = frames.tb_next
+    return place
+
+
+def _place_in(code: CodeType, instruction: int, line: int) -> Loc:
+    """The place of an instruction of a function."""
+    end_line, column, end_column = line, 0, 0
     if hasattr(code, "co_positions"):  # Python 3.11 knows the columns of every instruction
-        place = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), (None, None, None, None))
+        place = next(itertools.islice(code.co_positions(), instruction // 2, None), (None, None, None, None))
         if None not in place:
             line, end_line, column, end_column = place  # type: ignore[assignment]
     return Loc(code.co_filename, line, column, end_line, end_column, code.co_name)

@@ -300,10 +300,11 @@ class CompileOptions:
         configs = {_canonical_key(key): _frozen(value) for key, value in (pass_configs or {}).items()}
         device_flags = configs.pop(PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value, None)
         flags = (*_flags(device_flags, "pass_configs"), *_flags(compile_flags, "compile_flags"))
-        made = cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=bool(verbose))
+        options = cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=bool(verbose))
         # here the caller's line is known
-        _ = made.fast_math, made.schedule, made.async_mma, made.l2_hints, made.dump_folder, made.layout_formats
-        return made
+        _ = options.fast_math, options.schedule, options.async_mma, options.l2_hints
+        _ = options.dump_folder, options.layout_formats
+        return options
 
 
 def _refused(key: PassConfigKey, value: object, expected: str, example: str) -> OptionError:

@@ -65,6 +65,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "tilelang.jit.kernel": "JITKernel",
             "tilelang.language.dtypes": "DataType",
             "tilelang.layout": "Fragment Layout",
+            "tilelang.level1.compute": "compute",
             "tilelang.math": "cdiv next_power_of_2",
             "tilelang.options": "CompileOptions PassConfigKey disable_cache enable_cache is_cache_enabled "
             "set_log_level",

@@ -137,9 +137,9 @@ def _with_slots(cls: Any, names: list[str]) -> Any:
     inherited = {name for base in cls.__mro__[1:-1] for name in base.__dict__.get("__slots__", ())}
     members = {name: value for name, value in cls.__dict__.items() if name not in ("__dict__", "__weakref__", *names)}
     members["__slots__"] = tuple(name for name in names if name not in inherited)
-    made = type(cls)(cls.__name__, cls.__bases__, members)
-    made.__qualname__ = cls.__qualname__
-    return made
+    slotted = type(cls)(cls.__name__, cls.__bases__, members)
+    slotted.__qualname__ = cls.__qualname__
+    return slotted
 
 
 class _Init:
@@ -149,8 +149,8 @@ class _Init:
         self._cls, self._frozen = cls, frozen
 
     def __get__(self, instance: object, owner: Any) -> Any:
-        made = self._cls.__init__ = _constructor(self._cls, self._frozen)
-        return made if instance is None else made.__get__(instance)
+        constructor = self._cls.__init__ = _constructor(self._cls, self._frozen)
+        return constructor if instance is None else constructor.__get__(instance)
 
 
 def _constructor(cls: Any, frozen: bool) -> Any:
@@ -168,11 +168,11 @@ def _constructor(cls: Any, frozen: bool) -> Any:
     known |= {f"_make_f{n}": f.default_factory for n, f in enumerate(fields)}
     known |= {f"_default_f{n}": f.default for n, f in enumerate(fields)}
     defaults = {f: _MADE_ANEW if _is_made(f) else f.default for f in fields if f.init and not _is_missing(f)}
-    made = FunctionType(code, known, "__init__", tuple(d for f, d in defaults.items() if not f.kw_only))
-    made.__kwdefaults__ = {f.name: d for f, d in defaults.items() if f.kw_only}
-    made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    made.__annotations__ = {**{f.name: f.type for f in fields if f.init}, "return": None}
-    return made
+    constructor = FunctionType(code, known, "__init__", tuple(d for f, d in defaults.items() if not f.kw_only))
+    constructor.__kwdefaults__ = {f.name: d for f, d in defaults.items() if f.kw_only}
+    constructor.__qualname__, constructor.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    constructor.__annotations__ = {**{f.name: f.type for f in fields if f.init}, "return": None}
+    return constructor
 
 
 def _is_made(f: Any) -> bool:

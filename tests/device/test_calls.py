@@ -1,16 +1,14 @@
 """Calls of kernels on a GPU, in machine code and without it: streams, graphs, threads, outputs."""
 
 import threading
-import time
 
 import pytest
 from device_launch import needs_gpu
+from native_calls import choose_way
 
 import tilelang
 import tilelang.language as T
 from tilelang.errors import ArgumentError
-from tilelang.runtime.checker import exchange_of
-from tilelang.targets.gpu.runtime.native_launch import BUILDER
 
 pytestmark = needs_gpu
 torch = pytest.importorskip("torch")
@@ -19,17 +17,8 @@ torch = pytest.importorskip("torch")
 @pytest.fixture(params=["native", "python"], autouse=True)
 def way(request, monkeypatch):
     """How calls after the first are made."""
-    if request.param == "python":
-        monkeypatch.setattr(BUILDER, "get", lambda: None)
-        return request.param
-    if exchange_of(torch.Tensor) is None:
-        pytest.skip("torch before 2.10 lends no tensors to machine code")
-    BUILDER.start()
-    for _ in range(1000):
-        if BUILDER.get() is not None:
-            return request.param
-        time.sleep(0.01)
-    pytest.skip("no C++ compiler")
+    choose_way(request.param, monkeypatch)
+    return request.param
 
 
 def scaled(out_idx=None):

@@ -1,19 +1,17 @@
 """Launches with tensor maps, of clusters and of dependent kernels on a GPU, with and without launch.cpp."""
 
-import time
 
 import pytest
 from device_launch import architecture, needs_gpu
 from fake_cuda import signature, tensor
+from native_calls import choose_way
 
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.errors import DriverError
 from tilelang.ir.expr import Var
 from tilelang.isa.intrinsic import ordered_helpers
-from tilelang.runtime.checker import exchange_of
 from tilelang.targets.gpu.runtime.device_call import DeviceCaller
-from tilelang.targets.gpu.runtime.native_launch import BUILDER
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_RANK, CLUSTER_SIZE
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
@@ -35,17 +33,8 @@ HALF = as_dtype("float16")
 @pytest.fixture(params=["launcher", "python"])
 def way(request, monkeypatch):
     """How calls after the first are made."""
-    if request.param == "python":
-        monkeypatch.setattr(BUILDER, "get", lambda: None)
-        return request.param
-    if exchange_of(torch.Tensor) is None:
-        pytest.skip("torch before 2.10 lends no tensors to machine code")
-    BUILDER.start()
-    for _ in range(1000):
-        if BUILDER.get() is not None:
-            return request.param
-        time.sleep(0.01)
-    pytest.skip("no C++ compiler")
+    choose_way(request.param, monkeypatch)
+    return request.param
 
 
 @pytest.fixture(autouse=True)

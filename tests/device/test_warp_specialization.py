@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from device_launch import GPUS, architecture, needs_gpu
 from examples_of import load
+from tiled_gemm import tiled_gemm
 
 import tilelang
-import tilelang.language as T
 
 pytestmark = [
     needs_gpu,
@@ -35,33 +35,8 @@ SCHEDULES = {
 
 
 def product(m, n, k, tile, *, dtype="float16", out="float16", a=False, b=False):
-    """A tiled product; A or B lies transposed if `a` or `b`."""
-    bm, bn, bk = tile
-
-    @T.prim_func
-    def main(
-        A: T.Tensor((k, m) if a else (m, k), dtype),
-        B: T.Tensor((n, k) if b else (k, n), dtype),
-        C: T.Tensor((m, n), out),
-    ):
-        with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=128) as (bx, by):
-            A_s = T.alloc_shared((bk, bm) if a else (bm, bk), dtype)
-            B_s = T.alloc_shared((bn, bk) if b else (bk, bn), dtype)
-            C_l = T.alloc_fragment((bm, bn), "float32")
-            T.clear(C_l)
-            for i in T.Pipelined(T.ceildiv(k, bk), num_stages=3):
-                if a:
-                    T.copy(A[i * bk, by * bm], A_s)
-                else:
-                    T.copy(A[by * bm, i * bk], A_s)
-                if b:
-                    T.copy(B[bx * bn, i * bk], B_s)
-                else:
-                    T.copy(B[i * bk, bx * bn], B_s)
-                T.gemm(A_s, B_s, C_l, transpose_A=a, transpose_B=b)
-            T.copy(C_l, C[by * bm, bx * bn])
-
-    return main
+    """A gemm; A or B lies transposed if `a` or `b`."""
+    return tiled_gemm((m, n, k), tile, dtype=dtype, out=out, trans_a=a, trans_b=b, num_stages=3)
 
 
 def check(sizes, tile, *, dtype="float16", out=None, a=False, b=False, runs=RUNS, **pass_configs):

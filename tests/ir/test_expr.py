@@ -19,6 +19,7 @@ from tilelang.ir.expr import (
     binary,
     cast,
     conjunction,
+    conjuncts,
     const,
     int_const,
     select,
@@ -166,6 +167,13 @@ def test_connectives_with_constant_operands_fold():
     assert no is binary(BinaryOp.AND, no, p)
     assert conjunction([]).value is True
     assert same_expr(binary(BinaryOp.AND, p, i < 3), conjunction([p, i < 3]))
+
+
+def test_a_conjunction_consists_of_its_conjuncts():
+    parts = [p, i < 3, j < 4]
+    assert all(a is b for a, b in zip(parts, conjuncts(conjunction(parts)), strict=True))
+    either = binary(BinaryOp.OR, p, i < 3)
+    assert [either] == list(conjuncts(either))
 
 
 def test_select_with_a_constant_condition_folds():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from device_text import needs_cuda_compiler
 from harness import assert_same, run_reference_on_copies
+from tiled_gemm import tiled_gemm
 
 import tilelang
 import tilelang.language as T
@@ -60,40 +61,11 @@ def draw(shape, dtype="float16", seed=0):
 
 
 def product(sizes, tile, *, dtype="float16", other=None, sums=None, out="float16", ta=False, tb=False, pitch=None):
-    """A tiled product, of B in another dtype if there is an `other`.
-
-    There are `pitch` elements from row to row of all three tensors, or as many as they have columns.
-    """
-    (m, n, k), (bm, bn, bk) = sizes, tile
-    other, sums = other or dtype, sums or ("int32" if dtype in ("int8", "uint8") else "float32")
-
-    def tensor(rows, columns, kind):
-        return T.Tensor((rows, columns), kind) if pitch is None else T.StridedTensor((rows, columns), (pitch, 1), kind)
-
-    @T.prim_func
-    def main(
-        A: tensor(k, m, dtype) if ta else tensor(m, k, dtype),
-        B: tensor(n, k, other) if tb else tensor(k, n, other),
-        C: tensor(m, n, out),
-    ):
-        with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=128) as (bx, by):
-            A_s = T.alloc_shared((bk, bm) if ta else (bm, bk), dtype)
-            B_s = T.alloc_shared((bn, bk) if tb else (bk, bn), other)
-            C_l = T.alloc_fragment((bm, bn), sums)
-            T.clear(C_l)
-            for ko in T.Pipelined(T.ceildiv(k, bk), num_stages=3):
-                if ta:
-                    T.copy(A[ko * bk, by * bm], A_s)
-                else:
-                    T.copy(A[by * bm, ko * bk], A_s)
-                if tb:
-                    T.copy(B[bx * bn, ko * bk], B_s)
-                else:
-                    T.copy(B[ko * bk, bx * bn], B_s)
-                T.gemm(A_s, B_s, C_l, transpose_A=ta, transpose_B=tb)
-            T.copy(C_l, C[by * bm, bx * bn])
-
-    return main
+    """A gemm with B in another dtype if there is an `other`."""
+    transposed = {"trans_a": ta, "trans_b": tb}
+    return tiled_gemm(
+        sizes, tile, dtype=dtype, dtype_b=other, accum=sums, out=out, num_stages=3, pitch=pitch, **transposed
+    )
 
 
 def tensors(sizes, *, dtype="float16", other=None, out="float16", ta=False, tb=False, **_):

@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from harness import run_everywhere
+from tiled_gemm import tiled_gemm
 
 import tilelang.language as T
 
@@ -16,31 +17,9 @@ def integers(*shape):
     return np.random.randint(-50, 50, shape).astype(np.int32)
 
 
-def gemm(M, N, K, block_M, block_N, block_K, in_dtype, accum, stages=2, trans_a=False, trans_b=False):
-    @T.prim_func
-    def main(
-        A: T.Tensor((K, M) if trans_a else (M, K), in_dtype),
-        B: T.Tensor((N, K) if trans_b else (K, N), in_dtype),
-        C: T.Tensor((M, N), accum),
-    ):
-        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
-            A_s = T.alloc_shared((block_K, block_M) if trans_a else (block_M, block_K), in_dtype)
-            B_s = T.alloc_shared((block_N, block_K) if trans_b else (block_K, block_N), in_dtype)
-            C_f = T.alloc_fragment((block_M, block_N), accum)
-            T.clear(C_f)
-            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
-                if trans_a:
-                    T.copy(A[k * block_K, by * block_M], A_s)
-                else:
-                    T.copy(A[by * block_M, k * block_K], A_s)
-                if trans_b:
-                    T.copy(B[bx * block_N, k * block_K], B_s)
-                else:
-                    T.copy(B[k * block_K, bx * block_N], B_s)
-                T.gemm(A_s, B_s, C_f, transpose_A=trans_a, transpose_B=trans_b)
-            T.copy(C_f, C[by * block_M, bx * block_N])
-
-    return main
+def gemm(M, N, K, block_M, block_N, block_K, dtype, accum, **options):
+    tile = (block_M, block_N, block_K)
+    return tiled_gemm((M, N, K), tile, dtype=dtype, accum=accum, out=accum, **options)
 
 
 @pytest.mark.parametrize("K", [1, 31, 32, 33, 95])

@@ -7,6 +7,7 @@ import pytest
 from device_text import needs_cuda_compiler
 from gpu import SCHEDULES
 from harness import assert_same, run_reference_on_copies
+from tiled_gemm import tiled_gemm
 
 import tilelang.language as T
 from tilelang.dtypes import as_dtype
@@ -53,32 +54,9 @@ def ints(*shape, dtype="float16", seed=0):
     return np.random.default_rng(seed).integers(low, 4, shape).astype(as_dtype(dtype).numpy)
 
 
-def product(m, n, k, tile, *, dtype="float16", accum="float32", out="float16", a=False, b=False, stages=2, threads=128):
-    """A tiled product, with transposed operands if `a`, or `b`."""
-    bm, bn, bk = tile
-    shape_a, shape_b = ((k, m) if a else (m, k)), ((n, k) if b else (k, n))
-    tile_a, tile_b = ((bk, bm) if a else (bm, bk)), ((bn, bk) if b else (bk, bn))
-
-    @T.prim_func
-    def gemm(A: T.Tensor(shape_a, dtype), B: T.Tensor(shape_b, dtype), C: T.Tensor((m, n), out)):
-        with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=threads) as (bx, by):
-            A_s = T.alloc_shared(tile_a, dtype)
-            B_s = T.alloc_shared(tile_b, dtype)
-            C_l = T.alloc_fragment((bm, bn), accum)
-            T.clear(C_l)
-            for ko in T.Pipelined(T.ceildiv(k, bk), num_stages=stages):
-                if a:
-                    T.copy(A[ko * bk, by * bm], A_s)
-                else:
-                    T.copy(A[by * bm, ko * bk], A_s)
-                if b:
-                    T.copy(B[bx * bn, ko * bk], B_s)
-                else:
-                    T.copy(B[ko * bk, bx * bn], B_s)
-                T.gemm(A_s, B_s, C_l, transpose_A=a, transpose_B=b)
-            T.copy(C_l, C[by * bm, bx * bn])
-
-    return gemm
+def product(m, n, k, tile, *, a=False, b=False, stages=2, **options):
+    """A gemm with transposed operands if `a`, or `b`."""
+    return tiled_gemm((m, n, k), tile, trans_a=a, trans_b=b, num_stages=stages, **options)
 
 
 CASES = [

@@ -1,17 +1,22 @@
 """Programs made of graphs compute what the graphs say, on shapes that no tile divides."""
 
+import math
 from pathlib import Path
+from typing import Any
 
 import level1_programs as graphs
 import numpy as np
 import pytest
+from array_functions import assert_close, trace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tilelang.language as T
+import tilelang.numpy as tnp
 from tilelang.ir.expr import Expr, select
 from tilelang.level1.graph import Combiner, Graph
 from tilelang.level1.lower import lower
+from tilelang.level1.reference import evaluate_graph
 from tilelang.targets.target import parse_target
 
 f32 = np.float32
@@ -121,10 +126,10 @@ def test_results_may_be_parameters_and_come_twice(tmp_path: Path) -> None:
 def test_attention_reads_like_a_written_program() -> None:
     text = lower(graphs.attention((2, 3, 256, 256, 64), causal=True), parse_target("cuda")).text
     for line in (
-        "T.gemm(q_shared, k_shared, scores, transpose_B=True, clear_accum=True)",
+        "T.gemm(q_shared, k_shared, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow, clear_accum=True)",
         "rescale[i] = T.exp(largest_before[i] - largest[i])",
         "for j_step in T.Pipelined(T.ceildiv(T.min(256, (bx + 1) * block_i), block_j), num_stages=2):",
-        "T.gemm(total_tile, v_shared, o_local)",
+        "T.gemm(total_tile, v_shared, o_local, policy=T.GemmWarpPolicy.FullRow)",
     ):
         assert line in text
 
@@ -153,3 +158,111 @@ def test_random_reductions(
     expected = {"sum": np.sum, "max": np.max, "min": np.min}[combiner](values, axis=1)
     found = graphs.run(g.graph("reduced", y), (xs,), tmp_path, "cpu", None)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def conv2d(x: Any, w: Any) -> Any:
+    n, height, width, channels = x.shape
+    rows, columns, _, filters = w.shape
+    kh, kw, c = tnp.reduce_axis(rows), tnp.reduce_axis(columns), tnp.reduce_axis(channels)
+    return tnp.compute(
+        (n, height - rows + 1, width - columns + 1, filters),
+        lambda b, h, v, f: tnp.sum(x[b, h + kh, v + kw, c] * w[kh, kw, c, f], axis=(kh, kw, c)),
+    )
+
+
+def grouped_attention(q: Any, k: Any, v: Any) -> Any:
+    batch, heads, queries, d = q.shape
+    groups = k.shape[1]
+    q = tnp.reshape(q, (batch, groups, heads // groups, queries, d))
+    s = tnp.einsum("bhgqd,bhkd->bhgqk", q, k) / math.sqrt(d)
+    return tnp.reshape(tnp.einsum("bhgqk,bhkd->bhgqd", tnp.softmax(s, axis=-1), v), (batch, heads, queries, d))
+
+
+def cross_entropy(logits: Any, labels: Any) -> Any:
+    picked = tnp.take_along_axis(logits, labels[:, None], axis=-1)[:, 0]
+    return tnp.mean(tnp.logsumexp(logits, axis=-1) - picked)
+
+
+def nearest(x: Any, centers: Any) -> Any:
+    distances = tnp.sum(x * x, axis=-1)[:, None] - 2 * (x @ centers.T) + tnp.sum(centers * centers, axis=-1)
+    return tnp.argmin(distances, axis=-1)
+
+
+def quantized(x: Any, w: Any) -> Any:
+    scale = tnp.max(tnp.abs(x), axis=-1, keepdims=True) / 127
+    return (tnp.round(x / scale).astype("int8") @ w).astype("float32") * scale
+
+
+def add_norm(x: Any, r: Any, w: Any) -> Any:
+    h = x + r
+    wide = h.astype("float32")
+    return wide / tnp.sqrt(tnp.mean(wide * wide, axis=-1, keepdims=True) + 1e-6) * w, h
+
+
+def rope(x: Any, cos: Any, sin: Any) -> Any:
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    return tnp.concat([a * cos - b * sin, a * sin + b * cos], axis=-1)
+
+
+def router(x: Any, w: Any) -> Any:
+    values, experts = tnp.topk(tnp.softmax(x @ w, axis=-1), 2)
+    return values / tnp.sum(values, axis=-1, keepdims=True), experts
+
+
+def batch_norm(x: Any) -> Any:
+    mean, var = tnp.mean(x, axis=(0, 2), keepdims=True), tnp.var(x, axis=(0, 2), keepdims=True)
+    return (x - mean) / tnp.sqrt(var + 1e-5)
+
+
+def half(*shape: int) -> np.ndarray:
+    return normal(*shape, dtype=np.float16, seed=len(shape) + shape[0])
+
+
+def small_integers(*shape: int, dtype: type = np.int8, limit: int = 100) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, limit, shape).astype(dtype)
+
+
+COMPUTATIONS: dict[str, tuple[Any, ...]] = {
+    "convolution": (conv2d, half(2, 7, 9, 16), half(3, 3, 16, 20)),
+    "grouped heads": (grouped_attention, half(2, 4, 33, 32), half(2, 2, 50, 32), half(2, 2, 50, 32)),
+    "decoding": (grouped_attention, half(2, 4, 1, 32), half(2, 2, 50, 32), half(2, 2, 50, 32)),
+    "cross entropy": (cross_entropy, half(9, 300), small_integers(9, dtype=np.int32)),
+    "k-means": (nearest, normal(33, 20), normal(11, 20, seed=1)),
+    "quantized": (quantized, half(33, 64), small_integers(64, 40)),
+    "residual norm": (add_norm, half(9, 100), half(9, 100), half(100)),
+    "rope": (rope, half(2, 3, 9, 16), half(9, 8), half(9, 8)),
+    "router": (router, half(9, 32), half(32, 16)),
+    "batch norm": (batch_norm, half(3, 4, 50)),
+    "gelu behind a product": (lambda x, w, b: tnp.gelu(x @ w + b), half(33, 40), half(40, 50), half(50)),
+    "gated": (lambda x, u, v: tnp.silu(x @ u) * (x @ v), half(33, 40) / 8, half(40, 50), half(40, 50)),
+    "two results": (lambda x: (tnp.softmax(x, axis=-1), tnp.logsumexp(x, axis=-1)), half(9, 30)),
+    "product": (lambda x: tnp.prod(x, axis=-1), half(5, 6)),
+    "any and all": (lambda x: (tnp.any(x > 2, axis=-1), tnp.all(x > -2, axis=0)), half(5, 60)),
+    "positions": (lambda x: (tnp.argmax(x, axis=-1), tnp.argmin(x, axis=0), tnp.argmax(x)), half(5, 60)),
+    "a long row": (lambda x: tnp.argmax(x, axis=-1), normal(2, 20000)),
+    "scan": (lambda x: tnp.cumulative_sum(x, axis=0), normal(9, 32)),
+    "sort": (lambda x: (tnp.sort(x, axis=-1), tnp.argsort(x, axis=0)), normal(9, 16)),
+    "scatter": (lambda x, i: x.at[i].add(1.0), normal(9), np.array([1, 1, 3], np.int32)),
+    "nothing": (lambda x: (tnp.sum(x, axis=-1), x * 2), half(9, 0)),
+    "one": (lambda x: tnp.softmax(x, axis=-1), half(1, 1)),
+    "vector": (lambda x, w: x @ w, half(33, 40), half(40)),
+    "scaled sums": (lambda x, w: tnp.einsum("ik,kj->ij", 2 * x, w * 0.5), half(33, 700), half(700, 20)),
+}
+
+
+@on_targets
+@pytest.mark.parametrize("name", COMPUTATIONS)
+def test_computations(kind: str, backend: str, name: str, tmp_path: Path) -> None:
+    function, *arrays = COMPUTATIONS[name]
+    graph = trace(function, *arrays)
+    found = graphs.run(graph, arrays, tmp_path, kind, backend)
+    for each, expected in zip(found if isinstance(found, list | tuple) else [found], evaluate_graph(graph, arrays, {}), strict=True):
+        assert_close(each, expected, 1e-2)
+
+
+@pytest.mark.parametrize("name", COMPUTATIONS)
+def test_kernels_compile_for_gpus(name: str, tmp_path: Path) -> None:
+    function, *arrays = COMPUTATIONS[name]
+    lowered = lower(trace(function, *arrays), parse_target({"kind": "cuda", "arch": "sm_90a"}))
+    assert graphs.made(lowered, tmp_path).get_kernel_source()

@@ -1,5 +1,8 @@
 """Tests for tilelang.level1.print_graph."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from level1_graphs import F32, I32, matmul, parameter
 
 from tilelang.level1.graph import (
@@ -35,7 +38,8 @@ def test_all_kinds_of_definitions_have_a_form() -> None:
     summed = define("s", (4,), F32, Scan(axes, 0, Combiner.SUM, element(mapped, axes)))
     best = define("t", (2,), I32, Sort(axes, 0, a.shape[0], value, descending=True, gives_index=True))
     put = define("p", (4,), F32, Scatter(a, axes, a.shape, (element(at, axes),), value, None))
-    call = define("r", (4,), F32, KernelResult(KernelCall("kernel", (put, 2)), 1))
+    kernel: Any = SimpleNamespace(prim_func=SimpleNamespace(name="scaled"))
+    call = define("r", (4,), F32, KernelResult(KernelCall(kernel, (put, 2)), 1))
     assert str(Graph("f", (a, at), (summed, best, call))) == (
         "f:\n"
         "    a: float32[4]\n"
@@ -44,6 +48,6 @@ def test_all_kinds_of_definitions_have_a_form() -> None:
         "    s: float32[4] ; s[i] = cumulative_sum(i: a_1[i])\n"
         "    t: int32[2] ; t[i] = argsort_descending(i < 4: a[i])\n"
         "    p: float32[4] ; a, then set(i < 4: p[at[i]], a[i])\n"
-        "    r: float32[4] ; result 1 of 'kernel'(p, 2)\n"
+        "    r: float32[4] ; result 1 of scaled(p, 2)\n"
         "    return s, t, r"
     )

@@ -4,26 +4,55 @@ import level1_programs as graphs
 import pytest
 
 from tilelang.level1.fuse import fused_kernels
-from tilelang.level1.graph import Graph
-from tilelang.level1.tiles import choose_tiling
-from tilelang.targets.target import parse_target
+from tilelang.level1.graph import Combiner, Graph
+from tilelang.level1.placement import Tiling
+from tilelang.level1.tiles import blocks_of, choose_tiling
+from tilelang.targets.target import Target, parse_target
+
+H200 = parse_target({"kind": "cuda", "arch": "sm_90a"})
 
 
-def blocks(graph: Graph, kind: str = "cuda") -> dict[str, int]:
+def tiling(graph: Graph, target: Target = H200) -> Tiling:
     (kernel,) = fused_kernels(graph)
-    return {axis.name: size for axis, size in choose_tiling(kernel, parse_target(kind)).blocks.items()}
+    return choose_tiling(kernel, target)
+
+
+def blocks(graph: Graph, target: Target = H200) -> dict[str, int]:
+    return {axis.name: size for axis, size in tiling(graph, target).blocks.items()}
 
 
 def test_rows_are_held_whole_or_streamed() -> None:
     assert {"i"} == set(blocks(graphs.softmax(4096, 1000)))
-    assert {"i", "j"} == set(blocks(graphs.softmax(4096, 128000)))
+    assert {"i": 1, "j": 4096} == blocks(graphs.softmax(4096, 128000))
 
 
-@pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_products_are_tiled_along_rows_columns_and_sums(kind: str) -> None:
-    assert {"i", "j", "k"} == set(blocks(graphs.matmul(4096, 4096, 4096), kind))
-    assert {"i", "j"} == set(blocks(graphs.attention((2, 16, 4096, 4096, 128)), kind))
+def test_columns_that_are_reduced_are_read_along_rows() -> None:
+    g = graphs.Builder()
+    x = g.parameter("x", (65536, 256))
+    y = g.reduction("y", (256,), (65536,), Combiner.SUM, lambda j, r: graphs.at(x, r, j))
+    assert {"i": 32, "r": 128} == blocks(g.graph("columns", y))
+
+
+def test_a_product_has_the_tile_of_the_cost_model() -> None:
+    large, long = graphs.matmul(4096, 4096, 4096), graphs.matmul(512, 512, 16384)
+    assert ({"i": 128, "j": 256, "k": 64}, 256) == (blocks(large), tiling(large).threads)
+    assert {"tl.split": 2} == tiling(long).switches
+
+
+@pytest.mark.parametrize(("d", "expected"), [(64, {"i": 128, "j": 128}), (256, {"i": 128, "j": 64})])
+def test_tiles_of_attention_stay_in_registers(d: int, expected: dict[str, int]) -> None:
+    assert expected == blocks(graphs.attention((2, 16, 4096, 4096, d)))
+
+
+def test_few_rows_of_attention_are_divided_further() -> None:
+    assert 64 == blocks(graphs.attention((1, 8, 1024, 4096, 64)))["i"]
 
 
 def test_tiles_are_no_larger_than_needed() -> None:
-    assert {"i": 16, "j": 16, "k": 16} == blocks(graphs.matmul(3, 5, 7))
+    assert {"i": 16, "k": 16} == {k: v for k, v in blocks(graphs.matmul(3, 5, 7)).items() if k != "j"}
+
+
+def test_blocks_of_a_grid() -> None:
+    (kernel,) = fused_kernels(graphs.attention((2, 16, 1000, 4096, 64)))
+    axis = {each.name: each for each in kernel.extents}
+    assert 2 * 16 * 8 == blocks_of(kernel, Tiling({axis["i"]: 128}, 128, 2))

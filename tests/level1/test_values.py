@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from array_functions import traced
 
@@ -56,6 +57,11 @@ _KNOWN = "but its values are known only when the computation runs"
             lambda x: math.exp(x[0, 0]),
             f"an array is converted to a Python float, {_KNOWN}\n"
             'hint: write x.astype("float32"), and tnp.exp(x) in place of math.exp(x)',
+        ),
+        (
+            lambda x: np.einsum("ij->i", x),
+            f"an array is made a NumPy array, {_KNOWN}\n"
+            "hint: write tnp.sum(x) in place of numpy.sum(x), and likewise for other functions",
         ),
         (lambda x: complex(x[0, 0]), f"an array is converted to a Python complex, {_KNOWN}\nhint: there are no complex dtypes"),
     ],
@@ -121,6 +127,6 @@ def test_a_number_has_no_length() -> None:
 
 
 def test_probes_of_protocols_find_nothing() -> None:
-    assert not hasattr(traced(3), "__array__")
+    assert not hasattr(traced(3), "__array_interface__")
     assert not hasattr(traced(3), "__dlpack__")
     assert isinstance(tnp.exp(1.0), Scalar)

@@ -22,6 +22,13 @@ def test_a_dense_array_is_its_bytes() -> None:
     assert 0x07070707 == array[0, 0]
 
 
+def test_an_array_of_rank_0_is_its_bytes() -> None:
+    array = np.zeros((), np.int32)
+    found = made(array)
+    found.storage.bytes[:4] = 7
+    assert (0x07070707, ()) == (array[()], found.strides)
+
+
 def test_strides_may_be_negative_and_leave_gaps() -> None:
     array = np.arange(12, dtype=np.int32)[::-2]
     found = made(array)

@@ -18,7 +18,7 @@ from tilelang.targets.target import Target
 __all__ = ["ARCHES", "GENERATIONS", "assembly_of", "function_of", "hip_source", "needs_clang", "on_host", "printed"]
 
 GENERATIONS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")  # one machine of each
-_FLAGS = ("-std=c++17", "-O3", "-fno-strict-aliasing", "-Werror", "-Wno-bitwise-conditional-parentheses")
+_FLAGS = ("-std=c++17", "-O3", "-fno-strict-aliasing", "-Werror", "-Wno-parentheses")
 
 
 def printed(func: PrimFunc, arch: str) -> Source:

@@ -14,7 +14,7 @@ import tilelang.language as T
 from tilelang.dtypes import as_dtype
 from tilelang.ir.expr import Expr, as_expr, cast, select
 from tilelang.level1.graph import Array, Combiner, Graph, Map, Parameter, Reduction, axes_for, define, element
-from tilelang.level1.lower import lower
+from tilelang.level1.lower import Lowered, lower
 from tilelang.targets.target import parse_target
 
 RUNS = [("cpu", None), ("cuda", "simulator")]
@@ -142,13 +142,18 @@ def attention(
     )  # fmt: skip
 
 
-def run(graph: Graph, arrays: Sequence[np.ndarray], folder: Path, kind: str, backend: str | None) -> Any:
-    """What the program of a graph returns."""
-    lowered = lower(graph, parse_target(kind), execution_backend=backend)
-    path = folder / f"{graph.name}_{kind}.py"
+def made(lowered: Lowered, folder: Path) -> Any:
+    """The kernel of a program."""
+    path = folder / f"{lowered.entry}.py"
     path.write_text(lowered.text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, lowered.entry)()(*arrays)
+    return getattr(module, lowered.entry)()
+
+
+def run(graph: Graph, arrays: Sequence[np.ndarray], folder: Path, kind: str, backend: str | None) -> Any:
+    """What the program of a graph returns."""
+    return made(lower(graph, parse_target(kind), execution_backend=backend), folder)(*arrays)

@@ -100,9 +100,9 @@ class Context:
     def _domain(self, base: Domain, *, assumed: bool) -> Domain:
         if self.outer is None:
             return base
-        known = self._domains.get((id(base), assumed))
-        if known is not None and known[0] is base:
-            return known[1]
+        cached = self._domains.get((id(base), assumed))
+        if cached is not None and cached[0] is base:
+            return cached[1]
         domain = self.outer._domain(base, assumed=assumed)
         match self.loop:
             case For(var=var, start=start, stop=stop, step=step):

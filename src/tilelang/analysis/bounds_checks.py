@@ -26,9 +26,9 @@ def bounds_checks(
     for index, extent, length in zip(map(exact, indices), buffer.shape, lengths, strict=True):
         last = index if int_const(length) == 1 else index + (length - 1)
         for test in (index >= 0, last < extent):
-            known = decide(test, domain)
-            if known is False:
+            truth = decide(test, domain)
+            if truth is False:
                 return None
-            if known is None:
+            if truth is None:
                 tests.append(test)
     return tests

@@ -46,20 +46,20 @@ class FactPropagation:
             return self._assuming((stmt, False), exactly(stmt.value), facts)
         if not isinstance(stmt, Bind) or not stmt.var.index or not stmt.value.is_index:
             return facts
-        if (known := self._known.get((stmt, False))) is None:
+        if (cached := self._known.get((stmt, False))) is None:
             value = plain(stmt.value, facts.values)
             values = facts.values if value is None else {**facts.values, stmt.var: value}
-            known = self._known[stmt, False] = dataclasses.replace(facts, values=values)
-        return known
+            cached = self._known[stmt, False] = dataclasses.replace(facts, values=values)
+        return cached
 
     def in_body(self, loop: For | While, facts: ContextFacts) -> ContextFacts:
         """The facts in the body of a loop."""
         if not isinstance(loop, For):
             return facts
-        if (known := self._known.get((loop, True))) is None:
+        if (cached := self._known.get((loop, True))) is None:
             domain = facts.domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
-            known = self._known[loop, True] = dataclasses.replace(facts, domain=domain)
-        return known
+            cached = self._known[loop, True] = dataclasses.replace(facts, domain=domain)
+        return cached
 
     def in_branch(self, branch: If, facts: ContextFacts, *, holds: bool) -> ContextFacts:
         """The facts where the condition of a branch holds, or where it does not."""
@@ -67,10 +67,10 @@ class FactPropagation:
         return self._assuming((branch, holds), condition, facts)
 
     def _assuming(self, key: tuple[Stmt, bool], condition: Expr, facts: ContextFacts) -> ContextFacts:
-        if (known := self._known.get(key)) is None:
+        if (cached := self._known.get(key)) is None:
             value = plain(condition, facts.values)
-            known = facts
+            cached = facts
             if value is not None:
-                known = ContextFacts(facts.domain.assume(value), facts.values, (*facts.conditions, value))
-            self._known[key] = known
-        return known
+                cached = ContextFacts(facts.domain.assume(value), facts.values, (*facts.conditions, value))
+            self._known[key] = cached
+        return cached

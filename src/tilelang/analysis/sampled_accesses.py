@@ -100,13 +100,13 @@ def tile_access(
 
 
 def _coordinate(index: Expr, env: Mapping[Var, np.ndarray], domain: Domain) -> np.ndarray | None:
-    known: dict[Var, np.ndarray | int] = dict(env)
+    values: dict[Var, np.ndarray | int] = dict(env)
     for node in walk_expr(index):
         if isinstance(node, Load):
             return None
-        if isinstance(node, Var) and node not in known:
-            known[node] = bounds(node, domain).low or 0
-    return np.asarray(evaluate(index, known, exact=True))
+        if isinstance(node, Var) and node not in values:
+            values[node] = bounds(node, domain).low or 0
+    return np.asarray(evaluate(index, values, exact=True))
 
 
 def _is_vector(coordinates: np.ndarray, size: int) -> bool:
@@ -168,8 +168,8 @@ def traffic_ratio(
     for access in accesses:
         if all(variables_of(index).isdisjoint(nest.vars) for index in access.start):
             continue
-        known = access.context.domain(domain)
-        costs = [sectors_per_byte(access, nest, one, known, machine) for one in (layout, best)]
+        facts = access.context.domain(domain)
+        costs = [sectors_per_byte(access, nest, one, facts, machine) for one in (layout, best)]
         for n, amount in enumerate(costs):
             moved[n] += (amount or 0.0) * access.buffer.dtype.storage_bytes
     return moved[0] / moved[1] if moved[1] and math.isfinite(moved[0]) else 1.0

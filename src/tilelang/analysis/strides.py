@@ -35,8 +35,8 @@ def coefficient(expr: Expr, var: Var) -> int | None:
 def stride_along(buffer: Buffer, indices: tuple[Expr, ...], var: Var) -> int | None:
     """The stride of an access per increment of a variable, in elements; None if it is not a known constant."""
     factors = [coefficient(index, var) for index in indices]
-    known = tuple(factor for factor in factors if factor is not None)
-    return distance(buffer, known) if len(known) == len(factors) else None
+    known_factors = tuple(factor for factor in factors if factor is not None)
+    return distance(buffer, known_factors) if len(known_factors) == len(factors) else None
 
 
 def distance(buffer: Buffer, steps: tuple[int, ...]) -> int | None:

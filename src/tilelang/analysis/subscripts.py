@@ -55,15 +55,15 @@ class Comparison:
             term: The product.
             loop_vars: Variables of the loop that may differ.
         """
-        known = self._changing.get(term)
-        if known is None:
+        cached = self._changing.get(term)
+        if cached is None:
             nodes = [node for key in term for node in walk_expr(key.expr)]
             mine = frozenset(node for node in nodes if isinstance(node, Var))
             memory = any(
                 isinstance(node, Load) and node.buffer.storage in self._written | self.found.local for node in nodes
             )
-            known = self._changing[term] = (mine, memory or not mine.isdisjoint(self.found.defined))
-        return known[1] or any(var in known[0] for var in loop_vars)
+            cached = self._changing[term] = (mine, memory or not mine.isdisjoint(self.found.defined))
+        return cached[1] or any(var in cached[0] for var in loop_vars)
 
     # -- proofs ---------------------------------------------------------------------------------------------
     def never_alias(self, x: Access, y: Access, loop_vars: tuple[Var, ...]) -> bool:
@@ -95,6 +95,8 @@ class Comparison:
         stride = abs(step)
         if x.buffer is not y.buffer:
             return False
+        if _elements(x, y) and any(a is b is var for a, b in zip(x.start, y.start, strict=True)):
+            return True
         for d, (f, g) in enumerate(zip(self.sums(x), self.sums(y), strict=True)):
             if self._always_differ(f, g, x, y, d, loop_vars, trips, stride):
                 return True

@@ -8,6 +8,7 @@ index that depends on memory is None.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tilelang.arith.domain import Domain
@@ -236,7 +237,6 @@ class LoopCarried:
         self.loop = loop
         self.trips: int | None = None
         self._domain = domain
-        self._inner = {var for stmt in walk(loop.body) for var in defined_variables(stmt)}
         self._after: dict[int, tuple[ThreadAccess, ThreadAccess]] = {}
         self._later: dict[int, tuple[ThreadAccess, ThreadAccess | None]] = {}
         self._ages: dict[int, tuple[ThreadAccess, ThreadAccess, int]] = {}
@@ -251,10 +251,10 @@ class LoopCarried:
         A distance of one iteration is exact, and so are several for asynchronous copies, whose waits count groups;
         larger distances are merged into "any earlier iteration".
         """
-        known = self._later.get(id(access))
-        if known is None:
-            known = self._later[id(access)] = (access, self._moved_later(access))
-        return known[1]
+        cached = self._later.get(id(access))
+        if cached is None:
+            cached = self._later[id(access)] = (access, self._moved_later(access))
+        return cached[1]
 
     def _moved_later(self, access: ThreadAccess) -> ThreadAccess | None:
         _, origin, age = self._ages.get(id(access), (access, access, 0))
@@ -283,11 +283,16 @@ class LoopCarried:
     def after(self, access: ThreadAccess) -> ThreadAccess:
         """The access of any iteration, expressed after the loop."""
         access = self._ages.get(id(access), (access, access, 0))[1]  # the access of its own iteration covers all
-        known = self._after.get(id(access))
-        if known is None:
+        cached = self._after.get(id(access))
+        if cached is None:
             moved = self._move(access, lambda loop, free: _fresh(loop.var, *self._range(loop), free))
-            known = self._after[id(access)] = (access, moved)
-        return known[1]
+            cached = self._after[id(access)] = (access, moved)
+        return cached[1]
+
+    @functools.cached_property
+    def _inner(self) -> frozenset[Var]:
+        """The variables that the body defines."""
+        return frozenset(var for stmt in walk(self.loop.body) for var in defined_variables(stmt))
 
     def _varies(self, access: ThreadAccess) -> bool:
         """Whether the access differs between iterations."""

@@ -83,12 +83,12 @@ class Conflicts:
 
     def may_conflict(self, buffer: Buffer) -> bool:
         """Whether accesses to a buffer can conflict at all: threads share it, and the launch writes its bytes."""
-        known = self._may_conflict.get(buffer)
-        if known is None:
+        cached = self._may_conflict.get(buffer)
+        if cached is None:
             storage = buffer.storage
             written = storage in self._written or any(self._share_bytes(storage, w) for w in self._written)
-            known = self._may_conflict[buffer] = buffer.scope in SHARED_BY_THREADS and written
-        return known
+            cached = self._may_conflict[buffer] = buffer.scope in SHARED_BY_THREADS and written
+        return cached
 
     def conflict(self, x: ThreadAccess, y: ThreadAccess, domain: Domain) -> bool:
         """Whether two threads may access one element by them, in an order that matters.
@@ -108,12 +108,12 @@ class Conflicts:
             return False
         if x.buffer.storage is not y.buffer.storage:
             return self._share_bytes(x.buffer.storage, y.buffer.storage)
-        known = self._known.get((id(x), id(y), self.subgroup_size))
-        if known is None:
+        cached = self._known.get((id(x), id(y), self.subgroup_size))
+        if cached is None:
             threads = self._known.get((id(x), id(y), 1))  # no conflict of threads, none of subgroups
             overlap = (threads is None or threads[2]) and self._may_overlap(x, y, domain)
-            known = self._known[(id(x), id(y), self.subgroup_size)] = (x, y, overlap)
-        return known[2]
+            cached = self._known[(id(x), id(y), self.subgroup_size)] = (x, y, overlap)
+        return cached[2]
 
     def _transfers_visibility(self, x: ThreadAccess, y: ThreadAccess) -> bool:
         """Whether a release covers an access of another thread, or an acquire an access of another thread."""
@@ -177,10 +177,10 @@ class Conflicts:
         return False
 
     def _dimensions(self, access: ThreadAccess) -> tuple[_Index, ...]:
-        known = self._indices.get(id(access))
-        if known is None:
-            known = self._indices[id(access)] = (access, tuple(self._index(e, access) for e in access.start))
-        return known[1]
+        cached = self._indices.get(id(access))
+        if cached is None:
+            cached = self._indices[id(access)] = (access, tuple(self._index(e, access) for e in access.start))
+        return cached[1]
 
     def _ranges_disjoint(self, f: _Index, g: _Index, length: int | None, other: int | None, domain: Domain) -> bool:
         """Whether ranges prove that the indices of a dimension are disjoint."""
@@ -258,8 +258,8 @@ class Conflicts:
 
         Conditions on other variables are ignored.
         """
-        known = self._active.get((id(access), names))
-        if known is None:
+        cached = self._active.get((id(access), names))
+        if cached is None:
             mask: np.ndarray | None = None
             for condition in access.conditions:
                 if loads_of(condition):
@@ -267,8 +267,8 @@ class Conflicts:
                 table = self._table(condition, access, names)
                 if table is not None:
                     mask = table.astype(bool) if mask is None else mask & table.astype(bool)
-            known = self._active[(id(access), names)] = (access, mask)
-        return known[1]
+            cached = self._active[(id(access), names)] = (access, mask)
+        return cached[1]
 
     def _different_threads(self, x: ThreadAccess, y: ThreadAccess, gaps: Mapping[int, int]) -> bool:
         """Whether an element of `x` is one of `y` for a thread of another subgroup.

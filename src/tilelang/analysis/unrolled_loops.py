@@ -79,8 +79,8 @@ def _length(stmt: Stmt, threads: int) -> int:
     """The approximate number of statements per thread if all constant loops in a statement are unrolled."""
     match stmt:
         case For(body=body):
-            known = values(stmt)
-            return (1 if known is None else len(known)) * _length(body, threads)
+            iterations = values(stmt)
+            return (1 if iterations is None else len(iterations)) * _length(body, threads)
         case ParallelLoop(extents=extents, body=body):
             total = math.prod(int_const(extent) or 1 for extent in extents)
             return -(-total // threads) * _length(body, threads)

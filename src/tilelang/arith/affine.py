@@ -173,10 +173,10 @@ class Linearizer:
         """The expression as a sum."""
         if isinstance(expr, Const):
             return Sum({}, int(expr.value))
-        known = self._sums.get(id(expr))
-        if known is None:
-            known = self._sums[id(expr)] = (expr, self._sum(expr))
-        return known[1]
+        cached = self._sums.get(id(expr))
+        if cached is None:
+            cached = self._sums[id(expr)] = (expr, self._sum(expr))
+        return cached[1]
 
     def _sum(self, expr: Expr) -> Sum:
         if isinstance(expr, Var):
@@ -282,9 +282,9 @@ class Linearizer:
 
     def _divided(self, op: BinaryOp, a: Sum, divisor: int) -> Sum:
         node = binary(op, to_expr(a), divisor)
-        known = self._sums.get(id(node))
+        cached = self._sums.get(id(node))
         atom = self._atom(node)
-        if known is None:
+        if cached is None:
             self._sums[id(node)] = (node, atom)
         return atom
 

@@ -176,8 +176,8 @@ def _facts_of_atom(key: ExprKey, knowledge: Knowledge) -> Iterator[Sum]:
             a = knowledge.sum(expr.a)
             if expr.op is BinaryOp.FLOORDIV:
                 rest = a.plus(this, -divisor.constant)  # x - c * (x // c) is x % c, from 0 to c - 1
-                known = knowledge.remainder(a, divisor.constant)
-                low, high = (0, divisor.constant - 1) if known.terms else (known.constant, known.constant)
+                remainder = knowledge.remainder(a, divisor.constant)
+                low, high = (0, divisor.constant - 1) if remainder.terms else (remainder.constant, remainder.constant)
                 yield rest.plus(Sum({}, -low))
                 yield Sum({}, high).plus(rest, -1)
         case BinaryOp.MIN:

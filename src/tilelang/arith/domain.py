@@ -109,11 +109,11 @@ class Domain:
 
     def with_loop(self, var: Var, start: ExprLike, stop: ExprLike, step: int = 1) -> Domain:
         """Adds the range of `var` in the body of `for var in range(start, stop, step)`."""
+        first, last = int_const(start), int_const(stop)
         if step < 0:
-            domain = self.with_range(var, as_expr(stop) + 1, start)
+            domain = self.with_range(var, stop + 1 if last is None else last + 1, start)
         else:
-            domain = self.with_range(var, start, as_expr(stop) - 1)
-        first, last = int_const(as_expr(start)), int_const(as_expr(stop))
+            domain = self.with_range(var, start, stop - 1 if last is None else last - 1)
         if first is None or step in (0, 1, -1):
             return domain
         domain = Domain(domain, Stepped(var, abs(step), first % abs(step)))

@@ -29,17 +29,17 @@ def bounds(expr: Expr, domain: Domain) -> Interval:
 
 def computed(expr: Expr, domain: Domain) -> Interval:
     """The interval of an integer computed as data: every operation wraps in its dtype."""
-    known = bounds(expr, domain)
+    result = bounds(expr, domain)
     if expr.is_index:
-        return known
+        return result
     width = of_dtype(expr.dtype)
-    known = known.meet(width)
+    result = result.meet(width)
     if isinstance(expr, Binary) and expr.a.dtype == expr.b.dtype == expr.dtype:
         parts = [computed(part, domain) for part in (expr.a, expr.b)]
-        made = ranges.apply(expr.op, *parts)
-        if all(part.within(width) for part in parts) and made.within(width):
-            known = known.meet(made)
-    return known
+        applied = ranges.apply(expr.op, *parts)
+        if all(part.within(width) for part in parts) and applied.within(width):
+            result = result.meet(applied)
+    return result
 
 
 def analysis_of(domain: Domain, *, expand: bool = True) -> Analysis:
@@ -51,13 +51,13 @@ def analysis_of(domain: Domain, *, expand: bool = True) -> Analysis:
     """
     expand = expand or not domain.values
     name = "expanding" if expand else "keeping"
-    made = domain.memo.get(name)
-    if not isinstance(made, Analysis):
+    analysis = domain.memo.get(name)
+    if not isinstance(analysis, Analysis):
         parent = None if domain.parent is None else analysis_of(domain.parent, expand=expand)
-        made = domain.memo[name] = Analysis(domain, parent, expand=expand)
+        analysis = domain.memo[name] = Analysis(domain, parent, expand=expand)
         if domain.fact is not None:  # uses this analysis, so it must be cached already
-            made.learn(domain.fact)
-    return made
+            analysis.learn(domain.fact)
+    return analysis
 
 
 class _Budget:
@@ -94,7 +94,7 @@ class Analysis(Linearizer):
         self._bounds: dict[int | ExprKey, tuple[Expr, Interval]] = {}
         self._atoms: dict[int | ExprKey, tuple[Expr, Interval]] = {}
         self._inside: dict[tuple[int, bool], tuple[Expr, Analysis]] = {}
-        self._settled: dict[int, tuple[Expr, bool]] = {}
+        self._position_independent: dict[int, tuple[Expr, bool]] = {}
         self._choices: _Budget = parent._choices if parent and self._depth else _Budget(_MANY_CHOICES)
         shared = parent is not None and domain.sole_variable is not None
         self._asking: list[bool] = parent._asking if parent is not None and shared else [False]
@@ -107,45 +107,45 @@ class Analysis(Linearizer):
     # -- facts about atoms ----------------------------------------------------------------------------------
     def bounds(self, expr: Expr) -> Interval:
         """Bounds of any expression."""
-        known = self._bounds.get(id(expr))
-        if known is None:
+        cached = self._bounds.get(id(expr))
+        if cached is None:
             relevant, key = self._relevant(expr), expr_key(expr)
-            known = relevant._bounds.get(key)
-            if known is None:
+            cached = relevant._bounds.get(key)
+            if cached is None:
                 result = relevant.atom_bounds(expr)
                 if isinstance(expr, Binary) and expr.dtype.is_int and (expr.is_index or relevant.is_exact(expr)):
                     result = result.meet(relevant.sum_bounds(relevant.sum(expr)))
-                known = relevant._bounds[key] = (expr, result)
-            self._bounds[id(expr)] = (expr, known[1])
-        return known[1]
+                cached = relevant._bounds[key] = (expr, result)
+            self._bounds[id(expr)] = (expr, cached[1])
+        return cached[1]
 
     def sum(self, expr: Expr) -> Sum:
         """The expression as a sum."""
         if isinstance(expr, Const):
             return super().sum(expr)
-        known = self._sums.get(id(expr))
-        if known is None:
+        cached = self._sums.get(id(expr))
+        if cached is None:
             relevant, key = self._relevant(expr), expr_key(expr)
-            known = relevant._sums.get(key)
-            if known is None:
-                known = relevant._sums[key] = (expr, relevant._sum(expr))
-            self._sums[id(expr)] = (expr, known[1])
-        return known[1]
+            cached = relevant._sums.get(key)
+            if cached is None:
+                cached = relevant._sums[key] = (expr, relevant._sum(expr))
+            self._sums[id(expr)] = (expr, cached[1])
+        return cached[1]
 
     def atom_bounds(self, expr: Expr) -> Interval:
         """Bounds from the expression's operator, and from facts about it as a whole."""
         if isinstance(expr, Const):
             return ANYTHING if expr.dtype.is_float else Interval(int(expr.value), int(expr.value))
-        known = self._atoms.get(id(expr))
-        if known is None:
+        cached = self._atoms.get(id(expr))
+        if cached is None:
             relevant, key = self._relevant(expr), expr_key(expr)
-            known = relevant._atoms.get(key)
-            if known is None:
+            cached = relevant._atoms.get(key)
+            if cached is None:
                 result = relevant._compute(expr)
                 limit = relevant._limits.get(key)
-                known = relevant._atoms[key] = (expr, result if limit is None else result.meet(limit))
-            self._atoms[id(expr)] = (expr, known[1])
-        return known[1]
+                cached = relevant._atoms[key] = (expr, result if limit is None else result.meet(limit))
+            self._atoms[id(expr)] = (expr, cached[1])
+        return cached[1]
 
     def stepping(self, var: ExprKey) -> tuple[int, int] | None:
         """(modulus, residue) of an atom, if known."""
@@ -196,13 +196,13 @@ class Analysis(Linearizer):
         """Whether an expression has the same value in index position, where nothing wraps, and elsewhere."""
         if isinstance(expr, Const | Var | Load):
             return True
-        known = self._settled.get(id(expr))
-        if known is None:
+        cached = self._position_independent.get(id(expr))
+        if cached is None:
             mixed = isinstance(expr, Binary) and expr.a.is_index != expr.b.is_index
             wraps = (mixed or (expr.dtype.is_int and not expr.is_index)) and not self.is_exact(expr)
-            settled = not wraps and all(self.is_position_independent(child) for child in children(expr))
-            known = self._settled[id(expr)] = (expr, settled)
-        return known[1]
+            independent = not wraps and all(self.is_position_independent(child) for child in children(expr))
+            cached = self._position_independent[id(expr)] = (expr, independent)
+        return cached[1]
 
     # -- bounds ---------------------------------------------------------------------------------------------
     def _compute(self, expr: Expr) -> Interval:
@@ -269,9 +269,9 @@ class Analysis(Linearizer):
         return entry[1]
 
     def _truth(self, expr: Expr) -> Interval:
-        known = self.conditions.get(expr_key(expr)) if self.conditions else None
-        if known is not None:
-            return Interval(known, known)
+        truth = self.conditions.get(expr_key(expr)) if self.conditions else None
+        if truth is not None:
+            return Interval(truth, truth)
         if isinstance(expr, Binary) and expr.op in COMPARISONS and expr.a.dtype.is_int:
             a, b = (self.bounds(expr.a), self.bounds(expr.b)) if expr.a.is_index == expr.b.is_index else (
                 self._as_data(expr.a),
@@ -303,11 +303,10 @@ class Analysis(Linearizer):
     def _learn_range(self, var: Var, low: int | Expr | None, high: int | Expr | None) -> None:
         ends = Interval(low if isinstance(low, int) else None, high if isinstance(high, int) else None)
         self._limit(expr_key(var), ends)
-        this = self.sum(var)
         if isinstance(low, Expr) and self.is_position_independent(low) and low.dtype.is_int:
-            self._learn_sum(this.plus(self.sum(low), -1))
+            self._learn_sum(self.sum(var).plus(self.sum(low), -1))
         if isinstance(high, Expr) and self.is_position_independent(high) and high.dtype.is_int:
-            self._learn_sum(self.sum(high).plus(this, -1))
+            self._learn_sum(self.sum(high).plus(self.sum(var), -1))
 
     def _learn_condition(self, condition: Expr, *, holds: bool) -> None:
         match condition:
@@ -381,10 +380,10 @@ class Analysis(Linearizer):
             (term, coefficient), = gap.terms.items()
             excluded = -gap.constant // coefficient
             if len(term) == 1 and excluded * coefficient == -gap.constant:
-                known = self.bounds(term[0].expr)
-                if known.low == excluded:
+                interval = self.bounds(term[0].expr)
+                if interval.low == excluded:
                     self._limit(term[0], Interval(excluded + 1, None))
-                elif known.high == excluded:
+                elif interval.high == excluded:
                     self._limit(term[0], Interval(None, excluded - 1))
 
     def _limit(self, key: ExprKey, limit: Interval) -> None:
@@ -398,7 +397,7 @@ class Analysis(Linearizer):
         self._atoms.clear()
         self._sums.clear()
         self._inside.clear()
-        self._settled.clear()
+        self._position_independent.clear()
 
 
 NEGATED = {

@@ -61,38 +61,38 @@ def match(pattern: Expr, expr: Expr) -> Iterator[Bindings]:
     yield from _match(pattern, expr, {})
 
 
-def _match(pattern: Expr, expr: Expr, known: Bindings) -> Iterator[Bindings]:
+def _match(pattern: Expr, expr: Expr, bindings: Bindings) -> Iterator[Bindings]:
     match pattern:
         case Var():
-            yield from _match_wildcard(pattern, expr, known)
+            yield from _match_wildcard(pattern, expr, bindings)
         case Const(value=value, dtype=dtype):
             if isinstance(expr, Const) and expr.dtype.is_bool is dtype.is_bool and not expr.dtype.is_float:
                 if expr.value == value:
-                    yield known
+                    yield bindings
         case Binary(op=op, a=a, b=b):
             if isinstance(expr, Binary) and expr.op is op:
-                for half in _match(a, expr.a, known):
+                for half in _match(a, expr.a, bindings):
                     yield from _match(b, expr.b, half)
                 if op in COMMUTATIVE:
-                    for half in _match(a, expr.b, known):
+                    for half in _match(a, expr.b, bindings):
                         yield from _match(b, expr.a, half)
         case Unary(op=op, a=a):
             if isinstance(expr, Unary) and expr.op is op:
-                yield from _match(a, expr.a, known)
+                yield from _match(a, expr.a, bindings)
         case Select(condition=condition, a=a, b=b):
             if isinstance(expr, Select):
-                for first in _match(condition, expr.condition, known):
+                for first in _match(condition, expr.condition, bindings):
                     for second in _match(a, expr.a, first):
                         yield from _match(b, expr.b, second)
 
 
-def _match_wildcard(wildcard: Var, expr: Expr, known: Bindings) -> Iterator[Bindings]:
-    bound = known.get(wildcard)
+def _match_wildcard(wildcard: Var, expr: Expr, bindings: Bindings) -> Iterator[Bindings]:
+    bound = bindings.get(wildcard)
     if bound is None:
         if _admits(wildcard, expr):
-            yield {**known, wildcard: expr}
+            yield {**bindings, wildcard: expr}
     elif same_expr(bound, expr):
-        yield known
+        yield bindings
 
 
 def _admits(wildcard: Var, expr: Expr) -> bool:

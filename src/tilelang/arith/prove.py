@@ -38,11 +38,11 @@ def decide_with(condition: Expr, analysis: Analysis) -> bool | None:
 def _shows(condition: Expr, analysis: Analysis, *, holds: bool) -> bool:
     """Whether the condition is proven to hold, or not to hold."""
     if not condition.dtype.is_bool:
-        known = analysis.bounds(condition)
-        return not known.contains(0) if holds else known == (0, 0)
-    known = analysis.bounds(condition)
-    if known.low is not None and known.low == known.high:
-        return bool(known.low) is holds
+        interval = analysis.bounds(condition)
+        return not interval.contains(0) if holds else interval == (0, 0)
+    interval = analysis.bounds(condition)
+    if interval.low is not None and interval.low == interval.high:
+        return bool(interval.low) is holds
     match condition:
         case Const(value=value):
             return bool(value) is holds

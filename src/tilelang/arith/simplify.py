@@ -31,10 +31,10 @@ def simplify(expr: Expr, domain: Domain = _NOTHING) -> Expr:
 
 
 def _simplifier(domain: Domain) -> _Simplifier:
-    made = domain.memo.get("simplifier")
-    if not isinstance(made, _Simplifier):
-        made = domain.memo["simplifier"] = _Simplifier(domain)
-    return made
+    simplifier = domain.memo.get("simplifier")
+    if not isinstance(simplifier, _Simplifier):
+        simplifier = domain.memo["simplifier"] = _Simplifier(domain)
+    return simplifier
 
 
 class _Simplifier(Rewriter):
@@ -48,15 +48,15 @@ class _Simplifier(Rewriter):
     def expr(self, node: Expr) -> Expr:
         if isinstance(node, Const):
             return node
-        known = self._seen.get(id(node))
-        if known is None:
+        cached = self._seen.get(id(node))
+        if cached is None:
             domain, key = self._domain.relevant(node), expr_key(node)
             relevant = self if domain is self._domain else _simplifier(domain)
-            known = relevant._seen.get(key)
-            if known is None:
-                known = relevant._seen[key] = (node, relevant._simplified(node))
-            self._seen[id(node)] = (node, known[1])
-        return known[1]
+            cached = relevant._seen.get(key)
+            if cached is None:
+                cached = relevant._seen[key] = (node, relevant._simplified(node))
+            self._seen[id(node)] = (node, cached[1])
+        return cached[1]
 
     def _simplified(self, node: Expr) -> Expr:
         fixed = self._fixed(node)
@@ -253,8 +253,8 @@ def cost(expr: Expr) -> int:
     """An estimate of the cost of an expression, to compare two of them; cached on the node."""
     if isinstance(expr, Const | Var):
         return 0
-    known: int | None = expr.__dict__.get("_cost")
-    if known is None:
+    cached: int | None = expr.__dict__.get("_cost")
+    if cached is None:
         match expr:
             case Binary(op=op):
                 own = _COSTS.get(op, 1)
@@ -266,5 +266,5 @@ def cost(expr: Expr) -> int:
                 own = 4
             case _:
                 own = 1
-        known = expr.__dict__["_cost"] = own + sum([cost(child) for child in children(expr)])
-    return known
+        cached = expr.__dict__["_cost"] = own + sum([cost(child) for child in children(expr)])
+    return cached

@@ -167,8 +167,8 @@ class MatmulTemplate(_Product):
                     total[0] += T.cast(left, sums) * T.cast(right, sums)
                 C[i, j] = T.cast(total[0], out) + (bias[j] if biased else 0)
 
-        made: PrimFunc = matmul
-        return made
+        func: PrimFunc = matmul
+        return func
 
     def _candidates(self) -> Iterator[Any]:
         yield from self._product(1, self.M or 1, self.N or 1, self.K or 1, self.in_dtype, self.accum_dtype)
@@ -269,8 +269,8 @@ class FlashAttentionTemplate(_Product):
                         total[0] += T.cast(Q[z, y, i, x], sums) * T.cast(K[z, y, j, x], sums)
                     S[z, y, i, j] = T.cast(total[0], S.dtype)
 
-        made: PrimFunc = scores
-        return made
+        func: PrimFunc = scores
+        return func
 
     def _candidates(self) -> Iterator[Any]:
         batch, heads, rows, depth = self.shape
@@ -379,8 +379,8 @@ class GeneralReductionTemplate(_Loops):
                 for at in T.grid(*shape):
                     B[_kept(letters, at)] = B[_kept(letters, at)] + A[at]
 
-        made: PrimFunc = reduction
-        return made
+        func: PrimFunc = reduction
+        return func
 
     def _candidates(self) -> Iterator[Any]:
         by = {letter: [e for s, e in zip(self.structure, self.shape, strict=True) if s == letter] for letter in "SR"}

@@ -61,9 +61,9 @@ def _with_zero(index: Expr, var: Var) -> Expr:
 
 def _without_literals(expr: Expr) -> tuple[Expr, int]:
     """A sum without its literals, and their sum."""
-    known = int_const(expr)
-    if known is not None:
-        return const(0, expr.dtype), known
+    constant = int_const(expr)
+    if constant is not None:
+        return const(0, expr.dtype), constant
     if isinstance(expr, Binary) and expr.op is BinaryOp.ADD and expr.is_index:
         (a, x), (b, y) = _without_literals(expr.a), _without_literals(expr.b)
         if x + y:

@@ -155,9 +155,9 @@ class ExprPrinter(IndexPrinter):
 
     def distance(self, buffer: Buffer, steps: Steps) -> str:
         """The offset difference for a step of the indices, in elements; binds as a postfix operator."""
-        known = distance(buffer, steps)
-        if known is not None:
-            return str(known) if known >= 0 else f"({known})"
+        constant = distance(buffer, steps)
+        if constant is not None:
+            return str(constant) if constant >= 0 else f"({constant})"
         return f"({self.offset(buffer, tuple(const(step, INT32) for step in steps))})"
 
     def _offset_text(self, moves: Offset) -> str:

@@ -284,9 +284,9 @@ def _stride(buffer: Buffer, position: int) -> list[Expr]:
         return [] if int_const(stride) == 1 else [stride]
     constant, factors = 1, []
     for extent in buffer.shape[position + 1 :]:
-        known = int_const(extent)
-        if known is not None:
-            constant *= known
+        constant_extent = int_const(extent)
+        if constant_extent is not None:
+            constant *= constant_extent
         else:
             factors.append(extent)
     return [*factors, as_expr(constant)] if constant != 1 else factors

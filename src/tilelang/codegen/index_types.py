@@ -95,13 +95,13 @@ class ProvenIndexTypes(IndexTypes):
         self._declared: dict[Var, int] = {}
 
     def bits(self, expr: Expr) -> int:  # noqa: D102  see `IndexTypes`
-        return 32 if any(known.within(_NARROW) for known in self._knowledge(expr)) else 64
+        return 32 if any(interval.within(_NARROW) for interval in self._knowledge(expr)) else 64
 
     def _estimate(self, expr: Expr) -> Interval:
         """Bounds by interval arithmetic on the operands, a fast path that usually suffices."""
-        known = int_const(expr)
-        if known is not None:
-            return Interval(known, known)
+        constant = int_const(expr)
+        if constant is not None:
+            return Interval(constant, constant)
         if not isinstance(expr, Binary) or not expr.is_index:
             return bounds(expr, self._domain)
         memo: Any = self._domain.memo.setdefault(__name__, {})
@@ -125,7 +125,7 @@ class ProvenIndexTypes(IndexTypes):
         return 32 if reach < 2**31 else 64
 
     def is_nonnegative(self, expr: Expr) -> bool:  # noqa: D102
-        return any((low := known.low) is not None and low >= 0 for known in self._knowledge(expr))
+        return any((low := interval.low) is not None and low >= 0 for interval in self._knowledge(expr))
 
     def _knowledge(self, expr: Expr) -> Iterator[Interval]:
         """Bounds, the cheapest first."""
@@ -145,9 +145,9 @@ class ProvenIndexTypes(IndexTypes):
         return bits
 
     def bind_data(self, var: Var, value: Expr) -> None:  # noqa: D102
-        known = computed(value, self._domain) if var.dtype.is_int and var.dtype.lanes == 1 else None
-        if known is not None and not of_dtype(var.dtype).within(known):
-            self._domain = self._domain.with_range(var, known.low, known.high)
+        interval = computed(value, self._domain) if var.dtype.is_int and var.dtype.lanes == 1 else None
+        if interval is not None and not of_dtype(var.dtype).within(interval):
+            self._domain = self._domain.with_range(var, interval.low, interval.high)
 
     def learn(self, domain: Domain) -> None:
         """Replaces the current facts, in this scope."""

@@ -53,9 +53,9 @@ def pointer_increments(loop: For) -> dict[AddressKey, PointerIncrement]:
         changing = {var for stmt in walk(loop.body) if (var := _defined_by(stmt)) is not None}
         for region, unrolled in _regions(loop.body, ()):
             place = address_key(region)
-            known = None if place in found else _increment(region, loop, unrolled, changing)
-            if known is not None:
-                found[place] = known
+            increment = None if place in found else _increment(region, loop, unrolled, changing)
+            if increment is not None:
+                found[place] = increment
     return found
 
 
@@ -87,8 +87,8 @@ def _increment(region: Region, loop: For, unrolled: tuple[Var, ...], changing: s
     start = tuple(simplify(substitute(index, first), Domain()) for index in start)
     if any(variables_of(index) & changing or _loads(index) for index in start):
         return None
-    known = {var: factors for var, factors in moves.items() if factors is not None}
-    return PointerIncrement(start, steps, known) if len(known) == len(moves) else None
+    constant_factors = {var: factors for var, factors in moves.items() if factors is not None}
+    return PointerIncrement(start, steps, constant_factors) if len(constant_factors) == len(moves) else None
 
 
 def _steps(start: tuple[Expr, ...], var: Var, count: int) -> Steps | None:

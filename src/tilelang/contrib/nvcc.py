@@ -114,16 +114,16 @@ def compile_cuda(
     flags = shlex.split(options) if isinstance(options, str) else list(options or ())
     ptx = target_format == "ptx"
     if nvcc.find_tool("nvcc") is not None:
-        made = nvcc.compile_text(code, chosen, flags, ptx=ptx, fatbin=target_format == "fatbin")
+        compilation = nvcc.compile_text(code, chosen, flags, ptx=ptx, fatbin=target_format == "fatbin")
     elif target_format == "fatbin":
         raise ToolchainError("compile_cuda: a fatbin needs nvcc, which is missing", hint="write target_format='cubin'")
     else:
-        made = nvrtc.open_nvrtc().compile(code, chosen, flags, ptx=ptx)
+        compilation = nvrtc.open_nvrtc().compile(code, chosen, flags, ptx=ptx)
     if verbose:
-        print(made.command, made.log, sep="\n", file=sys.stderr)  # noqa: T201  the user asked for it
-    if made.code is None:
-        raise ToolchainError(f"compile_cuda: the compiler rejected the text: {made.command}\n{made.log}")
-    result = made.code.rstrip(b"\0") if ptx else made.code
+        print(compilation.command, compilation.log, sep="\n", file=sys.stderr)  # noqa: T201  the user asked for it
+    if compilation.code is None:
+        raise ToolchainError(f"compile_cuda: the compiler rejected the text: {compilation.command}\n{compilation.log}")
+    result = compilation.code.rstrip(b"\0") if ptx else compilation.code
     if path_target is not None:
         Path(path_target).write_bytes(result)
     return result

@@ -29,13 +29,13 @@ def assume(condition: Expr, loc: Loc) -> Assume:
 
 def loaded_buffers(condition: Expr) -> frozenset[Buffer]:
     """The buffers that a condition loads from, each by its storage; cached on the node."""
-    known: frozenset[Buffer] | None = condition.__dict__.get("_loaded_buffers")
-    if known is None:
-        known = _NONE.union(*[loaded_buffers(child) for child in children(condition)])
+    cached: frozenset[Buffer] | None = condition.__dict__.get("_loaded_buffers")
+    if cached is None:
+        cached = _NONE.union(*[loaded_buffers(child) for child in children(condition)])
         if isinstance(condition, Load):
-            known |= {condition.buffer.storage}
-        condition.__dict__["_loaded_buffers"] = known
-    return known
+            cached |= {condition.buffer.storage}
+        condition.__dict__["_loaded_buffers"] = cached
+    return cached
 
 
 def of_all_iterations(assumption: Assume, var: Var, trips: int) -> tuple[Assume, ...]:

@@ -243,9 +243,9 @@ class _Encoder:
             self._emit(_plain(value, path), path, repr(value))
 
     def _expr(self, expr: Expr, path: str) -> int:
-        known = self._seen.get(id(expr))
-        if known is not None:
-            return known
+        cached = self._seen.get(id(expr))
+        if cached is not None:
+            return cached
         if isinstance(expr, Var):
             head: tuple[object, ...] = ("use", self._variable(expr, path))
         elif isinstance(expr, Load):

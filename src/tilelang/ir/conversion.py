@@ -57,8 +57,8 @@ def as_cast(
     if round == "rs":
         bits = cast(as_expr(rbits), SCALARS["uint32"])  # type: ignore[arg-type]
         vector = value.dtype.lanes > 1
-        made = by_lane if vector else (lambda function, *operands: function(*operands))
-        return made(lambda lane: Call(STOCHASTIC, (lane, bits), lane_dtype(dtype) if vector else dtype), value)
+        convert = by_lane if vector else (lambda function, *operands: function(*operands))
+        return convert(lambda lane: Call(STOCHASTIC, (lane, bits), lane_dtype(dtype) if vector else dtype), value)
     plain = round in ("", "rn") and not (sat and dtype.bits <= 8)
     if plain or not dtype.is_float or dtype == "float8_e8m0fnu":
         return cast(value, dtype)

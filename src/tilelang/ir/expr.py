@@ -11,7 +11,7 @@ width.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar, Union
 
@@ -485,3 +485,12 @@ def conjunction(conditions: Iterable[Expr]) -> Expr:
     for condition in conditions:
         result = _logical(BinaryOp.AND, result, condition)
     return result
+
+
+def conjuncts(condition: Expr) -> Iterator[Expr]:
+    """The parts of a conjunction, in evaluation order; any other condition is the only part."""
+    if isinstance(condition, Binary) and condition.op is BinaryOp.AND:
+        yield from conjuncts(condition.a)
+        yield from conjuncts(condition.b)
+    else:
+        yield condition

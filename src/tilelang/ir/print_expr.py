@@ -64,9 +64,9 @@ class ExprPrinter:
     # -- names ----------------------------------------------------------------------------------------------
     def name(self, thing: Var | Buffer) -> str:
         """The unique name, assigned at first use."""
-        known = self._names.get(thing)
-        if known is not None:
-            return known
+        cached = self._names.get(thing)
+        if cached is not None:
+            return cached
         base = thing.name or ("v" if isinstance(thing, Var) else "buffer")
         name, count = base, 0
         while name in self._taken:

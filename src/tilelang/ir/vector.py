@@ -74,9 +74,9 @@ def _in_dtype(lane: Expr, dtype: DType) -> Expr:
 
 def lane(vector: Expr, index: int) -> Expr:
     """One lane of a vector."""
-    known = packed_lanes(vector)
-    if known is not None:
-        return known[index]
+    lanes = packed_lanes(vector)
+    if lanes is not None:
+        return lanes[index]
     scalar = lane_dtype(vector.dtype)
     if isinstance(vector, Const):
         return Const(vector.value, scalar)

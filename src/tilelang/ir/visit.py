@@ -84,21 +84,21 @@ def variables_of(expr: Expr) -> frozenset[Var]:
     """The variables of an expression, cached on the node."""
     if isinstance(expr, Var):
         return frozenset((expr,))
-    known: frozenset[Var] | None = expr.__dict__.get("_variables")
-    if known is None:
-        known = frozenset().union(*[variables_of(child) for child in children(expr)])
-        expr.__dict__["_variables"] = known
-    return known
+    cached: frozenset[Var] | None = expr.__dict__.get("_variables")
+    if cached is None:
+        cached = frozenset().union(*[variables_of(child) for child in children(expr)])
+        expr.__dict__["_variables"] = cached
+    return cached
 
 
 def loads_of(expr: Expr) -> tuple[Load, ...]:
     """The loads in an expression in the order of `walk_expr`, kept on the node."""
     if isinstance(expr, Var | Const):
         return ()
-    known: tuple[Load, ...] | None = expr.__dict__.get("_loads")
-    if known is None:
-        known = expr.__dict__["_loads"] = tuple([node for node in walk_expr(expr) if isinstance(node, Load)])
-    return known
+    cached: tuple[Load, ...] | None = expr.__dict__.get("_loads")
+    if cached is None:
+        cached = expr.__dict__["_loads"] = tuple([node for node in walk_expr(expr) if isinstance(node, Load)])
+    return cached
 
 
 def walk(stmt: Stmt) -> Iterator[Stmt]:
@@ -107,28 +107,29 @@ def walk(stmt: Stmt) -> Iterator[Stmt]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(sub_statements(node)[::-1])
+        if below := sub_statements(node):
+            stack.extend(below[::-1])
 
 
 def sub_statements(stmt: Stmt) -> tuple[Stmt, ...]:
     """The direct sub-statements, in program order, kept on the node."""
     if isinstance(stmt, Seq):
         return stmt.body
-    known: tuple[Stmt, ...] | None = stmt.__dict__.get("_sub_statements")
-    if known is None:
+    cached: tuple[Stmt, ...] | None = stmt.__dict__.get("_sub_statements")
+    if cached is None:
         values = [getattr(stmt, field) for field in _fields(type(stmt))]
-        known = stmt.__dict__["_sub_statements"] = tuple([value for value in values if isinstance(value, Stmt)])
-    return known
+        cached = stmt.__dict__["_sub_statements"] = tuple([value for value in values if isinstance(value, Stmt)])
+    return cached
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """The expressions of a statement itself: operands, indices, bounds; not of sub-statements. Cached on the node."""
-    known: tuple[Expr, ...] | None = stmt.__dict__.get("_expressions")
-    if known is None:
+    cached: tuple[Expr, ...] | None = stmt.__dict__.get("_expressions")
+    if cached is None:
         found = [expr for field in _fields(type(stmt)) for expr in _expressions_in(getattr(stmt, field))]
         declared = stmt.buffer.expressions if isinstance(stmt, Alloc) else ()
-        known = stmt.__dict__["_expressions"] = (*found, *declared)
-    return known
+        cached = stmt.__dict__["_expressions"] = (*found, *declared)
+    return cached
 
 
 def _expressions_in(value: object) -> Iterator[Expr]:

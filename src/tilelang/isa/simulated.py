@@ -277,10 +277,10 @@ class Warp(Protocol):
     def release(self, where: np.ndarray) -> np.ndarray:
         """The joined vector clock of these lanes, for others to `acquire`; join several by `np.maximum`."""
 
-    def acquire(self, known: np.ndarray, where: np.ndarray) -> None:
+    def acquire(self, clock: np.ndarray, where: np.ndarray) -> None:
         """Orders what others released before all following accesses of these lanes."""
 
-    def has_observed(self, known: np.ndarray, where: np.ndarray) -> bool:
+    def has_observed(self, clock: np.ndarray, where: np.ndarray) -> bool:
         """Whether all released events happened before one of these lanes got here.
 
         This covers more than the accesses that `acquire` orders: completion of a transfer implies progress of the

@@ -23,9 +23,9 @@ from tilelang.targets.target import Target
 if TYPE_CHECKING:
     from tilelang.passes.runner import Snapshot
 
-_PICTURES = "./tmp"
+_PLOT_FOLDER = "./tmp"
 _FOLDERS: dict[Path, list[str]] = {}
-"""By the folder of a kernel's name: the kernels of this name so far; the second one has a folder of its own."""
+"""The kernels that were dumped, by the folder of their name: the second one of a name gets a numbered folder."""
 
 
 def write_dumps(func: PrimFunc, target: Target, options: CompileOptions) -> None:
@@ -43,58 +43,59 @@ def write_dumps(func: PrimFunc, target: Target, options: CompileOptions) -> None
     if folder is None and not formats:
         return
     identity = f"{digest(func)} {target}"
-    shots: list[Snapshot] = []
+    after_passes: list[Snapshot] = []
     try:
-        snapshots(func, target, options, shots)
+        snapshots(func, target, options, after_passes)
     finally:
         try:
             if folder is not None:
-                _write_programs(_folder_of(Path(folder), func.name, identity), shots)
+                _write_programs(_folder_of(Path(folder), func.name, identity), after_passes)
             if formats:
-                _draw_layouts(_folder_of(Path(_PICTURES), func.name, identity), shots, formats)
+                _draw_layouts(_folder_of(Path(_PLOT_FOLDER), func.name, identity), after_passes, formats)
         except OSError as error:
             raise OptionError(f"pass_configs: cannot write {error.filename}: {error.strerror}") from None
 
 
 def _folder_of(root: Path, name: str, identity: str) -> Path:
-    place = root.absolute() / name
-    known = _FOLDERS.setdefault(place, [])
-    if identity not in known:
-        known.append(identity)
-    number = known.index(identity)
+    path = root.absolute() / name
+    identities = _FOLDERS.setdefault(path, [])
+    if identity not in identities:
+        identities.append(identity)
+    number = identities.index(identity)
     return root / (f"{name}_{number + 1}" if number else name)
 
 
-def _write_programs(folder: Path, shots: list[Snapshot]) -> None:
+def _write_programs(folder: Path, after_passes: list[Snapshot]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("[0-9][0-9][0-9]_*.py"):
         old.unlink()
-    for number, shot in enumerate(shots):
-        (folder / f"{number:03}_{shot.name}.py").write_text(shot.text, encoding="utf-8")
+    for number, snapshot in enumerate(after_passes):
+        (folder / f"{number:03}_{snapshot.name}.py").write_text(snapshot.text, encoding="utf-8")
 
 
-def _draw_layouts(folder: Path, shots: list[Snapshot], formats: tuple[str, ...]) -> None:
+def _draw_layouts(folder: Path, after_passes: list[Snapshot], formats: tuple[str, ...]) -> None:
     from tilelang.layout.plots import plot_layout  # noqa: PLC0415  few kernels are drawn
 
-    pictures = [one for one in formats if one != "txt"]
-    shot = next((shot for shot in shots if shot.name == "infer_layouts"), None)
-    for launch in [] if shot is None else [s for s in walk(shot.func.body) if isinstance(s, Launch)]:
-        spread = [(buffer, layout, _by_functions(layout)) for buffer, layout in launch.plan.fragments]
-        for buffer, layout, drawn in (*spread, *((tile, laid, laid) for tile, laid in launch.plan.shared_layouts)):
+    plot_formats = [name for name in formats if name != "txt"]
+    inferred = next((snapshot for snapshot in after_passes if snapshot.name == "infer_layouts"), None)
+    for launch in [] if inferred is None else [s for s in walk(inferred.func.body) if isinstance(s, Launch)]:
+        fragments = [(buffer, layout, _as_language_fragment(layout)) for buffer, layout in launch.plan.fragments]
+        tiles = [(tile, layout, layout) for tile, layout in launch.plan.shared_layouts]
+        for buffer, layout, plotted in (*fragments, *tiles):
             if "txt" in formats:
                 print(f"{buffer.name}: {layout!r}")  # noqa: T201  the user asked for it
-            if pictures and drawn is not None and drawn.is_small:
-                plot_layout(drawn, folder, f"{buffer.name}_layout", formats=pictures)
+            if plot_formats and plotted is not None and plotted.is_small:
+                plot_layout(plotted, folder, f"{buffer.name}_layout", formats=plot_formats)
 
 
-def _by_functions(spread: thread_values.Fragment) -> Fragment | None:
-    """The fragment as a user would write it; None if threads hold elements out of bounds of the tile."""
+def _as_language_fragment(layout: thread_values.Fragment) -> Fragment | None:
+    """The layout as a `T.Fragment`; None if threads hold elements out of bounds of the tile."""
 
-    def place(*at: Any) -> tuple[Any, Any]:
-        thread, value = spread.owner(*at[: len(spread.shape)])
-        return (thread + spread.copies[at[-1]] if spread.replication > 1 else thread), value
+    def owner(*indices: Any) -> tuple[Any, Any]:
+        thread, value = layout.owner(*indices[: len(layout.shape)])
+        return (thread + layout.copies[indices[-1]] if layout.replication > 1 else thread), value
 
     try:
-        return Fragment(spread.shape, place, replicate=spread.replication)
+        return Fragment(layout.shape, owner, replicate=layout.replication)
     except NotDigitMap:
         return None

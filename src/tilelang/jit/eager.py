@@ -151,14 +151,15 @@ class EagerFunction(JITImpl):
     def _call_anew(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
         """A call whose kernel is not known, or whose fast checks do not accept the arguments."""
         key = self._quick_key(args, keywords)
-        known = self._recognized.get(key)
-        if known is not None:
-            eager, places = known
+        recognized = self._recognized.get(key)
+        if recognized is not None:
+            eager, places = recognized
             return eager.kernel(*[args[place] if isinstance(place, int) else keywords[place] for place in places])
         wanted = keywords.pop(RETURN_KERNEL, False)
         own, sizes = split_keywords(self.signature, keywords)
         values = bind_call(self.func.__name__, self.signature, args, own)
-        eager = self._kernel(self._sorted(values, sizes))
+        stand_ins = {name: _stand_in(value) for name, value in values.items()}
+        eager = self._kernel(self._sorted(stand_ins, sizes))
         if wanted:
             return eager.kernel
         names = list(self._parameters)
@@ -305,9 +306,9 @@ class EagerFunction(JITImpl):
     # -- kernels --------------------------------------------------------------------------------------------
     def _kernel(self, parts: _Parts) -> _EagerKernel:
         chosen = self.options.chosen()
-        known = self._kernels.get((parts.key(with_strides=self._by_stride), chosen))
-        if known is not None:
-            return known
+        cached = self._kernels.get((parts.key(with_strides=self._by_stride), chosen))
+        if cached is not None:
+            return cached
         self._check_options()
         function: Any = self.func.function
         sizes = find_sizes(function, parts.tensors, parts.values, parts.sizes)
@@ -321,8 +322,8 @@ class EagerFunction(JITImpl):
         if eager is None:
             func = self._staged(parts)
             names = tuple(param.name for i, param in enumerate(func.params) if i not in func.outputs)
-            made = _EagerKernel(self.options.compile(func), names, sizes.givers)
-            eager = self._programs.setdefault(program, made)
+            compiled = _EagerKernel(self.options.compile(func), names, sizes.givers)
+            eager = self._programs.setdefault(program, compiled)
         return self._kernels.setdefault((parts.key(with_strides=self._by_stride), chosen), eager)
 
     def _staged(self, parts: _Parts) -> PrimFunc:
@@ -336,3 +337,8 @@ class EagerFunction(JITImpl):
                 f"{self.func.__name__}: out_idx={self.options.out_idx!r} has no meaning in eager style",
                 hint="return the tensors that T.empty made, and leave out_idx out",
             )
+
+
+def _stand_in(value: Any) -> Any:
+    """What a kernel is compiled for in place of an argument: the type of an array that has no values yet."""
+    return value.__tilelang_type__ if hasattr(type(value), "__tilelang_type__") else value

@@ -108,13 +108,13 @@ class _Plan:
 
     def start(self, match: Match) -> Any:
         """See `fast_path.Plan`."""
-        made = [output.make() for output in self.outputs]
-        for index, array in zip(self.runner.signature.outputs, made, strict=True):
+        arrays = [output.make() for output in self.outputs]
+        for index, array in zip(self.runner.signature.outputs, arrays, strict=True):
             view = borrow(array)
             assert view is not None
             match.values[index] = view.pointer
         self.runner.start([*match.values, *self.symbols])
-        return None if not made else made[0] if len(made) == 1 else made
+        return None if not arrays else arrays[0] if len(arrays) == 1 else arrays
 
     def native(self, checker: Checker) -> NativePlan:
         """See `fast_path.Plan`."""
@@ -124,9 +124,9 @@ class _Plan:
 
 def _allocations(signature: Signature, bound: Bound) -> tuple[Allocation, ...]:
     """The allocations of outputs like those of a bound call."""
-    made = []
+    allocations = []
     for index in signature.outputs:
         view = bound.values[index]
         assert isinstance(view, ArrayView)
-        made.append(host_allocation(bound.like, view.shape, signature.params[index].dtype))
-    return tuple(made)
+        allocations.append(host_allocation(bound.like, view.shape, signature.params[index].dtype))
+    return tuple(allocations)

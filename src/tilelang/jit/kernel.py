@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilelang.api import public, strip_frames
 from tilelang.dtypes import unknown_name
-from tilelang.errors import OptionError, TileLangError, UnknownAttribute, nearest
+from tilelang.errors import ArgumentError, OptionError, TileLangError, UnknownAttribute, nearest
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.dumps import write_dumps
 from tilelang.jit.func_options import options_of
@@ -135,6 +135,8 @@ class JITKernel(KernelInspection):
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Runs the kernel on the inputs, or on all parameters; returns the outputs named by `out_idx`.
 
+        Arguments that have no values yet, which define `__tilelang_call__`, record the call instead.
+
         Raises:
             ArgumentError: An argument does not fit; nothing has been run.
             DeviceAssertError: An assertion of the kernel failed while it ran; on a GPU, in an earlier call.
@@ -142,8 +144,14 @@ class JITKernel(KernelInspection):
         """
         try:
             if keywords:
-                return self._runner.call(*self._in_order(args, keywords))
-            return self._runner.call(*args)
+                args = tuple(self._in_order(args, keywords))
+            try:
+                return self._runner.call(*args)
+            except ArgumentError:
+                record = next((arg.__tilelang_call__ for arg in args if hasattr(type(arg), "__tilelang_call__")), None)
+                if record is None:
+                    raise
+            return record(self, args)
         except TileLangError as error:  # as `public`, without its cost on every call
             strip_frames(error)
             if sys.version_info >= (3, 11):

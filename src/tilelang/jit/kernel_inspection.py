@@ -316,6 +316,6 @@ class KernelInspection:
 
 
 def _write(path: str | Path, content: str | bytes) -> None:
-    place = Path(path)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)

@@ -28,14 +28,14 @@ def around_barriers(body: Stmt, loop: Callable[[Stmt], Stmt]) -> Stmt:
         loop: Makes the loop of a body.
     """
     sections: list[list[Stmt]] = [[]]
-    made: list[Stmt] = []
+    barriers: list[Stmt] = []
     for part in _parts(body):
         if _is_barrier(part):
-            made.append(part)
+            barriers.append(part)
             sections.append([])
         else:
             sections[-1].append(part)
-    if not made:
+    if not barriers:
         return loop(body)
     for number, section in enumerate(sections[1:], start=1):
         before = [stmt for earlier in sections[:number] for stmt in earlier]
@@ -44,7 +44,7 @@ def around_barriers(body: Stmt, loop: Callable[[Stmt], Stmt]) -> Stmt:
             return loop(body)
         section[:0] = names
     loops: list[Stmt] = []
-    for section, barrier in zip(sections, (*made, None), strict=True):
+    for section, barrier in zip(sections, (*barriers, None), strict=True):
         if any(not isinstance(stmt, Bind) for stmt in section):
             part = as_body(section, body.loc)
             loops.append(dataclasses.replace(loop(part), loc=body.loc))

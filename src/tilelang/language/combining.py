@@ -59,8 +59,8 @@ def combining(what: str, function: Combine, dtypes: Sequence[DType]) -> tuple[tu
     letters = ("a", "b") if len(dtypes) == 1 else tuple(f"{side}{n}" for side in "ab" for n in range(len(dtypes)))
     variables = tuple(Var(letter, dtype) for letter, dtype in zip(letters, (*dtypes, *dtypes), strict=True))
     with stager.block() as statements:
-        made = function(*variables)
-    values = tuple(made) if isinstance(made, tuple | list) else (made,)
+        combined = function(*variables)
+    values = tuple(combined) if isinstance(combined, tuple | list) else (combined,)
     if len(values) != len(dtypes):
         raise ProgramError(
             f"{what}: the function gives {len(values)} values for {len(dtypes)} tiles",

@@ -108,9 +108,9 @@ def _polynomial(expr: Expr) -> Polynomial:
         case Binary(op=BinaryOp.MUL, a=a, b=b) if expr.dtype.is_int:
             return _times(_polynomial(a), _polynomial(b))
         case Binary(op=op, a=a, b=b) if expr.dtype.is_int and a.dtype.is_int and b.dtype.is_int:
-            made = _of_numbers(op, _polynomial(a), _polynomial(b))
-            if made is not None:
-                return made
+            result = _of_numbers(op, _polynomial(a), _polynomial(b))
+            if result is not None:
+                return result
     return Counter({(_key(expr),): 1})
 
 

@@ -61,10 +61,10 @@ def call_extern(*args: object, dtype: object = None) -> Expr | None:
     regions = [(o, mode) for o, mode in zip(operands, modes, strict=True) if isinstance(o, Region)]
     reads = tuple(region for region, mode in regions if "r" in mode)
     writes = tuple(region for region, mode in regions if "w" in mode)
-    made = emit_call(what, extern_instruction(result, name, len(operands)), *operands, reads=reads, writes=writes)
-    if made is not None:
-        current(what).extern_results[made] = name
-    return made
+    returned = emit_call(what, extern_instruction(result, name, len(operands)), *operands, reads=reads, writes=writes)
+    if returned is not None:
+        current(what).extern_results[returned] = name
+    return returned
 
 
 def without_unused_results(body: Stmt, names: Mapping[Var, str]) -> Stmt:

@@ -80,16 +80,16 @@ def _signature(description: Function) -> inspect.Signature:
         )
         for each in description.parameters
     ]
-    made = description.instruction
-    gives = made.result is not None if isinstance(made, Instruction) else description.gives_value
+    instruction = description.instruction
+    gives = instruction.result is not None if isinstance(instruction, Instruction) else description.gives_value
     return inspect.Signature(parameters, return_annotation="Expr" if gives else "None")
 
 
 def documentation(description: Function) -> str:
     """The docstring of a function."""
     parts = [inspect.cleandoc(description.doc)]
-    told = [f"    {each.name}: {each.doc}" for each in description.parameters if each.doc]
-    for title, lines in (("Args", told), ("Raises", [f"    {line}" for line in description.raises])):
+    lines_of_parameters = [f"    {each.name}: {each.doc}" for each in description.parameters if each.doc]
+    for title, lines in (("Args", lines_of_parameters), ("Raises", [f"    {line}" for line in description.raises])):
         if lines:
             parts.append("\n".join([f"{title}:", *lines]))
     if description.example:
@@ -110,8 +110,8 @@ def _call(what: str, description: Function, arguments: Mapping[str, Any]) -> Exp
         if parameter.kind in (ParameterKind.SCALAR, ParameterKind.GLOBAL):
             chosen.append(operand.dtype)
         is_truth |= parameter.kind is ParameterKind.SCALAR and as_expr(given).dtype.is_bool
-    made = description.instruction
-    instruction = made if isinstance(made, Instruction) else made(*chosen)
+    declared = description.instruction
+    instruction = declared if isinstance(declared, Instruction) else declared(*chosen)
     order = operands if description.operands is None else description.operands
     reads, writes = (tuple(_touched(description, operands, letter)) for letter in "rw")
     result = emit_call(

@@ -166,8 +166,8 @@ class _Axes:
         del dtype
         if len(kinds) != len(bindings) or set(kinds) - set("SR"):
             raise ProgramValueError(f"T.axis.remap: {kinds!r:.40} does not say 'S' or 'R' of {len(bindings)} indices")
-        made = [self.reduce(0, b) if kind == "R" else b for kind, b in zip(kinds, bindings, strict=True)]
-        return made[0] if len(made) == 1 else made
+        variables = [self.reduce(0, b) if kind == "R" else b for kind, b in zip(kinds, bindings, strict=True)]
+        return variables[0] if len(variables) == 1 else variables
 
     S = scan = opaque = spatial
     R = reduce

@@ -142,8 +142,8 @@ def _open_shifted(stager: Stager, var: Var, bounds: tuple[Expr, Expr, int]) -> O
     count = Var(stager.unique("count"), var.dtype, index=True)
     bind = Bind(var, start + count, loc=stager.loc)
     extent = folded(stop - start)
-    if (known := int_const(extent)) is not None:
-        extent = as_expr(max(known, 0))
+    if (constant := int_const(extent)) is not None:
+        extent = as_expr(max(constant, 0))
     return OpenedLoop((var,), var, (bind,), _parallel((count,), (extent,)))
 
 

@@ -131,12 +131,12 @@ class _Elements(Rewriter):
             case Select(condition=Binary(op=BinaryOp.LT, a=lane, b=zero), a=moved, b=same) if (
                 same_expr(lane, same) and int_const(zero) == 0
             ):
-                known = bounds(lane, self._domain)
-                if known.low is not None and known.low >= 0:
+                interval = bounds(lane, self._domain)
+                if interval.low is not None and interval.low >= 0:
                     return lane
-                return moved if known.high is not None and known.high < 0 else index
-        known = bounds(index, self._domain)
-        return index + extent if known.high is not None and known.high < 0 else index
+                return moved if interval.high is not None and interval.high < 0 else index
+        interval = bounds(index, self._domain)
+        return index + extent if interval.high is not None and interval.high < 0 else index
 
 
 def _with_indices(load: Load, indices: tuple[Expr, ...]) -> Load:

@@ -86,8 +86,8 @@ def gemm(
             hint=f"write 0 to wait for the product, -1 to leave that to T.wait_wgmma, or 1 to {MOST_PENDING} products "
             "that may be in flight",
         )
-    made = product(what, A, B, C, (transpose_A, transpose_B, transpose_a, transpose_b), policy, clear_accum)
-    emit_op(dataclasses.replace(made, wait=pending))
+    op = product(what, A, B, C, (transpose_A, transpose_B, transpose_a, transpose_b), policy, clear_accum)
+    emit_op(dataclasses.replace(op, wait=pending))
 
 
 def product(

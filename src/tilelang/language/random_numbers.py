@@ -274,17 +274,17 @@ def _normal(stager: Stager, numbers: _Numbers, dtype: DType) -> Expr:
 
 def _pair(stager: Stager, numbers: _Numbers, dtype: DType) -> tuple[Expr, Expr]:
     """Two normal numbers, after Box and Muller."""
-    turn = const(2 * math.pi, dtype)
+    two_pi = const(2 * math.pi, dtype)
     if numbers.generator == _MRG:
         radius, part = (_uniform(stager, numbers, dtype) for _ in range(2))
-        angle = part * turn
+        angle = part * two_pi
     elif dtype == FLOAT32:
         radius, part = (_next(stager, numbers) for _ in range(2))
         step = const(float(_float32(2.0**-32 * float(_float32(2 * math.pi)))), dtype)
         radius, angle = _between(radius, 32, dtype), cast(part, dtype) * step + step * const(0.5, dtype)
     else:
         radius, part = (_between(_joined(stager, numbers), 53, dtype) for _ in range(2))
-        angle = part * turn
+        angle = part * two_pi
     length = stager.bind("normal", apply(INTRINSICS["sqrt"], apply(INTRINSICS["log"], radius) * const(-2.0, dtype)))
     angle = stager.bind("normal", angle)
     one, other = (apply(INTRINSICS[name], angle) * length for name in ("sin", "cos"))

@@ -76,10 +76,10 @@ def reduce(
             )
         _fold_by(what, as_tiles(what, buffer), as_tiles(what, out), reduce_type, dim)
         return
-    known = [op.value for op in ReduceOp]
-    if reduce_type not in known:
+    names = [op.value for op in ReduceOp]
+    if reduce_type not in names:
         raise ProgramValueError(
-            f"{what}: unknown operator {reduce_type!r:.40}", hint=f"one of {', '.join(known)}, or a function"
+            f"{what}: unknown operator {reduce_type!r:.40}", hint=f"one of {', '.join(names)}, or a function"
         )
     (tile,), (target,) = as_tiles(what, buffer, 1), as_tiles(what, out, 1)
     _reduce(ReduceOp(reduce_type), tile, target, dim, clear, batch)

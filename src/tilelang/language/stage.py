@@ -290,7 +290,7 @@ def definition(var: Var) -> Expr | None:
 @contextmanager
 def staging(stager: Stager) -> Iterator[Stager]:
     """Makes a stager current; whatever goes wrong inside leaves as one of our errors, at the user's line."""
-    token, told = _CURRENT.set(stager), TEXT_MADE.set(stager.warn_of_text)
+    stager_token, text_token = _CURRENT.set(stager), TEXT_MADE.set(stager.warn_of_text)
     try:
         yield stager
     except TileLangError as error:
@@ -315,8 +315,8 @@ def staging(stager: Stager) -> Iterator[Stager]:
         error.__traceback__ = user_frames(error.__traceback__)
         raise kind(f"{type(error).__name__} while the kernel was staged: {error}", loc=stager.loc) from error
     finally:
-        _CURRENT.reset(token)
-        TEXT_MADE.reset(told)
+        _CURRENT.reset(stager_token)
+        TEXT_MADE.reset(text_token)
 
 
 # what Python, NumPy and torch say where they are given values of a kernel: what that means, and what to write instead

@@ -115,24 +115,24 @@ class _Cut:
             if isinstance(stmt, ThreadReturn):
                 return [*done, *self._leave(stmt, in_loop)], _Ways.ALL
             if in_loop:
-                made, here = self._within(stmt)
-                done.extend(made)
+                rewritten, here = self._within(stmt)
+                done.extend(rewritten)
                 if here is _Ways.ALL:
                     return done, _Ways.ALL
                 ways = _Ways.SOME  # those that did have left the loop
                 continue
-            made, here = self._before(stmt, rest)
-            return [*done, *made], here
+            rewritten, here = self._before(stmt, rest)
+            return [*done, *rewritten], here
         return done, ways
 
     def _leave(self, stmt: ThreadReturn, in_loop: bool) -> list[Stmt]:
         """What is done in the place of the return itself."""
-        made: list[Stmt] = []
+        statements: list[Stmt] = []
         if self._flag is not None:
-            made.append(Store(self._flag.buffer, (), Const(True, BOOL), loc=stmt.loc))
+            statements.append(Store(self._flag.buffer, (), Const(True, BOOL), loc=stmt.loc))
         if in_loop:
-            made.append(Break(loc=stmt.loc))
-        return made
+            statements.append(Break(loc=stmt.loc))
+        return statements
 
     def _within(self, stmt: Stmt) -> tuple[list[Stmt], _Ways]:
         """A statement of a loop's body: threads that return leave the loop."""
@@ -146,7 +146,7 @@ class _Cut:
     def _before(self, stmt: Stmt, rest: Sequence[Stmt]) -> tuple[list[Stmt], _Ways]:
         """A statement outside of loops, and those after it."""
         if not isinstance(stmt, If):
-            made: list[Stmt] = [self._loop(stmt)]
+            statements: list[Stmt] = [self._loop(stmt)]
         else:
             then_body, then_ways = self.sequence((stmt.then_body,), in_loop=False)
             other, other_ways = self._other(stmt, in_loop=False)
@@ -158,12 +158,12 @@ class _Cut:
             if then_ways is _Ways.NONE and other_ways is _Ways.ALL:
                 after, after_ways = self.sequence(rest, in_loop=False)
                 return [_branch(stmt, [*then_body, *after], other)], _joined(_Ways.ALL, after_ways)
-            made = [_branch(stmt, then_body, other)]
+            statements = [_branch(stmt, then_body, other)]
         after, _ = self.sequence(rest, in_loop=False)
         if after:
             stays = unary(UnaryOp.NOT, self._has_returned())
-            made.append(If(stays, as_body(after, after[0].loc), loc=after[0].loc))
-        return made, _Ways.SOME
+            statements.append(If(stays, as_body(after, after[0].loc), loc=after[0].loc))
+        return statements, _Ways.SOME
 
     def _other(self, stmt: If, *, in_loop: bool) -> tuple[list[Stmt], _Ways]:
         return ([], _Ways.NONE) if stmt.else_body is None else self.sequence((stmt.else_body,), in_loop=in_loop)

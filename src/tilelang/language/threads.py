@@ -126,12 +126,12 @@ def thread_index(stager: Stager, hints: Hints, what: str, tag: str, extent: Expr
     """
     dim = _DIMS.index(tag[-1])
     blocks = tag.startswith("block")
-    known = get_block_extents()[dim] if blocks else hints.threads[dim]
-    if int_const(extent) is not None and int_const(as_expr(known)) != int_const(extent):
+    block_extent = get_block_extents()[dim] if blocks else hints.threads[dim]
+    if int_const(extent) is not None and int_const(as_expr(block_extent)) != int_const(extent):
         word = "blocks" if blocks else "threads"
         raise ProgramError(
-            f"{what}: {extent!r} {word} along {tag[-1]}, but the kernel has {known}",
-            hint=f"write {known}, or change T.Kernel",
+            f"{what}: {extent!r} {word} along {tag[-1]}, but the kernel has {block_extent}",
+            hint=f"write {block_extent}, or change T.Kernel",
         )
     return get_block_binding(dim) if blocks else along(dim, stager, hints)
 

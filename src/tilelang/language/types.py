@@ -1,7 +1,7 @@
-"""The words of signatures: tensor and pointer annotations, symbolic dims.
+"""Annotations of parameters: tensors and pointers, and the symbolic dimensions of their shapes.
 
-Takes names, shapes and dtypes in any spelling; gives `TensorType`, `PointerType` and dimension variables. Invariant:
-everything here also works outside a kernel, where signatures are written.
+Takes names, shapes and dtypes in any spelling; gives `TensorType`, `PointerType` and variables. Invariant: everything
+here also works outside of a kernel, where signatures are written.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ShapeLike = ExprLike | Sequence[ExprLike]
 
 
 def plain_dtype(value: DTypeLike, what: str) -> DType:
-    """The table's row for a dtype in any spelling; an error names the construct `what` that needs it.
+    """The `DType` of a dtype in any spelling; an error names the construct `what` that needs it.
 
     `T.ptr` as a dtype means addresses, which are 64-bit integers.
     """
@@ -55,7 +55,7 @@ def plain_dtype(value: DTypeLike, what: str) -> DType:
 
 
 def is_dtype_like(value: object) -> bool:
-    """Whether a value names a dtype by its kind: a text, or a dtype object or type of some library."""
+    """Whether a value may be a dtype: a text, or a dtype object or type of some library."""
     if isinstance(value, str | np.dtype | PointerType) or isinstance(value, type):
         return True
     return type(value).__module__ == "torch" and type(value).__name__ == "dtype"
@@ -92,9 +92,9 @@ class TensorType:
     scope: str
 
     def __new__(cls, *args: Any, **keywords: Any) -> Any:
-        """The annotation; with `data`, another name of a buffer's bytes."""
+        """The annotation; with `data`, a view of a buffer."""
         data = args[2] if len(args) > 2 else keywords.get("data")
-        return super().__new__(cls) if data is None else _named_anew(*args, **keywords)
+        return super().__new__(cls) if data is None else _view_of_storage(*args, **keywords)
 
     @api
     def __init__(
@@ -106,7 +106,7 @@ class TensorType:
         *,
         strides: ShapeLike | None = None,
     ) -> None:
-        del data  # `__new__` has treated it
+        del data  # `__new__` has returned the view
         what = "T.Tensor" if strides is None else "T.StridedTensor"
         extents = as_shape(shape, what)
         steps = None if strides is None else as_shape(strides, what, word="stride")
@@ -138,7 +138,7 @@ class TensorType:
 
 
 @api
-def _named_anew(
+def _view_of_storage(
     shape: ShapeLike,
     dtype: DTypeLike = "float32",
     data: object = None,
@@ -146,7 +146,7 @@ def _named_anew(
     *,
     strides: ShapeLike | None = None,
 ) -> BufferProxy:
-    del scope  # that of the storage
+    del scope  # it is that of the storage
     return storage_of(data, "T.Tensor").tensor(shape, dtype, strides)
 
 
@@ -232,7 +232,7 @@ class Buffer:
 
 
 class StorageHandle(abc.ABC):
-    """The storage of a buffer, `buf.data`: what `T.Tensor(shape, dtype, buf.data)` gives another name."""
+    """The storage of a buffer, `buf.data`, of which `T.Tensor(shape, dtype, buf.data)` is a view."""
 
     @abc.abstractmethod
     def tensor(self, shape: ShapeLike, dtype: DTypeLike, strides: ShapeLike | None = None) -> BufferProxy:
@@ -240,10 +240,10 @@ class StorageHandle(abc.ABC):
 
 
 def storage_of(data: object, what: str) -> StorageHandle:
-    """The handle that was passed as `data=`.
+    """The storage that was passed as `data=`.
 
     Raises:
-        ProgramTypeError: It is none.
+        ProgramTypeError: It is no storage.
     """
     if isinstance(data, StorageHandle):
         return data
@@ -333,14 +333,14 @@ def dynamic(name: str, dtype: DTypeLike = "int32") -> Any:  # a Var for one name
     Raises:
         ProgramError: The name is no identifier or the dtype no integer.
     """
-    row = plain_dtype(dtype, "T.dynamic")
-    if not row.is_int:
-        raise ProgramError(f"T.dynamic: a dimension has an integer dtype, not {row!s}")
+    plain = plain_dtype(dtype, "T.dynamic")
+    if not plain.is_int:
+        raise ProgramError(f"T.dynamic: a dimension has an integer dtype, not {plain!s}")
     names = [part.strip() for part in str(name).split(",")]
     for part in names:
         if not part.isidentifier():
             raise ProgramError(f"T.dynamic: {part!r} is not a name", hint="write T.dynamic('K')")
-    dims = tuple(_dim(part, str(row)) for part in names)
+    dims = tuple(_dim(part, str(plain)) for part in names)
     return dims[0] if len(dims) == 1 else dims
 
 

@@ -98,15 +98,15 @@ def row_variants(
     """Alternative layouts of a nest, equally coalesced, with other numbers of threads per row and without copies."""
     if not extents:
         return ()
-    made = functools.partial(
+    layout_with = functools.partial(
         blocked, extents, threads, vector, warp_size=warp_size, bytes_per_element=bytes_per_element, copies=False
     )
-    best = made()
+    best = layout_with()
     found = []
     for count in _divisors(threads):
         run = count * vector
         if run * bytes_per_element >= min(LINE_BYTES, extents[-1] * bytes_per_element) and count <= 2 * warp_size:
-            layout = made(row_threads=count)
+            layout = layout_with(row_threads=count)
             if layout != best and layout.values <= best.values and layout not in found:
                 found.append(layout)
     return tuple(found)

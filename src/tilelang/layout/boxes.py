@@ -61,14 +61,14 @@ def _boxed(shape: tuple[int, ...], element_bits: int, row_bytes: int) -> Layout:
     wide = 8 * row_bytes // element_bits
     chunk = 8 * CHUNK_BYTES // element_bits
     chunks = row_bytes // CHUNK_BYTES
-    alike = BANKS_BYTES // row_bytes  # rows in one row of banks, which have the same permutation
+    rows_per_key = BANKS_BYTES // row_bytes  # rows in one row of banks, permuted alike
 
     def place(*coordinates: Coordinate) -> tuple[Coordinate, ...]:
         *leading, row, column = coordinates
         within = column if columns == wide else column % wide
         if chunks > 1:
-            turn = row if alike == 1 else row // alike
-            within = (within // chunk ^ turn % chunks) * chunk + within % chunk
+            key = row if rows_per_key == 1 else row // rows_per_key
+            within = (within // chunk ^ key % chunks) * chunk + within % chunk
         if columns == wide:
             return (*leading, row, within)
         return (*leading, column // wide, row, within)

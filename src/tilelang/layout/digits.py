@@ -88,16 +88,16 @@ class DigitMap:
         """
         per_axis: list[list[tuple[int, int, tuple[int, ...]]]] = [[] for _ in self.out_shape]
         for position, modes in enumerate(self.inputs):
-            place = 1
+            scale = 1
             for mode in modes:
                 moved = [(axis, stride) for axis, stride in enumerate(mode.stride) if stride]
                 if mode.size > 1 and len(moved) > 1:
                     raise NotDigitMap("a digit moves two dimensions")
                 if mode.size > 1 and moved:
                     axis, stride = moved[0]
-                    step = tuple(place if k == position else 0 for k in range(len(self.inputs)))
+                    step = tuple(scale if k == position else 0 for k in range(len(self.inputs)))
                     per_axis[axis].append((stride, mode.size, step))
-                place *= mode.size
+                scale *= mode.size
         rank = len(self.inputs)
         return DigitMap(tuple(_dense(axis, digits, rank) for axis, digits in enumerate(per_axis)), self.in_shape)
 
@@ -163,14 +163,14 @@ def _check_carries(inner: DigitMap, axis: int) -> None:
 def _access_layout(digits: tuple[Mode, ...], stride: int, size: int) -> list[Mode]:
     """The output digits of `size` steps of `stride` in a coordinate with these digits."""
     out: list[Mode] = []
-    place = 1
+    scale = 1
     for position, digit in enumerate(digits):
-        top = place * digit.size
+        top = scale * digit.size
         last = position == len(digits) - 1
         if size > 1 and (last or stride < top):
-            if stride % place:
-                raise NotDigitMap(f"stride {stride} falls inside a digit of place {place}")
-            step = stride // place
+            if stride % scale:
+                raise NotDigitMap(f"stride {stride} falls inside a digit of place {scale}")
+            step = stride // scale
             if not last and digit.size % step:
                 raise NotDigitMap(f"step {step} does not divide a digit of {digit.size}")
             taken = size if last else min(size, digit.size // step)
@@ -179,7 +179,7 @@ def _access_layout(digits: tuple[Mode, ...], stride: int, size: int) -> list[Mod
             out.append(Mode(taken, tuple(s * step for s in digit.stride)))
             size //= taken
             stride = top
-        place = top
+        scale = top
     return out
 
 

@@ -95,10 +95,10 @@ class Fragment(Layout):
     @property
     def thread(self) -> Any:
         """The thread that holds the element which `get_forward_vars` name, as an expression."""
-        known, copies = symbols(), self.replicate_size > 1
+        simplifier, copies = symbols(), self.replicate_size > 1
         variables = (*self._variables, self._copy) if copies else self._variables
         extents = (*self.shape, self.replicate_size) if copies else self.shape
-        return known.simplified(self.map_forward_thread((*self._variables, self._copy)), variables, extents)
+        return simplifier.simplified(self.map_forward_thread((*self._variables, self._copy)), variables, extents)
 
     def get_thread_size(self) -> int:
         """The number of threads: one more than the largest that holds anything."""
@@ -132,9 +132,9 @@ class Fragment(Layout):
         first = self.thread_table[..., 0].reshape(-1)
         order = np.argsort(first, kind="stable")
         begins = np.searchsorted(first[order], first[order])
-        place = np.empty(math.prod(self.shape), np.int64)
-        place[order] = np.arange(len(order)) - begins
-        return place.reshape(*self.shape, 1)
+        offsets = np.empty(math.prod(self.shape), np.int64)
+        offsets[order] = np.arange(len(order)) - begins
+        return offsets.reshape(*self.shape, 1)
 
     @cached_property
     def thread_values(self) -> ThreadValues:
@@ -145,9 +145,9 @@ class Fragment(Layout):
                 put two elements in one place, or copies are not evenly spaced.
         """
         thread = self.thread_table - self.thread_table.min()
-        place = linearized(list(np.moveaxis(self.table, -1, 0)), self.output_shape)
+        offsets = linearized(list(np.moveaxis(self.table, -1, 0)), self.output_shape)
         count = int(thread.max()) + 1
-        found = fit(np.stack([thread[..., 0], place], axis=-1), (count, int(place.max()) + 1))
+        found = fit(np.stack([thread[..., 0], offsets], axis=-1), (count, int(offsets.max()) + 1))
         try:
             if found is None:
                 raise NotDigitMap("its functions are no sums of quotients, remainders and multiples of the coordinates")

@@ -93,9 +93,9 @@ class Layout:
     def output_shape(self) -> tuple[Any, ...]:
         """The smallest box from 0 on that holds all places; for symbolic shapes, and very large ones, by bounds."""
         if not self.is_small:
-            variables, known = self._variables, symbols()
-            ends = [known.largest(place, variables, self.shape) + 1 for place in self(*variables)]
-            return tuple(known.simplified(end, (), ()) for end in ends)
+            variables, simplifier = self._variables, symbols()
+            ends = [simplifier.largest(place, variables, self.shape) + 1 for place in self(*variables)]
+            return tuple(simplifier.simplified(end, (), ()) for end in ends)
         if not self.table.size:
             return (0,) * int(self.table.shape[-1])
         return tuple(int(n) + 1 for n in self.table.reshape(-1, self.table.shape[-1]).max(axis=0))
@@ -119,8 +119,8 @@ class Layout:
 
     def get_forward_index(self) -> tuple[Any, ...]:
         """Where the coordinate lies that the variables of `get_forward_vars` name, as expressions."""
-        known, variables = symbols(), self._variables
-        return tuple(known.simplified(place, variables, self.shape) for place in self(*variables))
+        simplifier, variables = symbols(), self._variables
+        return tuple(simplifier.simplified(place, variables, self.shape) for place in self(*variables))
 
     @property
     def index(self) -> tuple[Any, ...]:
@@ -232,12 +232,12 @@ class Layout:
             return NotImplemented
         if self is other or self.is_small and other.is_small:
             return self is other or self.shape == other.shape and np.array_equal(self.table, other.table)
-        known, variables = symbols(), self._variables
-        if [known.key(e) for e in self.shape] != [known.key(e) for e in other.shape]:
+        simplifier, variables = symbols(), self._variables
+        if [simplifier.key(e) for e in self.shape] != [simplifier.key(e) for e in other.shape]:
             return False
         ours, theirs = self(*variables), other(*variables)
         return len(ours) == len(theirs) and all(
-            known.are_same(a, b, variables, self.shape) for a, b in zip(ours, theirs, strict=True)
+            simplifier.are_same(a, b, variables, self.shape) for a, b in zip(ours, theirs, strict=True)
         )
 
     def __hash__(self) -> int:

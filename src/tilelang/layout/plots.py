@@ -109,13 +109,13 @@ def _by_coordinate(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """The label and color of every coordinate. Shapes: the layout's."""
     labels, colors = np.empty(layout.shape, object), np.zeros(layout.shape, np.int64)
     for at in np.ndindex(*layout.shape):
-        place = layout.table[at]
+        value = layout.table[at]
         if isinstance(layout, Fragment):
             threads = layout.thread_table[at]
-            labels[at] = f"T{_threads(threads)}\nL{','.join(map(str, place))}"
+            labels[at] = f"T{_threads(threads)}\nL{','.join(map(str, value))}"
             colors[at] = threads[0]
         else:
-            labels[at], colors[at] = _text(place), place[0]
+            labels[at], colors[at] = _text(value), value[0]
     return labels, colors
 
 

@@ -113,13 +113,13 @@ def reshape_map(old: Sequence[int], new: Sequence[int]) -> DigitMap:
     Raises:
         NotDigitMap: Rows of the two shapes do not divide each other.
     """
-    place, steps = 1, []
+    stride, steps = 1, []
     for extent in reversed(old):
-        steps.append((Mode(extent, (place,)),))
-        place *= extent
+        steps.append((Mode(extent, (stride,)),))
+        stride *= extent
     digits = tuple(Mode(new[axis], unit(len(new), axis)) for axis in reversed(range(len(new))) if new[axis] > 1)
     flat = DigitMap((digits or (Mode(1, (0,) * len(new)),),), tuple(new))
-    return compose(flat, DigitMap(tuple(reversed(steps)), (place,)))
+    return compose(flat, DigitMap(tuple(reversed(steps)), (stride,)))
 
 
 def layout_of_view(names: DigitMap, layout: Fragment) -> Fragment:

@@ -105,10 +105,10 @@ class _Solver:
         candidate_loops: dict[Hashable, None] = {}  # loop nests that may get the layout of a fragment
         while self._worklist or candidate_loops:
             while self._worklist:
-                known = self._worklist.pop(0)
-                for use in self._of_loop.get(known, ()):
+                variable = self._worklist.pop(0)
+                for use in self._of_loop.get(variable, ()):
                     self._propagate_to_var(use)
-                for use in self._of_var.get(known, ()):
+                for use in self._of_var.get(variable, ()):
                     candidate_loops[use.loop] = None
             while candidate_loops and not self._worklist:
                 loop = next(iter(candidate_loops))
@@ -175,10 +175,10 @@ class _Solver:
 
     def _propagate_to_loop(self, loop: Hashable) -> None:
         """Propagates from fragments to a nest: from those it writes before those it reads, then the larger."""
-        known = [use for use in self._of_loop[loop] if use.var in self._layouts]
-        known.sort(key=lambda use: (not use.writes, -_size(self._layouts[use.var])))
+        uses = [use for use in self._of_loop[loop] if use.var in self._layouts]
+        uses.sort(key=lambda use: (not use.writes, -_size(self._layouts[use.var])))
         found: list[tuple[int, Fragment, Reason]] = []
-        for use in known:
+        for use in uses:
             try:
                 layout = nest_layout(use.access, self._layouts[use.var], use.free)
             except NotDigitMap:
@@ -208,10 +208,10 @@ class _Solver:
         nest = self._layouts.get(use.loop)
         if nest is None:
             return None
-        known = self._needed.get(id(use))
-        if known is None or known[0] is not nest:
-            known = self._needed[id(use)] = (nest, _element_layout(use, nest))
-        return known[1]
+        cached = self._needed.get(id(use))
+        if cached is None or cached[0] is not nest:
+            cached = self._needed[id(use)] = (nest, _element_layout(use, nest))
+        return cached[1]
 
     def _suits(self, use: AccessLayout) -> bool:
         layout, needed = self._layouts.get(use.var), self._need(use)

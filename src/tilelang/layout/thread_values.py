@@ -139,22 +139,22 @@ class Fragment:
         Shapes: (replication,).
         """
         steps = np.zeros(1, np.int64)
-        place = 1
+        stride = 1
         for mode in self.thread:
             if mode.is_broadcast:
-                steps = (steps[None, :] + place * np.arange(mode.size)[:, None]).reshape(-1)
-            place *= mode.size
+                steps = (steps[None, :] + stride * np.arange(mode.size)[:, None]).reshape(-1)
+            stride *= mode.size
         return steps
 
     def first_copy(self, thread: Any) -> Any:
         """The first thread with the same elements as this one, as int, array or expression like the input."""
         first: Any = 0
-        place = 1
+        stride = 1
         for mode in self.thread:
             value, thread = thread % mode.size, thread // mode.size
             if not mode.is_broadcast:
-                first = first + value * place
-            place *= mode.size
+                first = first + value * stride
+            stride *= mode.size
         return first
 
     def holds(self, other: Fragment) -> bool:

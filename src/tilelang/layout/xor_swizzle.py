@@ -48,3 +48,41 @@ def swizzled(shape: Sequence[int], element_bits: int, mode_bytes: int, rows: int
         return (*leading, row, (index ^ key) * chunk + column % chunk)  # key < chunks: XOR moves within the mode
 
     return Layout(shape, place)
+
+
+def swizzled_lines(
+    shape: tuple[int, int], element_bits: int, line_bytes: int, lines: int = 1, step: int = 1
+) -> Layout | None:
+    """The dense layout that permutes the chunks of each line of shared memory by the line's number.
+
+    Unlike a mode, it permutes across the rows that lie in one line, so that it uses all banks. It is its own inverse.
+
+    Args:
+        shape: Rows and columns.
+        element_bits: Bits of an element.
+        line_bytes: Bytes of a word of each bank.
+        lines: Successive lines with the same permutation.
+        step: Chunks that stay together.
+
+    Returns:
+        The layout; None if rows and lines do not divide each other.
+
+    Shapes: (row, column) -> (row, column).
+    """
+    chunk, chunks = _CHUNK_BITS // element_bits, line_bytes * 8 // _CHUNK_BITS
+    across, rest = divmod(shape[1], chunk)
+    if rest or not across or (across % chunks and chunks % across):
+        return None
+    rows = max(1, chunks // across)  # of a line
+    if shape[0] % rows:
+        return None
+
+    def place(row: Coordinate, column: Coordinate) -> tuple[Coordinate, Coordinate]:
+        index, within = column // chunk, column % chunk
+        key = (row // rows // lines) % (chunks // step) * step
+        if rows == 1:
+            return row, (index ^ key) * chunk + within
+        new = (row % rows * across + index) ^ key
+        return row // rows * rows + new // across, new % across * chunk + within
+
+    return Layout(shape, place)

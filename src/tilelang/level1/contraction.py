@@ -6,12 +6,15 @@ import operator
 from collections.abc import Iterator
 from functools import reduce
 
+from tilelang.dtypes import DType
 from tilelang.ir.expr import Binary, Cast, Expr, Var
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import variables_of
 from tilelang.level1.fused import FusedReduction
 from tilelang.level1.graph import Combiner
 from tilelang.records import record
+
+INT8 = DType("int8")
 
 
 @record(eq=False)
@@ -42,7 +45,7 @@ def contraction(reduction: FusedReduction, body: Expr | None = None) -> Contract
         reduction: The reduction.
         body: What stands in place of its body, as its incremental form does.
     """
-    if reduction.combiner is not Combiner.SUM or not reduction.array.dtype.is_float:
+    if reduction.combiner is not Combiner.SUM:
         return None
     reduced = set(reduction.reduced)
     factors = list(_factors(reduction.body if body is None else body))
@@ -53,6 +56,8 @@ def contraction(reduction: FusedReduction, body: Expr | None = None) -> Contract
     constant = [factor for factor in factors if reduced.isdisjoint(variables_of(factor))]
     scale = reduce(operator.mul, constant) if constant else None
     a, b = groups
+    if not reduction.array.dtype.is_float and not all(without_widening(each).dtype == INT8 for each in (a, b)):
+        return None
     free_a, free_b = variables_of(a) - reduced, variables_of(b) - reduced
     rows = tuple(axis for axis in reduction.axes if axis in free_a and axis not in free_b)
     columns = tuple(axis for axis in reduction.axes if axis in free_b and axis not in free_a)
@@ -75,10 +80,10 @@ def _factors(expr: Expr) -> Iterator[Expr]:
 
 
 def without_widening(expr: Expr) -> Expr:
-    """An expression without conversions to a wider float, which change no value."""
+    """An expression without conversions to a wider float, or a wider integer, which change no value."""
     match expr:
-        case Cast(a=a, dtype=dtype) if a.dtype.is_float and dtype.is_float and a.dtype.bits <= dtype.bits:
-            return without_widening(a)
+        case Cast(a=a, dtype=dtype) if a.dtype.is_float == dtype.is_float and a.dtype.bits <= dtype.bits:
+            return expr if a.dtype.is_bool else without_widening(a)
     return expr
 
 

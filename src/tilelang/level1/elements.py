@@ -132,9 +132,12 @@ def new_array(
 
 
 def _assigned_name(loc: Loc) -> str:
-    """The name to which a line assigns; empty if it assigns to none."""
-    match = re.match(r"\s*(\w+)\s*=[^=]", linecache.getline(loc.file, loc.line)) if loc.file else None
-    return match[1] if match and match[1].isidentifier() and not keyword.iskeyword(match[1]) else ""
+    """The name to which a line assigns, "out" for one that returns; empty for others."""
+    line = linecache.getline(loc.file, loc.line) if loc.file else ""
+    match = re.match(r"\s*(\w+)\s*=[^=]", line)
+    if match and match[1].isidentifier() and not keyword.iskeyword(match[1]):
+        return match[1]
+    return "out" if re.match(r"\s*return\b", line) else ""
 
 
 def as_array(operand: Operand) -> TracedArray:

@@ -8,19 +8,36 @@ memory. Invariant: every array of `stored` is computed by exactly one kernel, be
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.simplify import simplify
+from tilelang.errors import ProgramError
 from tilelang.ir.compare import expr_key
-from tilelang.ir.expr import Const, Expr, Load, Var, int_const
+from tilelang.ir.expr import Const, Expr, Load, Var, cast, int_const
 from tilelang.ir.visit import Rewriter, children, loads_of, substitute
 from tilelang.level1.contraction import contraction
-from tilelang.level1.fused import FusedKernel, FusedReduction, Output
-from tilelang.level1.graph import Array, Graph, Map, Parameter, Reduction, body_at
+from tilelang.level1.fused import ZERO, FusedKernel, FusedReduction, Output
+from tilelang.level1.graph import (
+    Array,
+    Graph,
+    Map,
+    Parameter,
+    Reduction,
+    Scan,
+    Scatter,
+    Sort,
+    axes_for,
+    body_at,
+    element,
+)
 
 MAX_WHOLE = 512  # elements of an axis that a block may hold beside a tile of another one
+ENOUGH_ROWS = 64  # rows of which blocks reduce one or more, so that the machine is busy
+FEW_ELEMENTS = 1 << 16  # of an array that one launch more costs more than idle multiprocessors
 _ROUNDS = 100
 
 
@@ -38,17 +55,26 @@ def fused_kernels(graph: Graph) -> list[FusedKernel]:
     stored |= {a for a in graph.arrays if not isinstance(a.definition, Map | Reduction | Parameter)}
     for _ in range(_ROUNDS):
         try:
-            return [_kernel(array, stored) for array in graph.arrays if array in stored]
+            return _kernels([array for array in graph.arrays if array in stored])
         except _MustStore as found:
             stored.add(found.array)
     raise AssertionError("every round stores one more array, and a graph has fewer")
 
 
-def _kernel(array: Array, stored: set[Array]) -> FusedKernel:
-    grower = _Grower(stored)
-    kernel = grower.kernel(array)
-    _check_feasible(kernel, grower.read_through)
-    return kernel
+def _kernels(stored: Sequence[Array]) -> list[FusedKernel]:
+    """The kernels that compute arrays, each of which reads only earlier ones.
+
+    Raises:
+        _MustStore: A further array must be stored.
+    """
+    groups: list[_Grower] = []
+    for array in stored:
+        after = max((n + 1 for n, group in enumerate(groups) if group.is_read_by(array)), default=0)
+        if isinstance(array.definition, Scatter):
+            groups += [_Grower(set(stored), array), _Grower(set(stored), array, array.definition)]
+        elif not any(group.takes(array) for group in groups[max(after - 1, 0) :]):
+            groups.append(_Grower(set(stored), array))
+    return [group.kernel for group in groups]
 
 
 def _check_feasible(kernel: FusedKernel, read_through: Mapping[Array, Array]) -> None:
@@ -66,6 +92,11 @@ def _check_feasible(kernel: FusedKernel, read_through: Mapping[Array, Array]) ->
         large = contraction(reduction) is None and not all(size is not None and size <= MAX_WHOLE for size in sizes)
         if shares or large:
             raise _MustStore(_boundary(kernel, reduction, read_through))
+    for axis in kernel.sequences:
+        size = int_const(kernel.extents[axis])
+        for reduction in kernel.reductions:
+            if axis in set(reduction.axes) and (size is None or size > MAX_WHOLE):
+                raise _MustStore(reduction.array)
     for axis in kernel.parallel:
         size = int_const(kernel.extents[axis])
         if axis not in set(kernel.grid) and (size is None or size > MAX_WHOLE):
@@ -73,39 +104,118 @@ def _check_feasible(kernel: FusedKernel, read_through: Mapping[Array, Array]) ->
             raise _MustStore(_boundary(kernel, lacking, read_through))
 
 
+def _is_as_parallel(kernel: FusedKernel, old: FusedKernel) -> bool:
+    """Whether a kernel that stores more has as many blocks to run as before, or enough of them."""
+    if _same(kernel.grid, old.grid) and _same(kernel.streamed, old.streamed):
+        return True
+    rows, elements = (math.prod(int_const(k.extents[a]) or MAX_WHOLE for a in k.grid) for k in (kernel, old))
+    return not old.reductions and not old.sequences and (rows >= ENOUGH_ROWS or elements <= FEW_ELEMENTS)
+
+
+def _same(a: Sequence[Var], b: Sequence[Var]) -> bool:
+    return len(a) == len(b) and all(map(operator.is_, a, b))
+
+
 def _boundary(kernel: FusedKernel, reduction: FusedReduction, read_through: Mapping[Array, Array]) -> Array:
-    """What to store instead of a reduction in the kernel: an operand of a matrix product as a whole, or its result."""
-    for reader in kernel.reductions:
-        if reduction in kernel.reads(reader.body) and contraction(reader) is not None:
-            return read_through.get(reduction.array, reduction.array)
-    return reduction.array
+    """What to store instead of a reduction in the kernel: what is made of it, unless that is larger.
+
+    An operand of a matrix product is stored as a whole, so that no block computes it again.
+    """
+    outer = read_through.get(reduction.array, reduction.array)
+    readers = [r for r in kernel.reductions if reduction in kernel.reads(r.body)]
+    is_operand = any(contraction(reader) is not None for reader in readers)
+    extents = [[int_const(extent) or MAX_WHOLE for extent in array.shape] for array in (outer, reduction.array)]
+    return outer if is_operand or math.prod(extents[0]) <= math.prod(extents[1]) else reduction.array
 
 
 class _Grower(Rewriter):
-    """Grows one kernel from the array that it stores."""
+    """Grows one kernel from the first array that it stores."""
 
-    def __init__(self, stored: set[Array]) -> None:
+    def __init__(self, stored: set[Array], first: Array, updates: Scatter | None = None) -> None:
         self._stored = stored
         self._extents: dict[Var, Expr] = {}
         self._reductions: dict[Array, FusedReduction] = {}
+        self._outputs: list[Output] = []
         self._read: list[Load] = []  # elements that the kernel reads, with reductions not yet followed
-        self.read_through: dict[Array, Array] = {}  # for each reduction, the outermost map of the reader of it
-
-    def kernel(self, array: Array) -> FusedKernel:
-        """The kernel that stores an array."""
-        axes = self._new_axes(_axes_of(array), array.shape)
-        if isinstance(array.definition, Reduction):
-            body: Expr = self._join(array, axes).result
+        self._read_through: dict[Array, Array] = {}  # for each reduction, the outermost map of the reader of it
+        if updates is None:
+            self._store(first, self._new_axes(_axes_of(first), _iterated(first)))
         else:
-            assert isinstance(array.definition, Map)
-            inlined = self._inlined(body_at(array, axes))
-            self._read += loads_of(inlined)
-            body = self._with_reductions(inlined)
-        return FusedKernel(self._extents, tuple(self._reductions.values()), (Output(array, axes, body),))
+            self._update(first, updates)
+        _check_feasible(self.kernel, self._read_through)
 
-    def _new_axes(self, axes: Sequence[Var], extents: Sequence[Expr]) -> tuple[Var, ...]:
-        new = tuple(Var(axis.name, axis.dtype, index=True) for axis in axes)
-        self._extents.update(zip(new, extents, strict=True))
+    @property
+    def kernel(self) -> FusedKernel:
+        """What has grown."""
+        return FusedKernel(self._extents, tuple(self._reductions.values()), tuple(self._outputs))
+
+    def is_read_by(self, array: Array) -> bool:
+        """Whether an array depends on what the kernel stores."""
+        own, stack, seen = {output.array for output in self._outputs}, [array], set[Array]()
+        while stack:
+            for source in stack.pop().sources:
+                if source in own:
+                    return True
+                if source not in seen:
+                    seen.add(source)
+                    stack.append(source)
+        return False
+
+    def takes(self, array: Array) -> bool:
+        """Stores a further array, if it reads the same elements over the same axes."""
+        before = (self._extents, self._reductions, self._outputs, self._read, self._read_through)
+        old = self.kernel
+        self._extents, self._reductions = dict(self._extents), dict(self._reductions)
+        self._outputs, self._read, self._read_through = list(self._outputs), list(self._read), dict(self._read_through)
+        try:
+            axes = self._new_axes(_axes_of(array), _iterated(array))
+            own = tuple(axis for axis in axes if isinstance(axis, Var))
+            shared = self._shared_axes(own, (), loads_of(self._inlined(_body_of(array, axes))), old.extents)
+            if shared or not own:
+                self._extents = dict(old.extents)
+                self._store(array, tuple(substitute(axis, shared) for axis in axes))
+                _check_feasible(self.kernel, self._read_through)
+                if _is_as_parallel(self.kernel, old):
+                    return True
+        except _MustStore:
+            pass
+        self._extents, self._reductions, self._outputs, self._read, self._read_through = before
+        return False
+
+    def _store(self, array: Array, axes: tuple[Expr, ...]) -> None:
+        """Adds an array to those that the kernel stores."""
+        definition = array.definition
+        own = tuple(axis for axis in axes if isinstance(axis, Var))
+        if isinstance(definition, Reduction):
+            body = self._joined(array, axes)
+            self._outputs.append(Output(array, axes, own, body))
+            return
+        inlined = self._inlined(_body_of(array, axes))
+        self._read += loads_of(inlined)
+        body = self.expr(inlined)
+        if isinstance(definition, Scan | Sort):
+            along = axes[definition.along]
+            assert isinstance(along, Var)
+            self._outputs.append(Output(array, axes, own, body, definition, along))
+        else:
+            self._outputs.append(Output(array, axes, own, body))
+
+    def _update(self, array: Array, definition: Scatter) -> None:
+        """Adds updates of elements of an array."""
+        axes = self._new_axes(definition.axes, definition.extents)
+        places = dict(zip(definition.axes, axes, strict=True))
+        *indices, body = (self._inlined(substitute(e, places)) for e in (*definition.indices, definition.body))
+        self._read += loads_of(body)
+        own = tuple(axis for axis in axes if isinstance(axis, Var))
+        self._outputs.append(Output(array, tuple(map(self.expr, indices)), own, self.expr(body), definition))
+
+    def _new_axes(self, axes: Sequence[Var], extents: Sequence[Expr]) -> tuple[Expr, ...]:
+        """New axes of the kernel; those of extent 1 are the index 0."""
+        new = tuple(
+            ZERO if int_const(extent) == 1 else Var(axis.name, axis.dtype, index=True)
+            for axis, extent in zip(axes, extents, strict=True)
+        )
+        self._extents |= {axis: e for axis, e in zip(new, extents, strict=True) if isinstance(axis, Var)}
         return new
 
     @property
@@ -114,25 +224,46 @@ class _Grower(Rewriter):
 
     def _inlined(self, body: Expr) -> Expr:
         """A body in which every map is replaced by its own body; reductions stay as reads."""
-        return simplify(_Inliner(self._stored, self.read_through).expr(body), self._domain)
+        stored = self._stored - {output.array for output in self._outputs}
+        return simplify(_Inliner(stored, self._read_through).expr(body), self._domain)
 
-    def _join(self, array: Array, axes: tuple[Var, ...]) -> FusedReduction:
-        """Makes a reduction part of the kernel."""
+    def _join(self, array: Array, indices: Sequence[Expr]) -> Expr:
+        """Makes a reduction part of the kernel, and gives its result."""
         definition = array.definition
         assert isinstance(definition, Reduction)
+        if _is_empty(definition):
+            return Const(definition.combiner.neutral(array.dtype), array.dtype)
         before = dict(self._extents)
-        reduced = self._new_axes(definition.reduced, definition.extents)
-        places = dict(zip(definition.axes + definition.reduced, axes + reduced, strict=True))
+        new = self._new_axes(definition.reduced, definition.extents)
+        places = dict(zip(definition.axes + definition.reduced, (*indices, *new), strict=True))
         inlined = self._inlined(substitute(definition.body, places))
+        axes = tuple(index for index in indices if isinstance(index, Var))
+        reduced = tuple(axis for axis in new if isinstance(axis, Var))
+        if definition.combiner.gives_index and len(reduced) > 1:
+            reduced, inlined = self._flattened(reduced, inlined)
+        if not reduced:
+            return cast(0, array.dtype) if definition.combiner.gives_index else self.expr(inlined)
         shared = self._shared_axes(reduced, axes, loads_of(inlined), before)
         if shared:
             inlined = substitute(inlined, shared)
             self._extents = {axis: extent for axis, extent in self._extents.items() if axis not in shared}
             reduced = tuple(shared.get(axis, axis) for axis in reduced)  # type: ignore[misc]
         self._read += loads_of(inlined)
-        body = self._with_reductions(inlined)
-        made = self._reductions[array] = FusedReduction(array, axes, reduced, definition.combiner, body)
-        return made
+        made = FusedReduction(array, axes, reduced, definition.combiner, self.expr(inlined))
+        self._reductions[array] = made
+        return made.result
+
+    def _flattened(self, reduced: Sequence[Var], body: Expr) -> tuple[tuple[Var, ...], Expr]:
+        """One axis in place of several, along which positions count."""
+        extents = [self._extents.pop(axis) for axis in reduced]
+        flat = Var(reduced[-1].name, reduced[-1].dtype, index=True)
+        self._extents[flat] = simplify(reduce(operator.mul, extents))
+        places: dict[Var, Expr] = {}
+        rest: Expr = flat
+        for axis, extent in list(zip(reduced, extents, strict=True))[:0:-1]:
+            places[axis], rest = rest % extent, rest // extent
+        places[reduced[0]] = rest
+        return (flat,), simplify(substitute(body, places), self._domain)
 
     def _shared_axes(
         self, reduced: Sequence[Var], axes: Sequence[Var], loads: Sequence[Load], before: Mapping[Var, Expr]
@@ -152,28 +283,32 @@ class _Grower(Rewriter):
         return all(expr_key(self._extents[axis]) == expr_key(before[other]) for axis, other in found.items())
 
     # -- reductions that are read ---------------------------------------------------------------------------------
-    def _with_reductions(self, body: Expr) -> Expr:
-        return self.expr(body)
-
     def expr(self, node: Expr) -> Expr:
         """Follows reads of reductions, each of which joins the kernel or is stored."""
-        if isinstance(node, Load) and isinstance(node.buffer, Array) and _may_join(node.buffer, self._stored):
-            return self._joined(node.buffer, node.indices).result
+        if isinstance(node, Load) and isinstance(node.buffer, Array) and isinstance(node.buffer.definition, Reduction):
+            if node.buffer not in self._stored or node.buffer in {output.array for output in self._outputs}:
+                return self._joined(node.buffer, node.indices)
         return self.rebuild_expr(node)
 
-    def _joined(self, array: Array, indices: tuple[Expr, ...]) -> FusedReduction:
+    def _joined(self, array: Array, indices: tuple[Expr, ...]) -> Expr:
+        """The result of a reduction at indices that are axes of the kernel.
+
+        Raises:
+            _MustStore: They are others, or the kernel has it at other ones.
+        """
+        own = [index for index, extent in zip(indices, array.shape, strict=True) if int_const(extent) != 1]
         known = self._reductions.get(array)
-        axes = tuple(index for index in indices if isinstance(index, Var) and index in self._extents)
         if known is not None:
-            if not all(map(operator.is_, known.axes, indices)):
+            if len(known.axes) != len(own) or not all(map(operator.is_, known.axes, own)):
                 raise _MustStore(array)
-            return known
-        whole = len(set(axes)) == len(indices) and all(
-            expr_key(self._extents[axis]) == expr_key(extent) for axis, extent in zip(axes, array.shape, strict=True)
-        )
-        if not whole:
+            return known.result
+        axes = [index for index in own if isinstance(index, Var) and index in self._extents]
+        extents = [extent for extent in array.shape if int_const(extent) != 1]
+        if len(set(axes)) < len(own) or not all(
+            expr_key(self._extents[axis]) == expr_key(extent) for axis, extent in zip(axes, extents, strict=True)
+        ):
             raise _MustStore(array)
-        return self._join(array, axes)
+        return self._join(array, indices)
 
 
 class _Inliner(Rewriter):
@@ -193,8 +328,6 @@ class _Inliner(Rewriter):
                 self._outermost = outer
         if self._outermost is not None:
             self._read_through.setdefault(array, self._outermost)
-        if isinstance(array.definition, Reduction) and array not in self._stored and _is_empty(array.definition):
-            return Const(array.definition.combiner.neutral(array.dtype), array.dtype)
         return node if indices is node.indices else Load(array, indices, node.dtype)
 
 
@@ -202,13 +335,31 @@ def _is_empty(definition: Reduction) -> bool:
     return any(int_const(extent) == 0 for extent in definition.extents)
 
 
-def _may_join(array: Array, stored: set[Array]) -> bool:
-    return array not in stored and isinstance(array.definition, Reduction)
-
-
 def _axes_of(array: Array) -> tuple[Var, ...]:
-    assert isinstance(array.definition, Map | Reduction)
-    return array.definition.axes
+    if isinstance(array.definition, Scatter):
+        return axes_for(array.shape)
+    if isinstance(array.definition, Map | Reduction | Scan | Sort):
+        return array.definition.axes
+    raise ProgramError(f"{array.name}: calls of Level 2 kernels cannot be lowered with other computations")
+
+
+def _iterated(array: Array) -> tuple[Expr, ...]:
+    """The extents of the axes over which an array is computed: a sort looks at more elements than it may keep."""
+    shape = list(array.shape)
+    if isinstance(array.definition, Sort):
+        shape[array.definition.along] = array.definition.extent
+    return tuple(shape)
+
+
+def _body_of(array: Array, axes: Sequence[Expr]) -> Expr:
+    """The body of an array's definition over other axes; of a reduction, a read of the result."""
+    definition = array.definition
+    if isinstance(definition, Reduction):
+        return element(array, axes)
+    if isinstance(definition, Scatter):  # what it is before the updates
+        return element(definition.base, axes)
+    assert isinstance(definition, Map | Scan | Sort)
+    return substitute(definition.body, dict(zip(definition.axes, axes, strict=True)))
 
 
 def _unified(

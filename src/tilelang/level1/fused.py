@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from tilelang.arith.domain import Domain
-from tilelang.ir.expr import Expr, Load, Var
+from tilelang.dtypes import INT32
+from tilelang.ir.expr import Const, Expr, Load, Var, int_const
 from tilelang.ir.visit import loads_of
-from tilelang.level1.graph import Array, Combiner
+from tilelang.level1.graph import Array, Combiner, Scan, Scatter, Sort
 from tilelang.records import record
+
+ZERO = Const(0, INT32, weak=True)
 
 
 @record(eq=False)
@@ -18,7 +21,7 @@ class FusedReduction:
 
     Attributes:
         array: The array of the graph.
-        axes: The axes of the kernel that its dimensions are.
+        axes: The axes of the kernel that its dimensions are; those of extent 1 have none.
         reduced: The axes of the kernel that it reduces.
         combiner: How.
         body: What it combines. Reads of other reductions of the kernel have exactly their axes as indices.
@@ -32,17 +35,34 @@ class FusedReduction:
 
     @property
     def result(self) -> Load:
-        """A read of the result."""
+        """A read of the result; only a key, since dimensions of extent 1 have no index."""
         return Load(self.array, self.axes, self.array.dtype)
 
 
 @record(eq=False)
 class Output:
-    """An array that the kernel stores: `array[axes] = body`."""
+    """An array that the kernel stores.
+
+    Attributes:
+        array: The array.
+        indices: Where an element goes, over the axes of the kernel.
+        axes: The axes over which elements are computed.
+        body: The element.
+        definition: For a scan or a sort of the body, or updates of elements, its definition.
+        along: The axis that is scanned or sorted; None without.
+    """
 
     array: Array
+    indices: tuple[Expr, ...]
     axes: tuple[Var, ...]
     body: Expr
+    definition: Scan | Sort | Scatter | None = None
+    along: Var | None = None
+
+    @property
+    def target(self) -> Load:
+        """The element that is stored."""
+        return Load(self.array, self.indices, self.array.stored_dtype)
 
 
 @record(eq=False)
@@ -80,15 +100,26 @@ class FusedKernel:
         return self.reductions[-1].reduced if self.reductions else ()
 
     @cached_property
+    def sequences(self) -> tuple[Var, ...]:
+        """The axes that outputs are scanned or sorted along."""
+        return tuple(output.along for output in self.outputs if output.along is not None)
+
+    @cached_property
     def parallel(self) -> tuple[Var, ...]:
-        """The axes that no reduction reduces."""
-        reduced = {axis for reduction in self.reductions for axis in reduction.reduced}
-        return tuple(axis for axis in self.extents if axis not in reduced)
+        """The axes that nothing reduces, scans or sorts."""
+        taken = {axis for reduction in self.reductions for axis in reduction.reduced} | set(self.sequences)
+        return tuple(axis for axis in self.extents if axis not in taken)
 
     @cached_property
     def grid(self) -> tuple[Var, ...]:
         """The parallel axes that all reductions have, so that blocks that divide them repeat nothing."""
         return tuple(axis for axis in self.parallel if all(axis in set(r.axes) for r in self.reductions))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to store."""
+        extents = [extent for output in self.outputs for extent in output.array.shape]
+        return any(int_const(extent) == 0 for extent in extents)
 
     @property
     def accumulated(self) -> tuple[FusedReduction, ...]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tilelang.dtypes import DType
 from tilelang.errors import NOWHERE, Loc
@@ -29,6 +30,9 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import loads_of, substitute, variables_of
 from tilelang.ops.reduce import ReduceOp, neutral
 from tilelang.records import record
+
+if TYPE_CHECKING:
+    from tilelang.jit.kernel import JITKernel
 
 
 class Combiner(enum.Enum):
@@ -177,7 +181,7 @@ class KernelCall:
         arguments: Arrays and Python values, as the kernel takes them.
     """
 
-    kernel: object
+    kernel: JITKernel
     arguments: tuple[object, ...]
 
 
@@ -258,8 +262,8 @@ def body_at(array: Array, indices: Sequence[Expr]) -> Expr:
     return substitute(definition.body, dict(zip(definition.axes, indices, strict=True)))
 
 
-def axes_for(shape: Sequence[object], names: str = "ijklmn") -> tuple[Var, ...]:
-    """New axes for the dimensions of a shape."""
+def axes_for(shape: Sequence[object], names: Sequence[str] = "ijklmn") -> tuple[Var, ...]:
+    """New axes for the dimensions of a shape; those beyond the names are numbered."""
     dtype = DType("int32")
     return tuple(
         Var(names[n] if n < len(names) else f"{names[-1]}{n}", dtype, index=True) for n in range(len(shape))
@@ -306,7 +310,7 @@ class Graph:
     def arrays(self) -> tuple[Array, ...]:
         """The parameters, and the arrays that the results depend on, sources before readers."""
         order: dict[Array, None] = dict.fromkeys(self.parameters)
-        stack = [(array, iter(array.sources)) for array in reversed(self.results)]
+        stack = [(array, iter(array.sources)) for array in reversed(self.results) if array not in order]
         while stack:
             array, sources = stack[-1]
             source = next(sources, None)

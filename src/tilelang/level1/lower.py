@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Var
 from tilelang.ir.print_expr import ExprPrinter
+from tilelang.level1.block_text import INDENT
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.fused import FusedKernel
 from tilelang.level1.graph import Array, Graph, Map, Parameter, axes_for, define, element
-from tilelang.level1.kernel_text import INDENT, kernel_text
+from tilelang.level1.kernel_text import kernel_text
 from tilelang.level1.placement import Tiling, place_axes
 from tilelang.level1.tiles import choose_tiling
+from tilelang.level1.unique import without_duplicates
 from tilelang.records import record
 from tilelang.targets.target import Target
 
@@ -46,9 +48,9 @@ def lower(graph: Graph, target: Target, *, execution_backend: str | None = None)
         target: What it is for; its tiles are chosen for the machine.
         execution_backend: How the program runs, as for `tilelang.jit`.
     """
-    graph = _with_distinct_results(graph)
-    kernels = fused_kernels(graph)
-    tilings = [choose_tiling(kernel, target) for kernel in kernels]
+    graph = _with_distinct_results(without_duplicates(graph))
+    kernels = [kernel for kernel in fused_kernels(graph) if not kernel.is_empty]
+    tilings = [choose_tiling(kernel, target, alone=len(kernels) == 1) for kernel in kernels]
     results = set(graph.results)
     memory = [output.array for kernel in kernels for output in kernel.outputs if output.array not in results]
     text = _module_text(graph, kernels, tilings, memory, target, execution_backend)
@@ -96,6 +98,8 @@ def _module_text(
     results = list(range(len(graph.parameters), len(graph.parameters) + len(graph.results)))
     options = [f"out_idx={results}", f'target="{target.kind!s}"']
     options += [f'execution_backend="{execution_backend}"'] if execution_backend else []
+    switches = {name: value for tiling in tilings for name, value in tiling.switches.items()}
+    options += [f"pass_configs={switches}"] if switches else []
     return "\n".join(
         [
             f'"""{graph.name}: a Level 2 program, written by tilelang.compute."""',
@@ -112,7 +116,7 @@ def _module_text(
             f"{INDENT}def main(",
             *(f"{INDENT * 2}{tensor}," for tensor in tensors),
             f"{INDENT}):",
-            *(INDENT * 2 + line for line in (*workspaces, *body)),
+            *(INDENT * 2 + line for line in (*workspaces, *body) or ["pass"]),
             "",
             f"{INDENT}return main",
             "",

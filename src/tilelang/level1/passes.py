@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Binary, Const, Expr
+from tilelang.ir.expr import Binary, Const, Expr, cast
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import loads_of
 from tilelang.level1.cascade import Incremental, NotIncremental, incremental
+from tilelang.level1.contraction import contraction
 from tilelang.level1.fused import FusedKernel, FusedReduction, Output
 from tilelang.level1.graph import Array, Combiner
 from tilelang.records import record
@@ -84,7 +85,7 @@ def passes_of(kernel: FusedKernel) -> tuple[Pass, ...]:
                 _at(reasons, first).append(f"{reduction.array.name}: {why}")
             else:
                 form = found
-        _at(chosen, first).append(Accumulation(reduction, form))
+        _at(chosen, first).append(Accumulation(reduction, _without_scale(reduction, form)))
         place[reduction.array] = first
     streamed = set(kernel.streamed)
     stepwise = [output for output in kernel.outputs if not streamed.isdisjoint(output.axes)]
@@ -96,6 +97,16 @@ def passes_of(kernel: FusedKernel) -> tuple[Pass, ...]:
     return tuple(
         Pass(tuple(each), tuple(stepwise) if n == last else (), tuple(reasons[n])) for n, each in enumerate(chosen)
     )
+
+
+def _without_scale(reduction: FusedReduction, form: Incremental | None) -> Incremental | None:
+    """The form of a matrix product with its constant factor behind the loop."""
+    product = contraction(reduction, reduction.body if form is None else form.body)
+    if product is None or product.scale is None:
+        return form
+    exponents, epilogue = ((), None) if form is None else (form.exponents, form.epilogue)
+    scale = product.scale if epilogue is None else epilogue * product.scale
+    return Incremental(cast(product.a, product.scale.dtype) * product.b, exponents, scale, BinaryOp.MUL)
 
 
 def _at(lists: list[list[T]], place: int) -> list[T]:

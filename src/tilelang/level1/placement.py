@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Binary, Const, Expr, Var, int_const
 from tilelang.ir.scalar import BinaryOp
-from tilelang.level1.fused import FusedKernel
+from tilelang.level1.fused import ZERO, FusedKernel
 from tilelang.records import record
 
 
@@ -20,11 +21,13 @@ class Tiling:
             block of the grid has one element, and others stay whole.
         threads: Of a block.
         stages: Tiles of a pipelined loop that are in flight.
+        switches: What the compiler is told, as `pass_configs`.
     """
 
     blocks: Mapping[Var, int]
     threads: int
     stages: int
+    switches: Mapping[str, object] = field(default_factory=dict)
 
 
 @record(eq=False)
@@ -70,7 +73,7 @@ class Placement:
     block_names: Mapping[Var, Var]
 
 
-ZERO, ONE = Const(0, INT32, weak=True), Const(1, INT32, weak=True)
+ONE = Const(1, INT32, weak=True)
 
 
 def next_origin(place: Place) -> Expr:

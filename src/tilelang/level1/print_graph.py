@@ -50,7 +50,7 @@ def _definition(printer: ExprPrinter, array: Array) -> str:
             return f" ; {printer.name(base)}, then {function}({over}: {left}, {text(body)})"
         case KernelResult(call=call, position=position):
             arguments = [printer.name(a) if isinstance(a, Array) else repr(a) for a in call.arguments]
-            return f" ; result {position} of {call.kernel!r:.40}({', '.join(arguments)})"
+            return f" ; result {position} of {call.kernel.prim_func.name}({', '.join(arguments)})"
     raise CompilerBug(f"graph_text: unknown definition {type(array.definition).__name__}")
 
 

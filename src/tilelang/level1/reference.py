@@ -18,6 +18,7 @@ from tilelang.errors import ArgumentError, CompilerBug
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.scalar import convert, data_binary
+from tilelang.jit.kernel import JITKernel
 from tilelang.level1.graph import (
     Array,
     Combiner,
@@ -165,13 +166,17 @@ class _Run:
         return result
 
     def _call(self, call: KernelCall) -> list[Any]:
-        """The results of a Level 2 kernel, which runs as it is compiled."""
+        """The results of a Level 2 kernel, by the reference interpreter."""
         if call not in self._calls:
-            given = [np.array(self.values[a]) if isinstance(a, Array) else a for a in call.arguments]
-            kernel: Callable[..., Any] = call.kernel  # type: ignore[assignment]
-            result = kernel(*given)
+            func = call.kernel.prim_func
+            kernel = JITKernel(func, None if func.outputs else call.kernel.out_idx, "reference")
+            result = kernel(*[self._stored(a) if isinstance(a, Array) else a for a in call.arguments])
             self._calls[call] = list(result) if isinstance(result, list | tuple) else [result]
         return self._calls[call]
+
+    def _stored(self, array: Array) -> np.ndarray:
+        """An array as memory holds it."""
+        return np.array(convert(self.values[array], array.stored_dtype))
 
 
 def _combined(combiner: Combiner, values: np.ndarray, axes: tuple[int, ...], neutral: float) -> np.ndarray:

@@ -15,7 +15,8 @@ from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.visit import Rewriter, variables_of
-from tilelang.level1.placement import ZERO, Placement
+from tilelang.level1.fused import ZERO
+from tilelang.level1.placement import Placement
 
 
 class TileValues:
@@ -75,9 +76,10 @@ class TileValues:
         """The axes along which an expression varies in a tile."""
         return self.dims(variables_of(expr))
 
-    def localized(self, expr: Expr) -> Expr:
-        """The expression over tiles, the variables of parallel loops over them, and blocks."""
-        return _Localizer(self).expr(expr)
+    def localized(self, expr: Expr, *, in_tile: bool = False) -> Expr:
+        """The expression over tiles, the variables of parallel loops over them, and blocks; or an index of a tile."""
+        localizer = _Localizer(self)
+        return localizer.in_tile(expr) if in_tile else localizer.expr(expr)
 
     # -- beyond the ends ------------------------------------------------------------------------------------------
     def beyond(self, expr: Expr, ragged: frozenset[Var]) -> float | None:
@@ -159,10 +161,10 @@ class _Localizer(Rewriter):
         if known is not None:
             return known if known is node else self.expr(known)
         if isinstance(node, Load) and node.buffer.scope.on_chip:
-            return Load(node.buffer, tuple(map(self._in_tile, node.indices)), node.dtype)
+            return Load(node.buffer, tuple(map(self.in_tile, node.indices)), node.dtype)
         return self.rebuild_expr(node)
 
-    def _in_tile(self, index: Expr) -> Expr:
+    def in_tile(self, index: Expr) -> Expr:
         """The place along a dimension of a tile."""
         place = self._values.placement.places.get(index) if isinstance(index, Var) else None
         return index if place is None or place.local is None else place.local

@@ -1,33 +1,63 @@
-"""How a kernel is divided into tiles, for a machine."""
+"""How a kernel is divided into tiles, for a machine.
+
+Kernels that are one matrix product take the best tile by the cost model of the tuner. Others choose the largest tiles
+whose elements fit into the registers of a block, and that leave enough blocks for all multiprocessors.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from tilelang.ir.expr import Expr, Load, Var, int_const
-from tilelang.ir.visit import loads_of
-from tilelang.level1.contraction import contraction
+from tilelang.ir.expr import Load, Var, int_const
+from tilelang.ir.visit import loads_of, variables_of
+from tilelang.level1.contraction import contraction, without_widening
 from tilelang.level1.fused import FusedKernel, FusedReduction
 from tilelang.level1.placement import Tiling
 from tilelang.targets.target import Target
+from tilelang.tune.gemm_space import gemm_configs
+from tilelang.tune.subject import PASS_CONFIGS
 
-_LARGE = 1 << 30  # stands for extents that are not known
-_ELEMENTS = 4096  # of a tile that is computed element by element
+_UNKNOWN = 1 << 30  # stands for extents that are not known
+_ELEMENTS = 4096  # of a tile that is computed element by element, for each 128 threads
 _WHOLE_ROW = 16384  # elements of rows that a block holds at once
 _MAX_TILED = 3  # axes of the grid
+_WHOLE_SUM = 512  # elements of an axis that an inner product sums at once
+_COALESCED = 32  # neighbouring elements that threads read together
 _THREADS = 128
+_ROWS_OF_A_WARP = 16  # of a matrix instruction
+_VALUES_PER_THREAD = 200  # that stay in registers beside addresses
+_BUSY = 128  # blocks that keep a machine busy whose record does not say how many multiprocessors it has
 
 
-def choose_tiling(kernel: FusedKernel, target: Target) -> Tiling:
-    """The tiling with which a kernel is expected to be fastest."""
-    products = [each for each in map(_product_axes, kernel.reductions) if each is not None]
-    if products:
-        return _of_products(kernel)
-    return _of_rows(kernel) if kernel.reductions else _of_elements(kernel)
+def choose_tiling(kernel: FusedKernel, target: Target, *, alone: bool = True) -> Tiling:
+    """The tiling with which a kernel is expected to be fastest.
+
+    Args:
+        kernel: What it computes.
+        target: For which machine.
+        alone: Whether the module has no other kernel, so that switches of the compiler may be set for this one.
+    """
+    if any(contraction(reduction) is not None for reduction in kernel.reductions):
+        single = _of_one_product(kernel, target, alone=alone) if len(kernel.reductions) == 1 else None
+        return single or _of_products(kernel, target)
+    return _of_rows(kernel, target) if kernel.reductions or kernel.sequences else _of_elements(kernel)
 
 
-def _extent(kernel: FusedKernel, axis: Var) -> int:
-    return int_const(kernel.extents[axis]) or _LARGE
+def multiprocessors(target: Target) -> int:
+    """How many blocks keep a machine busy."""
+    return target.machine.multiprocessors or _BUSY if target.is_gpu else 16
+
+
+def blocks_of(kernel: FusedKernel, tiling: Tiling) -> int:
+    """The blocks of a kernel's grid."""
+    return math.prod(-(-extent_of(kernel, axis) // tiling.blocks.get(axis, 1)) for axis in kernel.grid)
+
+
+def extent_of(kernel: FusedKernel, axis: Var) -> int:
+    """The extent of an axis; a large number if it is not known."""
+    size = int_const(kernel.extents[axis])
+    return _UNKNOWN if size is None else size
 
 
 def _power_of_two(value: int) -> int:
@@ -35,59 +65,126 @@ def _power_of_two(value: int) -> int:
     return 1 << max(0, value - 1).bit_length()
 
 
+# -- elements and rows ---------------------------------------------------------------------------------------------
 def _of_elements(kernel: FusedKernel) -> Tiling:
     blocks: dict[Var, int] = {}
     left = _ELEMENTS
     for axis in list(reversed(kernel.grid))[:_MAX_TILED]:
-        blocks[axis] = min(_power_of_two(_extent(kernel, axis)), left)
+        blocks[axis] = min(_power_of_two(extent_of(kernel, axis)), left)
         left //= blocks[axis]
         if left < 2:
             break
     return Tiling(blocks, _THREADS, 1)
 
 
-def _of_rows(kernel: FusedKernel) -> Tiling:
+def _of_rows(kernel: FusedKernel, target: Target) -> Tiling:
     """A few rows for each block, whole if they fit."""
-    width = math.prod(_extent(kernel, axis) for axis in kernel.extents if axis not in set(kernel.grid))
+    width = math.prod(extent_of(kernel, axis) for axis in kernel.extents if axis not in set(kernel.grid))
     blocks: dict[Var, int] = {}
-    if width > _WHOLE_ROW:
-        blocks[kernel.streamed[-1]] = min(_ELEMENTS, _power_of_two(_extent(kernel, kernel.streamed[-1])))
-    held = blocks[kernel.streamed[-1]] if blocks else width
-    if kernel.grid:
-        row = kernel.grid[-1]
-        wanted = max(1, _ELEMENTS // max(held, 1), 32 if _is_contiguous(kernel, row) else 1)
-        blocks[row] = min(_power_of_two(_extent(kernel, row)), 1 << (wanted.bit_length() - 1))
-    threads = _THREADS if held <= _ELEMENTS else 2 * _THREADS
+    row = kernel.grid[-1] if kernel.grid else None
+    least = 1
+    if row is not None and _is_contiguous(kernel, row):
+        least = min(_COALESCED, _power_of_two(extent_of(kernel, row)))
+    held = width
+    if width * least > _WHOLE_ROW and kernel.streamed and not kernel.sequences:
+        axis = kernel.streamed[-1]
+        held = blocks[axis] = min(_ELEMENTS // least, _power_of_two(extent_of(kernel, axis)))
+    if row is not None:
+        others = math.prod(extent_of(kernel, axis) for axis in kernel.grid[:-1])
+        fair = max(1, extent_of(kernel, row) * others // (2 * multiprocessors(target)))
+        wanted = max(least, min(_ELEMENTS // max(held, 1), fair))
+        blocks[row] = min(_power_of_two(extent_of(kernel, row)), 1 << (wanted.bit_length() - 1))
+        held *= blocks[row]
+    threads = _THREADS * min(4, max(1, _power_of_two(-(-held // _ELEMENTS))))
     return Tiling(blocks, threads, 2)
 
 
 def _is_contiguous(kernel: FusedKernel, axis: Var) -> bool:
-    """Whether some array is read along an axis by neighbouring elements."""
-    loads = [load for reduction in kernel.reductions for load in loads_of(reduction.body)]
-    return any(_last_index(load) is axis for load in loads if load.buffer not in kernel.by_array)
+    """Whether an array that is reduced has neighbouring elements along an axis."""
+    return any(
+        load.indices[-1] is axis and not variables_of(load).isdisjoint(reduction.reduced)
+        for reduction in kernel.reductions
+        for load in loads_of(reduction.body)
+        if load.buffer not in kernel.by_array and load.indices
+    )
 
 
-def _last_index(load: Load) -> Expr | None:
-    return load.indices[-1] if load.indices else None
+# -- matrix products -----------------------------------------------------------------------------------------------
+def _divided(kernel: FusedKernel, reduction: FusedReduction) -> tuple[Var, Var] | None:
+    """The axes of rows and columns that are divided among blocks; None if one side has other axes."""
+    product, grid = contraction(reduction), set(kernel.grid)
+    if product is None or not {*product.rows, *product.columns} <= grid:
+        return None
+    rows, columns = product.rows[-1], product.columns[-1]
+    return rows, columns
 
 
-def _product_axes(reduction: FusedReduction) -> tuple[tuple[Var, ...], tuple[Var, ...]] | None:
-    """The axes of rows and columns of a reduction that is a matrix product."""
-    product = contraction(reduction)
-    return None if product is None else (product.rows, product.columns)
+def _of_one_product(kernel: FusedKernel, target: Target, *, alone: bool) -> Tiling | None:
+    (reduction,) = kernel.reductions
+    product, divided = contraction(reduction), _divided(kernel, reduction)
+    if product is None or divided is None:
+        return None
+    row, column = divided
+    m, n = extent_of(kernel, row), extent_of(kernel, column)
+    k = math.prod(extent_of(kernel, axis) for axis in reduction.reduced)
+    batch = math.prod(extent_of(kernel, axis) for axis in kernel.grid if axis is not row and axis is not column)
+    plain = all(isinstance(without_widening(operand), Load) for operand in (product.a, product.b))
+    known: dict[str, Any] = {"M": m * batch, "N": n, "K": k} if _UNKNOWN > max(m, n, k) else {}
+    configs = gemm_configs(target=target, **known)
+    switchable, most = alone and plain, 2 * max(m, _ROWS_OF_A_WARP)
+    wanted = [c for c in configs if c["block_M"] < most and (switchable or PASS_CONFIGS not in c)]
+    best = next(iter(wanted), None) or min(configs, key=lambda c: (PASS_CONFIGS in c, c["block_M"] * c["block_N"]))
+    last = reduction.reduced[-1]
+    depth = min(best["block_K"], max(_ROWS_OF_A_WARP, _power_of_two(extent_of(kernel, last))))
+    blocks = {row: best["block_M"], column: best["block_N"], last: depth}
+    switches = best.get(PASS_CONFIGS, {}) if switchable else {}
+    return Tiling(blocks, best["threads"], best["num_stages"], switches)
 
 
-def _of_products(kernel: FusedKernel) -> Tiling:
+def _of_products(kernel: FusedKernel, target: Target) -> Tiling:
+    """Rows in blocks of the largest size that keeps a block's tiles in registers and all multiprocessors busy."""
+    candidates = [
+        (_tiling_of_products(kernel, rows, depth, threads), rows)
+        for rows, depth, threads in ((128, 128, 256), (128, 64, 256), (64, 128, 128), (64, 64, 128), (64, 32, 128))
+    ]
+    fitting = [each for each in candidates if _values_per_thread(kernel, each[0]) <= _VALUES_PER_THREAD]
+    busy = multiprocessors(target)
+
+    def cost(candidate: tuple[Tiling, int]) -> float:
+        tiling, rows = candidate
+        waves = -(-blocks_of(kernel, tiling) // busy)
+        return waves * (rows + 32)  # a tile of few rows loads as much as one of many
+
+    return min(fitting or candidates[-1:], key=cost)[0]
+
+
+def _tiling_of_products(kernel: FusedKernel, rows: int, depth: int, threads: int) -> Tiling:
     blocks: dict[Var, int] = {}
     grid = set(kernel.grid)
+    apart = [reduction for reduction in kernel.reductions if contraction(reduction) is None]
     for reduction in kernel.reductions:
-        for side in _product_axes(reduction) or ():
-            divided = [axis for axis in side if axis in grid]
-            if len(divided) == len(side) and not any(axis in blocks for axis in side):
-                blocks[side[-1]] = min(128, max(16, _power_of_two(_extent(kernel, side[-1]))))
+        product = contraction(reduction)
+        for side in (product.rows, product.columns) if product is not None else ():
+            if not set(side) <= grid or any(axis in blocks for axis in side):
+                continue
+            by_rows = any(side[-1] in set(r.axes) for r in apart)
+            least = threads // 32 * _ROWS_OF_A_WARP if by_rows else _ROWS_OF_A_WARP
+            blocks[side[-1]] = min(rows, max(least, _power_of_two(extent_of(kernel, side[-1]))))
     for reduction in kernel.reductions:
         last = reduction.reduced[-1]
-        if reduction in kernel.accumulated or _extent(kernel, last) > 512:
-            blocks[last] = min(64 if len(kernel.reductions) > 1 else 32, max(16, _power_of_two(_extent(kernel, last))))
-    return Tiling(blocks, _THREADS, 2 if len(kernel.reductions) > 1 else 3)
+        streamed = reduction in kernel.accumulated
+        if (streamed and not kernel.sequences) or (not streamed and extent_of(kernel, last) > _WHOLE_SUM):
+            blocks[last] = min(depth, max(_ROWS_OF_A_WARP, _power_of_two(extent_of(kernel, last))))
+    return Tiling(blocks, threads, 2)
 
+
+def _values_per_thread(kernel: FusedKernel, tiling: Tiling) -> float:
+    """The elements of tiles that each thread holds: results, and what is computed of those of products."""
+    grid = set(kernel.grid)
+
+    def size(axis: Var) -> int:
+        return tiling.blocks.get(axis, 1 if axis in grid else extent_of(kernel, axis))
+
+    held = [math.prod(map(size, reduction.axes)) for reduction in kernel.reductions]
+    stepwise = max((h for h, r in zip(held, kernel.reductions, strict=True) if r not in kernel.accumulated), default=0)
+    return (sum(held) + stepwise) / tiling.threads

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from importlib import import_module
 from typing import Any, NoReturn
@@ -20,6 +20,7 @@ from tilelang.errors import ProgramValueError, StagingError, StagingTypeError, U
 from tilelang.ir.expr import Const, Expr, Number, Var
 from tilelang.ir.visit import loads_of, variables_of
 from tilelang.language.extents import folded, plain, product, shape_text
+from tilelang.language.types import TensorType
 from tilelang.level1.api import api
 from tilelang.level1.graph import Array
 from tilelang.level1.promotion import Typed
@@ -145,6 +146,10 @@ class Operand:
         hint = 'write x.astype("float32"), and tnp.exp(x) in place of math.exp(x)'
         self._refuse("is converted to a Python float", hint)
 
+    def __array__(self, *arguments: object, **keywords: object) -> NoReturn:
+        hint = "write tnp.sum(x) in place of numpy.sum(x), and likewise for other functions"
+        self._refuse("is made a NumPy array", hint)
+
     def __complex__(self) -> complex:
         self._refuse("is converted to a Python complex", "there are no complex dtypes")
 
@@ -192,6 +197,15 @@ class TracedArray(Operand):
     def at(self) -> Any:
         """Updates at indices: `x.at[i].add(y)` is `x` with `y` added there; also `set`, `multiply`, `min`, `max`."""
         return _function("IndexedUpdates", "functions.selection")(self)
+
+    @property
+    def __tilelang_type__(self) -> TensorType:
+        """What a Level 2 kernel is compiled for that takes this array."""
+        return TensorType(self.node.shape, self.dtype)
+
+    def __tilelang_call__(self, kernel: object, arguments: Sequence[Any]) -> Any:
+        """A call of a Level 2 kernel with this array among its arguments."""
+        return _function("call_kernel", "kernel_calls")(kernel, arguments)
 
     def __getitem__(self, key: object) -> Any:
         return _function("index", "indexing")(self, key)

@@ -260,7 +260,7 @@ def _reached(op: CombineOp, number: int, build: Builder) -> Region:
     """A source, or a shared copy if it is in registers or the operator may write it elsewhere."""
     src = op.srcs[number]
     own = isinstance(op, Scan) and same_region(src, op.dsts[number])
-    others = [dst for place, dst in enumerate(op.dsts) if not (own and place == number)]
+    others = [dst for index, dst in enumerate(op.dsts) if not (own and index == number)]
     if src.buffer.scope not in _REGISTERS and not any(may_overlap(src, dst) for dst in others):
         return src
     copied = _line(op, src, build)

@@ -8,6 +8,7 @@ simulation.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 
@@ -20,7 +21,7 @@ from tilelang.ir.expr import int_const
 from tilelang.layout.layout import Coordinate, Layout
 from tilelang.layout.shared_memory import MAX_VECTOR_BYTES, conflicts, contiguous_elements, offsets, padded
 from tilelang.layout.shared_memory import row_major as row_major_layout
-from tilelang.layout.xor_swizzle import MODES, swizzled
+from tilelang.layout.xor_swizzle import MODES, swizzled, swizzled_lines
 from tilelang.records import record
 from tilelang.targets.machine import CommonFeature, Machine
 
@@ -94,9 +95,12 @@ def _candidates(shape: tuple[int, int], itemsize: int, machine: Machine) -> Iter
             for step in (2, 4):
                 if step * MAX_VECTOR_BYTES < mode:
                     yield Layout(shape, _swizzle(mode, step, itemsize, machine))
-            if machine.has(CommonFeature.FILLED_BY_WARPS):
-                yield from (swizzled(shape, 8 * itemsize, mode, rows) for rows in (2, 4, 8, 16) if rows < shape[0])
     if machine.has(CommonFeature.FILLED_BY_WARPS):
+        line_bytes = machine.shared_banks * machine.bank_bytes
+        for step, lines in itertools.product((1, 2, 4, 8), (1, 2, 4, 8)):
+            layout = swizzled_lines(shape, 8 * itemsize, line_bytes, lines, step)
+            if layout is not None:
+                yield layout
         return
     for unit in (MAX_VECTOR_BYTES, 8, machine.bank_bytes):  # alignment of padded rows in bytes
         length = -(-row_bytes // unit)
@@ -105,20 +109,23 @@ def _candidates(shape: tuple[int, int], itemsize: int, machine: Machine) -> Iter
                 yield padded(shape, odd * unit // itemsize - shape[1])
     for mode in MODES:
         if row_bytes % mode == 0:
-            yield Layout(shape, _swizzle_of_runs(mode, itemsize, machine))
+            for step in (1, 2):
+                if 2 * step * MAX_VECTOR_BYTES <= mode:
+                    yield Layout(shape, _swizzle_of_runs(mode, step, itemsize, machine))
 
 
-def _swizzle_of_runs(mode: int, itemsize: int, machine: Machine) -> Callable[..., Coordinate]:
+def _swizzle_of_runs(mode: int, step: int, itemsize: int, machine: Machine) -> Callable[..., Coordinate]:
     """A swizzle for lanes that access rows at once in half runs of `_RUN`, such as rows 0 to 3 and 8 to 11.
 
-    The upper half of the chunks within `mode` bytes comes from the number of the run.
+    The upper half of the chunks within `mode` bytes comes from the number of the run. Lanes may read `step` chunks of a
+    row at once, as for `_swizzle`.
     """
     chunk = MAX_VECTOR_BYTES // itemsize
     half = mode // MAX_VECTOR_BYTES // 2
     rows = max(1, machine.shared_banks * machine.bank_bytes // mode)  # as for `_swizzle`
 
     def place(row: Coordinate, column: Coordinate) -> tuple[Coordinate, Coordinate]:
-        key = row // rows % half + row // _RUN % 2 * half
+        key = row // rows % (half // step) * step + row // _RUN % 2 * half
         return row, (column // chunk ^ key) * chunk + column % chunk
 
     return place

@@ -37,7 +37,7 @@ class ValuePermutation:
             CompilerBug: The fragments hold different elements.
         """
         actual, required = self.actual.table, self.required.table
-        found = {tuple(coordinate): place for place, coordinate in enumerate(actual[0].tolist())}
+        found = {tuple(coordinate): index for index, coordinate in enumerate(actual[0].tolist())}
         places = np.array([found.get(tuple(coordinate), 0) for coordinate in required[0].tolist()], np.int64)
         if len(actual) != len(required) or not np.array_equal(actual[:, places], required):
             raise CompilerBug(f"a fragment is {self.actual}, but an instruction needs {self.required}")

@@ -125,8 +125,8 @@ def supply(
     if torch is not None and dtype.bits == 4 and shape[-1] % 2 == 0:
         bytes_shape = (*shape[:-1], shape[-1] // 2)
         row = torch.uint8 if dtype.kind is Kind.UINT else torch.int8
-        made = _torch_values(torch, drawn, bytes_shape, row, device)
-        return made if dtype.kind is Kind.UINT else made.view(dtype.as_torch())
+        values = _torch_values(torch, drawn, bytes_shape, row, device)
+        return values if dtype.kind is Kind.UINT else values.view(dtype.as_torch())
     row = torch_dtype(dtype)
     if torch is not None and row is not None:
         return _torch_values(torch, drawn, shape, row, device)

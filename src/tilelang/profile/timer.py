@@ -115,10 +115,10 @@ def _host_times(plan: Plan) -> list[float]:
 def quantile(values: Sequence[float], q: float) -> float:
     """The q-th quantile, linear between neighbors."""
     ordered = sorted(values)
-    place = q * (len(ordered) - 1)
-    low = int(place)
+    position = q * (len(ordered) - 1)
+    low = int(position)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 def _once(fn: Callable[[], Any]) -> float:

@@ -114,16 +114,16 @@ def make_specs(params: Sequence[Param], inputs: Sequence[int], written: frozense
             entries[expr] = count
         return Extent(Rule.KEY, count, expr)
 
-    made: dict[int, ArgumentSpec] = {}
+    specs: dict[int, ArgumentSpec] = {}
     for index in (*inputs, *(i for i in range(len(params)) if i not in inputs)):
         param = params[index]
         if isinstance(param, TensorParam):
             extents = tuple(extent(e) for e in param.buffer.shape)
             strides = None if param.buffer.strides is None else tuple(extent(e) for e in param.buffer.strides)
-            made[index] = ArgumentSpec(param, index, Kind.TENSOR, extents, strides, index in written)
+            specs[index] = ArgumentSpec(param, index, Kind.TENSOR, extents, strides, index in written)
         else:
-            made[index] = ArgumentSpec(param, index, _scalar_kind(param, param.dtype))
-    return tuple(made[index] for index in range(len(params)))
+            specs[index] = ArgumentSpec(param, index, _scalar_kind(param, param.dtype))
+    return tuple(specs[index] for index in range(len(params)))
 
 
 def _scalar_kind(param: ScalarParam, dtype: DType) -> Kind:

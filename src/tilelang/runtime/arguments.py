@@ -150,13 +150,13 @@ class _Binding:
         bound = Bound([], like=framework_of(self.args), device=self._device())
         for index, array in self.packed.items():
             views[index] = self._unpacked(index, array, bound)
-        made: dict[int, Any] = {}
+        outputs: dict[int, Any] = {}
         for index in signature.outputs:
             if index in views:
-                made[index] = self.given[index]
+                outputs[index] = self.given[index]
             else:
-                made[index] = self._allocate(index, bound)
-                borrowed = borrow(made[index])
+                outputs[index] = self._allocate(index, bound)
+                borrowed = borrow(outputs[index])
                 assert borrowed is not None
                 stored = packed_storage(signature.params[index].dtype, borrowed)
                 views[index] = self._unpacked(index, borrowed, bound) if stored else borrowed
@@ -164,7 +164,7 @@ class _Binding:
             views[index] = self._absent(index)
         bound.values = [views[i] if i in views else numbers[i] for i in range(len(signature.params))]
         bound.symbols = [int(self.env[symbol]) for symbol in signature.symbols]
-        bound.outputs = [made[i] for i in signature.outputs]
+        bound.outputs = [outputs[i] for i in signature.outputs]
         return bound
 
     def _fail(self, message: str, hint: str = "") -> ArgumentError:

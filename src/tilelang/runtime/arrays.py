@@ -350,8 +350,8 @@ def allocate_on_device(like: object, shape: tuple[int, ...], dtype: DType, devic
     if torch is not None and row is not None and (like is None or isinstance(like, torch.Tensor) or home == "numba"):
         return torch_device_allocation(shape, row, device).make()
     if home in _IMMUTABLE and hasattr(like, "__array_namespace__"):
-        made = like.__array_namespace__().empty(shape, dtype=dtype.numpy, device=getattr(like, "device", None))
-        return made.block_until_ready() if hasattr(made, "block_until_ready") else made
+        array = like.__array_namespace__().empty(shape, dtype=dtype.numpy, device=getattr(like, "device", None))
+        return array.block_until_ready() if hasattr(array, "block_until_ready") else array
     if cupy is not None:
         with cupy.cuda.Device(device):
             return cupy.empty(shape, dtype.numpy)

@@ -188,10 +188,10 @@ class NativeCall:
             low, high = (0, 0) if dtype.is_float else dtype.limits
             return _ArgumentSpec(*head, 1 if spec.kind is Kind.POINTER else low, high)
         code, bits = dlpack_type(dtype) or (0, 0)
-        lent = -1 if torch_dtype(dtype) is None or not bits else code | bits << 8 | 1 << 16
+        dlpack_dtype = -1 if torch_dtype(dtype) is None or not bits else code | bits << 8 | 1 << 16
         extents = self._array(_Extent, [(extent.rule, extent.value) for extent in spec.rules])
         return _ArgumentSpec(
-            *head, 0, 0, len(spec.extents), spec.strides is not None, spec.written, spec.may_be_negated, lent,
+            *head, 0, 0, len(spec.extents), spec.strides is not None, spec.written, spec.may_be_negated, dlpack_dtype,
             self._object(dtype.numpy), dtype.numpy.itemsize, extents,
         )  # fmt: skip
 

@@ -66,23 +66,23 @@ def unpack(dtype: DType, view: ArrayView) -> Packed | None:
         return None
     strides = _without_overlap(seen.shape, seen.strides)
     source: Any
-    made: Any
+    unpacked: Any
     if view.device == "cpu":
         source = dataclasses.replace(view, dtype=SCALARS["uint8"], writable=True).as_numpy()
         memory = np.zeros(_span(seen.shape, strides), np.uint8)
-        made = np.lib.stride_tricks.as_strided(memory, seen.shape, strides)
+        unpacked = np.lib.stride_tricks.as_strided(memory, seen.shape, strides)
         elements = dataclasses.replace(seen, strides=strides, pointer=memory.ctypes.data, owner=memory, aligned=True)
     elif view.framework == "torch":
         torch = sys.modules["torch"]
         source = view.owner.view(torch.uint8)  # type: ignore[attr-defined]
-        made = torch.empty_strided(seen.shape, strides, dtype=torch.uint8, device=source.device)
-        elements = dataclasses.replace(seen, strides=strides, pointer=made.data_ptr(), owner=made, aligned=True)
+        unpacked = torch.empty_strided(seen.shape, strides, dtype=torch.uint8, device=source.device)
+        elements = dataclasses.replace(seen, strides=strides, pointer=unpacked.data_ptr(), owner=unpacked, aligned=True)
     else:
         return None
     mask = (1 << dtype.bits) - 1
     for part in range(8 // dtype.bits):
-        made[..., part :: 8 // dtype.bits] = (source >> (part * dtype.bits)) & mask
-    return Packed(elements, source, made, dtype.bits)
+        unpacked[..., part :: 8 // dtype.bits] = (source >> (part * dtype.bits)) & mask
+    return Packed(elements, source, unpacked, dtype.bits)
 
 
 def repack(packed: Packed) -> None:

@@ -260,11 +260,11 @@ def order_keywords(signature: Signature, count: int, keywords: Collection[str]) 
         everything = count + len(keywords) > len(signature.inputs)
         order = range(len(names)) if everything else signature.inputs
         slots = [names[i] for i in order]
-        places = {name: place for place, name in enumerate(slots[:count])}
-        for place, name in enumerate(keywords, count):
+        places = {name: index for index, name in enumerate(slots[:count])}
+        for index, name in enumerate(keywords, count):
             if name in places:
                 raise ArgumentError(f"{signature.name}: '{name}' was given twice")
-            places[name] = place
+            places[name] = index
         missing = [name for name in slots if name not in places]
         if missing:
             raise ArgumentError(f"{signature.name}: '{missing[0]}' was not given")

@@ -65,20 +65,20 @@ class _Loop:
     def expand(self) -> Stmt:
         """Allocations of the versions, the prologue and the loop."""
         loop, last = self._loop, self._placement.last
-        made: list[Stmt] = [Alloc(buffer, loc=loop.loc) for buffer in self.versions.values()]
+        statements: list[Stmt] = [Alloc(buffer, loc=loop.loc) for buffer in self.versions.values()]
         own = [p for p in flat_statements(loop.body) if isinstance(p, Alloc) and p.buffer not in self.versions]
         ahead_of_time = {b for b, touching in self._body.storages.items() if self._runs_ahead(touching)}
-        made += [p for p in own if p.buffer.storage in ahead_of_time]  # the prologue uses them, too
+        statements += [p for p in own if p.buffer.storage in ahead_of_time]  # the prologue uses them, too
         for time in range(last):
             present = [n for n in self._sequence if self._placement.stage[n] <= time]
-            made += self._wait(present)
-            made += self._time(present, {stage: self._at(time - stage) for stage in range(time + 1)})
+            statements += self._wait(present)
+            statements += self._time(present, {stage: self._at(time - stage) for stage in range(time + 1)})
         body = self._wait(self._sequence)
         body += [p for p in own if p.buffer.storage not in ahead_of_time]
         ahead = {stage: loop.var + (last - stage) * loop.step for stage in range(last)}
         body += self._time(self._sequence, {**ahead, last: loop.var})
         serial = dataclasses.replace(loop, kind=ForKind.SERIAL, pipeline=None, body=Seq(tuple(body), loc=loop.loc))
-        return Seq((*made, serial), loc=loop.loc)
+        return Seq((*statements, serial), loc=loop.loc)
 
     def _runs_ahead(self, touching: Sequence[Touching]) -> bool:
         """Whether a statement that accesses a storage runs before the last stage."""
@@ -97,29 +97,29 @@ class _Loop:
             present: The statements.
             values: The loop variable's value per stage.
         """
-        made: list[Stmt] = []
+        statements: list[Stmt] = []
         group: list[int] = []
         closings = {copies[-1] for copies in self._groups}
         closed = [n for n in present if n in closings]
 
         def flush() -> None:
             if group:
-                made.extend(self._predicated(group, values[self._placement.stage[group[0]]]))
+                statements.extend(self._predicated(group, values[self._placement.stage[group[0]]]))
                 group.clear()
 
         for number in present:
             if number in self._awaiting:
                 flush()
-                made.append(self._awaited(self._awaiting[number]))
+                statements.append(self._awaited(self._awaiting[number]))
             if group and self._condition(number) != self._condition(group[0]):
                 flush()
             group.append(number)
             if number in closings:
                 flush()
-                made.append(CallStmt(self._unit.commit, (), loc=self._loop.loc))
+                statements.append(CallStmt(self._unit.commit, (), loc=self._loop.loc))
         flush()
-        made += [CallStmt(self._unit.commit, (), loc=self._loop.loc)] * (len(self._groups) - len(closed))
-        return made
+        statements += [CallStmt(self._unit.commit, (), loc=self._loop.loc)] * (len(self._groups) - len(closed))
+        return statements
 
     def _condition(self, number: int) -> tuple[int, bool]:
         """What decides whether a statement runs: its stage, and whether it runs in any case."""
@@ -198,10 +198,10 @@ class _Loop:
         copies = [n for n in self._sequence if n in self._copies]
         if not copies or not self._are_behind_readers():
             return [copies] if copies else []
-        place = {n: position for position, n in enumerate(self._sequence)}
+        position_of = {n: position for position, n in enumerate(self._sequence)}
         groups: list[list[int]] = []
         for number in copies:
-            if groups and place[number] == place[groups[-1][-1]] + 1:
+            if groups and position_of[number] == position_of[groups[-1][-1]] + 1:
                 groups[-1].append(number)
             else:
                 groups.append([number])
@@ -219,17 +219,17 @@ class _Loop:
         """How many groups may be in flight when an iteration begins, and at the first readers of other tiles."""
         if not self._copies or not self._are_behind_readers():
             return None, {}
-        place = {n: position for position, n in enumerate(self._sequence)}
+        position_of = {n: position for position, n in enumerate(self._sequence)}
         readers: dict[int, int] = {}  # the first reader of each group's tiles
         for number, copies in enumerate(self._groups):
             targets = [target_of(self._body.statements[n]) for n in copies]
             users = {n for target in targets for n, _, _ in self._body.storages[target]} - set(copies)
-            readers[number] = min(users, key=lambda n: place[n])
+            readers[number] = min(users, key=lambda n: position_of[n])
         in_flight = self._placement.last * len(self._groups)
-        first = min(readers, key=lambda number: place[readers[number]])
+        first = min(readers, key=lambda number: position_of[readers[number]])
         later: dict[int, int] = {}
         for number, reader in readers.items():
-            closed = sum(place[copies[-1]] < place[reader] for copies in self._groups)
+            closed = sum(position_of[copies[-1]] < position_of[reader] for copies in self._groups)
             newer = in_flight - (number + 1) + closed
             if reader != readers[first]:
                 later[reader] = min(newer, later.get(reader, newer))
@@ -263,8 +263,8 @@ def expand_loops(
         is_harmless: Whether a statement that runs ahead may run for iterations that there are not, without a branch.
     """
     expand = _Expand(unit, is_harmless)
-    made = expand.visit(body) or Seq((), loc=body.loc)
-    return Expanded(made, expand.versions, expand.copies)
+    expanded = expand.visit(body) or Seq((), loc=body.loc)
+    return Expanded(expanded, expand.versions, expand.copies)
 
 
 class _Expand(Rewriter):

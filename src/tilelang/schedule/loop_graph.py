@@ -122,9 +122,9 @@ def _refusal(body: LoopBody) -> str:
 
 def _conflicts(touching: Sequence[tuple[int, bool]]) -> list[Edge]:
     """The dependences between the statements that access one storage: (number, whether it writes) each."""
-    made: list[Edge] = []
+    edges: list[Edge] = []
     for n, first_writes in touching:
         for m, second_writes in touching:
             if n < m and (first_writes or second_writes):
-                made += [Edge(n, m, 0), Edge(m, n, 1)]
-    return made
+                edges += [Edge(n, m, 0), Edge(m, n, 1)]
+    return edges

@@ -65,11 +65,11 @@ def modulo_schedule(graph: LoopGraph) -> ModuloSchedule:
 
 def is_legal(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> bool:
     """Whether a schedule keeps all dependences."""
-    place = {number: position for position, number in enumerate(order)}
+    position_of = {number: position for position, number in enumerate(order)}
     return all(
         stage[edge.source] < (later := stage[edge.target] + edge.distance)
         or stage[edge.source] == later
-        and place[edge.source] < place[edge.target]
+        and position_of[edge.source] < position_of[edge.target]
         for edge in graph.edges
     )
 

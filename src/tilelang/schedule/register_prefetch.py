@@ -68,15 +68,15 @@ def prefetched(
         size = sum(copy.src.dtype.storage_bytes * _elements(copy) for copy in copies)
         if size > register_bytes:
             return f"its tiles would take {size} bytes of registers, and {register_bytes} are spared for them"
-        made = _divided(loop, copies)
-        divided = LoopBody(made.loop)
-        placement = _placement(divided, made, min(versions, MOST_VERSIONS))
+        divided_loop = _divided(loop, copies)
+        divided = LoopBody(divided_loop.loop)
+        placement = _placement(divided, divided_loop, min(versions, MOST_VERSIONS))
         found = violation(divided, placement, outside)
         if found is None:
-            return Prefetched(made.loop, tuple(made.registers), placement)
+            return Prefetched(divided_loop.loop, tuple(divided_loop.registers), placement)
         reason = found.reason
         wrong = {divided.statements[n] for n in found.statements}
-        left = [copy for copy in copies if made.parts[copy].isdisjoint(wrong)]
+        left = [copy for copy in copies if divided_loop.parts[copy].isdisjoint(wrong)]
         copies = left if len(left) < len(copies) else []
     return reason
 
@@ -112,7 +112,7 @@ class _Divided:
 
 def _divided(loop: For, copies: Collection[Copy]) -> _Divided:
     """The loop with each of these copies as a load to registers and a store from them."""
-    made = _Divided(loop, [], set(), set(), {})
+    division = _Divided(loop, [], set(), set(), {})
     statements: list[Stmt] = []
     for stmt in flat_statements(loop.body):
         if not isinstance(stmt, Copy) or stmt not in copies:
@@ -122,13 +122,13 @@ def _divided(loop: For, copies: Collection[Copy]) -> _Divided:
         whole = Region(tile, tuple(const(0, extent.dtype) for extent in tile.shape), tile.shape)
         load = dataclasses.replace(stmt, dst=whole, choice=by_loop.COPY.name, plan=ACCEPTED)
         store = Copy(whole, stmt.dst, choice=by_loop.COPY.name, plan=ACCEPTED, loc=stmt.loc)
-        made.registers.append(Alloc(tile, loc=loop.loc))
-        made.loads.add(load)
-        made.stores.add(store)
-        made.parts[stmt] = {load, store}
+        division.registers.append(Alloc(tile, loc=loop.loc))
+        division.loads.add(load)
+        division.stores.add(store)
+        division.parts[stmt] = {load, store}
         statements += [load, store]
     body = Seq(tuple(statements), loc=loop.body.loc)
-    return dataclasses.replace(made, loop=dataclasses.replace(loop, body=body))
+    return dataclasses.replace(division, loop=dataclasses.replace(loop, body=body))
 
 
 def _placement(body: LoopBody, divided: _Divided, versions: int) -> Placement:

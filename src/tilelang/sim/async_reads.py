@@ -57,9 +57,9 @@ class AsyncRead:
             span.begin_read(self._loc, self._thread)
             contents, defined = span.contents()
             span.end_read(self._loc, self._agent)
-        known = np.ones(contents.shape, bool) if defined is None else defined
+        is_defined = np.ones(contents.shape, bool) if defined is None else defined
         learned = self._clocks.release_agent(self._agent, self._causes)
-        return contents.reshape(self._shape), known.reshape(self._shape), learned
+        return contents.reshape(self._shape), is_defined.reshape(self._shape), learned
 
     def drop(self) -> None:
         """It is not read after all."""

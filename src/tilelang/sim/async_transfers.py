@@ -293,17 +293,17 @@ class BlockTransfer:
             whole = np.zeros((self._count, self._write.size), np.uint8)
             whole[inside] = contents
             if defined is not None:
-                known = np.ones(whole.shape, bool)
-                known[inside] = defined
-                defined = known
+                is_defined = np.ones(whole.shape, bool)
+                is_defined[inside] = defined
+                defined = is_defined
             contents = whole
         if kept is not None:
             contents, defined = contents[kept], None if defined is None else defined[kept]
         return contents, defined
 
     def _reduced(self, contents: np.ndarray, defined: np.ndarray | None) -> np.ndarray:
-        old, known = self._write.contents()
-        for span, flags in ((self._read, defined), (self._write, known)):
+        old, old_defined = self._write.contents()
+        for span, flags in ((self._read, defined), (self._write, old_defined)):
             if span is not None and flags is not None:
                 raise span.undefined(int(np.argwhere(~flags)[0][0]), self._thread)
         assert self._update is not None

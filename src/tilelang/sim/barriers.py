@@ -100,8 +100,8 @@ class Barriers:
         """Refuses a warp that may arrive in the previous generation, to which it does not belong."""
         if barrier.before is None:
             return
-        members, known = barrier.before
-        if warp not in members and not self._clocks.has_observed(self._threads[warp], known):
+        members, clock = barrier.before
+        if warp not in members and not self._clocks.has_observed(self._threads[warp], clock):
             raise BarrierDivergence(
                 f"barrier {number}: warp {warp} may arrive while warps {', '.join(map(str, sorted(members)))} still "
                 "synchronize there, and is then counted among them",
@@ -181,8 +181,8 @@ class Barriers:
         return f"barrier {number} of {threads} threads"
 
     def _release(self, barrier: Barrier, warp: int) -> None:
-        known = self._clocks.release(self._threads[warp])
-        barrier.released = known if barrier.released is None else np.maximum(barrier.released, known)
+        clock = self._clocks.release(self._threads[warp])
+        barrier.released = clock if barrier.released is None else np.maximum(barrier.released, clock)
 
     def _open(self, barrier: Barrier, last: int) -> None:
         everybody = len(barrier.waiting) == len(self._threads)

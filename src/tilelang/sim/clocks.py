@@ -84,23 +84,23 @@ class Clocks:
 
     def release_agent(self, agent: int, causes: np.ndarray | None = None) -> np.ndarray:
         """The vector clock of what asynchronous units have done for an agent so far, for threads to acquire."""
-        known = np.zeros(self._width, np.int64)
-        known[agent] = self.tick()
+        clock = np.zeros(self._width, np.int64)
+        clock[agent] = self.tick()
         if causes is not None:
-            known[-self.threads :] = causes
-        return known
+            clock[-self.threads :] = causes
+        return clock
 
     def causes(self, thread: int) -> np.ndarray:
         """The causality part of a thread's vector clock. Shape (threads,)."""
-        known: np.ndarray = self._table()[thread, -self.threads :].copy()
-        known[thread] = self.now
-        return known
+        clock: np.ndarray = self._table()[thread, -self.threads :].copy()
+        clock[thread] = self.now
+        return clock
 
     def vector_clock(self, thread: int) -> np.ndarray:
         """Up to when accesses of each thread and agent happened before a thread. Shape (threads + agents,)."""
-        known: np.ndarray = np.maximum(self._table()[thread, : self.threads + AGENTS], self.floor)
-        known[thread] = self.now
-        return known
+        clock: np.ndarray = np.maximum(self._table()[thread, : self.threads + AGENTS], self.floor)
+        clock[thread] = self.now
+        return clock
 
     # -- synchronization ---------------------------------------------------------------------------------------------
     def synchronize_all(self) -> None:
@@ -115,19 +115,19 @@ class Clocks:
     def release(self, threads: np.ndarray) -> np.ndarray:
         """The joined vector clock of these threads, their own accesses included, for others to acquire; both parts."""
         seen = self._table()
-        known: np.ndarray = seen[threads].max(axis=0)
-        known[threads] = known[threads + (self._width - self.threads)] = self.now
+        clock: np.ndarray = seen[threads].max(axis=0)
+        clock[threads] = clock[threads + (self._width - self.threads)] = self.now
         self.now += 1
-        return known
+        return clock
 
-    def acquire(self, threads: np.ndarray, known: np.ndarray) -> None:
+    def acquire(self, threads: np.ndarray, clock: np.ndarray) -> None:
         """Joins what was released into the vector clocks of these threads."""
         seen = self._table()
-        seen[threads] = np.maximum(seen[threads], known)
+        seen[threads] = np.maximum(seen[threads], clock)
 
-    def has_observed(self, threads: np.ndarray, known: np.ndarray) -> bool:
+    def has_observed(self, threads: np.ndarray, clock: np.ndarray) -> bool:
         """Whether all that was released happened before one of these threads got where it is."""
-        causes = known[-self.threads :]
+        causes = clock[-self.threads :]
         late = np.flatnonzero(causes > self.floor)
         missing = self._table()[threads][:, late + (self._width - self.threads)] < causes[late]
         own = threads[:, None] == late
@@ -136,21 +136,21 @@ class Clocks:
     def acquire_release(self, key: object, thread: int) -> None:
         """A thread updates an element atomically: acquires from those that did so before, releases to those after."""
         one = np.array([thread])
-        known = self._atomics.get(key)
-        if known is not None:
-            self.acquire(one, known)
+        clock = self._atomics.get(key)
+        if clock is not None:
+            self.acquire(one, clock)
         released = self.release(one)
-        self._atomics[key] = released if known is None else np.maximum(known, released)
+        self._atomics[key] = released if clock is None else np.maximum(clock, released)
 
     def happened_before(self, threads: np.ndarray, earlier: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Whether accesses of the threads `earlier` at `times` are ordered before what `threads` do now.
 
         Shapes: all the same, which is also that of the answer.
         """
-        known: np.ndarray = (times <= self.floor) | (threads == earlier)
+        ordered: np.ndarray = (times <= self.floor) | (threads == earlier)
         if self._seen is not None:
-            known |= self._seen[threads, earlier] >= times
-        return known
+            ordered |= self._seen[threads, earlier] >= times
+        return ordered
 
     @property
     def _width(self) -> int:

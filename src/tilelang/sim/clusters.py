@@ -93,9 +93,9 @@ class Cluster:
             )
         self._unwaited[warp] = self._generation, loc
         self._arrived[warp] = self._clocks.tick()
-        known = [self._clocks.release(threads)] if release else []
-        known += [self._fenced[thread] for thread in threads.tolist() if thread in self._fenced]
-        self._gathered = _joined(self._gathered, *known)
+        clocks = [self._clocks.release(threads)] if release else []
+        clocks += [self._fenced[thread] for thread in threads.tolist() if thread in self._fenced]
+        self._gathered = _joined(self._gathered, *clocks)
         self._advance()
 
     def wait(self, warp: _Warp, threads: np.ndarray) -> Iterator[Wait]:

@@ -145,8 +145,8 @@ class Counters:
         if costly:
             lines += ["", f"{'costly lines':<44}{'requests':>12}{'transactions':>14}{'extra':>12}"]
             for kind, loc, traffic in costly[:_COSTLY]:
-                place = f"{kind} {str(loc).rsplit('/', 1)[-1]}"
-                lines.append(f"{place:<44}{traffic.requests:>12}{traffic.transactions:>14}{traffic.extra:>12}")
+                label = f"{kind} {str(loc).rsplit('/', 1)[-1]}"
+                lines.append(f"{label:<44}{traffic.requests:>12}{traffic.transactions:>14}{traffic.extra:>12}")
         return "\n".join(lines)
 
 

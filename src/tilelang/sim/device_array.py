@@ -37,7 +37,9 @@ class DeviceArray:
         if array.size == 0:
             flat = np.zeros(0, np.uint8)
         else:
-            corner = array[tuple(slice(-1, None) if step < 0 else slice(0, 1) for step in steps)].reshape(-1)[:1]
+            # the ellipsis keeps an array of rank 0 one
+            first = (..., *(slice(-1, None) if step < 0 else slice(0, 1) for step in steps))
+            corner = array[first].reshape(-1)[:1]
             bits = corner.view(f"u{itemsize}")  # as_strided does not know all dtypes of ml_dtypes
             row = np.lib.stride_tricks.as_strided(bits, (high - low + 1,), (itemsize,), writeable=self.writable)
             flat = row.view(np.uint8)

@@ -226,13 +226,13 @@ class Window:
         if before is None or before != self.data[at].tobytes():
             warp.changed()
         if defined is not None:
-            known = self._of_active(warp, defined, elements.shape)
-            if self.memory == "global" and self.storage.flags is None and not known.all():
-                first = tuple(np.argwhere(~known)[0])
+            defined_elements = self._of_active(warp, defined, elements.shape)
+            if self.memory == "global" and self.storage.flags is None and not defined_elements.all():
+                first = tuple(np.argwhere(~defined_elements)[0])
                 thread = int(warp.threads[active_lanes(warp)[first[0]]])
                 raise violations.undefined_result(self._element(int(elements[first])), f" by thread {thread}")
             self.storage.track_contents()
-            self._typed_flags()[at] = np.where(known, self._whole, 0)
+            self._typed_flags()[at] = np.where(defined_elements, self._whole, 0)
         elif self.storage.flags is not None:
             self._typed_flags()[at] = self._whole
         if self.storage.history is not None:

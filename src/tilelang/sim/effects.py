@@ -175,16 +175,16 @@ class EffectCompiler:
             expected = None if compare is None else per_lane(convert(compare(w), buffer.dtype), w.size)
             cell = w.cells[slot] or w.cell(slot)
             first = per_lane(cell.offset(w, tuple([i(w) for i in where]), count), w.size)
-            for place, operand in enumerate(operands):
+            for number, operand in enumerate(operands):
 
                 def change(old: np.ndarray, lanes: np.ndarray, operand: Any = operand) -> Value:
                     if expected is not None and operand is not None:
                         return np.where(_same_bits(old, expected), operand, old)
                     return operand if op.operator is None else data_binary(op.operator, old, operand, buffer.dtype)
 
-                old = cell.update(w, first + place, change, stores=op is not AtomicOp.LOAD, loads=loads)
+                old = cell.update(w, first + number, change, stores=op is not AtomicOp.LOAD, loads=loads)
                 if hands is not None and isinstance(cell, Window):
-                    cell.atomic_access(w, first + place, hands)
+                    cell.atomic_access(w, first + number, hands)
                 if result is not None:
                     w.env[result] = old.astype(np.int64) if index else old
 
@@ -295,14 +295,14 @@ class EffectCompiler:
             for lane in np.flatnonzero(outer):
                 w.set_mask(w.lane == lane)
                 shape = tuple(int(s[lane]) for s in size)
-                values, known = np.zeros(shape, buffer.dtype.numpy), np.ones(shape, bool)
+                values, is_defined = np.zeros(shape, buffer.dtype.numpy), np.ones(shape, bool)
                 for point in np.ndindex(*shape):
                     indices = tuple(int(f[lane]) + p for f, p in zip(first, point, strict=True))
                     value, defined = cell.read(w, cell.offset(w, indices, 1), moving=True)
                     values[point] = value if np.ndim(value) == 0 else value[lane]
-                    known[point] = defined is None or bool(defined[lane])
+                    is_defined[point] = defined is None or bool(defined[lane])
                 if shape:
-                    text = tile_text(stmt.message, buffer.name, values, buffer.dtype, known)
+                    text = tile_text(stmt.message, buffer.name, values, buffer.dtype, is_defined)
                 else:
                     text = scalar_text(stmt.message, stmt.source or buffer.name, values[()], buffer.dtype)
                 w.report(text)
@@ -356,4 +356,4 @@ def _neighbors(value: Any, count: int, lanes: int) -> list[np.ndarray]:
     if count == 1:
         return [per_lane(value, lanes)]
     vectors = np.broadcast_to(np.asarray(value), (lanes, count))
-    return [vectors[:, place] for place in range(count)]
+    return [vectors[:, column] for column in range(count)]

@@ -330,15 +330,15 @@ class LaneCompiler:
             if not ours.any():
                 return y(w)
             w.set_mask(ours)
-            first, known = x(w)
+            first, defined = x(w)
             w.set_mask(theirs)
             second, also_known = y(w)
             w.set_mask(outer)
             value = _merge(chosen, first, second)
-            if known is None and also_known is None:
+            if defined is None and also_known is None:
                 return value, None
             yes = np.True_
-            return value, _merge(chosen, yes if known is None else known, yes if also_known is None else also_known)
+            return value, _merge(chosen, yes if defined is None else defined, yes if also_known is None else also_known)
 
         return evaluate
 

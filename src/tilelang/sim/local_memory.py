@@ -121,8 +121,8 @@ class Registers:
         if not defined.all():
             if moving:
                 return values, defined
-            known = defined if defined.ndim == 1 else defined.all(axis=1)
-            unknown = ~known & warp.mask
+            defined_lanes = defined if defined.ndim == 1 else defined.all(axis=1)
+            unknown = ~defined_lanes & warp.mask
             if unknown.any():
                 raise self._undefined(warp, offset, defined, int(np.flatnonzero(unknown)[0]))
         return values, None

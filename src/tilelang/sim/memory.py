@@ -122,8 +122,8 @@ class Cells:
         """An element was updated by an atomic, of which other blocks may learn."""
         if self.shadow is not None and self._contains(where):
             first = int(self.data.__array_interface__["data"][0])
-            place = sum(index * stride for index, stride in zip(where, self.data.strides, strict=False))
-            self.shadow.atomic_access(first + place, 0, atomic)  # an element has one address, whatever names it
+            offset = sum(index * stride for index, stride in zip(where, self.data.strides, strict=False))
+            self.shadow.atomic_access(first + offset, 0, atomic)  # an element has one address, whatever names it
 
     def atomic_access_all(self, box: Box, atomic: AtomicAccess) -> None:
         """All elements of a box were updated so."""
@@ -224,8 +224,8 @@ class Cells:
         self.data[box.outer] = (values.reshape(shape) if values.ndim else np.full(shape, values))[box.inner]
         if defined is None:
             self.written[box.outer] = self.whole
-        elif self.argument and not (known := defined.reshape(shape)[box.inner]).all():
-            at = zip(np.argwhere(~known)[0], box.outer, strict=False)
+        elif self.argument and not (all_defined := defined.reshape(shape)[box.inner]).all():
+            at = zip(np.argwhere(~all_defined)[0], box.outer, strict=False)
             raise undefined_result(element_text(self.buffer, tuple(int(i) + part.start for i, part in at)))
         else:
             self.written[box.outer] = np.where(defined.reshape(shape)[box.inner], self.whole, 0)

@@ -73,9 +73,9 @@ def tile_text(
     for row in np.ndindex(*outer):
         opened = 1 + _trailing(row, tuple(0 for _ in outer))
         closed = 1 + _trailing(row, tuple(extent - 1 for extent in outer))
-        known = [True] * values.shape[-1] if defined is None else defined[row]
+        defined_row = [True] * values.shape[-1] if defined is None else defined[row]
         elements = (
-            number_text(value, dtype) if is_known else "?" for value, is_known in zip(values[row], known, strict=True)
+            number_text(value, dtype) if known else "?" for value, known in zip(values[row], defined_row, strict=True)
         )
         is_last = closed > len(outer)
         indent = " " * (len(outer) + 1 - opened)

@@ -38,8 +38,8 @@ class Proxies:
     def fence(self, what: str, threads: np.ndarray) -> None:
         """These threads make visible what they wrote: to "shared" or "global" memory, or as "barriers"."""
         if what == "global":
-            known = [self._clocks.vector_clock(thread) for thread in threads.tolist()]
-            self._global_fences += zip(threads.tolist(), [self._clocks.now] * len(known), known, strict=True)
+            clocks = [self._clocks.vector_clock(thread) for thread in threads.tolist()]
+            self._global_fences += zip(threads.tolist(), [self._clocks.now] * len(clocks), clocks, strict=True)
             del self._global_fences[:-_MAX_FENCES]
         time = self._clocks.tick()
         for thread in threads.tolist():
@@ -58,12 +58,12 @@ class Proxies:
         ordinary: np.ndarray = (writes != 0) & (writers < clocks.threads)
         if not ordinary.any():
             return ordinary
-        known = clocks.vector_clock(thread)
+        clock = clocks.vector_clock(thread)
         fenced = np.zeros(clocks.threads, np.int64)
         for writer in np.unique(writers[ordinary]).tolist():
-            fenced[writer] = max(self._last(kind, writer, int(known[writer])) for kind in _COVERS[what])
+            fenced[writer] = max(self._last(kind, writer, int(clock[writer])) for kind in _COVERS[what])
         for fencer, time, visible in self._global_fences if what == "global" else ():
-            if known[fencer] >= time:
+            if clock[fencer] >= time:
                 fenced = np.maximum(fenced, visible[: clocks.threads])
         wrong: np.ndarray = ordinary & (time_of(writes) > fenced[np.where(ordinary, writers, 0)])
         return wrong
@@ -71,7 +71,7 @@ class Proxies:
     def _last(self, kind: str, thread: int, until: int) -> int:
         """The time of a thread's last fence up to a time; 0 if there was none."""
         times = self._fences.get((kind, thread), [])
-        place = bisect_right(times, until)
-        if place:
-            return times[place - 1]
+        position = bisect_right(times, until)
+        if position:
+            return times[position - 1]
         return until if (kind, thread) in self._forgotten else 0

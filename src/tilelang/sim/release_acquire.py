@@ -117,10 +117,10 @@ class ReleaseAcquire:
             self._acquire(thread, carried)
         if not atomic.stores:
             return
-        known = self._vector_clocks(thread) if atomic.releases else {}
+        clocks = self._vector_clocks(thread) if atomic.releases else {}
         if atomic.loads and carried is not None:
-            known = _joined(known, carried)
-        self._carried[element] = known
+            clocks = _joined(clocks, carried)
+        self._carried[element] = clocks
 
     def fence(self, thread: int) -> None:
         """A thread executes a proxy fence for global memory."""
@@ -156,11 +156,11 @@ class ReleaseAcquire:
         """
         writers, times = thread_of(earlier), time_of(earlier)
         answer: np.ndarray = writers >= self._clocks.threads
-        known = self._vector_clocks(thread)
+        clocks = self._vector_clocks(thread)
         for fence in self._fences:
             if answer.all():
                 break
-            if fence.cluster in known and known[fence.cluster][fence.thread] >= fence.time:
+            if fence.cluster in clocks and clocks[fence.cluster][fence.thread] >= fence.time:
                 for cluster, seen in fence.clocks.items():
                     answer |= (clusters == cluster) & (seen[writers] >= times)
         return answer
@@ -172,19 +172,19 @@ class ReleaseAcquire:
 
     def _vector_clocks(self, thread: int) -> ClusterClocks:
         """The vector clocks of a thread, one per cluster that it acquired from."""
-        known: ClusterClocks = {self.cluster: self._clocks.vector_clock(thread)}
+        clocks: ClusterClocks = {self.cluster: self._clocks.vector_clock(thread)}
         self._clocks.tick()
         for each in self._acquired.get(self.cluster, []):
             if self._clocks.happened_before(np.array([thread]), np.array([each.thread]), np.array([each.time]))[0]:
-                known = _joined(known, each.clocks)
-        return known
+                clocks = _joined(clocks, each.clocks)
+        return clocks
 
 
 def _joined(first: ClusterClocks, second: ClusterClocks) -> ClusterClocks:
     both = dict(first)
-    for cluster, known in second.items():
+    for cluster, clock in second.items():
         mine = both.get(cluster)
-        both[cluster] = known if mine is None or mine is known else np.maximum(mine, known)
+        both[cluster] = clock if mine is None or mine is clock else np.maximum(mine, clock)
     return both
 
 

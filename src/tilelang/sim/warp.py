@@ -38,9 +38,9 @@ _MANY = 256  # as many values as any instruction takes from a lane at once
 @functools.cache
 def _all_known(lanes: int) -> np.ndarray:
     """That all of many values are defined. Shape (lanes, many), read-only."""
-    known = np.ones((lanes, _MANY), bool)
-    known.flags.writeable = False
-    return known
+    defined = np.ones((lanes, _MANY), bool)
+    defined.flags.writeable = False
+    return defined
 
 
 class SimWarp:
@@ -182,12 +182,12 @@ class SimWarp:
         """Stores `values`, of shape (size, count), as one vector access; `defined` is None if all are."""
         cell = self._cell_of(pointer.buffer)
         array, count = values.astype(cell.data.dtype, copy=False), values.shape[1]
-        known = None if defined is None or defined.all() else defined
+        defined_mask = None if defined is None or defined.all() else defined
         if count == 1:
-            array, known = array[:, 0], None if known is None else known[:, 0]
+            array, defined_mask = array[:, 0], None if defined_mask is None else defined_mask[:, 0]
 
         def write() -> None:
-            cell.write(self, self._address(cell, pointer, count), array, count, defined=known)
+            cell.write(self, self._address(cell, pointer, count), array, count, defined=defined_mask)
 
         if where is None:
             write()
@@ -294,13 +294,13 @@ class SimWarp:
         """The joined vector clock of these lanes, for others to acquire."""
         return self.block.clocks.release(self.thread_ids[where])
 
-    def acquire(self, known: np.ndarray, where: np.ndarray) -> None:
+    def acquire(self, clock: np.ndarray, where: np.ndarray) -> None:
         """What others released is ordered before all that these lanes do from now on."""
-        self.block.clocks.acquire(self.thread_ids[where], known)
+        self.block.clocks.acquire(self.thread_ids[where], clock)
 
-    def has_observed(self, known: np.ndarray, where: np.ndarray) -> bool:
+    def has_observed(self, clock: np.ndarray, where: np.ndarray) -> bool:
         """Whether all that was released happened before one of these lanes got here."""
-        return self.block.clocks.has_observed(self.thread_ids[where], known)
+        return self.block.clocks.has_observed(self.thread_ids[where], clock)
 
     def barrier_sync(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
         """Arrives at a barrier of the block and waits for the others, and first for its own accesses to memory."""
@@ -431,10 +431,10 @@ class SimWarp:
     def _address(self, cell: Window | Registers, pointer: Pointer, count: int) -> Index:
         """Where a pointer points, in scalars, if `count` of them are there for every active lane."""
         if isinstance(pointer, RegisterPointer):
-            place = pointer.place * cell.per_element
-            if not 0 <= place <= cell.size - count:
+            first_register = pointer.place * cell.per_element
+            if not 0 <= first_register <= cell.size - count:
                 cell.contain(self, pointer.offset * cell.per_element, count)
-            return place
+            return first_register
         if isinstance(pointer, ElementPointer):
             return cell.offset(self, pointer.indices, count)
         offset = pointer.offset if cell.per_element == 1 else pointer.offset * cell.per_element

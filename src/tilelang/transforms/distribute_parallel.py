@@ -29,12 +29,12 @@ def distributed(loop: ParallelLoop) -> list[ParallelLoop]:
     bindings = {s.var: s for s in body if isinstance(s, Bind)}
     if len(groups) < 2 or any(load.buffer.storage in written for s in bindings.values() for load in loads_of(s.value)):
         return [loop]
-    made = []
+    loops = []
     for group in groups:
         needed = {*needed_bindings(group, bindings), *group}
         own = Seq(tuple(s for s in body if s in needed), loc=loop.body.loc)
-        made.append(dataclasses.replace(loop, body=own, loc=group[-1].loc if group[-1].loc.file else loop.loc))
-    return made
+        loops.append(dataclasses.replace(loop, body=own, loc=group[-1].loc if group[-1].loc.file else loop.loc))
+    return loops
 
 
 def _groups(statements: list[Stmt]) -> list[list[Stmt]]:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+from tilelang.analysis.accesses import negation
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import as_body
-from tilelang.ir.expr import Expr, Load, Var, binary, cast, const, unary
-from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.expr import Expr, Load, Var, binary, cast, const
+from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Assert, Bind, For, ForKind, If, Seq, Stmt, Store
 from tilelang.ir.visit import (
@@ -94,11 +95,11 @@ def _ahead(node: Stmt, predicate: Expr | None, inside: _LoopBody) -> Iterator[tu
     for stmt in statements_of(node):
         match stmt:
             case Check(condition=condition) if inside.is_invariant(condition):
-                yield stmt, condition if predicate is None else binary(BinaryOp.OR, _not(predicate), condition)
+                yield stmt, condition if predicate is None else binary(BinaryOp.OR, negation(predicate), condition)
             case If(condition=condition, then_body=then, else_body=other) if inside.is_invariant(condition):
                 yield from _ahead(then, _both(predicate, condition), inside)
                 if other is not None:
-                    yield from _ahead(other, _both(predicate, _not(condition)), inside)
+                    yield from _ahead(other, _both(predicate, negation(condition)), inside)
         if any(isinstance(s, Assert) and not isinstance(s, Check) for s in walk(stmt)):
             return
 
@@ -109,7 +110,7 @@ def _in_a_loop(loop: For, checks: Sequence[tuple[Check, Expr]]) -> Iterator[Stmt
     flags, body = [], []
     for check, condition in checks:
         flag = Buffer("outside", (), INT32, Scope.VAR)
-        fails = cast(_not(substitute(condition, {loop.var: var})), INT32)
+        fails = cast(negation(substitute(condition, {loop.var: var})), INT32)
         body.append(Store(flag, (), binary(BinaryOp.BITOR, Load(flag, (), INT32), fails), loc=check.loc))
         flags.append(flag)
         yield Alloc(flag, const(0, INT32), loc=check.loc)
@@ -122,7 +123,3 @@ def _in_a_loop(loop: For, checks: Sequence[tuple[Check, Expr]]) -> Iterator[Stmt
 
 def _both(predicate: Expr | None, condition: Expr) -> Expr:
     return condition if predicate is None else binary(BinaryOp.AND, predicate, condition)
-
-
-def _not(condition: Expr) -> Expr:
-    return unary(UnaryOp.NOT, condition)

@@ -177,8 +177,8 @@ class _ReplaceSubscripts(Rewriter):
         return self.rebuild_expr(node)
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        made = self.rebuild_stmt(node)
-        if isinstance(made, Store) and made.buffer is self._buffer:
-            return dataclasses.replace(made, indices=self._indices)
-        return made
+        rebuilt = self.rebuild_stmt(node)
+        if isinstance(rebuilt, Store) and rebuilt.buffer is self._buffer:
+            return dataclasses.replace(rebuilt, indices=self._indices)
+        return rebuilt
 

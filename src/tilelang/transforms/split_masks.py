@@ -93,10 +93,10 @@ def _over(loop: For, low: Expr, high: Expr, body: Stmt) -> For:
 
 def _tightest(limits: Sequence[Expr], op: BinaryOp, least: Expr, end: Expr) -> Expr:
     """The tightest of some limits, clamped to a range; `least` where the range is empty."""
-    made = limits[0]
+    bound = limits[0]
     for limit in limits[1:]:
-        made = binary(op, made, limit)
-    return binary(BinaryOp.MAX, binary(BinaryOp.MIN, made, end), least)
+        bound = binary(op, bound, limit)
+    return binary(BinaryOp.MAX, binary(BinaryOp.MIN, bound, end), least)
 
 
 @record(slots=True, eq=False)
@@ -243,12 +243,12 @@ class _Unmask(Rewriter):
         if isinstance(node, If) and id(node) in self._holds:
             chosen = node.then_body if self._holds[id(node)] else node.else_body
             return None if chosen is None else self.visit(chosen)
-        made = self.rebuild_stmt(node)
-        if made is not node and isinstance(made, Store) and _is_identity(made):
+        rebuilt = self.rebuild_stmt(node)
+        if rebuilt is not node and isinstance(rebuilt, Store) and _is_identity(rebuilt):
             return None
-        if made is not node and isinstance(made, ParallelLoop):
-            return _as_fill(made)
-        return made
+        if rebuilt is not node and isinstance(rebuilt, ParallelLoop):
+            return _as_fill(rebuilt)
+        return rebuilt
 
 
 def _is_identity(store: Store) -> bool:

@@ -72,7 +72,7 @@ class TunedFunction:
             known, tunables = self._recognized[key]
             return known(*args, **keywords, **tunables)
         subject = Subject(self.jitted, args, keywords)
-        if self._settled(subject):
+        if self._has_nothing_to_tune(subject):
             if key is not None:
                 self._recognized[key] = self.jitted, {}
             return self.jitted(*args, **keywords)
@@ -98,7 +98,7 @@ class TunedFunction:
 
     def _found(self, subject: Subject) -> JITKernel:
         """The kernel of a call, tuned if a tunable has no value."""
-        if not self._settled(subject):
+        if not self._has_nothing_to_tune(subject):
             return self._kernel(subject, self._tuned(subject))
         return subject.kernel({})
 
@@ -136,7 +136,7 @@ class TunedFunction:
             result.latency, result.config, result.ref_latency
         )
 
-    def _settled(self, subject: Subject) -> bool:
+    def _has_nothing_to_tune(self, subject: Subject) -> bool:
         """Whether nothing is to be tuned: the call gives tunables and none is left, or no configuration names any."""
         if self._key(subject) in self._results:
             return False

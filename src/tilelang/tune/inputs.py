@@ -107,14 +107,14 @@ class Supplier:
         assert self._supply_prog is not None
         params = [KernelParam.of(kernel.signature.params[index]) for index in kernel.signature.inputs]
         try:
-            made = self._supply_prog(params)
+            arguments = self._supply_prog(params)
         except Exception as error:
             name = getattr(self._supply_prog, "__name__", "supply_prog")
             raise TuningError(
                 f"autotune: supply_prog '{name}' failed: {type(error).__name__}: {error}",
                 hint="it is called with the list of the kernel's input parameters and returns one argument for each",
             ) from error
-        return made if isinstance(made, list | tuple) else [made]
+        return arguments if isinstance(arguments, list | tuple) else [arguments]
 
     def _made_up(self, kernel: JITKernel) -> list[Any]:
         refuse_scalars(self._name, kernel.signature)

@@ -191,10 +191,10 @@ def nothing_found(name: str, rejected: Sequence[Rejection]) -> TuningError:
 # -- on disk -------------------------------------------------------------------------------------------------
 def to_json(found: SearchResult, configs: Sequence[Config]) -> bytes:
     """The result, one configuration a line, with configurations as texts for readers."""
-    place = {id(config): number for number, config in enumerate(configs)}
+    index_of = {id(config): number for number, config in enumerate(configs)}
     rows: dict[int, dict[str, Any]] = {}
     for rank, item in enumerate(found.measured):
-        rows[place[id(item.config)]] = {
+        rows[index_of[id(item.config)]] = {
             "rank": rank,
             "latency": item.latency,
             "ratio": item.ratio,
@@ -202,7 +202,7 @@ def to_json(found: SearchResult, configs: Sequence[Config]) -> bytes:
         }
     for rejection in found.rejected:
         row = {"stage": rejection.stage, "message": rejection.message, "details": rejection.details}
-        rows[place[id(rejection.config)]] = row
+        rows[index_of[id(rejection.config)]] = row
     texts = [json.dumps({"config": text_of(configs[n]), "index": n, **rows[n]}) for n in sorted(rows)]
     head = {
         "name": found.name,

@@ -103,7 +103,7 @@ class _Search:
         measured, ref_latency = self._raced(kernels)
         name = device_name(self._subject.target)
         seconds = round(time.monotonic() - self._start, 3)
-        order = {id(config): place for place, config in enumerate(self._configs)}
+        order = {id(config): index for index, config in enumerate(self._configs)}
         rejected = tuple(sorted(self._rejected, key=lambda rejection: order[id(rejection.config)]))
         found = SearchResult(self._subject.name, name, tuple(measured), rejected, ref_latency, compared, seconds)
         kernel = kernels[[id(config) for config, _ in kernels].index(id(measured[0].config))][1]

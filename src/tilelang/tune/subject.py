@@ -99,9 +99,9 @@ class Subject:
         tunables = {name: value for name, value in config.items() if name != PASS_CONFIGS}
         positional = [name for name, p in self.signature.parameters.items() if p.kind is not p.KEYWORD_ONLY]
         args = list(self._args)
-        for place, name in enumerate(positional[: len(args)]):
+        for index, name in enumerate(positional[: len(args)]):
             if name in tunables:
-                args[place] = tunables.pop(name)
+                args[index] = tunables.pop(name)
         return tuple(args), {**self._keywords, **self._dims, **tunables}
 
     def check_call(self, config: Mapping[str, Any]) -> None:

@@ -106,14 +106,14 @@ def _in_threads(
     make: Make, count: int, workers: int, deadline: float | None, progress: Callable[[int], object]
 ) -> list[Failure | None]:
     done: list[int] = []
-    made: list[int] = []
+    compiled: list[int] = []
 
     def one(index: int) -> Failure | None:
-        late = deadline is not None and time.monotonic() > deadline and bool(made)
+        late = deadline is not None and time.monotonic() > deadline and bool(compiled)
         failure = LATE if late else _attempt(make, index)
         done.append(index)
         if failure is None:
-            made.append(index)
+            compiled.append(index)
         progress(len(done))
         return failure
 

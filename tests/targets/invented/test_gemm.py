@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from invented.isa.matrix import MATRIX_MULTIPLY
+from tiled_gemm import tiled_gemm
 
 import tilelang.language as T
 
@@ -14,33 +15,10 @@ def ints(*shape, dtype="float16"):
     return np.random.default_rng(0).integers(-3, 4, shape).astype(T.dtype(dtype).numpy)
 
 
-def tiled(m, n, k, tile, *, threads=256, num_stages=2, policy=T.GemmWarpPolicy.Square, trans_a=False, trans_b=False,
-          out="float32"):
+def tiled(m, n, k, tile, *, threads=256, trans_a=False, trans_b=False, out="float32", **options):
     """C = A @ B by tiles of (rows, columns, depth)."""
-    rows, columns, depth = tile
-
-    @T.prim_func
-    def main(
-        A: T.Tensor((k, m) if trans_a else (m, k), "float16"),
-        B: T.Tensor((n, k) if trans_b else (k, n), "float16"),
-        C: T.Tensor((m, n), out),
-    ):
-        with T.Kernel(T.ceildiv(n, columns), T.ceildiv(m, rows), threads=threads) as (bx, by):
-            a = T.alloc_shared((depth, rows) if trans_a else (rows, depth), "float16")
-            b = T.alloc_shared((columns, depth) if trans_b else (depth, columns), "float16")
-            c = T.alloc_fragment((rows, columns), "float32")
-            T.clear(c)
-            for i in T.Pipelined(T.ceildiv(k, depth), num_stages=num_stages):
-                if trans_a:
-                    T.copy(A[i * depth, by * rows], a)
-                else:
-                    T.copy(A[by * rows, i * depth], a)
-                if trans_b:
-                    T.copy(B[bx * columns, i * depth], b)
-                else:
-                    T.copy(B[i * depth, bx * columns], b)
-                T.gemm(a, b, c, transpose_A=trans_a, transpose_B=trans_b, policy=policy)
-            T.copy(c, C[by * rows, bx * columns])
+    transposed = {"trans_a": trans_a, "trans_b": trans_b}
+    main = tiled_gemm((m, n, k), tile, threads=threads, out=out, **transposed, **options)
 
     a, b = ints(*((k, m) if trans_a else (m, k))), ints(*((n, k) if trans_b else (k, n)))
     return main, a, b, np.zeros((m, n), out)

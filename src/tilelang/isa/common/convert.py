@@ -273,7 +273,7 @@ def conversion(source: DType, destination: DType) -> Template:
     Integers wrap, floats round to nearest even, a float becomes an integer by truncation; a float that the integer
     cannot hold gives an unspecified integer.
     """
-    made = cpp_type(destination)
+    result_type = cpp_type(destination)
     if source == destination:
         return Template("{0}")
     if destination == "tfloat32":
@@ -284,7 +284,7 @@ def conversion(source: DType, destination: DType) -> Template:
         return Template("tl::half_of_double((double)({0}))", _HALF_OF_DOUBLE)
     if destination.is_float and destination.bits < 32:
         wide = "(float)(double)" if source.is_int and source.bits > 16 else "(float)"
-        return Template(f"{made.name}({wide}({{0}}))", made.helper)
+        return Template(f"{result_type.name}({wide}({{0}}))", result_type.helper)
     if destination.is_int and destination.bits < 8:
-        return Template(f"{made.name}((int32_t)({{0}}))", made.helper)
-    return Template(f"({made.name})({{0}})")
+        return Template(f"{result_type.name}((int32_t)({{0}}))", result_type.helper)
+    return Template(f"({result_type.name})({{0}})")

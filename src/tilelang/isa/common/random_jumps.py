@@ -36,14 +36,14 @@ def _polynomial() -> int:
         words = _step(words)
     current, before, length, gap = 1, 1, 0, 1
     history = 0  # bit i: the bit i steps ago
-    for place, bit in enumerate(bits):
+    for exponent, bit in enumerate(bits):
         history = history << 1 | bit
         if (current & history).bit_count() % 2 == 0:
             gap += 1
             continue
         kept, current = current, current ^ before << gap
-        if 2 * length <= place:
-            length, before, gap = place + 1 - length, kept, 1
+        if 2 * length <= exponent:
+            length, before, gap = exponent + 1 - length, kept, 1
         else:
             gap += 1
     assert length == _BITS

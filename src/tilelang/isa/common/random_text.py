@@ -124,7 +124,7 @@ def random_texts(
 def _template(
     name: str, arity: int, text: str, needs: tuple[Helper, ...], headers: tuple[str, ...]
 ) -> Mapping[str, Template]:
-    operands = ", ".join(f"(uint64_t)({{{place}}})" for place in range(arity))
+    operands = ", ".join(f"(uint64_t)({{{number}}})" for number in range(arity))
     return {"uint64": Template(f"tl_{name}({operands})", Helper(f"tl_{name}", text, needs, headers))}
 
 

@@ -54,7 +54,9 @@ def contract(
     common = promote(what, [array.typed for array in arrays]).dtype
     summed = tuple(label for label in extents if label not in output)
     dtypes = sum_dtypes(common, dtype, accumulate) if summed else _product_dtypes(common, dtype)
-    axes = dict(zip((*output, *summed), axes_for((*output, *summed)), strict=True))
+    used = (*output, *summed)
+    names = [label if label.isalpha() else f"i{n}" for n, label in enumerate(used)]
+    axes = dict(zip(used, axes_for(used, names), strict=True))
     body: Expr | None = None
     for array, own in zip(arrays, labels, strict=True):
         value = _read(array, own, axes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from tilelang.analysis.accesses import negation
 from tilelang.analysis.bounds_checks import bounds_checks
 from tilelang.analysis.clobbers import Clobbers
 from tilelang.arith.domain import Domain, facts_after, of_function
@@ -19,10 +20,10 @@ from tilelang.dtypes import INT32, INT64
 from tilelang.errors import Loc
 from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Binary, Cast, Const, Expr, Load, Select, binary, conjunction, const, int_const, unary
+from tilelang.ir.expr import Binary, Cast, Const, Expr, Load, Select, binary, conjunction, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.printer import to_text
-from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Atomic, For, If, Launch, Seq, Stmt, Store, While
 from tilelang.ir.visit import children, expressions
@@ -53,7 +54,7 @@ def _stmt(node: Stmt, domain: Domain, memory: Clobbers) -> Stmt:
                 return _checked(ahead, (start, stop), domain)
             case If(condition=condition, then_body=then, else_body=other):
                 new_then = _stmt(then, domain.assume(condition), memory)
-                new_other = other and _stmt(other, domain.assume(_not(condition)), memory)
+                new_other = other and _stmt(other, domain.assume(negation(condition)), memory)
                 return _checked(_with(node, then_body=new_then, else_body=new_other), (condition,), domain)
             case While(condition=condition, body=body):  # the condition is evaluated again at the end of the body
                 domain = memory.after(body, domain)
@@ -109,10 +110,10 @@ def _tests(exprs: tuple[Expr, ...], domain: Domain) -> Iterator[tuple[Expr, str]
         if isinstance(expr, Select):
             yield from _tests((expr.condition,), domain)
             yield from _under(expr.condition, expr.a, domain)
-            yield from _under(_not(expr.condition), expr.b, domain)
+            yield from _under(negation(expr.condition), expr.b, domain)
         elif isinstance(expr, Binary) and expr.op in (BinaryOp.AND, BinaryOp.OR):
             yield from _tests((expr.a,), domain)
-            yield from _under(expr.a if expr.op is BinaryOp.AND else _not(expr.a), expr.b, domain)
+            yield from _under(expr.a if expr.op is BinaryOp.AND else negation(expr.a), expr.b, domain)
         else:
             yield from _tests(children(expr), domain)
             if isinstance(expr, Load):
@@ -121,11 +122,7 @@ def _tests(exprs: tuple[Expr, ...], domain: Domain) -> Iterator[tuple[Expr, str]
 
 def _under(condition: Expr, expr: Expr, domain: Domain) -> Iterator[tuple[Expr, str]]:
     for test, message in _tests((expr,), domain.assume(condition, momentary=True)):
-        yield binary(BinaryOp.OR, _not(condition), test), message
-
-
-def _not(condition: Expr) -> Expr:
-    return unary(UnaryOp.NOT, condition)
+        yield binary(BinaryOp.OR, negation(condition), test), message
 
 
 def _of_access(buffer: Buffer, indices: tuple[Expr, ...], domain: Domain) -> list[tuple[Expr, str]]:

@@ -72,10 +72,10 @@ class _Flatten(Rewriter):
     def buffer(self, node: Buffer) -> Buffer:
         if node.scope is not Scope.SHARED:
             return node
-        known = self.flat.get(node)
-        if known is None:
-            known = self.flat[node] = self._flattened(node)
-        return known
+        cached = self.flat.get(node)
+        if cached is None:
+            cached = self.flat[node] = self._flattened(node)
+        return cached
 
     def _flattened(self, node: Buffer) -> Buffer:
         if node.view_of is not None and (node in self._layouts) != (node.storage in self._layouts):

@@ -130,12 +130,12 @@ class _Hoist(Rewriter):
 
     def _computable(self, near: Stmt) -> list[Bind]:
         """Bindings of the comparands whose variables are all defined."""
-        made = []
+        bindings = []
         for key in self._repeated_comparands:
             if key not in self._names and not variables_of(key.expr) & self._undefined:
                 self._names[key] = var = Var(_NAME, key.expr.dtype, index=True)
-                made.append(Bind(var, key.expr, loc=near.loc))
-        return made
+                bindings.append(Bind(var, key.expr, loc=near.loc))
+        return bindings
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Seq):

@@ -18,7 +18,7 @@ from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, Seq, Stmt, Store, While
-from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr, written_buffers
+from tilelang.ir.visit import Rewriter, expressions, loads_of, walk, written_buffers
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
@@ -34,9 +34,9 @@ class _HoistScalarLoads(Rewriter):
 
     def stmt(self, node: Stmt) -> Stmt | None:
         before = self._assigned
-        made = self._seq(node) if isinstance(node, Seq) else self.rebuild_stmt(node)
+        rewritten = self._seq(node) if isinstance(node, Seq) else self.rebuild_stmt(node)
         self._assigned = before
-        return made
+        return rewritten
 
     def _seq(self, node: Seq) -> Seq:
         body: list[Stmt] = []
@@ -44,22 +44,24 @@ class _HoistScalarLoads(Rewriter):
             if isinstance(child, For | While):
                 binds, child = self._hoisted(child)
                 body += binds
-            made = self.visit(child)
-            body += [] if made is None else [made]
+            rewritten = self.visit(child)
+            body += [] if rewritten is None else [rewritten]
             if isinstance(child, Store) or isinstance(child, Alloc) and child.init is not None:
-                self._assigned |= {child.buffer}
+                self._assigned |= {child.buffer} if child.buffer.scope is Scope.VAR else set()
         return with_statements(node, body)
 
     def _hoisted(self, loop: For | While) -> tuple[list[Bind], For | While]:
         """Bindings of the scalars that a loop uses in subscripts and does not assign, and the loop using them."""
+        if not self._assigned:
+            return [], loop
         assigned = {buffer for s in walk(loop) for buffer in written_buffers(s)}
         used = dict.fromkeys(buffer for s in walk(loop) for buffer in _scalars_in_subscripts(s))
         hoisted = {b: Var(b.name, b.dtype) for b in used if b in self._assigned and b not in assigned}
         if not hoisted:
             return [], loop
-        made = _Replace(hoisted).visit(loop)
-        assert isinstance(made, For | While)
-        return [Bind(var, Load(buffer, (), buffer.dtype), loc=loop.loc) for buffer, var in hoisted.items()], made
+        replaced = _Replace(hoisted).visit(loop)
+        assert isinstance(replaced, For | While)
+        return [Bind(var, Load(buffer, (), buffer.dtype), loc=loop.loc) for buffer, var in hoisted.items()], replaced
 
 
 class _Replace(Rewriter):
@@ -75,9 +77,9 @@ class _Replace(Rewriter):
 def _scalars_in_subscripts(stmt: Stmt) -> Iterator[Buffer]:
     """The integer scalars in the subscripts of a statement's own accesses to global and shared memory."""
     for subscript in _subscripts(stmt):
-        for node in walk_expr(subscript):
-            if isinstance(node, Load) and node.buffer.scope is Scope.VAR and node.dtype.is_int:
-                yield node.buffer
+        for load in loads_of(subscript):
+            if load.buffer.scope is Scope.VAR and load.dtype.is_int:
+                yield load.buffer
 
 
 def _subscripts(stmt: Stmt) -> Iterator[Expr]:
@@ -88,9 +90,9 @@ def _subscripts(stmt: Stmt) -> Iterator[Expr]:
             if isinstance(region, Region) and region.buffer.scope in SHARED_BY_THREADS:
                 yield from region.start
     for root in expressions(stmt):
-        for node in walk_expr(root):
-            if isinstance(node, Load) and node.buffer.scope in SHARED_BY_THREADS:
-                yield from node.indices
+        for load in loads_of(root):
+            if load.buffer.scope in SHARED_BY_THREADS:
+                yield from load.indices
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

@@ -117,7 +117,7 @@ class _BarrierAnalysis:
                 break
             except _Restart:
                 pass
-        if len(self._barriers_in_loops()) <= _MANY_TRIALS:
+        if self.before | self.ends and len(self._barriers_in_loops()) <= _MANY_TRIALS:
             self._hoist_from_branches()
             self._remove_redundant()
 

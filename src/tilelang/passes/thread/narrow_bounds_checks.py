@@ -11,7 +11,6 @@ M - 2**32 to 2**32 - 1 is in [0, M) exactly if its truncation is.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import TypeGuard
 
 from tilelang.arith.domain import Domain, facts_after, of_calls
@@ -19,7 +18,7 @@ from tilelang.arith.interval import bounds, computed
 from tilelang.arith.ranges import of_dtype
 from tilelang.dtypes import INT32, INT64, SCALARS
 from tilelang.ir.compare import expr_key
-from tilelang.ir.expr import Binary, Cast, Const, Expr, binary, cast, conjunction, const, int_const
+from tilelang.ir.expr import Binary, Cast, Const, Expr, binary, cast, conjunction, conjuncts, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import with_statements
@@ -38,26 +37,18 @@ def narrowed(test: Expr, domain: Domain) -> Expr:
     """A conjunction with pairs `x >= 0 and x < n` in int64 replaced by one uint32 comparison, where that is exact."""
     if not isinstance(test, Binary) or test.op is not BinaryOp.AND:
         return test
-    parts = list(_conjuncts(test))
+    parts = list(conjuncts(test))
     below = {expr_key(part.a): part for part in parts if _compares(part, BinaryOp.LT)}
     dropped: list[Expr] = []
-    made: list[Expr] = []
+    tests: list[Expr] = []
     for part in parts:
         upper = below.get(expr_key(part.a)) if _compares(part, BinaryOp.GE) and int_const(part.b) == 0 else None
         if upper is None or not _is_exact(upper.a, upper.b, domain):
-            made.append(part)
+            tests.append(part)
             continue
         dropped.append(upper)
-        made.append(binary(BinaryOp.LT, _truncated(upper.a, domain), _truncated(upper.b, domain)))
-    return conjunction(part for part in made if not any(part is each for each in dropped)) if dropped else test
-
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    if isinstance(condition, Binary) and condition.op is BinaryOp.AND:
-        yield from _conjuncts(condition.a)
-        yield from _conjuncts(condition.b)
-    else:
-        yield condition
+        tests.append(binary(BinaryOp.LT, _truncated(upper.a, domain), _truncated(upper.b, domain)))
+    return conjunction(part for part in tests if not any(part is each for each in dropped)) if dropped else test
 
 
 def _compares(part: Expr, op: BinaryOp) -> TypeGuard[Binary]:

@@ -10,7 +10,7 @@ A vector access has one predicate.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from tilelang.analysis.bounds_checks import bounds_checks
 from tilelang.analysis.clobbers import Clobbers
@@ -35,6 +35,7 @@ from tilelang.ir.expr import (
     binary,
     cast,
     conjunction,
+    conjuncts,
     const,
     select,
     unary,
@@ -98,16 +99,16 @@ class _PredicateBounds:
                 domain = domain.assume(exactly(child.value), momentary=True)  # until memory that it reads is written
             else:
                 domain = self._memory.after(child, facts_after(child, domain))
-        made = with_statements(node, body)
-        return made if made is node or body else None
+        rewritten = with_statements(node, body)
+        return rewritten if rewritten is node or body else None
 
     def _if(self, node: If, domain: Domain, *, splitting: bool) -> Stmt | None:
         condition = self._value(node.condition, domain)
-        known = decide(condition, domain)
-        if known is not None:
-            chosen = node.then_body if known else node.else_body
+        truth = decide(condition, domain)
+        if truth is not None:
+            chosen = node.then_body if truth else node.else_body
             return None if chosen is None else self.stmt(chosen, domain, splitting=splitting)
-        self._open.extend(test for test in _conjuncts(condition) if decide(test, domain) is None)
+        self._open.extend(test for test in conjuncts(condition) if decide(test, domain) is None)
         then = self.stmt(node.then_body, domain.assume(condition), splitting=splitting)
         other = node.else_body and self.stmt(node.else_body, domain.assume(_not(condition)), splitting=splitting)
         if then is None and other is None:
@@ -153,19 +154,19 @@ class _PredicateBounds:
 
     def _call(self, node: CallStmt, predicate: int, domain: Domain) -> Stmt | None:
         """An instruction with a predicate operand of its own: bounds checks are added to that operand."""
-        made = _Expressions(self, domain).rebuild_stmt(node)
-        assert isinstance(made, CallStmt)
-        first = made.args[predicate]
+        rebuilt = _Expressions(self, domain).rebuild_stmt(node)
+        assert isinstance(rebuilt, CallStmt)
+        first = rebuilt.args[predicate]
         assert isinstance(first, Expr)
         predicate_value, inside = first, domain.assume(first)
-        for region in made.args:
+        for region in rebuilt.args:
             if isinstance(region, Region):
                 tests = self._bounds_checks(region.buffer, region.start, inside, region.extent)
                 predicate_value = const(False, BOOL) if tests is None else conjunction((predicate_value, *tests))
         if predicate_value is first:
-            return made
-        args = tuple(predicate_value if n == predicate else arg for n, arg in enumerate(made.args))
-        return dataclasses.replace(made, args=args)
+            return rebuilt
+        args = tuple(predicate_value if n == predicate else arg for n, arg in enumerate(rebuilt.args))
+        return dataclasses.replace(rebuilt, args=args)
 
     # -- loops ------------------------------------------------------------------------------------------------
     def _for(self, node: For, domain: Domain, *, splitting: bool) -> Stmt | None:
@@ -331,14 +332,6 @@ def _not(condition: Expr) -> Expr:
     if isinstance(condition, Binary) and condition.op in NEGATED and condition.a.dtype.is_int:
         return binary(NEGATED[condition.op], condition.a, condition.b)
     return unary(UnaryOp.NOT, condition)
-
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    if isinstance(condition, Binary) and condition.op is BinaryOp.AND:
-        yield from _conjuncts(condition.a)
-        yield from _conjuncts(condition.b)
-    else:
-        yield condition
 
 
 def _fold(op: BinaryOp, values: list[Expr]) -> Expr:

@@ -118,9 +118,9 @@ class _Simplify:
 
     def _if(self, node: If, domain: Domain) -> Stmt | None:
         condition = _Expressions(domain).expr(node.condition)
-        known = decide(condition, domain)
-        if known is not None:
-            chosen = node.then_body if known else node.else_body
+        truth = decide(condition, domain)
+        if truth is not None:
+            chosen = node.then_body if truth else node.else_body
             return None if chosen is None else self.stmt(chosen, domain)
         then = self.stmt(node.then_body, domain.assume(condition))
         other = node.else_body and self.stmt(node.else_body, domain)

@@ -272,12 +272,12 @@ class _VectorizeLoop:
         copy = self._copies.get(lanes * target.buffer.dtype.storage_bytes)
         if copy is None:
             return None
-        made = []
+        copies = []
         for first in self._starts(lanes):
             into, out_of = (self._run(access, first, lanes) for access in (target, source))
             arguments = into, out_of, conjunction(source.conditions)
-            made.append(CallStmt(copy, arguments, (out_of,), (into,), loc=body.loc))
-        return as_body(made, body.loc)
+            copies.append(CallStmt(copy, arguments, (out_of,), (into,), loc=body.loc))
+        return as_body(copies, body.loc)
 
     def _run(self, access: _Access, first: int, lanes: int) -> Region:
         extent = (*(const(1, INT32) for _ in access.indices[1:]), const(lanes, INT32))
@@ -297,14 +297,14 @@ class _VectorizeLoop:
             if not target.unconditional or not source.unconditional or source.buffer.storage is target.buffer.storage:
                 return None
             lanes = min(lanes, self._width(source))
-            made = [self._vector_store(target, n, self._vector_load(source, n, lanes)) for n in self._starts(lanes)]
+            stores = [self._vector_store(target, n, self._vector_load(source, n, lanes)) for n in self._starts(lanes)]
         elif _is_zero(body.value) and target.unconditional and len(self._accesses) == 1:
             assert isinstance(body.value, Const)
             zero = Const(body.value.value, _vector(target.buffer.dtype, lanes))
-            made = [self._vector_store(target, n, zero) for n in self._starts(lanes)]
+            stores = [self._vector_store(target, n, zero) for n in self._starts(lanes)]
         else:
             return None
-        return None if lanes == 1 else as_body(made, body.loc)
+        return None if lanes == 1 else as_body(stores, body.loc)
 
     def _starts(self, lanes: int) -> range:
         return range(0, self._trips, lanes)
@@ -327,11 +327,11 @@ class _VectorizeLoop:
         self._before.append(Alloc(buffer, loc=self._loop.loc))
         return buffer
 
-    def _preload(self, access: _Access, lanes: int, known: Mapping[Load | Store, Buffer]) -> Buffer:
+    def _preload(self, access: _Access, lanes: int, loaded: Mapping[Load | Store, Buffer]) -> Buffer:
         for other in self._accesses[: access.position]:  # reuse a load of the same elements
-            if other.node in known and isinstance(other.node, Load) and _same(other, access) and not access.conditions:
+            if other.node in loaded and isinstance(other.node, Load) and _same(other, access) and not access.conditions:
                 if not other.conditions:
-                    return known[other.node]
+                    return loaded[other.node]
         staging = self._staging_buffer(access)
         for first in self._starts(lanes):
             value = self._vector_load(access, first, lanes)

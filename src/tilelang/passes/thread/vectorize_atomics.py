@@ -14,8 +14,7 @@ elements four apart. Invariant: the same elements get the same addends; relaxed 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
 
 from tilelang.analysis.access_width import Facts, vector_width
 from tilelang.arith.domain import Domain, facts_after, of_function
@@ -32,11 +31,10 @@ from tilelang.ir.vector import pack, vector_dtype
 from tilelang.ir.visit import expressions, loads_of, substitute_stmt
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
+from tilelang.targets.machine import Machine
 
-_LANES: Mapping[str, tuple[int, ...]] = MappingProxyType(
-    {"float32": (4, 2), "float16": (8, 4, 2), "bfloat16": (8, 4, 2)}
-)
-"""Lanes of vector additions by dtype, longest first. Source: PTX ISA, "red", `.vec_32_bit` and `.vec_16_bit`."""
+VectorLanes = Mapping[str, tuple[int, ...]]
+"""Lanes of vector additions that a machine has an instruction for, by dtype, longest first."""
 
 _MOST_TRIPS = 64  # longer loops are not unrolled
 
@@ -44,8 +42,8 @@ _MOST_TRIPS = 64  # longer loops are not unrolled
 class _VectorizeAtomics:
     """Rewrites statements, given the facts that hold at each."""
 
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
+    def __init__(self, facts: Facts, lanes: VectorLanes) -> None:
+        self._facts, self._lanes = facts, lanes
 
     def stmt(self, node: Stmt, domain: Domain) -> Stmt:
         """The statement with its atomic additions vectorized."""
@@ -73,23 +71,24 @@ class _VectorizeAtomics:
         domain = domain.with_extents(node.block_vars, node.grid)
         if node.thread is not None:
             domain = domain.with_range(node.thread, 0, node.num_threads - 1)
-        return _with_body(node, _VectorizeAtomics(Facts(dict(node.plan.shared_layouts))).stmt(node.body, domain))
+        inside = _VectorizeAtomics(Facts(dict(node.plan.shared_layouts)), self._lanes)
+        return _with_body(node, inside.stmt(node.body, domain))
 
     def _seq(self, node: Seq, domain: Domain) -> Stmt:
-        made: list[Stmt] = []
+        statements: list[Stmt] = []
         run: list[Atomic] = []
         for child in node.body:
-            plain = child if isinstance(child, Atomic) and _is_plain(child) else None
+            plain = child if isinstance(child, Atomic) and self._is_plain(child) else None
             if plain is None or run and not _follows(run, plain, analysis_of(domain)):
-                made += self._grouped(run, domain)
+                statements += self._grouped(run, domain)
                 run = []
             if plain is not None:
                 run.append(plain)
             else:
-                made.append(self.stmt(child, domain))
+                statements.append(self.stmt(child, domain))
             domain = facts_after(child, domain)
-        made += self._grouped(run, domain)
-        return with_statements(node, made)
+        statements += self._grouped(run, domain)
+        return with_statements(node, statements)
 
     def _unrolled(self, node: For, domain: Domain) -> Stmt | None:
         """The vector additions of an unrolled loop; None for other loops."""
@@ -98,24 +97,37 @@ class _VectorizeAtomics:
             (body,) = body.body
         if node.kind is not ForKind.UNROLLED or int_const(node.start) != 0 or node.step != 1:
             return None
-        if trips is None or not 2 <= trips <= _MOST_TRIPS or not isinstance(body, Atomic) or not _is_plain(body):
+        if trips is None or not 2 <= trips <= _MOST_TRIPS or not isinstance(body, Atomic) or not self._is_plain(body):
             return None
         each = [substitute_stmt(body, {node.var: const(n, INT32)}) for n in range(trips)]
         run = [stmt for stmt in each if isinstance(stmt, Atomic)]
         if not all(_follows(run[:n], run[n], analysis_of(domain)) for n in range(1, trips)):
             return None
-        made = self._grouped(run, domain)
-        return None if len(made) == trips else Seq(tuple(made), loc=node.loc)
+        updates = self._grouped(run, domain)
+        return None if len(updates) == trips else Seq(tuple(updates), loc=node.loc)
 
     def _grouped(self, run: Sequence[Atomic], domain: Domain) -> list[Stmt]:
         """A run of additions to contiguous elements, in vectors as long as possible."""
-        made: list[Stmt] = []
+        updates: list[Stmt] = []
         at = 0
         while at < len(run):
-            count = next((n for n in _LANES[str(run[at].buffer.dtype)] if self._fits(run[at : at + n], n, domain)), 1)
-            made.append(self._vector(run[at : at + count], domain) if count > 1 else run[at])
+            widths = self._lanes[str(run[at].buffer.dtype)]
+            count = next((n for n in widths if self._fits(run[at : at + n], n, domain)), 1)
+            updates.append(self._vector(run[at : at + count], domain) if count > 1 else run[at])
             at += count
-        return made
+        return updates
+
+    def _is_plain(self, stmt: Atomic) -> bool:
+        """Whether a statement is a relaxed atomic addition to global memory whose result is unused."""
+        if stmt.op is not AtomicOp.ADD or stmt.result is not None or stmt.order is not MemoryOrder.RELAXED:
+            return False
+        buffer, value = stmt.buffer, stmt.value
+        if buffer.scope is not Scope.GLOBAL or str(buffer.dtype) not in self._lanes or value is None:
+            return False
+        if value.dtype != buffer.dtype:
+            return False
+        read = (node for root in expressions(stmt) for node in loads_of(root))
+        return bool(stmt.indices) and all(node.buffer.storage is not buffer.storage for node in read)
 
     def _fits(self, run: Sequence[Atomic], lanes: int, domain: Domain) -> bool:
         """Whether a run fills an aligned vector of so many lanes."""
@@ -146,19 +158,6 @@ class _VectorizeAtomics:
         return Load(first.buffer, first.indices, vector_dtype(first.dtype, len(loads)))
 
 
-def _is_plain(stmt: Atomic) -> bool:
-    """Whether a statement is a relaxed atomic addition to global memory whose result is unused."""
-    if stmt.op is not AtomicOp.ADD or stmt.result is not None or stmt.order is not MemoryOrder.RELAXED:
-        return False
-    buffer, value = stmt.buffer, stmt.value
-    if buffer.scope is not Scope.GLOBAL or str(buffer.dtype) not in _LANES or value is None:
-        return False
-    if value.dtype != buffer.dtype:
-        return False
-    read = (node for root in expressions(stmt) for node in loads_of(root))
-    return bool(stmt.indices) and all(node.buffer.storage is not buffer.storage for node in read)
-
-
 def _follows(run: Sequence[Atomic], stmt: Atomic, analysis: Analysis) -> bool:
     """Whether a statement adds to the element after those of a run."""
     first = run[0]
@@ -179,11 +178,14 @@ def _with_body(node: Launch | For | While, body: Stmt) -> Stmt:
     return node if body is node.body else dataclasses.replace(node, body=body)
 
 
-def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_body(func, _VectorizeAtomics(Facts()).stmt(func.body, of_function(func)))
+def vectorize_atomics(lanes_of: Callable[[Machine], VectorLanes]) -> Pass:
+    """The pass for the machines of a vendor; `lanes_of` gives the vector additions of one."""
 
+    def run(func: PrimFunc, context: PassContext) -> PrimFunc:
+        rewrite = _VectorizeAtomics(Facts(), lanes_of(context.target.machine))
+        return with_body(func, rewrite.stmt(func.body, of_function(func)))
 
-PASS = Pass(
-    "vectorize_atomics", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.ACCESSES_VECTORIZED, Property.ACCESSES_UNPREDICATED),
-)
+    return Pass(
+        "vectorize_atomics", run, Level.THREAD, Level.THREAD,
+        requires=(Property.ACCESSES_VECTORIZED, Property.ACCESSES_UNPREDICATED),
+    )

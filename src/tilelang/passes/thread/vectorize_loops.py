@@ -85,8 +85,8 @@ def _with_scalar_reductions(loop: For, domain: Domain, kind: ForKind) -> Stmt:
         after += scalar.after
         reductions += scalar.reductions
     clauses = tuple(reductions) if kind is ForKind.VECTORIZED else ()
-    made = dataclasses.replace(loop, kind=kind, body=body, reductions=clauses)
-    return Seq((*before, made, *after), loc=loop.loc) if before or after else made
+    marked = dataclasses.replace(loop, kind=kind, body=body, reductions=clauses)
+    return Seq((*before, marked, *after), loc=loop.loc) if before or after else marked
 
 
 class _ScalarReduction:

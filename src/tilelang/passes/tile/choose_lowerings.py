@@ -95,9 +95,9 @@ class _Choose(Rewriter):
     def _group(self, node: If, threads: int) -> Stmt | None:
         """The body of a thread group."""
         block, self._context = self._context, dataclasses.replace(self._context, threads=threads)
-        made = self.rebuild_stmt(node)
+        rebuilt = self.rebuild_stmt(node)
         self._context = block
-        return made
+        return rebuilt
 
     def _sequence(self, node: Seq) -> Stmt:
         """The statements, with the replacements of operators inlined, as other passes expect."""
@@ -285,18 +285,18 @@ class _ClearPadding(Rewriter):
                 return node
             case If(group=group) if group is not None:
                 around, self._threads = self._threads, group.count
-                made = self.rebuild_stmt(node)
+                rebuilt = self.rebuild_stmt(node)
                 self._threads = around
-                return made
+                return rebuilt
             case Seq(body=body):
-                return Seq(tuple(made for old in body for made in self._with_zeros(old)), loc=node.loc)
+                return Seq(tuple(rebuilt for old in body for rebuilt in self._with_zeros(old)), loc=node.loc)
         return self.rebuild_stmt(node)
 
     def _with_zeros(self, node: Stmt) -> list[Stmt]:
-        made = self.visit(node) or Seq((), loc=node.loc)
+        rewritten = self.visit(node) or Seq((), loc=node.loc)
         if isinstance(node, Alloc) and self._chosen.padded.get(node.buffer) == self._threads:
-            return [made, dataclasses.replace(self._chosen.zeros(node.buffer), loc=node.loc)]
-        return [made]
+            return [rewritten, dataclasses.replace(self._chosen.zeros(node.buffer), loc=node.loc)]
+        return [rewritten]
 
 
 def _in_fragment(region: Region) -> bool:

@@ -11,6 +11,7 @@ distributable is demoted; the reason is noted in the plan.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Collection, Iterable, Mapping
 
@@ -34,7 +35,6 @@ from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.records import record
 from tilelang.transforms.convert_layouts import replaced
 from tilelang.transforms.mask_nests import masked_over_fragment
 
@@ -177,6 +177,8 @@ def _private(launch: Launch) -> Iterable[Buffer]:
 
 def _per_thread_arrays(launch: Launch) -> Iterable[Buffer]:
     """Arrays that single threads access, unless a distributed loop accesses them together with fragments."""
+    if not any(buffer.scope is Scope.LOCAL for buffer in _storages(launch)):
+        return []
     own = divergence(launch)
     arrays: dict[Buffer, None] = {}
     in_distributed_loops: set[Buffer] = set()
@@ -238,21 +240,13 @@ class _Distributability:
     def _serial_reason(self, nest: ParallelLoop) -> str:
         """The reason why the iterations of a loop must run serially; empty if they may not."""
         if nest not in self._in_order:
-            self._in_order[nest] = parallel_legality(nest, self._uses.nests[nest], self._is_used_outside(nest)).reason
+            used_outside = functools.partial(self._is_used_outside, nest)
+            self._in_order[nest] = parallel_legality(nest, self._uses.nests[nest], used_outside).reason
         return self._in_order[nest]
 
-    def _is_used_outside(self, nest: ParallelLoop) -> _UsedOutside:
-        return _UsedOutside(
-            frozenset(a.buffer.storage for a in self._uses.found.reads if nest not in a.context.loops())
-        )
-
-
-@record
-class _UsedOutside:
-    read: frozenset[Buffer]
-
-    def __call__(self, buffer: Buffer) -> bool:
-        return buffer.storage in self.read
+    def _is_used_outside(self, nest: ParallelLoop, buffer: Buffer) -> bool:
+        reads = (access for access in self._uses.found.reads if access.buffer.storage is buffer.storage)
+        return any(nest not in access.context.loops() for access in reads)
 
 
 def view_maps(view: Buffer) -> tuple[DigitMap, DigitMap] | None:
@@ -329,8 +323,8 @@ def _sum_through_registers(op: ClusterSum) -> Stmt:
 
 def _fragment_for(region: Region, build: Builder) -> Region:
     """A new fragment for a region in shared memory."""
-    made = scratch(build, f"{region.buffer.name}_sums", region.static_extent or (), region.dtype, Scope.FRAGMENT)
-    return Region(made.buffer, made.start, made.extent)
+    fragment = scratch(build, f"{region.buffer.name}_sums", region.static_extent or (), region.dtype, Scope.FRAGMENT)
+    return Region(fragment.buffer, fragment.start, fragment.extent)
 
 
 PASS = Pass(

@@ -78,17 +78,17 @@ class _DetectGroups(Rewriter):
 
     def _side(self, node: If, condition: Expr, body: Stmt, taken: np.ndarray) -> Stmt:
         """One side of a branch, marked with its group if whole neighboring warps take it."""
-        made = dataclasses.replace(node, condition=condition, then_body=body, else_body=None)
+        side = dataclasses.replace(node, condition=condition, then_body=body, else_body=None)
         threads = np.flatnonzero(taken)
         if not len(threads) or not _is_collective(body):
-            return self.rebuild_stmt(made) or made
+            return self.rebuild_stmt(side) or side
         first, count = self._group.first + int(threads[0]), len(threads)
         neighbors = int(threads[-1] - threads[0]) + 1 == count
         if not neighbors or first % self._warp_size or count % self._warp_size:
-            return self.rebuild_stmt(made) or made
+            return self.rebuild_stmt(side) or side
         group = Group(first, count)
         inner = _DetectGroups(self._thread, group, self._warp_size, inside=True).visit(body) or Seq((), loc=body.loc)
-        return dataclasses.replace(made, then_body=inner, group=group)
+        return dataclasses.replace(side, then_body=inner, group=group)
 
 
 def _is_collective(stmt: Stmt) -> bool:

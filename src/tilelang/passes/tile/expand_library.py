@@ -54,15 +54,15 @@ class _Expand(Rewriter):
 
     def _pipelined(self, loop: For) -> Stmt | None:
         """A pipelined loop behind the allocations that the expansions in it need."""
-        made = self.rebuild_stmt(loop)
-        if not isinstance(made, For):
-            return made
+        rebuilt = self.rebuild_stmt(loop)
+        if not isinstance(rebuilt, For):
+            return rebuilt
         of_user = {s.buffer for s in walk(loop.body) if isinstance(s, Alloc)}
         hoist = _HoistAllocations(of_user)
-        body = hoist.visit(made.body) or Seq((), loc=loop.loc)
+        body = hoist.visit(rebuilt.body) or Seq((), loc=loop.loc)
         if not hoist.found:
-            return made
-        return Seq((*hoist.found, dataclasses.replace(made, body=body)), loc=loop.loc)
+            return rebuilt
+        return Seq((*hoist.found, dataclasses.replace(rebuilt, body=body)), loc=loop.loc)
 
 
 class _HoistAllocations(Rewriter):

@@ -123,9 +123,9 @@ def _search(node: Stmt, domain: Domain, candidates: dict[Copy, int], found: dict
     """Collects the candidates that are in bounds of their source and precede all readers."""
     match node:
         case Seq(body=body):
-            for place, child in enumerate(body):
+            for index, child in enumerate(body):
                 if isinstance(child, Copy) and child in candidates and _is_inside(child.src, domain):
-                    if _reads(child, body[place + 1 :], domain) == candidates[child]:
+                    if _reads(child, body[index + 1 :], domain) == candidates[child]:
                         found[child] = child.src
                 _search(child, domain, candidates, found)
                 domain = facts_after(child, domain)

@@ -14,6 +14,7 @@ import functools
 import math
 from collections.abc import Hashable, Iterable, Iterator
 
+import tilelang.layout.explain as explain  # "from" would first ask the package, whose finder looks for similar names
 from tilelang.analysis.accesses import Access
 from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.analysis.divergence import divergence
@@ -28,7 +29,6 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.layout import explain
 from tilelang.layout.blocked import LINE_BYTES, blocked, row_variants
 from tilelang.layout.boxes import ALIGNMENT
 from tilelang.layout.constraints import AccessLayout, Alias, Constraint, FixedLayout, LayoutChoice, Reason, SharedLayout
@@ -293,12 +293,12 @@ class _Inference:
         holds = any(access.buffer.scope is Scope.FRAGMENT for access in self._of_nest[nest])
         # one line of a row per group of threads: then each thread has few rows, and waits for few row indices
         row = LINE_BYTES // (vector * size) if late else None
-        made = functools.partial(blocked, extents, threads, warp_size=self._lanes, bytes_per_element=size)
-        layout = made(vector, copies=holds and not late, row_threads=row)
+        layout_with = functools.partial(blocked, extents, threads, warp_size=self._lanes, bytes_per_element=size)
+        layout = layout_with(vector, copies=holds and not late, row_threads=row)
         self._best[nest] = layout
         if holds and len(extents) > 1:
             short = max(1, math.gcd(vector, extents[-1] // threads))
-            rows = made(short, row_threads=threads)
+            rows = layout_with(short, row_threads=threads)
             if rows != layout and rows.values <= layout.values:
                 self._row_layouts[nest] = rows
         if not holds and not late and nest.layout is None:

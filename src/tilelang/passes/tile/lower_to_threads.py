@@ -168,8 +168,8 @@ class _Block:
                 case Alloc(buffer=buffer):
                     return self._alloc(node, buffer)
                 case Store(buffer=buffer):
-                    made = self._store(node)
-                    return self._elected_only(made, node) if buffer.scope in SHARED_BY_THREADS else made
+                    store = self._store(node)
+                    return self._elected_only(store, node) if buffer.scope in SHARED_BY_THREADS else store
                 case Atomic():
                     return self._atomic(node)
                 case Print() | Assert():
@@ -183,13 +183,13 @@ class _Block:
     def _seq(self, node: Seq, domain: Domain) -> Stmt | None:
         body: list[Stmt] = []
         for child in node.body:
-            made = self.stmt(child, domain)
+            lowered = self.stmt(child, domain)
             domain = facts_after(child, domain)
-            if made is None:
+            if lowered is None:
                 continue
             # bindings and allocations are visible to the statements that follow
             visible = isinstance(child, Bind | Alloc) or isinstance(child, Atomic) and child.result is not None
-            for part in made.body if visible and isinstance(made, Seq) else (made,):
+            for part in lowered.body if visible and isinstance(lowered, Seq) else (lowered,):
                 self._append(body, part)
         return Seq(tuple(body), loc=node.loc) if body else None
 
@@ -267,14 +267,14 @@ class _Block:
         if not (inside := list(sub_statements(node))):
             return self._registers.rebuild_stmt(node)
         (body,) = inside
-        made = _RebuildAround(self._registers, body, self.stmt(body, domain) or Seq((), loc=body.loc))
-        return made.rebuild_stmt(node)
+        rebuild = _RebuildAround(self._registers, body, self.stmt(body, domain) or Seq((), loc=body.loc))
+        return rebuild.rebuild_stmt(node)
 
-    def _elected_only(self, made: Stmt | None, node: Stmt) -> Stmt | None:
+    def _elected_only(self, lowered: Stmt | None, node: Stmt) -> Stmt | None:
         """A side effect of block-uniform code, executed by the elected thread; one of thread code is unchanged."""
-        if made is None or self._context.threads == 1 or self._per_thread.is_own(node):
-            return made
-        return If(self._elected, made, loc=node.loc)
+        if lowered is None or self._context.threads == 1 or self._per_thread.is_own(node):
+            return lowered
+        return If(self._elected, lowered, loc=node.loc)
 
     def _alloc(self, node: Alloc, buffer: Buffer) -> Stmt | None:
         if buffer in self._context.registers:
@@ -307,8 +307,8 @@ class _Block:
             parts += [Alloc(shared, loc=node.loc), If(self._elected, read, loc=node.loc)]
             broadcast[load] = Load(shared, (ZERO,), load.dtype)
         steady = _ReplaceLoads(broadcast, tuple(sub_statements(node))).rebuild_stmt(node)
-        made = None if steady is None else self.stmt(steady, domain)
-        return Seq((*parts, *([] if made is None else [made])), loc=node.loc)
+        lowered = None if steady is None else self.stmt(steady, domain)
+        return Seq((*parts, *([] if lowered is None else [lowered])), loc=node.loc)
 
     def _store(self, node: Store) -> Stmt | None:
         if node.buffer not in self._context.registers:
@@ -318,15 +318,15 @@ class _Block:
 
     def _atomic(self, node: Atomic) -> Stmt | None:
         """An atomic of block-uniform code is executed by one thread, and its result broadcast through shared memory."""
-        made = self._registers.rebuild_stmt(node)
+        rebuilt = self._registers.rebuild_stmt(node)
         if node.op is AtomicOp.LOAD and node.buffer.scope is not Scope.SHARED or node.result is None:
-            return made if node.op is AtomicOp.LOAD else self._elected_only(made, node)
-        if self._per_thread.is_own(node) or self._context.threads == 1 or not isinstance(made, Atomic):
-            return made
+            return rebuilt if node.op is AtomicOp.LOAD else self._elected_only(rebuilt, node)
+        if self._per_thread.is_own(node) or self._context.threads == 1 or not isinstance(rebuilt, Atomic):
+            return rebuilt
         result, dtype = node.result, node.buffer.dtype
         previous = Var(result.name, dtype)
         shared = Buffer(f"{result.name}_seen", (as_expr(1),), dtype, Scope.SHARED)
-        update = (dataclasses.replace(made, result=previous), Store(shared, (ZERO,), previous, loc=node.loc))
+        update = (dataclasses.replace(rebuilt, result=previous), Store(shared, (ZERO,), previous, loc=node.loc))
         parts = (
             Alloc(shared, loc=node.loc),
             If(self._elected, Seq(update, loc=node.loc), loc=node.loc),
@@ -359,19 +359,19 @@ class _Block:
             self._context = dataclasses.replace(around, threads=1, thread=ZERO)
         else:
             self._require_convergence(loop, "T.Parallel")
-        made = self._distributed_iterations(loop, domain)
+        lowered = self._distributed_iterations(loop, domain)
         self._context = around
         build = Builder(loop.loc)
         self._deferred.scale(loop, build)
-        return made if made is None or not build.statements else as_body([made, *build.statements], loop.loc)
+        return lowered if lowered is None or not build.statements else as_body([lowered, *build.statements], loop.loc)
 
     def _distributed_iterations(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
         """The iterations of a parallel loop that one thread executes."""
         if any(int_const(extent) == 0 for extent in loop.extents):
             return None
         build = Builder(loop.loc)
-        known = self._deferred.of(loop)
-        distributed, deferred = (None, []) if known is None else (known.loop, known.items)
+        reduction = self._deferred.of(loop)
+        distributed, deferred = (None, []) if reduction is None else (reduction.loop, reduction.items)
         if distributed is None:
             legality = self._legality(loop, domain)
             if legality.reason and loop in self._per_thread.divergent and self._context.threads > 1:

@@ -44,12 +44,12 @@ class _Loops(Rewriter):
         flags = {b: dataclasses.replace(b, name=f"{b.name}_is_set", dtype=INT32) for b in values}
         loop = _SetFlags(flags).visit(node)
         assert loop is not None
-        made: list[Stmt] = [Alloc(flag, const(0, INT32), loc=node.loc) for flag in flags.values()]
-        made.append(loop)
+        statements: list[Stmt] = [Alloc(flag, const(0, INT32), loc=node.loc) for flag in flags.values()]
+        statements.append(loop)
         for buffer, flag in flags.items():
             is_set = binary(BinaryOp.NE, Load(flag, (), INT32), const(0, INT32))
-            made.append(If(is_set, Store(buffer, (), values[buffer], loc=node.loc), loc=node.loc))
-        return Seq(tuple(made), loc=node.loc)
+            statements.append(If(is_set, Store(buffer, (), values[buffer], loc=node.loc), loc=node.loc))
+        return Seq(tuple(statements), loc=node.loc)
 
 
 def _conditional_constant(storage: Buffer, storage_accesses: list[Access]) -> Const | None:

@@ -16,10 +16,10 @@ from tilelang.passes.properties import Property
 
 class _InOrder(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
-        made = self.rebuild_stmt(node)
-        if isinstance(made, For) and made.kind is ForKind.PIPELINED:
-            return dataclasses.replace(made, kind=ForKind.SERIAL, pipeline=None)
-        return made
+        rebuilt = self.rebuild_stmt(node)
+        if isinstance(rebuilt, For) and rebuilt.kind is ForKind.PIPELINED:
+            return dataclasses.replace(rebuilt, kind=ForKind.SERIAL, pipeline=None)
+        return rebuilt
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

@@ -28,17 +28,17 @@ class _UseMinNum(Rewriter):
         if isinstance(node, Binary) and node.op in DROPS_NAN and node.dtype.is_float:
             inner = node.a
             a, b = self.expr(inner), self.expr(node.b)
-            made = binary(DROPS_NAN[node.op], a, b)
+            dropping_nan = binary(DROPS_NAN[node.op], a, b)
             is_clamp = node.op is BinaryOp.MIN and isinstance(inner, Binary) and inner.op is BinaryOp.MAX
             if is_clamp and isinstance(inner, Binary):
                 clamped = self.expr(inner.a)
-                return select(binary(BinaryOp.NE, clamped, clamped), clamped, made)
-            return made
+                return select(binary(BinaryOp.NE, clamped, clamped), clamped, dropping_nan)
+            return dropping_nan
         return self.rebuild_expr(node)
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        made = self.rebuild_stmt(node)
-        return dataclasses.replace(made, nan_propagate=False) if isinstance(made, Reduce) else made
+        rebuilt = self.rebuild_stmt(node)
+        return dataclasses.replace(rebuilt, nan_propagate=False) if isinstance(rebuilt, Reduce) else rebuilt
 
 
 PASS = Pass(

@@ -17,6 +17,7 @@ from tilelang.passes.thread import (
 )
 from tilelang.passes.thread.insert_group_barriers import insert_group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
+from tilelang.passes.thread.vectorize_atomics import vectorize_atomics
 from tilelang.passes.tile import (
     apply_tensor_layouts,
     check_program,
@@ -41,6 +42,7 @@ from tilelang.passes.tile.expand_to_loops import expand_to_loops
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.targets.amd.group_barriers import WaveBarriers
+from tilelang.targets.amd.isa.atomic_text import vector_lanes
 from tilelang.targets.amd.passes import count_direct_loads, expand_pipeline, plan_pipeline
 from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
 
@@ -72,6 +74,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         infer_layouts(lowerings),
         lower_to_threads(lowerings, skip_by_votes),
         vectorize_accesses({}),
+        vectorize_atomics(vector_lanes),
         predicate_bounds.predicate_bounds(splitting=False),
         hoist_scalar_loads.PASS,
         allocate_shared_memory.PASS,

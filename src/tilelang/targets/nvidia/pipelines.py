@@ -14,10 +14,10 @@ from tilelang.passes.thread import (
     narrow_bounds_checks,
     predicate_bounds,
     simplify_body,
-    vectorize_atomics,
 )
 from tilelang.passes.thread.insert_group_barriers import insert_group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
+from tilelang.passes.thread.vectorize_atomics import vectorize_atomics
 from tilelang.passes.tile import (
     apply_tensor_layouts,
     check_program,
@@ -42,6 +42,7 @@ from tilelang.passes.tile.expand_to_loops import expand_to_loops
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
+from tilelang.targets.nvidia.isa.atomic import VECTOR_LANES
 from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
 from tilelang.targets.nvidia.lowerings.matrix_stores import by_matrix_stores
 from tilelang.targets.nvidia.named_barriers import NamedBarriers
@@ -101,7 +102,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         check_registers.PASS,
         lower_to_threads(lowerings, by_matrix_stores, skip_by_votes),
         vectorize_accesses(ASYNC_COPIES),
-        vectorize_atomics.PASS,
+        vectorize_atomics(lambda machine: VECTOR_LANES),
         pack_casts.PASS,
         predicate_bounds.predicate_bounds(splitting=False),
         hoist_scalar_loads.PASS,

@@ -1,16 +1,16 @@
 import itertools
 
 import pytest
-from hip_text import assembly_of, function_of, hip_source, needs_clang
+from hip_text import GENERATIONS, assembly_of, function_of, hip_source, needs_clang
 
-from tilelang.dtypes import SCALARS, as_dtype
-from tilelang.errors import NoLowering
+from tilelang.dtypes import SCALARS, as_dtype, lane_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import as_expr, const
 from tilelang.ir.stmt import Atomic, AtomicOp, MemoryOrder, MemoryScope
 from tilelang.ir.vector import pack
-from tilelang.targets.amd.isa.atomic_text import atomic_text
+from tilelang.targets.amd.isa.atomic_text import atomic_text, vector_lanes
 from tilelang.targets.amd.isa.types import hip_type
+from tilelang.targets.amd.machines import MACHINES
 
 WITHOUT_VALUE, WITH_TWO = (AtomicOp.LOAD,), (AtomicOp.CAS,)
 
@@ -72,25 +72,28 @@ def test_loads_acquire_and_stores_release_only() -> None:
     assert "__ATOMIC_RELAXED" in load and "__ATOMIC_RELEASE" in store
 
 
-def pair(name, order=MemoryOrder.RELAXED):
-    dtype = SCALARS[name]
-    value = pack((const(0, dtype), const(1, dtype)))
-    buffer = Buffer("x", (as_expr(64),), dtype, Scope.GLOBAL)
-    return Atomic(AtomicOp.ADD, buffer, (as_expr(0),), value, order=order, scope=MemoryScope.GPU)
+def vector(dtype, order=MemoryOrder.RELAXED, scope=MemoryScope.GPU):
+    lane = lane_dtype(as_dtype(dtype))
+    value = pack([const(n, lane) for n in range(as_dtype(dtype).lanes)])
+    return Atomic(AtomicOp.ADD, Buffer("x", (as_expr(64),), lane, Scope.GLOBAL), (as_expr(0),), value, order=order, scope=scope)
+
+
+def added(stmt, arch):
+    template, kind = atomic_text(stmt), hip_type(stmt.value.dtype).name
+    text = f"({template.format(f'({hip_type(stmt.buffer.dtype).name}*)made', 'a[i]')}, a[i])"
+    return assembly_of(hip_source([template.helper], [function_of("f", kind, [kind], text)]), arch)
 
 
 @needs_clang
-@pytest.mark.parametrize(("arch", "name"), [("gfx90a", "float16"), ("gfx942", "bfloat16"), ("gfx1201", "float16")])
-def test_pairs_of_halves_are_added_by_one_instruction(arch: str, name: str) -> None:
-    template = atomic_text(pair(name))
-    text = f"({template.format(f'({hip_type(SCALARS[name]).name}*)made', 'a[i]')}, 0u)"
-    words = assembly_of(hip_source([template.helper], [function_of("f", "uint32_t", ["uint32_t"], text)]), arch)
-    assert "global_atomic_pk_add_" in words
+@pytest.mark.parametrize("arch", GENERATIONS)
+@pytest.mark.parametrize("dtype", ["float16x2", "bfloat16x2", "float16x8"])
+def test_pairs_of_halves_are_added_by_one_instruction_where_there_is_one(arch: str, dtype: str) -> None:
+    lanes = vector_lanes(MACHINES[arch]).get(dtype.partition("x")[0], ())
+    assert (2 in lanes) == ("global_atomic_pk_add_" in added(vector(dtype), arch))
 
 
-def test_other_vectors_are_refused() -> None:
-    with pytest.raises(NoLowering, match="only added relaxed"):
-        atomic_text(pair("float16", MemoryOrder.ACQ_REL))
-    with pytest.raises(NoLowering, match="no instruction for float32x2"):
-        atomic_text(pair("float32"))
-    assert "float32x2" == str(as_dtype("float32x2"))
+@needs_clang
+def test_other_vectors_are_added_one_by_one() -> None:
+    assert 4 == added(vector("float32x4"), "gfx942").count("global_atomic_add_f32")
+    for order, scope in ((MemoryOrder.ACQ_REL, MemoryScope.GPU), (MemoryOrder.RELAXED, MemoryScope.SYSTEM)):
+        assert "global_atomic_pk_add_" not in added(vector("float16x2", order, scope), "gfx942")

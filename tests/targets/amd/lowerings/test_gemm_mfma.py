@@ -122,25 +122,39 @@ def test_the_instruction_with_the_fewest_clocks_and_loads(case, name):
 
 
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1201"])
+@pytest.mark.parametrize("dim", [64, 128, 256])
 @pytest.mark.parametrize("rows", [64, 128])
-def test_attention_multiplies_its_weights_where_they_are(arch, rows):
+def test_attention_multiplies_its_weights_where_they_are(arch, rows, dim):
     """The sums of Q @ K.T have the owners that A has in the product with V."""
-    scores = Case(rows, 64, 64, transpose_b=True, arch=arch, policy=GemmWarpPolicy.FullRow)
-    output = Case(rows, 128, 64, arch=arch, policy=GemmWarpPolicy.FullRow, a_scope=Scope.FRAGMENT)
+    scores = Case(rows, 64, dim, transpose_b=True, arch=arch, policy=GemmWarpPolicy.FullRow)
+    output = Case(rows, dim, 64, arch=arch, policy=GemmWarpPolicy.FullRow, a_scope=Scope.FRAGMENT)
     made, wanted = scores.gemm(), output.gemm()
     sums = next(c.layout for c in constraints(LOWERING, made, context(scores)) if c.var is made.c.buffer)
     weights = next(c.layout for c in constraints(LOWERING, wanted, context(output)) if c.var is wanted.a.buffer)
     assert sums.same_owners(weights)
 
 
-TILES = [(128, 128, 32), (128, 128, 64), (256, 128, 64), (64, 64, 32)]
+TILES = [(128, 128, 32), (128, 128, 64), (64, 128, 64), (64, 64, 32)]
 
 
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
 @pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("policy", [GemmWarpPolicy.Square, GemmWarpPolicy.FullRow])
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
-def test_loads_of_a_tile_have_no_bank_conflicts(arch, tile, transpose_a, transpose_b):
-    case = Case(*tile, "float16", "float32", transpose_a, transpose_b, arch=arch, threads=256)
+def test_loads_of_a_tile_have_no_bank_conflicts(arch, policy, tile, transpose_a, transpose_b):
+    check_banks(Case(*tile, "float16", "float32", transpose_a, transpose_b, arch=arch, threads=256, policy=policy))
+
+
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
+@pytest.mark.parametrize(("arch", "dtype", "accum"), [
+    ("gfx942", "int8", "int32"), ("gfx942", "float32", "float32"), ("gfx950", "float8_e4m3fn", "float32"),
+    ("gfx1100", "int8", "int32"), ("gfx1201", "float8_e5m2", "float32"),
+])  # fmt: skip
+def test_loads_of_other_dtypes_have_no_bank_conflicts(arch, dtype, accum, transpose_a, transpose_b):
+    check_banks(Case(128, 128, 64, dtype, accum, transpose_a, transpose_b, arch=arch, threads=256))
+
+
+def check_banks(case):
     op = case.gemm()
     plan = accepted(LOWERING, op, context(case))
     made = LOWERING._divided(op, plan)

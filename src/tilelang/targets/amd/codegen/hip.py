@@ -47,7 +47,7 @@ class _Program(ThreadProgram):
     dialect = HIP
     words = _RESERVED
     max_grid = MAX_GRID
-    flags = ("-Wno-bitwise-conditional-parentheses",)  # of texts that other compilers read, too
+    flags = ("-Wno-parentheses",)  # of texts that other compilers read, too
 
     def _traits(self, launch: Launch) -> str:
         # without the number of threads, registers would be shared out as if there were 1024

@@ -9,6 +9,8 @@ Source: LLVM, "Clang Language Extensions", `__hip_atomic`; "User Guide for AMDGP
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilelang.dtypes import DType, lane_dtype
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Scope
@@ -16,6 +18,8 @@ from tilelang.ir.stmt import Atomic, MemoryOrder, MemoryScope
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.amd.isa.arithmetic import FUNCTION, HELPERS
 from tilelang.targets.amd.isa.types import BITS, hip_type
+from tilelang.targets.amd.machines import Feature
+from tilelang.targets.machine import Machine
 
 _SCOPES = {"block": "WORKGROUP", "gpu": "AGENT", "system": "SYSTEM"}
 _FETCHED = {  # operations of the compilers, by the dtypes whose arithmetic is the language's
@@ -137,24 +141,49 @@ def _together(*helpers: Helper | None) -> Helper:
     return Helper(" and ".join(helper.name for helper in needs), "", needs=needs)
 
 
-def _vector_text(dtype: DType, order: str, scope: str) -> Template:
-    """The call that adds a pair of halves to elements of global memory.
+def vector_lanes(machine: Machine) -> Mapping[str, tuple[int, ...]]:
+    """Lanes of vector additions that a machine has an instruction for, by dtype."""
+    pairs = {"float16": Feature.ATOMIC_ADD_F16X2, "bfloat16": Feature.ATOMIC_ADD_BF16X2}
+    return {dtype: (2,) for dtype, feature in pairs.items() if machine.has(feature)}
 
-    Source: LLVM, BuiltinsAMDGPU.def, `global_atomic_fadd_v2f16` and `_v2bf16`.
-    """
+
+# Where pairs are added by one instruction, its builtin, and the type of its operand.
+# Source: LLVM, BuiltinsAMDGPU.def, `global_atomic_fadd_v2f16` and `_v2bf16`
+_SINCE = "defined(__gfx942__) || defined(__gfx950__) || defined(__GFX12__)"
+_PAIRS = {
+    "float16": (f"defined(__gfx90a__) || {_SINCE}", "f16", "_Float16"),
+    "bfloat16": (_SINCE, "bf16", "short"),
+}
+
+
+def _vector_text(dtype: DType, order: str, scope: str) -> Template:
+    """The call that adds a short vector to elements of global memory, in pairs where an instruction does."""
     lane, made = lane_dtype(dtype), hip_type(dtype)
-    if dtype.lanes != 2 or lane not in ("float16", "bfloat16"):
-        raise NoLowering(f"atomic add: no instruction for {dtype!s}", hint="add the elements one by one")
-    kind, builtin = ("_Float16", "v2f16") if lane == "float16" else ("short", "v2bf16")
-    name = f"tl_atomic_add_{dtype!s}"
-    text = f"""\
-{FUNCTION} void {name}({hip_type(lane).name}* element, {made.name} value) {{
-    typedef {kind} pair __attribute__((ext_vector_type(2)));
-    __builtin_amdgcn_global_atomic_fadd_{builtin}(
-        (__attribute__((address_space(1))) pair*)element, tl_bits<pair>(value));
-}}
+    own, single = hip_type(lane), _element_text("add", lane, order, scope)
+    each = f"{single.format('element + i', f'({own.value})from.lane[i]')};"
+    body = f"#pragma unroll\n    for (int i = 0; i < {dtype.lanes}; ++i) {each}\n"
+    typedef, views = "", ""
+    relaxed = (order, scope) == ("__ATOMIC_RELAXED", "__HIP_MEMORY_SCOPE_AGENT")
+    if str(lane) in _PAIRS and relaxed:  # the instruction is one of the GPU, without an order
+        machines, suffix, kind = _PAIRS[str(lane)]
+        typedef = f"    typedef {kind} pair_t __attribute__((ext_vector_type(2)));\n"
+        views = f" pair_t pair[{dtype.lanes // 2}];"
+        body = f"""\
+#if {machines}
+#pragma unroll
+    for (int i = 0; i < {dtype.lanes // 2}; ++i)
+        __builtin_amdgcn_global_atomic_fadd_v2{suffix}(
+            (__attribute__((address_space(1))) pair_t*)element + i, from.pair[i]);
+#else
+{body}#endif
 """
-    helper = Helper(name, text, needs=tuple(h for h in (BITS, hip_type(lane).helper, made.helper) if h is not None))
-    if (order, scope) != ("__ATOMIC_RELAXED", "__HIP_MEMORY_SCOPE_AGENT"):
-        raise NoLowering(f"atomic add: a pair of {lane!s} is only added relaxed, for the GPU")
+    how = "" if relaxed else f"{order}{scope.removeprefix('__HIP_MEMORY_SCOPE')}".replace("__ATOMIC", "").lower()
+    name = f"tl_atomic_add_{dtype!s}{how}"
+    text = f"""\
+{FUNCTION} void {name}({own.name}* element, {made.name} value) {{
+{typedef}    union {{ {made.name} all; {own.name} lane[{dtype.lanes}];{views} }} from;
+    from.all = value;
+{body}}}
+"""
+    helper = Helper(name, text, needs=tuple(h for h in (own.helper, made.helper, single.helper) if h is not None))
     return Template(f"{name}({{0}}, {{1}})", helper)

@@ -1,8 +1,9 @@
 """`T.gemm` by MFMA and WMMA; see `targets.gpu.lowerings.gemm_mma`, which has what all machines share.
 
 Among the instructions of the machine, and the ways to place the operands of several of them, the one is taken that
-occupies the matrix unit for the fewest clocks, then the one with the fewest operands to load, then with the fewest
-instructions around it.
+occupies the matrix unit for the fewest clocks, then the one with the fewest operands to load, then the largest one, so
+that the gemms of a chain choose alike whatever the order of their operands, then the one with the fewest instructions
+around it.
 """
 
 from __future__ import annotations
@@ -20,22 +21,28 @@ from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.targets.amd.isa.matrix import MatrixInstruction
 from tilelang.targets.amd.isa.matrix_atom import MatrixAtom, matrix_multiply
 from tilelang.targets.amd.isa.matrix_table import instructions_for
-from tilelang.targets.amd.machines import SIMDS, register_file
+from tilelang.targets.amd.isa.scheduling import KEEP_MATRIX_ORDER
+from tilelang.targets.amd.machines import CDNA_WAVE, RDNA_WAVE, SIMDS, register_file
 from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
 from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, partition
 
-_FOR_ADDRESSES = 48  # registers of a lane
+# Registers of a lane for addresses, and for elements while they are parted; operands of gfx11 are twice as large
+_FOR_OTHERS = {CDNA_WAVE: 48, RDNA_WAVE: 64}
 _WORD_BYTES = 4
+_MOST_NEIGHBOURS = 8  # bytes of neighbouring columns in a lane; more would be in the banks of those of another lane
 
 
 class GemmMatrix(RegisterGemm):
     """The lowering."""
 
+    prefetch_barrier = KEEP_MATRIX_ORDER  # clang would load operands late, for fewer registers, and wait for each load
+
     def most_registers(self, context: LoweringContext) -> int:
-        """Of those that a lane has if one work-group runs on a compute unit; what is left is for addresses."""
-        file = register_file(context.target.machine)
-        waves = -(-context.threads // (context.target.machine.warp_size * SIMDS))
-        return min(file.most, file.registers // max(waves, 1)) - _FOR_ADDRESSES
+        """Of those that a lane has if one work-group runs on a compute unit; some are left for others."""
+        machine = context.target.machine
+        file = register_file(machine)
+        waves = -(-context.threads // (machine.warp_size * SIMDS))
+        return min(file.most, file.registers // max(waves, 1)) - _FOR_OTHERS[machine.warp_size]
 
     def sums(self, op: Gemm) -> DType:
         """The accumulator dtype of instructions: that of C, or float32 for narrower ones."""
@@ -74,7 +81,7 @@ def _candidates(matrix: MatrixInstruction, op: Gemm) -> Iterator[MatrixAtom]:
     column_run = _run(in_order, n, matrix.groups, size)
     depth = max(1, k_run // matrix.a.values)
     least = max(1, column_run // matrix.c.values)
-    widths = [count for count in (1, 2, 4, 8, 16) if _WORD_BYTES <= count * itemsize <= MAX_VECTOR_BYTES]
+    widths = [count for count in (1, 2, 4, 8) if _WORD_BYTES <= count * itemsize <= _MOST_NEIGHBOURS]
     row_counts = widths if _is_rows_first(op.a, op.transpose_a) else []
     column_counts = widths if _is_rows_first(op.b, not op.transpose_b) else []
     for rows in (1, *(count for count in row_counts if count > 1)):
@@ -110,7 +117,7 @@ def _cost(atom: MatrixAtom, warps: WarpPartition, op: Gemm) -> tuple[int, ...]:
         + warps.column_atoms
         * _accesses(atom, op.b, not op.transpose_b, atom.columns if atom.column_major else 1, atom.b.values)
     )
-    work = (multiplications * max(1, atom.matrix.cycles), loaded, multiplications + around)
+    work = (multiplications * max(1, atom.matrix.cycles), loaded, -atom.matrix.shape[0], multiplications + around)
     if op.policy is GemmWarpPolicy.FullRow:
         return (-warps.rows, *work)
     if op.policy is GemmWarpPolicy.FullCol:

@@ -17,16 +17,16 @@ _PLACE = re.compile(r"(?:kernel\.hip|CompileSource):(\d+):\d+: (?:fatal )?error:
 _OWN_TEXT = "T.import_source or T.call_extern"
 
 
-def rejection(source: Source, made: Compilation, options: CompileOptions) -> TileLangError:
+def rejection(source: Source, compilation: Compilation, options: CompileOptions) -> TileLangError:
     """The error for a text that a compiler rejected; the text is kept in a file.
 
     Args:
         source: What was compiled.
-        made: What came of it.
+        compilation: Its result.
         options: The user's flags.
     """
-    notes = kept_source(source, made, "kernel.hip")
-    place = _PLACE.search(made.log)
+    notes = kept_source(source, compilation, "kernel.hip")
+    place = _PLACE.search(compilation.log)
     if place is not None:
-        return rejected_line(source, made, options, int(place[1]), place[2], notes, _OWN_TEXT)
-    return failed_compiler(source, made, options, notes)
+        return rejected_line(source, compilation, options, int(place[1]), place[2], notes, _OWN_TEXT)
+    return failed_compiler(source, compilation, options, notes)

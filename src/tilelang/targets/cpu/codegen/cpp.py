@@ -134,9 +134,9 @@ class _Program:
         """Declares the extents of the grid and the number of blocks, `count`; returns the extents as text."""
         texts = []
         for axis, extent in zip("xyz", launch.grid, strict=False):
-            known = int_const(extent)
-            if known is not None:
-                texts.append(str(max(known, 0)))
+            constant = int_const(extent)
+            if constant is not None:
+                texts.append(str(max(constant, 0)))
                 continue
             name = self._names.fresh(f"grid_{axis}")
             self._exprs.need("tl_max")

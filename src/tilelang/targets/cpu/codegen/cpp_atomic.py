@@ -43,41 +43,42 @@ def atomic_lines(node: Atomic, exprs: ExprPrinter) -> list[str]:
     buffer, dtype = node.buffer, node.buffer.dtype
     if buffer.scope is Scope.VAR:
         raise CompilerBug("codegen: an atomic on a mutable scalar")
-    place, kind = exprs.element(buffer, node.indices), exprs.storage(dtype)
+    lvalue, kind = exprs.element(buffer, node.indices), exprs.storage(dtype)
     value = None if node.value is None else cast(node.value, dtype)
-    previous = _previous(node, exprs, place, kind, value)
+    previous = _previous(node, exprs, lvalue, kind, value)
     if node.result is None:
         return [f"{previous};"]
     text = exprs.loaded(previous, dtype)
     return [f"const {value_type(dtype)} {exprs.names.declare(node.result)} = {text};"]
 
 
-def _previous(node: Atomic, exprs: ExprPrinter, place: str, kind: str, value: Expr | None) -> str:
+def _previous(node: Atomic, exprs: ExprPrinter, lvalue: str, kind: str, value: Expr | None) -> str:
     """An expression that performs the operation and has the value of the previous element."""
     op, dtype, order = node.op, node.buffer.dtype, f"__ATOMIC_{node.order.name}"
     if op is AtomicOp.LOAD:
         exprs.need(UPDATE_LOAD)
-        return f"tl_atomic_load<{order}>(&{place})"
+        return f"tl_atomic_load<{order}>(&{lvalue})"
     if value is None:
         raise CompilerBug(f"codegen: atomic {op.value} without a value")
     if op in _FETCH and _is_machine_integer(dtype):
-        return f"{_FETCH[op]}(&{place}, {exprs.stored(value, dtype)}, {order})"
+        return f"{_FETCH[op]}(&{lvalue}, {exprs.stored(value, dtype)}, {order})"
     exprs.need(UPDATE)
     stored = exprs.stored(value, dtype)
     if node.compare is not None:
         expected = exprs.stored(cast(node.compare, dtype), dtype)
         return (
-            f"tl_atomic_update<{order}>(&{place}, [&]({kind} element) -> {kind} {{ const {kind} expected = {expected}; "
+            f"tl_atomic_update<{order}>(&{lvalue}, [&]({kind} element) -> {kind} {{ "
+            f"const {kind} expected = {expected}; "
             f"return __builtin_memcmp(&element, &expected, sizeof expected) ? element : {stored}; }})"
         )
     if op.operator is None:
-        return f"tl_atomic_update<{order}>(&{place}, [&]({kind}) -> {kind} {{ return {stored}; }})"
+        return f"tl_atomic_update<{order}>(&{lvalue}, [&]({kind}) -> {kind} {{ return {stored}; }})"
     with exprs.names.scope():
         old = Var("element", dtype)
         name = exprs.names.declare(old)
         exprs.names.alias(old, exprs.loaded(name, dtype))
         change = exprs.stored(binary(op.operator, old, value), dtype)
-    return f"tl_atomic_update<{order}>(&{place}, [&]({kind} {name}) -> {kind} {{ return {change}; }})"
+    return f"tl_atomic_update<{order}>(&{lvalue}, [&]({kind} {name}) -> {kind} {{ return {change}; }})"
 
 
 def _is_machine_integer(dtype: DType) -> bool:

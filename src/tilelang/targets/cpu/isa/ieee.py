@@ -42,7 +42,7 @@ struct rounding {
 def _helper(name: str, arity: int, expression: str) -> Helper:
     letters = "abc"[:arity]
     taken = ", ".join(f"T {letter}" for letter in letters)
-    held = " ".join(f"volatile T {place} = {letter};" for place, letter in zip("xyz", letters, strict=False))
+    held = " ".join(f"volatile T {operand} = {letter};" for operand, letter in zip("xyz", letters, strict=False))
     text = f"""\
 namespace tl {{
 template <int Mode, class T> __attribute__((noinline)) static T {name}({taken}) {{
@@ -59,7 +59,7 @@ template <int Mode, class T> __attribute__((noinline)) static T {name}({taken}) 
 def _texts() -> Iterator[tuple[str, Mapping[str, Template]]]:
     for operation, expression in _EXPRESSIONS.items():
         arity = OPERATIONS[operation].arity
-        name, operands = f"ieee_{operation}", ", ".join(f"{{{place}}}" for place in range(arity))
+        name, operands = f"ieee_{operation}", ", ".join(f"{{{number}}}" for number in range(arity))
         helper = _helper(name, arity, expression)
         for mode, macro in _MODES.items():
             text = Template(f"tl::{name}<{macro}>({operands})", helper)

@@ -29,13 +29,13 @@ _UNSIGNED = ("bool", "uint4", "uint8", "uint16", "uint32", "uint64")
 
 
 def _std(name: str, arity: int = 1) -> Mapping[str, Template]:
-    operands = ", ".join(f"{{{place}}}" for place in range(arity))
+    operands = ", ".join(f"{{{number}}}" for number in range(arity))
     text = Template(f"std::{name}({operands})", _CMATH)
     return {"float32": text, "float64": text}
 
 
 def _own(name: str, helper: Helper, *, float64: Template | None, arity: int = 1) -> Mapping[str, Template]:
-    operands = ", ".join(f"{{{place}}}" for place in range(arity))
+    operands = ", ".join(f"{{{number}}}" for number in range(arity))
     own = Template(f"tl::{name}({operands})", helper)
     return {"float32": own, "float64": own if float64 is None else float64}
 

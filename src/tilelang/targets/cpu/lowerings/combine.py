@@ -39,16 +39,16 @@ class SerialScan(PlainLowering):
 
             def element(k: Var) -> None:
                 extent = op.srcs[0].extent[op.dim]
-                place: Expr = extent - 1 - k if op.reverse else k
-                here = [_bound(build, value) for value in _read(op, at, place)]
+                index: Expr = extent - 1 - k if op.reverse else k
+                here = [_bound(build, value) for value in _read(op, at, index)]
                 after: Sequence[Expr] = op.combine(_values(running), here)
                 if op.exclusive:
-                    _write(build, targets, (*at, place), _values(running))
+                    _write(build, targets, (*at, index), _values(running))
                 else:
                     after = [select(k == 0, value, total) for value, total in zip(here, after, strict=True)]
                 _assign(build, running, after)
                 if not op.exclusive:
-                    _write(build, targets, (*at, place), _values(running))
+                    _write(build, targets, (*at, index), _values(running))
 
             loop(build, "k", op.srcs[0].extent[op.dim], element)
 

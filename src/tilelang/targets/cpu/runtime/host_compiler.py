@@ -104,8 +104,8 @@ def _rejection(
     source: Source, compiler: Compiler, options: CompileOptions, status: int, log: str, source_note: Note
 ) -> ToolchainError | CompilerBug:
     """The error of a failed compilation; the source is not deleted."""
-    place = _PLACE.search(log)
-    if place is None:
+    location = _PLACE.search(log)
+    if location is None:
         what = f"failed with status {status}" if status else "wrote no file"
         what = f"was killed by signal {-status}" if status < 0 else what
         return ToolchainError(
@@ -113,9 +113,9 @@ def _rejection(
             notes=(source_note,),
             hint=f"check compile_flags={list(options.compile_flags)}" if options.compile_flags else "",
         )
-    number = int(place[1])
+    number = int(location[1])
     generated = source.text.splitlines()[number - 1].strip() if number <= len(source.text.splitlines()) else ""
-    message = f"generated line {number}: {place[2]}\n    {generated}"
+    message = f"generated line {number}: {location[2]}\n    {generated}"
     if options.compile_flags:
         return ToolchainError(
             f"{compiler}: rejected kernel '{source.entry}' compiled with {list(options.compile_flags)}: {message}",

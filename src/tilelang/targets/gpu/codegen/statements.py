@@ -73,8 +73,8 @@ class ThreadStmtPrinter(StmtPrinter):
                 raise CompilerBug(f"codegen: '{buffer.name}' has no offset in shared memory")
             offset = self._offsets[buffer]
             text = exprs.index(offset) if isinstance(offset, Expr) else str(offset)
-            place = ARENA if text == "0" else f"({ARENA} + {text})"
-            self._out.line(f"{kind}* const {name} = ({kind}*){place};")
+            start = ARENA if text == "0" else f"({ARENA} + {text})"
+            self._out.line(f"{kind}* const {name} = ({kind}*){start};")
         elif buffer.scope is Scope.LOCAL:
             elements = max(1, (buffer.bytes or 0) // buffer.dtype.storage_bytes)
             self._out.line(f"alignas(16) {kind} {name}[{elements}];")
@@ -120,14 +120,14 @@ class ThreadStmtPrinter(StmtPrinter):
         """A loop that stays one, with the pointers that go along with it."""
         exprs, also = self._exprs, []
         outside = dict(exprs.pointers)
-        for (buffer, place), increment in pointer_increments(node).items():
+        for (buffer, offset), increment in pointer_increments(node).items():
             if self._types.offset_bits(buffer) != 32:
                 continue  # what unrolled loops add might not fit into an `int`
             name = self._names.fresh(f"{buffer.name}_at")
             first = exprs.address(Region(buffer, increment.start, ()))
             self._out.line(f"{pointer_type(buffer, exprs, self._written)} {name} = {first};")
             also.append(f"{name} += {exprs.distance(buffer, increment.steps)}")
-            exprs.pointers[buffer, place] = name, increment.unrolled_steps
+            exprs.pointers[buffer, offset] = name, increment.unrolled_steps
         super()._for(node, also)
         exprs.pointers = outside
 

@@ -60,9 +60,9 @@ def shuffle(mode: str, dtype: DType) -> Instruction:
         values = np.asarray(value)
         values = np.broadcast_to(values, (warp.size, *values.shape[1:]) if values.ndim else (warp.size,))
         source = _source_lane(mode, warp.lane, integers(warp, offset), integers(warp, width))
-        known = participants(warp, mask, f"shuffle {mode}")[warp.lane, source]
+        participates = participants(warp, mask, f"shuffle {mode}")[warp.lane, source]
         taken = values[source].copy()
-        taken[~known] = unknown(dtype)
+        taken[~participates] = unknown(dtype)
         return np.asarray(taken)
 
     return Instruction(

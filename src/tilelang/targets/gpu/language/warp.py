@@ -50,8 +50,8 @@ def shuffle_elect(thread_extent: int = LANES) -> Expr:
     thread = linear_thread(what)
     if thread_extent == LANES:
         return elected
-    place = thread if thread_extent == 0 else thread % thread_extent
-    return binary(BinaryOp.AND, place < LANES, elected)
+    index = thread if thread_extent == 0 else thread % thread_extent
+    return binary(BinaryOp.AND, index < LANES, elected)
 
 
 @api

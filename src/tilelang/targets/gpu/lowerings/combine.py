@@ -84,9 +84,9 @@ class SliceLoops:
         number = worker + step * workers
         with self.build.block() as statements:
             body(_coordinates(number, extents))
-        known = int_const(total)
+        constant = int_const(total)
         within = as_body(statements, self.build.loc)
-        if known is None or known % workers:
+        if constant is None or constant % workers:
             within = If(number < total, within)
         steps = (total + (workers - 1)) // workers
         self.build.emit(For(step, ZERO, steps, 1, ForKind.SERIAL, within))

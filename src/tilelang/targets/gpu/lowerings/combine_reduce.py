@@ -56,15 +56,15 @@ class _CombineReduce:
     def _by_warp(self, at: At, lane: Expr) -> None:
         slices, op = self._slices, self._op
         lanes = slices.lanes
-        known = int_const(slices.extent)
-        exists: Expr = (lane < slices.extent) | (known is not None and known >= lanes)
+        constant = int_const(slices.extent)
+        exists: Expr = (lane < slices.extent) | (constant is not None and constant >= lanes)
         first = [select(exists, v, z) for v, z in zip(slices.read(at, lane), zeros(op.dtypes), strict=True)]
         running = slices.scalars("folded", first)
         rounds = (slices.extent + (lanes - 1)) // lanes
 
         def later(piece: Expr) -> None:
             k = piece * lanes + lane
-            here = (k < slices.extent) | (known is not None and known % lanes == 0)
+            here = (k < slices.extent) | (constant is not None and constant % lanes == 0)
             slices.when(here, lambda: slices.assign(running, op.combine(values(running), slices.read(at, k))))
 
         slices.loop("piece", const(1, INT32), rounds, later)
@@ -72,6 +72,6 @@ class _CombineReduce:
         for step in (lanes >> bit for bit in range(1, lanes.bit_length())):
             others = slices.shuffled("down", values(running), step)
             both = op.combine(values(running), others)
-            reached = lane + step < count if known is None or known < lanes else lane < lanes - step
+            reached = lane + step < count if constant is None or constant < lanes else lane < lanes - step
             slices.assign(running, [select(reached, b, v) for b, v in zip(both, values(running), strict=True)])
         slices.when((lane == 0) & (slices.extent > 0), lambda: self._write(at, values(running)))

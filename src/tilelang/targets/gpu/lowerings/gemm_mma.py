@@ -90,11 +90,14 @@ class RegisterGemm(abc.ABC):
     Attributes:
         share: The class of a warp's operands.
         shared_operand: The class of operands in shared memory.
+        prefetch_barrier: What keeps the vendor's compiler from moving prefetches behind the instructions that they
+            overlap; None if it does not.
     """
 
     name = "gemm.mma"
     share: type[Share] = Share
     shared_operand: type[ElementOperand] = ElementOperand
+    prefetch_barrier: Instruction | None = None
 
     @abc.abstractmethod
     def most_registers(self, context: LoweringContext) -> int:
@@ -137,11 +140,11 @@ class RegisterGemm(abc.ABC):
 
     def constrain(self, op: Gemm, plan: MmaPlan, context: LoweringContext) -> Iterable[Constraint]:
         """The fragments of the instruction partitioned over warps; shared operands without bank conflicts."""
-        made = self._divided(op, plan)
+        division = self._divided(op, plan)
         accumulates = Reason(f"{op.name} accumulates in it by {plan.atom.name}", op.loc)
         multiplies = Reason(f"{op.name} multiplies it by {plan.atom.name}", op.loc)
-        yield FixedLayout(op.c.buffer, held(made.accumulator), accumulates)
-        for region, share, wanted in ((op.a, made.a, made.left), (op.b, made.b, made.right)):
+        yield FixedLayout(op.c.buffer, held(division.accumulator), accumulates)
+        for region, share, wanted in ((op.a, division.a, division.left), (op.b, division.b, division.right)):
             if region.buffer.scope is Scope.FRAGMENT:
                 yield FixedLayout(region.buffer, held(wanted), multiplies)
                 continue
@@ -152,16 +155,16 @@ class RegisterGemm(abc.ABC):
 
     def lower(self, op: Gemm, plan: MmaPlan, context: LoweringContext, build: Builder) -> None:
         """The program of the executing thread."""
-        made = self._divided(op, plan)
+        division = self._divided(op, plan)
         emit, thread = emitter(build, context, self.name)
         warp_size = context.target.machine.warp_size
         lane = emit.bind("lane", thread % warp_size, warp_size)
         warp = emit.bind("warp", thread // warp_size, context.threads // warp_size)
-        rows, columns = made.warps.rows, made.warps.columns
-        sets = self._sets(made, context)
-        a = self._operand(emit, made.a, made.left, lane, warp % rows, context, sets)
-        b = self._operand(emit, made.b, made.right, lane, warp // rows % columns, context, sets)
-        sums = Accumulator(emit, op, context, made.accumulator, made.atom.c_dtype, run=made.atom.c.values)
+        rows, columns = division.warps.rows, division.warps.columns
+        sets = self._sets(division, context)
+        a = self._operand(emit, division.a, division.left, lane, warp % rows, context, sets)
+        b = self._operand(emit, division.b, division.right, lane, warp // rows % columns, context, sets)
+        sums = Accumulator(emit, op, context, division.accumulator, division.atom.c_dtype, run=division.atom.c.values)
         sums.load()
 
         def fetch(step: Expr, *, tail: bool = False) -> None:
@@ -171,9 +174,9 @@ class RegisterGemm(abc.ABC):
         def multiply(step: Expr) -> None:
             emit.loop(
                 "i",
-                made.warps.row_atoms,
+                division.warps.row_atoms,
                 lambda i: emit.loop(
-                    "j", made.warps.column_atoms, lambda j: self._multiply(emit, made, sums, a, b, i, j, step)
+                    "j", division.warps.column_atoms, lambda j: self._multiply(emit, division, sums, a, b, i, j, step)
                 ),
             )
 
@@ -183,10 +186,12 @@ class RegisterGemm(abc.ABC):
 
         def ahead(step: Expr, *, tail: bool = False) -> None:
             fetch(step, tail=tail)
+            if self.prefetch_barrier is not None:
+                build.emit(CallStmt(self.prefetch_barrier, ()))
             multiply(emit.short(step - 1))
 
-        whole, left_over = divmod(made.a.depth, made.a.step)
-        last = const(made.steps - 1, ZERO.dtype)
+        whole, left_over = divmod(division.a.depth, division.a.step)
+        last = const(division.steps - 1, ZERO.dtype)
         if sets == 1:
             emit.loop("k_step", whole, in_turn)
             if left_over:
@@ -200,23 +205,31 @@ class RegisterGemm(abc.ABC):
         sums.store()
 
     def _multiply(
-        self, emit: Emitter, made: _Division, sums: Accumulator, a: Operand, b: Operand, i: Expr, j: Expr, step: Expr
+        self,
+        emit: Emitter,
+        division: _Division,
+        sums: Accumulator,
+        a: Operand,
+        b: Operand,
+        i: Expr,
+        j: Expr,
+        step: Expr,
     ) -> None:
         """One instruction."""
-        height, width, _ = made.atom.shape
+        height, width, _ = division.atom.shape
         c_part = sums.registers(i * height, j * width)
         a_part, b_part = a.registers(i, step), b.registers(j, step)
         parts = (c_part, a_part, b_part)
-        emit.build.emit(CallStmt(self.instruction(made.atom), parts, parts, (c_part,)))
+        emit.build.emit(CallStmt(self.instruction(division.atom), parts, parts, (c_part,)))
 
-    def _sets(self, made: _Division, context: LoweringContext) -> int:
+    def _sets(self, division: _Division, context: LoweringContext) -> int:
         """Sets of registers for operands: two for prefetching, if registers suffice.
 
         All fragments of the launch count, since any may be live; the rest is for addresses.
         """
-        if made.steps == 1:
+        if division.steps == 1:
             return 1
-        fetched = [share for share in (made.a, made.b) if share.region.buffer.scope is Scope.SHARED]
+        fetched = [share for share in (division.a, division.b) if share.region.buffer.scope is Scope.SHARED]
         operands = sum(share.tile.values * share.dtype.storage_bytes for share in fetched)
         fragments = sum(buffer.bytes or 0 for buffer in context.registers.values())
         return 2 if operands and fragments + 2 * operands <= self.most_registers(context) * _REGISTER_BYTES else 1

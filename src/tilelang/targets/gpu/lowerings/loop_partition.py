@@ -108,13 +108,13 @@ class LoopPartition:
 
     def thread_digits(self) -> list[ThreadDigit]:
         """The digits of the thread index, split into prime sizes."""
-        found, place = [], 1
+        found, stride = [], 1
         for mode in self.layout.thread:
             inside = 1
             for prime in primes(mode.size):
-                found.append(ThreadDigit(place * inside, prime, tuple(s * inside for s in mode.stride)))
+                found.append(ThreadDigit(stride * inside, prime, tuple(s * inside for s in mode.stride)))
                 inside *= prime
-            place *= mode.size
+            stride *= mode.size
         return found
 
     def is_first_copy(self) -> Expr | None:

@@ -262,8 +262,8 @@ class FragmentOperand:
         share = self._share
         if self._moved is not None:
             return self._emit.part(self._moved, self._first(step) + atom * share.atom.values, share.atom.values)
-        place = self._place(atom * share.atom.shape[0], step * share.step)
-        return self._emit.part(self._held, place, share.atom.values)
+        first = self._place(atom * share.atom.shape[0], step * share.step)
+        return self._emit.part(self._held, first, share.atom.values)
 
 
 def rounded(value: Expr) -> Expr:

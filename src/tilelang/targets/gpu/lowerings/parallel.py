@@ -134,12 +134,12 @@ class DistributedLoop:
         axes = tuple(axis for axis, var in enumerate(self._loop.vars) if var in reduction.moved_by)
         digits = tuple(d for d in self._partition.digits if any(d.mode.stride[axis] for axis in axes))
         index: Expr = ZERO
-        place = 1
+        scale = 1
         for digit in digits:
-            index = digit.var if place == 1 else index + digit.var * place
-            place *= digit.mode.size
-        shape = (as_expr(place),) if place > 1 else ()
-        scope = Scope.LOCAL if place > 1 else Scope.VAR
+            index = digit.var if scale == 1 else index + digit.var * scale
+            scale *= digit.mode.size
+        shape = (as_expr(scale),) if scale > 1 else ()
+        scope = Scope.LOCAL if scale > 1 else Scope.VAR
         buffer = Buffer(f"{reduction.buffer.name}_part", shape, reduction.buffer.dtype, scope)
         along: list[ThreadDigit] = []
         across: list[ThreadDigit] = []
@@ -158,12 +158,12 @@ class DistributedLoop:
         indices = tuple(substitute(index, coordinates) for index in body.exprs(reduction.indices))
         if buffer in self._context.registers:
             layout = self._context.fragments[buffer]
-            place = self._register_indices.of(buffer, layout, reduction.indices, self._context.unrolled, writes=False)
-            buffer, indices = self._context.registers[buffer], (place,)
+            held = self._register_indices.of(buffer, layout, reduction.indices, self._context.unrolled, writes=False)
+            buffer, indices = self._context.registers[buffer], (held,)
         value = partial.combine(Load(buffer, indices, dtype), partial.load(item.index))
         store: Stmt = Store(buffer, indices, value, loc=reduction.updates[0].store.loc)
-        known = update_predicate(reduction, outer)
-        tests = [] if known is None else [substitute(body.expr(known), coordinates)]
+        predicate = update_predicate(reduction, outer)
+        tests = [] if predicate is None else [substitute(body.expr(predicate), coordinates)]
         is_storing = self._is_storing_thread(item) if buffer.scope in SHARED_BY_THREADS else None
         tests += [] if is_storing is None else [is_storing]
         store = If(conjunction(tests), store, loc=store.loc) if tests else store
@@ -289,8 +289,8 @@ class _Body(Rewriter):
         named = tuple(self._resolved(index) for index in indices)
         if is_replicated(layout) and (not writes or not self._moves(named)):
             named = self.exprs(named)  # what an index reads may be in registers, too
-        place = self._register_indices.of(buffer, layout, named, self._inner, writes=writes)
-        return self._context.registers[buffer], (place,)
+        register = self._register_indices.of(buffer, layout, named, self._inner, writes=writes)
+        return self._context.registers[buffer], (register,)
 
     def _moves(self, indices: Sequence[Expr]) -> bool:
         """Whether indices differ between iterations."""
@@ -371,25 +371,25 @@ class _Body(Rewriter):
         )
 
     def _atomic(self, node: Atomic) -> Stmt | None:
-        made = self.rebuild_stmt(node)
+        rebuilt = self.rebuild_stmt(node)
         if self._first is None or node.op is AtomicOp.LOAD:
-            return made
+            return rebuilt
         if node.result is not None:
             raise NoLowering(
                 f"T.atomic_{node.op.value}: its previous value goes to registers that several threads hold",
                 hint="store it in shared memory, or give the loop at least as many iterations as there are threads",
             )
-        return self._once(made, node)
+        return self._once(rebuilt, node)
 
     def _for(self, node: For) -> Stmt | None:
         start, stop = self._resolved(node.start), self._resolved(node.stop)
-        known = values(dataclasses.replace(node, start=start, stop=stop))
-        if known is not None:
-            self._inner[node.var] = known
-        made = self.rebuild_stmt(node)
-        if known is not None and isinstance(made, For) and _chooses(node.var, node.body, self._context.registers):
-            made = dataclasses.replace(made, kind=ForKind.UNROLLED, unroll_factor=None)
-        return made
+        possible = values(dataclasses.replace(node, start=start, stop=stop))
+        if possible is not None:
+            self._inner[node.var] = possible
+        rebuilt = self.rebuild_stmt(node)
+        if possible is not None and isinstance(rebuilt, For) and _chooses(node.var, node.body, self._context.registers):
+            rebuilt = dataclasses.replace(rebuilt, kind=ForKind.UNROLLED, unroll_factor=None)
+        return rebuilt
 
 
 def _chooses(var: Var, body: Stmt, registers: Mapping[Buffer, Buffer]) -> bool:

@@ -84,7 +84,7 @@ class RegisterIndices:
         return substitute(expr, self.coordinates)
 
     # -- as an expression ---------------------------------------------------------------------------------------
-    def _linear(self, fixed: np.ndarray, known: np.ndarray, ranges: Ranges) -> Expr | None:
+    def _linear(self, fixed: np.ndarray, valid: np.ndarray, ranges: Ranges) -> Expr | None:
         """The register as a linear function of the digits; None if it is not linear.
 
         Shapes: fixed, known (values, *lengths of `ranges`).
@@ -99,7 +99,7 @@ class RegisterIndices:
         split_shape = [primes(size) or [1] for size in (*reversed(shape), *map(len, ranges.values()))]
         order = [*(expr for expr, _ in reversed(inputs)), *(_number(var, taken) for var, taken in ranges.items())]
         flat = [p for sizes in split_shape for p in reversed(sizes)]  # most significant first, as NumPy counts
-        values, seen = fixed.reshape(flat), known.reshape(flat)
+        values, seen = fixed.reshape(flat), valid.reshape(flat)
         base, steps = _fit(values, seen)
         if steps is None:
             return None
@@ -151,8 +151,8 @@ def _registers(
     mistake = _mistake(layout, at, thread, register, valid, writes=writes)
     highest = np.where(valid, register, -1).max(axis=0)
     lowest = np.where(valid, register, np.iinfo(np.int64).max).min(axis=0)
-    known = np.asarray(valid.any(axis=0))
-    return _Registers(highest if (highest == lowest)[known].all() else None, known, mistake)
+    valid_threads = np.asarray(valid.any(axis=0))
+    return _Registers(highest if (highest == lowest)[valid_threads].all() else None, valid_threads, mistake)
 
 
 def _table(
@@ -213,22 +213,22 @@ def _number(var: Var, taken: range) -> Expr:
     return (var - taken.start) // taken.step
 
 
-def _fit(values: np.ndarray, known: np.ndarray) -> tuple[int, list[int] | None]:
+def _fit(values: np.ndarray, valid: np.ndarray) -> tuple[int, list[int] | None]:
     """The constant and the step per axis of a sum that gives all known values."""
-    if not known.any():
+    if not valid.any():
         return 0, [0] * values.ndim
     origin = tuple([0] * values.ndim)
-    if not known[origin]:
+    if not valid[origin]:
         return 0, None
     base = int(values[origin])
     steps = []
     for axis, size in enumerate(values.shape):
         at = tuple(1 if k == axis and size > 1 else 0 for k in range(values.ndim))
-        steps.append(int(values[at]) - base if size > 1 and known[at] else 0)
+        steps.append(int(values[at]) - base if size > 1 and valid[at] else 0)
     total = np.full(values.shape, base, np.int64)
     for axis, step in enumerate(steps):
         total += (np.arange(values.shape[axis]) * step).reshape(*[-1 if k == axis else 1 for k in range(values.ndim)])
-    return base, steps if (total == values)[known].all() else None
+    return base, steps if (total == values)[valid].all() else None
 
 
 def _weighted(operand: Expr, digits: Sequence[tuple[int, int]]) -> Expr:

@@ -71,8 +71,8 @@ class _Scan:
             """Scans as many elements as a warp has lanes, in log2 steps."""
             slices, op = self._slices, self._op
             k = piece * lanes + lane
-            known = int_const(slices.extent)
-            exists: Expr = (k < slices.extent) | (known is not None and known % lanes == 0)
+            constant = int_const(slices.extent)
+            exists: Expr = (k < slices.extent) | (constant is not None and constant % lanes == 0)
             here = slices.read(at, self._place(k))
             value = slices.scalars("value", [select(exists, v, z) for v, z in zip(here, zeros(op.dtypes), strict=True)])
             for step in (1 << bit for bit in range(lanes.bit_length() - 1)):

@@ -68,10 +68,10 @@ class _Strided:
     def _partial(self, reduction: ParallelReduction) -> Partial:
         buffer = Buffer(f"{reduction.buffer.name}_part", (), reduction.buffer.dtype, Scope.VAR)
         self._build.emit(Alloc(buffer, neutral(reduction.op, buffer.dtype)))
-        along, place = [], 1
+        along, stride = [], 1
         for prime in primes(self._context.threads):
-            along.append(ThreadDigit(place, prime, (1,)))
-            place *= prime
+            along.append(ThreadDigit(stride, prime, (1,)))
+            stride *= prime
         return Partial(buffer, reduction.op, tuple(along), ())
 
     def _emit_loops(self, body: Stmt) -> None:
@@ -99,8 +99,8 @@ class _Strided:
     def _store_totals(self, reduction: ParallelReduction, partial: Partial) -> None:
         value = partial.combine(Load(reduction.buffer, reduction.indices, reduction.buffer.dtype), partial.load(ZERO))
         store: Stmt = Store(reduction.buffer, reduction.indices, value, loc=reduction.updates[0].store.loc)
-        known = update_predicate(reduction, self._loop)
-        tests = [] if known is None else [known]
+        predicate = update_predicate(reduction, self._loop)
+        tests = [] if predicate is None else [predicate]
         tests += [self._thread == 0] if reduction.buffer.scope in SHARED_BY_THREADS else []
         self._build.emit(If(conjunction(tests), store, loc=store.loc) if tests else store)
 
@@ -165,7 +165,7 @@ class _Body(Rewriter):
             return Atomic(ATOMICS[update.op], node.buffer, self.exprs(node.indices), value, loc=node.loc)
         last_iteration_of = self._legality.final.get(node, ())
         extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))
-        made = self.rebuild_stmt(node)
-        if last_iteration_of and made is not None:
-            return If(conjunction(v == extents[v] - 1 for v in last_iteration_of), made, loc=node.loc)
-        return made
+        rebuilt = self.rebuild_stmt(node)
+        if last_iteration_of and rebuilt is not None:
+            return If(conjunction(v == extents[v] - 1 for v in last_iteration_of), rebuilt, loc=node.loc)
+        return rebuilt

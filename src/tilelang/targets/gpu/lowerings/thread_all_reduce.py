@@ -141,8 +141,8 @@ class ThreadReducer:
             if rest:
                 left.append((partial, rest, _of_others(partial, self._threads, self._lanes)))
         places = [self._store_partials(*item) for item in left]
-        for (partial, _, _), place in zip(left, places, strict=True):
-            self._load_totals(partial, *place)
+        for (partial, _, _), slot in zip(left, places, strict=True):
+            self._load_totals(partial, *slot)
 
     def mask(self) -> Expr:
         """The existing lanes of the executing warp."""
@@ -231,12 +231,12 @@ class ThreadReducer:
     def _number(self, digits: Sequence[ThreadDigit]) -> Expr:
         """The combined index of some digits of the thread index."""
         total: Expr = ZERO
-        place = 1
+        stride = 1
         for digit in merge_digits(digits):
             value = digit.of(self._thread, self._threads)
-            value = value if place == 1 else value * place
+            value = value if stride == 1 else value * stride
             total = value if total is ZERO else total + value
-            place *= digit.size
+            stride *= digit.size
         return total
 
 
@@ -257,9 +257,9 @@ def _of_others(partial: Partial, threads: int, lanes: int) -> tuple[ThreadDigit,
     """The digits in which threads have equal partials by now."""
     done = [d for d in partial.along if _is_of_lanes(d, lanes)]
     taken = sorted((*partial.along, *partial.across), key=lambda d: d.thread_stride)
-    idle, place = list(done), 1
+    idle, stride = list(done), 1
     for digit in (*taken, ThreadDigit(threads, 1, ())):
-        if digit.thread_stride > place:  # nothing is said of the digits between
-            idle.append(ThreadDigit(place, digit.thread_stride // place, ()))
-        place = digit.thread_stride * digit.size
+        if digit.thread_stride > stride:  # nothing is said of the digits between
+            idle.append(ThreadDigit(stride, digit.thread_stride // stride, ()))
+        stride = digit.thread_stride * digit.size
     return tuple(merge_digits(sorted(idle, key=lambda d: d.thread_stride)))

@@ -18,7 +18,7 @@ from tilelang.records import record
 
 @record
 class Compilation:
-    """What a compiler made of a text.
+    """The result of a compiler on a text.
 
     Attributes:
         code: What was asked for: machine code or a text; None if the text was rejected.
@@ -36,16 +36,16 @@ class Compilation:
         return self.command.split()[0].rsplit("/", 1)[-1]
 
 
-def kept_source(source: Source, made: Compilation, file_name: str) -> tuple[Note, ...]:
+def kept_source(source: Source, compilation: Compilation, file_name: str) -> tuple[Note, ...]:
     """Writes the text into a file that stays; gives the note that says where."""
     kept = Path(tempfile.mkdtemp(prefix="tilelang-"), file_name)
     kept.write_text(source.text, encoding="utf-8", errors="backslashreplace")
-    return (Note(f"the generated source is {kept}; the command was\n{made.command}"),)
+    return (Note(f"the generated source is {kept}; the command was\n{compilation.command}"),)
 
 
 def rejected_line(
     source: Source,
-    made: Compilation,
+    compilation: Compilation,
     options: CompileOptions,
     number: int,
     complaint: str,
@@ -56,7 +56,7 @@ def rejected_line(
 
     Args:
         source: What was compiled.
-        made: What came of it.
+        compilation: Its result.
         options: The user's flags.
         number: The line, from 1.
         complaint: What the compiler said about it.
@@ -69,20 +69,21 @@ def rejected_line(
     loc = place_of(source, number)
     if source.foreign:
         return ToolchainError(
-            f"{made.compiler}: rejected kernel '{source.entry}', which uses code of your own: {message}",
+            f"{compilation.compiler}: rejected kernel '{source.entry}', which uses code of your own: {message}",
             loc=loc,
             notes=notes,
             hint=f"check the names, types and includes of what {own_text} was given",
         )
     if options.compile_flags:
         return ToolchainError(
-            f"{made.compiler}: rejected kernel '{source.entry}' compiled with {list(options.compile_flags)}: {message}",
+            f"{compilation.compiler}: rejected kernel '{source.entry}' compiled with {list(options.compile_flags)}: "
+            f"{message}",
             loc=loc,
             notes=notes,
             hint="leave compile_flags out, or correct them",
         )
     return CompilerBug(
-        f"{made.compiler}: rejected the code generated for kernel '{source.entry}', which is a bug in tilelang: "
+        f"{compilation.compiler}: rejected the code generated for kernel '{source.entry}', which is a bug in tilelang: "
         f"{message}",
         loc=loc,
         notes=notes,
@@ -90,11 +91,12 @@ def rejected_line(
 
 
 def failed_compiler(
-    source: Source, made: Compilation, options: CompileOptions, notes: tuple[Note, ...]
+    source: Source, compilation: Compilation, options: CompileOptions, notes: tuple[Note, ...]
 ) -> TileLangError:
     """The error for a compiler that complained about no line of the text."""
+    log = _shortened(compilation.log)
     return ToolchainError(
-        f"{made.compiler}: failed while compiling kernel '{source.entry}'\n{_shortened(made.log)}".rstrip(),
+        f"{compilation.compiler}: failed while compiling kernel '{source.entry}'\n{log}".rstrip(),
         notes=notes,
         hint=f"check compile_flags={list(options.compile_flags)}" if options.compile_flags else "",
     )

@@ -284,11 +284,11 @@ class DeviceCaller:
             self._sizing = sizing
             self._fast_path = FastPath(table, lambda args: self.slow_path(args), self._builder, self._use)
         outputs = [(bound.values[i], self.signature.params[i].dtype) for i in self.signature.outputs]
-        made = tuple(
+        allocations = tuple(
             torch_device_allocation(view.shape, torch_dtype(dtype), bound.device)
             for view, dtype in outputs if isinstance(view, ArrayView)
         )  # fmt: skip
-        self._fast_path.add_plan(bound, _KnownCall(self, plan, bound.device, context, made))
+        self._fast_path.add_plan(bound, _KnownCall(self, plan, bound.device, context, allocations))
 
     def _use(self, call: Callable[..., Any], attempt: Callable[..., Any] | None) -> None:
         if self.call is not call:
@@ -320,10 +320,10 @@ class _KnownCall:
         with driver.inside(self.device) as context:
             if context != self.context:
                 return MISSED
-            made = [output.make() for output in self.outputs]
-            for index, tensor in zip(signature.outputs, made, strict=True):
+            tensors = [output.make() for output in self.outputs]
+            for index, tensor in zip(signature.outputs, tensors, strict=True):
                 match.values[index] = tensor.data_ptr()
-            bound = Bound(list(match.values), outputs=made, like=match.like, device=self.device)
+            bound = Bound(list(match.values), outputs=tensors, like=match.like, device=self.device)
             self.caller.launch(driver, self.plan, bound)
         return bound.result()
 

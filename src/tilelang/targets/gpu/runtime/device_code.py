@@ -82,9 +82,9 @@ def built_once(key: Sequence[str], suffix: str, make: Callable[[], BuiltCode]) -
     kept = cache.lookup(name, suffix)
     if kept is not None:
         return _unpacked(kept)
-    made = make()
-    cache.store(name, suffix, _packed(made))
-    return made
+    built = make()
+    cache.store(name, suffix, _packed(built))
+    return built
 
 
 def with_launch_memory(source: Source, resources: dict[str, Resources]) -> dict[str, Resources]:
@@ -98,9 +98,9 @@ def with_launch_memory(source: Source, resources: dict[str, Resources]) -> dict[
 _FORMAT = "figures as JSON, serialization and accumulators among them, a line break, the machine code"
 
 
-def _packed(made: BuiltCode) -> bytes:
-    head = json.dumps({"resources": made.resources, "warnings": made.warnings}).encode()  # without line breaks
-    return head + b"\n" + made.binary
+def _packed(code: BuiltCode) -> bytes:
+    head = json.dumps({"resources": code.resources, "warnings": code.warnings}).encode()  # without line breaks
+    return head + b"\n" + code.binary
 
 
 def _unpacked(data: bytes) -> BuiltCode:

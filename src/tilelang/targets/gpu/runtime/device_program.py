@@ -147,8 +147,8 @@ class DeviceProgram(ABC):
                 )
             declared = self._declared_bytes(launch)
             if declared + launch.shared_bytes > available:
-                place = f"{driver.device_type}:{device}"
-                raise too_much_shared(name, declared + launch.shared_bytes, available, place)
+                device_name = f"{driver.device_type}:{device}"
+                raise too_much_shared(name, declared + launch.shared_bytes, available, device_name)
 
     def _declared_bytes(self, launch: DeviceLaunch) -> int:
         """Shared memory that a kernel declares, to which its launch adds."""
@@ -205,8 +205,8 @@ class DeviceProgram(ABC):
             declared = self._declared_bytes(launch)
             available = driver.max_shared_bytes(device) if launch.shared_text else declared + size
             if declared + size > available:
-                place = f"{driver.device_type}:{device}"
-                raise too_much_shared(self.signature.name, declared + size, available, place)
+                device_name = f"{driver.device_type}:{device}"
+                raise too_much_shared(self.signature.name, declared + size, available, device_name)
         return sizes
 
     def workspaces(self, names: Mapping[str, int | float]) -> list[int]:

@@ -103,14 +103,14 @@ class LaunchFormat:
 
 def format_of(letters: Sequence[str]) -> LaunchFormat:
     """The layout for arguments of these types, aligned as in C."""
-    text, place, offsets = f"<QQI{ARGUMENTS_OFFSET - _STREAM_OFFSET - 20}x", 0, []
+    text, position, offsets = f"<QQI{ARGUMENTS_OFFSET - _STREAM_OFFSET - 20}x", 0, []
     for code in letters:
         size = size_of(code)
-        gap = -place % (MAP_ALIGNMENT if code == MAP else size)
+        gap = -position % (MAP_ALIGNMENT if code == MAP else size)
         text += (f"{gap}x" if gap else "") + code
-        offsets.append(place + gap)
-        place += gap + size
-    pointers = _aligned(ARGUMENTS_OFFSET + place, 8)
+        offsets.append(position + gap)
+        position += gap + size
+    pointers = _aligned(ARGUMENTS_OFFSET + position, 8)
     attributes = _aligned(pointers + 8 * len(letters), 8)
     total = _aligned(attributes + _MAX_ATTRIBUTES * _ATTRIBUTE.size, _ALIGNMENT)
     return LaunchFormat(tuple(letters), struct.Struct(text), tuple(offsets), total, pointers, attributes)

@@ -111,9 +111,9 @@ class _Writer:
         """The address of an array."""
         if not values:
             return None
-        made = (kind * len(values))(*values)
-        self._kept.append(made)
-        return ctypes.addressof(made)
+        array = (kind * len(values))(*values)
+        self._kept.append(array)
+        return ctypes.addressof(array)
 
     def launch(self, placed: Placed, block: Block, slot: Slot, flag: int) -> _Launch:
         """One launch, whose memory is written."""

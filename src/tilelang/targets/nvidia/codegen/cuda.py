@@ -70,10 +70,10 @@ class _Program(ThreadProgram):
         tensors = [(i, param) for i, param in enumerate(self._func.params) if isinstance(param, TensorParam)]
         arguments = [KernelArgument("tensor", index, "void*") for index, _ in tensors]
         extents = [*launch.grid, *(extent for _, param in tensors for extent in param.shape)]
-        known = {p.var: ("scalar", i) for i, p in enumerate(self._func.params) if isinstance(p, ScalarParam)}
-        known.update({symbol: ("symbol", i) for i, symbol in enumerate(self._func.symbols)})
+        argument_of = {p.var: ("scalar", i) for i, p in enumerate(self._func.params) if isinstance(p, ScalarParam)}
+        argument_of.update({symbol: ("symbol", i) for i, symbol in enumerate(self._func.symbols)})
         for var in dict.fromkeys(node for extent in extents for node in walk_expr(extent) if isinstance(node, Var)):
-            kind, index = known[var]
+            kind, index = argument_of[var]
             ctype = f"{var.dtype!s}_t" if var.dtype.is_int else self._exprs.value_type(var.dtype)
             arguments.append(KernelArgument(kind, index, ctype))
         cluster = launch.hints.cluster

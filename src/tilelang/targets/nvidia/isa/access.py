@@ -113,13 +113,13 @@ def as_value(dtype: DType, text: str, helper: Helper) -> tuple[str, Helper]:
     if dtype.lanes > 1:
         return text, helper
     kind = cuda_type(dtype)
-    made = Helper(f"{helper.name} as {dtype!s}", "", needs=needed(helper, BITS, kind.helper))
-    return f"({kind.value})tl_bits<{kind.name}>({text})", made
+    conversion = Helper(f"{helper.name} as {dtype!s}", "", needs=needed(helper, BITS, kind.helper))
+    return f"({kind.value})tl_bits<{kind.name}>({text})", conversion
 
 
 def as_bits(dtype: DType, text: str, helper: Helper) -> tuple[str, Helper]:
     """An expression of the dtype as one of bits, for a call of `helper`; and what the call needs."""
     if dtype.lanes > 1:
         return text, helper
-    made = Helper(f"{helper.name} of {dtype!s}", "", needs=needed(helper, BITS, lane_type(dtype).helper))
-    return f"tl_bits<{words(dtype.storage_bytes).name}>({cuda_type(dtype).name}({text}))", made
+    conversion = Helper(f"{helper.name} of {dtype!s}", "", needs=needed(helper, BITS, lane_type(dtype).helper))
+    return f"tl_bits<{words(dtype.storage_bytes).name}>({cuda_type(dtype).name}({text}))", conversion

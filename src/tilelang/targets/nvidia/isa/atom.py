@@ -122,11 +122,11 @@ def mma(atom: MmaAtom) -> Instruction:
         left, left_known = _matrix(warp, a, atom.a, atom.a_dtype)
         right, right_known = _matrix(warp, b, atom.b, atom.b_dtype)
         where = atom.c.places
-        sums, known = warp.read_raw(c, atom.c.values)
+        sums, defined = warp.read_raw(c, atom.c.values)
         wide = np.int64 if atom.c_dtype.is_int else np.float64
         total = sums.astype(wide) + (left.astype(wide) @ right.astype(wide).T)[where]
-        known = known & np.logical_and.outer(left_known.all(axis=1), right_known.all(axis=1))[where]
-        warp.write(c, np.asarray(convert(total, atom.c_dtype)), defined=known)
+        defined = defined & np.logical_and.outer(left_known.all(axis=1), right_known.all(axis=1))[where]
+        warp.write(c, np.asarray(convert(total, atom.c_dtype)), defined=defined)
 
     return Instruction(
         name=name,
@@ -141,12 +141,12 @@ def mma(atom: MmaAtom) -> Instruction:
 
 def _matrix(warp: Warp, pointer: Pointer, layout: Fragment, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
     """An operand, and which of its elements are defined: padding need not be."""
-    values, known = warp.read_raw(pointer, layout.values)
+    values, is_defined = warp.read_raw(pointer, layout.values)
     if dtype == "tfloat32":
         values = (np.ascontiguousarray(values).view(np.uint32) & TF32_MASK).view(np.float32)
     matrix, defined = np.zeros(layout.shape, values.dtype), np.zeros(layout.shape, bool)
     where = layout.places
-    matrix[where], defined[where] = values, known
+    matrix[where], defined[where] = values, is_defined
     return matrix, defined
 
 

@@ -12,8 +12,9 @@ C++ Programming Guide, "Atomic Functions".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,11 @@ from tilelang.isa.instruction import Instruction
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.targets.gpu.isa.lanes import REDUCE_OPERATORS, spread
 from tilelang.targets.nvidia.isa.atomic_text import ORDERS, SCOPES, Words, operation_text, suffix, vector_text
+
+VECTOR_LANES: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {"float32": (4, 2), "float16": (8, 4, 2), "bfloat16": (8, 4, 2)}
+)
+"""Lanes of vector additions by dtype, longest first. Source: PTX ISA, "red", `.vec_32_bit` and `.vec_16_bit`."""
 
 OPERATIONS = (*REDUCE_OPERATORS, "exchange", "cas", "load", "store")
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
@@ -124,8 +130,7 @@ def atomic_add_vector(dtype: DType, order: str = "relaxed", scope: str = "gpu") 
     """
     _check("atomic add", order, scope)
     lane = lane_dtype(dtype)
-    known = {"float32": (2, 4), "float16": (2, 4, 8), "bfloat16": (2, 4, 8)}
-    if dtype.lanes not in known.get(str(lane), ()):
+    if dtype.lanes not in VECTOR_LANES.get(str(lane), ()):
         raise NoLowering(f"atomic add: no instruction for {dtype!s}", hint="add the elements one by one")
     words = vector_text(dtype, order, scope)
 
@@ -168,6 +173,5 @@ def instructions() -> Iterator[Instruction]:
         for scope in SCOPES:
             if (order, scope) != ("relaxed", "gpu"):
                 yield from (atomic(op, SCALARS["int32"], order, scope) for op in OPERATIONS)
-    for name in ("float32", "float16", "bfloat16"):
-        lanes = (2, 4) if name == "float32" else (2, 4, 8)
-        yield from (atomic_add_vector(as_dtype(f"{name}x{count}")) for count in lanes)
+    for name, lanes in VECTOR_LANES.items():
+        yield from (atomic_add_vector(as_dtype(f"{name}x{count}")) for count in reversed(lanes))

@@ -84,7 +84,7 @@ def _read_modify_write(op: str, dtype: DType, scope: str) -> Words:
     own = cuda_type(dtype)
     same = {"int32": _INT, "uint32": _UINT, "uint64": _UWIDE}.get(str(dtype), own.name) == taken
     pointer = "{0}" if str(dtype) in ("int32", "uint32") or taken in ("float", "double") else f"({taken}*)({{0}})"
-    operands = [f"({taken})({{{place}}})" for place in range(1, 3 if op == "cas" else 2)]
+    operands = [f"({taken})({{{number}}})" for number in range(1, 3 if op == "cas" else 2)]
     text = f"{_FUNCTIONS[op]}{suffix('relaxed', scope)}({', '.join([pointer, *operands])})"
     if same and taken in ("float", "double", _INT, _UINT):
         text = text.replace(f"({taken})({{1}})", "{1}").replace(f"({taken})({{2}})", "{2}")
@@ -274,7 +274,7 @@ def _fenced(words: Words, op: str, dtype: DType, order: str, scope: str) -> Word
     ]
     text = "\n".join(line for line in lines if line) + "\n"
     needs = tuple(helper for helper in (words.helper, own.helper) if helper is not None)
-    places = ", ".join(f"{{{place}}}" for place in range(1 + len(operands)))
+    places = ", ".join(f"{{{number}}}" for number in range(1 + len(operands)))
     return Words(f"{name}({places})", Helper(name, text, needs=needs), words.retries)
 
 
@@ -283,7 +283,7 @@ def _fenced(words: Words, op: str, dtype: DType, order: str, scope: str) -> Word
 
 def vector_text(dtype: DType, order: str, scope: str) -> Words:
     """The call that adds a short vector to elements of global memory."""
-    lane, made = lane_dtype(dtype), cuda_type(dtype)
+    lane, vector = lane_dtype(dtype), cuda_type(dtype)
     own, ptx = cuda_type(lane), SCOPES[scope]
     name = (
         f"tl_atomic_add_{dtype!s}"
@@ -293,10 +293,10 @@ def vector_text(dtype: DType, order: str, scope: str) -> Words:
     before, after = _fences(order, scope)
     single = _read_modify_write("add", lane, scope)
     text = f"""\
-__device__ __forceinline__ void {name}({own.name}* element, {made.name} value) {{
+__device__ __forceinline__ void {name}({own.name}* element, {vector.name} value) {{
 {f"    {before};" if before else ""}
 {_vector_add(dtype, ptx)}
-    union {{ {made.name} all; {own.name} lane[{dtype.lanes}]; }} from;
+    union {{ {vector.name} all; {own.name} lane[{dtype.lanes}]; }} from;
     from.all = value;
 #pragma unroll
     for (int i = 0; i < {dtype.lanes}; ++i) {single.text.format("(element + i)", f"({own.value})from.lane[i]")};
@@ -305,7 +305,7 @@ __device__ __forceinline__ void {name}({own.name}* element, {made.name} value) {
 }}
 """
     text = "\n".join(line for line in text.split("\n") if line) + "\n"
-    needs = tuple(helper for helper in (single.helper, own.helper, made.helper) if helper is not None)
+    needs = tuple(helper for helper in (single.helper, own.helper, vector.helper) if helper is not None)
     return Words(f"{name}({{0}}, {{1}})", Helper(name, text, needs=needs), single.retries)
 
 
@@ -319,7 +319,7 @@ def _vector_add(dtype: DType, ptx: str) -> str:
     if letter == "f":
         parts = tuple(f"__uint_as_float({part})" for part in parts)
     inputs = ", ".join(f'"{letter}"({part})' for part in parts)
-    places = ", ".join(f"%{place}" for place in range(1, len(parts) + 1))
+    places = ", ".join(f"%{number}" for number in range(1, len(parts) + 1))
     vector, rounding = f"v{len(parts)}.", ""
     if kind.startswith("noftz."):
         rounding, kind = "noftz.", kind.removeprefix("noftz.")

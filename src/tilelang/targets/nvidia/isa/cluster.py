@@ -166,9 +166,9 @@ CLUSTER_WAIT = _barrier(
 """All threads of a warp wait for the others of the cluster to arrive, after they have; called with nothing."""
 
 
-def _remote(place: str) -> str:
+def _remote(address: str) -> str:
     """PTX that maps an address of the block's own shared memory to another block (mapa); declares `remote`."""
-    return f"{{ .reg .b32 {place}; mapa.shared::cluster.u32 {place}, "
+    return f"{{ .reg .b32 {address}; mapa.shared::cluster.u32 {address}, "
 
 
 @cache

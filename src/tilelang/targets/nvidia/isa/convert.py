@@ -98,19 +98,19 @@ def casts_pairs(source: DType, destination: DType) -> bool:
 
 
 def _scalar(source: DType, destination: DType) -> Template:
-    made, taken = cuda_type(destination), cuda_type(source)
+    result_type, source_type = cuda_type(destination), cuda_type(source)
     if destination == "tfloat32":
         return Template("(float)({0})") if _fits_tf32(source) else Template("tl_round_tf32((float)({0}))", _TF32)
     if destination.is_bool:
-        return Template(f"(({taken.value})({{0}}) != 0)", taken.helper)
+        return Template(f"(({source_type.value})({{0}}) != 0)", source_type.helper)
     if destination == "float16" and (source == "float64" or source.is_int and source.bits >= 32):
-        return Template(f"tl_half_of(({taken.value})({{0}}))", _HALF_OF)
+        return Template(f"tl_half_of(({source_type.value})({{0}}))", _HALF_OF)
     if destination.is_float and destination.bits < 32:
         wide = "(float)(double)" if source.is_int and source.bits == 64 else "(float)"  # as the reference rounds
-        return Template(f"{made.name}({wide}({{0}}))", made.helper)
+        return Template(f"{result_type.name}({wide}({{0}}))", result_type.helper)
     if destination.is_int and destination.bits < 8:
-        return Template(f"{made.name}((int32_t)({{0}}))", made.helper)
-    return Template(f"({made.name})({{0}})", made.helper)
+        return Template(f"{result_type.name}((int32_t)({{0}}))", result_type.helper)
+    return Template(f"({result_type.name})({{0}})", result_type.helper)
 
 
 def _lanes_name(source: DType, destination: DType) -> str:
@@ -119,7 +119,7 @@ def _lanes_name(source: DType, destination: DType) -> str:
 
 def _lanes_helper(source: DType, destination: DType) -> Helper:
     """The function that casts a short vector lane by lane, in pairs where an instruction does."""
-    taken, made = cuda_type(source), cuda_type(destination)
+    source_type, result_type = cuda_type(source), cuda_type(destination)
     lane, cast = lane_dtype(source), lane_dtype(destination)
     pair = _pair(lane, cast) if source.lanes % 2 == 0 else None
     if pair is None:
@@ -128,16 +128,16 @@ def _lanes_helper(source: DType, destination: DType) -> Helper:
     count = source.lanes // 2 if pair.views else source.lanes
     views = [f" {view} pair[{count}];" if view else "" for view in pair.views or ("", "")]
     text = f"""\
-__device__ __forceinline__ {made.name} {_lanes_name(source, destination)}({taken.name} x) {{
-    union {{ {taken.name} all; {cuda_type(lane).name} lane[{source.lanes}];{views[0]} }} from;
-    union {{ {made.name} all; {cuda_type(cast).name} lane[{source.lanes}];{views[1]} }} to;
+__device__ __forceinline__ {result_type.name} {_lanes_name(source, destination)}({source_type.name} x) {{
+    union {{ {source_type.name} all; {cuda_type(lane).name} lane[{source.lanes}];{views[0]} }} from;
+    union {{ {result_type.name} all; {cuda_type(cast).name} lane[{source.lanes}];{views[1]} }} to;
     from.all = x;
 #pragma unroll
     for (int i = 0; i < {count}; ++i) {pair.text}
     return to.all;
 }}
 """
-    needs = (taken.helper, made.helper, cuda_type(lane).helper, cuda_type(cast).helper, *pair.needs)
+    needs = (source_type.helper, result_type.helper, cuda_type(lane).helper, cuda_type(cast).helper, *pair.needs)
     return Helper(_lanes_name(source, destination), text, needs=tuple(helper for helper in needs if helper is not None))
 
 
@@ -266,6 +266,6 @@ def _pair(source: DType, destination: DType) -> _Pair | None:
     through_float = source.is_float and source != "float64" or source.is_int and source.bits <= 16
     if through_float and str(destination) in _ENCODED:
         name, view, helper = _ENCODED[str(destination)]
-        values = ", ".join(f"(float)from.lane[{place}]" for place in ("2 * i", "2 * i + 1"))
+        values = ", ".join(f"(float)from.lane[{index}]" for index in ("2 * i", "2 * i + 1"))
         return _Pair((helper,), f"to.pair[i] = {name}({values});", ("", view))
     return None

@@ -77,8 +77,8 @@ def dp4a(a: DType, b: DType) -> Instruction:
     )
 
 
-def _byte(packed: Any, dtype: DType, place: int) -> np.ndarray:
-    byte = np.asarray(packed).astype(np.int64) >> (8 * place) & 0xFF
+def _byte(packed: Any, dtype: DType, number: int) -> np.ndarray:
+    byte = np.asarray(packed).astype(np.int64) >> (8 * number) & 0xFF
     return np.where(byte >= 128, byte - 256, byte) if dtype == "int32" else byte
 
 

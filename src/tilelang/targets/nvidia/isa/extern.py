@@ -45,8 +45,8 @@ def inline_ptx(template: str, outputs: Sequence[DType], inputs: Sequence[DType])
                 f"T.inline_ptx: the template names %{found[1]}, but there are {count} operands",
                 hint="outputs come first, then inputs; write %% for a percent sign",
             )
-    written = [_output(dtype, place) for place, dtype in enumerate(outputs)]
-    read = [_input(dtype, place) for place, dtype in enumerate(inputs, start=len(outputs))]
+    written = [_output(dtype, number) for number, dtype in enumerate(outputs)]
+    read = [_input(dtype, number) for number, dtype in enumerate(inputs, start=len(outputs))]
     text = f'asm volatile({string_literal(template)} : {", ".join(written)} : {", ".join(read)} : "memory")'
     kinds = tuple(helper for dtype in (*outputs, *inputs) if (helper := cuda_type(dtype).helper) is not None)
     return Instruction(
@@ -69,16 +69,16 @@ def _register(dtype: DType) -> tuple[str, str]:
     return _LETTERS[size], f"uint{size}_t"
 
 
-def _output(dtype: DType, place: int) -> str:
+def _output(dtype: DType, number: int) -> str:
     letter, kind = _register(dtype)
     if dtype.storage_bytes == 1:
         raise NoLowering(f"T.inline_ptx: no register of {dtype!s} can be written", hint="write an int32 and convert it")
-    return f'"={letter}"(*({kind}*)({{{place}}}))'
+    return f'"={letter}"(*({kind}*)({{{number}}}))'
 
 
-def _input(dtype: DType, place: int) -> str:
+def _input(dtype: DType, number: int) -> str:
     letter, kind = _register(dtype)
-    own, value = cuda_type(dtype), f"({{{place}}})"
+    own, value = cuda_type(dtype), f"({{{number}}})"
     if dtype.storage_bytes == 1:
         return f'"r"((uint32_t)tl_bits<uint8_t>({own.name}{value}))'
     if letter in "fd":

@@ -25,7 +25,7 @@ _FUNCTIONS = {
 
 def _texts() -> Iterator[tuple[str, Mapping[str, Template]]]:
     for operation, functions in _FUNCTIONS.items():
-        operands = ", ".join(f"{{{place}}}" for place in range(OPERATIONS[operation].arity))
+        operands = ", ".join(f"{{{number}}}" for number in range(OPERATIONS[operation].arity))
         for mode in MODES:
             texts = {dtype: Template(f"{function}_{mode}({operands})") for dtype, function in functions.items()}
             yield f"ieee_{operation}_{mode}", texts

@@ -115,7 +115,7 @@ def _redux(op: str, dtype: DType) -> Template:
 
 
 def _call_extern(result: DType | None, name: str, arity: int) -> Template:
-    call = f"{name}({', '.join(f'{{{place}}}' for place in range(arity))})"
+    call = f"{name}({', '.join(f'{{{number}}}' for number in range(arity))})"
     if result is None:
         return Template(call)
     kind = cuda_type(result)

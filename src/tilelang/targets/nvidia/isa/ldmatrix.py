@@ -81,9 +81,9 @@ def ldmatrix(count: int, trans: bool = False) -> Instruction:
     def simulate(warp: Warp, target: Pointer, row: Pointer) -> None:
         warp.converge(ALL_LANES, "ldmatrix")
         size = row.buffer.dtype.numpy.itemsize
-        values, known = warp.read_raw(row, ROW_BYTES // size, where=warp.lane < count * ROWS)
+        values, defined = warp.read_raw(row, ROW_BYTES // size, where=warp.lane < count * ROWS)
         held = _held(atom, np.ascontiguousarray(values).view(np.uint8)).view(target.buffer.dtype.numpy)
-        held_known = _whole(_held(atom, np.repeat(known, size, axis=1)), held.shape)
+        held_known = _whole(_held(atom, np.repeat(defined, size, axis=1)), held.shape)
         warp.write(target, held, defined=held_known)
 
     return Instruction(
@@ -116,9 +116,9 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
     def simulate(warp: Warp, row: Pointer, source: Pointer) -> None:
         warp.converge(ALL_LANES, "stmatrix")
         size = source.buffer.dtype.numpy.itemsize
-        values, known = map(np.ascontiguousarray, warp.read_raw(source, count * REGISTER_BYTES // size))
+        values, defined = map(np.ascontiguousarray, warp.read_raw(source, count * REGISTER_BYTES // size))
         rows = _rows(atom, values.view(np.uint8)).view(row.buffer.dtype.numpy)
-        rows_known = _whole(_rows(atom, np.repeat(known, size, axis=1)), rows.shape)
+        rows_known = _whole(_rows(atom, np.repeat(defined, size, axis=1)), rows.shape)
         warp.write(row, rows, where=warp.lane < count * ROWS, defined=rows_known)
 
     return Instruction(
@@ -145,9 +145,9 @@ def _rows(atom: MatrixCopyAtom, held: np.ndarray) -> np.ndarray:
     return units.reshape(WARP_SIZE, ROW_BYTES)
 
 
-def _whole(known: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def _whole(defined: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Which elements have all of their bytes defined."""
-    return np.asarray(known.reshape(*shape, -1).all(axis=-1))
+    return np.asarray(defined.reshape(*shape, -1).all(axis=-1))
 
 
 def instructions() -> Iterator[Instruction]:

@@ -58,14 +58,14 @@ Templates = Mapping[str, Template]
 
 def _called(name: str, arity: int = 1, *, float32: str | None = None, helper: Helper | None = None) -> Templates:
     """A function by its name for float64, and that name with an "f" for float32."""
-    operands = ", ".join(f"{{{place}}}" for place in range(arity))
+    operands = ", ".join(f"{{{number}}}" for number in range(arity))
     short = float32 or f"{name}f"
     return {"float32": Template(f"{short}({operands})", helper), "float64": Template(f"{name}({operands})", helper)}
 
 
 def _fast(name: str, accurate: Templates, helper: Helper | None = None) -> Templates:
     """A fast function of float32 beside the accurate one of float64."""
-    operands = ", ".join(f"{{{place}}}" for place in range(accurate["float64"].text.count("{")))
+    operands = ", ".join(f"{{{number}}}" for number in range(accurate["float64"].text.count("{")))
     return {"float32": Template(f"{name}({operands})", helper), "float64": accurate["float64"]}
 
 

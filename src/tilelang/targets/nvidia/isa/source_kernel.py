@@ -64,8 +64,9 @@ def source_kernel(text: str, entry: str, given: int) -> SourceKernel:
     entries = {found.name: found for found in entries_of(text)}
     found = entries.get(entry)
     if found is None:
-        known = f"Available entries: {', '.join(entries)}" if entries else "it defines no __global__ function"
-        raise ProgramValueError(f"{what}: the source defines no kernel '{entry}'. {known}", hint="write entry_name=...")
+        choice = f"Available entries: {', '.join(entries)}" if entries else "it defines no __global__ function"
+        message = f"{what}: the source defines no kernel '{entry}'. {choice}"
+        raise ProgramValueError(message, hint="write entry_name=...")
     if found.parameters > given:
         raise ProgramValueError(
             f"{what}: '{entry}' takes {found.parameters} parameters, but is launched with {given} arguments",
@@ -116,10 +117,10 @@ def _count(parameters: str) -> int:
 
 def _top_level_commas(text: str) -> Iterator[int]:
     depth = 0
-    for place, letter in enumerate(text):
+    for position, letter in enumerate(text):
         depth += (letter in "([{<") - (letter in ")]}>")
         if letter == "," and not depth:
-            yield place
+            yield position
 
 
 def _with_c_linkage(text: str, entries: Iterable[Entry]) -> str:

@@ -71,8 +71,8 @@ class _Groups:
 
 
 def _groups(warp: Warp, lane: int) -> _Groups:
-    known: dict[tuple[int, int], _Groups] = warp.state("bulk groups", dict)
-    return known.setdefault((warp.index, lane), _Groups())
+    groups: dict[tuple[int, int], _Groups] = warp.state("bulk groups", dict)
+    return groups.setdefault((warp.index, lane), _Groups())
 
 
 def commit(warp: Warp) -> None:

@@ -78,10 +78,10 @@ def create_list_of_mbarrier(*arrive_counts: int | Sequence[int]) -> BufferProxy:
     counts: list[int] = []
     for count in arrive_counts:
         counts += [count] if isinstance(count, int) else count
-    made = _alloc(what, "mbarriers", counts)
+    barriers = _alloc(what, "mbarriers", counts)
     assert hints is not None
-    hints.barriers = made.buffer
-    return made
+    hints.barriers = barriers.buffer
+    return barriers
 
 
 @api

@@ -72,6 +72,6 @@ def _load(what: str, region: Region, dtype: DType, hint: str) -> Expr:
 
 def _hint(what: str, name: str) -> CacheHint:
     if name.upper() not in CacheHint.__members__:
-        known = ", ".join(repr(hint.name.lower()) for hint in CacheHint)
-        raise ProgramError(f"{what}: {name!r:.40} is no hint for a cache", hint=f"write one of {known}")
+        names = ", ".join(repr(hint.name.lower()) for hint in CacheHint)
+        raise ProgramError(f"{what}: {name!r:.40} is no hint for a cache", hint=f"write one of {names}")
     return CacheHint[name.upper()]

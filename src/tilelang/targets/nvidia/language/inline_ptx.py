@@ -37,16 +37,16 @@ def inline_ptx(template: str, outputs: Sequence[Expr] = (), inputs: Sequence[Exp
         `T.inline_ptx("mul.hi.u32 %0, %1, %2;", [high], [a, b])`
     """
     what = "T.inline_ptx"
-    places = [_output(what, place) for place in outputs]
+    places = [_output(what, output) for output in outputs]
     values = [as_expr(value) for value in inputs]
     instruction = ptx_instruction(template, [p.dtype for p in places], [v.dtype for v in values])
     emit_call(what, instruction, *places, *values, writes=tuple(places))
 
 
-def _output(what: str, place: Expr) -> Region:
-    if not isinstance(place, Load) or place.buffer.scope not in (Scope.VAR, Scope.LOCAL):
+def _output(what: str, element: Expr) -> Region:
+    if not isinstance(element, Load) or element.buffer.scope not in (Scope.VAR, Scope.LOCAL):
         raise ProgramError(
-            f"{what}: an output is {place!r:.40}, which no register can stand for",
+            f"{what}: an output is {element!r:.40}, which no register can stand for",
             hint="allocate it with T.alloc_var(dtype) or T.alloc_local, and store it afterwards",
         )
-    return Region(place.buffer, place.indices, tuple(as_expr(1) for _ in place.indices))
+    return Region(element.buffer, element.indices, tuple(as_expr(1) for _ in element.indices))

@@ -136,10 +136,10 @@ def ptx_mma(
         if shape == f"m{m}n{n}k{k}":
             break
     else:
-        known = ", ".join("m{}n{}k{}".format(*x.shape) for x in atoms)
+        shapes = ", ".join("m{}n{}k{}".format(*x.shape) for x in atoms)
         raise ProgramError(
             f"{what}: no instruction of shape {shape!r} multiplies {dtypes[1]!s} by {dtypes[2]!s} into {dtypes[0]!s}",
-            hint=f"for these dtypes write one of {known}" if known else "use dtypes of the matrix instructions",
+            hint=f"for these dtypes write one of {shapes}" if shapes else "use dtypes of the matrix instructions",
         )
     places = ((accumulator, c_index), (multiplicand_a, a_index), (multiplicand_b, b_index))
     counts = (atom.c.values, atom.a.values, atom.b.values)

@@ -235,12 +235,12 @@ class TensorCoreIntrinEmitter:
         for i in range(self.warp_rows):
             for j in range(self.warp_cols):
                 piece = (above + warp_m) * self.warp_rows + i, (left + warp_n) * self.warp_cols + j
-                for place in range(self.local_size_out):
-                    row, column = mma_store_index_map(lane, place)
+                for number in range(self.local_size_out):
+                    row, column = mma_store_index_map(lane, number)
                     at: tuple[Any, ...] = (*piece, row, column)
                     if C_buf.ndim == 2:
                         at = (piece[0] * self.micro_size_x + row, piece[1] * self.micro_size_y + column)
-                    C_buf[at] = source[(i * self.warp_cols + j) * self.local_size_out + place]
+                    C_buf[at] = source[(i * self.warp_cols + j) * self.local_size_out + number]
 
 
 def _local(what: str, buffer: BufferProxy) -> BufferProxy:

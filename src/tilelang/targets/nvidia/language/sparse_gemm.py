@@ -121,8 +121,8 @@ def wgmma_gemm_sp(
     del annotations
     inside_kernel(what)
     left = _Sparse(what, tile_region(A_sparse, what), tile_region(E, what), transpose_A, transpose_E)
-    made = product(what, left.written_out(), B, C, (False, transpose_B, False, False), policy, clear_accum)
-    emit_op(dataclasses.replace(made, request=request_wgmma(what, "T.gemm_sp")))
+    op = product(what, left.written_out(), B, C, (False, transpose_B, False, False), policy, clear_accum)
+    emit_op(dataclasses.replace(op, request=request_wgmma(what, "T.gemm_sp")))
 
 
 @record
@@ -160,9 +160,9 @@ class _Sparse:
         code = cast(_load(self.codes, i, group // per_element, turned=self.turned), _WORD)
         code = code >> cast(group % per_element * _CODE_BITS, _WORD)
         stores: list[Stmt] = []
-        for place in range(per_group):
-            value = self._element(i, group, code, place)
-            stores.append(Store(tile, (i, group * per_group + place), value, loc=stager.loc))
+        for position in range(per_group):
+            value = self._element(i, group, code, position)
+            stores.append(Store(tile, (i, group * per_group + position), value, loc=stager.loc))
         stager.emit(ParallelLoop((i, group), (const(rows, INT32), const(groups, INT32)), as_body(stores)))
         return BufferProxy(tile)
 
@@ -170,13 +170,13 @@ class _Sparse:
     def _wide(self) -> bool:
         return self.kept.dtype.bits == 32
 
-    def _element(self, i: Expr, group: Expr, code: Expr, place: int) -> Expr:
+    def _element(self, i: Expr, group: Expr, code: Expr, position: int) -> Expr:
         """What stands at a place of a group: one of its kept elements, or zero."""
         zero = Const(0 if self.kept.dtype.is_int else 0.0, self.kept.dtype)
         if self._wide:  # the code names both halves of the kept element
-            return select(_place(code, 1, 1) == place, self._kept(i, group), zero)
+            return select(_place(code, 1, 1) == position, self._kept(i, group), zero)
         first, second = self._kept(i, group * 2), self._kept(i, group * 2 + 1)
-        return select(_place(code, 0, 3) == place, first, select(_place(code, 2, 3) == place, second, zero))
+        return select(_place(code, 0, 3) == position, first, select(_place(code, 2, 3) == position, second, zero))
 
     def _kept(self, i: Expr, k: Expr) -> Expr:
         return _load(self.kept, i, k, turned=self.transposed)

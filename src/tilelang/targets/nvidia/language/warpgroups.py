@@ -79,10 +79,10 @@ def wgmma_gemm(
     del annotations
     stager, _ = inside_kernel(what)
     transposed = transpose_A, transpose_B, transpose_a, transpose_b
-    made = product(what, A, B, C, transposed, policy, clear_accum)
-    made = dataclasses.replace(made, wait=-1, request=request_wgmma(what, "T.gemm"))
-    made.check()
-    stager.emit(made)
+    op = product(what, A, B, C, transposed, policy, clear_accum)
+    op = dataclasses.replace(op, wait=-1, request=request_wgmma(what, "T.gemm"))
+    op.check()
+    stager.emit(op)
 
 
 wgmma_mma = wgmma_gemm

@@ -116,9 +116,9 @@ class _Emission:
         before = op.rank - 1 if owner == 0 else select(op.rank < owner, op.rank, op.rank - 1)
 
         def one(v: Expr) -> None:
-            place = self._emit.part(op.parts.buffer, self._place(before, v), self._lanes)
+            target = self._emit.part(op.parts.buffer, self._place(before, v), self._lanes)
             value = Load(self._sums, (self._of_sums(owner, v * self._lanes),), dtype)
-            self._emit.build.emit(CallStmt(store, (place, to, value, op.barrier), writes=(place,)))
+            self._emit.build.emit(CallStmt(store, (target, to, value, op.barrier), writes=(target,)))
 
         self._emit.loop("v", self._values // self._lanes, one)
 

@@ -37,17 +37,17 @@ class ElectOne(ABC):
         build.emit(elect_one(op, alone.finish(), thread))
 
 
-def elect_one(op: TileOp, made: Stmt, thread: Var) -> Stmt:
+def elect_one(op: TileOp, issue: Stmt, thread: Var) -> Stmt:
     """The statement, executed by the first active thread of each warp.
 
     Args:
         op: The operator; if it depends on the thread index, every active thread executes the statement.
-        made: The statement that issues the copy.
+        issue: The statement that issues the copy.
         thread: The index of the executing thread.
     """
     if any(thread in variables_of(expr) for expr in expressions(op)):
-        return made
+        return issue
     word = SCALARS["uint32"]
     present, own = Var("present", word), binary(BinaryOp.SHL, const(1, word), cast(thread % WARP_SIZE, word))
     is_first = binary(BinaryOp.EQ, binary(BinaryOp.BITAND, present, (own - 1) | own), own)
-    return Seq((CallStmt(ACTIVE_MASK, (), result=present, loc=op.loc), If(is_first, made, loc=op.loc)), loc=op.loc)
+    return Seq((CallStmt(ACTIVE_MASK, (), result=present, loc=op.loc), If(is_first, issue, loc=op.loc)), loc=op.loc)

@@ -102,10 +102,10 @@ class MatrixStores:
         """For each instruction: the values of its matrices into registers, and the store."""
         loc, tile, pairs = self._loop.loc, self.tile, self._inner[0]
         values = Buffer(f"{tile.name}_r", (as_expr(self._values),), tile.dtype, Scope.LOCAL)
-        place: Expr = pairs.var
+        first_value: Expr = pairs.var
         for n, digit in enumerate(self._inner[1:], 1):
-            place = place + digit.var * _PAIR**n
-        fill = plain_iteration(self._into(values, place), ParallelLegality(), self._context, self._partition)
+            first_value = first_value + digit.var * _PAIR**n
+        fill = plain_iteration(self._into(values, first_value), ParallelLegality(), self._context, self._partition)
         for digit in self._inner:
             fill = _loop(digit, fill, ForKind.VECTORIZED if digit is pairs else ForKind.UNROLLED)
         held = Region(values, (ZERO,), values.shape)
@@ -115,11 +115,11 @@ class MatrixStores:
             body = _loop(digit, body, ForKind.UNROLLED)
         build.emit(body)
 
-    def _into(self, values: Buffer, place: Expr) -> ParallelLoop:
+    def _into(self, values: Buffer, first_value: Expr) -> ParallelLoop:
         """The loop with registers in the place of the tile."""
         *names, store = statements_of(self._loop.body)
         assert isinstance(store, Store)
-        kept = Store(values, (place,), store.value, loc=store.loc)
+        kept = Store(values, (first_value,), store.value, loc=store.loc)
         body = Seq((*names, kept), loc=self._loop.body.loc)
         return ParallelLoop(self._loop.vars, self._loop.extents, body, loc=self._loop.loc)
 

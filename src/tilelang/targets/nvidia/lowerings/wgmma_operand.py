@@ -79,7 +79,7 @@ class Tile:
         if not self.transposed:
             return begin * self.size % (STEP_BYTES if boxes.mode_bytes else CHUNK) == 0
         places = [(begin + row) % wide for row in range(0, self.rows, self.unit)]
-        return all(place == 0 or place + self.unit <= wide and place * self.size % CHUNK == 0 for place in places)
+        return all(offset == 0 or offset + self.unit <= wide and offset * self.size % CHUNK == 0 for offset in places)
 
     # -- descriptors, for boxes that suit ---------------------------------------------------------------------
     def layout(self, boxes: Boxes) -> Layout:

@@ -87,24 +87,24 @@ class AsyncCopyLoops:
             if isinstance(stmt, Seq):
                 yield dataclasses.replace(stmt, body=tuple(new for s in stmt.body for new in mark(s)))
                 return
-            made = as_asynchronous(stmt, inside, self._facts) if isinstance(stmt, ParallelLoop) else None
-            if made is None or stmt in refused or not isinstance(stmt, ParallelLoop):
+            marked_loop = as_asynchronous(stmt, inside, self._facts) if isinstance(stmt, ParallelLoop) else None
+            if marked_loop is None or stmt in refused or not isinstance(stmt, ParallelLoop):
                 yield stmt
             elif not self._wanted:
                 text = "T.Parallel: does not run ahead: the versions of its tile would take too much shared memory"
                 self.notes.append(Note(text, stmt.loc))
                 yield stmt
             else:
-                tables = Tables(made)
-                made = made if by_hand else tables.loop()
+                tables = Tables(marked_loop)
+                marked_loop = marked_loop if by_hand else tables.loop()
                 marks.tables.extend(tables.allocations())
-                originals[made] = stmt
+                originals[marked_loop] = stmt
                 yield from tables.fills()
-                yield made
+                yield marked_loop
 
         body = list(mark(loop.body))
-        made = dataclasses.replace(loop, body=as_body(body, loop.body.loc))
-        return Marks(made, originals, marks.tables)
+        marked_loop = dataclasses.replace(loop, body=as_body(body, loop.body.loc))
+        return Marks(marked_loop, originals, marks.tables)
 
 
 class Tables:
@@ -129,7 +129,7 @@ class Tables:
         load = _source(resolved.value, [])
         assert load is not None
         from_tables = _FromTables(self, load)
-        made = from_tables.rebuild_stmt(resolved) or resolved
+        gathering = from_tables.rebuild_stmt(resolved) or resolved
         promises = []
         tables = len(self._found)
         for name in names:
@@ -138,7 +138,7 @@ class Tables:
                 if len(self._found) == tables:
                     promises.append(dataclasses.replace(name, value=value))
                 del self._found[tables:]  # an assumption alone loads nothing
-        body = Seq((*promises, made), loc=self._loop.body.loc) if promises else made
+        body = Seq((*promises, gathering), loc=self._loop.body.loc) if promises else gathering
         return dataclasses.replace(self._loop, body=body)
 
     def element(self, load: Load) -> Load | None:
@@ -213,8 +213,8 @@ def as_asynchronous(loop: ParallelLoop, domain: Domain, facts: Facts) -> Paralle
         return None
     marked = dataclasses.replace(store, asynchronous=True)
     body = Seq((*names, marked), loc=loop.body.loc) if names else marked
-    made = dataclasses.replace(loop, body=body, coalesced_width=loop.coalesced_width or run)
-    return _along_rows(made, store)
+    asynchronous = dataclasses.replace(loop, body=body, coalesced_width=loop.coalesced_width or run)
+    return _along_rows(asynchronous, store)
 
 
 def _along_rows(loop: ParallelLoop, store: Store) -> ParallelLoop | None:

@@ -58,7 +58,7 @@ def _profitable(launch: Launch, load_groups: Sequence[LoadGroup]) -> Extents:
     same = {copy: multicast_axes(launch, load_group, copy) for load_group in pipelined for copy in load_group.copies}
     sizes = [sum(loaded[copy] for copy, axes in same.items() if axis in axes) for axis in range(len(launch.grid))]
     axis = max(range(len(sizes)), key=lambda axis: sizes[axis])
-    x, y, z = (2 if place == axis else 1 for place in range(3))
+    x, y, z = (2 if other == axis else 1 for other in range(3))
     return (x, y, z) if 2 * sizes[axis] >= sum(loaded.values()) and divides_grid(launch, (x, y, z)) else _NO_CLUSTER
 
 

@@ -1,13 +1,13 @@
 """Decides whether warps of a block specialize into producer and consumers, and chooses their schedule.
 
 Takes a target's table of lowerings; gives the pass, which writes `plan.schedule` and, on gemms, the plans of wgmma that
-it relies on. Invariant: the program changes in nothing else but the row length of tiles (`pad_rows`), the cluster of
-the launch (`choose_cluster`) and the loops that `loop_schedules` prepares; overrides in `pass_configs` hold wherever
-possible, and where a launch is not specialized although it has a pipelined gemm, a note gives the reason.
+it relies on. Invariant: of the program only the row length of tiles (`pad_rows`), the cluster (`choose_cluster`) and
+loops that `loop_schedules` prepares change; overrides in `pass_configs` hold wherever possible; a note gives the reason
+where a launch with a pipelined gemm is not specialized.
 
 The choices follow measurements of hand-written kernels on an H200: consumer warpgroups with multiples of 64 rows each,
-as many stages as hide the latency of memory, persistent blocks where there are more tiles than multiprocessors, and an
-epilogue that stores through shared memory while the next tile is computed.
+enough stages to hide the latency of memory, persistent blocks where tiles outnumber multiprocessors, and an epilogue
+that stores through shared memory while the next tile is computed.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ _PANEL = 16  # rows of tiles in a panel; 8 to 32 performed the same
 _SHALLOW_K = 2048  # with a smaller K the main loop takes not much longer than the epilogue
 # With 3, one of which is being read, 128x192 tiles at K = 1024 took 12 % longer with ping-pong than without
 _MIN_PING_PONG_STAGES = 4
-# Registers of an accumulator that one warpgroup may hold alone. Two with 64x128 each have gemms of 256 cycles or less,
-# so that neither hides the other's wait: at 4096^3 128x128x32 reached 0.85 of cuBLAS with two, 0.97 to 1.00 with one.
+# Registers of an accumulator that one warpgroup may hold alone. Gemms of 64x128 take 256 cycles or less, too few to
+# hide another warpgroup's wait: at 4096^3 128x128x32 reached 0.85 of cuBLAS with two, 0.97 to 1.00 with one.
 _FEW_ACCUMULATORS = 128
 _SHORT_GEMM = 64 * 128 * 64 * 16  # M * N * K * bits of an operand of such a gemm
 _OTHER_REGISTERS = 40  # per thread, for addresses, loops and values in flight
@@ -135,7 +135,7 @@ class _Launches(Rewriter):
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
         node = padded_node
         notes = [*node.plan.notes, Note(f"specialized: {schedule}", node.loc), *choice.notes]
-        notes += [Note(f"T.Pipelined: {made}", made.loop.loc) for made in choice.loop_schedules]
+        notes += [Note(f"T.Pipelined: {each}", each.loop.loc) for each in choice.loop_schedules]
         notes += choice.unscheduled
         for loop in pipelined:
             requested = 0 if loop.pipeline is None else loop.pipeline.num_stages
@@ -207,35 +207,34 @@ class _Choice:
     def _whole_tile_schedule(self, load_groups: LoadGroups, consumers: int) -> Schedule:
         """The schedule of blocks that each compute whole tiles."""
         cluster, reason = cluster_of(self._launch, self._overrides.cluster, load_groups.found)
-        made = self._in_clusters(load_groups, consumers, cluster)
-        if made.cluster != cluster:  # the override is left out: take the cluster of the kernel
-            made = self._in_clusters(load_groups, consumers, self._launch.hints.cluster)
+        schedule = self._in_clusters(load_groups, consumers, cluster)
+        if schedule.cluster != cluster:  # the override is left out: take the cluster of the kernel
+            schedule = self._in_clusters(load_groups, consumers, self._launch.hints.cluster)
         if reason:
             self.notes.append(not_clustered(self._launch, reason))
-        return made
+        return schedule
 
     def _in_clusters(self, load_groups: LoadGroups, consumers: int, cluster: Extents) -> Schedule:
         """The schedule with clusters of these extents; without, if nothing is multicast and the kernel sets none."""
-        made = self._best(load_groups, consumers, persistent=self._persistent(cluster))
-        made, notes = with_multicast(made, self._launch, load_groups.found, self._capabilities, cluster)
-        if made.persistent and made.cluster_size == 1 and self._launch.hints.swizzle is None:
-            blocks = self._target.machine.blocks_at_once(1)
-            order = choose_tile_order(self._launch, load_groups.found, blocks)
-            made = dataclasses.replace(made, tile_order=order)
+        schedule = self._best(load_groups, consumers, persistent=self._persistent(cluster))
+        schedule, notes = with_multicast(schedule, self._launch, load_groups.found, self._capabilities, cluster)
+        if schedule.persistent and schedule.cluster_size == 1 and self._launch.hints.swizzle is None:
+            order = choose_tile_order(self._launch, load_groups.found, self._target.machine.blocks_at_once(1))
+            schedule = dataclasses.replace(schedule, tile_order=order)
         if cluster == self._launch.hints.cluster or self._overrides.cluster is not None:  # the user sets it
             self.notes += notes
-        return made
+        return schedule
 
     def _best(self, load_groups: LoadGroups, consumers: int, *, persistent: bool) -> Schedule:
         """The best schedule: with `consumers` warpgroups that share a tile, with ping-pong, or with one warpgroup."""
         only = self._only_gemm(load_groups.found)
         ping_pong = persistent and self._uses_ping_pong(consumers, load_groups.found)
-        made = self._with_most_stages(load_groups, only, consumers, persistent, ping_pong=ping_pong)
-        if made.ping_pong and not self._overrides.ping_pong and made.stages < _MIN_PING_PONG_STAGES:
-            made = self._with_most_stages(load_groups, only, consumers, persistent, ping_pong=False)
-        if persistent and not made.ping_pong and self._prefers_one_consumer(only):
-            made = self._with_most_stages(load_groups, only, 1, persistent, ping_pong=False)
-        return made
+        schedule = self._with_most_stages(load_groups, only, consumers, persistent, ping_pong=ping_pong)
+        if schedule.ping_pong and not self._overrides.ping_pong and schedule.stages < _MIN_PING_PONG_STAGES:
+            schedule = self._with_most_stages(load_groups, only, consumers, persistent, ping_pong=False)
+        if persistent and not schedule.ping_pong and self._prefers_one_consumer(only):
+            schedule = self._with_most_stages(load_groups, only, 1, persistent, ping_pong=False)
+        return schedule
 
     def _with_most_stages(
         self, load_groups: LoadGroups, only: Gemm | None, consumers: int, persistent: bool, *, ping_pong: bool
@@ -276,11 +275,12 @@ class _Choice:
             return schedule
         capabilities, threads = self._capabilities, schedule.tile_threads
         launch = fuse_clears(capabilities.with_plans(self._launch, self.gemms, threads), of_function(self._func))
-        made, self.unscheduled = loop_schedules(launch, capabilities.load_groups(launch).found, capabilities, threads)
-        if not made:
+        groups = capabilities.load_groups(launch).found
+        self.loop_schedules, self.unscheduled = loop_schedules(launch, groups, capabilities, threads)
+        if not self.loop_schedules:
             return schedule
-        self.loop_schedules, self.prepared = made, with_prepared_loops(launch, made)
-        return dataclasses.replace(schedule, loops=tuple((each.loop.var, each.schedule) for each in made))
+        self.prepared = with_prepared_loops(launch, self.loop_schedules)
+        return dataclasses.replace(schedule, loops=tuple((one.loop.var, one.schedule) for one in self.loop_schedules))
 
     def _demoted_fragments(self) -> list[Buffer]:
         """The fragments that `demote_fragments` will keep in shared memory."""
@@ -439,7 +439,7 @@ class _Choice:
         if len(loops) != 1 or gemms[0] is None or self._consumers_refusal(1, (gemms[0],), required=True):
             return False
         loaded = {tile for load_group in load_groups for tile in load_group.tiles}
-        stores = {made.staging for made in self._capabilities.epilogue_stores(self._launch, WARPGROUP_THREADS)}
+        stores = {store.staging for store in self._capabilities.epilogue_stores(self._launch, WARPGROUP_THREADS)}
         tiles = {s.buffer for s in body if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED}
         if tiles - loaded - stores:
             return False
@@ -468,9 +468,9 @@ class _Choice:
         if self._overrides.persistent is not None:
             return self._overrides.persistent
         counts = [int_const(extent) for extent in self._launch.grid]
-        known = [count for count in counts if count is not None]
+        constants = [count for count in counts if count is not None]
         at_once = self._target.machine.blocks_at_once(math.prod(cluster))
-        return len(known) < len(counts) or math.prod(known) > at_once
+        return len(constants) < len(counts) or math.prod(constants) > at_once
 
     def _panel(self, pipelined: Sequence[LoadGroup]) -> tuple[int, str] | None:
         """The tile order: panels if neighbors along both dimensions share tiles, otherwise None."""

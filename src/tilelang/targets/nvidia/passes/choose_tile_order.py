@@ -136,12 +136,12 @@ class _Tiles:
 
     def resident(self) -> int:
         """How many of the heaviest tiles along the other dimensions can have all that they load in L2 together."""
-        place = np.arange(self.others, dtype=np.int64)
-        values: dict[Var, Value] = {self._block_vars[self._axis]: np.zeros_like(place)}
+        position = np.arange(self.others, dtype=np.int64)
+        values: dict[Var, Value] = {self._block_vars[self._axis]: np.zeros_like(position)}
         for number, extent in enumerate(self._grid):
             if number != self._axis:
-                values[self._block_vars[number]] = place % extent
-                place = place // extent
+                values[self._block_vars[number]] = position % extent
+                position = position // extent
         most = int(self.work().max()) - _TILE_OVERHEAD
         needed = np.zeros(self.others, dtype=np.int64)
         for group in self._pipelined:
@@ -154,8 +154,8 @@ class _Tiles:
         new = np.ones(self.others, dtype=np.int64)
         used = group.backward_slice(copy)
         loops = {step.var: 0 for step in group.path if isinstance(step, For)}
-        known = {*values, *loops, *self._bindings}
-        if used.buffers or not used.variables <= known or any(map(loads_of, copy.source_indices)):
+        defined = {*values, *loops, *self._bindings}
+        if used.buffers or not used.variables <= defined or any(map(loads_of, copy.source_indices)):
             return new
         if any(loads_of(self._bindings[var]) for var in used.variables if var in self._bindings):
             return new
@@ -168,11 +168,11 @@ class _Tiles:
 
     def _environment(self, values: Mapping[Var, Value], used: frozenset[Var]) -> dict[Var, Value]:
         """The values of variables and of the bindings that use only these."""
-        made = dict(values)
+        environment = dict(values)
         for var, value in self._bindings.items():
             if var in used:
-                made[var] = evaluate(value, made)
-        return made
+                environment[var] = evaluate(value, environment)
+        return environment
 
 
 def _group_sizes(most: int, others: int) -> list[int]:

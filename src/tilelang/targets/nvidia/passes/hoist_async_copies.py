@@ -58,27 +58,27 @@ class _HoistCopies(Rewriter):
             return self._sequence(node)
         if isinstance(node, For):
             around, self._in_loop = self._in_loop, True
-            made = self.rebuild_stmt(node)
+            rebuilt = self.rebuild_stmt(node)
             self._in_loop = around
-            return made
+            return rebuilt
         return self.rebuild_stmt(node) if isinstance(node, Seq | If) or not isinstance(node, TileOp) else node
 
     def _sequence(self, node: Seq) -> Stmt:
-        made: list[Stmt] = []
+        statements: list[Stmt] = []
         for child in node.body:
             new = self.visit(child)
             if new is None:
                 continue
             if isinstance(new, Copy) and self._is_movable(new):
-                made.insert(self._place(new, made), new)
+                statements.insert(self._place(new, statements), new)
             elif isinstance(new, Copy) and self._is_prefetch(new):
-                place = self._first_place(new, made)
-                passed = made[place:]
+                position = self._first_place(new, statements)
+                passed = statements[position:]
                 own = [s for s in passed if _is_allocation_of(new.dst.buffer, s)]
-                made[place:] = [*own, new, *(s for s in passed if s not in own)]
+                statements[position:] = [*own, new, *(s for s in passed if s not in own)]
             else:
-                made.append(new)
-        return with_statements(node, made)
+                statements.append(new)
+        return with_statements(node, statements)
 
     def _is_movable(self, stmt: Stmt) -> bool:
         return is_asynchronous(stmt) and isinstance(stmt, Copy) and stmt not in self._owned
@@ -93,7 +93,7 @@ class _HoistCopies(Rewriter):
 
     def _first_place(self, copy: Copy, before: list[Stmt]) -> int:
         """The first position for a copy to registers among the statements before; its allocation moves along."""
-        place = at = len(before)
+        position = at = len(before)
         while at and not self._is_prefetch(before[at - 1]):
             stmt = before[at - 1]
             moves_along = _is_allocation_of(copy.dst.buffer, stmt)
@@ -101,19 +101,19 @@ class _HoistCopies(Rewriter):
                 break
             at -= 1
             if not isinstance(before[at], Bind | Alloc):
-                place = at
-        return place
+                position = at
+        return position
 
     def _place(self, copy: Copy, before: list[Stmt]) -> int:
         """The first position for an asynchronous copy among the statements before."""
-        place = at = len(before)
+        position = at = len(before)
         while at and _may_pass(copy, before[at - 1]):
             at -= 1
             if isinstance(before[at], TileOp | ParallelLoop):  # passing other statements gains nothing
-                place = at
-        while place < len(before) and place and self._is_movable(before[place - 1]):
-            place += 1  # keep a statement between two copies
-        return place
+                position = at
+        while position < len(before) and position and self._is_movable(before[position - 1]):
+            position += 1  # keep a statement between two copies
+        return position
 
 
 _TO_REGISTERS = (Scope.GLOBAL, Scope.FRAGMENT)

@@ -110,8 +110,8 @@ def _fenced(launch: Launch) -> Launch:
     before = _Fences(launch).before
     if not before:
         return launch
-    place = PlaceBarriers(before, set(), lambda loc: CallStmt(FENCE_PROXY_ASYNC, (), loc=loc))
-    return dataclasses.replace(launch, body=place.visit(launch.body) or launch.body)
+    insert = PlaceBarriers(before, set(), lambda loc: CallStmt(FENCE_PROXY_ASYNC, (), loc=loc))
+    return dataclasses.replace(launch, body=insert.visit(launch.body) or launch.body)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

@@ -96,8 +96,8 @@ class _UniformGroups(Rewriter):
             if isinstance(child, If) and group is not None:
                 branches.append((child, group))
             elif child is not None:
-                made = self._thread_number(child) if isinstance(child, Bind) else self.visit(child)
-                body += [] if made is None else [made]
+                rewritten = self._thread_number(child) if isinstance(child, Bind) else self.visit(child)
+                body += [] if rewritten is None else [rewritten]
         return Seq(tuple(body), loc=node.loc)
 
     def _thread_number(self, node: Bind) -> Stmt | None:
@@ -126,21 +126,21 @@ class _UniformGroups(Rewriter):
 
     def _branches(self, groups: Sequence[tuple[If, Group]]) -> Stmt:
         """Disjoint groups as one if-else chain."""
-        made: Stmt | None = None
+        chain: Stmt | None = None
         exhaustive = sum(group.count for _, group in groups) == self._threads.count
         for node, group in reversed(groups):
             whole = _is_of_warps(group)
             inside = _UniformGroups(self._warp, self._thread, self._numbers, group if whole else self._threads)
             then = inside.visit(node.then_body) or Seq((), loc=node.loc)
-            if whole and exhaustive and made is None:
-                made = then  # the last group needs no test: the groups are exhaustive
+            if whole and exhaustive and chain is None:
+                chain = then  # the last group needs no test: the groups are exhaustive
                 continue
             condition = self._condition(group) if whole else self.expr(node.condition)
-            made = dataclasses.replace(
-                node, condition=condition, then_body=then, else_body=made, group=None if whole else group
+            chain = dataclasses.replace(
+                node, condition=condition, then_body=then, else_body=chain, group=None if whole else group
             )
-        assert made is not None
-        return made
+        assert chain is not None
+        return chain
 
     def _condition(self, group: Group) -> Expr:
         """Whether the executing warp is in a group, given that it is in `self._threads`."""
@@ -158,8 +158,8 @@ class _UniformGroups(Rewriter):
         """
         if isinstance(node, Binary) and node.op in (BinaryOp.AND, BinaryOp.OR):
             return self.rebuild_expr(node)
-        made = _UniformExprs(self._warp, self._numbers).expr(node)
-        return node if any(isinstance(part, Var) and part in self._numbers for part in walk_expr(made)) else made
+        uniform = _UniformExprs(self._warp, self._numbers).expr(node)
+        return node if any(isinstance(part, Var) and part in self._numbers for part in walk_expr(uniform)) else uniform
 
 
 class _UniformExprs(Rewriter):

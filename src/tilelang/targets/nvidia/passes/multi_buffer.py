@@ -268,7 +268,7 @@ class _Expand(Rewriter):
             return node
         barriers = self._stages[region.buffer]
         places = [Region(barriers, (const(i, INT32),), region.extent) for i in range(int_const(barriers.shape[0]) or 0)]
-        return Seq(tuple(dataclasses.replace(node, args=(place, *node.args[1:])) for place in places), loc=node.loc)
+        return Seq(tuple(dataclasses.replace(node, args=(barrier, *node.args[1:])) for barrier in places), loc=node.loc)
 
 
 def _outermost_loops(stmt: Stmt) -> Iterator[For]:

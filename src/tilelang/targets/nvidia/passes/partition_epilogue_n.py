@@ -70,8 +70,8 @@ def partition_epilogue_n(
 
 
 def _narrowed(columns: ColumnPartition, narrow: dict[Buffer, Buffer], stmts: Sequence[Stmt]) -> list[Stmt]:
-    made = [_NarrowTiles(columns, narrow).visit(stmt) for stmt in stmts]
-    return [stmt for stmt in made if stmt is not None]
+    narrowed = [_NarrowTiles(columns, narrow).visit(stmt) for stmt in stmts]
+    return [stmt for stmt in narrowed if stmt is not None]
 
 
 # -- which tiles are narrowed ---------------------------------------------------------------------------------------
@@ -90,9 +90,9 @@ def _narrow(columns: ColumnPartition, stmts: Sequence[Stmt]) -> dict[Buffer, Buf
 def _elementwise_partners(stmt: Stmt, narrow: dict[Buffer, Buffer], count: int) -> list[Buffer]:
     """Tiles that have to be narrowed, since a statement uses them together with narrowed ones."""
     if isinstance(stmt, Copy):
-        made = [stmt.dst] if stmt.src.buffer in narrow and stmt.dst.buffer.scope in _ON_CHIP else []
+        written = [stmt.dst] if stmt.src.buffer in narrow and stmt.dst.buffer.scope in _ON_CHIP else []
         needed = [stmt.src] if stmt.dst.buffer in narrow and stmt.src.buffer.scope is Scope.FRAGMENT else []
-        return [region.buffer for region in (*made, *needed)]
+        return [region.buffer for region in (*written, *needed)]
     if isinstance(stmt, ParallelLoop) and (var := _column_var(stmt, narrow)) is not None:
         inside = {s.buffer for s in walk(stmt) if isinstance(s, Alloc)}
         stored = [(s.buffer, s.indices) for s in walk(stmt) if isinstance(s, Store) and s.buffer.scope in _ON_CHIP]
@@ -181,12 +181,12 @@ class _NarrowTiles(Rewriter):
     def _nest(self, node: ParallelLoop) -> ParallelLoop:
         var = _column_var(node, self._narrow)
         assert var is not None
-        place = next(place for place, other in enumerate(node.vars) if other is var)
-        if node.layout is not None or int_const(node.extents[place]) != self._columns.of_tile:
+        axis = next(axis for axis, other in enumerate(node.vars) if other is var)
+        if node.layout is not None or int_const(node.extents[axis]) != self._columns.of_tile:
             raise NotPartitioned(f"{_line(node)}a loop has a layout of its threads, or is over some columns")
         body = _Elements(node, var, self._columns, self._narrow).visit(node.body) or Seq((), loc=node.loc)
         count = const(self._columns.count, INT32)
-        extents = (*node.extents[:place], count, *node.extents[place + 1 :])
+        extents = (*node.extents[:axis], count, *node.extents[axis + 1 :])
         return dataclasses.replace(node, extents=extents, body=body)
 
 

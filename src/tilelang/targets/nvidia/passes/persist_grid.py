@@ -70,9 +70,9 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     )
 
 
-def _place(walker: Expr, turn: Expr, count: Expr, *, snake: bool) -> Expr:
+def _place(walker: Expr, iteration: Expr, count: Expr, *, snake: bool) -> Expr:
     """The place of a block, or a cluster, among those that take the tiles of one round."""
-    return select(turn % 2 == 0, walker, count - 1 - walker) if snake else walker
+    return select(iteration % 2 == 0, walker, count - 1 - walker) if snake else walker
 
 
 def _split(number: Expr, size: int) -> Expr:

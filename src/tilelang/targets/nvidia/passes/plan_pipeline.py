@@ -176,8 +176,8 @@ class _Plan(Rewriter):
             numbers = {stmt: number for number, stmt in enumerate(body.statements)}
             failed = {
                 original
-                for made, original in marks.originals.items()
-                if placement is None or not _runs_ahead(body, numbers[made], placement)
+                for marked, original in marks.originals.items()
+                if placement is None or not _runs_ahead(body, numbers[marked], placement)
             }
             if not failed:
                 return marks.loop, marks.tables, placement, reason

@@ -150,15 +150,15 @@ def _software_pipelines(
     launch: Launch, schedule: Schedule, pipelines: Sequence[PipelineBuffer], capabilities: TargetCapabilities
 ) -> list[SoftwarePipeline]:
     """The loops of consumers that the schedule pipelines."""
-    made = []
+    software_pipelines = []
     schedules = dict(schedule.loops)
     for loop in walk(launch.body):
         if isinstance(loop, For) and loop.var in schedules:
             mine = tuple(each for each in pipelines if each.load_group.parent is loop.body)
             body = consumer_body(loop, [each.load_group for each in mine])
             gemms = asynchronous_gemms(body, capabilities, schedule.tile_threads)
-            made.append(SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms))
-    return made
+            software_pipelines.append(SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms))
+    return software_pipelines
 
 
 def _is_tensor_view(buffer: Buffer) -> bool:
@@ -231,9 +231,9 @@ def _consumer_program(
 ) -> Stmt:
     """The program of consumers, with the staging tiles of the epilogue."""
     body = [
-        *(Alloc(made.staging, loc=made.copy.loc) for made in stores),
+        *(Alloc(store.staging, loc=store.copy.loc) for store in stores),
         consumer(launch.body, pipelines, thread, schedule.mma_in_flight, order, software_pipelines),
-        *(store_wait(made.copy) for made in stores[-1:]),
+        *(store_wait(store.copy) for store in stores[-1:]),
     ]
     program = Seq(tuple(body), loc=launch.body.loc)
     return program if order is None else order.warpgroup_program(program)

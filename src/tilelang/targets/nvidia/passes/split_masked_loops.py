@@ -69,15 +69,15 @@ class _Loops(Rewriter):
             return Seq(tuple(self._own_copy(s, node) for s in parts.body), loc=node.loc)
         outside = self._domain
         self._domain = outside.with_loop(node.var, node.start, node.stop, node.step)
-        made = self.rebuild_stmt(node)
+        rebuilt = self.rebuild_stmt(node)
         self._domain = outside
-        return made
+        return rebuilt
 
     def _sequence(self, node: Seq) -> Stmt:
         body = []
         for child in node.body:
-            made = self.visit(child)
-            body += [] if made is None else [made]
+            rewritten = self.visit(child)
+            body += [] if rewritten is None else [rewritten]
             if isinstance(child, Bind):
                 self._domain = self._domain.with_value(child.var, child.value)
         return with_statements(node, body)

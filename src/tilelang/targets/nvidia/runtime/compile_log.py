@@ -43,24 +43,27 @@ _OWN_TEXT = "T.import_source, T.call_extern or T.inline_ptx"
 
 
 def rejection(
-    source: Source, made: Compilation, options: CompileOptions, again: Callable[[], tuple[str, str]] | None = None
+    source: Source,
+    compilation: Compilation,
+    options: CompileOptions,
+    again: Callable[[], tuple[str, str]] | None = None,
 ) -> TileLangError:
     """The error for a text that a compiler rejected; the text is kept in a file.
 
     Args:
         source: What was compiled.
-        made: What came of it.
+        compilation: Its result.
         options: The user's flags.
         again: Gives the PTX with the lines it came from, and the assembler's messages on it; called only if the
             assembler complained.
     """
-    notes = kept_source(source, made, "kernel.cu")
-    place = _FRONT_END.search(made.log)
-    if place is not None:
-        return rejected_line(source, made, options, int(place[1]), place[2], notes, _OWN_TEXT)
-    if again is not None and _ASSEMBLER.search(made.log):
+    notes = kept_source(source, compilation, "kernel.cu")
+    location = _FRONT_END.search(compilation.log)
+    if location is not None:
+        return rejected_line(source, compilation, options, int(location[1]), location[2], notes, _OWN_TEXT)
+    if again is not None and _ASSEMBLER.search(compilation.log):
         return _assembler(source, *again(), notes)
-    return failed_compiler(source, made, options, notes)
+    return failed_compiler(source, compilation, options, notes)
 
 
 def _assembler(source: Source, ptx: str, log: str, notes: tuple[Note, ...]) -> TileLangError:
@@ -89,8 +92,8 @@ def _assembly_at(ptx: str, number: int) -> _Assembly:
     lines = ptx.splitlines()
     before, after = lines[: number - 1], lines[number - 1 :]
     places = (match for line in reversed(before) if (match := _LOC.search(line)))
-    place = next(places, None)
-    origin = tuple(int(group) for group in place.groups() if group) if place else ()
+    location = next(places, None)
+    origin = tuple(int(group) for group in location.groups() if group) if location else ()
     start = next((n for n in range(len(before), 0, -1) if _BEGIN in before[n - 1] or _END in before[n - 1]), 0)
     if not start or _BEGIN not in before[start - 1]:
         return _Assembly("", origin)

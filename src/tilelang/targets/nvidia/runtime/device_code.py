@@ -34,10 +34,10 @@ class CudaCode(DeviceCode):
         Raises:
             ToolchainError: The compiler is not installed any more.
         """
-        made = _compile(self.source, self.arch, self.compiler, self.options, ptx=True)
-        if made.code is None:
-            raise _rejection(self.source, made, self.options)
-        return made.code.rstrip(b"\0").decode()
+        compilation = _compile(self.source, self.arch, self.compiler, self.options, ptx=True)
+        if compilation.code is None:
+            raise _rejection(self.source, compilation, self.options)
+        return compilation.code.rstrip(b"\0").decode()
 
     def assembly(self) -> str:
         """The machine code in words, by cuobjdump or nvdisasm.
@@ -70,9 +70,9 @@ def build(source: Source, arch: str, compiler: str, options: CompileOptions = Co
     """
     headers = _header_flags(source, compiler, options)
     key = (source.key_text, arch, identity(compiler, options), *source.flags, *headers)
-    made = built_once(key, ".cubin", lambda: _built(source, arch, compiler, options))
-    resources = with_launch_memory(source, made.resources)
-    return CudaCode(source, arch, compiler, options, made.binary, resources, made.warnings)
+    built = built_once(key, ".cubin", lambda: _built(source, arch, compiler, options))
+    resources = with_launch_memory(source, built.resources)
+    return CudaCode(source, arch, compiler, options, built.binary, resources, built.warnings)
 
 
 def identity(compiler: str, options: CompileOptions) -> str:
@@ -98,10 +98,10 @@ def _rejection(*args: Any) -> TileLangError:
 
 # -- compiling -----------------------------------------------------------------------------------------------
 def _built(source: Source, arch: str, compiler: str, options: CompileOptions) -> BuiltCode:
-    made = _compile(source, arch, compiler, options)
-    if made.code is None:
-        raise _rejection(source, made, options, lambda: _with_lines(source, arch, compiler, options))
-    return BuiltCode(made.code, resources_of(made.log), warnings_of(made.log))
+    compilation = _compile(source, arch, compiler, options)
+    if compilation.code is None:
+        raise _rejection(source, compilation, options, lambda: _with_lines(source, arch, compiler, options))
+    return BuiltCode(compilation.code, resources_of(compilation.log), warnings_of(compilation.log))
 
 
 def _compile(
@@ -110,22 +110,22 @@ def _compile(
     flags = (*_flags(compiler, options), *source.flags, *_header_flags(source, compiler, options))
     flags = (*flags, "-lineinfo") if lines else flags
     if compiler == "nvcc":
-        made: Compilation = _nvcc().compile_text(source.text, arch, flags, ptx=ptx)
+        compilation: Compilation = _nvcc().compile_text(source.text, arch, flags, ptx=ptx)
     elif compiler == "nvrtc":
-        made = nvrtc.open_nvrtc().compile(source.text, arch, flags, ptx=ptx)
+        compilation = nvrtc.open_nvrtc().compile(source.text, arch, flags, ptx=ptx)
     else:
         raise CompilerBug(f"no compiler is called {compiler!r}")
     configs = dict(options.pass_configs)
     if not ptx and not lines and (options.verbose or configs.get(PassConfigKey.TL_ENABLE_PTXAS_VERBOSE_OUTPUT.value)):
-        print(made.command, made.log, sep="\n", file=sys.stderr)  # noqa: T201  the user asked for it
-    return made
+        print(compilation.command, compilation.log, sep="\n", file=sys.stderr)  # noqa: T201  the user asked for it
+    return compilation
 
 
 def _with_lines(source: Source, arch: str, compiler: str, options: CompileOptions) -> tuple[str, str]:
     """The PTX with the lines it came from, and the log of assembling just that."""
-    made = _compile(source, arch, compiler, options, ptx=True, lines=True)
+    compilation = _compile(source, arch, compiler, options, ptx=True, lines=True)
     log = _compile(source, arch, compiler, options, lines=True).log
-    return (made.code or b"").rstrip(b"\0").decode("utf-8", "replace"), log
+    return (compilation.code or b"").rstrip(b"\0").decode("utf-8", "replace"), log
 
 
 def _header_flags(source: Source, compiler: str, options: CompileOptions) -> tuple[str, ...]:

@@ -49,9 +49,9 @@ def compile_text(
             result = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
         except OSError as error:
             raise ToolchainError(f"{line[0]}: cannot be started: {error}") from None
-        made = output.read_bytes() if result.returncode == 0 and output.exists() else None
+        binary = output.read_bytes() if result.returncode == 0 and output.exists() else None
         log = (result.stdout + result.stderr).strip().replace(str(source), "kernel.cu")
-        return Compilation(made, log, shlex.join(line))
+        return Compilation(binary, log, shlex.join(line))
 
 
 @functools.lru_cache(maxsize=1)

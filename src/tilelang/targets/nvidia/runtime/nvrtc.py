@@ -106,8 +106,8 @@ class Nvrtc:
         """
         number = int(re.sub(r"\D", "", arch))
         if number not in self.numbers:
-            known = ", ".join(f"sm_{n}" for n in self.numbers)
-            raise ToolchainError(f"{self} cannot compile for {arch}; it supports {known}", hint=f"newer: {INSTALL}")
+            supported = ", ".join(f"sm_{n}" for n in self.numbers)
+            raise ToolchainError(f"{self} cannot compile for {arch}; it supports {supported}", hint=f"newer: {INSTALL}")
         chosen = f"--gpu-architecture={arch.replace('sm_', 'compute_') if ptx else arch}"
         quiet = ("--no-cache",) if self.version >= _NO_CACHE_SINCE else ()
         options = (chosen, *quiet, *with_standard(flags))

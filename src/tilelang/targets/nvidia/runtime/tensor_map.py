@@ -163,8 +163,8 @@ class TensorMaps(dict[int, bytes]):
     def __missing__(self, address: int) -> bytes:
         memory = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
         begin = -ctypes.addressof(memory) % MAP_ALIGNMENT
-        place = ctypes.c_void_p(ctypes.addressof(memory) + begin)
-        status = self._encode(place, *self._head, ctypes.c_void_p(address), *self._fixed)
+        pointer = ctypes.c_void_p(ctypes.addressof(memory) + begin)
+        status = self._encode(pointer, *self._head, ctypes.c_void_p(address), *self._fixed)
         if status:
             shape = self.shape
             raise self._error(
@@ -174,5 +174,5 @@ class TensorMaps(dict[int, bytes]):
             )
         if len(self) >= _KEPT:
             self.clear()
-        made = self[address] = memory.raw[begin : begin + MAP_BYTES]
-        return made
+        encoded = self[address] = memory.raw[begin : begin + MAP_BYTES]
+        return encoded

@@ -48,29 +48,29 @@ class AsyncMma:
 
     def release_previous(self, thread: Expr) -> list[Stmt]:
         """Releases the stage of the previous iteration, if there was one."""
-        made = self._releases(-1, {}, thread)
-        return [If(self.loop.var != self.loop.start, Seq(tuple(made)))] if made else []
+        releases = self._releases(-1, {}, thread)
+        return [If(self.loop.var != self.loop.start, Seq(tuple(releases)))] if releases else []
 
-    def with_drain(self, made: For, thread: Expr) -> list[Stmt]:
+    def with_drain(self, loop: For, thread: Expr) -> list[Stmt]:
         """The rewritten loop, the wait for its last gemm, and the release of the last stage."""
         last = self.loop.start + (trip_count(self.loop) - 1) * self.loop.step
         drain, releases = CallStmt(wgmma_wait(0), ()), self._releases(0, {self.loop.var: last}, thread)
         if self.order is None:
-            return [made, drain, *releases]
+            return [loop, drain, *releases]
         # a second gemm waits for the first, so that all warps have passed the order barrier; a single one does not
         has_second = int_const(trip_count(self.loop)) != 1
         end = [*self.order.arrive(thread), drain] if has_second else [drain, *self.order.arrive(thread)]
-        return [*self.order.wait(), made, *end, *releases]
+        return [*self.order.wait(), loop, *end, *releases]
 
     def _releases(self, offset: int, values: Mapping[Var, Expr], thread: Expr) -> list[Stmt]:
-        made: list[Stmt] = []
+        releases: list[Stmt] = []
         for each in self.pipelines:
             number = each.load_group.fill_count().preceding
             assert number is not None
             number = substitute(number, values) + offset
             version = const(0, INT32) if each.versions == 1 else number % each.versions
-            made += consumer_release(each, version, thread)
-        return made
+            releases += consumer_release(each, version, thread)
+        return releases
 
 
 def async_mma_of(loop: For, pipelines: Sequence[PipelineBuffer], order: OrderBarrier | None = None) -> AsyncMma | None:

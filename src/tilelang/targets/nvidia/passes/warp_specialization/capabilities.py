@@ -97,8 +97,8 @@ class TargetCapabilities:
         return dataclasses.replace(launch, body=_WithPlans(plans).visit(launch.body) or Seq((), loc=launch.loc))
 
     def _gemm_refusal(self, gemm: Gemm, threads: int) -> str:
-        made = dataclasses.replace(gemm, a=converted_operand(gemm, 0), b=converted_operand(gemm, 1))
-        answer = self._answer(made, WGMMA_GEMM, threads)
+        converted = dataclasses.replace(gemm, a=converted_operand(gemm, 0), b=converted_operand(gemm, 1))
+        answer = self._answer(converted, WGMMA_GEMM, threads)
         if isinstance(answer, Refusal):
             return answer.reason
         self._plans[gemm, threads] = answer

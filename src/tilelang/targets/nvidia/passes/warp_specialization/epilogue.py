@@ -50,21 +50,21 @@ class EpilogueStore:
     parts: int = 1
 
 
-def split_into_parts(made: EpilogueStore, parts: int) -> EpilogueStore:
+def split_into_parts(store: EpilogueStore, parts: int) -> EpilogueStore:
     """The store in `parts` parts of equally many columns; unchanged where the columns do not divide."""
-    copy = made.copy
+    copy = store.copy
     columns = (drop_units(copy.dst.extent) or (const(0, INT32),))[-1]
     row = (int_const(columns) or 0) * copy.dst.dtype.storage_bytes
-    if made.writer is not None or parts == 1 or row % (parts * CHUNK_BYTES):
-        return made
+    if store.writer is not None or parts == 1 or row % (parts * CHUNK_BYTES):
+        return store
     extents = drop_units(_part(copy, 0, parts).dst.extent)
-    return dataclasses.replace(made, staging=_staging(copy, extents), parts=parts)
+    return dataclasses.replace(store, staging=_staging(copy, extents), parts=parts)
 
 
-def has_full_rows(made: EpilogueStore, parts: int) -> bool:
+def has_full_rows(store: EpilogueStore, parts: int) -> bool:
     """Whether a store has so many parts, with rows that are multiples of 128 bytes."""
-    columns = (made.staging.static_shape or (0,))[-1]
-    return made.parts == parts and columns * made.staging.dtype.storage_bytes % SWIZZLE_SPAN == 0
+    columns = (store.staging.static_shape or (0,))[-1]
+    return store.parts == parts and columns * store.staging.dtype.storage_bytes % SWIZZLE_SPAN == 0
 
 
 def _part(copy: Copy, number: int, parts: int) -> Copy:
@@ -110,12 +110,12 @@ def find_epilogue_stores(launch: Launch, can_store: CanStore) -> tuple[EpilogueS
     for access in found.writes:
         copy = access.stmt
         if isinstance(copy, Copy) and access.buffer.scope is Scope.GLOBAL and copy in parents:
-            known = access.context.domain(_nonempty(copy.dst.buffer, domain))
-            if not all(proves(start >= 0, known) for start in copy.dst.start):
+            facts = access.context.domain(_nonempty(copy.dst.buffer, domain))
+            if not all(proves(start >= 0, facts) for start in copy.dst.start):
                 continue  # TMA drops elements past the end of a tensor, but traps on those before its start
-            made = _epilogue_store(copy, parents, touching, can_store)
-            if made is not None:
-                stores[copy] = dataclasses.replace(made, loops=len(access.context.loops()))
+            store = _epilogue_store(copy, parents, touching, can_store)
+            if store is not None:
+                stores[copy] = dataclasses.replace(store, loops=len(access.context.loops()))
     return tuple(stores.values())
 
 
@@ -188,25 +188,25 @@ class StageEpilogue(Rewriter):
             elif isinstance(child, Copy) and child in self._writers:
                 body += [*self._acquire_staging(self._writers[child]), child]
             else:
-                made = self.visit(child)
-                body += [] if made is None else [made]
+                rewritten = self.visit(child)
+                body += [] if rewritten is None else [rewritten]
         return with_statements(node, body)
 
-    def _staged_store(self, made: EpilogueStore) -> list[Stmt]:
-        copy = made.copy
-        if made.writer is not None:
-            return [_async_store(copy, whole(made.staging))]
+    def _staged_store(self, store: EpilogueStore) -> list[Stmt]:
+        copy = store.copy
+        if store.writer is not None:
+            return [_async_store(copy, whole(store.staging))]
         body: list[Stmt] = []
-        for number in range(made.parts):
-            part = _part(copy, number, made.parts)
-            results = _valid_part(part, made.staging)
-            body += [store_wait(copy)] if number else self._acquire_staging(made)
+        for number in range(store.parts):
+            part = _part(copy, number, store.parts)
+            results = _valid_part(part, store.staging)
+            body += [store_wait(copy)] if number else self._acquire_staging(store)
             body += [Copy(part.src, results, loc=copy.loc), _async_store(part, results)]
         return body
 
-    def _acquire_staging(self, made: EpilogueStore) -> list[Stmt]:
+    def _acquire_staging(self, store: EpilogueStore) -> list[Stmt]:
         """Waits until the staging tile may be written again; where needed, until the tensor may be, too."""
-        return [store_wait(made.copy, read=made.loops <= self._independent_loops)] if made.loops else []
+        return [store_wait(store.copy, read=store.loops <= self._independent_loops)] if store.loops else []
 
 
 def store_wait(near: Stmt, *, read: bool = True) -> Stmt:

@@ -50,8 +50,8 @@ class _FuseClears(Rewriter):
                 domain = domain.with_value(stmt.var, stmt.value)
             elif isinstance(stmt, Fill) and _is_zero(stmt.value) and is_whole(stmt.dst):
                 _fuse(body, stmt, domain)
-        made = Seq(tuple(body), loc=node.loc)
-        return self.rebuild_stmt(made)
+        sequence = Seq(tuple(body), loc=node.loc)
+        return self.rebuild_stmt(sequence)
 
 
 def _fuse(body: list[Stmt], fill: Fill, domain: Domain) -> None:
@@ -67,9 +67,9 @@ def _fuse(body: list[Stmt], fill: Fill, domain: Domain) -> None:
     if not isinstance(loop, For) or jumps(loop.body):
         return
     begins = loop.start < loop.stop if loop.step > 0 else loop.start > loop.stop
-    made = _with_clear(loop, accumulator) if proves(begins, domain) else None
-    if made is not None:
-        body[body.index(loop)] = made
+    fused = _with_clear(loop, accumulator) if proves(begins, domain) else None
+    if fused is not None:
+        body[body.index(loop)] = fused
         del body[position]
 
 

@@ -178,9 +178,9 @@ class _FlattenSequences(Rewriter):
             for child in node.body:
                 yield from self._parts(child)
             return
-        made = self.visit(node)
-        if made is not None:
-            yield made
+        rewritten = self.visit(node)
+        if rewritten is not None:
+            yield rewritten
 
 
 def find_load_groups(launch: Launch, can_load: CanLoadAsync) -> LoadGroups:
@@ -280,8 +280,8 @@ class _Search:
             needed += [step.start, step.stop]
             if jumps(step.body):
                 return "a loop around it has a break or continue in the middle of an iteration"
-        known = all(map(self._scalars.is_uniform, needed))
-        return "" if known else "what it copies depends on what the block computes"
+        all_uniform = all(map(self._scalars.is_uniform, needed))
+        return "" if all_uniform else "what it copies depends on what the block computes"
 
 
 def _reads_within(stmt: Stmt, filled: Region) -> bool:

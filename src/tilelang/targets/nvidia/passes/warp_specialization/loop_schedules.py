@@ -65,16 +65,16 @@ def loop_schedules(
         threads: How many threads compute a tile.
     """
     loops = [loop for loop in walk(launch.body) if isinstance(loop, For) and is_pipelined(loop)]
-    made: list[LoopSchedule] = []
+    schedules: list[LoopSchedule] = []
     notes: list[Note] = []
     for loop in loops:
         found = _loop_schedule(loop, load_groups, capabilities, threads)
         if not isinstance(found, str) and found.schedule.stages > 1:
-            made.append(found)
+            schedules.append(found)
         elif isinstance(found, str) or len(found.body.statements) > 1:  # a single gemm has nothing to overlap with
             reason = found if isinstance(found, str) else "no other order is faster by estimate"
             notes.append(Note(f"T.Pipelined: consumers keep program order: {reason}", loop.loc))
-    return made, notes
+    return schedules, notes
 
 
 def with_prepared_loops(launch: Launch, schedules: Iterable[LoopSchedule]) -> Launch:
@@ -123,15 +123,15 @@ def _loop_schedule(
 def _prepared(loop: For) -> tuple[tuple[Buffer, ...], For]:
     """The loop with parallel loops distributed and operands converted; and the fragments of these."""
     operands: list[Buffer] = []
-    made: list[Stmt] = []
+    body: list[Stmt] = []
     for stmt in flat_statements(loop.body):
         if isinstance(stmt, ParallelLoop):
-            made += distributed(stmt)
+            body += distributed(stmt)
         elif isinstance(stmt, Gemm):
-            made += _with_converted_operands(stmt, operands)
+            body += _with_converted_operands(stmt, operands)
         else:
-            made.append(stmt)
-    return tuple(operands), dataclasses.replace(loop, body=Seq(tuple(made), loc=loop.body.loc))
+            body.append(stmt)
+    return tuple(operands), dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc))
 
 
 def _with_converted_operands(gemm: Gemm, operands: list[Buffer]) -> list[Stmt]:

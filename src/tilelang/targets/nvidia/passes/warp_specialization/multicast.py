@@ -57,7 +57,7 @@ class ClusterBlocks:
             sum(at * stride for at, stride in zip(step, self._strides.values(), strict=True))
             for step in self._steps(axes)
         ]
-        mask = const(sum(1 << place for place in places), INT32)
+        mask = const(sum(1 << rank for rank in places), INT32)
         apart = {axis: stride for axis, stride in self._strides.items() if axis not in axes}
         return mask << self._number(self.position, apart) if self.parts(tuple(apart)) > 1 else mask
 

@@ -38,8 +38,8 @@ def producer(body: Stmt, pipelines: Sequence[PipelineBuffer], cluster: ClusterBl
     """The program of the producer's thread, which may load for other blocks of its cluster, too."""
     states = PartitionStates(pipelines)
     rewriter = _Producer(pipelines, states, cluster)
-    made = rewriter.visit(body)
-    inner = () if made is None else (made,)
+    program = rewriter.visit(body)
+    inner = () if program is None else (program,)
     policies = [CallStmt(l2_policy(kind), (), result=var) for kind, var in rewriter.policies.items()]
     return _without_unused(Seq((*policies, *states.counters, *inner), loc=body.loc))
 
@@ -93,37 +93,37 @@ class _Producer:
             elif isinstance(child, Copy) and child in self._of:
                 body += self._load(child, self._of[child])
                 busy = True
-            elif (made := self.visit(child)) is not None:
-                body.append(made)
+            elif (rewritten := self.visit(child)) is not None:
+                body.append(rewritten)
                 busy = True
         return Seq(tuple(body), loc=node.loc) if busy else None
 
     def _fresh(self, var: Var) -> Var:
         """The producer's own copy of a variable."""
-        made = self._values[var] = Var(var.name, var.dtype, index=var.index)
-        return made
+        fresh = self._values[var] = Var(var.name, var.dtype, index=var.index)
+        return fresh
 
     def _renamed(self, expr: Expr) -> Expr:
         """An expression in the producer's own variables and buffers."""
         return substitute(expr, self._values, self._buffers)
 
     def _load(self, copy: Copy, each: PipelineBuffer) -> list[Stmt]:
-        made: list[Stmt] = []
+        statements: list[Stmt] = []
         copies = each.load_group.copies
         if copy is copies[0]:
             self._current[each] = self._states.state(each, self._renamed)
             state = self._current[each]
-            made += [*state.setup, *producer_acquire(each, state)]
+            statements += [*state.setup, *producer_acquire(each, state)]
         state = self._current[each]
         moved = substitute_stmt(copy, self._values, self._buffers)
         assert isinstance(moved, Copy)
         moved = _on_versions(moved, each, state)
         moved = dataclasses.replace(moved, barrier=full_barrier(each, state), cache_policy=self._policy(copy))
         axes = each.multicast.get(copy.dst.buffer)
-        made.append(moved if axes is None else self._cluster.multicast_part(moved, axes))
+        statements.append(moved if axes is None else self._cluster.multicast_part(moved, axes))
         if copy is copies[-1]:
-            made += state.advance
-        return [with_location(s, copy.loc) for s in made]
+            statements += state.advance
+        return [with_location(s, copy.loc) for s in statements]
 
     def _policy(self, copy: Copy) -> Var | None:
         if copy.eviction is None or copy.eviction == NORMAL:
@@ -132,9 +132,9 @@ class _Producer:
 
 
 def _on_versions(copy: Copy, each: PipelineBuffer, state: PipelineState) -> Copy:
-    made = OnVersion(_versions(each, state)).visit(copy)
-    assert isinstance(made, Copy)
-    return made
+    moved = OnVersion(_versions(each, state)).visit(copy)
+    assert isinstance(moved, Copy)
+    return moved
 
 
 def _versions(each: PipelineBuffer, state: PipelineState) -> dict[Buffer, tuple[Buffer, Expr]]:
@@ -145,11 +145,11 @@ def _without_unused(body: Seq) -> Stmt:
     """The producer's program without bindings that nothing in it uses."""
     while True:
         used = {e for s in walk(body) for root in expressions(s) for e in walk_expr(root) if isinstance(e, Var)}
-        made = _Drop(used).visit(body)
-        assert isinstance(made, Seq)
-        if made is body:
+        remaining = _Drop(used).visit(body)
+        assert isinstance(remaining, Seq)
+        if remaining is body:
             return body
-        body = made
+        body = remaining
 
 
 class _Drop(Rewriter):
@@ -183,7 +183,7 @@ def consumer(
         software_pipelines: The loops that are software-pipelined.
     """
     states = PartitionStates(pipelines)
-    crossing = [each for made in software_pipelines for each in made.crossing]
+    crossing = [each for program in software_pipelines for each in program.crossing]
     late_states = PartitionStates(crossing, waits=False)
     rewriter = _Consumer(pipelines, states, late_states, thread)
     rewriter.software_pipelines = {each.loop: each for each in software_pipelines}
@@ -191,8 +191,8 @@ def consumer(
         loops = [s for s in walk(body) if isinstance(s, For)]
         async_mmas = [async_mma for loop in loops if (async_mma := async_mma_of(loop, pipelines, order)) is not None]
         rewriter.async_mmas = {async_mma.loop: async_mma for async_mma in async_mmas}
-    made = rewriter.visit(body) or Seq((), loc=body.loc)
-    on_versions = OnVersion(rewriter.versions).visit(made) or Seq((), loc=body.loc)
+    program = rewriter.visit(body) or Seq((), loc=body.loc)
+    on_versions = OnVersion(rewriter.versions).visit(program) or Seq((), loc=body.loc)
     senders = [Bind(each.sender, select_by_thread(each.senders, thread)) for each in pipelines if each.signals_cluster]
     return Seq((*senders, *states.counters, *late_states.counters, on_versions), loc=body.loc)
 
@@ -220,13 +220,13 @@ class _Consumer(Rewriter):
         if isinstance(node, For) and node in self.software_pipelines:
             expanded = self.software_pipelines[node].expand(self._states, self._late_states, self._thread)
             return Seq(tuple(expanded), loc=node.loc)
-        made = self.rebuild_stmt(node)
-        if isinstance(node, For) and node in self._loops and isinstance(made, For):
-            made = dataclasses.replace(made, kind=ForKind.SERIAL, pipeline=None)
+        rebuilt = self.rebuild_stmt(node)
+        if isinstance(node, For) and node in self._loops and isinstance(rebuilt, For):
+            rebuilt = dataclasses.replace(rebuilt, kind=ForKind.SERIAL, pipeline=None)
             if node in self.async_mmas:
-                drained = self.async_mmas[node].with_drain(made, self._thread)
+                drained = self.async_mmas[node].with_drain(rebuilt, self._thread)
                 return Seq(tuple(with_location(s, node.loc) for s in drained), loc=node.loc)
-        return made
+        return rebuilt
 
     def _sequence(self, node: Seq) -> Stmt:
         async_mma = next((async_mma for async_mma in self.async_mmas.values() if async_mma.loop.body is node), None)
@@ -240,16 +240,16 @@ class _Consumer(Rewriter):
                 continue
             for each in mine:
                 if each.load_group.first is child:
-                    made = [*states[each].setup, *consumer_wait(each, states[each])]
-                    body += [with_location(s, child.loc) for s in made]
+                    statements = [*states[each].setup, *consumer_wait(each, states[each])]
+                    body += [with_location(s, child.loc) for s in statements]
             if async_mma is not None and child is async_mma.gemm:
-                made = [async_mma.issue(), *async_mma.release_previous(self._thread)]
-                body += [with_location(s, child.loc) for s in made]
+                statements = [async_mma.issue(), *async_mma.release_previous(self._thread)]
+                body += [with_location(s, child.loc) for s in statements]
                 continue
             rewritten = self.visit(child)
             body += [] if rewritten is None else [rewritten]
             for each in mine:
                 if each.load_group.last is child:
-                    made = [*consumer_release(each, states[each].index, self._thread), *states[each].advance]
-                    body += [with_location(s, child.loc) for s in made]
+                    statements = [*consumer_release(each, states[each].index, self._thread), *states[each].advance]
+                    body += [with_location(s, child.loc) for s in statements]
         return Seq(tuple(body), loc=node.loc)

@@ -52,9 +52,9 @@ class OrderBarrier:
 
     def warpgroup_program(self, program: Stmt) -> Stmt:
         """The program for the tiles of this warpgroup, with variables and buffers of its own."""
-        made = _EveryOtherTile(self).visit(program)
-        assert made is not None
-        return made if self.number == 0 else with_fresh_names(made)
+        every_other = _EveryOtherTile(self).visit(program)
+        assert every_other is not None
+        return every_other if self.number == 0 else with_fresh_names(every_other)
 
     def _at(self, number: int) -> Region:
         return Region(self.barriers, (const(number, INT32),), (const(1, INT32),))
@@ -78,9 +78,9 @@ class _EveryOtherTile(Rewriter):
 
 def with_fresh_names(program: Stmt) -> Stmt:
     """The program with fresh variables and buffers for all that it defines."""
-    made = _FreshNames(program).visit(program)
-    assert made is not None
-    return made
+    renamed = _FreshNames(program).visit(program)
+    assert renamed is not None
+    return renamed
 
 
 class _FreshNames(Rewriter):
@@ -102,12 +102,12 @@ class _FreshNames(Rewriter):
         return self._buffers.get(node, node)
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        made = self.rebuild_stmt(node)
-        match made:
+        rebuilt = self.rebuild_stmt(node)
+        match rebuilt:
             case For(var=var) | Bind(var=var):
-                return dataclasses.replace(made, var=self._vars[var])
+                return dataclasses.replace(rebuilt, var=self._vars[var])
             case ParallelLoop(vars=variables):
-                return dataclasses.replace(made, vars=tuple(self._vars[var] for var in variables))
+                return dataclasses.replace(rebuilt, vars=tuple(self._vars[var] for var in variables))
             case CallStmt(result=result) | Atomic(result=result) if result is not None:
-                return dataclasses.replace(made, result=self._vars[result])
-        return made
+                return dataclasses.replace(rebuilt, result=self._vars[result])
+        return rebuilt

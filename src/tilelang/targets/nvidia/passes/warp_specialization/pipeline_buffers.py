@@ -71,12 +71,12 @@ class PipelineBuffer:
         """Initializes the barriers."""
         arrivals = schedule.tile_threads // (WARPGROUP_THREADS if self.wgmma_only else 1)
         arrivals *= len(self.senders) or 1  # as many blocks write to this one as it writes to
-        made: list[Stmt] = []
+        inits: list[Stmt] = []
         for barriers, count in ((self.full, 1), (self.empty, arrivals)):
             if barriers is not None:
                 places = [_at(barriers, const(number, INT32)) for number in range(self.versions)]
-                made += [CallStmt(MBARRIER_INIT, (place, const(count, INT32))) for place in places]
-        return made
+                inits += [CallStmt(MBARRIER_INIT, (barrier, const(count, INT32))) for barrier in places]
+        return inits
 
 
 def pipeline_buffer(
@@ -211,11 +211,11 @@ def consumer_release(each: PipelineBuffer, index: Expr, thread: Expr) -> list[St
 
 def producer_acquire(each: PipelineBuffer, state: PipelineState) -> list[Stmt]:
     """The producer waits until the stage is empty, and announces the bytes of its copies."""
-    made: list[Stmt] = []
+    waits: list[Stmt] = []
     if each.empty is not None:
-        made.append(CallStmt(MBARRIER_WAIT, (_at(each.empty, state.index), 1 - state.phase)))
+        waits.append(CallStmt(MBARRIER_WAIT, (_at(each.empty, state.index), 1 - state.phase)))
     count = const(each.load_group.bytes, INT32)
-    return [*made, CallStmt(MBARRIER_ARRIVE_EXPECT_TX, (_at(each.full, state.index), count))]
+    return [*waits, CallStmt(MBARRIER_ARRIVE_EXPECT_TX, (_at(each.full, state.index), count))]
 
 
 def full_barrier(each: PipelineBuffer, state: PipelineState) -> Region:

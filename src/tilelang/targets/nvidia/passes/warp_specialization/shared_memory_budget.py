@@ -67,7 +67,7 @@ def shared_memory_budget(
         demoted: Fragments that do not fit into registers and are kept in shared memory.
     """
     loaded = {tile for load_group in load_groups for tile in load_group.tiles}
-    pipelined_tiles = loaded | {made.staging for made in stores}
+    pipelined_tiles = loaded | {store.staging for store in stores}
     tiles = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
     budget = shared_bytes - ALIGNMENT  # for barriers
     budget -= sum(_size(tile) for tile in tiles if tile.view_of is None and tile not in pipelined_tiles)
@@ -87,11 +87,11 @@ def shared_memory_budget(
         if not choices or versions > 1 and not (persistent and outer):
             continue
         epilogue_parts = max(choices, key=lambda parts: (stages(parts, versions), -parts))
-        made = SharedMemoryBudget(stages(epilogue_parts, versions), versions, epilogue_parts)
-        if made.stages >= min(_MIN_STAGES, most):
-            return made
-        if made.stages > best.stages:
-            best = made
+        candidate = SharedMemoryBudget(stages(epilogue_parts, versions), versions, epilogue_parts)
+        if candidate.stages >= min(_MIN_STAGES, most):
+            return candidate
+        if candidate.stages > best.stages:
+            best = candidate
     if best.stages < min(2, most):
         held = "one version" if best.stages == 1 else "no version"
         return f"shared memory holds {held} of {stage} bytes of tiles"
@@ -124,8 +124,8 @@ def _max_stages(pipelined: Sequence[LoadGroup], stage: int, overrides: ScheduleO
         return overrides.stages
     most = min(max(_MAX_STAGES, _BYTES_IN_FLIGHT // stage), 2 * _MAX_STAGES)
     counts = [load_group.fill_count().maximum for load_group in pipelined]
-    known = [count for count in counts if count is not None]
-    return most if persistent or len(known) < len(counts) else min(most, max(1, *known))
+    constants = [count for count in counts if count is not None]
+    return most if persistent or len(constants) < len(counts) else min(most, max(1, *constants))
 
 
 def _size(tile: Buffer) -> int:

@@ -86,19 +86,19 @@ class SoftwarePipeline:
         prologue = emission.statements([n for n in self.schedule.order if not stage[n]], {0: loop.start})
         steady = emission.statements(self.schedule.order, {0: loop.var + loop.step, 1: loop.var})
         epilogue = emission.statements([n for n in self.schedule.order if stage[n]], {1: last})
-        made = [
+        statements = [
             with_fresh_names(Seq(tuple(prologue), loc=loop.loc)),
             _serial(loop, loop.stop - loop.step, steady),
             with_fresh_names(Seq(tuple(epilogue), loc=loop.loc)),
         ]
         if proves(trip_count(loop) >= 1, Domain()):
-            return made
-        return [If(trip_count(loop) >= 1, Seq(tuple(made), loc=loop.loc), loc=loop.loc)]
+            return statements
+        return [If(trip_count(loop) >= 1, Seq(tuple(statements), loc=loop.loc), loc=loop.loc)]
 
 
 def _serial(loop: For, stop: Expr, body: Sequence[Stmt]) -> For:
-    made = Seq(tuple(body), loc=loop.body.loc)
-    return dataclasses.replace(loop, stop=stop, kind=ForKind.SERIAL, pipeline=None, body=made)
+    sequence = Seq(tuple(body), loc=loop.body.loc)
+    return dataclasses.replace(loop, stop=stop, kind=ForKind.SERIAL, pipeline=None, body=sequence)
 
 
 @record(slots=True, eq=False)
@@ -167,11 +167,11 @@ class _Emission:
         """
         loop, stage = self._pipeline.loop, self._pipeline.schedule.stage
         iterations = {each: _Iteration({loop.var: value}) for each, value in values.items()}
-        made: list[Stmt] = []
+        emitted: list[Stmt] = []
         for number in numbers:
             stmt = self._pipeline.body.statements[number]
-            made += (with_location(s, stmt.loc) for s in self._statement(stmt, iterations[stage[number]]))
-        return [*made, *(with_location(s, loop.loc) for s in self._wait(len(self._in_flight)))]
+            emitted += (with_location(s, stmt.loc) for s in self._statement(stmt, iterations[stage[number]]))
+        return [*emitted, *(with_location(s, loop.loc) for s in self._wait(len(self._in_flight)))]
 
     def _statement(self, stmt: Stmt, iteration: _Iteration) -> Iterator[Stmt]:
         yield from self._wait(self._blocking(stmt))

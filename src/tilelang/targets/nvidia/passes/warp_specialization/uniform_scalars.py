@@ -138,11 +138,11 @@ class UniformScalars:
 
     def _statements(self, storage: Buffer) -> set[Stmt]:
         """The statements that compute the contents of a scalar or local array."""
-        made: set[Stmt] = set()
+        statements: set[Stmt] = set()
         for stmt, around in self._assigned.get(storage, ()):
-            made.add(stmt)
-            made.update(*(_jumps_of(step.body) for step in around if isinstance(step, For | While)))
-        return made
+            statements.add(stmt)
+            statements.update(*(_jumps_of(step.body) for step in around if isinstance(step, For | While)))
+        return statements
 
 
 def _assigned_by(stmt: Stmt) -> tuple[Buffer, ...]:

@@ -1,0 +1,256 @@
+"""The statements of a block: tiles, loops over them, copies from and to memory, and element-by-element loops."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections import ChainMap, Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tilelang.dtypes import DType
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.expr import Const, Expr, Load, Select, Var, conjunction, select
+from tilelang.ir.print_expr import ExprPrinter
+from tilelang.ir.visit import children, loads_of, variables_of
+from tilelang.level1.contraction import without_widening
+from tilelang.level1.fused import FusedKernel, FusedReduction
+from tilelang.level1.graph import Array
+from tilelang.level1.loop_bounds import Combined, loop_range
+from tilelang.level1.placement import ONE, Placement, Tiling, next_origin
+from tilelang.level1.repeated import with_bindings
+from tilelang.level1.tile_values import TileValues, read_tile
+
+INDENT = "    "
+
+
+class BlockText(ABC):
+    """Writes the statements of a block; subclasses say how reductions that are read come to be."""
+
+    def __init__(self, kernel: FusedKernel, tiling: Tiling, placement: Placement, names: ExprPrinter) -> None:
+        self._kernel, self._tiling, self._placement, self._names = kernel, tiling, placement, names
+        self._values = TileValues(placement)
+        self._allocations: list[str] = []
+        # the statements of the kernel, and of the loops that are being written; those of a loop begin with its loads
+        self._blocks: list[list[str]] = [[]]
+        self._loads = [0]
+        self._shared_values: set[ExprKey] = set()
+
+    @abstractmethod
+    def _require(self, reduction: FusedReduction) -> None:
+        """Computes a reduction that an expression reads, if no tile holds it."""
+
+    # -- loops ----------------------------------------------------------------------------------------------------
+    def _count(self, var: Var, extent: Expr) -> str:
+        """The blocks, or steps, along an axis."""
+        for axis, place in self._placement.places.items():
+            if place.local is not None and place.ragged and var in variables_of(place.origin):
+                return f"T.ceildiv({self._text(extent)}, {self._text(self._placement.block_names[axis])})"
+        return self._text(extent)
+
+    @contextmanager
+    def _loop(self, axes: Sequence[Var], combined: Sequence[Combined]) -> Iterator[None]:
+        """Writes the loops over the tiles of axes around what is written inside, and combines what is given."""
+        headers: list[str] = []
+        for axis in axes:
+            step = self._placement.steps[axis]
+            place = self._placement.places[axis]
+            start, stop = "", self._count(step, place.extent)
+            if combined:
+                start, stop = loop_range(axis, combined, self._values, stop, self._names)
+            bounds = f"{start}, {stop}" if start else stop
+            last = axis is axes[-1]
+            kind = f"T.Pipelined({bounds}, num_stages={self._tiling.stages})" if last else f"T.serial({bounds})"
+            headers.append(f"for {self._names.name(step)} in {kind}:")
+        self._values.enter()
+        self._blocks.append([])
+        self._loads.append(0)
+        yield
+        body = self._blocks.pop()
+        self._loads.pop()
+        self._values.leave()
+        for depth, header in enumerate(headers):
+            self._write(INDENT * depth + header)
+        for line in body:
+            self._write(INDENT * len(headers) + line)
+
+    @contextmanager
+    def _before_loops(self) -> Iterator[None]:
+        """Writes before the loops that are being written."""
+        blocks, loads, known = self._blocks, self._loads, self._values.known
+        self._blocks, self._loads, self._values.known = blocks[:1], loads[:1], ChainMap(known.maps[-1])
+        yield
+        self._blocks, self._loads, self._values.known = blocks, loads, known
+
+    def _is_stepwise(self, expr: Expr) -> bool:
+        """Whether an expression changes from one step of a loop to the next."""
+        if any(axis in self._placement.steps for axis in variables_of(expr)):
+            return True
+        read = [load.buffer for load in loads_of(expr)]
+        if not all(isinstance(buffer, Array) for buffer in read):
+            return True
+        streamed = set(self._kernel.streamed)
+        return any(not streamed.isdisjoint(r.reduced) or self._is_stepwise(r.body) for r in self._kernel.reads(expr))
+
+    def _plain_load(self, expr: Expr) -> Load | None:
+        """A read of memory in which each axis of the tile is one index."""
+        if not isinstance(expr, Load) or expr.buffer.scope.on_chip or expr_key(expr) in self._values.known:
+            return None
+        tiled = [index for index in expr.indices if self._values.dims_of(index)]
+        plain = all(isinstance(index, Var) for index in tiled) and len(set(tiled)) == len(tiled)
+        return expr if plain and tiled else None
+
+    def _region(self, load: Load) -> str:
+        """The part of an array that a tile of reads covers."""
+        tiled = [bool(self._values.dims_of(index)) for index in load.indices]
+        trailing = all(tiled[tiled.index(True) :])
+        parts = []
+        for index, has_tile in zip(load.indices, tiled, strict=True):
+            if not has_tile:
+                parts.append(self._text(self._values.localized(index)))
+                continue
+            place = self._placement.places[index]  # type: ignore[index]
+            begins = self._text(place.origin)
+            parts.append(begins if trailing else f"{begins}:{self._text(next_origin(place))}")
+        return f"{self._names.name(load.buffer)}[{', '.join(parts)}]"
+
+    # -- tiles ----------------------------------------------------------------------------------------------------
+    def _materialized(self, expr: Expr, name: str, dims: Sequence[Var], neutral: Const | None = None) -> Load:
+        """The tile that holds an expression; made if there is none, with the neutral value beyond ragged ends."""
+        held = self._values.tile_of(expr)
+        if held is not None and same_axes(held.indices, dims) and held.buffer.scope is Scope.FRAGMENT:
+            if neutral is None or self._masked(expr, dims, neutral) is expr:
+                return held
+        for other in self._kernel.reads(expr):
+            self._require(other)
+        load = self._plain_load(without_widening(expr))
+        buffer = self._fragment(name if load is None else f"{load.buffer.name}_tile", dims, expr.dtype)
+        ragged = self._ragged(dims)
+        if load is not None and same_axes([i for i in load.indices if self._values.dims_of(i)], dims) and (
+            neutral is None or neutral.value == 0 or not ragged
+        ):
+            self._write_load(expr, f"T.copy({self._region(load)}, {self._names.name(buffer)})")
+            beyond: float | None = 0.0
+        else:
+            self._assign(read_tile(buffer, dims), dims, expr if neutral is None else self._masked(expr, dims, neutral))
+            beyond = None if neutral is None else float(neutral.value)
+        self._values.hold(expr, buffer, dims, stepwise=self._is_stepwise(expr), beyond=beyond)
+        return read_tile(buffer, dims)
+
+    def _share(self, bodies: Sequence[Expr]) -> None:
+        """Notes what several bodies read from memory, or compute of that alone, to be held in a tile."""
+        counts = Counter(key for body in bodies for key in set(self._from_memory(body)))
+        self._shared_values = {key for key, count in counts.items() if count > 1}
+
+    def _from_memory(self, expr: Expr) -> Iterator[ExprKey]:
+        """The parts of an expression that vary over a tile, read memory, and no reduction."""
+        inner = without_widening(expr)
+        if not self._values.dims_of(inner) or isinstance(inner, Var):
+            return
+        loads = loads_of(inner)
+        if inner.dtype.is_float and loads and not any(load.buffer in self._kernel.by_array for load in loads):
+            yield expr_key(expr)
+        if not isinstance(inner, Load):
+            for child in children(inner):
+                yield from self._from_memory(child)
+
+    def _hold_shared(self, expr: Expr) -> None:
+        """Holds the largest parts of an expression that other bodies have, too."""
+        if expr_key(expr) in self._values.known:
+            return
+        if expr_key(expr) in self._shared_values:
+            self._materialized(expr, "value", self._values.dims_of(expr))
+            return
+        for child in () if isinstance(expr, Load) else children(expr):
+            self._hold_shared(child)
+
+    def _ragged(self, dims: Sequence[Var]) -> frozenset[Var]:
+        """The axes of a tile whose ends matter: those that are reduced."""
+        return frozenset(axis for axis in dims if axis in self._placement.steps)
+
+    def _masked(self, expr: Expr, dims: Sequence[Var], neutral: Const) -> Expr:
+        """An expression that has the neutral value beyond the ends of ragged axes."""
+        ragged = self._ragged(dims)
+        if not ragged or self._values.beyond(expr, ragged) == neutral.value:
+            return expr
+        conditions = [axis < self._placement.places[axis].extent for axis in dims if axis in ragged]
+        match expr:
+            case Select(condition=condition, a=a, b=Const(value=value)) if value == neutral.value:
+                return select(conjunction([*conditions, condition]), a, neutral)
+        return select(conjunction(conditions), expr, neutral)
+
+    def _fragment(self, name: str, dims: Sequence[Var], dtype: DType) -> Buffer:
+        return self._allocated(name, dims, dtype, Scope.FRAGMENT, "fragment")
+
+    def _shared(self, name: str, dims: Sequence[Var], dtype: DType) -> Buffer:
+        return self._allocated(f"{name}_shared", dims, dtype, Scope.SHARED, "shared")
+
+    def _allocated(self, name: str, dims: Sequence[Var], dtype: DType, scope: Scope, kind: str) -> Buffer:
+        return self._tile(name, tuple(self._placement.places[axis].size for axis in dims), dtype, scope, kind)
+
+    def _tile(
+        self, name: str, shape: Sequence[Expr], dtype: DType, scope: Scope = Scope.FRAGMENT, kind: str = "fragment"
+    ) -> Buffer:
+        """Allocates a tile; one without dimensions has one element."""
+        shape = tuple(shape) or (ONE,)
+        buffer = Buffer(name, shape, dtype, scope)
+        made = f'T.alloc_{kind}({self._names.items(shape)}, "{dtype!s}")'
+        self._allocations.append(f"{self._names.name(buffer)} = {made}")
+        return buffer
+
+    # -- statements ------------------------------------------------------------------------------------------------
+    def _write_fill(self, buffer: Buffer, value: Const) -> None:
+        name = self._names.name(buffer)
+        self._write(f"T.clear({name})" if value.value == 0 else f"T.fill({name}, {_fill_text(value, self._names)})")
+
+    def _assign(self, target: Load, dims: Sequence[Var], value: Expr) -> None:
+        """Writes `target = value` for all elements of a tile."""
+        locals_ = [self._placement.places[axis].local for axis in dims]
+        bindings, result = with_bindings(self._values.localized(value))
+        body = [f"{self._names.name(binding.var)} = {self._text(binding.value)}" for binding in bindings]
+        body.append(f"{self._place(target)} = {self._text(result)}")
+        if not dims:
+            self._blocks[-1].extend(body)
+            return
+        variables = ", ".join(self._names.name(local) for local in locals_ if local is not None)
+        sizes = ", ".join(self._text(self._placement.places[axis].size) for axis in dims)
+        self._write_for(value, f"for {variables} in T.Parallel({sizes}):")
+        for line in body:
+            self._write_for(value, INDENT + line)
+
+    def _place(self, target: Load) -> str:
+        """An element as the target of an assignment."""
+        indices = [self._values.localized(index, in_tile=target.buffer.scope.on_chip) for index in target.indices]
+        return self._names.element(target.buffer, indices) if indices else f"{self._names.name(target.buffer)}[()]"
+
+    def _write(self, line: str) -> None:
+        self._blocks[-1].append(line)
+
+    def _write_for(self, expr: Expr, line: str) -> None:
+        """Writes a line in the outermost loop whose steps an expression does not depend on."""
+        self._blocks[-1 if self._is_stepwise(expr) else 0].append(line)
+
+    def _write_load(self, expr: Expr, line: str) -> None:
+        """Writes a load before the other statements of a loop, or before all loops."""
+        if len(self._blocks) > 1 and self._is_stepwise(expr):
+            self._blocks[-1].insert(self._loads[-1], line)
+            self._loads[-1] += 1
+        else:
+            self._blocks[0].append(line)
+
+    def _text(self, expr: Expr) -> str:
+        return self._names.expr(expr)
+
+
+
+def _fill_text(value: Const, names: ExprPrinter) -> str:
+    for name, limit in zip(("min", "max"), value.dtype.limits, strict=True):
+        if value.value == limit:
+            return f'T.{name}_value("{value.dtype!s}")'
+    return names.expr(value)
+
+
+def same_axes(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
+    """Whether two lists have the same axes in the same order."""
+    return len(a) == len(b) and all(map(operator.is_, a, b))

@@ -1,0 +1,160 @@
+"""What a call of a function marked `@tilelang.compute` passes: which arguments are arrays, and which are Python values.
+
+Takes the arguments of a call, gives a `Binding`: the arrays in order, and a key that is equal for calls of one graph.
+Parameters annotated with `T.Tensor` have the shape of the annotation, whose symbolic sizes stay open; others have the
+shape of the argument.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilelang.dtypes import DType
+from tilelang.errors import ArgumentError
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr, as_expr
+from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.stmt import Seq
+from tilelang.jit.signature import bind_call, is_array, key_of_value
+from tilelang.language.types import TensorType
+from tilelang.level1.graph import Graph
+from tilelang.level1.structure import Structure, flatten
+from tilelang.level1.trace import Declared
+from tilelang.records import record
+from tilelang.runtime.arrays import borrow
+from tilelang.runtime.parameters import Signature
+
+
+@record(eq=False)
+class Binding:
+    """The arguments of a call.
+
+    Attributes:
+        key: Equal for calls that have the same graph.
+        parameters: The arrays as parameters of that graph, in order.
+        arrays: What the call passes for them; stand-ins where nothing is run.
+        call: Calls the function with other arrays in their place.
+    """
+
+    key: tuple[Any, ...]
+    parameters: tuple[Declared, ...]
+    arrays: tuple[Any, ...]
+    call: Callable[[Sequence[Any]], Any]
+
+
+def bind_arguments(
+    function: Callable[..., Any],
+    signature: inspect.Signature,
+    types: Mapping[str, TensorType],
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    *,
+    may_omit: bool = False,
+) -> Binding:
+    """Sorts the arguments of a call.
+
+    Args:
+        function: The user's function.
+        signature: Its signature.
+        types: The annotations of parameters that are tensors, by name.
+        args: Positional arguments.
+        keywords: Arguments by name.
+        may_omit: Whether parameters that are annotated as tensors may be left out.
+
+    Raises:
+        ArgumentError: The call does not fit the signature, or a dtype is not supported.
+    """
+    name = function.__name__
+    if may_omit:
+        given = bind_call(name, signature, args, keywords, partial=True)
+        keywords = {**keywords, **{each: kind for each, kind in types.items() if each not in given}}
+    values = bind_call(name, signature, args, keywords)
+    sorter = _Sorter(name, types)
+    parts = {parameter: sorter.sort(parameter, value) for parameter, value in values.items()}
+
+    def call(arrays: Sequence[Any]) -> Any:
+        filled = {parameter: fill(arrays) for parameter, fill in parts.items()}
+        bound = inspect.BoundArguments(signature, filled)
+        return function(*bound.args, **bound.kwargs)
+
+    return Binding(tuple(sorter.key), tuple(sorter.parameters), tuple(sorter.arrays), call)
+
+
+class _Sorter:
+    """Collects the arrays among the arguments of a call."""
+
+    def __init__(self, name: str, types: Mapping[str, TensorType]) -> None:
+        self._name, self._types = name, types
+        self.key: list[Any] = []
+        self.parameters: list[Declared] = []
+        self.arrays: list[Any] = []
+
+    def sort(self, parameter: str, value: Any) -> Callable[[Sequence[Any]], Any]:
+        """Notes what an argument is; gives the function from all arrays to the argument that has them."""
+        leaves, structure = flatten(value)
+        if not any(_is_tensor(leaf) for leaf in leaves):
+            self.key.append((parameter, key_of_value(value)))
+            return lambda arrays: value
+        places: list[tuple[int | None, Any]] = []
+        for path, leaf in zip(structure.paths(parameter), leaves, strict=True):
+            places.append((len(self.arrays), None) if _is_tensor(leaf) else (None, leaf))
+            self.key.append(self._array(path, leaf) if _is_tensor(leaf) else (path, key_of_value(leaf)))
+        self.key.append(structure)
+        return lambda arrays: structure.rebuild([leaf if n is None else arrays[n] for n, leaf in places])
+
+    def _array(self, path: str, value: Any) -> tuple[Any, ...]:
+        """Notes an array; gives its part of the key."""
+        kind = self._types.get(path)
+        shape, dtype = (kind.shape, kind.dtype) if kind is not None else self._facts(path, value)
+        name = "".join(letter if letter.isalnum() else "_" for letter in path.replace("]", "").replace("'", ""))
+        self.parameters.append(Declared(name, shape, dtype))
+        self.arrays.append(value)
+        return (path, None if kind is not None else tuple(map(str, shape)), str(dtype))
+
+    def _facts(self, path: str, value: Any) -> tuple[tuple[Expr, ...], DType]:
+        if isinstance(value, TensorType):
+            return value.shape, value.dtype
+        view = borrow(value)
+        if view is None or view.dtype is None:
+            text = type(value).__name__ if view is None else f"dtype {view.dtype_text}"
+            raise ArgumentError(f"{self._name}: '{path}' has no supported dtype, got {text}")
+        return tuple(as_expr(extent) for extent in view.shape), view.dtype
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, TensorType) or is_array(value)
+
+
+def signature_of(graph: Graph) -> Signature:
+    """What a call of a graph must pass: its parameters; results are allocated and returned, if they are not passed."""
+    count = len(graph.parameters)
+    names = [*(array.name for array in graph.parameters), *(f"out{n}" for n in range(len(graph.results)))]
+    arrays = zip(names, (*graph.parameters, *graph.results), strict=True)
+    params = tuple(TensorParam(Buffer(name, a.shape, a.stored_dtype, Scope.GLOBAL)) for name, a in arrays)
+    outputs = tuple(range(count, len(params)))
+    return Signature.of(PrimFunc(graph.name, params, Seq(()), symbols=graph.symbols, outputs=outputs, loc=graph.loc))
+
+
+def results_given(name: str, out: Any, structure: Structure) -> list[Any]:
+    """The arrays of `out=`, in the order of results.
+
+    Raises:
+        ArgumentError: They are not made like the result of the function.
+    """
+    leaves, given = flatten(out)
+    if given.paths("out") != structure.paths("out"):
+        raise ArgumentError(
+            f"{name}: out is {_form(given)}, but the function returns {_form(structure)}",
+            hint="pass arrays in the form in which they are returned",
+        )
+    return leaves
+
+
+def _form(structure: Structure) -> str:
+    if structure.kind is None:
+        return "an array"
+    if issubclass(structure.kind, dict):
+        return f"a dict with {', '.join(repr(key) for key in structure.keys)}"
+    return f"a {structure.kind.__name__} of {len(structure.parts)}"

@@ -1,0 +1,270 @@
+"""`@tilelang.compute`: a function on arrays, compiled once for each set of shapes, dtypes and Python values.
+
+The function runs once on arrays without values; what it computes is a graph, from which kernels are made. Invariant:
+calls with equal keys (`calls.Binding`) run the same kernels.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+from tilelang.api import caller, public, strip_frames
+from tilelang.errors import Loc, StagingError, StagingTypeError
+from tilelang.jit.call_keys import add_values, is_comparable, plain_tensor_types
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.options import JitOptions, environment_key
+from tilelang.jit.signature import is_array
+from tilelang.language.parameters import annotations_of
+from tilelang.language.types import TensorType
+from tilelang.level1.calls import Binding, bind_arguments, results_given
+from tilelang.level1.execution import compile_lowered, compile_with_calls, reference_of
+from tilelang.level1.graph import Graph
+from tilelang.level1.lower import Lowered, lower
+from tilelang.level1.split_calls import has_calls
+from tilelang.level1.structure import Structure
+from tilelang.level1.trace import is_tracing, trace
+from tilelang.targets.target import Target, TargetLike
+
+
+class _Computation:
+    """A function for one set of shapes, dtypes and Python values; lowered and compiled when that is first needed.
+
+    Args:
+        graph: What it computes.
+        structure: How its result is made of the results of the graph.
+        target: What it is compiled for.
+        execution_backend: How it runs.
+        options: What the decorator was given.
+    """
+
+    def __init__(
+        self, graph: Graph, structure: Structure, target: Target, execution_backend: str, options: JitOptions
+    ) -> None:
+        self.graph, self.structure = graph, structure
+        self._target, self._backend, self._options = target, execution_backend, options
+
+    @functools.cached_property
+    def lowered(self) -> Lowered:
+        """The Level 2 program.
+
+        Raises:
+            StagingError: The computation calls kernels, so that it is several programs.
+        """
+        if has_calls(self.graph):
+            raise StagingError(
+                f"{self.graph.name}: calls a Level 2 kernel, so that it is no single program",
+                loc=self.graph.loc,
+                hint="call it, which runs the programs before and after the kernel; or take the kernel out of it",
+            )
+        return lower(self.graph, self._target)
+
+    @functools.cached_property
+    def kernel(self) -> JITKernel:
+        """The compiled program: it takes the parameters of the graph, and returns its results."""
+        return compile_lowered(self.graph, self.lowered, self._options)
+
+    @functools.cached_property
+    def run(self) -> Callable[..., Any]:
+        """Runs it on the arrays of a call, and on those of its results if they are given; gives its results."""
+        if self._backend == "reference":
+            return reference_of(self.graph)
+        if has_calls(self.graph):
+            return compile_with_calls(self.graph, self._target, self._options)
+        return self.kernel
+
+    def call(self, arrays: Sequence[Any], out: Any) -> Any:
+        """The result for the arrays of a call, or `out`, in which it is then."""
+        if out is not None:
+            self.run(*arrays, *results_given(self.graph.name, out, self.structure))
+            return out
+        results = self.run(*arrays)
+        if self.structure.kind is None:
+            return results
+        return self.structure.rebuild(results if len(self.graph.results) > 1 else [results])
+
+
+@public
+class ComputeFunction:
+    """A function marked `@tilelang.compute`.
+
+    A call takes the arguments of the function: arrays of NumPy, torch, CuPy or JAX, lists, tuples and dicts of them,
+    and Python values; it returns what the function returns, with arrays like those that were passed. `out=` is where
+    results are written, in the form in which they are returned. Inside another function marked `@tilelang.compute`, a
+    call is part of that.
+
+    Attributes:
+        function: The user's function.
+        signature: Its signature.
+        options: What the decorator was given.
+    """
+
+    __name__: str
+
+    def __init__(
+        self, function: types.FunctionType, options: JitOptions, namespace: Mapping[str, Any] | None = None
+    ) -> None:
+        self.function, self.options = function, options
+        self.signature = inspect.signature(function)
+        annotations = annotations_of(function, namespace or {})
+        self._types = {name: kind for name, kind in annotations.items() if isinstance(kind, TensorType)}
+        self._takes_out = "out" in self.signature.parameters
+        by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        self._names = tuple(name for name, each in self.signature.parameters.items() if each.kind in by_position)
+        self._computations: dict[Any, _Computation] = {}
+        # by the arguments of calls as they were given, with the places of the arrays among them
+        self._recognized: dict[Any, tuple[_Computation, tuple[int, ...]]] = {}
+        functools.update_wrapper(self, function)
+
+    def __repr__(self) -> str:
+        return f"<computation {self.__name__}{self.signature}>"
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Runs the computation, which is compiled on the first call.
+
+        Raises:
+            ArgumentError: An argument does not fit; nothing has been run.
+            TileLangError: Any of the package's errors that tracing and compiling can meet.
+        """
+        if is_tracing():
+            return self.function(*args, **keywords)
+        try:
+            return self._run(args, keywords)
+        except Exception as error:  # as `public`, without its cost on every call
+            strip_frames(error)
+            if sys.version_info >= (3, 11):
+                raise
+            raise error from error.__cause__
+
+    def _run(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        out = None if self._takes_out else keywords.pop("out", None)
+        key = self._quick_key(args, keywords)
+        known = self._recognized.get(key)
+        if known is not None:
+            computation, places = known
+            given = (*args, *keywords.values())
+            return computation.call([given[place] for place in places], out)
+        binding = self._bind(args, keywords)
+        computation = self._computation(binding)
+        result = computation.call(binding.arrays, out)
+        if key is not None:
+            names, values = [*self._names[: len(args)], *keywords], [*args, *keywords.values()]
+            order = [names.index(name) for name in self.signature.parameters if name in names]
+            self._recognized[key] = computation, tuple(place for place in order if is_array(values[place]))
+        return result
+
+    def _quick_key(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """A key that is cheap to compute and equal only for calls of one computation; None if there is none.
+
+        What else a call must satisfy, the kernel checks.
+        """
+        key: list[Any] = [environment_key(), *keywords]
+        tensors = plain_tensor_types()
+        if len(args) > len(self._names):
+            return None
+        for name, value in (*zip(self._names, args, strict=False), *keywords.items()):
+            kind = type(value)
+            if kind in tensors:
+                key += (kind, value.dtype, None if name in self._types else value.shape)
+            elif is_comparable(kind):
+                add_values(key, (value,))
+            else:
+                return None
+        return tuple(key)
+
+    def graph(self, *args: Any, **keywords: Any) -> Graph:
+        """What is computed for these arguments; its text has a line for each array.
+
+        Arrays may be given, or stand-ins such as `T.Tensor((1024, 1024), "float16")`; annotated ones may be left out.
+        """
+        return self._computation(self._bind(args, keywords, may_omit=True)).graph
+
+    def lower(self, *args: Any, **keywords: Any) -> Lowered:
+        """The Level 2 program for these arguments, with the kernels that it has and how they are divided into tiles."""
+        return self._computation(self._bind(args, keywords, may_omit=True)).lowered
+
+    def program(self, *args: Any, **keywords: Any) -> str:
+        """The text of the Level 2 program: a Python module that can be kept, edited and run by itself."""
+        return self.lower(*args, **keywords).text
+
+    def compile(self, *args: Any, **keywords: Any) -> JITKernel:
+        """The compiled program; it takes the arrays among the arguments in order, and returns those of the result."""
+        return self._computation(self._bind(args, keywords, may_omit=True)).kernel
+
+    def _bind(self, args: Sequence[Any], keywords: Mapping[str, Any], *, may_omit: bool = False) -> Binding:
+        return bind_arguments(self.function, self.signature, self._types, args, keywords, may_omit=may_omit)
+
+    def _computation(self, binding: Binding) -> _Computation:
+        target, backend = self.options.chosen()
+        key = (binding.key, target, backend)
+        if key not in self._computations:
+            graph, structure = trace(self.__name__, self._loc(), binding.parameters, binding.call)
+            made = _Computation(graph, structure, target, backend, self.options)
+            self._computations.setdefault(key, made)
+        return self._computations[key]
+
+    def _loc(self) -> Loc:
+        code = self.function.__code__
+        return Loc(code.co_filename, code.co_firstlineno, function=code.co_name)
+
+
+@overload
+def compute(function: Callable[..., Any]) -> Any: ...
+
+
+@overload
+def compute(
+    function: None = None,
+    *,
+    target: TargetLike = None,
+    execution_backend: str | None = None,
+    verbose: bool | None = None,
+    pass_configs: Mapping[str, object] | None = None,
+    compile_flags: str | Sequence[str] | None = None,
+) -> Callable[[Callable[..., Any]], Any]: ...
+
+
+@public
+def compute(
+    function: Callable[..., Any] | None = None,
+    *,
+    target: TargetLike = None,
+    execution_backend: str | None = None,
+    verbose: bool | None = None,
+    pass_configs: Mapping[str, object] | None = None,
+    compile_flags: str | Sequence[str] | None = None,
+) -> Any:
+    """Makes a function on arrays a computation: `@tilelang.compute`, or with options.
+
+    The function states what is computed, by `tilelang.numpy`; kernels, tiles and threads are the compiler's choice. It
+    runs once for each set of shapes, dtypes and Python values, on arrays that have no values yet.
+
+    Args:
+        function: The function, where the decorator is used bare.
+        target: What to compile for; "auto" or None takes the best target present.
+        execution_backend: How kernels run, as for `JITKernel`; "reference" computes by the meaning in NumPy.
+        verbose: Print the compiler's command line and log.
+        pass_configs: Switches by `PassConfigKey` or its text.
+        compile_flags: Appended to the compiler's command line; a text is split as a shell does.
+
+    Raises:
+        OptionError: The target, the backend or a key of `pass_configs` is unknown.
+        StagingTypeError: What is decorated is no function.
+
+    Example:
+        `@tilelang.compute` on `def scaled(x, factor=2.0): return x * factor`, then `y = scaled(x)`
+    """
+    options = JitOptions(None, target, execution_backend, pass_configs, compile_flags, verbose)
+    namespace = caller().f_locals
+
+    @public
+    def decorate(function: Callable[..., Any]) -> ComputeFunction:
+        if not isinstance(function, types.FunctionType):
+            raise StagingTypeError(f"@tilelang.compute needs a function, got {type(function).__name__}")
+        return ComputeFunction(function, options, namespace)
+
+    return decorate if function is None else decorate(function)

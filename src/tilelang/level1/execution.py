@@ -1,0 +1,91 @@
+"""How a graph runs: by its meaning, as one compiled program, or as several with kernels of the user between them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.options import JitOptions
+from tilelang.level1.calls import signature_of
+from tilelang.level1.graph import Array, Graph, KernelResult
+from tilelang.level1.lower import Lowered, lower
+from tilelang.level1.reference import evaluate_graph
+from tilelang.level1.split_calls import split_at_calls
+from tilelang.runtime.arguments import bind
+from tilelang.runtime.arrays import ArrayView
+from tilelang.targets.target import Target
+
+_PROGRAMS = itertools.count(1)
+
+
+def load_program(text: str) -> dict[str, Any]:
+    """The names of a module of this text, whose lines errors can show."""
+    file = f"<tilelang program {next(_PROGRAMS)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names: dict[str, Any] = {"__name__": file}
+    exec(compile(text, file, "exec"), names)
+    return names
+
+
+def compile_lowered(graph: Graph, lowered: Lowered, options: JitOptions) -> JITKernel:
+    """The kernel of a lowered graph: it takes the parameters of the graph, and returns its results."""
+    count = len(graph.parameters)
+    outputs = list(range(count, count + len(graph.results)))
+    func = load_program(lowered.text)[lowered.entry].get_tir()
+    return dataclasses.replace(options, out_idx=outputs).compile(func)
+
+
+def compile_with_calls(graph: Graph, target: Target, options: JitOptions) -> Callable[..., Any]:
+    """Runs the parts of a graph, and the kernels that it calls between them; arguments as for a kernel of the graph."""
+    segments = split_at_calls(graph)
+    kernels = [
+        compile_lowered(part.graph, lower(part.graph, target), options) if part.outputs else None for part in segments
+    ]
+
+    def run(*arrays: Any) -> Any:
+        count = len(graph.parameters)
+        values = dict(zip(graph.parameters, arrays[:count], strict=True))
+        results: Any = None
+        for part, kernel in zip(segments, kernels, strict=True):
+            if kernel is not None:
+                given = arrays[count:] if part.call is None else ()
+                results = kernel(*[values[array] for array in part.inputs], *given)
+                values.update(zip(part.outputs, _as_list(results), strict=True))
+            if part.call is not None:
+                passed = [values[each] if isinstance(each, Array) else each for each in part.call.arguments]
+                made = _as_list(part.call.kernel(*passed))
+                values.update((array, made[_position(array)]) for array in part.made)
+        return results
+
+    return run
+
+
+def _as_list(results: Any) -> list[Any]:
+    return results if isinstance(results, list) else [results]
+
+
+def _position(array: Array) -> int:
+    assert isinstance(array.definition, KernelResult)
+    return array.definition.position
+
+
+def reference_of(graph: Graph) -> Callable[..., Any]:
+    """Runs a graph by its meaning in NumPy, on host arrays."""
+    signature = signature_of(graph)
+    count = len(graph.parameters)
+
+    def run(*arrays: Any) -> Any:
+        bound = bind(signature, arrays)
+        views = [value.as_numpy() for value in bound.values if isinstance(value, ArrayView)]
+        sizes = dict(zip(signature.symbols, bound.symbols, strict=True))
+        for view, result in zip(views[count:], evaluate_graph(graph, views[:count], sizes), strict=True):
+            np.copyto(view, result)
+        return bound.result()
+
+    return run

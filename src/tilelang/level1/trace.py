@@ -1,0 +1,88 @@
+"""Runs a user's function once on arrays without values, and gives the graph of what it computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from tilelang.dtypes import DType
+from tilelang.errors import Loc, StagingError, StagingTypeError, raising_line
+from tilelang.ir.expr import Expr
+from tilelang.level1.elements import as_array
+from tilelang.level1.graph import Graph, Parameter, define
+from tilelang.level1.structure import Structure, flatten
+from tilelang.level1.values import Operand, TracedArray
+from tilelang.records import record
+
+_TRACING: ContextVar[bool] = ContextVar("tracing", default=False)
+
+
+@record(eq=False)
+class Declared:
+    """A parameter of a graph: its name, and the shape and dtype that it has for a call."""
+
+    name: str
+    shape: tuple[Expr, ...]
+    dtype: DType
+
+
+def is_tracing() -> bool:
+    """Whether a function marked `@tilelang.compute` is running."""
+    return _TRACING.get()
+
+
+def trace(
+    name: str, loc: Loc, parameters: Sequence[Declared], run: Callable[[list[Any]], Any]
+) -> tuple[Graph, Structure]:
+    """The graph of a user's function, and how its result is made of the results of the graph.
+
+    Args:
+        name: What the function is called.
+        loc: Where it was defined.
+        parameters: The arrays of a call.
+        run: Calls the function with arrays in the place of those.
+
+    Raises:
+        StagingTypeError: It gives something else than arrays.
+        StagingError: It hands an array to a function of another library.
+    """
+    arrays = [define(each.name, each.shape, each.dtype, Parameter(n), loc=loc) for n, each in enumerate(parameters)]
+    with tracing():
+        result = run([TracedArray(array) for array in arrays])
+    leaves, structure = flatten(result)
+    for path, leaf in zip(structure.paths("result"), leaves, strict=True):
+        if not isinstance(leaf, Operand):
+            raise StagingTypeError(
+                f"{name}: {path} is {type(leaf).__name__} {leaf!r:.40}, not an array",
+                loc=loc,
+                hint="return an array, or a tuple, list or dict of arrays",
+            )
+    if not leaves:
+        raise StagingTypeError(f"{name}: returns no array", loc=loc, hint="return what the function computes")
+    return Graph(name, tuple(arrays), tuple(as_array(leaf).node for leaf in leaves), loc), structure
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """Calls of functions marked `@tilelang.compute` inside are part of the one around."""
+    token = _TRACING.set(True)
+    try:
+        yield
+    except TypeError as error:
+        for text, library in _OF_LIBRARIES:
+            if re.search(text, str(error)):
+                raise StagingError(
+                    f"a function of {library} is given an array of the computation, which has no values yet",
+                    loc=raising_line(error),
+                    hint=f"write tnp.exp(x) in place of {library}.exp(x), and likewise for other functions",
+                ) from None
+        raise
+    finally:
+        _TRACING.reset(token)
+
+
+# what libraries say where their functions are given arrays of a computation
+_OF_LIBRARIES = (("__array_ufunc__", "numpy"), (r"must be .*Tensor.*, not TracedArray", "torch"))

@@ -1,0 +1,32 @@
+"""Barriers for the compiler's scheduler: they cost no instruction, and mean nothing to the program.
+
+Source: LLVM, "User Guide for AMDGPU Backend", `llvm.amdgcn.sched.barrier`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.isa.instruction import Instruction
+from tilelang.isa.simulated import Warp
+
+_VECTOR_ALU, _SCALAR_ALU, _GLOBAL_MEMORY, _LDS_WRITE = 0x2, 0x4, 0x10, 0x200  # what may be moved across
+
+
+def _nothing(warp: Warp) -> None:
+    del warp
+
+
+KEEP_MATRIX_ORDER = Instruction(
+    "keep_matrix_order",
+    {"hip": f"__builtin_amdgcn_sched_barrier({_VECTOR_ALU | _SCALAR_ALU | _GLOBAL_MEMORY | _LDS_WRITE:#x})"},
+    {},
+    _nothing,
+    source="LLVM, User Guide for AMDGPU Backend, llvm.amdgcn.sched.barrier",
+)
+"""Matrix instructions and loads from LDS stay on their side of it."""
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file."""
+    yield KEEP_MATRIX_ORDER

@@ -1,0 +1,90 @@
+"""Tests for tilelang.level1.calls."""
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+from array_functions import numbers, trace
+
+import tilelang.language as T
+from tilelang.errors import ArgumentError
+from tilelang.ir.expr import int_const
+from tilelang.language.types import TensorType
+from tilelang.level1.calls import Binding, bind_arguments, results_given, signature_of
+from tilelang.level1.structure import flatten
+
+X = np.zeros((2, 3), np.float32)
+
+
+def function(x: Any, scale: Any = 1.0, *rest: Any, **named: Any) -> Any:
+    return x, scale, rest, named
+
+
+def bound(*args: Any, types: dict[str, TensorType] | None = None, may_omit: bool = False, **keywords: Any) -> Binding:
+    return bind_arguments(function, inspect.signature(function), types or {}, args, keywords, may_omit=may_omit)
+
+
+def test_arrays_become_parameters_and_values_stay() -> None:
+    binding = bound(X, 2.0, [X, 5], bias={"b": X})
+    assert ["x", "rest_0_0", "named_bias_b"] == [each.name for each in binding.parameters]
+    assert ("a", 2.0, (["b", 5],), {"bias": {"b": "c"}}) == binding.call(["a", "b", "c"])
+    assert all(array is X for array in binding.arrays)
+
+
+def test_keys_are_equal_for_calls_of_one_graph() -> None:
+    key = bound(X).key
+    assert key == bound(np.ones_like(X), scale=1.0).key
+    different = [
+        bound(X[:1]), bound(X.astype(np.float16)), bound(X, 2.0), bound(X, True), bound([X]), bound(X, 1.0, X), bound(X, scale=X),
+    ]  # fmt: skip
+    assert len(different) + 1 == len({key, *(each.key for each in different)})
+
+
+def test_shapes_are_those_of_arguments_or_of_annotations() -> None:
+    n = T.dynamic("n")
+    kind = T.Tensor((n, 3), "float32")
+    first, second = bound(X, types={"x": kind}), bound(np.zeros((7, 3), np.float32), types={"x": kind})
+    assert first.key == second.key
+    assert n is first.parameters[0].shape[0]
+    assert [2, 3] == [int_const(extent) for extent in bound(X).parameters[0].shape]
+
+
+def test_annotated_parameters_may_be_left_out_where_nothing_runs() -> None:
+    kind = T.Tensor((4, 3), "float16")
+    assert "float16" == bound(types={"x": kind}, may_omit=True).parameters[0].dtype
+    assert "float16" == bound(kind).parameters[0].dtype
+
+
+def test_calls_that_do_not_fit() -> None:
+    with pytest.raises(ArgumentError) as error:
+        bound()
+    assert error.value.message == "function: missing a required argument: 'x'"
+
+
+def test_dtypes_that_are_not_supported() -> None:
+    with pytest.raises(ArgumentError) as error:
+        bound(np.zeros(3, np.complex64))
+    assert str(error.value) == "function: 'x' has no supported dtype, got dtype complex64"
+
+
+def test_the_signature_of_a_graph_returns_its_results() -> None:
+    signature = signature_of(trace(lambda a: [a * 2, a.astype("int8")], numbers(2, 3, dtype="float16")))
+    assert ((0,), (1, 2)) == (signature.inputs, signature.outputs)
+    assert ["float16", "float16", "int8"] == [str(param.dtype) for param in signature.params]
+
+
+def test_results_that_are_given_are_made_as_those_that_are_returned() -> None:
+    _, structure = flatten({"a": 0, "b": [1, 2]})
+    assert [3, 4, 5] == results_given("f", {"a": 3, "b": (4, 5)}, structure)
+    with pytest.raises(ArgumentError) as error:
+        results_given("f", [3, 4], structure)
+    assert str(error.value) == (
+        "f: out is a list of 2, but the function returns a dict with 'a', 'b'\n"
+        "hint: pass arrays in the form in which they are returned"
+    )
+    with pytest.raises(ArgumentError) as error:
+        results_given("f", (1, 2), flatten(1)[1])
+    assert str(error.value) == (
+        "f: out is a tuple of 2, but the function returns an array\nhint: pass arrays in the form in which they are returned"
+    )

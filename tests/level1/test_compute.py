@@ -1,0 +1,340 @@
+"""Tests for tilelang.level1.compute: binding, caching, results, nesting, errors as users see them."""
+
+import math
+import threading
+import traceback
+from typing import Any
+
+import numpy as np
+import pytest
+from array_functions import assert_close, numbers
+from level1_kernels import scaled_and_shifted
+
+import tilelang
+import tilelang.language as T
+import tilelang.numpy as tnp
+from tilelang.errors import ArgumentError, OptionError, StagingError, StagingTypeError
+from tilelang.level1.execution import load_program
+
+compute = tilelang.compute(execution_backend="reference")
+
+
+@compute
+def attention(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
+    s = tnp.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.shape[-1])
+    if causal:
+        s = tnp.where(tnp.arange(s.shape[-2])[:, None] >= tnp.arange(s.shape[-1]), s, -tnp.inf)
+    return tnp.einsum("bhqk,bhkd->bhqd", tnp.softmax(s, axis=-1), v)
+
+
+def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
+    s = np.einsum("bhqd,bhkd->bhqk", q.astype(np.float64), k) / math.sqrt(q.shape[-1])
+    if causal:
+        s = np.where(np.tri(*s.shape[-2:], dtype=bool), s, -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return np.einsum("bhqk,bhkd->bhqd", p / p.sum(-1, keepdims=True), v)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(causal: bool) -> None:
+    q, k, v = (numbers(2, 3, n, 8, dtype="float16", seed=seed) for seed, n in enumerate((5, 7, 7)))
+    found = attention(q, k, v, causal=causal)
+    assert ("float16", np.ndarray) == (found.dtype, type(found))
+    assert_close(found, _attention(q, k, v, causal), 2e-3)
+
+
+# -- results -------------------------------------------------------------------------------------------------
+def test_results_in_any_form() -> None:
+    @compute
+    def f(x: Any) -> Any:
+        return {"sum": tnp.sum(x), "parts": (x + 1, [x])}
+
+    x = numbers(3)
+    found = f(x)
+    assert {"sum", "parts"} == set(found)
+    assert () == found["sum"].shape
+    assert_close(found["parts"][0], x + 1)
+    assert isinstance(found["parts"][1], list)
+    assert found["parts"][1][0] is not x
+
+
+def test_results_are_written_into_given_arrays() -> None:
+    @compute
+    def f(x: Any) -> Any:
+        return x + 1, tnp.sum(x)
+
+    x = numbers(3)
+    given = np.empty(3, np.float32), np.empty((), np.float32)
+    assert f(x, out=given) is given
+    assert_close(given[0], x + 1)
+    with pytest.raises(ArgumentError) as error:
+        f(x, out=given[0])
+    assert str(error.value) == (
+        "f: out is an array, but the function returns a tuple of 2\nhint: pass arrays in the form in which they are returned"
+    )
+    with pytest.raises(ArgumentError, match=r"f: 'out0' has shape \(4,\), expected \(3,\)"):
+        f(x, out=(np.empty(4, np.float32), given[1]))
+
+
+def test_a_parameter_named_out_is_the_functions() -> None:
+    @compute
+    def f(x: Any, out: Any) -> Any:
+        return x * out
+
+    assert_close(f(np.ones(3, np.float32), 2.0), np.full(3, 2.0))
+
+
+def test_arrays_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    q, k, v = (torch.randn(2, 3, 5, 8, dtype=torch.bfloat16) for _ in "qkv")
+    found = attention(q, k, v)
+    assert torch.bfloat16 == found.dtype
+    expected = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double())
+    torch.testing.assert_close(expected, found.double(), atol=2e-2, rtol=2e-2)
+    given = torch.empty_like(q)
+    assert attention(q, k, v, out=given) is given
+    assert torch.equal(given, found)
+
+
+class DLPack:
+    """An array of another framework."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return self._array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+def test_arrays_of_other_frameworks() -> None:
+    x = numbers(3)
+    assert_close(np.asarray(compute(lambda_of_twice())(DLPack(x))), x * 2)
+
+
+def lambda_of_twice() -> Any:
+    def twice(x: Any) -> Any:
+        return x * 2
+
+    return twice
+
+
+# -- compiled ------------------------------------------------------------------------------------------------
+compiled = tilelang.compute(target="cpu")(attention.function)
+
+
+def test_compiled_computations() -> None:
+    q, k, v = (numbers(2, 3, n, 16, dtype="float16", seed=seed) for seed, n in enumerate((5, 70, 70)))
+    found = compiled(q, k, v, causal=False)
+    assert_close(found, _attention(q, k, v, False), 4e-3)
+    given = np.empty_like(found)
+    assert compiled(q, k, v, out=given) is given
+    np.testing.assert_array_equal(found, given)
+    assert compiled.compile(q, k, v) is compiled.compile(q, k, v)
+    np.testing.assert_array_equal(found, compiled.compile(q, k, v)(q, k, v))
+
+
+def test_the_program_runs_by_itself() -> None:
+    shapes = [T.Tensor((2, 3, n, 16), "float16") for n in (5, 70, 70)]
+    text = compiled.program(*shapes)
+    assert compiled.lower(*shapes).text == text
+    program = load_program(text)["attention"]
+    assert compiled.compile(*shapes).prim_func.script() == program.get_tir().script()
+
+
+def test_a_computation_with_kernels_is_no_single_program() -> None:
+    kernel = scaled_and_shifted(target="cpu")
+
+    @tilelang.compute(target="cpu")
+    def f(x: Any) -> Any:
+        return kernel(x + 1, 2.0)[0] * x
+
+    x = numbers(5)
+    assert_close(f(x), (x + 1) * 2 * x)
+    with pytest.raises(StagingError) as error:
+        f.program(x)
+    assert error.value.message == "f: calls a Level 2 kernel, so that it is no single program"
+    assert error.value.hint == (
+        "call it, which runs the programs before and after the kernel; or take the kernel out of it"
+    )
+
+
+def test_calls_with_arrays_in_another_order() -> None:
+    @compute
+    def f(x: Any, y: Any, z: Any = 1) -> Any:
+        return x - y * z
+
+    x, y = numbers(3), numbers(3, seed=1)
+    for _ in range(2):
+        assert_close(f(y=y, x=x), x - y)
+        assert_close(f(x, x, z=3), x - x * 3)
+        assert_close(f(x, y, z=3), x - y * 3)
+        assert_close(f(z=x, x=y, y=2.0), y - 2 * x)
+
+
+# -- caching -------------------------------------------------------------------------------------------------
+def test_the_function_runs_once_per_shapes_dtypes_and_values() -> None:
+    runs = []
+
+    @compute
+    def f(x: Any, power: int = 2) -> Any:
+        runs.append((x.shape, str(x.dtype), power))
+        return x**power
+
+    x = numbers(3)
+    for _ in range(3):
+        f(x)
+        f(np.ones(3, np.float32), power=2)
+    assert [((3,), "float32", 2)] == runs
+    f(x, 3)
+    f(numbers(4))
+    f(x.astype(np.float16))
+    assert 4 == len(runs)
+
+
+def test_symbolic_sizes_serve_all_shapes() -> None:
+    runs = []
+    n = T.dynamic("n")
+
+    @compute
+    def f(x: T.Tensor((n, 4), "float32"), y: T.Tensor((n,), "float32")) -> Any:
+        runs.append(x.shape[1])
+        return tnp.sum(x, 1) + y + tnp.arange(x.shape[0])
+
+    for size in (0, 1, 5):
+        x, y = numbers(size, 4), numbers(size)
+        assert_close(f(x, y), x.sum(1) + y + np.arange(size))
+    assert [4] == runs
+    with pytest.raises(ArgumentError, match=r"f: dimension 'n' is 2 in 'x' of shape \(2, 4\), but 3 in 'y' of shape \(3,\)"):
+        f(numbers(2, 4), numbers(3))
+    with pytest.raises(ArgumentError, match="f: 'x' has dtype float16, expected float32"):
+        f(numbers(2, 4, dtype="float16"), numbers(2))
+
+
+def test_the_graph_needs_no_arrays() -> None:
+    n = T.dynamic("n")
+
+    @compute
+    def f(x: T.Tensor((n, 4), "float16"), w: Any, scale: float = 2.0) -> Any:
+        return x @ w * scale
+
+    graph = f.graph(w=T.Tensor((4, 8), "float16"))
+    assert "x: float16[n, 4]" in str(graph)
+    assert graph is f.graph(numbers(3, 4, dtype="float16"), numbers(4, 8, dtype="float16"))
+
+
+def test_threads_share_a_computation() -> None:
+    x, found = numbers(2, 3, 5, 8), []
+    threads = [threading.Thread(target=lambda: found.append(attention(x, x, x))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for each in found[1:]:
+        np.testing.assert_array_equal(found[0], each)
+
+
+# -- nesting -------------------------------------------------------------------------------------------------
+def test_a_call_inside_is_part_of_the_computation() -> None:
+    @compute
+    def f(x: Any) -> Any:
+        return attention(x, x, x, causal=True) + 1
+
+    x = numbers(1, 2, 5, 8)
+    assert_close(f(x), _attention(x, x, x, True) + 1)
+    assert 2 == str(f.graph(x)).count("= sum(d < 8") + str(f.graph(x)).count("= max(")
+
+
+def test_a_kernel_inside_is_a_call() -> None:
+    kernel = scaled_and_shifted(execution_backend="reference")
+
+    @compute
+    def f(x: Any) -> Any:
+        return kernel(x + 1, 2.0)[0] - 1
+
+    x = numbers(4)
+    assert_close(f(x), (x + 1) * 2 - 1)
+
+
+def test_methods_of_objects_and_structures_of_arguments() -> None:
+    @compute
+    def f(layer: Any, x: Any) -> Any:
+        return tnp.relu(x @ layer["w"] + layer["b"]) * layer.get("scale", 1)
+
+    layer, x = {"w": numbers(4, 3), "b": numbers(3, seed=1), "scale": 2}, numbers(5, 4, seed=2)
+    assert_close(f(layer, x), np.maximum(x.astype(np.float64) @ layer["w"] + layer["b"], 0) * 2)
+
+
+# -- errors --------------------------------------------------------------------------------------------------
+@compute
+def branches(x: Any) -> Any:
+    if x[0] > 1:
+        x = x + 1
+    return x
+
+
+def test_a_branch_on_a_value_says_where_and_what_to_write(calling_line: None) -> None:
+    with pytest.raises(StagingError) as error:
+        branches(numbers(3))
+    line = branches.__wrapped__.__code__.co_firstlineno + 2
+    assert str(error.value) == (
+        "an array is used as a truth value, but its values are known only when the computation runs\n"
+        f"   --> {__file__}:{line}:8\n"
+        f"{line} |     if x[0] > 1:\n"
+        "    |        ^^^^^^^^\n"
+        "hint: write tnp.where(condition, x, y) in place of `if`, `x & y` in place of `and`, `x | y` in place of `or`, "
+        "and `~x` in place of `not`"
+    )
+
+
+def test_a_wrong_shape_shows_the_line(calling_line: None) -> None:
+    with pytest.raises(ValueError) as error:
+        attention(numbers(1, 1, 4, 8), numbers(1, 1, 4, 7), numbers(1, 1, 4, 8))
+    line = attention.__wrapped__.__code__.co_firstlineno + 2
+    assert str(error.value).startswith(
+        "tnp.einsum: shapes (1, 1, 4, 8) and (1, 1, 4, 7) do not fit: an axis has the extents 8 and 7 ('d')\n"
+        f"  --> {__file__}:{line}:9\n"
+        f'{line} |     s = tnp.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.shape[-1])\n'
+        "   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+    )
+
+
+def test_tracebacks_have_no_frames_of_the_package() -> None:
+    def fails(x: Any) -> Any:
+        return {}["missing"]
+
+    for function in (branches, compute(fails)):
+        try:
+            function(numbers(3))
+        except Exception as error:
+            files = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
+            assert {__file__} == files
+
+
+def test_arguments_that_do_not_fit() -> None:
+    with pytest.raises(ArgumentError) as error:
+        branches()
+    assert str(error.value) == "branches: missing a required argument: 'x'\nhint: the signature is branches(x: Any) -> Any"
+
+
+def test_what_is_decorated_is_a_function() -> None:
+    with pytest.raises(StagingTypeError) as error:
+        tilelang.compute(3)  # type: ignore[call-overload]
+    assert str(error.value) == "@tilelang.compute needs a function, got int"
+
+
+def test_unknown_backends() -> None:
+    @tilelang.compute(execution_backend="refrence")
+    def f(x: Any) -> Any:
+        return x
+
+    with pytest.raises(OptionError, match="Invalid execution backend 'refrence'"):
+        f(numbers(3))
+
+
+def test_unknown_options() -> None:
+    with pytest.raises(ArgumentError) as error:
+        tilelang.compute(backend="reference")  # type: ignore[call-overload]
+    assert "did you mean 'execution_backend'?" in str(error.value)

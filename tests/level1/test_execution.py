@@ -1,0 +1,73 @@
+"""Tests for tilelang.level1.execution."""
+
+import traceback
+
+import numpy as np
+import pytest
+from array_functions import assert_close, numbers, trace
+from level1_kernels import scaled_and_shifted
+
+import tilelang.language as T
+import tilelang.numpy as tnp
+from tilelang.dtypes import DType
+from tilelang.errors import ArgumentError
+from tilelang.jit.options import JitOptions
+from tilelang.level1.execution import compile_lowered, compile_with_calls, load_program, reference_of
+from tilelang.level1.graph import Graph, Map, Parameter, axes_for, define, element
+from tilelang.level1.lower import lower
+from tilelang.targets.target import Target, parse_target
+
+CPU: Target = parse_target("cpu")
+OPTIONS = JitOptions(target="cpu")
+
+
+def test_the_reference_takes_what_a_kernel_takes() -> None:
+    run = reference_of(trace(lambda x: [x * 2, tnp.sum(x)], numbers(3)))
+    x = numbers(3)
+    double, total = run(x)
+    assert_close(double, x * 2)
+    assert_close(total, x.sum())
+    given = np.empty(3, np.float32), np.empty((), np.float32)
+    run(x, *given)
+    assert_close(given[0], x * 2)
+    with pytest.raises(ArgumentError, match=r"f: 'x0' has shape \(4,\), expected \(3,\)"):
+        run(numbers(4))
+
+
+def test_the_reference_finds_symbolic_sizes() -> None:
+    n = T.dynamic("n")
+    x, axes = define("x", (n,), DType("float32"), Parameter(0)), axes_for((n,))
+    twice = define("y", (n * 2,), DType("float32"), Map(axes, element(x, (axes[0] // 2,))))
+    found = reference_of(Graph("f", (x,), (twice,)))(np.array([1, 2, 3], np.float32))
+    assert_close(found, np.array([1, 1, 2, 2, 3, 3], np.float32))
+
+
+def test_a_program_is_compiled() -> None:
+    graph = trace(lambda x, y: tnp.exp(x) + y, numbers(7, 3), numbers(3))
+    kernel = compile_lowered(graph, lower(graph, CPU), OPTIONS)
+    x, y = numbers(7, 3), numbers(3, seed=1)
+    assert_close(kernel(x, y), np.exp(x) + y)
+
+
+def test_kernels_run_between_programs() -> None:
+    kernel = scaled_and_shifted(target="cpu")
+
+    def f(x, w):
+        y, z = kernel(tnp.exp(x) + w, 2.0)
+        return y - z * w, z
+
+    graph = trace(f, numbers(5), numbers(5))
+    run = compile_with_calls(graph, CPU, OPTIONS)
+    x, w = numbers(5), numbers(5, seed=1)
+    for found, expected in zip(run(x, w), reference_of(graph)(x, w), strict=True):
+        assert_close(found, expected)
+    given = [np.empty(5, np.float32) for _ in "ab"]
+    run(x, w, *given)
+    assert_close(given[1], run(x, w)[1])
+
+
+def test_errors_in_a_program_show_its_lines() -> None:
+    names = load_program("def f():\n    return 1 // 0\n")
+    with pytest.raises(ZeroDivisionError) as error:
+        names["f"]()
+    assert "    return 1 // 0" in "".join(traceback.format_exception(error.value))

@@ -1,0 +1,51 @@
+"""Reductions of tiles."""
+
+import numpy as np
+import pytest
+from array_functions import trace
+
+import tilelang.numpy as tnp
+from tilelang.level1.lower import lower
+from tilelang.targets.target import parse_target
+
+
+def text_of(function: object, *arrays: np.ndarray) -> str:
+    return lower(trace(function, *arrays), parse_target("cpu")).text  # type: ignore[arg-type]
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (tnp.sum, "T.reduce_sum(x0_tile, sum_local, dim=1)"),
+        (tnp.max, "T.reduce_max(x0_tile, max_local, dim=1)"),
+        (tnp.prod, "T.reduce(x0_tile, prod_local, lambda a, b: a * b, dim=1)"),
+        (tnp.argmin, "T.argmin(x0_tile, argmin_local, dim=1)"),
+    ],
+)
+def test_operators(function: object, line: str) -> None:
+    assert line in text_of(lambda x: function(x, axis=-1), zeros(5, 60))  # type: ignore[operator]
+
+
+def test_several_axes_are_reduced_one_after_another() -> None:
+    text = text_of(lambda x: tnp.sum(x, axis=(1, 2)), zeros(5, 6, 7))
+    assert text.index("x0_tile, text_part, dim=1)") < text.index("text_part, text_local, dim=1)")
+
+
+def test_positions_in_streamed_rows_keep_the_first_of_equals() -> None:
+    text = text_of(lambda x: tnp.argmax(x, axis=-1), zeros(2, 50000))
+    assert "_found[i] > text_best[i]" in text
+
+
+def test_a_shared_operand_of_another_order_is_transposed() -> None:
+    text = text_of(lambda a, b: tnp.einsum("km,nk->mn", a, b), zeros(64, 70), zeros(50, 64))
+    assert "transpose_A=True, transpose_B=True)" in text
+
+
+def test_a_tile_with_other_values_beyond_its_end_is_masked_anew() -> None:
+    """The scores of keys beyond the end are 0, which may be larger than all others."""
+    text = text_of(lambda x, w: tnp.softmax(x @ w, axis=-1) @ w.T, zeros(20, 32), zeros(32, 70))
+    assert "if_then_else(" in text
