@@ -174,6 +174,19 @@ def test_calls_with_arrays_in_another_order() -> None:
         assert_close(f(z=x, x=y, y=2.0), y - 2 * x)
 
 
+def test_defaults_that_are_arrays() -> None:
+    w = numbers(3, seed=1)
+
+    @compute
+    def f(x: Any, w: Any = w) -> Any:
+        return x * w
+
+    x = numbers(3)
+    for _ in range(2):
+        assert_close(f(x), x * w)
+        assert_close(f(x, x), x * x)
+
+
 # -- caching -------------------------------------------------------------------------------------------------
 def test_the_function_runs_once_per_shapes_dtypes_and_values() -> None:
     runs = []

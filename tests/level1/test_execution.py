@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from array_functions import assert_close, numbers, trace
 from level1_kernels import scaled_and_shifted
+from random_kernels.computations import Computations
 
 import tilelang.language as T
 import tilelang.numpy as tnp
@@ -71,3 +72,22 @@ def test_errors_in_a_program_show_its_lines() -> None:
     with pytest.raises(ZeroDivisionError) as error:
         names["f"]()
     assert "    return 1 // 0" in "".join(traceback.format_exception(error.value))
+
+
+def check_random_computation(seed: int) -> None:
+    computation = Computations(seed).draw()
+    scope = {"tnp": tnp}
+    exec(computation.text, scope)
+    graph = trace(scope["f"], *computation.arguments)
+    kernel = compile_lowered(graph, lower(graph, CPU), OPTIONS)
+    found = kernel(*computation.arguments)
+    expected = reference_of(graph)(*computation.arguments)
+    pairs = zip(found, expected, strict=True) if isinstance(found, list) else [(found, expected)]
+    for one, other in pairs:
+        assert_close(one, other, computation.tolerance)
+
+
+@pytest.mark.slow(every=16)
+@pytest.mark.parametrize("seed", range(128))
+def test_random_computations(seed: int) -> None:
+    check_random_computation(seed)

@@ -5,7 +5,7 @@ import pytest
 
 from tilelang.dtypes import SCALARS, DType
 from tilelang.errors import ProgramTypeError
-from tilelang.level1.promotion import Typed, as_float, compute_dtype, holds, promote, sum_dtype
+from tilelang.level1.promotion import Typed, as_float, compute_dtype, holds, promote, sum_dtype, sum_dtypes
 
 
 @pytest.mark.parametrize(
@@ -91,3 +91,18 @@ def test_narrow_floats_are_computed_in_float32() -> None:
 def test_sums_of_small_integers_are_int32() -> None:
     names = {"bool": "int32", "int8": "int32", "uint16": "int32", "uint32": "uint32", "int64": "int64", "float16": "float16"}
     assert names == {name: str(sum_dtype(DType(name))) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype", "accumulate", "combined", "result"),
+    [
+        ("float16", None, None, "float32", "float16"), ("float16", "float32", None, "float32", "float32"),
+        ("float32", "float16", None, "float32", "float16"), ("float32", "float64", None, "float64", "float64"),
+        ("float16", None, "float16", "float16", "float16"), ("int8", None, None, "int32", "int32"),
+        ("int8", "int8", None, "int32", "int8"), ("int32", "int64", None, "int64", "int64"),
+        ("int8", "float32", None, "float32", "float32"), ("bool", None, None, "int32", "int32"),
+    ],
+)  # fmt: skip
+def test_dtypes_of_sums(given: str, dtype: str | None, accumulate: str | None, combined: str, result: str) -> None:
+    found = sum_dtypes(DType(given), dtype, accumulate)
+    assert (combined, result) == (found.combined, found.result)

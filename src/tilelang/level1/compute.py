@@ -154,7 +154,9 @@ class ComputeFunction:
         if key is not None:
             names, values = [*self._names[: len(args)], *keywords], [*args, *keywords.values()]
             order = [names.index(name) for name in self.signature.parameters if name in names]
-            self._recognized[key] = computation, tuple(place for place in order if is_array(values[place]))
+            places = tuple(place for place in order if is_array(values[place]))
+            if len(places) == len(binding.arrays):  # none is a default
+                self._recognized[key] = computation, places
         return result
 
     def _quick_key(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:

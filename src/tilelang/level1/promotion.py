@@ -12,7 +12,7 @@ from functools import reduce
 
 import ml_dtypes
 
-from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, SCALARS, DType, Kind
+from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, SCALARS, DType, Kind, as_dtype
 from tilelang.errors import ProgramTypeError
 from tilelang.records import record
 
@@ -112,3 +112,24 @@ def compute_dtype(dtype: DType) -> DType:
 def sum_dtype(dtype: DType) -> DType:
     """The dtype of sums and products over an axis: int32 for bool and integers below 32 bits, else the same."""
     return INT32 if dtype.is_bool or dtype.is_int and dtype.bits < 32 else dtype
+
+
+@record
+class SumDTypes:
+    """The dtypes of a sum.
+
+    Attributes:
+        combined: That of the values that are added.
+        result: That of the result.
+    """
+
+    combined: DType
+    result: DType
+
+
+def sum_dtypes(given: DType, dtype: object, accumulate: object) -> SumDTypes:
+    """The dtypes of a sum of values of a dtype, as the arguments `dtype` and `accumulate` say."""
+    result = sum_dtype(given) if dtype is None else as_dtype(dtype)
+    own, wanted = compute_dtype(sum_dtype(given)), compute_dtype(sum_dtype(result))
+    keep = own.is_float == wanted.is_float and own.bits >= wanted.bits
+    return SumDTypes(as_dtype(accumulate) if accumulate is not None else own if keep else wanted, result)

@@ -15,9 +15,8 @@ from tilelang.language.extents import difference, shape_text, text
 from tilelang.level1.api import api
 from tilelang.level1.axes import axis_of
 from tilelang.level1.elements import as_array, as_operand, broadcast_shapes, new_array
-from tilelang.level1.functions.reductions import SumDTypes, sum_dtypes
 from tilelang.level1.graph import Combiner, Map, Reduction, axes_for, element
-from tilelang.level1.promotion import Typed, compute_dtype, promote
+from tilelang.level1.promotion import SumDTypes, Typed, compute_dtype, promote, sum_dtypes
 from tilelang.level1.values import TracedArray
 
 __all__ = ["einsum", "matmul", "outer", "tensordot", "vecdot"]

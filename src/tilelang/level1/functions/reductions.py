@@ -21,32 +21,11 @@ from tilelang.level1.axes import axes_of, axis_of
 from tilelang.level1.elements import as_array, as_operand, new_array
 from tilelang.level1.functions import elementwise as el
 from tilelang.level1.graph import Combiner, Map, Reduction, axes_for, element
-from tilelang.level1.promotion import Typed, as_float, compute_dtype, sum_dtype
+from tilelang.level1.promotion import Typed, as_float, compute_dtype, sum_dtypes
 from tilelang.level1.values import Axis, Operand, Scalar, TracedArray, as_size
 from tilelang.records import record
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var"]
-
-
-@record
-class SumDTypes:
-    """The dtypes of a sum.
-
-    Attributes:
-        combined: That of the values that are added.
-        result: That of the result.
-    """
-
-    combined: DType
-    result: DType
-
-
-def sum_dtypes(given: DType, dtype: object, accumulate: object) -> SumDTypes:
-    """The dtypes of a sum of values of a dtype, as the arguments `dtype` and `accumulate` say."""
-    result = sum_dtype(given) if dtype is None else as_dtype(dtype)
-    own, wanted = compute_dtype(sum_dtype(given)), compute_dtype(sum_dtype(result))
-    keep = own.is_float == wanted.is_float and own.bits >= wanted.bits
-    return SumDTypes(as_dtype(accumulate) if accumulate is not None else own if keep else wanted, result)
 
 
 # -- one reduction -------------------------------------------------------------------------------------------

@@ -11,10 +11,9 @@ from tilelang.language.extents import text
 from tilelang.level1.api import api
 from tilelang.level1.axes import axis_of
 from tilelang.level1.elements import as_array, as_operand, new_array
-from tilelang.level1.functions.reductions import sum_dtypes
 from tilelang.level1.functions.shaping import concat
 from tilelang.level1.graph import Combiner, Map, Scan, Sort, axes_for, element
-from tilelang.level1.promotion import Typed
+from tilelang.level1.promotion import Typed, sum_dtypes
 from tilelang.level1.values import TracedArray
 
 __all__ = ["argsort", "cumulative_prod", "cumulative_sum", "sort", "topk"]
