@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from array_functions import assert_close, numbers, run, traced
+from array_functions import assert_close, numbers, run, trace, traced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tilelang.numpy as tnp
 from tilelang.errors import ProgramIndexError, ProgramValueError
+from tilelang.level1.graph import Map
 
 
 @given(hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5), st.data())
@@ -58,6 +59,16 @@ def test_cumulative_dtypes() -> None:
     x = np.ones(4096, np.float16)
     assert 4096 == run(tnp.cumulative_sum, x)[-1]
     assert "float64" == run(lambda a: tnp.cumulative_sum(a, dtype="float64"), x).dtype
+
+
+def test_one_element_is_in_order() -> None:
+    x = numbers(3, 1)
+    graph = trace(lambda a: [tnp.sort(a), tnp.argsort(a), tnp.cumulative_sum(a, axis=1)], x)
+    assert all(isinstance(array.definition, Map) for array in graph.results)
+    values, positions, sums = run(lambda a: [tnp.sort(a), tnp.argsort(a), tnp.cumulative_sum(a, axis=1)], x)
+    assert_close(values, x)
+    assert_close(positions, np.zeros((3, 1), np.int32))
+    assert_close(sums, x)
 
 
 def test_too_many() -> None:

@@ -75,8 +75,10 @@ def _sorted(
         shape[along] = as_expr(count)
     axes = axes_for(shape)
     body = element(array.node, axes)
-    definition = Sort(axes, along, extent, body, descending=descending, gives_index=gives_index)
     dtype, typed = (INT32, Typed(INT32)) if gives_index else (body.dtype, array.typed)
+    definition: Sort | Map = Sort(axes, along, extent, body, descending=descending, gives_index=gives_index)
+    if int_const(extent) == 1:
+        definition = Map(axes, const(0, INT32) if gives_index else body)
     return new_array("positions" if gives_index else "sorted", shape, definition, dtype, typed)
 
 
@@ -120,7 +122,8 @@ def _cumulative(
     axes = axes_for(shape)
     body = cast(element(array.node, axes), dtypes.combined)
     typed = Typed(dtypes.result)
-    scanned = new_array("sums", shape, Scan(axes, along, combiner, body), body.dtype, typed, part=include_initial)
+    definition = Map(axes, body) if int_const(shape[along]) == 1 else Scan(axes, along, combiner, body)
+    scanned = new_array("sums", shape, definition, body.dtype, typed, part=include_initial)
     if not include_initial:
         return scanned
     first = [as_expr(1) if n == along else extent for n, extent in enumerate(shape)]
