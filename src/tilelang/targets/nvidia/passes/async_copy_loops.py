@@ -37,18 +37,18 @@ from tilelang.targets.nvidia.machines import Feature
 
 
 @record(slots=True)
-class Marks:
-    """A pipelined loop with its gather loops marked.
+class MarkedLoop:
+    """A pipelined loop with its gather loops marked asynchronous.
 
     Attributes:
         loop: The loop.
-        originals: The original of each marked loop.
-        tables: The fragments that hold the indices of rows.
+        originals: The original of each marked gather loop.
+        index_fragments: Allocations of the fragments that hold row indices.
     """
 
     loop: For
     originals: Mapping[ParallelLoop, ParallelLoop]
-    tables: list[Alloc]
+    index_fragments: list[Alloc]
 
 
 class AsyncCopyLoops:
@@ -64,132 +64,131 @@ class AsyncCopyLoops:
     """
 
     def __init__(self, launch: Launch, domain: Domain, context: PassContext) -> None:
-        self._possible = context.target.has(Feature.CP_ASYNC)
-        self._wanted = context.prefetch_loops
+        self._has_cp_async = context.target.has(Feature.CP_ASYNC)
+        self._prefetch = context.prefetch_loops
         self._domain = domain.with_extents(launch.block_vars, launch.grid)
-        self._facts = Facts(fixed_layouts(launch), with_safe_values(launch)) if self._possible else Facts()
+        self._facts = Facts(fixed_layouts(launch), with_safe_values(launch)) if self._has_cp_async else Facts()
         self.notes: list[Note] = []
 
-    def marked(self, loop: For, refused: AbstractSet[Stmt]) -> Marks:
+    def mark(self, loop: For, refused: AbstractSet[Stmt]) -> MarkedLoop:
         """A pipelined loop with its gather loops marked, except those that are refused.
 
         Where the compiler places the statements, the indices of rows are loaded from global memory by a loop of its
         own, so that the copies need not wait for them.
         """
-        marks = Marks(loop, {}, [])
-        if not self._possible:
-            return marks
-        by_hand = loop.pipeline is not None and (loop.pipeline.order, loop.pipeline.stage) != (None, None)
+        if not self._has_cp_async:
+            return MarkedLoop(loop, {}, [])
+        placed_by_user = loop.pipeline is not None and (loop.pipeline.order, loop.pipeline.stage) != (None, None)
         inside = self._domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
         originals: dict[ParallelLoop, ParallelLoop] = {}
+        index_fragments: list[Alloc] = []
 
-        def mark(stmt: Stmt) -> Iterator[Stmt]:
+        def statements(stmt: Stmt) -> Iterator[Stmt]:
             if isinstance(stmt, Seq):
-                yield dataclasses.replace(stmt, body=tuple(new for s in stmt.body for new in mark(s)))
+                yield dataclasses.replace(stmt, body=tuple(new for s in stmt.body for new in statements(s)))
                 return
             marked_loop = as_asynchronous(stmt, inside, self._facts) if isinstance(stmt, ParallelLoop) else None
             if marked_loop is None or stmt in refused or not isinstance(stmt, ParallelLoop):
                 yield stmt
-            elif not self._wanted:
+            elif not self._prefetch:
                 text = "T.Parallel: does not run ahead: the versions of its tile would take too much shared memory"
                 self.notes.append(Note(text, stmt.loc))
                 yield stmt
             else:
-                tables = Tables(marked_loop)
-                marked_loop = marked_loop if by_hand else tables.loop()
-                marks.tables.extend(tables.allocations())
+                fragments = RowIndexFragments(marked_loop)
+                marked_loop = marked_loop if placed_by_user else fragments.gather_loop()
+                index_fragments.extend(fragments.allocations())
                 originals[marked_loop] = stmt
-                yield from tables.fills()
+                yield from fragments.index_loads()
                 yield marked_loop
 
-        body = list(mark(loop.body))
-        marked_loop = dataclasses.replace(loop, body=as_body(body, loop.body.loc))
-        return Marks(marked_loop, originals, marks.tables)
+        body = list(statements(loop.body))
+        return MarkedLoop(dataclasses.replace(loop, body=as_body(body, loop.body.loc)), originals, index_fragments)
 
 
-class Tables:
-    """Fragments for the indices that a marked loop loads from global memory to find its rows.
+class RowIndexFragments:
+    """Fragments for the row indices that a marked loop loads from global memory, filled by loops before it.
 
     Args:
-        loop: The loop.
+        loop: The marked loop.
     """
 
     def __init__(self, loop: ParallelLoop) -> None:
         self._loop = loop
-        self._found: list[tuple[Load, Buffer, tuple[int, ...]]] = []
+        self._fragments: list[tuple[Load, Buffer, tuple[int, ...]]] = []
 
-    def loop(self) -> ParallelLoop:
-        """The loop over the tables."""
+    def gather_loop(self) -> ParallelLoop:
+        """The marked loop with row indices from the fragments."""
         names = flat_statements(self._loop.body)
         store = names.pop()
         assert isinstance(store, Store)
-        resolve = _Resolved(_values(names))
-        resolved = resolve.rebuild_stmt(store)
-        assert isinstance(resolved, Store)
-        load = _source(resolved.value, [])
-        assert load is not None
-        from_tables = _FromTables(self, load)
-        gathering = from_tables.rebuild_stmt(resolved) or resolved
-        promises = []
-        tables = len(self._found)
+        bindings = _SubstituteBindings(_values(names))
+        substituted = bindings.rebuild_stmt(store)
+        assert isinstance(substituted, Store)
+        rows = _source(substituted.value, [])
+        assert rows is not None
+        from_fragments = _LoadFromFragments(self, rows)
+        gather = from_fragments.rebuild_stmt(substituted) or substituted
+        assumptions = []
+        count = len(self._fragments)
         for name in names:
             if isinstance(name, Assume):
-                value = from_tables.expr(resolve.expr(name.value))
-                if len(self._found) == tables:
-                    promises.append(dataclasses.replace(name, value=value))
-                del self._found[tables:]  # an assumption alone loads nothing
-        body = Seq((*promises, gathering), loc=self._loop.body.loc) if promises else gathering
+                value = from_fragments.expr(bindings.expr(name.value))
+                if len(self._fragments) == count:
+                    assumptions.append(dataclasses.replace(name, value=value))
+                del self._fragments[count:]  # nothing is loaded for an assumption alone
+        body = Seq((*assumptions, gather), loc=self._loop.body.loc) if assumptions else gather
         return dataclasses.replace(self._loop, body=body)
 
     def element(self, load: Load) -> Load | None:
-        """The element of a table that replaces a load; None if the load does not select rows."""
+        """The element of a fragment that replaces a load; None if the load does not select rows."""
         *outer, along = self._loop.vars
         used = set(walk_expr(load))
         axes = tuple(n for n, var in enumerate(outer) if var in used)
         if load.buffer.scope is not Scope.GLOBAL or along in used or not axes or load.dtype.lanes > 1:
             return None
-        table = next((buffer for known, buffer, _ in self._found if same_expr(known, load)), None)
-        if table is None:
+        fragment = next((buffer for other, buffer, _ in self._fragments if same_expr(other, load)), None)
+        if fragment is None:
             extents = tuple(self._loop.extents[n] for n in axes)
-            table = Buffer(f"{load.buffer.name}_rows", extents, load.dtype, Scope.FRAGMENT, loc=self._loop.loc)
-            self._found.append((load, table, axes))
-        return Load(table, tuple(outer[n] for n in axes), load.dtype)
+            fragment = Buffer(f"{load.buffer.name}_rows", extents, load.dtype, Scope.FRAGMENT, loc=self._loop.loc)
+            self._fragments.append((load, fragment, axes))
+        return Load(fragment, tuple(outer[n] for n in axes), load.dtype)
 
     def allocations(self) -> list[Alloc]:
-        """The allocations of the tables."""
-        return [Alloc(table, loc=self._loop.loc) for _, table, _ in self._found]
+        """The allocations of the fragments."""
+        return [Alloc(fragment, loc=self._loop.loc) for _, fragment, _ in self._fragments]
 
-    def fills(self) -> Iterator[ParallelLoop]:
-        """The loops that load the tables."""
-        for load, table, axes in self._found:
+    def index_loads(self) -> Iterator[ParallelLoop]:
+        """The loops that load the fragments."""
+        for load, fragment, axes in self._fragments:
             new = {self._loop.vars[n]: Var(self._loop.vars[n].name, INT32, index=True) for n in axes}
-            store = Store(table, tuple(new.values()), substitute(load, new), loc=self._loop.body.loc)
-            yield ParallelLoop(tuple(new.values()), table.shape, store, loc=self._loop.loc)
+            store = Store(fragment, tuple(new.values()), substitute(load, new), loc=self._loop.body.loc)
+            yield ParallelLoop(tuple(new.values()), fragment.shape, store, loc=self._loop.loc)
 
 
-class _Resolved(Rewriter):
-    """Replaces variables by their values."""
+class _SubstituteBindings(Rewriter):
+    """Replaces bound variables by their values."""
 
     def __init__(self, values: Mapping[Var, Expr]) -> None:
-        self._values_of = values
+        self._values = values
 
     def expr(self, node: Expr) -> Expr:
-        return substitute(node, self._values_of)
+        return substitute(node, self._values)
 
 
-class _FromTables(Rewriter):
-    """Replaces the loads of a loop by its tables, except the load of the rows."""
+class _LoadFromFragments(Rewriter):
+    """Replaces loads of row indices by loads from fragments; `rows` is the load of the rows themselves."""
 
-    def __init__(self, tables: Tables, rows: Load) -> None:
-        self._tables, self._rows = tables, rows
+    def __init__(self, fragments: RowIndexFragments, rows: Load) -> None:
+        self._fragments, self._rows = fragments, rows
 
     def expr(self, node: Expr) -> Expr:
-        found = self._tables.element(node) if isinstance(node, Load) and node is not self._rows else None
-        return found if found is not None else self.rebuild_expr(node)
+        element = self._fragments.element(node) if isinstance(node, Load) and node is not self._rows else None
+        return element if element is not None else self.rebuild_expr(node)
 
 
 def as_asynchronous(loop: ParallelLoop, domain: Domain, facts: Facts) -> ParallelLoop | None:
-    """The loop with its store marked asynchronous; None if it is no such copy.
+    """The loop with its store marked asynchronous; None if it is no gather that cp.async can do.
 
     Args:
         loop: Any parallel loop.
@@ -199,25 +198,25 @@ def as_asynchronous(loop: ParallelLoop, domain: Domain, facts: Facts) -> Paralle
     *names, last = flat_statements(loop.body) or [loop.body]
     if not all(isinstance(s, Bind) for s in names):
         return None
-    store = _one_store(last)
+    store = _as_store(last)
     if store is None or store.buffer.scope is not Scope.SHARED or store.buffer.view_of is not None:
         return None
     conditions: list[Expr] = []
     load = _source(store.value, conditions)
     if load is None or load.dtype != store.buffer.dtype or load.buffer.storage in facts.nonzero_safe:
         return None
-    if not _writes_all(store, loop):
+    if not _covers_tile(store, loop):
         return None
-    run = _run(store, load, conditions, _values(names), loop, domain, facts)
-    if not run:
+    chunk = _chunk_elements(store, load, conditions, _values(names), loop, domain, facts)
+    if not chunk:
         return None
     marked = dataclasses.replace(store, asynchronous=True)
     body = Seq((*names, marked), loc=loop.body.loc) if names else marked
-    asynchronous = dataclasses.replace(loop, body=body, coalesced_width=loop.coalesced_width or run)
-    return _along_rows(asynchronous, store)
+    asynchronous = dataclasses.replace(loop, body=body, coalesced_width=loop.coalesced_width or chunk)
+    return _with_rows_innermost(asynchronous, store)
 
 
-def _along_rows(loop: ParallelLoop, store: Store) -> ParallelLoop | None:
+def _with_rows_innermost(loop: ParallelLoop, store: Store) -> ParallelLoop | None:
     """The loop with the variable that runs along the tile's rows innermost; None if the user fixed the order."""
     order = sorted(range(len(loop.vars)), key=lambda n: loop.vars[n] is store.indices[-1])
     if order == list(range(len(order))):
@@ -228,13 +227,13 @@ def _along_rows(loop: ParallelLoop, store: Store) -> ParallelLoop | None:
     return dataclasses.replace(loop, vars=variables, extents=extents)
 
 
-def _one_store(stmt: Stmt) -> Store | None:
+def _as_store(stmt: Stmt) -> Store | None:
     """The statement as one store; a branch that stores the same element either way stores one of two values."""
     if isinstance(stmt, Store):
         return stmt
     if not isinstance(stmt, If) or stmt.group is not None or stmt.else_body is None:
         return None
-    a, b = (_one_store(_alone(body)) for body in (stmt.then_body, stmt.else_body))
+    a, b = (_as_store(_single_statement(body)) for body in (stmt.then_body, stmt.else_body))
     if a is None or b is None or a.buffer is not b.buffer:
         return None
     if not all(same_expr(x, y) for x, y in zip(a.indices, b.indices, strict=True)):
@@ -242,7 +241,7 @@ def _one_store(stmt: Stmt) -> Store | None:
     return dataclasses.replace(a, value=select(stmt.condition, a.value, b.value))
 
 
-def _alone(body: Stmt) -> Stmt:
+def _single_statement(body: Stmt) -> Stmt:
     statements = flat_statements(body)
     return statements[0] if len(statements) == 1 else body
 
@@ -264,19 +263,19 @@ def _is_zero(value: Expr) -> bool:
     return isinstance(value, Const) and value.value == 0 and math.copysign(1, value.value) > 0
 
 
-def _writes_all(store: Store, loop: ParallelLoop) -> bool:
+def _covers_tile(store: Store, loop: ParallelLoop) -> bool:
     """Whether the loop's iterations are the elements of the tile."""
     extents = dict(zip(loop.vars, map(int_const, loop.extents), strict=True))
     shape = store.buffer.static_shape
     if shape is None or store.buffer.strides is not None or len(set(loop.vars)) != len(loop.vars):
         return False
-    named: set[Var] = set()
+    used: set[Var] = set()
     for index, extent in zip(store.indices, shape, strict=True):
-        if isinstance(index, Var) and index in extents and index not in named and extents[index] == extent:
-            named.add(index)
+        if isinstance(index, Var) and index in extents and index not in used and extents[index] == extent:
+            used.add(index)
         elif extent != 1 or int_const(index) != 0:
             return False
-    return all(var in named or extents[var] == 1 for var in loop.vars)
+    return all(var in used or extents[var] == 1 for var in loop.vars)
 
 
 def _values(names: list[Stmt]) -> Mapping[Var, Expr]:
@@ -288,7 +287,7 @@ def _values(names: list[Stmt]) -> Mapping[Var, Expr]:
     return values
 
 
-def _run(
+def _chunk_elements(
     store: Store,
     load: Load,
     conditions: list[Expr],
@@ -297,7 +296,7 @@ def _run(
     domain: Domain,
     facts: Facts,
 ) -> int:
-    """How many neighbors along the tile's rows one instruction copies, or sets to 0; 0 if none can."""
+    """The elements along a row of the tile that one instruction copies, or sets to 0; 0 if none can."""
     var = store.indices[-1] if store.indices else None
     if not isinstance(var, Var) or store.buffer.dtype.lanes > 1:
         return 0

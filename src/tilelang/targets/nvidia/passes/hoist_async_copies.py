@@ -69,30 +69,30 @@ class _HoistCopies(Rewriter):
             new = self.visit(child)
             if new is None:
                 continue
-            if isinstance(new, Copy) and self._is_movable(new):
-                statements.insert(self._place(new, statements), new)
+            if isinstance(new, Copy) and self._is_movable_copy(new):
+                statements.insert(self._copy_position(new, statements), new)
             elif isinstance(new, Copy) and self._is_prefetch(new):
-                position = self._first_place(new, statements)
+                position = self._prefetch_position(new, statements)
                 passed = statements[position:]
-                own = [s for s in passed if _is_allocation_of(new.dst.buffer, s)]
-                statements[position:] = [*own, new, *(s for s in passed if s not in own)]
+                allocation = [s for s in passed if _is_allocation_of(new.dst.buffer, s)]
+                statements[position:] = [*allocation, new, *(s for s in passed if s not in allocation)]
             else:
                 statements.append(new)
         return with_statements(node, statements)
 
-    def _is_movable(self, stmt: Stmt) -> bool:
+    def _is_movable_copy(self, stmt: Stmt) -> bool:
         return is_asynchronous(stmt) and isinstance(stmt, Copy) and stmt not in self._owned
 
     def _is_prefetch(self, stmt: Stmt) -> bool:
-        """Whether a statement copies a small constant tile from global memory to registers."""
+        """Whether a statement copies a small tile, of a tensor that the launch does not write, to registers."""
         if not isinstance(stmt, Copy) or (stmt.src.buffer.scope, stmt.dst.buffer.scope) != _TO_REGISTERS:
             return False
         read = {access.buffer.storage for access in accesses(stmt).reads}
-        changing = any(b in self._written and b.scope in (Scope.GLOBAL, Scope.SHARED) for b in read)
-        return not changing and 0 < (stmt.dst.buffer.bytes or 0) <= self._prefetch_bytes
+        is_written = any(b in self._written and b.scope in (Scope.GLOBAL, Scope.SHARED) for b in read)
+        return not is_written and 0 < (stmt.dst.buffer.bytes or 0) <= self._prefetch_bytes
 
-    def _first_place(self, copy: Copy, before: list[Stmt]) -> int:
-        """The first position for a copy to registers among the statements before; its allocation moves along."""
+    def _prefetch_position(self, copy: Copy, before: list[Stmt]) -> int:
+        """The first position for a copy to registers among the statements before it; its allocation moves along."""
         position = at = len(before)
         while at and not self._is_prefetch(before[at - 1]):
             stmt = before[at - 1]
@@ -104,14 +104,14 @@ class _HoistCopies(Rewriter):
                 position = at
         return position
 
-    def _place(self, copy: Copy, before: list[Stmt]) -> int:
-        """The first position for an asynchronous copy among the statements before."""
+    def _copy_position(self, copy: Copy, before: list[Stmt]) -> int:
+        """The first position for an asynchronous copy among the statements before it."""
         position = at = len(before)
         while at and _may_pass(copy, before[at - 1]):
             at -= 1
             if isinstance(before[at], TileOp | ParallelLoop):  # passing other statements gains nothing
                 position = at
-        while position < len(before) and position and self._is_movable(before[position - 1]):
+        while position < len(before) and position and self._is_movable_copy(before[position - 1]):
             position += 1  # keep a statement between two copies
         return position
 
@@ -144,8 +144,7 @@ def _may_pass(copy: Copy, stmt: Stmt) -> bool:
         return False
     if isinstance(stmt, TileOp) and (stmt.required_lowering or any(transfers_ownership(s) for s in walk(stmt))):
         return False
-    own = accesses(copy)
-    source = {a.buffer.storage for a in own.reads}
+    source = {a.buffer.storage for a in accesses(copy).reads}
     target = copy.dst.buffer.storage
     if isinstance(stmt, Alloc):
         return stmt.buffer.storage not in {*source, target} and stmt.buffer not in (copy.src.buffer, copy.dst.buffer)

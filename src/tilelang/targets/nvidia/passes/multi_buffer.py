@@ -64,7 +64,7 @@ class _Step:
 
 
 def _steps(loop: For) -> list[_Step]:
-    """What the groups of a loop do, in program order.
+    """The statements of the groups of a loop, in program order.
 
     Raises:
         _Refused: Something is not done by a group, or a barrier is used in a branch or an inner loop.
@@ -91,8 +91,8 @@ def _barrier_of(stmt: Stmt) -> Region | None:
     return None
 
 
-class _Loop:
-    """The proof for one loop.
+class _Proof:
+    """The proof that versions of its tiles do not change what a loop computes.
 
     Attributes:
         tiles: The shared tiles that groups pass to each other.
@@ -131,7 +131,7 @@ class _Loop:
             if stmt.routine in _ARRIVALS:
                 arrived[barrier] += step.group.count
             if stmt.routine is MBARRIER_WAIT:
-                self.lag[stmt] = self._lag_of(stmt.args[1], barrier)
+                self.lag[stmt] = self._phase_lag(stmt.args[1], barrier)
         for barrier, count in arrived.items():
             if count != counts[barrier]:
                 needed = counts[barrier]
@@ -140,7 +140,7 @@ class _Loop:
             raise _Refused("it uses no barrier")
         return list(arrived)
 
-    def _lag_of(self, parity: Expr | Region, barrier: Buffer) -> int:
+    def _phase_lag(self, parity: Expr | Region, barrier: Buffer) -> int:
         if not isinstance(parity, Region) and variables_of(parity) <= {self._loop.var}:
             found = [int(evaluate(parity, {self._loop.var: k})) for k in range(4)]
             for lag in (0, 1):
@@ -152,18 +152,18 @@ class _Loop:
         readers: dict[Buffer, list[_Step]] = {}
         writers: dict[Buffer, list[_Step]] = {}
         for step in self._steps:
-            touched = accesses(step.stmt)
-            for access in touched.all:
+            found = accesses(step.stmt)
+            for access in found.all:
                 storage = access.buffer.storage
-                if storage in touched.local or storage.scope is Scope.BARRIER:
+                if storage in found.local or storage.scope is Scope.BARRIER:
                     continue
                 (writers if access.write else readers).setdefault(storage, []).append(step)
         tiles = []
         for storage, filling in writers.items():
             users = [*filling, *readers.get(storage, ())]
-            alone = all(user.group.same_threads(filling[0].group) for user in users)
-            if alone and storage.scope is not Scope.GLOBAL:
-                continue  # private memory of one group: its iterations stay in order
+            is_private = all(user.group.same_threads(filling[0].group) for user in users)
+            if is_private and storage.scope is not Scope.GLOBAL:
+                continue  # the iterations of one group stay in order
             if storage.scope is not Scope.SHARED:
                 raise _Refused(f"'{storage.name}' is written in the loop")
             if storage in self._outside:
@@ -183,16 +183,16 @@ class _Loop:
         for read in reading:
             if read.group.overlaps(fill.group):
                 raise _Refused(f"'{tile.name}' is read by the threads that fill it")
-            full = self._signals(fill, read, lag=0)
-            released = self._signals(read, fill, lag=1)
+            full = self._barriers_between(fill, read, lag=0)
+            released = self._barriers_between(read, fill, lag=1)
             barrier = fill.stmt.barrier.buffer if isinstance(fill.stmt, Copy) and fill.stmt.barrier else None
             if not full or (barrier is not None and barrier not in full):
                 raise _Refused(f"a reader of '{tile.name}' does not wait until it is full")
             if not released:
                 raise _Refused(f"'{tile.name}' is filled without waiting for a reader to release it")
 
-    def _signals(self, first: _Step, second: _Step, *, lag: int) -> set[Buffer]:
-        """Barriers at which the first step's group arrives after it, and for which the second's waits before it."""
+    def _barriers_between(self, first: _Step, second: _Step, *, lag: int) -> set[Buffer]:
+        """Barriers at which the first step's group arrives after it and the second's waits before it."""
         arrives = {
             region.buffer
             for s in self._steps
@@ -212,8 +212,8 @@ def _arrives(stmt: Stmt) -> bool:
     return isinstance(stmt, CallStmt) and stmt.routine in _ARRIVALS
 
 
-class _OnStage(OnVersion):
-    """Puts the statements of one loop on the stage of their iteration.
+class _OnVersionOfIteration(OnVersion):
+    """Moves the statements of one loop to the version of their iteration.
 
     Args:
         stages: The buffers of all stages, tiles and barriers, by the single-buffered ones.
@@ -222,11 +222,11 @@ class _OnStage(OnVersion):
         count: How many stages there are.
     """
 
-    def __init__(self, stages: Mapping[Buffer, Buffer], proof: _Loop, var: Var, count: int) -> None:
+    def __init__(self, stages: Mapping[Buffer, Buffer], proof: _Proof, var: Var, count: int) -> None:
         index = var % count
         super().__init__({old: (new, index) for old, new in stages.items() if old.scope is not Scope.BARRIER})
         self._stages, self._index, self._lag = stages, index, proof.lag
-        self._round = var // count
+        self._phase = var // count
 
     def region(self, node: Region) -> Region:
         """A region of a tile or barrier, on the stage of the iteration."""
@@ -239,7 +239,7 @@ class _OnStage(OnVersion):
         if isinstance(node, CallStmt) and node in self._lag:
             region = node.args[0]
             assert isinstance(region, Region)
-            parity = (self._round + self._lag[node]) % 2
+            parity = (self._phase + self._lag[node]) % 2
             return dataclasses.replace(node, args=(self.region(region), parity))
         return super().stmt(node)
 
@@ -247,7 +247,7 @@ class _OnStage(OnVersion):
 class _Expand(Rewriter):
     """Rewrites a launch: allocations and initializations for all stages, and the loops on their stages."""
 
-    def __init__(self, stages: Mapping[Buffer, Buffer], loops: Mapping[For, _OnStage]) -> None:
+    def __init__(self, stages: Mapping[Buffer, Buffer], loops: Mapping[For, _OnVersionOfIteration]) -> None:
         self._stages, self._loops = stages, loops
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -267,8 +267,9 @@ class _Expand(Rewriter):
         if region.buffer not in self._stages:
             return node
         barriers = self._stages[region.buffer]
-        places = [Region(barriers, (const(i, INT32),), region.extent) for i in range(int_const(barriers.shape[0]) or 0)]
-        return Seq(tuple(dataclasses.replace(node, args=(barrier, *node.args[1:])) for barrier in places), loc=node.loc)
+        count = int_const(barriers.shape[0]) or 0
+        versions = [Region(barriers, (const(i, INT32),), region.extent) for i in range(count)]
+        return Seq(tuple(dataclasses.replace(node, args=(each, *node.args[1:])) for each in versions), loc=node.loc)
 
 
 def _outermost_loops(stmt: Stmt) -> Iterator[For]:
@@ -284,36 +285,36 @@ def _outermost_loops(stmt: Stmt) -> Iterator[For]:
 
 
 def _expanded(launch: Launch, capacity: int) -> Launch:
-    wanted = [
+    candidates = [
         loop
         for loop in _outermost_loops(launch.body)
         if loop.kind is ForKind.PIPELINED and loop.pipeline is not None and loop.pipeline.num_stages > 1
         and loop.pipeline.order is None and loop.pipeline.stage is None
         and any(_barrier_of(s) is not None for s in walk(loop.body))
     ]  # fmt: skip
-    if not wanted or launch.hints.cluster != (1, 1, 1):
+    if not candidates or launch.hints.cluster != (1, 1, 1):
         return launch
     allocated = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
     spent = sum(_bytes(b) for b in allocated if b.storage is b)
     stages: dict[Buffer, Buffer] = {}
-    loops: dict[For, _OnStage] = {}
+    loops: dict[For, _OnVersionOfIteration] = {}
     notes: list[Note] = []
-    for loop in wanted:
+    for loop in candidates:
         assert loop.pipeline is not None
         try:
-            proof = _Loop(loop, _counts(launch, loop), _outside(launch, loop))
-            each = sum(map(_bytes, proof.tiles))
-            count = min(loop.pipeline.num_stages, 1 + (capacity - spent) // each)
+            proof = _Proof(loop, _counts(launch, loop), _outside(launch, loop))
+            version_bytes = sum(map(_bytes, proof.tiles))
+            count = min(loop.pipeline.num_stages, 1 + (capacity - spent) // version_bytes)
             if count < 2:
-                raise _Refused(f"{each} bytes more of shared memory would not fit")
+                raise _Refused(f"{version_bytes} bytes more of shared memory would not fit")
         except _Refused as refused:
             notes.append(Note(f"T.Pipelined: the loop keeps one stage: {refused}", loop.loc))
             continue
-        spent += (count - 1) * each
-        own = {tile: versioned(tile, count) for tile in proof.tiles}
-        own |= {b: dataclasses.replace(b, shape=(const(count, INT32),)) for b in proof.barriers}
-        stages |= own
-        loops[loop] = _OnStage(own, proof, loop.var, count)
+        spent += (count - 1) * version_bytes
+        new_buffers = {tile: versioned(tile, count) for tile in proof.tiles}
+        new_buffers |= {b: dataclasses.replace(b, shape=(const(count, INT32),)) for b in proof.barriers}
+        stages |= new_buffers
+        loops[loop] = _OnVersionOfIteration(new_buffers, proof, loop.var, count)
     plan = dataclasses.replace(launch.plan, notes=(*launch.plan.notes, *notes))
     if not loops:
         return dataclasses.replace(launch, plan=plan)
@@ -353,16 +354,16 @@ def _counts(launch: Launch, loop: For) -> dict[Buffer, int]:
 
 def _outside(launch: Launch, loop: For) -> dict[Buffer, str]:
     """Shared buffers whose accesses outside of the loop rule out versions, with the reason."""
-    found: dict[Buffer, str] = {}
+    reasons: dict[Buffer, str] = {}
     inside = set(walk(loop))
     for stmt in walk(launch.body):
         if isinstance(stmt, Alloc) and stmt.buffer.storage is not stmt.buffer:
-            found[stmt.buffer.storage] = f"'{stmt.buffer.storage.name}' has views"
+            reasons[stmt.buffer.storage] = f"'{stmt.buffer.storage.name}' has views"
     for access in accesses(launch.body).all:
         if access.stmt not in inside:
             storage = access.buffer.storage
-            found.setdefault(storage, f"'{storage.name}' is also used outside of the loop")
-    return found
+            reasons.setdefault(storage, f"'{storage.name}' is also used outside of the loop")
+    return reasons
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:

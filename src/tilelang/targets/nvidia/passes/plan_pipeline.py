@@ -170,17 +170,17 @@ class _Plan(Rewriter):
         """The loop with the parallel loops marked that run ahead, the tables for them, and its placement."""
         refused: set[Stmt] = set()
         while True:
-            marks = self._copy_loops.marked(node, refused)
-            placement, reason = plan_loop(marks.loop, outside)
-            body = LoopBody(marks.loop)
+            marked_loop = self._copy_loops.mark(node, refused)
+            placement, reason = plan_loop(marked_loop.loop, outside)
+            body = LoopBody(marked_loop.loop)
             numbers = {stmt: number for number, stmt in enumerate(body.statements)}
             failed = {
                 original
-                for marked, original in marks.originals.items()
+                for marked, original in marked_loop.originals.items()
                 if placement is None or not _runs_ahead(body, numbers[marked], placement)
             }
             if not failed:
-                return marks.loop, marks.tables, placement, reason
+                return marked_loop.loop, marked_loop.index_fragments, placement, reason
             refused |= failed
 
     def _with_async(self, stmt: Stmt, ahead: set[Stmt]) -> Stmt:
