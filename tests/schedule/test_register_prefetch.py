@@ -6,6 +6,7 @@ import tilelang.language as T
 from tilelang.ir.stmt import For, Launch
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
+from tilelang.ops.im2col import Im2Col
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.placement_legality import outside_uses, version_counts
 from tilelang.schedule.register_prefetch import Prefetched, prefetched
@@ -84,3 +85,24 @@ def test_without_a_copy_there_is_a_reason():
     loop, outside = program()
     body = [s for s in walk(loop.body) if not isinstance(s, Copy)][-1]
     assert "no copy from global memory" in prefetched(For(loop.var, loop.start, loop.stop, 1, loop.kind, body), outside, 1, 1)
+
+
+def test_patches_of_an_image_are_loaded_as_such():
+    @T.prim_func
+    def main(A: T.Tensor((1, 8, 8, 16), "float16"), W: T.Tensor((144, 32), "float16"), C: T.Tensor((64, 32), "float32")):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_shared((64, 16), "float16")
+            w = T.alloc_shared((16, 32), "float16")
+            c = T.alloc_fragment((64, 32), "float32")
+            T.clear(c)
+            for k in T.Pipelined(9, num_stages=2):
+                T.im2col(A, a, 0, k, 3, 1, 1, 1)
+                T.copy(W[k * 16, 0], w)
+                T.gemm(a, w, c)
+            T.copy(c, C)
+
+    (launch,) = (s for s in walk(main.body) if isinstance(s, Launch))
+    (loop,) = (s for s in walk(launch.body) if isinstance(s, For) and s.pipeline is not None)
+    made = prefetched(loop, outside_uses(launch)[loop], 1, 1 << 20)
+    (load,) = (s for s in walk(made.loop) if isinstance(s, Im2Col))
+    assert "im2col.loop" == load.choice

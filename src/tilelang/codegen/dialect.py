@@ -79,11 +79,20 @@ class Dialect:
         return found
 
     def call(self, routine: Routine) -> Template:
-        """The template of a call of a routine."""
+        """The template of a call of a routine.
+
+        Raises:
+            NoLowering: Only other languages have one.
+        """
         if self.language in routine.texts:
             return Template(routine.texts[self.language], cast(Helper | None, routine.helpers.get(self.language)))
         family, *variant = routine.dialect_key if isinstance(routine, Instruction) and routine.dialect_key else ("",)
         found = self.instructions.get(family)
+        if found is None and routine.texts:
+            raise NoLowering(
+                f"T.{routine.name}: is an instruction of other GPUs, and has no {self.language.upper()} text",
+                hint="compile for a target that has it, or write it with operators of the language",
+            )
         if found is None:
             raise CompilerBug(f"codegen: routine {routine.name} has no {self.language} text")
         return found if isinstance(found, Template) else found(*variant)

@@ -120,7 +120,7 @@ def _divided(loop: For, copies: Collection[Copy]) -> _Divided:
             continue
         tile = Buffer(f"{stmt.dst.buffer.name}_next", stmt.dst.extent, stmt.src.dtype, Scope.FRAGMENT, loc=stmt.loc)
         whole = Region(tile, tuple(const(0, extent.dtype) for extent in tile.shape), tile.shape)
-        load = dataclasses.replace(stmt, dst=whole, choice=by_loop.COPY.name, plan=ACCEPTED)
+        load = dataclasses.replace(stmt, dst=whole, choice=by_loop.LOOPS[type(stmt)].name, plan=ACCEPTED)
         store = Copy(whole, stmt.dst, choice=by_loop.COPY.name, plan=ACCEPTED, loc=stmt.loc)
         division.registers.append(Alloc(tile, loc=loop.loc))
         division.loads.add(load)

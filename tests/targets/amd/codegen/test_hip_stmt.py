@@ -28,6 +28,18 @@ def test_printing_is_refused() -> None:
     assert __file__ == caught.value.loc.file
 
 
+def test_instructions_of_other_gpus_are_refused() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            T.sync_threads(1, 64)
+            A[0] = 1
+
+    with pytest.raises(NoLowering, match="T.bar_sync: is an instruction of other GPUs, and has no HIP text") as caught:
+        printed(main, "gfx1100")
+    assert __file__ == caught.value.loc.file
+
+
 @needs_clang
 @pytest.mark.parametrize("arch", GENERATIONS)
 def test_a_failed_assertion_ends_the_wave(arch: str) -> None:

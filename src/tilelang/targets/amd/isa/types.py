@@ -101,7 +101,7 @@ struct bfloat16_t {  // the upper half of a float
     uint16_t bits;
     bfloat16_t() = default;
     __device__ __forceinline__ explicit bfloat16_t(float x) {
-#if defined(__gfx950__) || defined(__GFX12__)
+#if defined(__gfx950__)
         bits = tl_bits<uint16_t>((__bf16)x);
 #else
         const uint32_t u = tl_bits<uint32_t>(x);
