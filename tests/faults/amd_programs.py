@@ -140,6 +140,27 @@ def through_global_memory(arch, counters):
     return AmdProgram(arch, make)
 
 
+def by_syncthreads():
+    """Waves exchange values through global memory in each iteration, ordered by barriers of the block."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), middle: T.Tensor((128,), "float32"), C: T.Tensor((4, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            t = T.get_thread_binding(0)
+            for k in T.serial(4):
+                middle[t] = A[t] + k
+                T.sync_threads()
+                C[k, t] = middle[(t + 64) % 128]
+                T.sync_threads()
+
+    def make():
+        a = integers(128, dtype="float32")
+        expected = np.roll(a, 64) + np.arange(4, dtype=np.float32)[:, None]
+        return lower_func(main, "gfx1100"), [a, np.zeros_like(a), np.zeros((4, 128), np.float32)], expected
+
+    return AmdProgram("gfx1100", make)
+
+
 def ring(stages, *, width=4):
     """Waves load tiles of LDS for each other, `stages` - 1 ahead, two loads a tile."""
     load, lanes = DIRECT_LOADS[width], width // 4
@@ -188,6 +209,7 @@ PROGRAMS = {
     "exchange through global memory": through_global_memory("gfx942", Counters.LOADS_WITH_STORES),
     "exchange through global memory, gfx1100": through_global_memory("gfx1100", Counters.STORES_APART),
     "exchange through global memory, gfx1200": through_global_memory("gfx1200", Counters.ALL_APART),
+    "exchange through global memory by T.sync_threads": by_syncthreads(),
     "ring of two tiles": ring(2),
     "ring of three tiles": ring(3),
     "ring of four tiles, 16 bytes": ring(4, width=16),

@@ -43,7 +43,7 @@ from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.targets.amd.group_barriers import WaveBarriers
 from tilelang.targets.amd.isa.atomic_text import vector_lanes
-from tilelang.targets.amd.passes import count_direct_loads, expand_pipeline, plan_pipeline
+from tilelang.targets.amd.passes import count_direct_loads, expand_pipeline, plan_pipeline, relax_barriers
 from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
 
 
@@ -81,6 +81,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         insert_barriers.PASS,
         insert_group_barriers(WaveBarriers),
         count_direct_loads.PASS,
+        relax_barriers.PASS,
         flatten_shared.PASS,
         simplify_body.PASS,
         hoist_comparisons.PASS,

@@ -7,11 +7,9 @@ from tilelang.ir.expr import Const
 from tilelang.ir.stmt import CallStmt, If
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
-from tilelang.targets.amd.isa.barriers import lds_barrier
 from tilelang.targets.amd.isa.direct_to_lds import COMMIT_GROUP, DIRECT_LOADS, WAIT_FOR_GROUPS
-from tilelang.targets.amd.isa.wait_counters import WAIT_FOR_DIRECT_LOADS, Counters
+from tilelang.targets.amd.isa.wait_counters import WAIT_FOR_DIRECT_LOADS
 from tilelang.targets.amd.passes import count_direct_loads
-from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.target import Target
 
 LOAD = DIRECT_LOADS[16]
@@ -141,23 +139,9 @@ def test_the_counter_ends_at_63():
     assert [63] == waits(p.counted())
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_barriers_leave_loads_in_flight_unless_threads_share_global_memory(shared):
-    with Program() as p:
-        p.issue()
-        p.store(p.out, (p.thread,), 0.0)
-        p.sync()
-        if shared:
-            p.store(p.a, (p.thread,), p.load(p.out, p.thread))
-    made = p.counted()
-    barrier = lds_barrier(Counters.LOADS_WITH_STORES)
-    assert (shared, not shared) == (bool(calls(made, SYNC_THREADS)), bool(calls(made, barrier)))
-
-
-def test_programs_without_direct_loads_keep_their_barriers():
+def test_programs_without_direct_loads_lose_their_marks():
     p = ThreadProgram()
     with p.kernel(1):
-        p.sync()
         p.call(COMMIT_GROUP)
-    made = count_direct_loads.PASS.run(p.finish(), PassContext(target=Target("hip", "gfx950")))
-    assert (1, []) == (len(calls(made, SYNC_THREADS)), calls(made, COMMIT_GROUP))
+        p.call(WAIT_FOR_GROUPS, 0)
+    assert [] == waits(count_direct_loads.PASS.run(p.finish(), PassContext(target=Target("hip", "gfx950"))))

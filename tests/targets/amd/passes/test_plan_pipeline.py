@@ -7,8 +7,9 @@ from gpu import assert_simulates, lower_func
 import tilelang.language as T
 from tilelang.ir.stmt import Alloc, CallStmt, Launch
 from tilelang.ir.visit import walk
+from tilelang.targets.amd.isa.barriers import lds_barrier
 from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS
-from tilelang.targets.gpu.isa.sync import SYNC_THREADS
+from tilelang.targets.amd.isa.wait_counters import Counters
 
 ARCHS = ["gfx942", "gfx1100"]
 
@@ -75,7 +76,7 @@ def test_shared_tiles_have_one_version_or_two(stages, versions):
 def test_a_second_version_saves_a_barrier_in_each_iteration():
     def barriers(stages):
         loops = [s for s in walk(launch_of(gemm(64, 64, 64, stages=stages)[0], "gfx942").body) if type(s).__name__ == "For" and s.var.name == "i"]
-        return sum(isinstance(s, CallStmt) and s.routine is SYNC_THREADS for s in walk(loops[0].body))
+        return sum(isinstance(s, CallStmt) and s.routine is lds_barrier(Counters.LOADS_WITH_STORES) for s in walk(loops[0].body))
 
     assert (2, 1) == (barriers(2), barriers(3))
 

@@ -3,18 +3,14 @@
 Takes a thread-level function with its barriers, gives one without marks of groups. Invariant: a wait leaves at most as
 many loads in flight as every wave has certainly issued since the group that it waits for: too small a number makes a
 wait stronger, too large a one would be a race. Loads in a branch that all threads take alike are issued in any case,
-with a false predicate, so that there are equally many of them on all paths. Where threads of a block share nothing in
-global memory, its barriers become those that leave loads in flight.
+with a false predicate, so that there are equally many of them on all paths.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
-from tilelang.analysis.accesses import accesses
 from tilelang.dtypes import INT32
-from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, conjunction, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import flat_statements
@@ -22,10 +18,8 @@ from tilelang.ir.stmt import Bind, CallStmt, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, sub_statements, walk
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.targets.amd.isa.barriers import lds_barrier
 from tilelang.targets.amd.isa.direct_to_lds import COMMIT_GROUP, DIRECT_LOADS, WAIT_FOR_GROUPS
-from tilelang.targets.amd.isa.wait_counters import MAX_DIRECT_LOADS, WAIT_FOR_DIRECT_LOADS, Counters, counters_of
-from tilelang.targets.gpu.isa.sync import SYNC_THREADS
+from tilelang.targets.amd.isa.wait_counters import MAX_DIRECT_LOADS, WAIT_FOR_DIRECT_LOADS
 
 _GROUPS = 16  # as many of the newest groups as are followed
 
@@ -119,30 +113,20 @@ class _Count:
 
 
 class _Resolve(Rewriter):
-    """Replaces marks, and barriers if there is one for them."""
+    """Replaces marks."""
 
-    def __init__(self, count: _Count, counters: Counters | None) -> None:
-        self._count, self._counters = count, counters
+    def __init__(self, count: _Count) -> None:
+        self._count = count
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if _is(node, COMMIT_GROUP):
             return None
         if isinstance(node, CallStmt) and _is(node, WAIT_FOR_GROUPS):
             return CallStmt(WAIT_FOR_DIRECT_LOADS, (const(self._count.pending[node], INT32),), loc=node.loc)
-        if self._counters is not None and _is(node, SYNC_THREADS):
-            return CallStmt(lds_barrier(self._counters), (), loc=node.loc)
         return self.rebuild_stmt(node)
 
 
-def _shared_globally(launch: Launch) -> Iterator[Buffer]:
-    """The global buffers that a launch writes and accesses elsewhere, too."""
-    found = [a for a in accesses(launch.body).all if a.buffer.scope is Scope.GLOBAL]
-    for storage in {a.buffer.storage for a in found if a.write}:
-        if len([a for a in found if a.buffer.storage is storage]) > 1:
-            yield storage
-
-
-def _counted(launch: Launch, counters: Counters) -> Launch:
+def _counted(launch: Launch) -> Launch:
     if not any(_is_load(s) for s in walk(launch.body)):
         marks = any(_is(s, COMMIT_GROUP) or _is(s, WAIT_FOR_GROUPS) for s in walk(launch.body))
         return launch if not marks else dataclasses.replace(launch, body=_Drop().visit(launch.body) or launch.body)
@@ -151,9 +135,7 @@ def _counted(launch: Launch, counters: Counters) -> Launch:
     state: _InFlight = (0,)
     for stmt in flat_statements(body):
         state = count.after(stmt, state)
-    apart = next(_shared_globally(launch), None) is None
-    body = _Resolve(count, counters if apart else None).visit(body) or body
-    return dataclasses.replace(launch, body=body)
+    return dataclasses.replace(launch, body=_Resolve(count).visit(body) or body)
 
 
 class _Drop(Rewriter):
@@ -163,9 +145,8 @@ class _Drop(Rewriter):
         return None if _is(node, COMMIT_GROUP) or _is(node, WAIT_FOR_GROUPS) else self.rebuild_stmt(node)
 
 
-def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
-    counters = counters_of(context.target.machine)
-    return with_launches(func, lambda launch: _counted(launch, counters))
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    return with_launches(func, _counted)
 
 
 PASS = Pass(
