@@ -12,7 +12,8 @@ from hypothesis.extra import numpy as hnp
 import tilelang.language as T
 from tilelang.dtypes import DType
 from tilelang.errors import ProgramIndexError, ProgramTypeError
-from tilelang.level1.graph import Parameter, define
+from tilelang.level1.graph import Graph, Parameter, define
+from tilelang.level1.reference import evaluate_graph
 from tilelang.level1.values import TracedArray
 
 
@@ -73,8 +74,10 @@ def symbolic(*shape: Any) -> TracedArray:
     [
         (slice(None), "(n, 4)", "x[i, j]"),
         (slice(None, None, -1), "(n, 4)", "x[n - 1 + i * -1, j]"),
-        (slice(None, -2), "(T.max(n + -2, 0), 4)", "x[i, j]"),
-        (slice(1, None), "(n - T.min(1, n), 4)", "x[T.min(1, n) + i, j]"),
+        (slice(None, -2), "(T.max(n - 2, 0), 4)", "x[i, j]"),
+        (slice(1, None), "(T.max(n - 1, 0), 4)", "x[1 + i, j]"),
+        (slice(-3, None), "(n - T.max(n + -3, 0), 4)", "x[T.max(n + -3, 0) + i, j]"),
+        (slice(None, 3), "(T.min(3, n), 4)", "x[i, j]"),
         ((slice(None), slice(1, 3)), "(n, 2)", "x[i, 1 + j]"),
         (-1, "(4,)", "x[n + -1, i]"),
     ],
@@ -86,6 +89,24 @@ def test_symbolic_extents(key: Any, shape: str, body: str) -> None:
     text = str(graph)
     assert body in text
     assert f"[{shape[1:-1].rstrip(',')}] ;" in text
+
+
+def test_neighbours_along_a_symbolic_extent() -> None:
+    x = symbolic(T.dynamic("n"), 4)
+    assert 2 == (x[1:] - x[:-1]).ndim
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5])
+@pytest.mark.parametrize(
+    "key", [slice(1, None), slice(None, -1), slice(-3, None), slice(2, 4), slice(None, None, -1), slice(3, 0, -2), slice(-2, None, -1), slice(7, None)]
+)  # fmt: skip
+def test_slices_of_symbolic_extents_are_those_of_numpy(key: slice, size: int) -> None:
+    n = T.dynamic("n")
+    graph = trace(lambda: symbolic(n)[key])
+    x = numbers(size)
+    parameter = graph.arrays[0]
+    graph = Graph("f", (parameter,), graph.results)
+    assert_close(evaluate_graph(graph, (x,), {n: size})[0], x[key])
 
 
 def test_a_symbolic_bound_of_a_static_extent() -> None:

@@ -227,9 +227,13 @@ def _sliced(item: slice, extent: Expr) -> _Slice:
     if size is not None and not isinstance(start, Expr) and not isinstance(stop, Expr):
         covered = range(size)[slice(start, stop, step)]
         return _Slice(as_expr(covered.start), step, as_expr(len(covered)))
-    low, high = (as_expr(0), extent) if step > 0 else (as_expr(-1), extent - 1)
-    first = (low if step > 0 else high) if start is None else _clipped(start, extent, low, high)
-    last = (high if step > 0 else low) if stop is None else _clipped(stop, extent, low, high)
+    # A start beyond the end, and a stop before the start, give no elements anyway.
+    if step > 0:
+        first = as_expr(0) if start is None else binary(BinaryOp.MAX, _from_start(start, extent), 0)
+        last = extent if stop is None else binary(BinaryOp.MIN, _from_start(stop, extent), extent)
+    else:
+        first = extent - 1 if start is None else binary(BinaryOp.MIN, _from_start(start, extent), extent - 1)
+        last = as_expr(-1) if stop is None else binary(BinaryOp.MAX, _from_start(stop, extent), -1)
     return _Slice(simplify(first, domain_of(first)), step, count_of_range(first, last, step))
 
 
@@ -254,7 +258,6 @@ def _bound(value: object) -> int | Expr:
     return found
 
 
-def _clipped(bound: int | Expr, extent: Expr, low: Expr, high: Expr) -> Expr:
-    """A bound of a slice between the ends of a dimension; negative ints count from the end."""
-    value = extent + bound if isinstance(bound, int) and bound < 0 else as_expr(bound)
-    return binary(BinaryOp.MIN, binary(BinaryOp.MAX, value, low), high)
+def _from_start(bound: int | Expr, extent: Expr) -> Expr:
+    """A bound of a slice, counted from the start; negative ints count from the end."""
+    return extent + bound if isinstance(bound, int) and bound < 0 else as_expr(bound)

@@ -7,9 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import tilelang.language as T
 import tilelang.numpy as tnp
+from tilelang.dtypes import DType
 from tilelang.errors import ProgramIndexError, ProgramValueError
-from tilelang.level1.graph import Map
+from tilelang.level1.graph import Map, Parameter, define
+from tilelang.level1.values import TracedArray
 
 
 @given(hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5), st.data())
@@ -88,4 +91,15 @@ def test_no_axis_to_sort_along() -> None:
         tnp.sort(traced())
     assert str(error.value) == (
         "tnp.sort: axis -1 is out of range of an array of shape ()\nhint: an array without dimensions has no axes"
+    )
+
+
+@pytest.mark.parametrize("name", ["sort", "argsort", "cumulative_sum"])
+def test_an_axis_of_a_symbolic_extent(name: str) -> None:
+    x = TracedArray(define("x", (4, T.dynamic("n")), DType("float32"), Parameter(0)))
+    with pytest.raises(ProgramValueError) as error:
+        getattr(tnp, name)(x, axis=1)
+    assert str(error.value) == (
+        f"tnp.{name}: axis 1 has the symbolic extent n, and must have a static one\n"
+        "hint: leave the size out of the annotation, or give the annotation a number"
     )

@@ -65,12 +65,11 @@ def topk(x: object, k: int, *, axis: object = -1, largest: bool = True) -> tuple
 def _sorted(
     what: str, array: TracedArray, axis: object, count: int | None, *, descending: bool, gives_index: bool
 ) -> TracedArray:
-    along = axis_of(what, axis, array)
+    along = _static_axis(what, axis, array)
     shape = list(array.node.shape)
     extent = shape[along]
     if count is not None:
-        size = int_const(extent)
-        if count < 0 or size is not None and count > size:
+        if not 0 <= count <= array.shape[along]:
             raise ProgramValueError(f"{what}: k is {count}, but axis {along} has the extent {text(extent)}")
         shape[along] = as_expr(count)
     axes = axes_for(shape)
@@ -80,6 +79,23 @@ def _sorted(
     if int_const(extent) == 1:
         definition = Map(axes, const(0, INT32) if gives_index else body)
     return new_array("positions" if gives_index else "sorted", shape, definition, dtype, typed)
+
+
+def _static_axis(what: str, axis: object, array: TracedArray) -> int:
+    """The axis along which elements are put in order or accumulated.
+
+    Raises:
+        ProgramIndexError: There is no such axis.
+        ProgramValueError: Its extent is symbolic.
+    """
+    along = axis_of(what, axis, array)
+    extent = array.node.shape[along]
+    if int_const(extent) is None:
+        raise ProgramValueError(
+            f"{what}: axis {along} has the symbolic extent {text(extent)}, and must have a static one",
+            hint="leave the size out of the annotation, or give the annotation a number",
+        )
+    return along
 
 
 # -- cumulative ----------------------------------------------------------------------------------------------
@@ -117,7 +133,7 @@ def _cumulative(
     array = as_array(as_operand(x, what))
     if axis is None and array.ndim != 1:
         raise ProgramValueError(f"{what}: an array of {array.ndim} dimensions needs an axis", hint="write axis=0")
-    along = axis_of(what, 0 if axis is None else axis, array)
+    along = _static_axis(what, 0 if axis is None else axis, array)
     dtypes, shape = sum_dtypes(array.dtype, dtype, accumulate), array.node.shape
     axes = axes_for(shape)
     body = cast(element(array.node, axes), dtypes.combined)
