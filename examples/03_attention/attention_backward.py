@@ -1,8 +1,8 @@
 """Attention, backward: the gradients of Q, K and V from that of the output, without ever holding the matrix of scores.
 
 The forward pass left the logarithm of the sum of exponentials per query. A first small kernel computes delta, the sum
-of dO * O per query. In the second, each block owns `block_N` keys and walks over the queries: it keeps dK and dV on
-chip, and adds its part of dQ to global memory, in float32 and in no fixed order.
+of dO * O per query, and clears dQ. In the second, each block owns `block_N` keys and walks over the queries: it keeps
+dK and dV on chip, and adds its part of dQ to global memory, in float32 and in no fixed order.
 """
 
 import numpy as np
@@ -12,7 +12,28 @@ import tilelang.language as T
 from tilelang.testing import to_device, to_host
 
 
-@tilelang.jit(out_idx=[6, 7, 8])
+@tilelang.jit(out_idx=[2, 3])
+def attention_delta(batch, heads, length, dim, block_M=64, threads=128, dtype="float16"):
+    @T.prim_func
+    def main(
+        O: T.Tensor((batch, heads, length, dim), dtype),
+        dO: T.Tensor((batch, heads, length, dim), dtype),
+        delta: T.Tensor((batch, heads, length), "float32"),
+        dQ: T.Tensor((batch, heads, length, dim), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(length, block_M), heads, batch, threads=threads) as (bx, by, bz):
+            products = T.alloc_fragment((block_M, dim), "float32")
+            sums = T.alloc_fragment((block_M,), "float32")
+            for i, d in T.Parallel(block_M, dim):
+                products[i, d] = T.cast(O[bz, by, bx * block_M + i, d], "float32") * dO[bz, by, bx * block_M + i, d]
+                dQ[bz, by, bx * block_M + i, d] = 0
+            T.reduce_sum(products, sums, dim=1)
+            T.copy(sums, delta[bz, by, bx * block_M])
+
+    return main
+
+
+@tilelang.jit(out_idx=[7, 8])
 def attention_backward(
     batch, heads, length, dim, block_M=64, block_N=64, causal=False, num_stages=2, threads=128, dtype="float16"
 ):
@@ -25,24 +46,13 @@ def attention_backward(
         Q: T.Tensor(shape, dtype),
         K: T.Tensor(shape, dtype),
         V: T.Tensor(shape, dtype),
-        O: T.Tensor(shape, dtype),
         dO: T.Tensor(shape, dtype),
         lse: T.Tensor((batch, heads, length), "float32"),
+        delta: T.Tensor((batch, heads, length), "float32"),
         dQ: T.Tensor(shape, "float32"),
         dK: T.Tensor(shape, dtype),
         dV: T.Tensor(shape, dtype),
     ):
-        delta = T.alloc_global((batch, heads, length), "float32")
-
-        with T.Kernel(T.ceildiv(length, block_M), heads, batch, threads=threads) as (bx, by, bz):
-            products = T.alloc_fragment((block_M, dim), "float32")
-            sums = T.alloc_fragment((block_M,), "float32")
-            for i, d in T.Parallel(block_M, dim):
-                products[i, d] = T.cast(O[bz, by, bx * block_M + i, d], "float32") * dO[bz, by, bx * block_M + i, d]
-                dQ[bz, by, bx * block_M + i, d] = 0
-            T.reduce_sum(products, sums, dim=1)
-            T.copy(sums, delta[bz, by, bx * block_M])
-
         with T.Kernel(T.ceildiv(length, block_N), heads, batch, threads=threads) as (bx, by, bz):
             K_shared = T.alloc_shared((block_N, dim), dtype)
             V_shared = T.alloc_shared((block_N, dim), dtype)
@@ -117,9 +127,12 @@ def main(batch=1, heads=3, length=300, dim=64, **tiles):
     q, k, v, grad = rng.standard_normal(shape, dtype=np.float32).astype(np.float16)
     for causal in (False, True):
         out, lse, *expected = reference(q, k, v, grad, causal)
+        tensors = to_device(q, k, v, out.astype(np.float16), grad, lse.astype(np.float32))
+        q_device, k_device, v_device, out_device, grad_device, lse_device = tensors
+        delta, dq = attention_delta(batch, heads, length, dim)(out_device, grad_device)
         kernel = attention_backward(batch, heads, length, dim, causal=causal, **tiles)
-        found = kernel(*to_device(q, k, v, out.astype(np.float16), grad, lse.astype(np.float32)))
-        for gradient, right in zip(found, expected, strict=True):
+        dk, dv = kernel(q_device, k_device, v_device, grad_device, lse_device, delta, dq)
+        for gradient, right in zip((dq, dk, dv), expected, strict=True):
             np.testing.assert_allclose(to_host(gradient).astype(np.float32), right, rtol=2e-2, atol=2e-2)
         print(f"attention_backward: {q.shape}, causal={causal}, agrees with NumPy")
 

@@ -13,8 +13,8 @@ def test_units_letters_and_late_statements_are_shown():
     graph = LoopGraph(work, edges)
     text = explained(graph, modulo_schedule(graph), [f"line {10 + n}" for n in range(5)])
     assert text.splitlines() == [
-        "software-pipelined in 2 stages: by estimate an iteration takes 2688 cycles instead of 3772, and keeps "
-        "the matrix unit busy for 2048",
+        "software-pipelined in 2 stages: by estimate an iteration takes 2688 cycles instead of 3772 with a wait behind "
+        "each gemm, and keeps the matrix unit busy for 2048",
         "      matrix unit |AAAAAAAAAAAAAAAAAAAAAAAAEEEEEEEEEEEEEEEEEEEEEEEEE...............|",
         "      warps       |..........................bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbddd|",
         "      A line 10, b line 11, c line 12, d line 13, E line 14 of the iteration before",

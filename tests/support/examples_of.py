@@ -108,7 +108,7 @@ def kernels(name: str) -> dict[str, PrimFunc]:
         },
         "02_gemm/float8_gemm.py": {"block_scaled": square},
         "02_gemm/gated_mlp.py": {"gated_mlp": square},
-        "03_attention/attention_backward.py": {"attention_backward": attention},
+        "03_attention/attention_backward.py": {"attention_delta": attention, "attention_backward": attention},
         "comparison/gemm_tilelang.py": {"matmul": (*square, 64, 64, 32)},
         "comparison/compare.py": {},
         "elementwise.py": {"relu": (500, 1000), "gelu": (500, 1000)},

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilelang.schedule.loop_graph import LoopGraph
-from tilelang.schedule.modulo import ModuloSchedule, Span, cycles_of, spans
+from tilelang.schedule.modulo import ModuloSchedule, Span, spans
 
 _COLUMNS = 64
 
 
 def explained(graph: LoopGraph, schedule: ModuloSchedule, labels: Sequence[str]) -> str:
     """The stages, the cycles of an iteration by the cost model, the busier unit, and the timeline of an iteration."""
-    count = len(graph.work)
-    in_order = cycles_of(graph, (0,) * count, range(count))
     busy = {"the matrix unit": graph.unit_cycles, "the warps": graph.warp_cycles}
     critical = max(busy, key=lambda unit: busy[unit])
     found = spans(graph, schedule.stage, schedule.order)
@@ -27,10 +25,11 @@ def explained(graph: LoopGraph, schedule: ModuloSchedule, labels: Sequence[str])
         f"{letter} {label}" + (" of the iteration before" if stage else "")
         for letter, label, stage in zip(letters, labels, schedule.stage, strict=True)
     ]
+    stages = f"{schedule.stages} stages" if schedule.stages > 1 else "1 stage"
     return "\n".join(
         (
-            f"software-pipelined in {schedule.stages} stages: by estimate an iteration takes {schedule.cycles} cycles "
-            f"instead of {in_order}, and keeps {critical} busy for {busy[critical]}",
+            f"software-pipelined in {stages}: by estimate an iteration takes {schedule.cycles} cycles instead of "
+            f"{graph.serial_cycles} with a wait behind each gemm, and keeps {critical} busy for {busy[critical]}",
             f"      matrix unit |{_row(graph, found, letters, end, asynchronous=True)}|",
             f"      warps       |{_row(graph, found, letters, end, asynchronous=False)}|",
             f"      {', '.join(names)}",

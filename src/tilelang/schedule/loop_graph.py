@@ -58,16 +58,37 @@ class Edge:
 
 
 @record(slots=True)
+class Value:
+    """What statements keep in registers.
+
+    Attributes:
+        registers: Of a thread.
+        touches: The numbers of the statements that write or read it, the first of which writes all of it unless it is
+            carried.
+        carried: Whether it lives from one iteration to the next, or outside of the loop.
+    """
+
+    registers: int
+    touches: tuple[int, ...]
+    carried: bool
+
+
+@record(slots=True)
 class LoopGraph:
     """The statements of a loop's body and their dependences.
 
     Attributes:
         work: Of each statement, in program order.
         edges: The dependences.
+        values: What they keep in registers.
+        registers: How many registers of a thread these may take in another order than that of the program; None if that
+            does not matter.
     """
 
     work: tuple[Work, ...]
     edges: tuple[Edge, ...]
+    values: tuple[Value, ...] = ()
+    registers: int | None = None
 
     @property
     def warp_cycles(self) -> int:
@@ -78,6 +99,11 @@ class LoopGraph:
     def unit_cycles(self) -> int:
         """The cycles of an iteration in which the matrix unit is busy."""
         return sum(each.unit_cycles for each in self.work)
+
+    @property
+    def serial_cycles(self) -> int:
+        """The cycles of an iteration in program order, where a wait stands behind each asynchronous statement."""
+        return sum(each.cycles + each.latency for each in self.work)
 
     @property
     def lower_bound(self) -> int:

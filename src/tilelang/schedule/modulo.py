@@ -17,6 +17,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from tilelang.records import record
+from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.loop_graph import LoopGraph
 
 MIN_GAIN = 1 / 8
@@ -54,7 +55,7 @@ def modulo_schedule(graph: LoopGraph) -> ModuloSchedule:
     best = ModuloSchedule((0,) * count, tuple(range(count)), cycles_of(graph, (0,) * count, range(count)))
     steps = _MOST_STEPS
     for stage in _stages(graph):
-        order = _Order(graph, _predecessors(graph, stage), best.cycles)
+        order = _Order(graph, stage, best.cycles)
         steps = order.search(steps)
         if order.found is not None:
             best = ModuloSchedule(stage, order.found, order.best_cycles)
@@ -209,8 +210,9 @@ class _Order:
         best_cycles: Its cycles; those to improve on if there is none.
     """
 
-    def __init__(self, graph: LoopGraph, predecessors: Sequence[tuple[int, ...]], best_cycles: int) -> None:
-        self._graph, self._timeline = graph, _Timeline(graph, predecessors)
+    def __init__(self, graph: LoopGraph, stage: Sequence[int], best_cycles: int) -> None:
+        predecessors = _predecessors(graph, stage)
+        self._graph, self._stage, self._timeline = graph, stage, _Timeline(graph, predecessors)
         self._critical_path = _critical_paths(graph, predecessors)
         self._remaining_warp_cycles = graph.warp_cycles
         self._remaining_unit_cycles = graph.unit_cycles
@@ -221,7 +223,7 @@ class _Order:
         """Searches, and gives the steps that are left."""
         left = [number for number in range(len(self._critical_path)) if number not in self._timeline.order]
         if not left:
-            if self._is_better(self._timeline.end):
+            if self._is_better(self._timeline.end) and self._has_registers():
                 self.best_cycles, self.found = self._timeline.end, tuple(self._timeline.order)
             return steps
         if not steps or not self._is_better(self._bound(left)):
@@ -238,6 +240,11 @@ class _Order:
             self._remaining_unit_cycles += work.unit_cycles
             self._timeline.pop()
         return steps
+
+    def _has_registers(self) -> bool:
+        """Whether the values that are live at once fit into the registers."""
+        graph, limit = self._graph, self._graph.registers
+        return limit is None or live_registers(graph, self._stage, self._timeline.order) <= limit
 
     def _is_better(self, cycles: int) -> bool:
         """Whether so many cycles are worth another schedule."""

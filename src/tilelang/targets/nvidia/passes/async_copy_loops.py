@@ -17,6 +17,7 @@ from collections.abc import Set as AbstractSet
 
 from tilelang.analysis.access_width import Facts, vector_width
 from tilelang.analysis.fixed_layouts import fixed_layouts
+from tilelang.analysis.whole_stores import stores_all
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32
 from tilelang.errors import Note
@@ -205,7 +206,7 @@ def as_asynchronous(loop: ParallelLoop, domain: Domain, facts: Facts) -> Paralle
     load = _source(store.value, conditions)
     if load is None or load.dtype != store.buffer.dtype or load.buffer.storage in facts.nonzero_safe:
         return None
-    if not _covers_tile(store, loop):
+    if not stores_all(store, loop):
         return None
     chunk = _chunk_elements(store, load, conditions, _values(names), loop, domain, facts)
     if not chunk:
@@ -261,21 +262,6 @@ def _source(value: Expr, conditions: list[Expr]) -> Load | None:
 def _is_zero(value: Expr) -> bool:
     """Whether all bits of a value are 0."""
     return isinstance(value, Const) and value.value == 0 and math.copysign(1, value.value) > 0
-
-
-def _covers_tile(store: Store, loop: ParallelLoop) -> bool:
-    """Whether the loop's iterations are the elements of the tile."""
-    extents = dict(zip(loop.vars, map(int_const, loop.extents), strict=True))
-    shape = store.buffer.static_shape
-    if shape is None or store.buffer.strides is not None or len(set(loop.vars)) != len(loop.vars):
-        return False
-    used: set[Var] = set()
-    for index, extent in zip(store.indices, shape, strict=True):
-        if isinstance(index, Var) and index in extents and index not in used and extents[index] == extent:
-            used.add(index)
-        elif extent != 1 or int_const(index) != 0:
-            return False
-    return all(var in used or extents[var] == 1 for var in loop.vars)
 
 
 def _values(names: list[Stmt]) -> Mapping[Var, Expr]:

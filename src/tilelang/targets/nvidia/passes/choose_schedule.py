@@ -19,14 +19,13 @@ from collections.abc import Sequence
 from tilelang.arith.domain import of_function
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Load, int_const
+from tilelang.ir.expr import int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import Lowerings
-from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
@@ -34,7 +33,7 @@ from tilelang.passes.properties import Property
 from tilelang.passes.tile import demote_fragments, flatten_parallel
 from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
 from tilelang.targets.nvidia.isa.wgmma import ROWS
-from tilelang.targets.nvidia.machines import REGISTERS_PER_SM, WARP_SIZE, Feature
+from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
     Extents,
     cluster_of,
@@ -47,7 +46,6 @@ from tilelang.targets.nvidia.passes.cluster_split_k import NotSplit, split
 from tilelang.targets.nvidia.passes.warp_specialization.async_mma import only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
-    converted_operand,
     target_capabilities,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import first_release
@@ -65,6 +63,11 @@ from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import (
     with_prepared_loops,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span
+from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
+    live_tile_registers,
+    producer_and_registers,
+    registers_for_tiles,
+)
 from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import shared_memory_budget
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
@@ -76,17 +79,6 @@ _MIN_PING_PONG_STAGES = 4
 # hide another warpgroup's wait: at 4096^3 128x128x32 reached 0.85 of cuBLAS with two, 0.97 to 1.00 with one.
 _FEW_ACCUMULATORS = 128
 _SHORT_GEMM = 64 * 128 * 64 * 16  # M * N * K * bits of an operand of such a gemm
-_OTHER_REGISTERS = 40  # per thread, for addresses, loops and values in flight
-# Further values in flight where parallel loops load global memory: with 168 registers, ptxas 13.0 spilled 30 registers
-# of a residual beside 128 of the accumulator, and 68 of a ragged bias beside 96; with 240 it spilled none
-_LOADING_REGISTERS = 40
-_ROWS_PER_THREAD = 2  # of an accumulator, in each 64 rows
-
-# Registers per thread of consumers and of the producer, by the number of consumers. Source: PTX ISA, "setmaxnreg"; all
-# threads of a block together have as many as at its launch: each the multiple of 8 below 65536 / threads.
-_REGISTERS = {1: (240, 40), 2: (240, 24), 3: (160, 32), 4: (112, 32)}
-# A producer that counts its pipeline states at run time, or recomputes scalars, needs more
-_REGISTERS_WITH_COUNTERS = {**_REGISTERS, 2: (232, 40)}
 
 
 class _NotSpecialized(Exception):
@@ -260,7 +252,7 @@ class _Choice:
             consumers,
             budget.stages,
             budget.outer_stages,
-            *self._producer_resources(consumers, sharing, load_groups.found),
+            *self._producer_resources(consumers, live_tile_registers(self._launch, sharing), load_groups.found),
             persistent=persistent,
             panel=self._panel(pipelined) if persistent else None,
             epilogue_parts=budget.epilogue_parts,
@@ -276,11 +268,21 @@ class _Choice:
         capabilities, threads = self._capabilities, schedule.tile_threads
         launch = fuse_clears(capabilities.with_plans(self._launch, self.gemms, threads), of_function(self._func))
         groups = capabilities.load_groups(launch).found
-        self.loop_schedules, self.unscheduled = loop_schedules(launch, groups, capabilities, threads)
+        stores = capabilities.epilogue_stores(launch, threads) if schedule.epilogue_parts else ()
+        staged = {copy for store in stores for copy in (store.copy, store.writer) if copy is not None}
+        self.loop_schedules, self.unscheduled = loop_schedules(launch, groups, staged, capabilities, threads)
         if not self.loop_schedules:
             return schedule
         self.prepared = with_prepared_loops(launch, self.loop_schedules)
-        return dataclasses.replace(schedule, loops=tuple((one.loop.var, one.schedule) for one in self.loop_schedules))
+        consumers = schedule.consumers
+        needed = max(live_tile_registers(self._launch, consumers), *(one.registers for one in self.loop_schedules))
+        producer_threads, registers = self._producer_resources(consumers, needed, groups)
+        return dataclasses.replace(
+            schedule,
+            producer_threads=producer_threads,
+            registers=registers,
+            loops=tuple((one.loop.var, one.schedule) for one in self.loop_schedules),
+        )
 
     def _demoted_fragments(self) -> list[Buffer]:
         """The fragments that `demote_fragments` will keep in shared memory."""
@@ -351,13 +353,21 @@ class _Choice:
         divisors = [p for p in gemms if not self._capabilities.wgmma_refusal(p, threads)]
         if not divisors:
             return f"{_line(gemms[0])}T.gemm: {self._capabilities.wgmma_refusal(gemms[0], threads)}"
-        rows = [int_const(gemm.sizes[0]) or 0 for gemm in divisors]
-        if not required and count > 1 and any(-(-m // ROWS) % count for m in rows):
+        if not required and count > 1 and not self._divide_rows(count, gemms, divisors):
             return f"{count} warpgroups do not divide the rows of a gemm"
-        needed, most = self._registers(count), _REGISTERS.get(count, (0, 0))[0]
-        if needed + _OTHER_REGISTERS > most + WARP_SIZE // 2:
+        needed = live_tile_registers(self._launch, count)
+        if needed > registers_for_tiles(count):
             return f"tiles take {needed} registers of a thread"
         return ""
+
+    def _divide_rows(self, count: int, gemms: Sequence[Gemm], by_wgmma: Sequence[Gemm]) -> bool:
+        """Whether `count` warpgroups divide the rows of gemms: of all, or of some where all others divide columns.
+
+        The gradient of the queries in the backward pass of attention has fewer rows than the gemms beside it. Where no
+        gemm has enough rows, fewer warpgroups with all columns each read less shared memory.
+        """
+        divided = [-(-(int_const(gemm.sizes[0]) or 0) // ROWS) % count == 0 for gemm in by_wgmma]
+        return all(divided) or any(divided) and len(by_wgmma) == len(gemms)
 
     def _has_fixed_layouts(self) -> bool:
         """Whether layouts in the kernel fix which thread holds what."""
@@ -365,46 +375,18 @@ class _Choice:
             return True
         return any(isinstance(s, ParallelLoop | Copy) and s.layout is not None for s in walk(self._launch.body))
 
-    def _registers(self, consumers: int) -> int:
-        """Registers of a thread that hold fragments: its share of each tile, and some elements of vectors of rows."""
-        tiles = [s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.FRAGMENT]
-        replacements = {s.own.buffer for s in walk(self._launch.body) if isinstance(s, ClusterSum) and s.owners > 1}
-        # a view has no registers of its own, and a partitioned epilogue reuses those of the accumulator
-        tiles = [tile for tile in tiles if tile not in replacements and tile.view_of is None]
-        gemms = [s for s in walk(self._launch.body) if isinstance(s, Gemm)]
-        tiles += [converted_operand(p, 0).buffer for p in gemms if p.a.dtype != p.operands[0]]
-        bits = sum((tile.bytes or 0) * 8 for tile in tiles if tile.rank > 1)
-        rows = sum(tile.rank == 1 for tile in tiles) * _ROWS_PER_THREAD
-        return -(-bits // (32 * consumers * WARPGROUP_THREADS)) + rows
-
     def _producer_resources(
-        self, consumers: int, sharing: int, load_groups: Sequence[LoadGroup]
+        self, consumers: int, needed: int, load_groups: Sequence[LoadGroup]
     ) -> tuple[int, tuple[int, int] | None]:
         """Threads of the producer, and registers per thread of consumers and producer if they differ from the launch's.
 
         Args:
             consumers: Consumer warpgroups.
-            sharing: How many of them share a tile.
+            needed: Registers of a consumer's thread for tiles.
             load_groups: The loads of the producer.
         """
-        least = WARP_SIZE + consumers * WARPGROUP_THREADS  # threads
-        # the hardware rounds threads up to warpgroups, and registers down to a multiple of 8
-        given = min(REGISTERS_PER_SM // (-(-least // WARPGROUP_THREADS) * WARPGROUP_THREADS) // 8 * 8, 255)
-        needed = self._registers(sharing) + _OTHER_REGISTERS + (_LOADING_REGISTERS if self._loads_global() else 0)
         counts = any(self._needs_counters(group) or group.backward_slice().statements for group in load_groups)
-        registers = (_REGISTERS_WITH_COUNTERS if counts else _REGISTERS)[consumers]
-        if needed <= given or registers[0] <= given or not self._launch.hints.move_registers:
-            return WARP_SIZE, None
-        return WARPGROUP_THREADS, registers
-
-    def _loads_global(self) -> bool:
-        """Whether parallel loops load global memory element by element, such as a bias."""
-        nests = [s for s in walk(self._launch.body) if isinstance(s, ParallelLoop)]
-        return any(
-            any_expr(s, lambda e: isinstance(e, Load) and e.buffer.scope is Scope.GLOBAL)
-            for nest in nests
-            for s in walk(nest)
-        )
+        return producer_and_registers(self._launch, consumers, needed, counts=counts)
 
     def _mma_in_flight(self, consumers: int, stages: int, only: Gemm | None) -> int:
         """Gemms in flight: 1 where those of other warpgroups do not keep the tensor cores busy meanwhile."""
@@ -419,7 +401,8 @@ class _Choice:
             return False
         if only is None or not _is_short_gemm(only, 2):
             return False
-        return self._registers(1) <= _FEW_ACCUMULATORS and not self._consumers_refusal(1, (only,), required=True)
+        few = live_tile_registers(self._launch, 1) <= _FEW_ACCUMULATORS
+        return few and not self._consumers_refusal(1, (only,), required=True)
 
     def _only_gemm(self, load_groups: Sequence[LoadGroup]) -> Gemm | None:
         """The gemm if the launch has one loop over tiles, which does nothing else beside loads; otherwise None."""

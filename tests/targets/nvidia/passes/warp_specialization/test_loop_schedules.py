@@ -4,10 +4,13 @@ import pytest
 from specialized import launch_of, warp_specialize
 
 import tilelang.language as T
-from tilelang.ir.stmt import Alloc
+from tilelang.ir.sequences import flat_statements
+from tilelang.ir.stmt import Alloc, For
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
+from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.targets.nvidia.passes.warp_specialization import loop_schedules
 from tilelang.targets.nvidia.schedule import schedule_of
 
 
@@ -64,3 +67,73 @@ def test_a_dependence_of_the_first_part_on_the_last_result_leaves_the_loop_in_or
 
 def test_one_version_of_the_tiles_leaves_the_loop_in_order():
     assert () == schedule_of(launch_of(warp_specialize(two_gemms("nothing"), stages=1))).loops
+
+
+def gradients(rows):
+    """S = A B; P = exp(S); D = B A; E += D P, whose sums have `rows` rows, and D fewer than the others."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128, 64), "float16"), B: T.Tensor((512, 64), "float16"), C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((128, 64), "float16")
+            B_s = T.alloc_shared((64, 64), "float16")
+            P_s = T.alloc_shared((128, 64), "float16")
+            S = T.alloc_fragment((128, 64), "float32")
+            D = T.alloc_fragment((rows, 64), "float32")
+            C_l = T.alloc_fragment((128, 64), "float32")
+            T.copy(A, A_s)
+            T.clear(C_l)
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(B[k * 64, 0], B_s)
+                T.gemm(A_s, B_s, S, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(128, 64):
+                    P_s[i, j] = T.exp2(T.min(S[i, j], 0.0))
+                T.gemm(P_s, B_s, C_l)
+                T.gemm(P_s, A_s, D, transpose_A=True, clear_accum=True)
+                for i, j in T.Parallel(rows, 64):
+                    T.atomic_add(C[i, j], D[i, j])
+            T.copy(C_l, C)
+
+    return main
+
+
+def test_warpgroups_divide_the_columns_of_a_gemm_that_has_too_few_rows_for_them():
+    launch = launch_of(warp_specialize(gradients(64), stages=2))
+    assert 2 == schedule_of(launch).consumers
+
+
+def test_a_loop_of_one_stage_waits_where_a_statement_needs_a_result(monkeypatch):
+    def in_order(graph):
+        count = len(graph.work)
+        return ModuloSchedule((0,) * count, tuple(range(count)), graph.serial_cycles // 2)
+
+    monkeypatch.setattr(loop_schedules, "modulo_schedule", in_order)
+    launch = launch_of(warp_specialize(gradients(64), stages=2))
+    ((_, made),) = schedule_of(launch).loops
+    assert 1 == made.stages
+    (loop,) = [s for s in walk(launch) if isinstance(s, For) and any(isinstance(g, Gemm) for g in walk(s))]
+    kinds = [type(s) for s in flat_statements(loop.body) if isinstance(s, Gemm | GemmWait)]
+    assert [Gemm, GemmWait, Gemm, Gemm, GemmWait] == kinds
+
+
+def test_a_loop_that_stores_results_asynchronously_keeps_program_order():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((512, 64), "float16"), C: T.Tensor((512, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            B_s = T.alloc_shared((64, 64), "float16")
+            S = T.alloc_fragment((64, 64), "float32")
+            P = T.alloc_fragment((64, 64), "float16")
+            D = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, A_s)
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(B[k * 64, 0], B_s)
+                T.gemm(A_s, B_s, S, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(64, 64):
+                    P[i, j] = T.exp2(T.min(S[i, j], 0.0))
+                T.gemm(P, B_s, D, clear_accum=True)
+                T.copy(D, C[k * 64, 0])
+
+    launch = launch_of(warp_specialize(main, stages=2))
+    assert () == schedule_of(launch).loops
+    assert any("consumers keep program order: it stores results asynchronously" in n.text for n in launch.plan.notes)

@@ -8,24 +8,28 @@ own, and operands of gemms are converted by statements of their own. Invariant: 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
+from tilelang.analysis.whole_stores import overwritten
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt
-from tilelang.ir.visit import Rewriter, walk
+from tilelang.ir.visit import Rewriter, accessed_buffers, sub_statements, walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.schedule.explain import explained
+from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.loop_body import LoopBody
-from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph
-from tilelang.schedule.modulo import ModuloSchedule, modulo_schedule
+from tilelang.schedule.loop_graph import LoopGraph, Value, Work, loop_graph
+from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, modulo_schedule
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, converted_operand
 from tilelang.targets.nvidia.passes.warp_specialization.costs import gemm_work, thread_work
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, is_pipelined
+from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_for_tiles, tile_registers
+from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 from tilelang.transforms.distribute_parallel import distributed
 
 
@@ -47,6 +51,20 @@ class LoopSchedule:
     graph: LoopGraph
     schedule: ModuloSchedule
 
+    @property
+    def gains(self) -> bool:
+        """Whether it is better than the program's order with a wait behind each gemm.
+
+        A single gemm is not: `async_mma` keeps it in flight until that of the next iteration is issued.
+        """
+        alone = len(self.graph.work) == 1
+        return not alone and self.schedule.cycles < self.graph.serial_cycles * (1 - MIN_GAIN)
+
+    @property
+    def registers(self) -> int:
+        """The most registers of a thread that the loop's tiles take at once."""
+        return live_registers(self.graph, self.schedule.stage, self.schedule.order)
+
     def __str__(self) -> str:
         """The text that `kernel.explain()` shows."""
         labels = [f"line {s.loc.line}" if s.loc.line else type(s).__name__ for s in self.body.statements]
@@ -54,13 +72,18 @@ class LoopSchedule:
 
 
 def loop_schedules(
-    launch: Launch, load_groups: Sequence[LoadGroup], capabilities: TargetCapabilities, threads: int
+    launch: Launch,
+    load_groups: Sequence[LoadGroup],
+    staged: Set[Stmt],
+    capabilities: TargetCapabilities,
+    threads: int,
 ) -> tuple[list[LoopSchedule], list[Note]]:
     """The schedules of the loops that take fewer cycles than in program order, and why others with gemms do not.
 
     Args:
         launch: A launch as `fuse_clears` gives it.
         load_groups: All loads of the producer.
+        staged: The copies of results that are stored asynchronously.
         capabilities: What the target's lowerings can do.
         threads: How many threads compute a tile.
     """
@@ -68,8 +91,11 @@ def loop_schedules(
     schedules: list[LoopSchedule] = []
     notes: list[Note] = []
     for loop in loops:
-        found = _loop_schedule(loop, load_groups, capabilities, threads)
-        if not isinstance(found, str) and found.schedule.stages > 1:
+        if any(stmt in staged for stmt in walk(loop.body)):
+            found: LoopSchedule | str = "it stores results asynchronously"
+        else:
+            found = _loop_schedule(loop, launch, load_groups, capabilities, threads)
+        if not isinstance(found, str) and found.gains:
             schedules.append(found)
         elif isinstance(found, str) or len(found.body.statements) > 1:  # a single gemm has nothing to overlap with
             reason = found if isinstance(found, str) else "no other order is faster by estimate"
@@ -96,7 +122,7 @@ class _WithPreparedLoops(Rewriter):
 
 
 def _loop_schedule(
-    loop: For, load_groups: Sequence[LoadGroup], capabilities: TargetCapabilities, threads: int
+    loop: For, launch: Launch, load_groups: Sequence[LoadGroup], capabilities: TargetCapabilities, threads: int
 ) -> LoopSchedule | str:
     """The schedule of a consumer's loop; why it runs in program order where it has none."""
     inside = [group for group in load_groups if any(s is group.parent for s in walk(loop.body))]
@@ -117,7 +143,28 @@ def _loop_schedule(
     graph = loop_graph(body, work, loaded)
     if isinstance(graph, str):
         return graph
+    consumers = threads // WARPGROUP_THREADS
+    values = _values(body, launch, loop, consumers)
+    graph = dataclasses.replace(graph, values=values, registers=registers_for_tiles(consumers, reordered=True))
     return LoopSchedule(prepared, operands, body, graph, modulo_schedule(graph))
+
+
+def _values(body: LoopBody, launch: Launch, loop: For, consumers: int) -> tuple[Value, ...]:
+    """What a loop's body keeps in registers, as fragments of so many warpgroups."""
+    inside = set(walk(loop))
+    outside = {
+        buffer.storage
+        for stmt in walk(launch.body)
+        if stmt not in inside and not isinstance(stmt, Alloc) and not sub_statements(stmt)
+        for buffer in accessed_buffers(stmt)
+    }
+    values = []
+    for storage, touching in body.storages.items():
+        if storage.scope is Scope.FRAGMENT:
+            touches = tuple(dict.fromkeys(number for number, _, _ in touching))
+            carried = storage in outside or storage not in overwritten(body.statements[touches[0]])
+            values.append(Value(tile_registers(storage, consumers), touches, carried))
+    return tuple(values)
 
 
 def _prepared(loop: For) -> tuple[tuple[Buffer, ...], For]:

@@ -75,6 +75,8 @@ class SoftwarePipeline:
     def expand(self, states: PartitionStates, late_states: PartitionStates, thread: Expr) -> list[Stmt]:
         """Prologue, steady state and epilogue; nothing of it runs where the loop has no iteration.
 
+        With a single stage there is the steady state alone.
+
         Args:
             states: The states of all pipelines.
             late_states: Further states of those in `crossing`, for stage 1.
@@ -82,6 +84,8 @@ class SoftwarePipeline:
         """
         loop, stage = self.loop, self.schedule.stage
         emission = _Emission(self, states, late_states, thread)
+        if self.schedule.stages == 1:
+            return [_serial(loop, loop.stop, emission.statements(self.schedule.order, {0: loop.var}))]
         last = loop.start + (trip_count(loop) - 1) * loop.step
         prologue = emission.statements([n for n in self.schedule.order if not stage[n]], {0: loop.start})
         steady = emission.statements(self.schedule.order, {0: loop.var + loop.step, 1: loop.var})

@@ -1,0 +1,46 @@
+"""Registers that tiles take, and that consumers and the producer get."""
+
+import pytest
+from specialized import gemm_kernel, launch_of
+
+from tilelang.dtypes import as_dtype
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import as_expr
+from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
+    live_tile_registers,
+    producer_and_registers,
+    registers_for_tiles,
+    tile_registers,
+)
+
+
+def fragment(*shape, dtype="float32"):
+    return Buffer("F", tuple(map(as_expr, shape)), as_dtype(dtype), Scope.FRAGMENT)
+
+
+@pytest.mark.parametrize(
+    "tile,consumers,expected",
+    [
+        (fragment(128, 128), 1, 128),
+        (fragment(128, 128), 2, 64),
+        (fragment(128, 128, dtype="float16"), 2, 32),
+        (fragment(64, 3), 1, 2),  # rounded up
+        (fragment(128), 2, 2),  # two rows of an accumulator
+    ],
+)
+def test_a_thread_holds_its_share_of_a_tile(tile, consumers, expected) -> None:
+    assert expected == tile_registers(tile, consumers)
+
+
+def test_reordered_loops_leave_more_registers_to_other_values() -> None:
+    for consumers in (1, 2, 3, 4):
+        assert 0 < registers_for_tiles(consumers, reordered=True) < registers_for_tiles(consumers)
+    assert registers_for_tiles(5) < 0
+
+
+def test_registers_move_from_the_producer_where_tiles_need_more_than_all_threads_have() -> None:
+    launch = launch_of(gemm_kernel(256, 256, 256, 128, 256, 64))
+    assert 128 == live_tile_registers(launch, 2)
+    assert (32, None) == producer_and_registers(launch, 2, 128, counts=False)
+    assert (128, (240, 24)) == producer_and_registers(launch, 2, 192, counts=False)
+    assert (128, (232, 40)) == producer_and_registers(launch, 2, 192, counts=True)
