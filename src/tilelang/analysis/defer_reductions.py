@@ -52,15 +52,15 @@ class Scaling:
 
 
 class Deferral:
-    """What may wait until a serial loop ends."""
+    """Which reductions in a serial loop may be completed after it."""
 
     def __init__(self, loop: For) -> None:
         self._found: Accesses = accesses(loop)
         self._by_storage = self._found.by_storage()
-        self._looked_at = any(transfers_ownership(stmt) for stmt in walk(loop))  # by others, who knows when
+        self._has_transfers = any(transfers_ownership(stmt) for stmt in walk(loop))  # to other threads
 
     def nests(self) -> list[ParallelLoop]:
-        """The outermost parallel loops inside that update something."""
+        """The outermost parallel loops inside that have reductions."""
         updating = {around for a in self._found.all if a.update is not None for around in a.context.loops()}
         return [
             loop
@@ -70,21 +70,21 @@ class Deferral:
             and not any(isinstance(o, ParallelLoop) for o in context.loops())
         ]
 
-    def may_wait(self, nest: ParallelLoop, reduction: ParallelReduction) -> bool:
+    def can_defer(self, nest: ParallelLoop, reduction: ParallelReduction) -> bool:
         """Whether a reduction of a nest may be completed after the serial loop."""
-        touching = self._by_storage.get(reduction.buffer.storage, [])  # nothing if it is new in every iteration
-        visible = self._looked_at and reduction.buffer.scope in SHARED_BY_THREADS
-        if visible or not touching or self._depends(reduction, nest.vars):
+        uses = self._by_storage.get(reduction.buffer.storage, [])  # none if it is allocated in each iteration
+        is_visible = self._has_transfers and reduction.buffer.scope in SHARED_BY_THREADS
+        if is_visible or not uses or self._varies(reduction, nest.vars):
             return False
         scaled = {scaling.nest.body for scaling in self.scalings(reduction)}
-        return all(a.stmt in scaled or a.update is not None and a.update.op == reduction.op for a in touching)
+        return all(a.stmt in scaled or a.update is not None and a.update.op == reduction.op for a in uses)
 
     def scalings(self, reduction: ParallelReduction) -> list[Scaling]:
-        """The loops inside that multiply what a reduction sums up."""
-        found = [_scaling(nest) for nest in self.nests() if reduction.op == "+"]
-        return [each for each in found if each is not None and each.buffer is reduction.buffer]
+        """The loops inside that multiply the sums of a reduction."""
+        scalings = [_scaling(nest) for nest in self.nests() if reduction.op == "+"]
+        return [each for each in scalings if each is not None and each.buffer is reduction.buffer]
 
-    def _depends(self, reduction: ParallelReduction, nest: Sequence[Var]) -> bool:
+    def _varies(self, reduction: ParallelReduction, nest: Sequence[Var]) -> bool:
         """Whether the element is another one in every iteration of the serial loop."""
         own = frozenset(nest)
         for index in reduction.indices:
@@ -104,9 +104,9 @@ def _scaling(nest: ParallelLoop) -> Scaling | None:
     update = as_update(store)
     if update is None or store.value.op is not BinaryOp.MUL:
         return None
-    of_all = (*zip(store.indices, nest.vars, strict=True), *zip(nest.extents, store.buffer.shape, strict=True))
+    equal_pairs = (*zip(store.indices, nest.vars, strict=True), *zip(nest.extents, store.buffer.shape, strict=True))
     factors = [side for side in (store.value.a, store.value.b) if all(side is not old for old in update.previous)]
-    if len(factors) != 1 or not all(same_expr(*pair) for pair in of_all):
+    if len(factors) != 1 or not all(same_expr(*pair) for pair in equal_pairs):
         return None
     if any(load.buffer.storage is store.buffer.storage for load in loads_of(factors[0])):
         return None

@@ -17,7 +17,7 @@ from tilelang.ir.stmt import Break, CallStmt, For, Print
 from tilelang.ir.visit import defined_variables, jumps, substitute, walk, walk_expr
 from tilelang.records import record
 
-_MOST_STATEMENTS = 24  # longer bodies are not duplicated
+_MAX_STATEMENTS = 24  # longer bodies are not duplicated
 _FLIPPED = {BinaryOp.LT: BinaryOp.GT, BinaryOp.GT: BinaryOp.LT, BinaryOp.LE: BinaryOp.GE, BinaryOp.GE: BinaryOp.LE}
 
 
@@ -52,11 +52,11 @@ def plan_split(loop: For, tests: Iterable[Expr]) -> Split:
             continue
         if any(isinstance(e, Load) or isinstance(e, Var) and e in defined for e in walk_expr(test)):
             continue
-        _sort(split, test, loop.var)
+        _add_bound(split, test, loop.var)
     return split
 
 
-def _sort(split: Split, test: Binary, var: Var) -> None:
+def _add_bound(split: Split, test: Binary, var: Var) -> None:
     a, b = coefficient(test.a, var), coefficient(test.b, var)
     if a is None or b is None:
         return
@@ -65,18 +65,18 @@ def _sort(split: Split, test: Binary, var: Var) -> None:
         split.invariant.append(test)
         return
     zero = {var: const(0, var.dtype)}
-    room = substitute(test.b, zero) - substitute(test.a, zero)  # factor * var op room
+    limit = substitute(test.b, zero) - substitute(test.a, zero)  # factor * var op limit
     if factor < 0:
-        factor, op, room = -factor, _FLIPPED[op], -room
+        factor, op, limit = -factor, _FLIPPED[op], -limit
     if op in (BinaryOp.LE, BinaryOp.GT):
-        room = room + 1  # v <= r is v < r + 1, and v > r is v >= r + 1
-    end = room if factor == 1 else (room + (factor - 1)) // factor
-    ends = split.upper if op in (BinaryOp.LT, BinaryOp.LE) else split.lower
-    ends.setdefault(expr_key(end), (end, []))[1].append(test)
+        limit = limit + 1  # v <= r is v < r + 1, and v > r is v >= r + 1
+    bound = limit if factor == 1 else (limit + (factor - 1)) // factor
+    bounds = split.upper if op in (BinaryOp.LT, BinaryOp.LE) else split.lower
+    bounds.setdefault(expr_key(bound), (bound, []))[1].append(test)
 
 
 def _is_splittable(loop: For) -> bool:
     statements = list(walk(loop.body))
-    if len(statements) > _MOST_STATEMENTS or any(isinstance(s, CallStmt | Print) for s in statements):
+    if len(statements) > _MAX_STATEMENTS or any(isinstance(s, CallStmt | Print) for s in statements):
         return False
     return not jumps(loop.body, Break)

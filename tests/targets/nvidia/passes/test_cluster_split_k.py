@@ -150,7 +150,7 @@ def variant(kind):
         ("begins with one", "the sums in 'C_l' do not begin with T.clear before the loop"),
         ("not cleared last", "the sums in 'C_l' do not begin with T.clear before the loop"),
         ("one stage", "the loop of the gemm is not pipelined, or has an early exit"),
-        ("two products", "it takes one loop with one product, and no other products"),
+        ("two products", "it takes one loop with one gemm, and no other gemms"),
         ("more work", "the loop does more than to load tiles and to multiply them"),
         ("used later", "a tile that the loop loads is used outside of it"),
     ],

@@ -48,7 +48,7 @@ class DeferredReductions:
             distributed = None if nest in self._of else distribute(nest)
             if distributed is None:
                 continue
-            items = [item for item in distributed.accumulated if _may_wait(deferral, nest, distributed, item)]
+            items = [item for item in distributed.accumulated if _can_defer(deferral, nest, distributed, item)]
             for item in items:
                 for scaling in deferral.scalings(item.reduction):
                     self._scaled.setdefault(scaling.nest, []).append((scaling, distributed, item))
@@ -63,6 +63,6 @@ class DeferredReductions:
             distributed.scale(build, item, scaling)
 
 
-def _may_wait(deferral: Deferral, nest: ParallelLoop, distributed: DistributedLoop, item: Accumulated) -> bool:
+def _can_defer(deferral: Deferral, nest: ParallelLoop, distributed: DistributedLoop, item: Accumulated) -> bool:
     scalings = deferral.scalings(item.reduction)
-    return deferral.may_wait(nest, item.reduction) and all(distributed.can_scale(item, each) for each in scalings)
+    return deferral.can_defer(nest, item.reduction) and all(distributed.can_scale(item, each) for each in scalings)

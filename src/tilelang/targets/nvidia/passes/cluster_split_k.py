@@ -82,16 +82,16 @@ def _find_gemm_loop(launch: Launch, blocks: int) -> GemmLoop:
     loops = [s for s in body if isinstance(s, For) and any(isinstance(inner, Gemm) for inner in walk(s))]
     gemms = [s for s in walk(launch.body) if isinstance(s, Gemm)]
     if len(loops) != 1 or len(gemms) != 1:
-        raise NotSplit("it takes one loop with one product, and no other products")
+        raise NotSplit("it takes one loop with one gemm, and no other gemms")
     (loop,), (gemm,) = loops, gemms
     position = body.index(loop)
-    found = GemmLoop(body[:position], loop, gemm, body[position + 1 :])
-    _check_loop(found, blocks)
-    _check_initialized(found)
-    _check_repeatable(found)
-    if any(buffer is found.tile for buffer, _ in launch.hints.layouts):
-        raise NotSplit(f"the layout of '{found.tile.name}' is annotated")
-    return found
+    gemm_loop = GemmLoop(body[:position], loop, gemm, body[position + 1 :])
+    _check_loop(gemm_loop, blocks)
+    _check_initialized(gemm_loop)
+    _check_repeatable(gemm_loop)
+    if any(buffer is gemm_loop.tile for buffer, _ in launch.hints.layouts):
+        raise NotSplit(f"the layout of '{gemm_loop.tile.name}' is annotated")
+    return gemm_loop
 
 
 def _check_loop(gemm_loop: GemmLoop, blocks: int) -> None:
@@ -123,11 +123,11 @@ def _check_initialized(gemm_loop: GemmLoop) -> None:
         raise NotSplit(f"'{tile.name}' is no fragment of two dimensions")
     if (int_const(tile.shape[0]) or 0) % ROWS:
         raise NotSplit(f"'{tile.name}' has {tile.shape[0]} rows, no multiple of {ROWS}")
-    fetched = gemm.clear_accum is None or isinstance(gemm.clear_accum, Const) and not gemm.clear_accum.value
+    accumulates = gemm.clear_accum is None or isinstance(gemm.clear_accum, Const) and not gemm.clear_accum.value
     touching = [s for s in gemm_loop.before if any(a.buffer.storage is tile.storage for a in accesses(s).all)]
     last = touching[-1] if touching else None
     cleared = isinstance(last, Fill) and isinstance(last.value, Const) and last.value.value == 0 and is_whole(last.dst)
-    if not fetched or not cleared:
+    if not accumulates or not cleared:
         raise NotSplit(f"the sums in '{tile.name}' do not begin with T.clear before the loop")
 
 
@@ -158,18 +158,18 @@ def split(launch: Launch, blocks: int, consumers: int) -> Launch:
     block, rank = (Var(name, INT32, index=True) for name in ("block", "rank"))
     first = smallest(block // blocks, launch.grid[0] - 1)  # makes the bound visible to proofs
     notes: list[Note] = []
-    before, own, rest = _partitioned_epilogue(launch, gemm_loop, rank, blocks, consumers, notes)
-    added = _cluster_sum(gemm_loop, own, rank, blocks)
+    before, own, epilogue = _partitioned_epilogue(launch, gemm_loop, rank, blocks, consumers, notes)
+    cluster_sum = _cluster_sum(gemm_loop, own, rank, blocks)
     body = (
         Bind(launch.block_vars[0], first, loc=loc),
         Bind(rank, block % blocks, loc=loc),
-        Alloc(added.barrier.buffer, loc=loc),
-        Alloc(added.parts.buffer, loc=loc),
+        Alloc(cluster_sum.barrier.buffer, loc=loc),
+        Alloc(cluster_sum.parts.buffer, loc=loc),
         *before,
         _split_loop(gemm_loop.loop, rank, blocks),
         *(() if own is gemm_loop.tile else (Alloc(own, loc=own.loc),)),
-        added,
-        *rest,
+        cluster_sum,
+        *epilogue,
     )
     return dataclasses.replace(
         launch,
@@ -213,15 +213,15 @@ def _partitioned_epilogue(
         own, before, after = gemm_loop.tile, list(gemm_loop.before), list(gemm_loop.after)
     owners = columns // (int_const(own.shape[-1]) or 1)
     loc = launch.loc
-    rest = after if owners == blocks or not after else [If(rank < owners, Seq(tuple(after), loc=loc), loc=loc)]
-    return before, own, rest
+    epilogue = after if owners == blocks or not after else [If(rank < owners, Seq(tuple(after), loc=loc), loc=loc)]
+    return before, own, epilogue
 
 
 def _check_annotations(launch: Launch, stmts: Sequence[Stmt]) -> None:
     """Refuses narrowed tiles whose layouts are annotated."""
-    kept = {s.buffer for each in stmts for s in walk(each) if isinstance(s, Alloc)}
+    allocated = {s.buffer for each in stmts for s in walk(each) if isinstance(s, Alloc)}
     for buffer, _ in launch.hints.layouts:
-        if buffer not in kept and isinstance(buffer, Buffer):
+        if buffer not in allocated and isinstance(buffer, Buffer):
             raise NotPartitioned(f"the layout of '{buffer.name}' is annotated")
 
 
@@ -230,11 +230,11 @@ def _split_loop(loop: For, rank: Expr, blocks: int) -> For:
     total = trip_count(loop)
     if not proves(total >= 0, Domain()):
         total = binary(BinaryOp.MAX, total, const(0, INT32))
-    each, left = total // blocks, total % blocks
-    begin, count = rank * each, each
-    if int_const(left) != 0:
-        begin = begin + smallest(rank, left)
-        count = count + select(rank < left, const(1, INT32), const(0, INT32))
+    share, remainder = total // blocks, total % blocks
+    begin, count = rank * share, share
+    if int_const(remainder) != 0:
+        begin = begin + smallest(rank, remainder)
+        count = count + select(rank < remainder, const(1, INT32), const(0, INT32))
     var = Var(loop.var.name, INT32, index=True)
     value = begin + var if loop.step == 1 else (begin + var) * loop.step
     value = value if int_const(loop.start) == 0 else value + loop.start

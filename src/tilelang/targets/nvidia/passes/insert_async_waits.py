@@ -52,15 +52,15 @@ class _Group:
 
     Attributes:
         copies: Its copies.
-        newer: Groups committed since; None if that is not known.
+        later_groups: Groups committed since; None if their number is not known.
     """
 
     copies: list[Copy]
-    newer: int | None = 0
+    later_groups: int | None = 0
 
     @property
     def targets(self) -> set[Buffer]:
-        """The buffers that they fill."""
+        """The buffers that its copies fill."""
         return {copy.dst.buffer.storage for copy in self.copies}
 
 
@@ -68,12 +68,12 @@ class _InsertWaits(Rewriter):
     def __init__(self, owned: AbstractSet[Stmt], by_async_proxy: AbstractSet[Buffer]) -> None:
         self.owned, self.by_async_proxy = owned, by_async_proxy
 
-    def is_free(self, stmt: Stmt) -> bool:
+    def is_unpipelined(self, stmt: Stmt) -> bool:
         """Whether a statement is an asynchronous copy outside of all pipelines."""
         return is_asynchronous(stmt) and stmt not in self.owned
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, Seq | If) or self.is_free(node):
+        if isinstance(node, Seq | If) or self.is_unpipelined(node):
             return _Sequence(self).with_waits(node, leave_pending=False)
         return self.rebuild_stmt(node)
 
@@ -85,9 +85,9 @@ class _Sequence:
         groups: The groups in flight, oldest first.
     """
 
-    def __init__(self, insert_async_waits: _InsertWaits) -> None:
-        self._pass = insert_async_waits
-        self._made: list[Stmt] = []
+    def __init__(self, rewriter: _InsertWaits) -> None:
+        self._rewriter = rewriter
+        self._statements: list[Stmt] = []
         self._uncommitted: list[Copy] = []
         self.groups: list[_Group] = []
 
@@ -99,36 +99,36 @@ class _Sequence:
             leave_pending: Leave groups in flight at the end to the statements after them.
         """
         for child in flat_statements(node):
-            if isinstance(child, Copy) and self._pass.is_free(child):
+            if isinstance(child, Copy) and self._rewriter.is_unpipelined(child):
                 self._start(child)
                 continue
             filled = {copy.dst.buffer.storage for copy in self._uncommitted}
-            if _signals_barrier(child) and not filled & self._pass.by_async_proxy:
+            if _signals_barrier(child) and not filled & self._rewriter.by_async_proxy:
                 self._uncommitted = []
             self._commit(child)
-            self._await(self.groups if _needs_all(child) else self._touched(child), child)
-            new = self._branch(child) if isinstance(child, If) else self._pass.visit(child)
+            self._wait_for(self.groups if _needs_all_complete(child) else self._accessed(child), child)
+            new = self._branch(child) if isinstance(child, If) else self._rewriter.visit(child)
             if new is not None:
-                self._made.append(new)
+                self._statements.append(new)
             self._update(child)
         self._commit(node)
         if not leave_pending:
-            self._await(self.groups, node)
-        return as_body(self._made, node.loc)
+            self._wait_for(self.groups, node)
+        return as_body(self._statements, node.loc)
 
     def _branch(self, node: If) -> Stmt:
         """A branch may leave copies in flight: where it is not taken, the later wait has nothing to wait for.
 
         A group of threads waits for its own copies, since other threads cannot.
         """
-        then = _Sequence(self._pass)
+        then = _Sequence(self._rewriter)
         then_body = then.with_waits(node.then_body, leave_pending=node.group is None)
-        otherwise = _Sequence(self._pass)
+        otherwise = _Sequence(self._rewriter)
         else_body = None if node.else_body is None else otherwise.with_waits(node.else_body, leave_pending=True)
-        left = [*then.groups, *otherwise.groups]
-        if left:
-            self._age(None)
-            self.groups += left
+        pending = [*then.groups, *otherwise.groups]
+        if pending:
+            self._count_later_groups(None)
+            self.groups += pending
         return dataclasses.replace(node, then_body=then_body, else_body=else_body)
 
     def _start(self, copy: Copy) -> None:
@@ -136,50 +136,52 @@ class _Sequence:
         reads = {s for s in shared_storages(copy) if s is not copy.dst.buffer.storage}
         if any(c.dst.buffer.storage in reads or may_overlap(c.dst, copy.dst) for c in self._uncommitted):
             self._commit(copy)
-        self._await(
+        self._wait_for(
             [g for g in self.groups if g.targets & reads or any(may_overlap(c.dst, copy.dst) for c in g.copies)], copy
         )
         self._uncommitted.append(copy)
-        self._made.append(copy)
+        self._statements.append(copy)
 
     def _commit(self, at: Stmt) -> None:
         """Commits the copies since the last group."""
         if self._uncommitted:
-            self._made.append(CallStmt(CP_ASYNC_COMMIT, (), loc=at.loc))
-            self._age(1)
+            self._statements.append(CallStmt(CP_ASYNC_COMMIT, (), loc=at.loc))
+            self._count_later_groups(1)
             self.groups.append(_Group(self._uncommitted))
             self._uncommitted = []
 
-    def _age(self, count: int | None) -> None:
+    def _count_later_groups(self, count: int | None) -> None:
+        """Counts commits after the groups in flight; None for an unknown number."""
         for group in self.groups:
-            group.newer = None if count is None or group.newer is None else group.newer + count
+            group.later_groups = None if count is None or group.later_groups is None else group.later_groups + count
 
-    def _await(self, groups: list[_Group], at: Stmt) -> None:
-        """Waits for the newest of these groups, and so for all before it."""
+    def _wait_for(self, groups: list[_Group], at: Stmt) -> None:
+        """Waits for the latest of these groups, and so for all before it."""
         if groups:
-            left = groups[-1].newer or 0
-            self._made.append(CallStmt(CP_ASYNC_WAIT, (const(left, INT32),), loc=at.loc))
-            self.groups = self.groups[self.groups.index(groups[-1]) + 1 :] if left else []
+            pending = groups[-1].later_groups or 0
+            self._statements.append(CallStmt(CP_ASYNC_WAIT, (const(pending, INT32),), loc=at.loc))
+            self.groups = self.groups[self.groups.index(groups[-1]) + 1 :] if pending else []
 
-    def _touched(self, stmt: Stmt) -> list[_Group]:
+    def _accessed(self, stmt: Stmt) -> list[_Group]:
         """The groups that must be complete before a statement."""
         first = _first_wait(stmt)
-        covered = [g for g in self.groups if first is not None and g.newer is not None and g.newer >= first]
+        counted = [group for group in self.groups if group.later_groups is not None]
+        covered = [group for group in counted if first is not None and (group.later_groups or 0) >= first]
         in_flight = [group for group in self.groups if group not in covered]
         found = accesses(stmt).all if in_flight else ()
         return [g for g in in_flight if any(_overlaps(access, copy.dst) for access in found for copy in g.copies)]
 
     def _update(self, stmt: Stmt) -> None:
         """Updates the groups in flight for the commits and waits in a statement."""
-        if _surely_runs(stmt):
+        if _has_iterations(stmt):
             first = _first_wait(stmt)
-            self.groups = [g for g in self.groups if first is None or g.newer is None or g.newer < first]
+            self.groups = [g for g in self.groups if first is None or g.later_groups is None or g.later_groups < first]
         if isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_COMMIT:
-            self._age(1)
-        elif any(_commits(inner, self._pass) for inner in walk(stmt)) and not isinstance(stmt, If):
-            self._age(None)
+            self._count_later_groups(1)
+        elif any(_commits(inner, self._rewriter) for inner in walk(stmt)) and not isinstance(stmt, If):
+            self._count_later_groups(None)
         elif isinstance(stmt, If) and any(_commits(inner, None) for inner in walk(stmt)):
-            self._age(None)
+            self._count_later_groups(None)
 
 
 def _signals_barrier(stmt: Stmt) -> bool:
@@ -192,13 +194,13 @@ def _read_by_async_proxy(body: Stmt) -> set[Buffer]:
     found: set[Buffer] = set()
     for stmt in walk(body):
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
-        by_hand = isinstance(routine, Instruction) and routine.reads_asynchronously
-        if by_hand or isinstance(stmt, TileOp) and stmt.choice in (GemmWgmma.name, COPY_TMA_STORE):
+        is_async_call = isinstance(routine, Instruction) and routine.reads_asynchronously
+        if is_async_call or isinstance(stmt, TileOp) and stmt.choice in (GemmWgmma.name, COPY_TMA_STORE):
             found.update(shared_storages(stmt))
     return found
 
 
-def _needs_all(stmt: Stmt) -> bool:
+def _needs_all_complete(stmt: Stmt) -> bool:
     """Whether all copies must complete before a statement: a jump, or a transfer of ownership to other threads."""
     return jumps(stmt) or any(transfers_ownership(s) for s in walk(stmt))
 
@@ -214,14 +216,14 @@ def _overlaps(access: Access, target: Region) -> bool:
         return False
     lengths = zip(access.extent or ones, target.extent, strict=True)
     single = [int_const(a) == int_const(b) == 1 for a, b in lengths]
-    places = zip(single, access.start, target.start, strict=True)
-    return not any(alone and of_other_versions(a, b) for alone, a, b in places)
+    starts = zip(single, access.start, target.start, strict=True)
+    return not any(is_single and of_other_versions(a, b) for is_single, a, b in starts)
 
 
-def _commits(stmt: Stmt, insert_async_waits: _InsertWaits | None) -> bool:
+def _commits(stmt: Stmt, rewriter: _InsertWaits | None) -> bool:
     """Whether a statement is a commit, or a copy that gets one."""
-    free = insert_async_waits is not None and insert_async_waits.is_free(stmt)
-    return free or isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_COMMIT
+    gets_commit = rewriter is not None and rewriter.is_unpipelined(stmt)
+    return gets_commit or isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_COMMIT
 
 
 def _first_wait(stmt: Stmt) -> int | None:
@@ -234,7 +236,7 @@ def _first_wait(stmt: Stmt) -> int | None:
     return int_const(first.args[0])
 
 
-def _surely_runs(stmt: Stmt) -> bool:
+def _has_iterations(stmt: Stmt) -> bool:
     if not isinstance(stmt, For):
         return False
     start, stop = int_const(stmt.start), int_const(stmt.stop)

@@ -50,13 +50,13 @@ def make_warp_uniform(launch: Launch) -> Launch:
     first = Var("first_lane", INT32, index=True)
     # provably not negative, so that a division is a shift
     masked = binary(BinaryOp.BITAND, first, const(2 ** (launch.num_threads // WARP_SIZE - 1).bit_length() - 1, INT32))
-    named = (
+    prologue = (
         CallStmt(shuffle("idx", INT32), first_lane, result=first, loc=launch.loc),
         Bind(warp, masked, loc=launch.loc),
     )
     block = Group(0, launch.num_threads)
     body = _UniformGroups(warp, thread, {thread: 0}, block).visit(launch.body) or Seq((), loc=launch.loc)
-    return dataclasses.replace(launch, body=Seq((*named, *statements_of(body)), loc=launch.body.loc))
+    return dataclasses.replace(launch, body=Seq((*prologue, *statements_of(body)), loc=launch.body.loc))
 
 
 def _is_of_warps(group: Group | None) -> bool:
@@ -88,9 +88,9 @@ class _UniformGroups(Rewriter):
         branches: list[tuple[If, Group]] = []
         for child in (*node.body, None):
             group = child.group if isinstance(child, If) else None
-            joins = group is not None and all(not g.overlaps(group) for _, g in branches)
-            joins = joins and all(map(_is_of_warps, (group, *(g for _, g in branches))))
-            if branches and not joins:
+            continues_chain = group is not None and all(not g.overlaps(group) for _, g in branches)
+            continues_chain = continues_chain and all(map(_is_of_warps, (group, *(g for _, g in branches))))
+            if branches and not continues_chain:
                 body.append(self._branches(branches))
                 branches = []
             if isinstance(child, If) and group is not None:
@@ -111,9 +111,9 @@ class _UniformGroups(Rewriter):
         self._numbers[node.var] = first // WARP_SIZE
         if not first:
             return dataclasses.replace(node, value=self._thread)
-        room = 2 ** (self._threads.count - 1).bit_length()
-        if (first, first % room) == (self._threads.first, 0):
-            return dataclasses.replace(node, value=binary(BinaryOp.BITAND, self._thread, const(room - 1, INT32)))
+        mask_range = 2 ** (self._threads.count - 1).bit_length()
+        if (first, first % mask_range) == (self._threads.first, 0):
+            return dataclasses.replace(node, value=binary(BinaryOp.BITAND, self._thread, const(mask_range - 1, INT32)))
         return dataclasses.replace(node, value=binary(BinaryOp.MAX, self._thread - first, const(0, INT32)))
 
     def _in_block(self, value: Expr) -> Expr:

@@ -43,7 +43,7 @@ class ColumnPartition:
     first: Expr
 
     @property
-    def of_tile(self) -> int:
+    def tile_columns(self) -> int:
         """Columns of the whole tile."""
         return int_const(self.tile.shape[-1]) or 0
 
@@ -61,12 +61,12 @@ def partition_epilogue_n(
     Raises:
         NotPartitioned: Something needs all columns, or must not be run by several blocks.
     """
-    narrow = _narrow(columns, [s for each in (*before, *after) for s in walk(each)])
-    ahead = {old: new for old, new in narrow.items() if old is not columns.tile}
+    narrow = _narrow_tiles(columns, [s for each in (*before, *after) for s in walk(each)])
+    in_prologue = {old: new for old, new in narrow.items() if old is not columns.tile}
     for stmt in (s for each in (*before, *after) for s in walk(each)):
         if isinstance(stmt, Alloc) and stmt.buffer.view_of is not None and stmt.buffer.storage in narrow:
             raise NotPartitioned(f"'{stmt.buffer.storage.name}' has views")
-    return _narrowed(columns, ahead, before), _narrowed(columns, narrow, after)
+    return _narrowed(columns, in_prologue, before), _narrowed(columns, narrow, after)
 
 
 def _narrowed(columns: ColumnPartition, narrow: dict[Buffer, Buffer], stmts: Sequence[Stmt]) -> list[Stmt]:
@@ -75,11 +75,11 @@ def _narrowed(columns: ColumnPartition, narrow: dict[Buffer, Buffer], stmts: Seq
 
 
 # -- which tiles are narrowed ---------------------------------------------------------------------------------------
-def _narrow(columns: ColumnPartition, stmts: Sequence[Stmt]) -> dict[Buffer, Buffer]:
+def _narrow_tiles(columns: ColumnPartition, stmts: Sequence[Stmt]) -> dict[Buffer, Buffer]:
     """The narrow replacement of the tile, and of all tiles that are narrowed with it."""
     narrow = {columns.tile: columns.own}
     while True:
-        found = [b for s in stmts for b in _elementwise_partners(s, narrow, columns.of_tile) if b not in narrow]
+        found = [b for s in stmts for b in _elementwise_partners(s, narrow, columns.tile_columns) if b not in narrow]
         for buffer in found:
             shape = (*buffer.shape[:-1], const(columns.count, INT32))
             narrow.setdefault(buffer, Buffer(f"{buffer.name}_own", shape, buffer.dtype, buffer.scope, loc=buffer.loc))
@@ -174,7 +174,7 @@ class _NarrowTiles(Rewriter):
                 raise NotPartitioned(f"{_line(near)}a part of '{region.buffer.name}' is copied")
             return whole(self._narrow[region.buffer])
         axis = axes(region)[-1] if axes(region) else None
-        if axis is None or int_const(region.extent[axis]) != self._columns.of_tile:
+        if axis is None or int_const(region.extent[axis]) != self._columns.tile_columns:
             raise NotPartitioned(f"{_line(near)}columns lie along another dimension of '{region.buffer.name}'")
         return slice_along(region, axis, self._columns.first, self._columns.count)
 
@@ -182,7 +182,7 @@ class _NarrowTiles(Rewriter):
         var = _column_var(node, self._narrow)
         assert var is not None
         axis = next(axis for axis, other in enumerate(node.vars) if other is var)
-        if node.layout is not None or int_const(node.extents[axis]) != self._columns.of_tile:
+        if node.layout is not None or int_const(node.extents[axis]) != self._columns.tile_columns:
             raise NotPartitioned(f"{_line(node)}a loop has a layout of its threads, or is over some columns")
         body = _Elements(node, var, self._columns, self._narrow).visit(node.body) or Seq((), loc=node.loc)
         count = const(self._columns.count, INT32)

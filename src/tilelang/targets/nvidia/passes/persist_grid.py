@@ -23,7 +23,7 @@ from tilelang.targets.nvidia.schedule import Schedule, TileOrder, schedule_of
 
 # A tile of wgmma has at least 64 rows and 8 columns, so that no memory holds the results of more tiles. Symbolic grids
 # are clamped to it, so that proofs know that index arithmetic fits into 32 bits.
-_MOST_TILES = 1 << 30
+_MAX_TILES = 1 << 30
 
 
 def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
@@ -38,14 +38,15 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     for extent in grid[1:]:
         tiles = tiles * extent
     if int_const(tiles) is None:
-        tiles = smallest(tiles, const(_MOST_TILES, INT32))
+        tiles = smallest(tiles, const(_MAX_TILES, INT32))
     count = smallest(tiles, const(max(blocks // size, 1), INT32))
-    block, turn = (Var(name, INT32, index=True) for name in ("block", "turn"))
+    block, iteration = (Var(name, INT32, index=True) for name in ("block", "turn"))
     name = Names(launch.loc)
-    walker = _split(block, size)
+    worker = _split(block, size)
     order = schedule.tile_order
     snake = order is not None and order.snake
-    tile = name("tile", smallest(_place(walker, turn, count, snake=snake) + turn * count, tiles - 1))
+    position = _position_in_round(worker, iteration, count, snake=snake)
+    tile = name("tile", smallest(position + iteration * count, tiles - 1))
     indices = _indices(tile, grid, _panel(schedule), name) if order is None else _ordered(tile, grid, order, name)
     if size > 1:
         at = position_of(block % size, sizes)
@@ -53,9 +54,9 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     body = statements_of(launch.body)
     statements = (*name.binds, *bound(launch.block_vars, indices, launch.loc), *body)
     loop = For(
-        turn,
+        iteration,
         const(0, INT32),
-        (tiles - _place(walker, tiles // count, count, snake=snake) + (count - 1)) // count,
+        (tiles - _position_in_round(worker, tiles // count, count, snake=snake) + (count - 1)) // count,
         1,
         ForKind.SERIAL,
         Seq(statements, loc=launch.body.loc),
@@ -70,9 +71,9 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     )
 
 
-def _place(walker: Expr, iteration: Expr, count: Expr, *, snake: bool) -> Expr:
-    """The place of a block, or a cluster, among those that take the tiles of one round."""
-    return select(iteration % 2 == 0, walker, count - 1 - walker) if snake else walker
+def _position_in_round(worker: Expr, iteration: Expr, count: Expr, *, snake: bool) -> Expr:
+    """The position of a block, or cluster, in a round of tiles; with `snake`, every other round is reversed."""
+    return select(iteration % 2 == 0, worker, count - 1 - worker) if snake else worker
 
 
 def _split(number: Expr, size: int) -> Expr:
@@ -118,13 +119,13 @@ def _ordered(tile: Expr, grid: tuple[Expr, ...], order: TileOrder, name: Names) 
 
 def persist(func: PrimFunc, blocks: int | Callable[[int], int]) -> PrimFunc:
     """The function with its persistent launches in at most so many blocks, which may depend on those of a cluster."""
-    at_once = (lambda _: blocks) if isinstance(blocks, int) else blocks
+    blocks_at_once = (lambda _: blocks) if isinstance(blocks, int) else blocks
 
     def step(launch: Launch) -> Launch:
         schedule = schedule_of(launch)
         if schedule is None or not schedule.persistent:
             return launch
-        return persistent(launch, schedule, at_once(schedule.cluster_size))
+        return persistent(launch, schedule, blocks_at_once(schedule.cluster_size))
 
     return with_launches(func, step)
 

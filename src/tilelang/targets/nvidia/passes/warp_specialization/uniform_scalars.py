@@ -58,9 +58,9 @@ class UniformScalars:
         self._divergent: set[Var] = set() if launch.thread is None else {launch.thread}
         self._written: set[Buffer] = set()
         self._assigned: dict[Buffer, list[tuple[Stmt, tuple[_Flow, ...]]]] = {}
-        self._excluded: set[Buffer] = set()  # written under divergent control flow, or through a view
+        self._not_uniform: set[Buffer] = set()  # written under divergent control flow, or through a view
         self._visit(launch.body, ())
-        self._uniform = set(self._assigned) - self._excluded
+        self._uniform = set(self._assigned) - self._not_uniform
         while divergent := {b for b in self._uniform if not all(map(self.is_uniform, self._dependences(b)))}:
             self._uniform -= divergent
 
@@ -87,18 +87,18 @@ class UniformScalars:
         variables: set[Var] = set()
         buffers: set[Buffer] = set()
         statements: set[Stmt] = set()
-        left = list(exprs)
-        while left:
-            for node in walk_expr(left.pop()):
+        worklist = list(exprs)
+        while worklist:
+            for node in walk_expr(worklist.pop()):
                 if isinstance(node, Var) and node not in variables:
                     variables.add(node)
-                    left += [self._values[node]] if node in self._values else []
+                    worklist += [self._values[node]] if node in self._values else []
                 elif isinstance(node, Load) and node.buffer.scope in _OF_THREAD:
                     storage = node.buffer.storage
                     if storage not in buffers:
                         buffers.add(storage)
                         statements |= self._statements(storage)
-                        left += self._dependences(storage)
+                        worklist += self._dependences(storage)
         return BackwardSlice(frozenset(variables), frozenset(buffers), frozenset(statements))
 
     def _visit(self, stmt: Stmt, around: tuple[_Flow, ...] | None) -> None:
@@ -109,14 +109,14 @@ class UniformScalars:
             case CallStmt(result=result) | Atomic(result=result) if result is not None:
                 self._divergent.add(result)
             case Alloc(buffer=buffer) if buffer.view_of is not None:
-                self._excluded.add(buffer.storage)
+                self._not_uniform.add(buffer.storage)
         for buffer in _assigned_by(stmt):
             self._written.add(buffer.storage)
             if buffer.scope not in _OF_THREAD:
                 continue
             self._assigned.setdefault(buffer.storage, []).append((stmt, around or ()))
             if around is None or not isinstance(stmt, Store | Alloc):
-                self._excluded.add(buffer.storage)
+                self._not_uniform.add(buffer.storage)
         inside = around
         if not isinstance(stmt, Seq):
             is_flow = isinstance(stmt, _Flow) and not (isinstance(stmt, If) and stmt.group is not None)
@@ -132,8 +132,8 @@ class UniformScalars:
                 found.update(dict.fromkeys((*stmt.indices, stmt.value)))
             elif isinstance(stmt, Alloc) and stmt.init is not None:
                 found[stmt.init] = None
-            for step in around:
-                found.update(dict.fromkeys(_decisions(step)))
+            for construct in around:
+                found.update(dict.fromkeys(_control_operands(construct)))
         return list(found)
 
     def _statements(self, storage: Buffer) -> set[Stmt]:
@@ -141,7 +141,8 @@ class UniformScalars:
         statements: set[Stmt] = set()
         for stmt, around in self._assigned.get(storage, ()):
             statements.add(stmt)
-            statements.update(*(_jumps_of(step.body) for step in around if isinstance(step, For | While)))
+            loops = (construct for construct in around if isinstance(construct, For | While))
+            statements.update(*(_jumps_of(loop.body) for loop in loops))
         return statements
 
 
@@ -152,25 +153,25 @@ def _assigned_by(stmt: Stmt) -> tuple[Buffer, ...]:
     return written_buffers(stmt)
 
 
-def _decisions(step: _Flow) -> Iterator[Expr]:
+def _control_operands(construct: _Flow) -> Iterator[Expr]:
     """The expressions that decide whether, and how often, the body of a branch or loop runs."""
-    if isinstance(step, For):
-        yield from (step.start, step.stop)
+    if isinstance(construct, For):
+        yield from (construct.start, construct.stop)
     else:
-        yield step.condition
-    if isinstance(step, For | While):
-        for stmt in _around_jumps(step.body):
+        yield construct.condition
+    if isinstance(construct, For | While):
+        for stmt in _jumps_and_enclosing(construct.body):
             if isinstance(stmt, If):
                 yield stmt.condition
 
 
-def _around_jumps(stmt: Stmt) -> Iterator[Stmt]:
+def _jumps_and_enclosing(stmt: Stmt) -> Iterator[Stmt]:
     """`break` and `continue` statements, and all statements around them."""
     if jumps(stmt):
         yield stmt
-        yield from itertools.chain.from_iterable(map(_around_jumps, sub_statements(stmt)))
+        yield from itertools.chain.from_iterable(map(_jumps_and_enclosing, sub_statements(stmt)))
 
 
 def _jumps_of(body: Stmt) -> Iterator[Stmt]:
     """The `break` and `continue` statements of a loop's body."""
-    return (stmt for stmt in _around_jumps(body) if isinstance(stmt, Break | Continue))
+    return (stmt for stmt in _jumps_and_enclosing(body) if isinstance(stmt, Break | Continue))
