@@ -69,3 +69,20 @@ def test_a_reduction_over_nothing_is_its_neutral_value() -> None:
     s = g.reduction("s", (5,), (0,), Combiner.SUM, lambda i, r: graphs.at(x, i, r))
     (kernel,) = fused_kernels(g.graph("empty", g.map("y", (5,), lambda i: graphs.at(s, i) + 1.0)))
     assert (1.0, ()) == (kernel.outputs[0].body.value, kernel.reductions)  # type: ignore[attr-defined]
+
+
+def test_a_reshape_of_a_result_is_stored_by_its_kernel() -> None:
+    g = graphs.Builder()
+    x = g.parameter("x", (6, 4, 20))
+    s = g.reduction("s", (6, 4), (20,), Combiner.SUM, lambda i, j, r: graphs.at(x, i, j, r))
+    y = g.map("y", (24,), lambda k: graphs.at(s, k // 4, k % 4))
+    (kernel,) = fused_kernels(g.graph("reshaped", y))
+    assert ["i0 * 4 + i1"] == [repr(index) for index in kernel.outputs[0].indices]
+
+
+def test_results_over_the_same_elements_share_a_kernel() -> None:
+    g = graphs.Builder()
+    x = g.parameter("x", (64, 40))
+    s = g.reduction("s", (64,), (40,), Combiner.SUM, lambda i, r: graphs.at(x, i, r))
+    m = g.reduction("m", (64,), (40,), Combiner.MAX, lambda i, r: graphs.at(x, i, r))
+    assert [(["s", "m"], ["s", "m"])] == shown(g.graph("both", s, m))

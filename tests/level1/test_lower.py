@@ -247,6 +247,12 @@ COMPUTATIONS: dict[str, tuple[Any, ...]] = {
     "nothing": (lambda x: (tnp.sum(x, axis=-1), x * 2), half(9, 0)),
     "one": (lambda x: tnp.softmax(x, axis=-1), half(1, 1)),
     "vector": (lambda x, w: x @ w, half(33, 40), half(40)),
+    "a long sum": (lambda x: tnp.sum(x), normal(100000)),
+    "one long row": (lambda x: tnp.softmax(x, axis=-1), normal(1, 40000)),
+    "a long cache": (grouped_attention, half(1, 4, 1, 64), half(1, 2, 2500, 64), half(1, 2, 2500, 64)),
+    "long sums of products": (lambda x, w: x @ w, half(20, 3000) / 10, half(3000, 30)),
+    "updates of a part": (lambda x: x.at[2:5].add(1.0), normal(9)),
+    "products of a part": (lambda x, w: x[:, 3:45] @ w[5:47], half(20, 50), half(60, 30)),
     "scaled sums": (lambda x, w: tnp.einsum("ik,kj->ij", 2 * x, w * 0.5), half(33, 700), half(700, 20)),
 }
 

@@ -8,11 +8,13 @@ from collections import ChainMap, Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tilelang.arith.prove import proves
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import ExprKey, expr_key
-from tilelang.ir.expr import Const, Expr, Load, Select, Var, conjunction, select
+from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Var, conjunction, int_const, select
 from tilelang.ir.print_expr import ExprPrinter
+from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import children, loads_of, variables_of
 from tilelang.level1.contraction import without_widening
 from tilelang.level1.fused import FusedKernel, FusedReduction
@@ -46,8 +48,9 @@ class BlockText(ABC):
         """The blocks, or steps, along an axis."""
         for axis, place in self._placement.places.items():
             if place.local is not None and place.ragged and var in variables_of(place.origin):
-                return f"T.ceildiv({self._text(extent)}, {self._text(self._placement.block_names[axis])})"
-        return self._text(extent)
+                size = self._text(self._placement.block_names[axis])
+                return f"T.ceildiv({self._text(self._values.localized(extent))}, {size})"
+        return self._text(self._values.localized(extent))
 
     @contextmanager
     def _loop(self, axes: Sequence[Var], combined: Sequence[Combined]) -> Iterator[None]:
@@ -97,9 +100,40 @@ class BlockText(ABC):
         """A read of memory in which each axis of the tile is one index."""
         if not isinstance(expr, Load) or expr.buffer.scope.on_chip or expr_key(expr) in self._values.known:
             return None
-        tiled = [index for index in expr.indices if self._values.dims_of(index)]
-        plain = all(isinstance(index, Var) for index in tiled) and len(set(tiled)) == len(tiled)
-        return expr if plain and tiled else None
+        axes = [self._offset_and_axis(index)[1] for index in expr.indices if self._values.dims_of(index)]
+        return expr if axes and None not in set(axes) and len(set(axes)) == len(axes) else None
+
+    def _offset_and_axis(self, index: Expr) -> tuple[Expr | None, Var | None]:
+        """An index as an offset, which may be none, and an axis of the tile; None for the axis of any other index."""
+        match index:
+            case Var():
+                return None, index
+            case Binary(op=BinaryOp.ADD, a=Var() as axis, b=offset) if not self._values.dims_of(offset):
+                return offset, axis
+            case Binary(op=BinaryOp.ADD, a=offset, b=Var() as axis) if not self._values.dims_of(offset):
+                return offset, axis
+        return None, None
+
+    def _is_zero_beyond(self, load: Load) -> bool:
+        """Whether a plain read of elements beyond the ends of ragged axes is one beyond the array, which gives 0."""
+        for index, size in zip(load.indices, load.buffer.shape, strict=True):
+            offset, axis = self._offset_and_axis(index)
+            if offset is None or axis is None or axis not in self._placement.steps:
+                continue
+            extent, block = self._placement.places[axis].extent, self._tiling.blocks[axis]
+            ends: list[Expr] = [extent]
+            if isinstance(extent, Binary) and extent.op is BinaryOp.MIN:
+                ends = [extent.a, extent.b]
+            for end in ends:  # a range ends where a tile ends, or with the array
+                whole = int_const(end)
+                if not (whole is not None and whole % block == 0 or proves(offset + end >= size, self._kernel.domain)):
+                    return False
+        return True
+
+    def _tile_axes(self, load: Load) -> list[Var]:
+        """The axes of the tile that a plain read covers, in the order of memory."""
+        axes = [self._offset_and_axis(index)[1] for index in load.indices if self._values.dims_of(index)]
+        return [axis for axis in axes if axis is not None]
 
     def _region(self, load: Load) -> str:
         """The part of an array that a tile of reads covers."""
@@ -110,9 +144,14 @@ class BlockText(ABC):
             if not has_tile:
                 parts.append(self._text(self._values.localized(index)))
                 continue
-            place = self._placement.places[index]  # type: ignore[index]
-            begins = self._text(place.origin)
-            parts.append(begins if trailing else f"{begins}:{self._text(next_origin(place))}")
+            offset, axis = self._offset_and_axis(index)
+            assert axis is not None
+            place = self._placement.places[axis]
+            start, stop = place.origin, next_origin(place)
+            if offset is not None:
+                base = self._values.localized(offset)
+                start, stop = base if int_const(start) == 0 else base + start, base + stop
+            parts.append(self._text(start) if trailing else f"{self._text(start)}:{self._text(stop)}")
         return f"{self._names.name(load.buffer)}[{', '.join(parts)}]"
 
     # -- tiles ----------------------------------------------------------------------------------------------------
@@ -127,8 +166,8 @@ class BlockText(ABC):
         load = self._plain_load(without_widening(expr))
         buffer = self._fragment(name if load is None else f"{load.buffer.name}_tile", dims, expr.dtype)
         ragged = self._ragged(dims)
-        if load is not None and same_axes([i for i in load.indices if self._values.dims_of(i)], dims) and (
-            neutral is None or neutral.value == 0 or not ragged
+        if load is not None and same_axes(self._tile_axes(load), dims) and (
+            neutral is None or not ragged or neutral.value == 0 and self._is_zero_beyond(load)
         ):
             self._write_load(expr, f"T.copy({self._region(load)}, {self._names.name(buffer)})")
             beyond: float | None = 0.0
@@ -204,20 +243,27 @@ class BlockText(ABC):
         name = self._names.name(buffer)
         self._write(f"T.clear({name})" if value.value == 0 else f"T.fill({name}, {_fill_text(value, self._names)})")
 
-    def _assign(self, target: Load, dims: Sequence[Var], value: Expr) -> None:
-        """Writes `target = value` for all elements of a tile."""
-        locals_ = [self._placement.places[axis].local for axis in dims]
+    def _assign(self, target: Load, dims: Sequence[Var], value: Expr, inside: Sequence[Expr] = ()) -> None:
+        """Writes `target = value` for all elements of a tile for which conditions hold."""
         bindings, result = with_bindings(self._values.localized(value))
         body = [f"{self._names.name(binding.var)} = {self._text(binding.value)}" for binding in bindings]
         body.append(f"{self._place(target)} = {self._text(result)}")
-        if not dims:
-            self._blocks[-1].extend(body)
-            return
-        variables = ", ".join(self._names.name(local) for local in locals_ if local is not None)
-        sizes = ", ".join(self._text(self._placement.places[axis].size) for axis in dims)
-        self._write_for(value, f"for {variables} in T.Parallel({sizes}):")
-        for line in body:
-            self._write_for(value, INDENT + line)
+        self._write_loop(dims, body, inside, stepwise=not dims or self._is_stepwise(value))
+
+    def _write_loop(
+        self, dims: Sequence[Var], body: Sequence[str], inside: Sequence[Expr], *, stepwise: bool = True
+    ) -> None:
+        """Writes statements for all elements of a tile for which conditions hold."""
+        headers = []
+        if dims:
+            variables = [self._placement.places[axis].local for axis in dims]
+            names = ", ".join(self._names.name(local) for local in variables if local is not None)
+            sizes = ", ".join(self._text(self._placement.places[axis].size) for axis in dims)
+            headers.append(f"for {names} in T.Parallel({sizes}):")
+        headers += [f"if {' and '.join(map(self._text, inside))}:"] if inside else []
+        lines = [INDENT * depth + header for depth, header in enumerate(headers)]
+        lines += [INDENT * len(headers) + line for line in body]
+        self._blocks[-1 if stepwise else 0].extend(lines)
 
     def _place(self, target: Load) -> str:
         """An element as the target of an assignment."""
@@ -226,10 +272,6 @@ class BlockText(ABC):
 
     def _write(self, line: str) -> None:
         self._blocks[-1].append(line)
-
-    def _write_for(self, expr: Expr, line: str) -> None:
-        """Writes a line in the outermost loop whose steps an expression does not depend on."""
-        self._blocks[-1 if self._is_stepwise(expr) else 0].append(line)
 
     def _write_load(self, expr: Expr, line: str) -> None:
         """Writes a load before the other statements of a loop, or before all loops."""

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.simplify import simplify
 from tilelang.errors import ProgramError
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import expr_key
-from tilelang.ir.expr import Const, Expr, Load, Var, cast, int_const
-from tilelang.ir.visit import Rewriter, children, loads_of, substitute
+from tilelang.ir.expr import Binary, Const, Expr, Load, Var, as_expr, cast, int_const
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.visit import Rewriter, children, loads_of, substitute, variables_of
 from tilelang.level1.contraction import contraction
 from tilelang.level1.fused import ZERO, FusedKernel, FusedReduction, Output
 from tilelang.level1.graph import (
@@ -49,9 +51,14 @@ class _MustStore(Exception):
         self.array = array
 
 
-def fused_kernels(graph: Graph) -> list[FusedKernel]:
-    """The kernels of a graph, in an order in which they can run."""
-    stored = {array for array in graph.results if not isinstance(array.definition, Parameter)}
+def fused_kernels(graph: Graph, partial: Iterable[Array] = ()) -> list[FusedKernel]:
+    """The kernels of a graph, in an order in which they can run.
+
+    Args:
+        graph: The computation.
+        partial: Arrays that are to be stored.
+    """
+    stored = {*partial, *(array for array in graph.results if not isinstance(array.definition, Parameter))}
     stored |= {a for a in graph.arrays if not isinstance(a.definition, Map | Reduction | Parameter)}
     for _ in range(_ROUNDS):
         try:
@@ -169,10 +176,11 @@ class _Grower(Rewriter):
         self._outputs, self._read, self._read_through = list(self._outputs), list(self._read), dict(self._read_through)
         try:
             axes = self._new_axes(_axes_of(array), _iterated(array))
-            own = tuple(axis for axis in axes if isinstance(axis, Var))
-            shared = self._shared_axes(own, (), loads_of(self._inlined(_body_of(array, axes))), old.extents)
+            own = {axis for axis in axes if isinstance(axis, Var)}
+            shared = self._matching_axes(own, self._probe(array, axes), old.extents)
             if shared or not own:
-                self._extents = dict(old.extents)
+                new = {axis: self._extents[axis] for axis in own if axis not in shared}
+                self._extents = {**old.extents, **new}
                 self._store(array, tuple(substitute(axis, shared) for axis in axes))
                 _check_feasible(self.kernel, self._read_through)
                 if _is_as_parallel(self.kernel, old):
@@ -181,6 +189,29 @@ class _Grower(Rewriter):
             pass
         self._extents, self._reductions, self._outputs, self._read, self._read_through = before
         return False
+
+    def _probe(self, array: Array, axes: Sequence[Expr]) -> tuple[Load, ...]:
+        """What the definition of an array reads."""
+        definition = array.definition
+        if not isinstance(definition, Reduction):
+            return loads_of(self._inlined(_body_of(array, axes)))
+        own = dict(zip(definition.axes, axes, strict=True))
+        reduced = self._new_axes(definition.reduced, [substitute(extent, own) for extent in definition.extents])
+        places = dict(zip(definition.axes + definition.reduced, (*axes, *reduced), strict=True))
+        return loads_of(self._inlined(substitute(definition.body, places)))
+
+    def _matching_axes(self, own: set[Var], loads: Sequence[Load], before: Mapping[Var, Expr]) -> dict[Var, Expr]:
+        """Axes of the kernel in place of some of an array's own, by the element of both that has most of them."""
+        best: dict[Var, Var] = {}
+        new = {axis for axis in self._extents if axis not in before}
+        for load in loads:
+            for other in self._read:
+                if other.buffer is load.buffer:
+                    found = _unified(load.indices, other.indices, new, before) or {}
+                    mine = {axis: place for axis, place in found.items() if axis in own}
+                    if len(mine) > len(best) and self._same_extents(mine, before):
+                        best = mine
+        return dict(best)
 
     def _store(self, array: Array, axes: tuple[Expr, ...]) -> None:
         """Adds an array to those that the kernel stores."""
@@ -191,6 +222,9 @@ class _Grower(Rewriter):
             self._outputs.append(Output(array, axes, own, body))
             return
         inlined = self._inlined(_body_of(array, axes))
+        if isinstance(definition, Map):
+            axes, inlined = self._with_split_axes(axes, inlined)
+            own = tuple(dict.fromkeys(axis for index in axes for axis in self._extents if axis in variables_of(index)))
         self._read += loads_of(inlined)
         body = self.expr(inlined)
         if isinstance(definition, Scan | Sort):
@@ -199,6 +233,32 @@ class _Grower(Rewriter):
             self._outputs.append(Output(array, axes, own, body, definition, along))
         else:
             self._outputs.append(Output(array, axes, own, body))
+
+    def _with_split_axes(self, axes: tuple[Expr, ...], body: Expr) -> tuple[tuple[Expr, ...], Expr]:
+        """Two axes in place of one whose quotient and remainder are indices of a reduction, as in a reshape."""
+        indices = [i for load in loads_of(body) if self._is_followed(load.buffer) for i in load.indices]
+        for index in indices:
+            match index:
+                case Binary(op=BinaryOp.FLOORMOD, a=Var() as axis, b=Const(value=size)) if axis in self._extents:
+                    extent = int_const(self._extents[axis])
+                    if extent is None or extent % int(size) or extent == size:
+                        continue
+                    outer, inner = (Var(f"{axis.name}{n}", axis.dtype, index=True) for n in range(2))
+                    sizes = {outer: as_expr(extent // int(size)), inner: as_expr(int(size))}
+                    self._extents = {
+                        new: e
+                        for old, extents in self._extents.items()
+                        for new, e in (sizes.items() if old is axis else [(old, extents)])
+                    }
+                    places = {axis: outer * int(size) + inner}
+                    changed = tuple(substitute(each, places) for each in axes)
+                    return self._with_split_axes(changed, simplify(substitute(body, places), self._domain))
+        return axes, body
+
+    def _is_followed(self, buffer: Buffer) -> bool:
+        """Whether reads of an array are reads of a reduction that may join the kernel."""
+        stored = self._stored - {output.array for output in self._outputs}
+        return isinstance(buffer, Array) and isinstance(buffer.definition, Reduction) and buffer not in stored
 
     def _update(self, array: Array, definition: Scatter) -> None:
         """Adds updates of elements of an array."""
@@ -234,7 +294,8 @@ class _Grower(Rewriter):
         if _is_empty(definition):
             return Const(definition.combiner.neutral(array.dtype), array.dtype)
         before = dict(self._extents)
-        new = self._new_axes(definition.reduced, definition.extents)
+        own = dict(zip(definition.axes, indices, strict=True))
+        new = self._new_axes(definition.reduced, [substitute(extent, own) for extent in definition.extents])
         places = dict(zip(definition.axes + definition.reduced, (*indices, *new), strict=True))
         inlined = self._inlined(substitute(definition.body, places))
         axes = tuple(index for index in indices if isinstance(index, Var))
@@ -285,9 +346,9 @@ class _Grower(Rewriter):
     # -- reductions that are read ---------------------------------------------------------------------------------
     def expr(self, node: Expr) -> Expr:
         """Follows reads of reductions, each of which joins the kernel or is stored."""
-        if isinstance(node, Load) and isinstance(node.buffer, Array) and isinstance(node.buffer.definition, Reduction):
-            if node.buffer not in self._stored or node.buffer in {output.array for output in self._outputs}:
-                return self._joined(node.buffer, node.indices)
+        if isinstance(node, Load) and self._is_followed(node.buffer):
+            assert isinstance(node.buffer, Array)
+            return self._joined(node.buffer, node.indices)
         return self.rebuild_expr(node)
 
     def _joined(self, array: Array, indices: tuple[Expr, ...]) -> Expr:
@@ -304,8 +365,10 @@ class _Grower(Rewriter):
             return known.result
         axes = [index for index in own if isinstance(index, Var) and index in self._extents]
         extents = [extent for extent in array.shape if int_const(extent) != 1]
+        places = dict(zip(_axes_of(array), indices, strict=True))
         if len(set(axes)) < len(own) or not all(
-            expr_key(self._extents[axis]) == expr_key(extent) for axis, extent in zip(axes, extents, strict=True)
+            expr_key(self._extents[axis]) == expr_key(substitute(extent, places))
+            for axis, extent in zip(axes, extents, strict=True)
         ):
             raise _MustStore(array)
         return self._join(array, indices)

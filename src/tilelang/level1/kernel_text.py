@@ -154,10 +154,27 @@ class _KernelText(ReductionText):
                 return
         self._hold_shared(output.body)
         held = self._values.tile_of(without_widening(output.body), output.body)
-        if held is not None and dims and same_axes(held.indices, dims):
+        inside = self._conditions(output, dims)
+        whole = bool(self._tile_axes(output.target)) and not inside
+        if held is not None and whole and same_axes(held.indices, dims):
             self._write(f"T.copy({self._names.name(held.buffer)}, {self._region(output.target)})")
             return
-        self._assign(output.target, dims, output.body)
+        self._assign(output.target, dims, output.body, inside)
+
+    def _conditions(self, output: Output, dims: Sequence[Var]) -> list[Expr]:
+        """What holds for elements of a tile that exist, where stores of others would not be beyond the array."""
+        plain = {
+            index
+            for index, size in zip(output.indices, output.array.shape, strict=True)
+            if isinstance(index, Var) and expr_key(self._kernel.extents[index]) == expr_key(size)
+        }
+        conditions = []
+        for axis in dims:
+            size, block = int_const(self._kernel.extents[axis]), self._tiling.blocks.get(axis)
+            if axis not in plain and block is not None and (size is None or size % block):
+                place = self._placement.places[axis]
+                conditions.append(place.point < place.extent)
+        return conditions
 
     def _store_sequence(self, output: Output) -> None:
         """Scans or sorts tiles that hold the whole axis, and stores them."""
@@ -207,18 +224,10 @@ class _KernelText(ReductionText):
     def _update(self, output: Output, definition: Scatter) -> None:
         """Combines updates with the elements where they go."""
         dims, combiner = self._values.dims(output.axes), definition.combiner
-        target = self._place(output.target)
+        target, inside = self._place(output.target), self._conditions(output, dims)
         value = self._text(self._values.localized(output.body))
-        variables = [self._placement.places[axis].local for axis in dims]
-        sizes = ", ".join(self._text(self._placement.places[axis].size) for axis in dims)
-        names = ", ".join(self._names.name(local) for local in variables if local is not None)
-        places = [self._placement.places[axis] for axis in dims]
-        inside = [self._text(place.point < place.extent) for place in places if place.ragged]  # else it reads index 0
-        lines = [f"for {names} in T.Parallel({sizes}):"] if dims else []
-        lines += [f"if {' and '.join(inside)}:"] if inside else []
-        lines.append(f"{target} = {value}" if combiner is None else f"{_ATOMICS[combiner]}({target}, {value})")
-        for depth, line in enumerate(lines):
-            self._write(INDENT * depth + line)
+        store = f"{target} = {value}" if combiner is None else f"{_ATOMICS[combiner]}({target}, {value})"
+        self._write_loop(dims, [store], inside)
 
 
 def _parenthesized(text: str) -> str:

@@ -36,7 +36,7 @@ def loop_range(
         names: How expressions are printed.
     """
     place = values.placement.places[axis]
-    size, extent = names.expr(place.size), names.expr(place.extent)
+    size, extent = names.expr(place.size), names.expr(values.localized(place.extent))
     starts: list[str] = []
     stops: list[str] = []
     for condition in _conditions(axis, combined):

@@ -14,7 +14,8 @@ from tilelang.level1.fused import FusedKernel
 from tilelang.level1.graph import Array, Graph, Map, Parameter, axes_for, define, element
 from tilelang.level1.kernel_text import kernel_text
 from tilelang.level1.placement import Tiling, place_axes
-from tilelang.level1.tiles import choose_tiling
+from tilelang.level1.split import can_split, split
+from tilelang.level1.tiles import choose_tiling, parts_of
 from tilelang.level1.unique import without_duplicates
 from tilelang.records import record
 from tilelang.targets.target import Target
@@ -49,12 +50,27 @@ def lower(graph: Graph, target: Target, *, execution_backend: str | None = None)
         execution_backend: How the program runs, as for `tilelang.jit`.
     """
     graph = _with_distinct_results(without_duplicates(graph))
-    kernels = [kernel for kernel in fused_kernels(graph) if not kernel.is_empty]
+    graph, kernels = _kernels(graph, target)
     tilings = [choose_tiling(kernel, target, alone=len(kernels) == 1) for kernel in kernels]
     results = set(graph.results)
     memory = [output.array for kernel in kernels for output in kernel.outputs if output.array not in results]
     text = _module_text(graph, kernels, tilings, memory, target, execution_backend)
     return Lowered(text, graph.name, kernels, tilings, memory)
+
+
+def _kernels(graph: Graph, target: Target) -> tuple[Graph, list[FusedKernel]]:
+    """The kernels of a graph, and the graph in which those with few blocks are split."""
+    partial: list[Array] = []
+    while True:
+        kernels = [kernel for kernel in fused_kernels(graph, partial) if not kernel.is_empty]
+        for kernel in kernels:
+            parts = parts_of(kernel, target, alone=len(kernels) == 1)
+            if parts > 1 and not any(output.array in partial for output in kernel.outputs) and can_split(kernel):
+                made = split(graph, kernel, parts)
+                graph, partial = made.graph, [*partial, *made.partial]
+                break
+        else:
+            return graph, kernels
 
 
 def _with_distinct_results(graph: Graph) -> Graph:

@@ -87,6 +87,7 @@ def passes_of(kernel: FusedKernel) -> tuple[Pass, ...]:
                 form = found
         _at(chosen, first).append(Accumulation(reduction, _without_scale(reduction, form)))
         place[reduction.array] = first
+    chosen = [_products_last(kernel, each) for each in chosen]
     streamed = set(kernel.streamed)
     stepwise = [output for output in kernel.outputs if not streamed.isdisjoint(output.axes)]
     if stepwise:
@@ -97,6 +98,14 @@ def passes_of(kernel: FusedKernel) -> tuple[Pass, ...]:
     return tuple(
         Pass(tuple(each), tuple(stepwise) if n == last else (), tuple(reasons[n])) for n, each in enumerate(chosen)
     )
+
+
+def _products_last(kernel: FusedKernel, accumulations: list[Accumulation]) -> list[Accumulation]:
+    """Sums of values before matrix products of them, so that both read the values from one tile."""
+    products = [each for each in accumulations if contraction(each.reduction, each.body) is not None]
+    others = [each for each in accumulations if each not in products]
+    read = {reduction for each in others for reduction in _accumulated_that_it_reads(kernel, each.reduction.body)}
+    return accumulations if any(each.reduction in read for each in products) else [*others, *products]
 
 
 def _without_scale(reduction: FusedReduction, form: Incremental | None) -> Incremental | None:

@@ -179,8 +179,8 @@ class ReductionText(BlockText):
         if held is not None and (held.buffer.scope is Scope.SHARED or fragment and same_axes(held.indices, axes)):
             return held.buffer, held.indices  # type: ignore[return-value]
         load = self._plain_load(inner)
-        if load is not None and load.dtype == dtype:
-            order = [index for index in load.indices if isinstance(index, Var) and index in set(axes)]
+        if load is not None and load.dtype == dtype and self._is_zero_beyond(load):
+            order = self._tile_axes(load)
             shared = self._shared(load.buffer.name, order, dtype)
             self._write_load(inner, f"T.copy({self._region(load)}, {self._names.name(shared)})")
             self._values.hold(inner, shared, order, stepwise=self._is_stepwise(inner), beyond=0.0)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilelang.ir.expr import Load, Var, int_const
+from tilelang.arith.interval import bounds
+from tilelang.ir.expr import Load, Var
 from tilelang.ir.visit import loads_of, variables_of
 from tilelang.level1.contraction import contraction, without_widening
 from tilelang.level1.fused import FusedKernel, FusedReduction
@@ -27,6 +28,7 @@ _COALESCED = 32  # neighbouring elements that threads read together
 _THREADS = 128
 _ROWS_OF_A_WARP = 16  # of a matrix instruction
 _VALUES_PER_THREAD = 200  # that stay in registers beside addresses
+_STEPS_OF_A_PART = 4  # at least, of a loop that is split
 _BUSY = 128  # blocks that keep a machine busy whose record does not say how many multiprocessors it has
 
 
@@ -44,6 +46,16 @@ def choose_tiling(kernel: FusedKernel, target: Target, *, alone: bool = True) ->
     return _of_rows(kernel, target) if kernel.reductions or kernel.sequences else _of_elements(kernel)
 
 
+def parts_of(kernel: FusedKernel, target: Target, *, alone: bool = True) -> int:
+    """Into how many parts the streamed axis of a kernel should be split, so that all multiprocessors have work."""
+    tiling = choose_tiling(kernel, target, alone=alone)
+    streamed = [axis for axis in kernel.streamed if axis in tiling.blocks]
+    if not streamed or tiling.switches:  # which may split it within a cluster
+        return 1
+    steps = extent_of(kernel, streamed[-1]) // tiling.blocks[streamed[-1]]
+    return max(1, min(multiprocessors(target) // blocks_of(kernel, tiling), steps // _STEPS_OF_A_PART))
+
+
 def multiprocessors(target: Target) -> int:
     """How many blocks keep a machine busy."""
     return target.machine.multiprocessors or _BUSY if target.is_gpu else 16
@@ -56,8 +68,14 @@ def blocks_of(kernel: FusedKernel, tiling: Tiling) -> int:
 
 def extent_of(kernel: FusedKernel, axis: Var) -> int:
     """The extent of an axis; a large number if it is not known."""
-    size = int_const(kernel.extents[axis])
-    return _UNKNOWN if size is None else size
+    size = bounds(kernel.extents[axis], kernel.domain).high
+    return _UNKNOWN if size is None else min(size, _UNKNOWN)
+
+
+def divisible(kernel: FusedKernel) -> tuple[Var, ...]:
+    """The axes of the grid that may be divided into tiles: no extent depends on them."""
+    fixed = frozenset[Var]().union(*map(variables_of, kernel.extents.values()))
+    return tuple(axis for axis in kernel.grid if axis not in fixed)
 
 
 def _power_of_two(value: int) -> int:
@@ -69,7 +87,7 @@ def _power_of_two(value: int) -> int:
 def _of_elements(kernel: FusedKernel) -> Tiling:
     blocks: dict[Var, int] = {}
     left = _ELEMENTS
-    for axis in list(reversed(kernel.grid))[:_MAX_TILED]:
+    for axis in divisible(kernel)[::-1][:_MAX_TILED]:
         blocks[axis] = min(_power_of_two(extent_of(kernel, axis)), left)
         left //= blocks[axis]
         if left < 2:
@@ -81,7 +99,7 @@ def _of_rows(kernel: FusedKernel, target: Target) -> Tiling:
     """A few rows for each block, whole if they fit."""
     width = math.prod(extent_of(kernel, axis) for axis in kernel.extents if axis not in set(kernel.grid))
     blocks: dict[Var, int] = {}
-    row = kernel.grid[-1] if kernel.grid else None
+    row = next(reversed(divisible(kernel)), None)
     least = 1
     if row is not None and _is_contiguous(kernel, row):
         least = min(_COALESCED, _power_of_two(extent_of(kernel, row)))
@@ -90,7 +108,7 @@ def _of_rows(kernel: FusedKernel, target: Target) -> Tiling:
         axis = kernel.streamed[-1]
         held = blocks[axis] = min(_ELEMENTS // least, _power_of_two(extent_of(kernel, axis)))
     if row is not None:
-        others = math.prod(extent_of(kernel, axis) for axis in kernel.grid[:-1])
+        others = math.prod(extent_of(kernel, axis) for axis in kernel.grid if axis is not row)
         fair = max(1, extent_of(kernel, row) * others // (2 * multiprocessors(target)))
         wanted = max(least, min(_ELEMENTS // max(held, 1), fair))
         blocks[row] = min(_power_of_two(extent_of(kernel, row)), 1 << (wanted.bit_length() - 1))

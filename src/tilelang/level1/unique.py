@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from tilelang.dtypes import INT32
 from tilelang.ir.compare import expr_key
@@ -24,6 +24,14 @@ def without_duplicates(graph: Graph) -> Graph:
         new = _reading(array, kept)
         key = _key(new)
         kept[array] = new if key is None else first.setdefault(key, new)
+    return Graph(graph.name, graph.parameters, tuple(kept[array] for array in graph.results), graph.loc)
+
+
+def with_arrays(graph: Graph, new: Mapping[Array, Array]) -> Graph:
+    """The graph with arrays in place of others, which they may be made of."""
+    kept = {array: array for array in graph.parameters}
+    for array in graph.arrays:
+        kept[array] = new[array] if array in new else kept[array] if array in kept else _reading(array, kept)
     return Graph(graph.name, graph.parameters, tuple(kept[array] for array in graph.results), graph.loc)
 
 
