@@ -1,0 +1,67 @@
+"""What a compiler makes of pipelines: loads are in flight while the matrix units work."""
+
+import re
+
+import pytest
+from hip_text import assembly_of, needs_clang, printed
+
+import tilelang.language as T
+
+pytestmark = needs_clang
+MATRIX = ("v_mfma", "v_wmma")
+
+
+def gemm(stages, *, depth=32, threads=256):
+    @T.prim_func
+    def main(A: T.Tensor((512, 512), "float16"), B: T.Tensor((512, 512), "float16"), C: T.Tensor((512, 512), "float32")):
+        with T.Kernel(4, 4, threads=threads) as (bx, by):
+            a = T.alloc_shared((128, depth), "float16")
+            b = T.alloc_shared((depth, 128), "float16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for k in T.Pipelined(512 // depth, num_stages=stages):
+                T.copy(A[by * 128, k * depth], a)
+                T.copy(B[k * depth, bx * 128], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * 128, bx * 128])
+
+    return main
+
+
+def instructions(func, arch):
+    """The instructions of a program, each with its operands."""
+    lines = (line.partition(";")[0].strip() for line in assembly_of(printed(func, arch).text, arch).splitlines())
+    return [line for line in lines if re.match(r"[a-z]\w+( |$)", line)]
+
+
+def until_computing(body):
+    """What stands between each barrier and the first matrix instruction behind it, if tiles are read in between."""
+    starts = [n + 1 for n, line in enumerate(body) if line.startswith(("s_barrier_wait", "s_barrier")) and "signal" not in line]
+    for start in starts:
+        end = next((n for n in range(start, len(body)) if body[n].startswith(MATRIX)), start)
+        if any(line.startswith(("ds_read", "ds_load")) for line in body[start:end]):
+            yield body[start:end]
+
+
+def waits_for_all_loads(line):
+    return "vmcnt(0)" in line or re.match(r"s_wait_loadcnt 0x0\b", line) is not None
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201"])
+@pytest.mark.parametrize("stages", [2, 3])
+def test_tiles_of_the_next_iteration_are_not_waited_for_before_those_of_this_one_are_multiplied(arch, stages):
+    body = instructions(gemm(stages, threads=256 if arch.startswith("gfx9") else 128), arch)
+    parts = list(until_computing(body))
+    assert parts
+    assert not any(waits_for_all_loads(line) for part in parts for line in part)
+    assert not any("inv" in line for line in body)
+
+
+@pytest.mark.parametrize(("stages", "count"), [(2, 0), (3, 4), (4, 8)])
+def test_direct_loads_are_waited_for_by_their_number(stages, count):
+    body = instructions(gemm(stages), "gfx950")
+    waits = [line for line in body if line.startswith("s_waitcnt vmcnt")]
+    assert f"s_waitcnt vmcnt({count})" in waits
+    # besides those of the loop and behind it there are none, in particular not before reads of LDS
+    assert 2 == len(waits)
+    assert any(line.startswith("global_load_lds_dwordx4") for line in body)
