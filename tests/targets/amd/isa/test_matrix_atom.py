@@ -1,5 +1,12 @@
 """Several matrix instructions as one of a gemm: who holds what, what they compute, and their text."""
 
+import ctypes
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hip_kernels import ARCHES, PRELUDE, needs_clang, source
@@ -158,3 +165,74 @@ def test_clang_compiles_atoms_without_memory_for_registers(arch):
             made = build(source(PRELUDE + FORCEINLINE + kernel(atom), "run", threads=row.wave), arch, "clang")
             assert 0 == made.resources["run"].spill_bytes
             assert 0 == made.resources["run"].local_bytes
+
+
+# The text runs on the host, as one lane does, with its matrix instructions replaced by records of their operands
+HOST = """\
+#define __device__
+#define __forceinline__ inline
+static char* tl_log;
+static unsigned __builtin_amdgcn_perm(unsigned high, unsigned low, unsigned selector) {
+    unsigned long long both = (unsigned long long)high << 32 | low;
+    unsigned result = 0;
+    for (int byte = 0; byte < 4; ++byte)
+        result |= (unsigned)(both >> 8 * (selector >> 8 * byte & 7) & 255) << 8 * byte;
+    return result;
+}
+template <typename T> void tl_record(T value) {
+    __builtin_memcpy(tl_log, &value, sizeof value);
+    tl_log += sizeof value;
+}
+template <typename A, typename C> C tl_record(A a, A b, C c) {
+    tl_record(a);
+    tl_record(b);
+    tl_record(c);
+    return c;
+}
+"""
+
+
+def on_host(atom):
+    """The library of the text, whose function `run(log, c, a, b)` records the operands of each instruction."""
+    instruction, matrix = matrix_multiply(atom), atom.matrix
+    given = matrix.arguments.format(a="a", b="b", c="c").split(", ")
+    names = [word if word in "abc" else f"_{i}" for i, word in enumerate(given)]
+    macro = f"#define __builtin_amdgcn_{matrix.builtin}({', '.join(names)}) tl_record(a, b, c)\n"
+    text = "".join(helper.text for helper in ordered_helpers([instruction.helpers["hip"]]))
+    call = instruction.texts["hip"].format("c", "a", "b")
+    entry = f'extern "C" void run(char* log, void* c, void* a, void* b) {{ tl_log = log; {call}; }}'
+    with tempfile.TemporaryDirectory() as folder:
+        source_file, library = Path(folder, "atom.cpp"), Path(folder, "atom.so")
+        source_file.write_text(HOST + macro + text + entry)
+        flags = ("-w", "-O1", "-shared", "-fPIC", "-nostdlib", "-o", str(library))
+        command = [sys.executable, "-m", "ziglang", "cc", *flags, str(source_file)]
+        subprocess.run(command, check=True, capture_output=True)
+        return ctypes.CDLL(str(library))
+
+
+@pytest.mark.skipif(find_spec("ziglang") is None, reason="needs a clang for the host: pip install ziglang")
+@pytest.mark.parametrize(
+    "atom",
+    [
+        MatrixAtom(of_name("mfma_f32_32x32x8f16"), 1, 1, 2, 8, 8, column_major=False),
+        MatrixAtom(of_name("mfma_f32_16x16x16f16"), 1, 4, 2, 8, 8, column_major=True),
+        MatrixAtom(of_name("mfma_f32_16x16x32_bf16"), 2, 2, 1, 8, 8, column_major=False),
+        MatrixAtom(of_name("mfma_i32_16x16x32_i8"), 4, 8, 2, 8, 8, column_major=True),
+        MatrixAtom(of_name("mfma_f32_16x16x4f32"), 2, 2, 4, 4, 8, column_major=True),
+        MatrixAtom(of_name("mfma_f64_16x16x4f64"), 2, 2, 2, 2, 4, column_major=True),
+        MatrixAtom(of_name("mfma_scale_f32_16x16x128_f8f6f4_fp8_bf8"), 1, 4, 1, 8, 8, column_major=True),
+        MatrixAtom(of_name("wmma_f32_16x16x16_f16_w32"), 1, 4, 1, 8, 8, column_major=True),
+        MatrixAtom(of_name("wmma_i32_16x16x16_iu8_w32_gfx12_int8_uint8"), 4, 1, 2, 8, 8, column_major=False),
+    ],
+    ids=lambda atom: atom.name,
+)
+def test_the_text_multiplies_what_the_meaning_does(atom):
+    kinds = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+    element, sums = kinds[atom.a_dtype.storage_bytes], kinds[atom.c_dtype.storage_bytes]
+    kinds_of_operands = ((atom.c, sums), (atom.a, element), (atom.b, element))
+    c, a, b = (np.arange(layout.values, dtype=kind) for layout, kind in kinds_of_operands)
+    calls = [(b[columns], a[rows], c[into]) for rows, columns, into in atom.instructions()]
+    expected = np.concatenate([part.view(np.uint8) for call in calls for part in call])
+    log = np.zeros_like(expected)
+    on_host(atom).run(*(ctypes.c_void_p(part.ctypes.data) for part in (log, c, a, b)))
+    assert np.array_equal(expected, log)

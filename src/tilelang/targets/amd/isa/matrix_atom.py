@@ -197,8 +197,10 @@ def matrix_multiply(atom: MatrixAtom) -> Instruction:
 _VECTOR = Helper(
     "tl_vector",
     """\
-// Values in neighbouring registers, as matrix instructions take them.
-template <typename T, int N> struct tl_vector_of { typedef T type __attribute__((ext_vector_type(N), may_alias)); };
+// Values in neighbouring registers, as matrix instructions take them; arrays of registers are aligned to 16 bytes.
+template <typename T, int N> struct tl_vector_of {
+    typedef T type __attribute__((ext_vector_type(N), may_alias, aligned(sizeof(T) * N < 16 ? sizeof(T) * N : 16)));
+};
 template <typename T> struct tl_vector_of<T, 1> { typedef T type __attribute__((may_alias)); };
 template <typename T, int N> using tl_vector = typename tl_vector_of<T, N>::type;
 """,
