@@ -1,5 +1,6 @@
 """Calls of kernels on imaginary devices of AMD: the driver stands for libamdhip64."""
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,8 @@ from fake_cuda import FakeTensor, FakeTorch, launch, scalar, signature, tensor, 
 from fake_hip import FakeHip, hip, hip_code, hip_driver, rocm_torch  # noqa: F401
 from hip_kernels import REVERSE, needs_clang
 
+import tilelang
+import tilelang.language as T
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source
 from tilelang.errors import ArgumentError, DeviceAssertError, DriverError, Loc
 from tilelang.ir.specialization import Specialization
@@ -18,6 +21,7 @@ from tilelang.targets.amd.runtime.device_runtime import RUNTIME
 from tilelang.targets.amd.runtime.hip_driver import HipDriver
 from tilelang.targets.amd.runtime.hip_program import HipProgram
 from tilelang.targets.gpu.runtime.device_call import DeviceCaller
+from tilelang.targets.gpu.runtime.device_runtime import DeviceRuntime
 from tilelang.targets.gpu.runtime.failures import FailureBoard
 from tilelang.targets.target import Target
 
@@ -129,3 +133,35 @@ def test_compiled_code_is_what_the_driver_loads(hip: FakeHip, rocm_torch: FakeTo
     caller.call(FakeTensor((512,), rocm_torch.float32), FakeTensor((512,), rocm_torch.float32))
     assert [code.binary] == hip.modules
     assert "reverse" == hip.launches[0].kernel
+
+
+@needs_clang
+def test_a_compiled_function_is_called_with_its_arguments(
+    hip: FakeHip, rocm_torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = HipDriver(hip)
+    runtime = DeviceRuntime(lambda: driver, HipProgram, FailureBoard())
+    monkeypatch.setattr("tilelang.targets.amd.runtime.device_runtime.RUNTIME", runtime)
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def scale(A: T.Tensor((N,), "float32"), factor: T.float32, B: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, 256), threads=128) as bx:
+            for i in T.Parallel(256):
+                B[bx * 256 + i] = A[bx * 256 + i] * factor
+
+    kernel = tilelang.compile(scale, out_idx=-1, target={"kind": "hip", "arch": "gfx942"})
+    (launched,) = kernel.artifact.device_mod.source.launches
+    hip.arities = {launched.name: len(launched.arguments)}
+    for size in (1024, 1000, 1024):
+        a = FakeTensor((size,), rocm_torch.float32)
+        result = kernel(a, 0.5)
+        made = hip.launches[-1]
+        assert ((4, 1, 1), (128, 1, 1), 77) == (made.grid, made.threads, made.stream)
+        arguments = {argument[:8] for argument in made.arguments}
+        for value in (struct.pack("<Q", a.pointer), struct.pack("<Q", result.pointer)):
+            assert value in arguments
+        assert struct.pack("<f", 0.5) in {argument[:4] for argument in made.arguments}
+    assert 3 == len(hip.launches)
+    assert 2 == len(hip.modules)  # for sizes that divide evenly, and for others
+    assert all(module.startswith(b"\x7fELF") for module in hip.modules)

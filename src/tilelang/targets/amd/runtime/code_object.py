@@ -33,7 +33,7 @@ class KernelMetadata:
         vector_registers: Of a lane, those of `accumulators` among them where both are of one file.
         accumulators: Registers of a lane that only matrix instructions use.
         scalar_registers: Of a wave.
-        spilled_registers: Vector registers that are stored to memory and loaded again.
+        spilled_registers: Vector registers that are stored elsewhere and loaded again: to memory, or to accumulators.
         shared_bytes: LDS that the kernel declares; what a launch adds is not known here.
         private_bytes: Memory of a lane: spilled registers, and arrays that are indexed by values of run time.
         wave_size: Lanes of a wave.

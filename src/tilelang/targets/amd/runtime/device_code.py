@@ -103,7 +103,7 @@ def _built(source: Source, arch: str, compiler: str, options: CompileOptions) ->
         name: Resources(
             registers=kernel.vector_registers,
             shared_bytes=kernel.shared_bytes,
-            spill_bytes=kernel.spilled_registers * _REGISTER_BYTES,
+            spill_bytes=min(kernel.spilled_registers * _REGISTER_BYTES, kernel.private_bytes),  # others go to AGPRs
             local_bytes=kernel.private_bytes,
             accumulators=kernel.accumulators,
         )
