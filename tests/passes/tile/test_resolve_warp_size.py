@@ -39,3 +39,16 @@ def test_what_has_nothing_of_warps_stays():
 
 def test_masks_of_32_bits_suit_warps_of_32_lanes():
     assert votes is resolve_warp_size.PASS.run(votes, SM80)
+
+
+def test_votes_of_all_lanes_get_a_bit_for_each_lane_of_a_wide_warp():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "uint64")):
+        with T.Kernel(1, threads=64):
+            t = T.get_thread_binding()
+            T.sync_warp()
+            A[t] = T.ballot_sync(A[t] > 1)
+
+    text = to_text(resolve_warp_size.PASS.run(main, PassContext(target=Target("hip", "gfx942"))).body)
+    assert 2 == text.count("18446744073709551615")
+    assert "4294967295" in to_text(resolve_warp_size.PASS.run(main, PassContext(target=Target("hip", "gfx1100"))).body)

@@ -173,3 +173,18 @@ def test_elementary_functions(check, name):
 def test_random_programs(check, seed):
     program = random_program(500 + seed, launches=2, symbolic=seed % 2 == 0)
     check(program.func, *program.arguments, scratch=True)
+
+
+def test_votes_are_of_all_lanes_of_a_wave():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((64,), "uint64")):
+        with T.Kernel(1, threads=64):
+            t = T.get_thread_binding()
+            B[t] = T.ballot_sync(A[t] > 0)
+
+    target, found = Target("hip", "gfx942"), np.zeros(64, np.uint64)
+    program = lowered(main, target, CompileOptions())
+    simulate(program, [np.arange(64, dtype=np.int32) - 31, found], target=target)
+    assert {2**64 - 2**32} == set(map(int, found))
+    text = assembly_of(BACKEND.emit(program).text, "gfx942")
+    assert "v_cmp_gt_i32" in text or "v_cmp_lt_i32" in text

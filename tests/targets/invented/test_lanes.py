@@ -39,12 +39,30 @@ def test_waves_may_branch_by_their_numbers():
     np.testing.assert_array_equal(found[:64], np.arange(64)[::-1])
 
 
+def test_votes_of_all_lanes_have_a_bit_for_each():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((64, 3), "uint64")):
+        with T.Kernel(1, threads=64):
+            t = T.get_thread_binding()
+            T.sync_warp()
+            B[t, 0] = T.ballot_sync(A[t] > 0)
+            B[t, 1] = T.cast(T.any_sync(A[t] > 40), "uint64")
+            B[t, 2] = T.cast(T.all_sync(A[t] >= 0), "uint64")
+
+    numbers, found = np.arange(64, dtype=np.int32) - 31, np.zeros((64, 3), np.uint64)
+    tilelang.compile(main, target="invented")(numbers, found)
+    assert {(2**64 - 2**32, 0, 0)} == {tuple(map(int, row)) for row in found}
+    numbers += 31
+    tilelang.compile(main, target="invented")(numbers, found)
+    assert {(2**64 - 2, 1, 1)} == {tuple(map(int, row)) for row in found}
+
+
 @pytest.mark.parametrize(
     ("call", "name"),
     [
         (lambda x: T.warp_reduce_sum(x), "shuffle_xor_int32"),
         (lambda x: T.shfl_down(x, 1), "shuffle_down_int32"),
-        (lambda x: T.ballot_sync(x > 0), "ballot"),
+        (lambda x: T.ballot_sync(x > 0, mask=0xFFFF), "ballot"),
         (lambda x: T.activemask(), "active_mask"),
         (lambda x: T.shuffle_elect(64), "elect"),
     ],

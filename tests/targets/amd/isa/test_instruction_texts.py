@@ -73,6 +73,7 @@ def test_neighbors_are_reached_without_an_address(arch: str, offset: int, instru
 @needs_clang
 @pytest.mark.parametrize(("arch", "bits"), [("gfx942", 64), ("gfx1100", 32)])
 def test_votes_are_of_all_lanes_of_a_wave(arch: str, bits: int) -> None:
+    assert "(uint64_t)tl_ballot(m, x)" == HIP.call(warp.BALLOT_WIDE).format("m", "x")
     template = HIP.call(warp.ALL)
     text = template.format("~(tl_lanes_t)0", "a[i] > 0")
     words = assembly_of(hip_source([template.helper], [function_of("f", "bool", ["int"], text)]), arch)

@@ -170,6 +170,10 @@ def _shuffle(mode: str, dtype: DType) -> Template:
     return Template(f"tl_shuffle_{mode}<{hip_type(dtype).value}>({{1}}, {{2}}, {{3}})", _SHUFFLE)
 
 
+def _ballot(bits: int = 32) -> Template:
+    return Template(f"(uint{bits}_t)tl_ballot({{0}}, {{1}})", _LANES)
+
+
 def _fence(scope: str) -> Template:
     return Template(f'__builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "{scope}")')
 
@@ -202,7 +206,7 @@ TEXTS: Mapping[str, Template | Callable[..., Template]] = MappingProxyType(
         "fence_device": _fence("agent"),
         "fence_system": _fence(""),
         "shuffle": _shuffle,
-        "ballot": Template("(uint32_t)tl_ballot({0}, {1})", _LANES),
+        "ballot": _ballot,
         "any": Template("(tl_ballot({0}, {1}) != 0)", _LANES),
         "all": Template("(tl_ballot({0}, !({1})) == 0)", _LANES),
         "match_any": Template("(uint32_t)tl_match_any({0}, {1})", _MATCH),

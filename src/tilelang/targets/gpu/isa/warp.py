@@ -10,6 +10,7 @@ Functions", "Warp Vote Functions", "Warp Match Functions", "Warp Reduce Function
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from functools import cache, partial, reduce
 from typing import Any
@@ -35,7 +36,7 @@ from tilelang.targets.gpu.isa.lanes import (
 )
 from tilelang.targets.machine import CommonFeature
 
-_UINT32 = SCALARS["uint32"]
+_UINT32, _UINT64 = SCALARS["uint32"], SCALARS["uint64"]
 _COMMUNICATION = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
 _SHUFFLES = ("idx", "up", "down", "xor")
 
@@ -126,6 +127,11 @@ def _words(lanes: np.ndarray) -> np.ndarray:
 
 BALLOT = _vote("ballot", _UINT32, lambda lanes, yes: _words(lanes & yes))
 """The mask of lanes whose predicate is true; the operands are the mask of lanes and the predicate."""
+
+BALLOT_WIDE = dataclasses.replace(
+    _vote("ballot", _UINT64, lambda lanes, yes: masks_of(lanes & yes)), dialect_key=("ballot", _UINT64.bits)
+)
+"""`BALLOT` of a warp of 64 lanes."""
 
 ANY = _vote("any", BOOL, lambda lanes, yes: (lanes & yes).any(axis=1))
 """Whether the predicate is true in any lane; operands as for `BALLOT`."""
