@@ -23,6 +23,7 @@ from tilelang.language.parameters import annotations_of
 from tilelang.language.types import TensorType
 from tilelang.level1.calls import Binding, bind_arguments, results_given
 from tilelang.level1.execution import compile_lowered, compile_with_calls, reference_of
+from tilelang.level1.explain import explain
 from tilelang.level1.graph import Graph
 from tilelang.level1.lower import Lowered, lower
 from tilelang.level1.split_calls import has_calls
@@ -192,6 +193,10 @@ class ComputeFunction:
     def program(self, *args: Any, **keywords: Any) -> str:
         """The text of the Level 2 program: a Python module that can be kept, edited and run by itself."""
         return self.lower(*args, **keywords).text
+
+    def explain(self, *args: Any, **keywords: Any) -> str:
+        """What the compiler decided: which kernels there are, what is fused in each, its tiles, and what it reads."""
+        return explain(self.lower(*args, **keywords))
 
     def compile(self, *args: Any, **keywords: Any) -> JITKernel:
         """The compiled program; it takes the arrays among the arguments in order, and returns those of the result."""
