@@ -1,7 +1,7 @@
 import pytest
 
 from tilelang.analysis.accesses import accesses
-from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
+from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, contiguous_variable, patterns
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import FLOAT32, INT32, DType
 from tilelang.ir.buffer import Buffer, Scope
@@ -86,11 +86,11 @@ def test_how_long_an_access_stays_where_it_is(at: tuple[Expr, ...], run: int) ->
 
 
 def test_what_is_apart_within_a_sector_is_near() -> None:
-    assert {j: 16} == read(tensor(128, 512), i, j * 4 + 1).near
-    assert {j: 4} == read(tensor(128, 512), i, j).near
-    assert {} == read(tensor(128, 512), i, j * 8).near
-    assert {} == read(tensor(128, 512), i, 63 - j).near
-    assert {j: 6, i: 2} == read(tensor(512, dtype="float16"), j * 3 + i).near
+    assert {j: 16} == read(tensor(128, 512), i, j * 4 + 1).sector_strides
+    assert {j: 4} == read(tensor(128, 512), i, j).sector_strides
+    assert {} == read(tensor(128, 512), i, j * 8).sector_strides
+    assert {} == read(tensor(128, 512), i, 63 - j).sector_strides
+    assert {j: 6, i: 2} == read(tensor(512, dtype="float16"), j * 3 + i).sector_strides
     pattern = read(tensor(128, 512), i, j * 4)
     assert (5.0, 9.0) == (pattern.cost(j, 1), pattern.cost(j, 2))
 
@@ -108,13 +108,13 @@ def test_the_best_vector_is_that_of_the_dearest_accesses() -> None:
 
 def test_the_fastest_variable_has_most_traffic() -> None:
     across, along = read(tensor(64, 64), j, i), read(tensor(64, 64), i, j)
-    assert j is fastest([along, along, across], (i, j))
-    assert i is fastest([along, across, across], (i, j))
-    assert j is fastest([along, across], (i, j))
-    assert fastest([read(tensor(64, 64), 0, const(0, INT32))], (i, j)) is None
+    assert j is contiguous_variable([along, along, across], (i, j))
+    assert i is contiguous_variable([along, across, across], (i, j))
+    assert j is contiguous_variable([along, across], (i, j))
+    assert contiguous_variable([read(tensor(64, 64), 0, const(0, INT32))], (i, j)) is None
 
 
 def test_what_iterations_share_does_not_decide_which_variable_is_fastest() -> None:
     index, along = read(tensor(64), i), read(tensor(64, 64), i, j)
-    assert j is fastest([index, index, along], (i, j))
-    assert i is fastest([index, index], (i, j))
+    assert j is contiguous_variable([index, index, along], (i, j))
+    assert i is contiguous_variable([index, index], (i, j))

@@ -29,17 +29,17 @@ def verdict(loop, used=False):
 
 def test_elements_of_their_own_need_nothing():
     how = verdict(nest(store(F, I, J, load(F, I, J) + load(A, I, J))))
-    assert ([], {}, {}, [], "") == (how.reductions, how.atomics, how.final, how.last, how.reason)
+    assert ([], {}, {}, [], "") == (how.reductions, how.atomics, how.last_value_stores, how.live_out, how.reason)
 
 
 def test_updates_of_fewer_elements_are_reductions():
     how = verdict(nest(store(M, I, load(M, I) + load(A, I, J)), Store(X, (), largest(load(X), load(A, I, J)))))
-    assert [("M", "+", {I}), ("x", "max", set())] == [(f.buffer.name, f.op, set(f.moved_by)) for f in how.reductions]
+    assert [("M", "+", {I}), ("x", "max", set())] == [(f.buffer.name, f.op, set(f.selected_by)) for f in how.reductions]
 
 
 def test_a_variable_of_one_value_in_a_subscript_does_not_forbid_a_reduction():
     how = verdict(ParallelLoop((I, J), exprs(1, 8), store(M, I, load(M, I) + load(A, I, J))))
-    assert [("M", "+", set())] == [(f.buffer.name, f.op, set(f.moved_by)) for f in how.reductions]
+    assert [("M", "+", set())] == [(f.buffer.name, f.op, set(f.selected_by)) for f in how.reductions]
     assert [0] == [int_const(f.indices[0]) for f in how.reductions]
 
 
@@ -75,18 +75,18 @@ def test_an_update_that_is_read_in_other_ways_runs_in_order():
 
 def test_of_several_stores_to_one_element_the_last_counts():
     (store_,) = nest(store(S, I, load(A, I, J))).body.body
-    assert {store_: (J,)} == verdict(nest(store_)).final
+    assert {store_: (J,)} == verdict(nest(store_)).last_value_stores
 
 
 def test_equal_values_may_be_stored_by_all():
     how = verdict(nest(store(M, I, load(A, I, 0))))
-    assert ({}, "") == (how.final, how.reason)
+    assert ({}, "") == (how.last_value_stores, how.reason)
 
 
 def test_scalars_that_an_iteration_writes_first_are_its_own():
     body = (Store(X, (), load(A, I, J)), store(F, I, J, load(X) * load(X)))
-    assert ([], "") == (verdict(nest(*body)).last, verdict(nest(*body)).reason)
-    assert [X] == verdict(nest(*body), used=True).last
+    assert ([], "") == (verdict(nest(*body)).live_out, verdict(nest(*body)).reason)
+    assert [X] == verdict(nest(*body), used=True).live_out
     again = (Store(X, (), as_expr(0.0)), Store(X, (), load(X) + load(A, I, J)), store(F, I, J, load(X)))
     assert ([], "") == (verdict(nest(*again)).reductions, verdict(nest(*again)).reason)
 

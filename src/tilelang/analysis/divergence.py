@@ -49,7 +49,7 @@ _OF_THREAD = (*_SCALARS, Scope.FRAGMENT)  # a fragment that scalar code accesses
 
 
 @record(slots=True)
-class _Place:
+class _Position:
     """The position of a statement: whether control flow is divergent, the loop around it, and the groups of both."""
 
     divergent: bool = False
@@ -72,16 +72,16 @@ class _Values:
         self.memory: set[Buffer] = set()
         self.divergent: set[Stmt] = set()
         self._loops: set[Stmt] = set()  # loops with divergent trip counts
-        self._homes: dict[Buffer, If | None] = {}  # the collective group of each allocation
+        self._group_of_allocation: dict[Buffer, If | None] = {}  # the collective group of each allocation
 
     def _find(self, body: Stmt) -> None:
         """Visits a launch's body until a fixed point."""
         size = -1
         while size != (size := len(self.variables) + len(self.memory) + len(self.divergent) + len(self._loops)):
-            self._visit(body, _Place())
+            self._visit(body, _Position())
 
-    def names(self, exprs: Iterable[Expr]) -> bool:
-        """Whether an expression depends on the thread."""
+    def depends_on_thread(self, exprs: Iterable[Expr]) -> bool:
+        """Whether any of the expressions depends on the thread."""
         for expr in exprs:
             if not self.variables.isdisjoint(variables_of(expr)):
                 return True
@@ -103,17 +103,17 @@ class _Values:
             for buffer, indices in _elements(s)
             if any(not variables.isdisjoint(variables_of(index)) for index in indices)
         ]
-        arrays = {buffer for buffer in over if buffer.scope is Scope.LOCAL and buffer in self._homes}
+        arrays = {buffer for buffer in over if buffer.scope is Scope.LOCAL and buffer in self._group_of_allocation}
         if not arrays:
             return False
-        return not arrays.isdisjoint(self.memory) or any(self.names(expressions(s)) for s in inside)
+        return not arrays.isdisjoint(self.memory) or any(self.depends_on_thread(expressions(s)) for s in inside)
 
-    def _visit(self, stmt: Stmt, at: _Place) -> None:
+    def _visit(self, stmt: Stmt, at: _Position) -> None:
         if at.divergent:
             self.divergent.add(stmt)
-        self._learn(stmt, at)
+        self._mark(stmt, at)
         if isinstance(stmt, ParallelLoop):
-            return  # values local to an iteration do not outlive it
+            return  # values local to an iteration do not live_out it
         entered = self._enter(stmt, at)
         if entered is None:
             return
@@ -125,60 +125,61 @@ class _Values:
         for child in sub_statements(stmt):
             self._visit(child, at)
 
-    def _enter(self, stmt: Stmt, at: _Place) -> _Place | None:
+    def _enter(self, stmt: Stmt, at: _Position) -> _Position | None:
         """The position of the sub-statements of a statement; None if no thread of interest executes them."""
         if isinstance(stmt, If) and stmt.group is not None and stmt.group.collective:
             return dataclasses.replace(at, group=stmt)
         return dataclasses.replace(at, divergent=True) if self.diverges(stmt) else at
 
-    def _learn(self, stmt: Stmt, at: _Place) -> None:
+    def _mark(self, stmt: Stmt, at: _Position) -> None:
         """Marks the values that a statement makes per-thread."""
         match stmt:
             case Bind(var=var, value=value):
-                if self.names((value,)):
+                if self.depends_on_thread((value,)):
                     self.variables.add(var)
             case Alloc(buffer=buffer, init=init):
-                self._homes[buffer] = at.group
-                if init is not None and (at.divergent or self.names((init,))):
+                self._group_of_allocation[buffer] = at.group
+                if init is not None and (at.divergent or self.depends_on_thread((init,))):
                     self.memory.add(buffer.storage)
             case Store(buffer=buffer) if buffer.scope in _OF_THREAD:
-                if at.divergent or self.names(expressions(stmt)) or self._is_foreign(buffer, at.group):
+                per_thread = at.divergent or self.depends_on_thread(expressions(stmt))
+                if per_thread or self._is_outside_group(buffer, at.group):
                     self.memory.add(buffer.storage)
             case CallStmt(writes=writes, result=result):
                 if result is not None:
                     self.variables.add(result)
                 self.memory.update(r.buffer.storage for r in writes if r.buffer.scope in _OF_THREAD)
             case Atomic(result=result) if result is not None:
-                if self._each_does(stmt, at) or self.names(expressions(stmt)):
+                if self._executed_by_each_thread(stmt, at) or self.depends_on_thread(expressions(stmt)):
                     self.variables.add(result)
             case Break() | Continue() if at.loop is not None:
                 if at.divergent or at.group is not at.group_of_loop:
                     self._loops.add(at.loop)
             case ParallelLoop():
                 written = {b.storage for s in walk(stmt) for b in written_buffers(s) if b.scope in _SCALARS}
-                outlive = {b for b in written if b in self._homes}
-                # else it is distributed, and all threads have the result
+                live_out = {b for b in written if b in self._group_of_allocation}
+                # a distributed loop leaves its result in all threads
                 own = at.divergent or self.runs_per_thread(stmt)
-                self.memory.update(b for b in outlive if b.sequential or own or self._is_foreign(b, at.group))
+                self.memory.update(b for b in live_out if b.sequential or own or self._is_outside_group(b, at.group))
 
-    def _each_does(self, stmt: Stmt, at: _Place) -> bool:
+    def _executed_by_each_thread(self, stmt: Stmt, at: _Position) -> bool:
         """Whether each thread executes the effect of a statement."""
         return at.divergent
 
-    def _is_foreign(self, buffer: Buffer, group: If | None) -> bool:
+    def _is_outside_group(self, buffer: Buffer, group: If | None) -> bool:
         """Whether the buffer is allocated outside of a group, so that other threads have it, too."""
-        return self._homes.get(buffer.storage) is not group
+        return self._group_of_allocation.get(buffer.storage) is not group
 
     def diverges(self, stmt: Stmt) -> bool:
         """Whether a branch is divergent, or a loop has a divergent trip count."""
         match stmt:
             case If(condition=condition):
-                return self.names((condition,))
+                return self.depends_on_thread((condition,))
             case While(condition=condition):
-                if self.names((condition,)):
+                if self.depends_on_thread((condition,)):
                     self._loops.add(stmt)
             case For(start=start, stop=stop):
-                if self.names((start, stop)):
+                if self.depends_on_thread((start, stop)):
                     self._loops.add(stmt)
         return stmt in self._loops
 
@@ -204,7 +205,7 @@ class Divergence(_Values):
     def is_own(self, stmt: Stmt) -> bool:
         """Whether each thread that reaches a statement executes its effect; tiles are printed once per group."""
         reached_by_some = self.divergent_in_group if shows_tile(stmt) else self.divergent
-        return stmt in reached_by_some or self.names(expressions(stmt))
+        return stmt in reached_by_some or self.depends_on_thread(expressions(stmt))
 
     def _find_divergent_in_group(self, stmt: Stmt, seen: _Values, *, divergent_in_group: bool) -> None:
         """Finds the statements that only some threads of the enclosing group reach.
@@ -248,17 +249,17 @@ class _InGroup(_Values):
         self._group, self._under_in_block = group, divergent
         self._find(launch.body)
 
-    def _enter(self, stmt: Stmt, at: _Place) -> _Place | None:
+    def _enter(self, stmt: Stmt, at: _Position) -> _Position | None:
         if not isinstance(stmt, If) or stmt.group is None:
             return super()._enter(stmt, at)
         if not stmt.group.overlaps(self._group):
             return None  # other groups assign their own copies
         return at if contains(stmt.group, self._group) else dataclasses.replace(at, divergent=True)
 
-    def _each_does(self, stmt: Stmt, at: _Place) -> bool:
+    def _executed_by_each_thread(self, stmt: Stmt, at: _Position) -> bool:
         return at.divergent or stmt in self._under_in_block
 
-    def _is_foreign(self, buffer: Buffer, group: If | None) -> bool:
+    def _is_outside_group(self, buffer: Buffer, group: If | None) -> bool:
         return False  # a group that some of the threads looked at are not in counts as a branch
 
 

@@ -38,7 +38,7 @@ class MemoryPattern:
             multiples of that many iterations.
         runs: For each variable that changes its address only every few iterations, such as `j` in `scales[i, j //
             128]`, how many: consecutive iterations, from a multiple of that many on, access one element.
-        near: For each variable along which consecutive iterations access one sector, the stride in bytes.
+        sector_strides: For each variable along which consecutive iterations access one sector, the stride in bytes.
     """
 
     buffer: Buffer
@@ -46,7 +46,7 @@ class MemoryPattern:
     invariant: frozenset[Var]
     widths: dict[Var, int]
     runs: dict[Var, int] = field(default_factory=dict)
-    near: dict[Var, int] = field(default_factory=dict)
+    sector_strides: dict[Var, int] = field(default_factory=dict)
 
     @property
     def is_global(self) -> bool:
@@ -62,8 +62,8 @@ class MemoryPattern:
             return 2.0 / vector
         if var in self.runs:
             return 2.0 / min(vector, self.runs[var])
-        if self.near.get(var, 0) > self.bytes:
-            return 1.0 + max(1.0, vector * self.near[var] / 4)
+        if self.sector_strides.get(var, 0) > self.bytes:
+            return 1.0 + max(1.0, vector * self.sector_strides[var] / 4)
         if var not in self.widths:
             return 0.0  # every lane accesses a different line, for any vector
         width = min(vector, self.widths[var])
@@ -83,17 +83,17 @@ def _pattern(access: Access, variables: Sequence[Var], analysis: Analysis) -> Me
     sums = [analysis.sum(index) for index in access.start]
     strides = strides_of(access.buffer)
     size = access.buffer.dtype.storage_bytes
-    moved = {var: [axis for axis, total in enumerate(sums) if _names(total, var)] for var in variables}
-    invariant = frozenset(var for var in variables if not moved[var])
+    axes_of = {var: [axis for axis, total in enumerate(sums) if _contains(total, var)] for var in variables}
+    invariant = frozenset(var for var in variables if not axes_of[var])
     last = len(sums) - 1
     widths: dict[Var, int] = {}
-    near: dict[Var, int] = {}
+    sector_strides: dict[Var, int] = {}
     for var in variables:
-        if moved[var] != [last] or int_const(strides[last]) != 1:
+        if axes_of[var] != [last] or int_const(strides[last]) != 1:
             continue
         step = _coefficient(sums[last], var) * size
         if 0 < step < SECTOR_BYTES:
-            near[var] = step
+            sector_strides[var] = step
         rest = None if access.atomic else _without(sums[last], var)
         if rest is not None:
             offsets = [*sums[:last], rest]
@@ -101,33 +101,33 @@ def _pattern(access: Access, variables: Sequence[Var], analysis: Analysis) -> Me
             for offset, stride in zip(offsets, strides, strict=True):
                 divisor = math.gcd(divisor, _divisor(offset, analysis) * _divisor(analysis.sum(stride), analysis))
             widths[var] = _width(divisor, access.buffer, size)
-    runs = {var: _run(access.start, var, analysis) for var in variables if var not in invariant and var not in widths}
-    runs = {var: run for var, run in runs.items() if run > 1}
-    return MemoryPattern(access.buffer, size, invariant, widths, runs, near)
+    others = [var for var in variables if var not in invariant and var not in widths]
+    runs = {var: run for var in others if (run := _equal_run(access.start, var, analysis)) > 1}
+    return MemoryPattern(access.buffer, size, invariant, widths, runs, sector_strides)
 
 
-def _run(indices: Sequence[Expr], var: Var, analysis: Analysis) -> int:
+def _equal_run(indices: Sequence[Expr], var: Var, analysis: Analysis) -> int:
     """The number of consecutive iterations of a variable with equal subscripts; 0 if all are equal."""
-    return math.gcd(*(_run_of(index, var, analysis) for index in indices))
+    return math.gcd(*(_equal_run_of(index, var, analysis) for index in indices))
 
 
-def _run_of(index: Expr, var: Var, analysis: Analysis) -> int:
+def _equal_run_of(index: Expr, var: Var, analysis: Analysis) -> int:
     if index is var:
         return 1
     if isinstance(index, Binary) and index.op is BinaryOp.FLOORDIV and (divisor := int_const(index.b) or 0) > 0:
         rest = _without(analysis.sum(index.a), var)
         if rest is not None:
             return math.gcd(divisor, _divisor(rest, analysis))
-    return math.gcd(*(_run_of(child, var, analysis) for child in children(index)))
+    return math.gcd(*(_equal_run_of(child, var, analysis) for child in children(index)))
 
 
-def _names(total: Sum, var: Var) -> bool:
+def _contains(total: Sum, var: Var) -> bool:
     return any(node is var for term in total.terms for key in term for node in walk_expr(key.expr))
 
 
 def _coefficient(total: Sum, var: Var) -> int:
     """The coefficient of a variable in a sum that has it once; 0 in other sums."""
-    named = [(term, factor) for term, factor in total.terms.items() if _names(Sum({term: factor}, 0), var)]
+    named = [(term, factor) for term, factor in total.terms.items() if _contains(Sum({term: factor}, 0), var)]
     (term, factor), *others = named
     return factor if not others and len(term) == 1 and term[0].expr is var else 0
 
@@ -138,7 +138,7 @@ def _without(total: Sum, var: Var) -> Sum | None:
     if alone is None or total.terms[alone] != 1:
         return None
     rest = total.plus(Sum({alone: 1}, 0), -1)
-    return None if _names(rest, var) else rest
+    return None if _contains(rest, var) else rest
 
 
 def strides_of(buffer: Buffer) -> tuple[Expr, ...]:
@@ -188,7 +188,7 @@ def best_vector(found: Sequence[MemoryPattern], var: Var, run: int) -> int:
     return best
 
 
-def fastest(found: Sequence[MemoryPattern], variables: Sequence[Var]) -> Var | None:
+def contiguous_variable(found: Sequence[MemoryPattern], variables: Sequence[Var]) -> Var | None:
     """The variable along which most of the memory traffic is contiguous, the last of equals; None if there is none.
 
     Accesses with an element per iteration have priority over those shared by iterations, such as indices of rows.
@@ -196,7 +196,7 @@ def fastest(found: Sequence[MemoryPattern], variables: Sequence[Var]) -> Var | N
     for shared in (False, True):
         gain = dict.fromkeys(variables, 0)
         for pattern in found:
-            for var in pattern.near if shared or not pattern.invariant else ():
+            for var in pattern.sector_strides if shared or not pattern.invariant else ():
                 gain[var] += pattern.bytes * (8 if pattern.is_global else 1)
         best = max(gain.values(), default=0)
         if best:

@@ -47,14 +47,14 @@ class ParallelReduction:
         buffer: The element's buffer.
         indices: Its subscripts, in the variables that select it.
         op: "+", "*", "min", "max", "fmin", "fmax", "&", "|" or "^".
-        moved_by: The loop variables that select the element; iterations that differ in one update different ones.
+        selected_by: The loop variables that select the element; iterations that differ in one update different ones.
         updates: The stores of the update.
     """
 
     buffer: Buffer
     indices: tuple[Expr, ...]
     op: str
-    moved_by: frozenset[Var]
+    selected_by: frozenset[Var]
     updates: tuple[Update, ...]
 
 
@@ -65,15 +65,15 @@ class ParallelLegality:
     Attributes:
         reductions: Reductions: elements that several iterations update, in order of first appearance.
         atomics: Updates of elements where different iterations may collide unpredictably; lowered to atomics.
-        final: Stores of several iterations to one element, with the variables that must have their last value.
-        last: Live-out scalars: defined outside the loop, their value of the last iteration is used after it.
+        last_value_stores: Stores of several iterations to one element, with the variables whose last value they need.
+        live_out: Scalars defined outside of the loop whose value of the last iteration is used after it.
         reason: Why the loop must run sequentially; empty if it may run in parallel.
     """
 
     reductions: list[ParallelReduction] = field(default_factory=list)
     atomics: dict[Store, Update] = field(default_factory=dict)
-    final: dict[Store, tuple[Var, ...]] = field(default_factory=dict)
-    last: list[Buffer] = field(default_factory=list)
+    last_value_stores: dict[Store, tuple[Var, ...]] = field(default_factory=dict)
+    live_out: list[Buffer] = field(default_factory=list)
     reason: str = ""
 
 
@@ -153,12 +153,12 @@ class _Checker:
     def _reduce(self, storage: Buffer, op: str, group: list[Access]) -> None:
         updates = tuple(a.update for a in group if a.write and a.update is not None)
         named = self._named(group[0])
-        moved_by = frozenset(var for var in self._vars() if self._selects_elements(var, group))
-        plain = named is not None and named <= moved_by and op != PICK
+        selected_by = frozenset(var for var in self._vars() if self._selects_elements(var, group))
+        plain = named is not None and named <= selected_by and op != PICK
         if plain and _has_neutral(op, storage):
             indices = tuple(substitute(index, self._single) for index in group[0].start)
-            self.legality.reductions.append(ParallelReduction(storage, indices, op, moved_by, updates))
-        elif moved_by == frozenset(self._vars()):
+            self.legality.reductions.append(ParallelReduction(storage, indices, op, selected_by, updates))
+        elif selected_by == frozenset(self._vars()):
             return
         elif storage.scope in SHARED_BY_THREADS and _is_atomic(op, storage):
             self.legality.atomics.update({update.store: update for update in updates})
@@ -192,7 +192,7 @@ class _Checker:
             self._refuse(f"an iteration may use what another one left in '{storage.name}'")
         elif used_outside:
             if storage.rank == 0 and first.buffer is storage:
-                self.legality.last.append(storage)
+                self.legality.live_out.append(storage)
             else:
                 self._refuse(f"what the last iteration leaves in '{storage.name}' is used afterwards")
 
@@ -212,7 +212,7 @@ class _Checker:
             elif access.context.uncertain or access.context.conditions() or any(not a.write for a in storage_accesses):
                 self._refuse(f"iterations write one element of '{storage.name}' now and then")
             else:
-                self.legality.final[access.stmt] = still
+                self.legality.last_value_stores[access.stmt] = still
 
     def _depends(self, store: Store, still: frozenset[Var]) -> bool:
         """Whether the stored value may depend on some variables."""

@@ -37,7 +37,7 @@ _OF_THREAD = (Scope.LOCAL, Scope.VAR, Scope.FRAGMENT)
 
 
 @record(slots=True)
-class _Place:
+class _Position:
     """The position of a statement: whether its control flow is divergent, and the loop around it."""
 
     divergent: bool = False
@@ -87,14 +87,14 @@ class Uniformity(_Values):
         of_all_blocks = frozenset(buffer.storage for buffer in written if buffer.scope is Scope.GLOBAL)
         super().__init__(launch, of_all_blocks)
         block = Group(0, launch.num_threads)
-        views: dict[tuple[int, int], _View] = {}
+        of_group: dict[tuple[int, int], _GroupValues] = {}
         readers: dict[Var | Buffer, set[tuple[int, int]]] = {}
         loops: list[tuple[Stmt, tuple[int, int]]] = []
 
-        def look(stmt: Stmt, group: Group) -> None:
+        def collect(stmt: Stmt, group: Group) -> None:
             threads = (group.first, group.count)
-            if threads not in views:
-                views[threads] = _View(launch, group, of_all_blocks)
+            if threads not in of_group:
+                of_group[threads] = _GroupValues(launch, group, of_all_blocks)
             for root in expressions(stmt):
                 names: list[Var | Buffer] = [*variables_of(root), *(load.buffer.storage for load in loads_of(root))]
                 for name in names:
@@ -104,34 +104,34 @@ class Uniformity(_Values):
             if isinstance(stmt, If) and stmt.group is not None:
                 group = stmt.group
             for child in sub_statements(stmt):
-                look(child, group)
+                collect(child, group)
 
-        look(launch.body, block)
-        for threads, view in views.items():  # values without readers are divergent if they are for any group
-            self.variables.update(v for v in view.variables if threads in readers.get(v, views))
-            self.memory.update(b for b in view.memory if threads in readers.get(b, views))
-        self.loops.update(loop for loop, threads in loops if loop in views[threads].loops)
+        collect(launch.body, block)
+        for threads, values in of_group.items():  # values without readers are divergent if they are for any group
+            self.variables.update(v for v in values.variables if threads in readers.get(v, of_group))
+            self.memory.update(b for b in values.memory if threads in readers.get(b, of_group))
+        self.loops.update(loop for loop, threads in loops if loop in of_group[threads].loops)
 
 
 def uniformity(launch: Launch) -> Uniformity:
-    """The answers for a launch; kept on its body."""
+    """The uniformity of a launch, memoized on its body."""
     inputs = (launch.thread, launch.threads, launch.plan.uniform)
     return memoized(launch.body, "_uniformity", inputs, lambda: Uniformity(launch))
 
 
-class _View(_Values):
+class _GroupValues(_Values):
     """The values that differ between the threads of one group; other groups run concurrently."""
 
     def __init__(self, launch: Launch, group: Group, written: Set[Buffer]) -> None:
         super().__init__(launch, written)
         self._group = group
-        self._known = frozenset(launch.plan.uniform)
+        self._assumed_uniform = frozenset(launch.plan.uniform)
         size = -1
         while size != (size := len(self.variables) + len(self.memory) + len(self.loops)):
-            self._visit(launch.body, _Place())
+            self._visit(launch.body, _Position())
 
-    def _visit(self, stmt: Stmt, at: _Place) -> None:
-        self._learn(stmt, at)
+    def _visit(self, stmt: Stmt, at: _Position) -> None:
+        self._mark(stmt, at)
         if isinstance(stmt, If) and stmt.group is not None:
             if not stmt.group.overlaps(self._group):
                 return  # other groups assign their own copies
@@ -145,7 +145,7 @@ class _View(_Values):
             # in a loop with a divergent trip count, threads are not convergent
             self._visit(child, at)
 
-    def _learn(self, stmt: Stmt, at: _Place) -> None:
+    def _mark(self, stmt: Stmt, at: _Position) -> None:
         """Marks the values that a statement makes divergent."""
         match stmt:
             case Bind(var=var, value=value):
@@ -176,7 +176,7 @@ class _View(_Values):
 
     def _differs(self, *buffers: Buffer) -> None:
         """Marks buffers as divergent, unless they are known to be uniform, as results of reductions are."""
-        self.memory.update(b.storage for b in buffers if b.storage not in self._known)
+        self.memory.update(b.storage for b in buffers if b.storage not in self._assumed_uniform)
 
     def _result(self, result: Var | None) -> None:
         """Marks the result of an instruction as divergent: it may depend on the lane."""

@@ -19,7 +19,7 @@ from tilelang.analysis.accesses import Access
 from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.analysis.divergence import divergence
 from tilelang.analysis.fixed_layouts import fixed_layouts, viewed_tiles
-from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
+from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, contiguous_variable, patterns
 from tilelang.analysis.parallel_legality import parallel_legality
 from tilelang.analysis.sampled_accesses import traffic_ratio
 from tilelang.analysis.thread_groups import ThreadGroups
@@ -97,7 +97,7 @@ def _interchanged(launch: Launch, uses: TileUses) -> Launch:
     for nest, accessed in _accesses_of(uses).items():
         if len(nest.vars) == 1 or nest.layout is not None:
             continue
-        var = fastest(patterns(accessed, nest.vars, uses.domain), nest.vars)
+        var = contiguous_variable(patterns(accessed, nest.vars, uses.domain), nest.vars)
         if var is None or var is nest.vars[-1]:
             continue
         if not parallel_legality(nest, uses.nests[nest], _always).reason:

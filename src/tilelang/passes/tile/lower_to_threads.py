@@ -379,7 +379,7 @@ class _Block:
                     f"T.Parallel: a group of threads cannot run its iterations in order: {legality.reason}",
                     hint="let one thread of the group run a serial loop",
                 )
-            held = legality.last and self._context.threads == 1  # results are in scalars of the thread
+            held = legality.live_out and self._context.threads == 1  # results are in scalars of the thread
             if legality.reason or held or not can_stride(legality) and not _is_constant(loop):
                 return self.stmt(as_serial_loops(loop), domain)
             for lowering in self._loops if loop.layout is not None else ():

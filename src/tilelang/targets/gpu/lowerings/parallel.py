@@ -94,7 +94,7 @@ class DistributedLoop:
         self._loop, self._legality, self._context = loop, legality, context
         self._thread = context.thread
         self._partition = LoopPartition(layout, context.thread)
-        if not legality.reductions and not legality.last and _fills_registers(loop.body, context):
+        if not legality.reductions and not legality.live_out and _fills_registers(loop.body, context):
             self._partition = self._partition.repeating()
         self._register_indices = RegisterIndices(self._partition, loop.vars)
         self.accumulated = [self._accumulate(reduction) for reduction in legality.reductions]
@@ -131,7 +131,7 @@ class DistributedLoop:
 
     # -- partial results ------------------------------------------------------------------------------------------
     def _accumulate(self, reduction: ParallelReduction) -> Accumulated:
-        axes = tuple(axis for axis, var in enumerate(self._loop.vars) if var in reduction.moved_by)
+        axes = tuple(axis for axis, var in enumerate(self._loop.vars) if var in reduction.selected_by)
         digits = tuple(d for d in self._partition.digits if any(d.mode.stride[axis] for axis in axes))
         index: Expr = ZERO
         scale = 1
@@ -194,7 +194,7 @@ class DistributedLoop:
     def _alloc_last_values(self, build: Builder) -> list[tuple[Buffer, Buffer]]:
         """Allocates shared memory that broadcasts the live-out scalars of the last iteration to all threads."""
         held = []
-        for scalar in self._legality.last:
+        for scalar in self._legality.live_out:
             shared = Buffer(f"{scalar.name}_last", (as_expr(1),), scalar.dtype, Scope.SHARED)
             build.emit(Alloc(shared))
             held.append((scalar, shared))
@@ -355,7 +355,7 @@ class _Body(Rewriter):
         store = dataclasses.replace(node, indices=indices, value=value)
         if node.buffer.scope not in SHARED_BY_THREADS:
             return store
-        last_iteration_of = self._legality.final.get(node, ())
+        last_iteration_of = self._legality.last_value_stores.get(node, ())
         extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))
         if last_iteration_of:
             condition = conjunction(v == extents[v] - 1 for v in last_iteration_of)

@@ -28,7 +28,7 @@ ZERO = const(0, INT32)
 
 def can_stride(legality: ParallelLegality) -> bool:
     """Whether one assignment of iterations to threads gives every updated element a single thread."""
-    return len({reduction.moved_by for reduction in legality.reductions if reduction.moved_by}) <= 1
+    return len({reduction.selected_by for reduction in legality.reductions if reduction.selected_by}) <= 1
 
 
 def lower_strided(loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, build: Builder) -> None:
@@ -44,7 +44,7 @@ class _Strided:
             raise CompilerBug("T.Parallel: no thread runs it")
         self._loop, self._legality, self._context, self._build = loop, legality, context, build
         self._thread = context.thread
-        moved = {var for reduction in legality.reductions for var in reduction.moved_by}
+        moved = {var for reduction in legality.reductions for var in reduction.selected_by}
         self._distributed = {  # variables distributed over threads; each thread loops over the others
             var: extent
             for var, extent in zip(loop.vars, loop.extents, strict=True)
@@ -53,9 +53,9 @@ class _Strided:
 
     def lower(self) -> None:
         """Emits neutral partial results, the iterations, and the combination of the results."""
-        totals = [reduction for reduction in self._legality.reductions if not reduction.moved_by]
+        totals = [reduction for reduction in self._legality.reductions if not reduction.selected_by]
         partials = {reduction: self._partial(reduction) for reduction in totals}
-        held = [self._alloc_last_value(scalar) for scalar in self._legality.last]
+        held = [self._alloc_last_value(scalar) for scalar in self._legality.live_out]
         body = _Body(self._loop, self._legality, self._context, partials).visit(self._loop.body) or Seq(())
         self._emit_loops(as_body([body, *self._store_last_values(held)], self._loop.loc))
         reducer = ThreadReducer(self._build, self._thread, self._context.threads, self._context.target)
@@ -163,7 +163,7 @@ class _Body(Rewriter):
             self._olds.update(dict.fromkeys(update.previous, neutral(update.op, dtype)))
             value = cast(self.expr(node.value), dtype)
             return Atomic(ATOMICS[update.op], node.buffer, self.exprs(node.indices), value, loc=node.loc)
-        last_iteration_of = self._legality.final.get(node, ())
+        last_iteration_of = self._legality.last_value_stores.get(node, ())
         extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))
         rebuilt = self.rebuild_stmt(node)
         if last_iteration_of and rebuilt is not None:

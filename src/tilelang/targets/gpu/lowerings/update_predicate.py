@@ -31,7 +31,7 @@ def update_predicate(reduction: ParallelReduction, loop: For | ParallelLoop) -> 
         return None  # an unconditional update: all elements are in bounds
     inner = {stmt.var for stmt in walk(loop) if isinstance(stmt, Bind | For)}
     inner |= {var for stmt in walk(loop) if isinstance(stmt, ParallelLoop) for var in stmt.vars}
-    others = inner - reduction.moved_by
+    others = inner - reduction.selected_by
 
     def is_of_element(condition: Expr) -> bool:
         reads = bool(loads_of(condition))

@@ -32,7 +32,7 @@ def skip_by_votes(loop: ParallelLoop, legality: ParallelLegality, context: Lower
     branch, axes = loop.body, condition_axes(loop)
     if not isinstance(branch, If) or not axes or loop.layout is None or context.thread is None:
         return ""
-    if legality.reductions or legality.atomics or legality.final or legality.last:
+    if legality.reductions or legality.atomics or legality.last_value_stores or legality.live_out:
         return ""
     rows = Buffer("any_row", (), BOOL, Scope.VAR)
     vote = Store(rows, (), binary(BinaryOp.OR, Load(rows, (), BOOL), branch.condition), loc=branch.loc)

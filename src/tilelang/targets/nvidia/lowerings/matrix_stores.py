@@ -149,7 +149,7 @@ def matrix_stores(
         return None
     if not all(isinstance(name, Bind) for name in names) or not _suits(store.buffer):
         return None
-    if legality.reason or legality.reductions or legality.atomics or legality.final or legality.last:
+    if legality.reason or legality.reductions or legality.atomics or legality.last_value_stores or legality.live_out:
         return None
     if any(_reads(store.buffer, stmt) for stmt in (*names, store)):
         return None  # lanes would write what others have yet to read
