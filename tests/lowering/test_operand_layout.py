@@ -42,6 +42,18 @@ def test_no_conflict_is_left(shape, dtype, access):
     assert contiguous_elements(layout) >= access.bytes // dtype.storage_bytes
 
 
+@pytest.mark.parametrize("depth", [16, 32, 64])
+def test_rows_that_lanes_take_in_half_runs(depth):
+    """Rows 0 to 3 with 8 to 11, and 4 to 7 with 12 to 15, of which other swizzles put two in the same banks."""
+    half = as_dtype("float16")
+    halves = by_lanes(LANE % 4 + 8 * (LANE // 4 % 2) + 4 * (LANE // 8 % 2), 0 * LANE, 16)
+    assert conflict_cycles(swizzled((64, depth), 16, 2 * depth), halves, half, MACHINE)
+    layout = choose_layout((64, depth), half, [halves], MACHINE)
+    assert layout is not None
+    assert 0 == conflict_cycles(layout, halves, half, MACHINE)
+    assert contiguous_elements(layout) >= 8
+
+
 def test_row_major_is_kept_where_it_serves():
     assert choose_layout((64, 40), as_dtype("float16"), [MATRIX], MACHINE) is None
 

@@ -101,12 +101,12 @@ def _candidates(shape: tuple[int, int], itemsize: int, machine: Machine) -> Iter
             layout = swizzled_lines(shape, 8 * itemsize, line_bytes, lines, step)
             if layout is not None:
                 yield layout
-        return
-    for unit in (MAX_VECTOR_BYTES, 8, machine.bank_bytes):  # alignment of padded rows in bytes
-        length = -(-row_bytes // unit)
-        for odd in (length | 1, (length | 1) + 2):
-            if odd * unit > row_bytes and odd * unit % itemsize == 0:
-                yield padded(shape, odd * unit // itemsize - shape[1])
+    else:
+        for unit in (MAX_VECTOR_BYTES, 8, machine.bank_bytes):  # alignment of padded rows in bytes
+            length = -(-row_bytes // unit)
+            for odd in (length | 1, (length | 1) + 2):
+                if odd * unit > row_bytes and odd * unit % itemsize == 0:
+                    yield padded(shape, odd * unit // itemsize - shape[1])
     for mode in MODES:
         if row_bytes % mode == 0:
             for step in (1, 2):

@@ -26,6 +26,7 @@ def test_contiguous_elements_of_a_lane_are_one_vector_load():
     assert 1 == share(64, 32, turned=True).width
     rows_first = fragment((4, 64), [digit(64, 0, 1)], [digit(4, 1, 0)])
     assert 1 == share(64, 64, atom=rows_first).width
+    assert 4 == share(64, 64, turned=True, atom=rows_first).width
 
 
 @pytest.mark.parametrize(("dtype", "width"), [("int8", 16), ("float16", 8), ("float64", 2)])
