@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from fake_cuda import needs_nvrtc
+from hip_kernels import needs_clang
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,7 +32,7 @@ def program_of(text: str) -> str:
         "docs/from_triton.md",
         "docs/from_cuda.md",
         "README.md",
-        pytest.param("docs/gpu.md", marks=needs_nvrtc),
+        pytest.param("docs/gpu.md", marks=[needs_nvrtc, needs_clang]),
     ],
 )
 def test_every_snippet_runs(name: str, tmp_path: Path) -> None:
