@@ -81,7 +81,7 @@ def register_c_postproc(func: Postprocess, override: bool = True) -> None:
 
 @public
 def register_hip_postproc(func: Postprocess, override: bool = True) -> None:
-    """As `register_cuda_postproc`, for HIP, which this version has no target for."""
+    """As `register_cuda_postproc`, for the HIP text of kernels for AMD GPUs."""
     _register("hip", func, override)
 
 

@@ -35,5 +35,5 @@ def test_the_machine_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", [arch.CDNA, arch.RDNA, arch.METAL])
 def test_machines_without_a_target(kind: type) -> None:
-    with pytest.raises(NoLowering, match=f"carver.arch.{kind.__name__}: there is no target for 'hip'"):
+    with pytest.raises(NoLowering, match=f"carver.arch.{kind.__name__}: there is no description for 'hip'"):
         kind("hip")

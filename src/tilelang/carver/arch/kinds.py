@@ -29,11 +29,11 @@ class CPU:
 
 @public
 class CDNA:
-    """A GPU of AMD, for which this package has no target: constructing one is an error."""
+    """A GPU of AMD, of which there is no description here: constructing one is an error."""
 
     def __init__(self, target: TargetLike = "hip") -> None:
         name = type(self).__name__
-        raise NoLowering(f"carver.arch.{name}: there is no target for {target!r:.40}", hint="write CUDA('cuda')")
+        raise NoLowering(f"carver.arch.{name}: there is no description for {target!r:.40}", hint="write CUDA('cuda')")
 
 
 @public
