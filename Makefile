@@ -74,5 +74,5 @@ $(VENV)/.package: pyproject.toml | $(BIN)/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev,cuda]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,cuda,hip]'
 	touch $@ $(VENV)/.package
