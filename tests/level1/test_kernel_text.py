@@ -2,6 +2,7 @@
 
 import level1_programs as graphs
 import pytest
+from array_functions import numbers, trace
 
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.level1.fuse import fused_kernels
@@ -54,6 +55,12 @@ def test_operands_are_copied_at_the_head_of_the_loop() -> None:
 def test_operands_keep_the_order_of_memory(transposed: bool) -> None:
     text = text_of(graphs.matmul(70, 50, 90, transposed=transposed), i=32, j=32, k=16)
     assert transposed is ("T.gemm(a_shared, b_shared, product, transpose_B=True)" in text)
+
+
+def test_results_in_another_order_of_dimensions_are_not_copied() -> None:
+    text = text_of(trace(lambda x: [x * x, x.T], numbers(65, 5)), i=32, j=8)
+    assert "T.copy(x0_tile" not in text
+    assert "[bx * block_j + j, by * block_i + i] = x0_tile[i, j]" in text
 
 
 def test_what_does_not_change_is_loaded_before_the_loop() -> None:

@@ -155,7 +155,8 @@ class _KernelText(ReductionText):
         self._hold_shared(output.body)
         held = self._values.tile_of(without_widening(output.body), output.body)
         inside = self._conditions(output, dims)
-        whole = bool(self._tile_axes(output.target)) and not inside
+        # T.copy does not transpose
+        whole = bool(dims) and same_axes(self._tile_axes(output.target), dims) and not inside
         if held is not None and whole and same_axes(held.indices, dims):
             self._write(f"T.copy({self._names.name(held.buffer)}, {self._region(output.target)})")
             return
