@@ -1,1 +1,1 @@
-"""Software pipelining: the dependence graph of a loop, its modulo schedule, and how a schedule is explained."""
+"""Software pipelining: the graph and modulo schedule of a loop, placements of its statements, and their expansion."""
