@@ -2,10 +2,12 @@
 
 import pytest
 from examples_of import benchmark_programs
+from hip_kernels import needs_hiprtc
 from hip_text import ARCHES, assembly_of, needs_clang, printed
 
 import tilelang.language as T
 from tilelang.targets.amd.isa.types import PRELUDE
+from tilelang.targets.amd.runtime.hiprtc import open_hiprtc
 
 
 @T.prim_func
@@ -27,7 +29,7 @@ struct half_t {
 };
 """
 KERNEL = """\
-// test_hip.py:13: with T.Kernel(8, threads=64) as bx:
+// test_hip.py:15: with T.Kernel(8, threads=64) as bx:
 extern "C" __global__ void __attribute__((amdgpu_flat_work_group_size(64, 64))) scaled_kernel(
     const half_t* __restrict__ A,
     half_t* __restrict__ B
@@ -35,7 +37,7 @@ extern "C" __global__ void __attribute__((amdgpu_flat_work_group_size(64, 64))) 
     __shared__ __attribute__((aligned(1024))) unsigned char tl_shared[256];
     const int bx = (int)__builtin_amdgcn_workgroup_id_x();
     const int thread = (int)__builtin_amdgcn_workitem_id_x();
-    // test_hip.py:14: tile = T.alloc_shared((128,), "float16")
+    // test_hip.py:16: tile = T.alloc_shared((128,), "float16")
     half_t* const tile = (half_t*)tl_shared;
 """
 
@@ -63,3 +65,12 @@ def test_gemm_and_attention_compile_without_scratch(arch: str) -> None:
         text = assembly_of(printed(func, arch).text, arch)
         assert ".private_segment_fixed_size: 0" in text, func.name
         assert ".max_flat_workgroup_size: " in text
+
+
+@needs_hiprtc
+def test_texts_compile_by_hiprtc_which_has_types_of_its_own() -> None:
+    kernels = benchmark_programs()
+    for func in (scaled, kernels.attention_program(1, 1, 128, 64, block_M=64, block_N=64)):
+        source = printed(func, "gfx90a")
+        made = open_hiprtc().compile(source.text, "gfx90a", ("-std=c++17", "-fno-strict-aliasing", *source.flags))
+        assert made.code is not None, made.log[:2000]

@@ -35,7 +35,11 @@ _LANES = Helper(
 // A wave of CDNA has 64 lanes, one of RDNA 32.
 #if defined(__GFX9__)
 typedef uint64_t tl_lanes_t;
+#if __has_builtin(__builtin_amdgcn_ballot_w64)
 #define TL_BALLOT __builtin_amdgcn_ballot_w64
+#else  // before LLVM 16
+#define TL_BALLOT(predicate) __builtin_amdgcn_uicmp((uint32_t)(predicate), 0u, 33)
+#endif
 #define TL_FIRST_BIT __builtin_ctzll
 #else
 typedef uint32_t tl_lanes_t;

@@ -39,9 +39,12 @@ class HipType:
         return self.name != self.value
 
 
-# hiprtc knows the words without a header, other compilers do not
+# hiprtc knows the words without a header, other compilers do not; some versions have other types of 64 bits
 PRELUDE = """\
-#ifndef __HIPCC_RTC__
+#ifdef __HIPCC_RTC__
+#define int64_t tl_int64_t
+#define uint64_t tl_uint64_t
+#else
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
