@@ -106,7 +106,10 @@ def _of_rows(kernel: FusedKernel, target: Target) -> Tiling:
     held = width
     if width * least > _WHOLE_ROW and kernel.streamed and not kernel.sequences:
         axis = kernel.streamed[-1]
-        held = blocks[axis] = min(_ELEMENTS // least, _power_of_two(extent_of(kernel, axis)))
+        whole = [extent_of(kernel, a) for a in kernel.extents if a not in {*kernel.grid, *kernel.streamed}]
+        step = max(_COALESCED, _ELEMENTS // least // math.prod(whole))
+        blocks[axis] = min(1 << (step.bit_length() - 1), _power_of_two(extent_of(kernel, axis)))
+        held = blocks[axis] * math.prod(whole)
     if row is not None:
         others = math.prod(extent_of(kernel, axis) for axis in kernel.grid if axis is not row)
         fair = max(1, extent_of(kernel, row) * others // (2 * multiprocessors(target)))
