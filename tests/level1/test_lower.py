@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 import tilelang.language as T
 import tilelang.numpy as tnp
+from tilelang.dtypes import as_dtype
 from tilelang.ir.expr import Expr, select
-from tilelang.level1.graph import Combiner, Graph
+from tilelang.level1.elements import as_array
+from tilelang.level1.graph import Combiner, Graph, Parameter, define
 from tilelang.level1.lower import lower
 from tilelang.level1.reference import evaluate_graph
+from tilelang.level1.values import TracedArray
 from tilelang.targets.target import parse_target
 
 f32 = np.float32
@@ -272,3 +275,56 @@ def test_kernels_compile_for_gpus(name: str, tmp_path: Path) -> None:
     function, *arrays = COMPUTATIONS[name]
     lowered = lower(trace(function, *arrays), parse_target({"kind": "cuda", "arch": "sm_90a"}))
     assert graphs.made(lowered, tmp_path).get_kernel_source()
+
+
+def windowed(q: Any, k: Any, v: Any) -> Any:
+    """Attention to the last 40 keys, with a soft cap and a bias by distance, and the logarithm of the sums."""
+    i, j = tnp.arange(q.shape[-2])[:, None], tnp.arange(k.shape[-2])
+    s = 20 * tnp.tanh(tnp.einsum("bhqd,bhkd->bhqk", q, k) / 160) - 0.1 * tnp.abs(i - j).astype("float32")
+    s = tnp.where((i >= j) & (i - j < 40), s, -tnp.inf)
+    return tnp.einsum("bhqk,bhkd->bhqd", tnp.softmax(s, axis=-1), v), tnp.logsumexp(s, axis=-1)
+
+
+def entropy(x: Any, w: Any) -> Any:
+    scores = x @ w
+    return -tnp.sum(tnp.softmax(scores, axis=-1) * tnp.log_softmax(scores, axis=-1), axis=-1)
+
+
+RANDOM: dict[str, Any] = {
+    "windowed": lambda m, n, k: (windowed, half(1, 2, m, k), half(1, 2, m, k), half(1, 2, m, k)),
+    "entropy": lambda m, n, k: (entropy, half(m, k) / 8, half(k, n)),
+    "grouped": lambda m, n, k: (grouped_attention, half(1, 4, m, k), half(1, 2, n, k), half(1, 2, n, k)),
+    "k-means": lambda m, n, k: (nearest, normal(m, k), normal(n, k, seed=1)),
+    "statistics": lambda m, n, k: (lambda x: (tnp.var(x, axis=(0, 1)), tnp.mean(x), tnp.max(x, axis=2)), half(m, n, 3)),
+    "scan": lambda m, n, k: (lambda x: tnp.cumulative_sum(tnp.softmax(x, axis=-1), axis=-1), half(m, n)),
+    "transposed": lambda m, n, k: (lambda a, b: tnp.einsum("km,nk->mn", a, b), half(k, m), half(n, k)),
+}
+
+
+@settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(list(RANDOM)), st.integers(1, 140), st.integers(1, 140), st.integers(1, 70))
+def test_random_shapes(tmp_path: Path, name: str, m: int, n: int, k: int) -> None:
+    function, *arrays = RANDOM[name](m, n, k)
+    graph = trace(function, *arrays)
+    found = graphs.run(graph, arrays, tmp_path, "cpu", None)
+    results = found if isinstance(found, list | tuple) else [found]
+    for each, expected in zip(results, evaluate_graph(graph, arrays, {}), strict=True):
+        assert_close(each, expected, 2e-2)
+
+
+@pytest.mark.parametrize("name", ["rows", "columns", "product"])
+def test_one_kernel_serves_symbolic_sizes(name: str, tmp_path: Path) -> None:
+    functions: dict[str, Any] = {
+        "rows": lambda x: tnp.softmax(x, axis=-1),
+        "columns": lambda x: tnp.mean(x, axis=0),
+        "product": lambda x: x @ x.T,
+    }
+    rows, columns = T.dynamic("rows"), T.dynamic("columns")
+    x = define("x", (rows, columns), as_dtype("float32"), Parameter(0))
+    result = as_array(functions[name](TracedArray(x))).node
+    graph = Graph("symbolic", (x,), (result,))
+    kernel = graphs.made(lower(graph, parse_target("cpu")), tmp_path)
+    for shape in ((7, 33), (40, 300), (1, 1)):
+        values = normal(*shape)
+        (expected,) = evaluate_graph(graph, [values], {rows: shape[0], columns: shape[1]})
+        assert_close(kernel(values), expected, 1e-3)
