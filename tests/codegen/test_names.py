@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilelang.codegen.names import CUDA_RESERVED, Names, identifier
+from tilelang.codegen.names import Names, identifier
 from tilelang.dtypes import FLOAT32
 from tilelang.ir.expr import Var
 
@@ -63,11 +63,6 @@ def test_a_node_can_go_by_an_existing_identifier():
     names.alias(x, "y[0]")
     assert x in names
     assert "y[0]" == names[x]
-
-
-@pytest.mark.parametrize("name", ["threadIdx", "uint4", "float2", "half_t", "expf", "min", "clock64"])
-def test_what_cuda_reserves_is_free_in_cpp(name):
-    assert (name, f"{name}_") == (identifier(name), identifier(name, CUDA_RESERVED))
 
 
 def test_names_that_were_asked_for_are_known():

@@ -32,15 +32,6 @@ _FOREIGN = ("tl_", "omp_", "GOMP_")  # our helpers, and an entry of that name wo
 _BAD = re.compile(r"[^A-Za-z0-9_]")
 
 
-# Source: CUDA C++ Programming Guide, "Built-in Vector Types", "Built-in Variables"; C math functions in float and the
-# types of narrow floats, which our text uses beside the user's names
-CUDA_RESERVED = re.compile(
-    r"(u?char|u?short|u?int|u?long|u?longlong|float|double)[1-4]|dim3|(thread|block)Idx|(block|grid)Dim|warpSize|min|max"
-    r"|\w+_t|clock(64)?|f?(abs|max|min|mod)f?|(exp|exp2|exp10|log|log2|log10|log1p|sqrt|r?sqrt|pow|a?(sin|cos|tan)h?"
-    r"|atan2|erf|isfinite|floor|ceil|trunc|rint|round|copysign|fma|sincos|ldexp|hypot|nextafter)f?"
-)
-
-
 def identifier(name: str, words: re.Pattern[str] | None = None) -> str:
     """A valid C and C++ identifier close to a name: characters outside ASCII become their code points.
 

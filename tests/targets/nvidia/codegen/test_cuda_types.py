@@ -8,14 +8,14 @@ from thread_kernels import buffer
 
 from tilelang.codegen.c_expr import ExprPrinter, float_literal
 from tilelang.codegen.dialect import is_packed
-from tilelang.codegen.names import CUDA_RESERVED, Names
+from tilelang.codegen.names import Names, identifier
 from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import CompilerBug
 from tilelang.ir.expr import Call, Cast, Const, Load, Reinterpret, Var, as_expr, binary, cast, const
 from tilelang.ir.scalar import COMPARISONS, INTEGER_ONLY, LOGICAL, BinaryOp
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.isa.intrinsic import ordered_helpers
-from tilelang.targets.nvidia.codegen.cuda_types import CUDA, storage_helpers, storage_type, value_type
+from tilelang.targets.nvidia.codegen.cuda_types import CUDA, RESERVED, storage_helpers, storage_type, value_type
 
 ZERO = as_expr(0)
 
@@ -47,7 +47,7 @@ def test_packed_dtypes_need_a_definition():
 
 
 def printer(*nodes):
-    names = Names(CUDA_RESERVED)
+    names = Names(RESERVED)
     for node in nodes:
         names.declare(node)
     return ExprPrinter(names, CUDA)
@@ -128,7 +128,7 @@ def test_functions_that_the_text_calls_are_no_names_of_the_users():
     for name in INTRINSICS:
         for spelling in CUDA.intrinsics(name).values():
             called |= set(re.findall(r"(?<![\w:])([a-z]\w*)\s*\(", spelling.text))
-    free = {name for name in called if not name.startswith("tl_") and Names(CUDA_RESERVED).fresh(name) == name}
+    free = {name for name in called if not name.startswith("tl_") and Names(RESERVED).fresh(name) == name}
     assert set() == free
 
 
@@ -159,3 +159,8 @@ def test_every_operator_cast_and_function_compiles_for_every_dtype():
 
 
 _BITS = ("popcount", "clz", "dp4a", "fns")
+
+
+@pytest.mark.parametrize("name", ["threadIdx", "uint4", "float2", "half_t", "expf", "min", "clock64"])
+def test_what_cuda_reserves_is_free_in_cpp(name):
+    assert (name, f"{name}_") == (identifier(name), identifier(name, RESERVED))

@@ -10,7 +10,6 @@ from collections.abc import Sequence, Set
 
 from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.host_expr import python_text
-from tilelang.codegen.names import CUDA_RESERVED
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer
@@ -24,7 +23,7 @@ from tilelang.targets.gpu.codegen.program import ThreadProgram, instructions_of
 from tilelang.targets.gpu.codegen.statements import ARENA
 from tilelang.targets.nvidia.codegen.cuda_headers import needed_headers
 from tilelang.targets.nvidia.codegen.cuda_stmt import CudaStmtPrinter
-from tilelang.targets.nvidia.codegen.cuda_types import CUDA
+from tilelang.targets.nvidia.codegen.cuda_types import CUDA, RESERVED
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.isa.extern import is_foreign
 from tilelang.targets.nvidia.isa.source_kernel import SourceKernel
@@ -46,7 +45,7 @@ class _Program(ThreadProgram):
     """The source under construction."""
 
     dialect = CUDA
-    words = CUDA_RESERVED
+    words = RESERVED
     integers = INTEGERS
     max_grid = MAX_GRID
 

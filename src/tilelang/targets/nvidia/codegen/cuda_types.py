@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 
 from tilelang.codegen.dialect import Dialect
@@ -12,6 +13,15 @@ from tilelang.targets.nvidia.isa.convert import conversion
 from tilelang.targets.nvidia.isa.instruction_texts import TEXTS
 from tilelang.targets.nvidia.isa.intrinsics import templates
 from tilelang.targets.nvidia.isa.types import cuda_type
+
+# Source: CUDA C++ Programming Guide, "Built-in Vector Types", "Built-in Variables"; C math functions in float and the
+# types of narrow floats, which generated text uses beside the user's names
+RESERVED = re.compile(
+    r"(u?char|u?short|u?int|u?long|u?longlong|float|double)[1-4]|dim3|(thread|block)Idx|(block|grid)Dim|warpSize|min|max"
+    r"|\w+_t|clock(64)?|f?(abs|max|min|mod)f?|(exp|exp2|exp10|log|log2|log10|log1p|sqrt|r?sqrt|pow|a?(sin|cos|tan)h?"
+    r"|atan2|erf|isfinite|floor|ceil|trunc|rint|round|copysign|fma|sincos|ldexp|hypot|nextafter)f?"
+)
+"""Names that the language reserves beyond those of C++."""
 
 
 def storage_type(dtype: DType) -> str:
