@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from amd_programs import PROGRAMS
+from amd_fault_programs import PROGRAMS
 from gpu import target_of
 from seeded import seeded_faults
 from seeded_amd import CHANGES
