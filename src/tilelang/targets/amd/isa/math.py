@@ -47,13 +47,18 @@ __device__ __forceinline__ float tl_rsqrt(float x) {
 _FAST = Helper(
     "tl_fast",
     """\
-// The machine's own functions of float; subnormal numbers count as zero.
+// The machine's own functions of float; subnormal numbers count as zero. Before LLVM 17 the others were the same.
+#if __has_builtin(__builtin_amdgcn_exp2f)
 __device__ __forceinline__ float tl_fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 __device__ __forceinline__ float tl_fast_log2(float x) { return __builtin_amdgcn_logf(x); }
-__device__ __forceinline__ float tl_fast_exp(float x) { return __builtin_amdgcn_exp2f(x * 0x1.715476p+0f); }
-__device__ __forceinline__ float tl_fast_exp10(float x) { return __builtin_amdgcn_exp2f(x * 0x1.a934f0p+1f); }
-__device__ __forceinline__ float tl_fast_log(float x) { return __builtin_amdgcn_logf(x) * 0x1.62e430p-1f; }
-__device__ __forceinline__ float tl_fast_log10(float x) { return __builtin_amdgcn_logf(x) * 0x1.344136p-2f; }
+#else
+__device__ __forceinline__ float tl_fast_exp2(float x) { return __builtin_exp2f(x); }
+__device__ __forceinline__ float tl_fast_log2(float x) { return __builtin_log2f(x); }
+#endif
+__device__ __forceinline__ float tl_fast_exp(float x) { return tl_fast_exp2(x * 0x1.715476p+0f); }
+__device__ __forceinline__ float tl_fast_exp10(float x) { return tl_fast_exp2(x * 0x1.a934f0p+1f); }
+__device__ __forceinline__ float tl_fast_log(float x) { return tl_fast_log2(x) * 0x1.62e430p-1f; }
+__device__ __forceinline__ float tl_fast_log10(float x) { return tl_fast_log2(x) * 0x1.344136p-2f; }
 __device__ __forceinline__ float tl_fast_sin(float x) {
     return __builtin_amdgcn_sinf(__builtin_amdgcn_fractf(x * 0x1.45f306p-3f));
 }
@@ -61,9 +66,7 @@ __device__ __forceinline__ float tl_fast_cos(float x) {
     return __builtin_amdgcn_cosf(__builtin_amdgcn_fractf(x * 0x1.45f306p-3f));
 }
 __device__ __forceinline__ float tl_fast_tan(float x) { return tl_fast_sin(x) * __builtin_amdgcn_rcpf(tl_fast_cos(x)); }
-__device__ __forceinline__ float tl_fast_pow(float x, float y) {
-    return __builtin_amdgcn_exp2f(y * __builtin_amdgcn_logf(x));
-}
+__device__ __forceinline__ float tl_fast_pow(float x, float y) { return tl_fast_exp2(y * tl_fast_log2(x)); }
 __device__ __forceinline__ float tl_fast_divide(float x, float y) { return x * __builtin_amdgcn_rcpf(y); }
 """,
 )
@@ -170,8 +173,10 @@ MATH: Mapping[str, Texts] = {
     "copysign": _builtin("copysign", 2),
     "nextafter": _own("nextafter", double_kernels.DOUBLE_HYPOT, double_kernels.DOUBLE_HYPOT, 2),
     "ldexp": {
-        "float32": Template("__builtin_ldexpf({0}, (int)__builtin_fminf(__builtin_fmaxf({1}, -4096.0f), 4096.0f))"),
-        "float64": Template("__builtin_ldexp({0}, (int)__builtin_fmin(__builtin_fmax({1}, -4096.0), 4096.0))"),
+        "float32": Template(
+            "__builtin_amdgcn_ldexpf({0}, (int)__builtin_fminf(__builtin_fmaxf({1}, -4096.0f), 4096.0f))"
+        ),
+        "float64": Template("__builtin_amdgcn_ldexp({0}, (int)__builtin_fmin(__builtin_fmax({1}, -4096.0), 4096.0))"),
     },
     "fmod": _FMOD,
     "floor": _rounding("floor"),
