@@ -241,7 +241,7 @@ class BlockText(ABC):
     # -- statements ------------------------------------------------------------------------------------------------
     def _write_fill(self, buffer: Buffer, value: Const) -> None:
         name = self._names.name(buffer)
-        self._write(f"T.clear({name})" if value.value == 0 else f"T.fill({name}, {_fill_text(value, self._names)})")
+        self._write(f"T.clear({name})" if value.value == 0 else f"T.fill({name}, {fill_text(value, self._names)})")
 
     def _assign(self, target: Load, dims: Sequence[Var], value: Expr, inside: Sequence[Expr] = ()) -> None:
         """Writes `target = value` for all elements of a tile for which conditions hold."""
@@ -286,7 +286,8 @@ class BlockText(ABC):
 
 
 
-def _fill_text(value: Const, names: ExprPrinter) -> str:
+def fill_text(value: Const, names: ExprPrinter) -> str:
+    """A literal, of which those at the limits of a dtype are written by name."""
     for name, limit in zip(("min", "max"), value.dtype.limits, strict=True):
         if value.value == limit:
             return f'T.{name}_value("{value.dtype!s}")'

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import expr_key
-from tilelang.ir.expr import Expr, Load, Var, binary, int_const, select
+from tilelang.ir.expr import Expr, Load, Var, binary, int_const
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import loads_of
-from tilelang.level1.block_text import INDENT, same_axes
+from tilelang.level1.block_text import INDENT, fill_text, same_axes
 from tilelang.level1.contraction import contraction, without_widening
 from tilelang.level1.fused import FusedKernel, FusedReduction, Output
 from tilelang.level1.graph import Array, Combiner, Scan, Scatter, Sort
@@ -110,8 +110,9 @@ class _KernelText(ReductionText):
             if reduction.array in rescaled and reduction.combiner is not Combiner.SUM and self._is_read(
                 reduction.array, each, later
             ):
-                finite, neutral = first_value(reduction, finite=True), first_value(reduction, finite=False)
-                self._assign(result, dims, select(result == finite, neutral, result))
+                finite, neutral = (fill_text(first_value(reduction, finite=f), self._names) for f in (True, False))
+                place = self._place(result)
+                self._write_loop(dims, [f"{place} = T.if_then_else({place} == {finite}, {neutral}, {place})"], ())
             self._values.known[expr_key(reduction.result)] = accumulation.final(result)
 
     def _is_read(self, array: Array, own: Pass, later: Sequence[Pass]) -> bool:
