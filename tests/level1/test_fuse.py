@@ -86,3 +86,17 @@ def test_results_over_the_same_elements_share_a_kernel() -> None:
     s = g.reduction("s", (64,), (40,), Combiner.SUM, lambda i, r: graphs.at(x, i, r))
     m = g.reduction("m", (64,), (40,), Combiner.MAX, lambda i, r: graphs.at(x, i, r))
     assert [(["s", "m"], ["s", "m"])] == shown(g.graph("both", s, m))
+
+
+def test_what_was_to_be_stored_until_its_readers_joined_is_not_stored() -> None:
+    # the rows of the product read their largest element again, so that each map behind it was a boundary in its turn
+    g = graphs.Builder()
+    x, w = g.parameter("x", (100, 192)), g.parameter("w", (192, 1000))
+    scale = g.reduction("scale", (100,), (192,), Combiner.MAX, lambda i, k: graphs.at(x, i, k))
+    q = g.map("q", (100, 192), lambda i, k: graphs.at(x, i, k) / graphs.at(scale, i))
+    p = g.reduction("p", (100, 1000), (192,), Combiner.SUM, lambda i, j, k: graphs.at(q, i, k) * graphs.at(w, k, j))
+    y = g.map("y", (100, 1000), lambda i, j: graphs.at(p, i, j) * graphs.at(scale, i))
+    z = g.map("z", (100, 1000), lambda i, j: graphs.at(y, i, j) + 1.0)
+    outputs = [names for _, names in shown(g.graph("scaled", z))]
+    assert ["z"] == outputs[-1]
+    assert "y" not in {name for names in outputs for name in names}

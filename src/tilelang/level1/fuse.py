@@ -58,13 +58,17 @@ def fused_kernels(graph: Graph, partial: Iterable[Array] = ()) -> list[FusedKern
         graph: The computation.
         partial: Arrays that are to be stored.
     """
-    stored = {*partial, *(array for array in graph.results if not isinstance(array.definition, Parameter))}
-    stored |= {a for a in graph.arrays if not isinstance(a.definition, Map | Reduction | Parameter)}
+    required = {*partial, *(array for array in graph.results if not isinstance(array.definition, Parameter))}
+    required |= {a for a in graph.arrays if not isinstance(a.definition, Map | Reduction | Parameter)}
+    stored = set(required)
     for _ in range(_ROUNDS):
         try:
-            return _kernels([array for array in graph.arrays if array in stored])
+            kernels = _kernels([array for array in graph.arrays if array in stored])
         except _MustStore as found:
             stored.add(found.array)
+            continue
+        unread = stored - required - {load.buffer for kernel in kernels for load in kernel.loads}
+        return [kept for kernel in kernels if (kept := kernel.without(unread)).outputs]
     raise AssertionError("every round stores one more array, and a graph has fewer")
 
 

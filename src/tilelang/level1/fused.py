@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 
 from tilelang.arith.domain import Domain
@@ -114,6 +115,17 @@ class FusedKernel:
     def grid(self) -> tuple[Var, ...]:
         """The parallel axes that all reductions have, so that blocks that divide them repeat nothing."""
         return tuple(axis for axis in self.parallel if all(axis in set(r.axes) for r in self.reductions))
+
+    @property
+    def loads(self) -> Iterator[Load]:
+        """All elements that it reads, of arrays in memory and of its own reductions."""
+        for part in (*self.reductions, *self.outputs):
+            yield from loads_of(part.body)
+
+    def without(self, unread: Set[Array]) -> FusedKernel:
+        """The kernel without the outputs that nobody reads, such as those whose readers have joined it since."""
+        outputs = tuple(output for output in self.outputs if output.array not in unread)
+        return self if len(outputs) == len(self.outputs) else dataclasses.replace(self, outputs=outputs)
 
     @property
     def is_empty(self) -> bool:
