@@ -119,8 +119,8 @@ class FusedKernel:
     @property
     def loads(self) -> Iterator[Load]:
         """All elements that it reads, of arrays in memory and of its own reductions."""
-        for part in (*self.reductions, *self.outputs):
-            yield from loads_of(part.body)
+        for body in (*(each.body for each in self.reductions), *(each.body for each in self.outputs)):
+            yield from loads_of(body)
 
     def without(self, unread: Set[Array]) -> FusedKernel:
         """The kernel without the outputs that nobody reads, such as those whose readers have joined it since."""
