@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gpu import assert_simulates
 from simt import SM80, TO_THREADS, assert_threads_agree, ints
 
 import tilelang.language as T
@@ -182,3 +183,26 @@ def test_indirect_accesses(form):
                 C[i] += q[i]
 
     assert_threads_agree(f, np.arange(16, dtype=np.int32) * 3, np.zeros(16, np.int32), np.zeros(4, np.int32))
+
+
+def test_rows_beyond_a_tile_that_nobody_loads_are_not_read_either():
+    # the operand has 64 rows in registers, 32 of which belong to no row of the tile
+    @T.prim_func
+    def main(A: T.Tensor((20, 192), "float16"), B: T.Tensor((192, 40), "float16"), C: T.Tensor((32, 40), "float32")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_fragment((32, 64), "float32")
+            e = T.alloc_fragment((32, 64), "float16")
+            b = T.alloc_shared((64, 40), "float16")
+            out = T.alloc_fragment((32, 40), "float32")
+            T.clear(out)
+            for k in T.Pipelined(3, num_stages=2):
+                T.copy(B[k * 64, 0], b)
+                for i, j in T.Parallel(32, 64):
+                    x[i, j] = T.if_then_else(i < 20, A[i, k * 64 + j], 0)
+                for i, j in T.Parallel(32, 64):
+                    e[i, j] = x[i, j] * 2
+                T.gemm(e, b, out)
+            T.copy(out, C)
+
+    arrays = [ints(20, 192, dtype=np.float16), ints(192, 40, dtype=np.float16), np.zeros((32, 40), np.float32)]
+    assert_simulates(main, *arrays, arch="sm_90a")

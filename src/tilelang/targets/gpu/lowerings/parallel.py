@@ -240,13 +240,16 @@ def _accesses_shared_memory_only(body: Stmt) -> bool:
 
 
 def _fills_registers(body: Stmt, context: LoweringContext) -> bool:
-    """Whether a body only stores to fragments, and loads nothing from global memory."""
+    """Whether a body only stores to fragments, and loads nothing from global memory or from other fragments.
+
+    Elements of a fragment that belong to no element of its tile have no value where another loop was predicated.
+    """
     for stmt in walk(body):
         fills = isinstance(stmt, Store) and stmt.buffer in context.registers
         if not fills and not isinstance(stmt, Seq | Bind | If | For):
             return False
         loads = (e for root in expressions(stmt) for e in loads_of(root))
-        if any(load.buffer.scope is Scope.GLOBAL for load in loads):
+        if any(load.buffer.scope is Scope.GLOBAL or load.buffer in context.registers for load in loads):
             return False
     return True
 
