@@ -270,6 +270,7 @@ def test_computations(kind: str, backend: str, name: str, tmp_path: Path) -> Non
         assert_close(each, expected, 1e-2)
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("name", COMPUTATIONS)
 def test_kernels_compile_for_gpus(name: str, tmp_path: Path) -> None:
     function, *arrays = COMPUTATIONS[name]

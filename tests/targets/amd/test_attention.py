@@ -11,6 +11,7 @@ def counted(counters, prefix):
     return sum(count for name, count in counters.instructions.items() if name.startswith(prefix))
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize(("block_m", "causal"), [(64, True), (128, False)])
 @pytest.mark.parametrize("arch", ARCHES)
 def test_flash_attention(check_program, arch, block_m, causal):

@@ -60,6 +60,7 @@ DTYPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize(("arch", "dtype", "accum"), DTYPES)
 def test_every_dtype(check_program, arch, dtype, accum):
     for trans_a, trans_b in ((False, False), (True, True)):
@@ -82,6 +83,7 @@ def test_main_loops_have_no_bank_conflicts(check_program, arch, trans_b):
         assert counters.traffic[traffic].transactions == counters.traffic[traffic].ideal
 
 
+@pytest.mark.slow(every=3)
 @needs_clang
 @pytest.mark.parametrize(("arch", "tile", "threads", "count"), [
     ("gfx90a", (128, 128, 64), 256, 32),

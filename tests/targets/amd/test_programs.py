@@ -169,6 +169,7 @@ def test_elementary_functions(check, name):
     check(main, floats(256), floats(256), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs(check, seed):
     program = random_program(500 + seed, launches=2, symbolic=seed % 2 == 0)
