@@ -1,5 +1,7 @@
 import enum
 
+import pytest
+
 from tilelang.targets.machine import NOTHING, CommonFeature, Machine
 
 
@@ -25,3 +27,9 @@ def test_clusters_lie_within_groups_of_multiprocessors() -> None:
     machine = Machine("m", groups=(5, 4))
     assert (9, 9, 8, 8, 0) == (machine.multiprocessors, *(machine.blocks_at_once(cluster) for cluster in (1, 2, 4, 8)))
     assert 0 == Machine("m").multiprocessors
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 6, 8, 12, 16, 32])
+def test_phases_have_each_lane_once(width: int) -> None:
+    machine = Machine("one", warp_size=32, shared_banks=32, bank_bytes=4)
+    assert list(range(32)) == [lane for phase in machine.phases("load", width).lanes for lane in phase]

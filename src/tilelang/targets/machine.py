@@ -95,7 +95,9 @@ class Machine:
             if (row.kind, row.width) == (kind, width):
                 return row
         together = min(self.warp_size, self.shared_banks * self.bank_bytes // max(self.bank_bytes, width))
-        lanes = tuple(tuple(range(first, first + together)) for first in range(0, self.warp_size, together))
+        firsts = range(0, self.warp_size, together)
+        # the last phase is shorter where elements are no power of two wide, such as vectors of three
+        lanes = tuple(tuple(range(first, min(first + together, self.warp_size))) for first in firsts)
         return SharedPhases(kind, width, lanes)
 
     @property
