@@ -41,6 +41,18 @@ def test_special_values_and_signs_of_zero():
     assert -largest == ieee("mul", "ru").meaning(largest, -largest)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_the_mode_chooses_the_sign_of_a_sum_of_unlike_zeros(mode):
+    zero, five = np.float32(0), np.float32(5)
+    for operation, unlike, negative in (
+        ("add", (zero, -zero), (-zero, -zero)),
+        ("sub", (zero, zero), (-zero, zero)),
+        ("fmaf", (zero, five, -zero), (-zero, five, -zero)),
+    ):
+        assert (mode == "rd") == np.signbit(ieee(operation, mode).meaning(*unlike))
+        assert np.signbit(ieee(operation, mode).meaning(*negative))
+
+
 def test_roots_and_fused_products():
     two, third = np.float32(2), np.float32(1) / np.float32(3)
     assert ieee("fsqrt", "rd").meaning(two) < ieee("fsqrt", "ru").meaning(two)

@@ -36,13 +36,13 @@ class Operation:
         plain: The operation on NumPy scalars, rounded to nearest.
         exact: The sign of the exact value minus a fraction, for finite operands; zero operands of a division and
             negative ones of a root are left to `plain`.
-        cancels: Whether it is a sum, so that the mode chooses the sign of an exact zero.
+        terms: What it adds, if it is a sum: the mode chooses the sign of an exact zero of terms with unlike signs.
     """
 
     arity: int
     plain: Callable[..., Any]
     exact: Callable[..., int]
-    cancels: bool = False
+    terms: Callable[..., tuple[Any, Any]] | None = None
 
 
 def _fraction(value: Any) -> Fraction:
@@ -73,10 +73,10 @@ def _as_float(value: Fraction) -> float:
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
-        "add": Operation(2, lambda x, y: x + y, lambda r, x, y: _sign(x + y - r), cancels=True),
-        "sub": Operation(2, lambda x, y: x - y, lambda r, x, y: _sign(x - y - r), cancels=True),
+        "add": Operation(2, lambda x, y: x + y, lambda r, x, y: _sign(x + y - r), lambda x, y: (x, y)),
+        "sub": Operation(2, lambda x, y: x - y, lambda r, x, y: _sign(x - y - r), lambda x, y: (x, -y)),
         "mul": Operation(2, lambda x, y: x * y, lambda r, x, y: _sign(x * y - r)),
-        "fmaf": Operation(3, _fma_nearest, lambda r, x, y, z: _sign(x * y + z - r), cancels=True),
+        "fmaf": Operation(3, _fma_nearest, lambda r, x, y, z: _sign(x * y + z - r), lambda x, y, z: (x * y, z)),
         "frcp": Operation(1, lambda x: type(x)(1) / x, lambda r, x: _sign(1 / x - r)),
         "fsqrt": Operation(1, np.sqrt, lambda r, x: 1 if r < 0 else _sign(x - r * r)),
         "frsqrt": Operation(
@@ -103,7 +103,7 @@ def _meaning(row: Operation, mode: str) -> Callable[..., Any]:
         if np.isinf(near) and row.arity < 3 and operands[-1] == 0:
             return near  # a division by zero is exact
         exact = [_fraction(x) for x in operands]
-        return _rounded(near, lambda value: row.exact(value, *exact), mode, _zero_sign(row, operands))
+        return _rounded(near, lambda value: row.exact(value, *exact), mode, _cancels(row, operands))
 
     def meaning(*operands: Any) -> Any:
         arrays = np.broadcast_arrays(*map(np.asarray, operands))
@@ -116,9 +116,9 @@ def _meaning(row: Operation, mode: str) -> Callable[..., Any]:
     return meaning
 
 
-def _zero_sign(row: Operation, operands: tuple[Any, ...]) -> bool:
-    """Whether an exact zero is a sum of canceling numbers, whose sign depends on the mode."""
-    return row.cancels and any(x != 0 for x in operands)
+def _cancels(row: Operation, operands: tuple[Any, ...]) -> bool:
+    """Whether the terms of a sum have unlike signs, so that the mode chooses the sign of an exact zero."""
+    return row.terms is not None and len({bool(np.signbit(term)) for term in row.terms(*operands)}) > 1
 
 
 def _rounded(near: Any, above: Callable[[Fraction], int], mode: str, cancels: bool) -> Any:
