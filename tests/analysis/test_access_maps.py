@@ -73,6 +73,12 @@ def test_what_digits_do_not_tell(indices: tuple[Expr, ...], shape: tuple[int, ..
     assert mapped(indices, shape) is None
 
 
+@pytest.mark.parametrize(("index", "extent"), [(i * i % 8, 3), (i // 2, 5)])
+def test_digits_do_not_overhang_the_nest(index: Expr, extent: int) -> None:
+    assert mapped((index,), (8,), (extent,)) is None
+    assert mapped((index,), (8,), (2,)) is not None
+
+
 def test_variables_from_elsewhere_have_no_map() -> None:
     assert access_map((i, k), (i,), (8,), (8, 4), Domain()) is None
 

@@ -128,7 +128,9 @@ def _by_table(
     table = np.zeros((*extents, len(shape)), np.int64)
     for axis, total in enumerate(sums):
         table[..., axis] = evaluate(to_expr(total), axis_digits, exact=True)
-    return fit(table, shape)
+    found = fit(table, shape)
+    # digits that overhang the nest would make a layout of more iterations than it has
+    return found if found is not None and found.in_shape == tuple(extents) else None
 
 
 def _axis_digits(nest: DigitMap, axis: int) -> list[tuple[int, int]]:
