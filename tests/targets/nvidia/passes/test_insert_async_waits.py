@@ -141,6 +141,27 @@ def test_tiles_in_turn_by_hand_are_filled_during_the_use_of_the_other_one():
     assert waits[0] < uses[0] < waits[1]
 
 
+def test_a_copy_for_which_iterations_wait_is_waited_for_after_a_loop_without_any():
+    @T.prim_func
+    def main(A: T.Tensor((4, N, N), "int32"), C: T.Tensor((N, N), "int32"), n: T.int32):
+        with T.Kernel(1, threads=32):
+            X = T.alloc_shared((N, N), "int32")
+            Y = T.alloc_shared((N, N), "int32")
+            T.copy(A[0, 0, 0], X)
+            for k in T.Pipelined(n, num_stages=2):
+                T.copy(A[k, 0, 0], Y)
+                for i, j in T.Parallel(N, N):
+                    C[i, j] += X[i, j] * Y[j, i]
+            Z = T.alloc_shared((N, N), "int32")
+            T.clear(Z)
+            T.copy(Z, C)
+
+    lines = [line.strip() for line in to_text(expanded(main)).splitlines()]
+    loop = next(n for n, line in enumerate(lines) if line.startswith("for k"))
+    inside, after = (n for n, line in enumerate(lines) if line.startswith("cp_async_wait"))
+    assert loop < inside < after < next(n for n, line in enumerate(lines) if line.startswith("Z ="))
+
+
 # -- random programs --------------------------------------------------------------------------------------------
 
 SHARED = [Buffer(name, tuple(const(e, INT32) for e in (3, 4)), INT32, Scope.SHARED) for name in "XY"]

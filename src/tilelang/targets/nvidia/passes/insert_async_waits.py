@@ -110,6 +110,7 @@ class _Sequence:
             new = self._branch(child) if isinstance(child, If) else self._rewriter.visit(child)
             if new is not None:
                 self._statements.append(new)
+            self._wait_for(self._unawaited(child), child)
             self._update(child)
         self._commit(node)
         if not leave_pending:
@@ -164,12 +165,17 @@ class _Sequence:
 
     def _accessed(self, stmt: Stmt) -> list[_Group]:
         """The groups that must be complete before a statement."""
+        covered = self._covered(stmt)
+        return _accessed_by(stmt, [group for group in self.groups if group not in covered])
+
+    def _unawaited(self, stmt: Stmt) -> list[_Group]:
+        """The groups for which only iterations of a loop wait: after it, memory of its tiles may be reused."""
+        return [] if _has_iterations(stmt) else _accessed_by(stmt, self._covered(stmt))
+
+    def _covered(self, stmt: Stmt) -> list[_Group]:
+        """The groups for which the iterations of a pipelined loop wait at their beginning."""
         first = _first_wait(stmt)
-        counted = [group for group in self.groups if group.later_groups is not None]
-        covered = [group for group in counted if first is not None and (group.later_groups or 0) >= first]
-        in_flight = [group for group in self.groups if group not in covered]
-        found = accesses(stmt).all if in_flight else ()
-        return [g for g in in_flight if any(_overlaps(access, copy.dst) for access in found for copy in g.copies)]
+        return [g for g in self.groups if first is not None and g.later_groups is not None and g.later_groups >= first]
 
     def _update(self, stmt: Stmt) -> None:
         """Updates the groups in flight for the commits and waits in a statement."""
@@ -203,6 +209,12 @@ def _read_by_async_proxy(body: Stmt) -> set[Buffer]:
 def _needs_all_complete(stmt: Stmt) -> bool:
     """Whether all copies must complete before a statement: a jump, or a transfer of ownership to other threads."""
     return jumps(stmt) or any(transfers_ownership(s) for s in walk(stmt))
+
+
+def _accessed_by(stmt: Stmt, groups: list[_Group]) -> list[_Group]:
+    """The groups whose destinations a statement may access."""
+    found = accesses(stmt).all if groups else ()
+    return [g for g in groups if any(_overlaps(access, copy.dst) for access in found for copy in g.copies)]
 
 
 def _overlaps(access: Access, target: Region) -> bool:
