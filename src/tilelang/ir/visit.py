@@ -213,9 +213,16 @@ def accessed_buffers(stmt: Stmt) -> Iterator[Buffer]:
 
 def jumps(stmt: Stmt, *kinds: type[Stmt]) -> bool:
     """Whether a statement contains a `break` or `continue`, or one of given kinds, of the enclosing loop."""
+    return any(True for _ in own_jumps(stmt, *kinds))
+
+
+def own_jumps(stmt: Stmt, *kinds: type[Stmt]) -> Iterator[Stmt]:
+    """The `break` and `continue` in a statement, or those of given kinds, of the enclosing loop."""
     if isinstance(stmt, kinds or (Break, Continue)):
-        return True
-    return not isinstance(stmt, For | ParallelLoop | While) and any(jumps(s, *kinds) for s in sub_statements(stmt))
+        yield stmt
+    elif not isinstance(stmt, For | ParallelLoop | While):
+        for child in sub_statements(stmt):
+            yield from own_jumps(child, *kinds)
 
 
 _FIELDS: dict[type, tuple[str, ...]] = {}

@@ -36,6 +36,7 @@ from tilelang.ir.stmt import (
     AtomicOp,
     Break,
     CallStmt,
+    Continue,
     For,
     ForKind,
     If,
@@ -172,6 +173,15 @@ def test_a_condition_that_is_asked_again_is_separated_from_what_the_body_wrote()
     launch = placed(If(T == 5, write(S, 0)), loop)
     assert 3 == len(barriers(launch))  # before the loop, before the write and before asking again
     assert is_barrier(next(s for s in walk(launch.body) if isinstance(s, While)).body.body[-1])
+
+
+def test_a_jump_to_a_condition_is_separated_from_what_the_body_wrote():
+    fill, skip = If(T == 0, write(S, 0)), If(Load(R, (c(1),), FLOAT32) > 0.0, Continue())
+    loop = While(Load(S, (c(0),), FLOAT32) > 0.0, Seq((fill, skip, read(R, T))))
+    assert [fill, skip] == before(placed(loop))  # one before the branch counts at the end, too
+    early = While(Load(S, (c(0),), FLOAT32) > 0.0, Seq((skip, fill)))
+    assert [fill] == before(placed(early))
+    assert 2 == len(barriers(placed(early)))
 
 
 def test_a_condition_is_read_once_more_after_the_last_iteration():

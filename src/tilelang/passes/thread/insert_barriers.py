@@ -47,7 +47,7 @@ from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.expr import Expr, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Atomic, Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
-from tilelang.ir.visit import sub_statements, walk
+from tilelang.ir.visit import own_jumps, sub_statements, walk
 from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
@@ -390,9 +390,9 @@ class _BarrierAnalysis:
                 exits = [*breaks, start]
             else:
                 exits = [*breaks, *continues, *([] if last is None else [last])]
+            if last is not None and stmt.body in self.ends:
+                last = after_barrier(last)
             again = merged([*continues, last])
-            if again is not None and stmt.body in self.ends:
-                again = after_barrier(again)
             size = len(head)
             for pending in () if again is None else again.values():
                 moved = carried.one_iteration_later(pending.access)
@@ -407,7 +407,7 @@ class _BarrierAnalysis:
         return merged([*after, *([] if self._surely_runs(stmt, facts) else [entry])])
 
     def _leaf_of_while(self, stmt: While, head: State, facts: ContextFacts) -> State:
-        """The accesses of the condition, before each iteration; their barriers go to the end of the body."""
+        """The accesses of the condition, before each iteration; their barriers go to the ends of the body."""
         accesses = self._accesses.get(stmt)
         if accesses is None:
             accesses = self._accesses[stmt] = self._accesses_of(stmt, facts)
@@ -416,6 +416,8 @@ class _BarrierAnalysis:
         if conflicting and not self._insert:
             raise _BarrierMissing
         if any(id(p.access) not in entered for p in conflicting):
+            if stmt.body in self.ends:
+                self.before.update(own_jumps(stmt.body, Continue))
             self.ends.add(stmt.body)
             raise _Restart
         if conflicting:
