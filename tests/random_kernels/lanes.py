@@ -43,6 +43,7 @@ class LanePrograms:
         self._values: list[Value] = []
         self._shape = (1, 1, 32)
         self._shared = 0
+        self._barriers: set[int] = set()  # the numbers of those that a group has used since one of the block
 
     def program(self, kernels: int, statements: int) -> Program:
         """A function of one kernel, in which so many values are made, or twice as many."""
@@ -161,6 +162,10 @@ class LanePrograms:
             return
         name, made = self.pick.one((("add", x.has + y.has), ("sub", x.has - y.has), ("mul", x.has * y.has)))
         mode = self.pick.one(("", ", 'rz'", ", 'ru'", ", 'rd'"))
+        if "rd" in mode and name != "mul":  # the sign of an exact zero is the mode's, unless both terms have one
+            second = y.has if name == "add" else -y.has
+            unlike = np.signbit(x.has) != np.signbit(second)
+            made = np.where((made == 0) & unlike, np.float32(-0.0), made)
         self._value(f"T.ieee_{name}({x.name}, {y.name}{mode})", made)
 
     def _tile(self, x: Value) -> str:
@@ -193,6 +198,10 @@ class LanePrograms:
         group = lanes * (1 + self.pick.below(warps))
         step, first, number = self.pick.one((1, 5, 31)), self.pick.below(64), 1 + self.pick.below(15)
         tile = self._tile(x)
+        if number in self._barriers:  # warps of the last group may still wait there
+            self._lines.append("T.sync_threads()")
+            self._barriers.clear()
+        self._barriers.add(number)
         found = x.has.reshape(blocks, warps * lanes).copy()
         found[:, :group] = found[:, (np.arange(group) * step + first) % group]
         self._value(x.name, found.reshape(self._shape))
