@@ -1,7 +1,14 @@
 """Which loops of consumers are software-pipelined, and what is prepared for it."""
 
+import dataclasses
+import itertools
+
 import pytest
-from specialized import launch_of, warp_specialize
+from attention_programs import flash, latent
+from compatible_programs import attention_backward
+from examples_of import kernels
+from loop_optimum import optimum
+from specialized import context, launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.ir.sequences import flat_statements
@@ -9,7 +16,9 @@ from tilelang.ir.stmt import Alloc, For
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
-from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.passes.runner import run_passes
+from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, is_legal, modulo_schedule
+from tilelang.targets.nvidia.backend import BACKEND
 from tilelang.targets.nvidia.passes.warp_specialization import loop_schedules
 from tilelang.targets.nvidia.schedule import schedule_of
 
@@ -137,3 +146,28 @@ def test_a_loop_that_stores_results_asynchronously_keeps_program_order():
     launch = launch_of(warp_specialize(main, stages=2))
     assert () == schedule_of(launch).loops
     assert any("consumers keep program order: it stores results asynchronously" in n.text for n in launch.plan.notes)
+
+
+LOOPS = {
+    "attention": lambda: flash(8, 1024, 128, 128, 128),
+    "causal attention": lambda: flash(8, 1024, 64, 128, 64, causal=True),
+    "attention backward": lambda: attention_backward(1, 4, 256, 64, 64, 64, 128, "float16", True),
+    "latent attention": lambda: latent(128, 1024, 256, 64, 64),
+    "gemms that share an operand": lambda: kernels("02_gemm/gated_mlp.py")["gated_mlp"],
+    "dequantized gemm": lambda: kernels("05_quantized_gemm/w4a16_gemm.py")["w4a16_gemm"],
+    "chunked linear attention": lambda: kernels("06_linear_attention/retention.py")["retention"],
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_of_known_kernels_are_scheduled_as_well_as_by_the_optimum(name, monkeypatch):
+    graphs = []
+    monkeypatch.setattr(loop_schedules, "modulo_schedule", lambda graph: graphs.append(graph) or modulo_schedule(graph))
+    passes = [*itertools.takewhile(lambda step: step.name != "persist_grid", BACKEND.passes)]
+    run_passes(LOOPS[name](), passes, context(staged=False))
+    assert graphs
+    for graph in graphs:
+        unlimited = dataclasses.replace(graph, registers=None)  # the optimum counts no registers
+        made = modulo_schedule(unlimited)
+        assert is_legal(graph, made.stage, made.order)
+        assert made.cycles <= optimum(graph) / (1 - MIN_GAIN)
