@@ -8,7 +8,6 @@ from tilelang.options import (
     VARIABLES,
     CompileOptions,
     PassConfigKey,
-    ScheduleOverrides,
     cache_folder,
     disable_cache,
     enable_cache,
@@ -17,6 +16,7 @@ from tilelang.options import (
     num_threads,
     set_log_level,
 )
+from tilelang.saved_schedule import ScheduleOverrides
 
 
 def test_a_key_is_equal_to_its_text() -> None:
@@ -32,7 +32,8 @@ def test_fast_math_is_asked_for_by_key_or_text(key: str) -> None:
 
 @pytest.mark.parametrize("key", list(PassConfigKey))
 def test_every_published_key_is_accepted(key: PassConfigKey) -> None:
-    CompileOptions.from_user({key: "-O1" if key is PassConfigKey.TL_DEVICE_COMPILE_FLAGS else 1})
+    texts = {PassConfigKey.TL_DEVICE_COMPILE_FLAGS: "-O1", PassConfigKey.TL_SCHEDULE: "[]"}
+    CompileOptions.from_user({key: texts.get(key, 1)})
 
 
 def test_overrides_of_schedules_are_numbers_and_choices_under_keys_of_their_own() -> None:
@@ -40,6 +41,21 @@ def test_overrides_of_schedules_are_numbers_and_choices_under_keys_of_their_own(
     assert wishes == ScheduleOverrides(stages=3, persistent=False, ping_pong=True)
     assert 4 == CompileOptions.from_user({"tl.split": 4}).schedule.split_k
     assert not CompileOptions.from_user({"tl.disable_tma_lower": True}).schedule.specialized
+
+
+def test_keys_of_their_own_beat_a_saved_schedule() -> None:
+    options = CompileOptions.from_user({"tl.schedule": '[{"stages": 4, "consumers": 2}, {}]', "tl.stages": 3})
+    assert ScheduleOverrides(stages=3, consumers=2) == options.launch_schedule(0)
+    assert ScheduleOverrides(stages=3) == options.launch_schedule(1) == options.schedule
+
+
+def test_a_text_that_is_no_schedule_is_refused_at_once() -> None:
+    with pytest.raises(OptionError) as caught:
+        CompileOptions.from_user({"tl.schedule": '[{"stage": 4}]'})
+    assert str(caught.value) == (
+        "pass_configs: 'tl.schedule' is not the text of a schedule: there is no 'stage'; did you mean 'stages'?\n"
+        "hint: write pass_configs={'tl.schedule': text} with what kernel.explain() prints behind 'schedule:'"
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,17 @@ never when the package is imported, and an argument beats the environment.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilelang.api import public
 from tilelang.errors import CacheError, OptionError, nearest
 from tilelang.records import record
+from tilelang.saved_schedule import BOOLEAN, KINDS, Kind, ScheduleOverrides, read_schedules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,6 +101,8 @@ class PassConfigKey(str, enum.Enum):
     TL_PING_PONG = "tl.ping_pong"
     TL_CLUSTER = "tl.cluster"
     TL_SPLIT = "tl.split"
+    # all of it, for every kernel of the program: the text that `kernel.explain()` prints
+    TL_SCHEDULE = "tl.schedule"
     # False: NaN operands of minima and maxima are dropped, as in published TileLang; here they win
     TL_NAN_PROPAGATE = "tl.nan_propagate"
     # without it, the L2 cache is told what is read once
@@ -106,34 +110,6 @@ class PassConfigKey(str, enum.Enum):
 
     def __str__(self) -> str:
         return self.value
-
-
-@record(slots=True)
-class ScheduleOverrides:
-    """What a user sets of the schedule of warp-specialized kernels; None leaves the choice to the compiler.
-
-    Attributes:
-        specialized: Whether warps may be specialized at all.
-        persistent: Whether blocks loop over the tiles of the grid (`tl.persistent`).
-        consumers: Consumer warp groups (`tl.consumers`).
-        stages: Stages of pipelined loops (`tl.stages`).
-        epilogue_parts: Whether the epilogue stores asynchronously through shared memory, or in how many parts
-            (`tl.staged`).
-        mma_in_flight: Gemms that still run when the next one is issued (`tl.in_flight`).
-        ping_pong: Whether two consumer warp groups each compute every other tile (`tl.ping_pong`).
-        cluster: Blocks of a cluster along the dimensions of the grid (`tl.cluster`).
-        split_k: Blocks of a cluster that split the reduction of a tile (`tl.split`).
-    """
-
-    specialized: bool = True
-    persistent: bool | None = None
-    consumers: int | None = None
-    stages: int | None = None
-    epilogue_parts: bool | int | None = None
-    mma_in_flight: int | None = None
-    ping_pong: bool | None = None
-    cluster: tuple[int, int, int] | None = None
-    split_k: int | None = None
 
 
 @record(slots=True)
@@ -168,25 +144,43 @@ class CompileOptions:
 
     @property
     def schedule(self) -> ScheduleOverrides:
-        """What the user sets of the schedule of warp-specialized kernels.
+        """What the user sets of the schedule of each launch, by one key each.
 
         Raises:
             OptionError: A number is none, or out of its range.
         """
-        without = self._is_on(PassConfigKey.TL_DISABLE_WARP_SPECIALIZED) or self._is_on(
-            PassConfigKey.TL_DISABLE_TMA_LOWER
-        )
-        return ScheduleOverrides(
-            specialized=not without,
-            persistent=self._choice(PassConfigKey.TL_PERSISTENT),
-            consumers=self._number(PassConfigKey.TL_CONSUMERS, 1, 4),
-            stages=self._number(PassConfigKey.TL_STAGES, 1, 64),
-            epilogue_parts=self._parts(PassConfigKey.TL_STAGED),
-            mma_in_flight=self._number(PassConfigKey.TL_IN_FLIGHT, 0, 1),
-            ping_pong=self._choice(PassConfigKey.TL_PING_PONG),
-            cluster=self._extents(PassConfigKey.TL_CLUSTER),
-            split_k=self._number(PassConfigKey.TL_SPLIT, 1, 8),
-        )
+        without = (PassConfigKey.TL_DISABLE_WARP_SPECIALIZED, PassConfigKey.TL_DISABLE_TMA_LOWER)
+        given = {field: self._read(key, KINDS[field]) for field, key in _SCHEDULE_KEYS.items()}
+        return ScheduleOverrides(specialized=not any(map(self._is_on, without)), **given)
+
+    @property
+    def saved_schedules(self) -> tuple[ScheduleOverrides, ...]:
+        """The schedules of all launches as another run has printed them (`tl.schedule`); empty without them.
+
+        Raises:
+            OptionError: The text is none that `kernel.explain()` prints.
+        """
+        text = dict(self.pass_configs).get(PassConfigKey.TL_SCHEDULE.value)
+        try:
+            return () if text is None else read_schedules(text)
+        except ValueError as reason:
+            raise OptionError(
+                f"pass_configs: 'tl.schedule' is not the text of a schedule: {reason}",
+                hint="write pass_configs={'tl.schedule': text} with what kernel.explain() prints behind 'schedule:'",
+            ) from None
+
+    def launch_schedule(self, number: int) -> ScheduleOverrides:
+        """What the user sets of the schedule of one launch: keys of their own beat what a saved schedule has.
+
+        Args:
+            number: Which of the program's launches it is.
+        """
+        saved, own = self.saved_schedules, self.schedule
+        if number >= len(saved):
+            return own
+        given = {name: value for name in KINDS if (value := getattr(own, name)) is not None}
+        given["specialized"] = own.specialized and saved[number].specialized
+        return dataclasses.replace(saved[number], **given)
 
     @property
     def async_mma(self) -> bool:
@@ -236,42 +230,16 @@ class CompileOptions:
 
     def _choice(self, key: PassConfigKey) -> bool | None:
         """The yes or no under a key, None where there is neither."""
-        value = dict(self.pass_configs).get(key.value)
-        if value is None:
-            return None
-        if not isinstance(value, int) or value not in (0, 1):
-            raise _refused(key, value, "True or False", "True")
-        return bool(value)
+        found: bool | None = self._read(key, BOOLEAN)
+        return found
 
-    def _parts(self, key: PassConfigKey) -> bool | int | None:
-        """The yes, no or number under a key, None where there is none."""
+    def _read(self, key: PassConfigKey, kind: Kind) -> Any:
+        """The value under a key, None where there is none."""
         value = dict(self.pass_configs).get(key.value)
-        if value is None:
-            return None
-        if not isinstance(value, int) or not 0 <= value <= _MOST_PARTS:
-            raise _refused(key, value, f"True, False or a number of parts up to {_MOST_PARTS}", "2")
-        return value
-
-    def _number(self, key: PassConfigKey, low: int, high: int) -> int | None:
-        """The number under a key, None where there is none."""
-        value = dict(self.pass_configs).get(key.value)
-        if value is None:
-            return None
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise _refused(key, value, f"an integer from {low} to {high}", str(min(high, 2)))
-        return value
-
-    def _extents(self, key: PassConfigKey) -> tuple[int, int, int] | None:
-        """The extents of a cluster under a key, None where there are none."""
-        value = dict(self.pass_configs).get(key.value)
-        if value is None:
-            return None
-        sides = value if isinstance(value, tuple) else (value,)
-        if 1 <= len(sides) <= 3 and all(type(side) is int and side >= 1 for side in sides):
-            x, y, z = (*sides, 1, 1)[:3]
-            if x * y * z <= _MOST_BLOCKS:
-                return x, y, z
-        raise _refused(key, value, f"the extents of a cluster of at most {_MOST_BLOCKS} blocks", "(2, 1)")
+        try:
+            return None if value is None else kind.read(value)
+        except ValueError:
+            raise _refused(key, value, kind.expected, kind.example) from None
 
     @property
     def key(self) -> str:
@@ -302,7 +270,7 @@ class CompileOptions:
         flags = (*_flags(device_flags, "pass_configs"), *_flags(compile_flags, "compile_flags"))
         options = cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=bool(verbose))
         # here the caller's line is known
-        _ = options.fast_math, options.schedule, options.async_mma, options.l2_hints
+        _ = options.fast_math, options.schedule, options.saved_schedules, options.async_mma, options.l2_hints
         _ = options.dump_folder, options.layout_formats
         return options
 
@@ -314,8 +282,18 @@ def _refused(key: PassConfigKey, value: object, expected: str, example: str) -> 
     )
 
 
-_MOST_BLOCKS = 8  # of a cluster on all GPUs. Source: CUDA C++ Programming Guide, "Thread Block Clusters"
-_MOST_PARTS = 8  # of results that leave one after another
+_SCHEDULE_KEYS = MappingProxyType(
+    {
+        "persistent": PassConfigKey.TL_PERSISTENT,
+        "consumers": PassConfigKey.TL_CONSUMERS,
+        "stages": PassConfigKey.TL_STAGES,
+        "epilogue_parts": PassConfigKey.TL_STAGED,
+        "mma_in_flight": PassConfigKey.TL_IN_FLIGHT,
+        "ping_pong": PassConfigKey.TL_PING_PONG,
+        "cluster": PassConfigKey.TL_CLUSTER,
+        "split_k": PassConfigKey.TL_SPLIT,
+    }
+)
 _LAYOUT_FORMATS = ("txt", "svg", "pdf", "png")
 _KEYS = frozenset(key.value for key in PassConfigKey)
 

@@ -11,6 +11,7 @@ from tilelang.ir.launch import LaunchPlan, TensorMap
 from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.verify import verify
 from tilelang.layout.shared_memory import padded
+from tilelang.saved_schedule import Placement, ScheduleOverrides
 from tilelang.targets.nvidia.isa.tma import TMA_PREFETCH_MAP
 
 
@@ -23,6 +24,11 @@ def test_the_elements_of_a_shared_buffer_include_padding_and_versions():
     plan = LaunchPlan(shared_layouts=((ring, padded((4, 8), 2)),))
     assert 32 == plan.shared_elements(plain)
     assert 3 * (3 * 10 + 8) == plan.shared_elements(ring)
+
+
+def test_the_schedule_of_a_launch_has_the_placements_of_its_loops():
+    loop = Placement((0, 1), (0, 1))
+    assert ScheduleOverrides(specialized=False, loops=(loop, None)) == LaunchPlan(placements=(loop, None)).overrides
 
 
 def test_shared_memory_has_constant_shapes():

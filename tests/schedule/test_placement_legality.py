@@ -5,7 +5,7 @@ import pytest
 import tilelang.language as T
 from tilelang.ir.stmt import For, Launch, PipelineSpec
 from tilelang.ir.visit import walk
-from tilelang.schedule.copy_placement import Placement
+from tilelang.saved_schedule import Placement
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.placement_legality import by_hand, outside_uses, version_counts, violation
 

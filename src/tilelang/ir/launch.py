@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from tilelang.errors import CompilerBug, Note
@@ -11,6 +13,7 @@ from tilelang.ir.expr import Expr, Var
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
+from tilelang.saved_schedule import Placement, ScheduleOverrides
 
 Pixels = Sequence[tuple[int, int, int]]
 MapRules = Callable[[Sequence[int], Sequence[int], Sequence[int], int, int, int, Pixels], str]
@@ -51,13 +54,17 @@ class TensorMap:
         return self.rules(dims, strides, self.box, self.swizzle, itemsize, base, self.pixels)
 
 
-class WarpSchedule:
+class WarpSchedule(ABC):
     """How the work of a block is partitioned over warps with different programs; targets have subclasses.
 
     Its text is part of `kernel.explain()`.
     """
 
     __slots__ = ()
+
+    @abstractmethod
+    def overrides(self) -> ScheduleOverrides:
+        """What a user sets to get this schedule, but for placements of loops."""
 
 
 @record(slots=True)
@@ -79,6 +86,8 @@ class LaunchPlan:
         uniform: Scalars and per-thread arrays whose contents are the same in all threads of the block.
         tensor_maps: Tensor maps that instructions of the body refer to.
         schedule: The partition of the work over warps with different programs; None if all have the same.
+        placements: When the statements of each pipelined loop run, in program order; None for one that runs as it is
+            written.
         notes: Notes for `kernel.explain()`, such as why a loop is not pipelined.
     """
 
@@ -93,7 +102,14 @@ class LaunchPlan:
     uniform: tuple[Buffer, ...] = ()
     tensor_maps: tuple[TensorMap, ...] = ()
     schedule: WarpSchedule | None = None
+    placements: tuple[Placement | None, ...] = ()
     notes: tuple[Note, ...] = ()
+
+    @property
+    def overrides(self) -> ScheduleOverrides:
+        """What a user sets to get this schedule."""
+        chosen = ScheduleOverrides(specialized=False) if self.schedule is None else self.schedule.overrides()
+        return dataclasses.replace(chosen, loops=self.placements)
 
     def shared_elements(self, buffer: Buffer) -> int:
         """Elements of memory that a shared buffer occupies, with the padding of its layout."""

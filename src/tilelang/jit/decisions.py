@@ -14,10 +14,11 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, Launch, ParallelLoop, Stmt, Store, TileOp
 from tilelang.ir.visit import expressions, loads_of, walk
 from tilelang.passes.runner import Snapshot
+from tilelang.saved_schedule import schedule_text
 
 
 def decisions(shots: Sequence[Snapshot]) -> str:
-    """The decisions about every launch of a program, in order."""
+    """The decisions about every launch of a program, in order, and the schedule as a text that can be set again."""
     lines: list[str] = []
     last = shots[-1].func
     for number, launch in enumerate(s for s in walk(last.body) if isinstance(s, Launch)):
@@ -29,6 +30,9 @@ def decisions(shots: Sequence[Snapshot]) -> str:
         for look in read:
             lines.extend(f"  {line}" for line in dict.fromkeys(look(shots, number, launch)))
         lines.extend(f"  {_at(note.loc)}{note.text}" for note in launch.plan.notes)
+    plans = [stmt.plan for stmt in walk(last.body) if isinstance(stmt, Launch)]
+    if any(plan.schedule is not None or plan.placements for plan in plans):
+        lines.append(f"schedule: {schedule_text([plan.overrides for plan in plans])}")
     return "\n".join(lines)
 
 

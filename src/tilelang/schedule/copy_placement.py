@@ -9,25 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from tilelang.records import record
-
-
-@record(slots=True)
-class Placement:
-    """Stage and order of the statements of a loop, one entry per effectful statement.
-
-    Attributes:
-        stage: A statement of stage s runs iteration i at time i + s.
-        order: The position among the statements of one time.
-    """
-
-    stage: tuple[int, ...]
-    order: tuple[int, ...]
-
-    @property
-    def last(self) -> int:
-        """The highest stage."""
-        return max(self.stage, default=0)
+from tilelang.saved_schedule import Placement, in_sequence
 
 
 def ahead(
@@ -72,9 +54,6 @@ def behind_readers(
 def _placement(
     copies: Sequence[int], sequence: Sequence[int], distance: int, index_loads: Sequence[int] = ()
 ) -> Placement:
-    order = [0] * len(sequence)
-    for position, number in enumerate(sequence):
-        order[number] = position
     started = 1 if index_loads else 0
     stages = {**dict.fromkeys(copies, started), **dict.fromkeys(index_loads, 0)}
-    return Placement(tuple(stages.get(n, started + distance) for n in range(len(sequence))), tuple(order))
+    return in_sequence([stages.get(n, started + distance) for n in range(len(sequence))], sequence)

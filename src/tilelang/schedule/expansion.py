@@ -28,8 +28,8 @@ from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Seq, Stm
 from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, without
 from tilelang.lowering.regions import shared_storages
 from tilelang.records import record
+from tilelang.saved_schedule import Placement
 from tilelang.schedule.async_copies import AsyncCopies, target_of
-from tilelang.schedule.copy_placement import Placement
 from tilelang.schedule.loop_body import LoopBody, Touching
 from tilelang.schedule.placement_legality import is_filled_behind_readers, version_counts
 from tilelang.transforms.versions import OnVersion, versioned
@@ -58,7 +58,7 @@ class _Loop:
         self._harmless = frozenset(n for n, s in enumerate(self._body.statements) if is_harmless(s))
         self.emitted: set[Stmt] = set()
         self._bound: set[Var] = set()  # variables bound in the loop
-        self._sequence = sorted(range(len(spec.order)), key=lambda n: self._placement.order[n])
+        self._sequence = self._placement.sequence
         self._groups = self._grouped()
         self._first, self._awaiting = self._waits()
 

@@ -16,7 +16,7 @@ from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, Launch, PipelineSpec
 from tilelang.ir.visit import jumps, walk
 from tilelang.isa.instruction import Instruction
 from tilelang.records import record
-from tilelang.schedule.copy_placement import Placement
+from tilelang.saved_schedule import Placement
 from tilelang.schedule.loop_body import LoopBody, Touching
 
 

@@ -26,7 +26,7 @@ from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
 from tilelang.records import record
-from tilelang.schedule.copy_placement import Placement
+from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.placement_legality import violation
 
@@ -135,7 +135,4 @@ def _placement(body: LoopBody, divided: _Divided, versions: int) -> Placement:
     """Loads first, then what was between them, then stores."""
     groups = [0 if s in divided.loads else 2 if s in divided.stores else 1 for s in body.statements]
     sequence = sorted(range(len(groups)), key=lambda n: groups[n])
-    order = [0] * len(groups)
-    for position, number in enumerate(sequence):
-        order[number] = position
-    return Placement(tuple(versions if group == 1 else 0 for group in groups), tuple(order))
+    return in_sequence([versions if group == 1 else 0 for group in groups], sequence)

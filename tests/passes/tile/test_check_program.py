@@ -203,6 +203,21 @@ def test_a_pipeline_that_does_not(spec, message):
     assert message == caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("spec", "nearest"),
+    [
+        (PipelineSpec(2, (0, 1), (1, 0)), "order=[0, 1], stage=[0, 0]"),
+        (PipelineSpec(2, (1, 0), (0, 0)), "order=[0, 1], stage=[0, 0]"),
+        (PipelineSpec(2, (1, 0), (3, 1)), "order=[0, 1], stage=[0, 0]"),
+    ],
+)
+def test_the_nearest_stages_and_order_are_named(spec, nearest):
+    with pytest.raises(ProgramError) as caught:
+        check_program(function(pipelined(8, spec, LOADS, USES)))
+    advice = "give the writer a lower stage, or the same stage and a lower position; the nearest is "
+    assert advice + nearest == caught.value.hint
+
+
 def test_a_value_carried_to_the_next_iteration_is_a_dependence():
     carried = (Copy(region(S, 0, 0, 32, 64), region(T, 0, 0, 32, 64)), Fill(region(S, 0, 0, 32, 64), as_expr(1.0)))
     check_program(function(pipelined(8, PipelineSpec(2, (1, 0), (0, 1)), *carried)))

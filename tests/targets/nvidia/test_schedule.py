@@ -8,6 +8,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
 from tilelang.ir.launch import LaunchPlan, WarpSchedule
 from tilelang.ir.stmt import Launch, Seq
+from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
 
 
@@ -37,9 +38,24 @@ def test_a_schedule_shows_its_multicast():
     assert str(Schedule(1, 3, cluster=(1, 1, 2))).endswith("clusters of 1 x 1 x 2 blocks")
 
 
+class OfAnotherTarget(WarpSchedule):
+    def overrides(self):
+        return ScheduleOverrides()
+
+
 def test_a_launch_has_the_schedule_that_its_plan_holds():
     schedule = Schedule(1, 3)
     for held in (None, schedule):
         assert schedule_of(Launch((), (), (128, 1, 1), Seq(()), plan=LaunchPlan(schedule=held))) is held
     with pytest.raises(CompilerBug, match="a schedule of another target"):
-        schedule_of(Launch((), (), (128, 1, 1), Seq(()), plan=LaunchPlan(schedule=WarpSchedule())))
+        schedule_of(Launch((), (), (128, 1, 1), Seq(()), plan=LaunchPlan(schedule=OfAnotherTarget())))
+
+
+def test_a_user_can_set_what_a_schedule_is():
+    made = Schedule(2, 4, persistent=True, epilogue_parts=2, registers=(240, 24), cluster=(2, 1, 1))
+    assert made.overrides() == ScheduleOverrides(
+        persistent=True, consumers=2, stages=4, epilogue_parts=2, mma_in_flight=0, ping_pong=False, cluster=(2, 1, 1),
+        split_k=1, registers=(240, 24),
+    )  # fmt: skip
+    assert Schedule(2, 4, ping_pong=True).overrides().consumers is None  # it would have them share a tile
+    assert Schedule(1, 4, split_k=2).overrides().cluster is None  # blocks that split a reduction are a cluster

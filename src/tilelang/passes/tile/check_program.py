@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tilelang.analysis.accesses import Access, Context, accesses, negation
 from tilelang.analysis.dependence import check_parallel
 from tilelang.analysis.dropped_stores import warn_of_dropped_stores
 from tilelang.analysis.fixed_layouts import fixed_layouts
+from tilelang.analysis.stage_order import Dependence, keeps, nearest_legal
 from tilelang.analysis.subscripts import Comparison
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.interval import bounds
@@ -40,6 +41,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
+from tilelang.saved_schedule import Placement
 from tilelang.targets.machine import NOTHING, Machine
 from tilelang.targets.registry import families
 from tilelang.targets.target import Target
@@ -384,8 +386,14 @@ def _check_pipeline(loop: For, domain: Domain) -> None:
     found = accesses(loop.body)
     compare = Comparison(found, domain.with_loop(loop.var, loop.start, loop.stop, loop.step))
     slots = {id(inner): n for n, stmt in enumerate(body) for inner in walk(stmt)}
+    dependences: list[tuple[Dependence, Access, Access]] = []
     for storage_accesses in found.by_storage().values():
-        _check_order([(slots[id(a.stmt)], a) for a in storage_accesses if id(a.stmt) in slots], order, stage, compare)
+        dependences += _dependences([(slots[id(a.stmt)], a) for a in storage_accesses if id(a.stmt) in slots], compare)
+    placement = Placement(stage, order)
+    placed = [each for each in dependences if min(places[n] for n in each[0][:2] for places in (order, stage)) >= 0]
+    for dependence, writes, uses in placed:
+        if not keeps(placement, dependence):
+            raise _order_error(writes, uses, dependence, nearest_legal(placement, [each for each, _, _ in placed]))
 
 
 def effectful(body: Stmt) -> list[Stmt]:
@@ -399,36 +407,35 @@ def effectful(body: Stmt) -> list[Stmt]:
     ]
 
 
-def _check_order(
-    accesses_by_statement: list[tuple[int, Access]], order: Sequence[int], stage: Sequence[int], compare: Comparison
-) -> None:
+def _dependences(
+    accesses_by_statement: list[tuple[int, Access]], compare: Comparison
+) -> Iterator[tuple[Dependence, Access, Access]]:
+    """The dependences on writes of one storage, with the write and the access that depends on it."""
     for n, first in accesses_by_statement:
         for m, second in accesses_by_statement:
-            if m < n or not first.write and not second.write or min(order[n], order[m], stage[n], stage[m]) < 0:
+            if m < n or not first.write and not second.write:
                 continue
             if first.write and n < m:  # within one iteration
-                keeps = (stage[n], order[n]) < (stage[m], order[m])
-                if not keeps and not compare.never_alias(first, second, ()):
-                    raise _order_error(first, second, "in the same iteration")
+                if not compare.never_alias(first, second, ()):
+                    yield (n, m, 0), first, second
             # from one to the next
             elif second.write and not first.write and not _written_before(first, accesses_by_statement):
-                keeps = (stage[m], order[m]) < (stage[n] + 1, order[n])
-                if not keeps:
-                    raise _order_error(second, first, "in the iteration before")
+                yield (m, n, 1), second, first
 
 
 def _written_before(read: Access, accesses_by_statement: list[tuple[int, Access]]) -> bool:
     return any(a.write and a.position < read.position for _, a in accesses_by_statement)
 
 
-def _order_error(writes: Access, uses: Access, when: str) -> ProgramError:
+def _order_error(writes: Access, uses: Access, dependence: Dependence, nearest: Placement) -> ProgramError:
     verb = "writes" if uses.write else "reads"
+    when = "in the iteration before" if dependence[2] else "in the same iteration"
     return ProgramError(
         f"T.Pipelined: `order` and `stage` let a statement that {verb} '{uses.buffer.name}' run before the one that "
         f"writes it {when}",
         loc=uses.loc if uses.loc is not NOWHERE else None,
         notes=_notes(writes.loc, f"'{writes.buffer.name}' is written here"),
-        hint="give the writer a lower stage, or the same stage and a lower position",
+        hint=f"give the writer a lower stage, or the same stage and a lower position; the nearest is {nearest}",
     )
 
 

@@ -10,6 +10,7 @@ from tilelang.ir.expr import Var
 from tilelang.ir.launch import WarpSchedule
 from tilelang.ir.stmt import Launch
 from tilelang.records import record
+from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.schedule.modulo import ModuloSchedule
 
 WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
@@ -100,6 +101,20 @@ class Schedule(WarpSchedule):
     def threads(self) -> int:
         """Threads of the block."""
         return self.consumer_threads + self.producer_threads
+
+    def overrides(self) -> ScheduleOverrides:
+        """What a user sets to get this schedule, but for placements of loops."""
+        return ScheduleOverrides(
+            persistent=self.persistent,
+            consumers=None if self.ping_pong else self.consumers,
+            stages=self.stages,
+            epilogue_parts=int(self.epilogue_parts),
+            mma_in_flight=self.mma_in_flight,
+            ping_pong=self.ping_pong,
+            cluster=None if self.split_k > 1 else self.cluster,
+            split_k=self.split_k,
+            registers=self.registers,
+        )
 
     def __str__(self) -> str:
         """The text that `kernel.explain()` shows."""

@@ -23,8 +23,9 @@ from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
+from tilelang.saved_schedule import Placement
 from tilelang.schedule.async_copies import with_safe_values
-from tilelang.schedule.copy_placement import Placement, ahead
+from tilelang.schedule.copy_placement import ahead
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, version_counts, violation
 from tilelang.schedule.register_prefetch import MOST_VERSIONS, Prefetched, prefetchable, prefetched

@@ -32,6 +32,7 @@ from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.passes.tile import demote_fragments, flatten_parallel
 from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
+from tilelang.saved_schedule import Placement, ScheduleOverrides
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
@@ -41,12 +42,17 @@ from tilelang.targets.nvidia.passes.choose_cluster import (
     not_clustered,
     with_multicast,
 )
-from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order
+from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order, panel_of
 from tilelang.targets.nvidia.passes.cluster_split_k import NotSplit, split
 from tilelang.targets.nvidia.passes.warp_specialization.async_mma import only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
     target_capabilities,
+)
+from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import (
+    check_consumers,
+    check_launches,
+    check_overrides,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import first_release
 from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears
@@ -71,7 +77,6 @@ from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
 from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import shared_memory_budget
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
-_PANEL = 16  # rows of tiles in a panel; 8 to 32 performed the same
 _SHALLOW_K = 2048  # with a smaller K the main loop takes not much longer than the epilogue
 # With 3, one of which is being read, 128x192 tiles at K = 1024 took 12 % longer with ping-pong than without
 _MIN_PING_PONG_STAGES = 4
@@ -89,6 +94,7 @@ def choose_schedule(lowerings: Lowerings) -> Pass:
     """The pass for one target's table of lowerings."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
+        check_launches(func, context.options)
         if not context.target.has(Feature.TMA | Feature.WGMMA | Feature.MBARRIER):
             return func
         capabilities = target_capabilities(func, lowerings, context)
@@ -111,6 +117,7 @@ def choose_schedule(lowerings: Lowerings) -> Pass:
 class _Launches(Rewriter):
     def __init__(self, func: PrimFunc, capabilities: TargetCapabilities) -> None:
         self._func, self._capabilities = func, capabilities
+        self._numbers = {stmt: n for n, stmt in enumerate(s for s in walk(func.body) if isinstance(s, Launch))}
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
@@ -119,7 +126,8 @@ class _Launches(Rewriter):
         if not any(isinstance(s, Gemm) for loop in pipelined for s in walk(loop)):
             return node
         padded_node = pad_rows_to_swizzle_span(node, self._capabilities.layouts)
-        choice = _Choice(self._func, padded_node, self._capabilities)
+        overrides = self._capabilities.context.options.launch_schedule(self._numbers[node])
+        choice = _Choice(self._func, padded_node, self._capabilities, overrides)
         try:
             schedule = choice.schedule()
         except _NotSpecialized as reason:
@@ -133,15 +141,14 @@ class _Launches(Rewriter):
             requested = 0 if loop.pipeline is None else loop.pipeline.num_stages
             if schedule.stages < requested:
                 notes.append(Note(f"T.Pipelined: {schedule.stages} of {requested} stages fit or are of use", loop.loc))
-        parts = self._capabilities.context.options.schedule.epilogue_parts or 1
+        parts = overrides.epilogue_parts or 1
         if parts > 1 and schedule.epilogue_parts != parts:
             notes.append(Note(f"tl.staged: no results have rows of {parts} equal parts that can be stored", node.loc))
         if (release := first_release(node)) is not None:
             notes.append(Note("results are stored by threads, since flags signal them to other blocks", release.loc))
-        hints = dataclasses.replace(node.hints, cluster=schedule.cluster)
-        plan = dataclasses.replace(node.plan, schedule=schedule, notes=tuple(notes))
+        plan = dataclasses.replace(node.plan, schedule=schedule, placements=choice.placements, notes=tuple(notes))
         node = self._capabilities.with_plans(choice.prepared or node, choice.gemms, schedule.tile_threads)
-        return dataclasses.replace(node, hints=hints, plan=plan)
+        return dataclasses.replace(node, hints=dataclasses.replace(node.hints, cluster=schedule.cluster), plan=plan)
 
 
 class _Choice:
@@ -155,12 +162,14 @@ class _Choice:
         prepared: The launch with these loops prepared for it; None if there are none.
     """
 
-    def __init__(self, func: PrimFunc, launch: Launch, capabilities: TargetCapabilities) -> None:
+    def __init__(
+        self, func: PrimFunc, launch: Launch, capabilities: TargetCapabilities, overrides: ScheduleOverrides
+    ) -> None:
         self._func, self._unflattened, self._capabilities = func, launch, capabilities
         self._demoted: dict[Launch, list[Buffer]] = {}
         self._launch = flatten_sequences(launch)
         self._target = capabilities.context.target
-        self._overrides = capabilities.context.options.schedule
+        self._overrides = overrides
         self._split_k = 1  # blocks that split the reduction of a tile
         self.notes: list[Note] = []
         self.gemms: list[Gemm] = []
@@ -185,7 +194,15 @@ class _Choice:
             except (_NotSpecialized, NotSplit) as reason:
                 self.notes.append(Note(f"tl.split: blocks do not share sums, since {reason}", self._launch.loc))
                 self._split_k, self._launch = 1, flatten_sequences(self._unflattened)
-        return self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers))
+        schedule = self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers))
+        check_overrides(self._launch, self._overrides, schedule, load_groups.found, self._target.machine.shared_bytes)
+        return schedule
+
+    @property
+    def placements(self) -> tuple[Placement | None, ...]:
+        """The placement of the statements of each pipelined loop; None for those in program order."""
+        found = {each.loop.var: each.placement for each in self.loop_schedules}
+        return tuple(found.get(s.var) for s in walk(self._launch.body) if isinstance(s, For) and is_pipelined(s))
 
     def _split_k_schedule(self, blocks: int, consumers: int) -> Schedule:
         """The schedule of so many blocks that split the reduction of a tile."""
@@ -222,7 +239,8 @@ class _Choice:
         only = self._only_gemm(load_groups.found)
         ping_pong = persistent and self._uses_ping_pong(consumers, load_groups.found)
         schedule = self._with_most_stages(load_groups, only, consumers, persistent, ping_pong=ping_pong)
-        if schedule.ping_pong and not self._overrides.ping_pong and schedule.stages < _MIN_PING_PONG_STAGES:
+        least = max(self._overrides.stages or 0, _MIN_PING_PONG_STAGES)
+        if schedule.ping_pong and not self._overrides.ping_pong and schedule.stages < least:
             schedule = self._with_most_stages(load_groups, only, consumers, persistent, ping_pong=False)
         if persistent and not schedule.ping_pong and self._prefers_one_consumer(only):
             schedule = self._with_most_stages(load_groups, only, 1, persistent, ping_pong=False)
@@ -232,7 +250,6 @@ class _Choice:
         self, load_groups: LoadGroups, only: Gemm | None, consumers: int, persistent: bool, *, ping_pong: bool
     ) -> Schedule:
         """The schedule with as many stages as fit, for `consumers` warpgroups that share a tile, or for ping-pong."""
-        pipelined = [load_group for load_group in load_groups.found if load_group.pipelined]
         sharing = 1 if ping_pong else consumers  # warpgroups that share a tile
         stores = self._capabilities.epilogue_stores(self._launch, sharing * WARPGROUP_THREADS)
         budget = shared_memory_budget(
@@ -254,7 +271,7 @@ class _Choice:
             budget.outer_stages,
             *self._producer_resources(consumers, live_tile_registers(self._launch, sharing), load_groups.found),
             persistent=persistent,
-            panel=self._panel(pipelined) if persistent else None,
+            panel=panel_of(self._launch, load_groups.found) if persistent else None,
             epilogue_parts=budget.epilogue_parts,
             mma_in_flight=1 if ping_pong else self._mma_in_flight(consumers, budget.stages, only),
             ping_pong=ping_pong,
@@ -270,7 +287,8 @@ class _Choice:
         groups = capabilities.load_groups(launch).found
         stores = capabilities.epilogue_stores(launch, threads) if schedule.epilogue_parts else ()
         staged = {copy for store in stores for copy in (store.copy, store.writer) if copy is not None}
-        self.loop_schedules, self.unscheduled = loop_schedules(launch, groups, staged, capabilities, threads)
+        given = self._overrides.loops
+        self.loop_schedules, self.unscheduled = loop_schedules(launch, groups, staged, capabilities, threads, given)
         if not self.loop_schedules:
             return schedule
         self.prepared = with_prepared_loops(launch, self.loop_schedules)
@@ -338,7 +356,10 @@ class _Choice:
         if fixed and threads % WARPGROUP_THREADS:
             text = f"the kernel fixes the layouts of {threads} threads, which are no whole warpgroups"
             raise _NotSpecialized(text)
-        override = threads // WARPGROUP_THREADS if fixed else self._overrides.consumers
+        asked = self._overrides.consumers
+        override = threads // WARPGROUP_THREADS if fixed else asked
+        if asked is not None:
+            check_consumers(self._launch, asked, lambda count: self._asked_refusal(count, gemms, fixed=fixed))
         reasons = []
         for count in (override,) if override else (2, 3, 1):
             reason = self._consumers_refusal(count, gemms, required=override is not None)
@@ -346,6 +367,12 @@ class _Choice:
                 return count
             reasons.append(reason)
         raise _NotSpecialized(reasons[-1])
+
+    def _asked_refusal(self, count: int, gemms: Sequence[Gemm], *, fixed: bool) -> str:
+        """Why the user cannot set `count` warpgroups; empty if nothing speaks against them."""
+        if fixed and count * WARPGROUP_THREADS != self._unflattened.num_threads:
+            return f"layouts in the kernel divide tiles among {self._unflattened.num_threads} threads"
+        return self._consumers_refusal(count, gemms, required=True)
 
     def _consumers_refusal(self, count: int, gemms: Sequence[Gemm], *, required: bool) -> str:
         """Why `count` warpgroups are unsuitable; empty if they are not."""
@@ -356,8 +383,8 @@ class _Choice:
         if not required and count > 1 and not self._divide_rows(count, gemms, divisors):
             return f"{count} warpgroups do not divide the rows of a gemm"
         needed = live_tile_registers(self._launch, count)
-        if needed > registers_for_tiles(count):
-            return f"tiles take {needed} registers of a thread"
+        if needed > (least := registers_for_tiles(count)):
+            return f"tiles take {needed} registers of a thread, which has {least} for them"
         return ""
 
     def _divide_rows(self, count: int, gemms: Sequence[Gemm], by_wgmma: Sequence[Gemm]) -> bool:
@@ -385,6 +412,8 @@ class _Choice:
             needed: Registers of a consumer's thread for tiles.
             load_groups: The loads of the producer.
         """
+        if self._overrides.registers is not None:
+            return WARPGROUP_THREADS, self._overrides.registers
         counts = any(self._needs_counters(group) or group.backward_slice().statements for group in load_groups)
         return producer_and_registers(self._launch, consumers, needed, counts=counts)
 
@@ -454,18 +483,6 @@ class _Choice:
         constants = [count for count in counts if count is not None]
         at_once = self._target.machine.blocks_at_once(math.prod(cluster))
         return len(constants) < len(counts) or math.prod(constants) > at_once
-
-    def _panel(self, pipelined: Sequence[LoadGroup]) -> tuple[int, str] | None:
-        """The tile order: panels if neighbors along both dimensions share tiles, otherwise None."""
-        if self._launch.hints.swizzle is not None:
-            return self._launch.hints.swizzle
-        if len(self._launch.grid) < 2:
-            return None
-        x, y = self._launch.block_vars[:2]
-        named = [load_group.backward_slice(copy).variables for load_group in pipelined for copy in load_group.copies]
-        multicast = any(x not in names for names in named) and any(y not in names for names in named)
-        both = any(x in names for names in named) and any(y in names for names in named)
-        return (_PANEL, "row") if multicast and both else None
 
 
 def _is_short_gemm(gemm: Gemm, warpgroups: int) -> bool:

@@ -1,8 +1,8 @@
-"""Chooses the tile order of persistent blocks where the tiles of a grid take different times, as in causal attention.
+"""Chooses the tile order of persistent blocks, also where tiles take different times, as in causal attention.
 
-Takes a launch and its loads, gives a `TileOrder`, or None where all tiles take the same time or their times are not
-known at compile time. Tiles whose loads fit in L2 together form a group; inside a group the heaviest come first, so
-that light ones fill the gaps at the end.
+Takes a launch and its loads; gives the panels of tiles that take the same time, and a `TileOrder` for others, or None
+where all tiles take the same time or their times are not known at compile time. Tiles whose loads fit in L2 together
+form a group; inside a group the heaviest come first, so that light ones fill the gaps at the end.
 
 Each block has its tiles from the beginning, so how much work a block gets depends on how the number of blocks and the
 period of the order meet. The choice is therefore made by adding up the work of each block. In row-major order, 192-row
@@ -25,10 +25,25 @@ from tilelang.ops.copy import Copy
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, trip_count
 from tilelang.targets.nvidia.schedule import TileOrder
 
+_PANEL = 16  # rows of tiles in a panel; 8 to 32 performed the same
 _L2_BYTES = 32 << 20  # of the 50 MB of an H200, so that stores and the next group do not evict what is still needed
 _BALANCED = 1.05  # the most work of a block, in that of the average; larger groups are preferred to better balance
 _HALVINGS = 3  # of groups, while none is balanced
 _TILE_OVERHEAD = 1  # what a tile takes beside its iterations, in iterations
+
+
+def panel_of(launch: Launch, load_groups: Sequence[LoadGroup]) -> tuple[int, str] | None:
+    """The tile order where tiles take the same time: panels if neighbors along both dimensions share tiles."""
+    if launch.hints.swizzle is not None:
+        return launch.hints.swizzle
+    if len(launch.grid) < 2:
+        return None
+    x, y = launch.block_vars[:2]
+    pipelined = [group for group in load_groups if group.pipelined]
+    named = [group.backward_slice(copy).variables for group in pipelined for copy in group.copies]
+    multicast = any(x not in names for names in named) and any(y not in names for names in named)
+    both = any(x in names for names in named) and any(y in names for names in named)
+    return (_PANEL, "row") if multicast and both else None
 
 
 def choose_tile_order(launch: Launch, load_groups: Sequence[LoadGroup], blocks: int) -> TileOrder | None:

@@ -14,6 +14,7 @@ gemms run. Indices that copies load into registers, such as those of rows, are l
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 
 from tilelang.analysis.asynchronous_stores import asynchronous_store
@@ -38,9 +39,11 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
+from tilelang.saved_schedule import Placement
 from tilelang.schedule.async_copies import target_of
-from tilelang.schedule.copy_placement import Placement, ahead, behind_readers
+from tilelang.schedule.copy_placement import ahead, behind_readers
 from tilelang.schedule.loop_body import LoopBody
+from tilelang.schedule.override_errors import impossible_placement, wrong_number_of_loops
 from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, violation
 from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
@@ -127,12 +130,24 @@ def _runs_ahead(body: LoopBody, number: int, placement: Placement) -> bool:
 
 # -- the pass ----------------------------------------------------------------------------------------------------
 
+# a loop, tables that stand before it, its placement, and why it has none
+_Planned = tuple[For, list[Alloc], Placement | None, str]
+
 
 class _Plan(Rewriter):
-    """Plans the loops of one launch."""
+    """Plans the loops of one launch.
 
-    def __init__(self, launch: Launch, domain: Domain, context: PassContext) -> None:
+    Attributes:
+        notes: Why loops stay serial.
+        placements: The placement of each loop; None for those that stay serial.
+    """
+
+    def __init__(
+        self, launch: Launch, domain: Domain, context: PassContext, given: Sequence[Placement | None] | None
+    ) -> None:
         self._outside = outside_uses(launch)
+        self._given = dict(zip(self._outside, given, strict=True)) if given is not None else None
+        self.placements: dict[For, Placement | None] = dict.fromkeys(self._outside)
         self._pipelined = 0  # loops around that run ahead
         self._copy_loops = AsyncCopyLoops(launch, domain, context)
         self.notes = self._copy_loops.notes
@@ -146,11 +161,14 @@ class _Plan(Rewriter):
         return self.rebuild_stmt(node)
 
     def _loop(self, node: For) -> Stmt:
-        outside = self._outside[node]
+        original, outside = node, self._outside[node]
         node, tables, placement, reason = self._planned(with_initial_values_stored(node), outside)
+        if self._given is not None:
+            node, tables, placement, reason = self._as_given(original, (node, tables, placement, reason))
+        self.placements[original] = placement
         if placement is None:
             wanted = node.pipeline is not None and (node.pipeline.num_stages > 1 or node.pipeline.stage is not None)
-            if wanted:
+            if wanted and reason:
                 self.notes.append(Note(f"T.Pipelined: the loop stays serial: {reason}", node.loc))
             serial = self.visit(node.body) or Seq((), loc=node.loc)
             return dataclasses.replace(node, kind=ForKind.SERIAL, pipeline=None, body=serial)
@@ -164,9 +182,24 @@ class _Plan(Rewriter):
         planned = dataclasses.replace(node, body=kept, pipeline=spec)
         return Seq((*tables, planned), loc=node.loc) if tables else planned
 
-    def _planned(
-        self, node: For, outside: Mapping[Buffer, str]
-    ) -> tuple[For, list[Alloc], Placement | None, str]:
+    def _as_given(self, original: For, chosen: _Planned) -> _Planned:
+        """The loop with the placement that a saved schedule has for it."""
+        given = self._given[original] if self._given is not None else None
+        loop = with_initial_values_stored(original)
+        if given is None:
+            return loop, [], None, ""
+        stages = loop.pipeline.num_stages if loop.pipeline is not None else 0
+        by_hand = dataclasses.replace(loop, pipeline=PipelineSpec(stages, given.order, given.stage))
+        planned = self._planned(by_hand, self._outside[original])
+        if planned[2] == given:
+            return planned
+        reason = planned[3]
+        if planned[2] is not None:
+            reason = f"it has {len(given.stage)} statements there, but {len(planned[2].stage)} here"
+        nearest = f"; {chosen[2]} is the nearest that can be" if chosen[2] is not None else ""
+        raise impossible_placement(original, given, reason + nearest)
+
+    def _planned(self, node: For, outside: Mapping[Buffer, str]) -> _Planned:
         """The loop with the parallel loops marked that run ahead, the tables for them, and its placement."""
         refused: set[Stmt] = set()
         while True:
@@ -192,22 +225,27 @@ class _Plan(Rewriter):
         return self.visit(stmt) or Seq((), loc=stmt.loc)
 
 
-def _planned(launch: Launch, domain: Domain, context: PassContext) -> Launch:
+def _planned(launch: Launch, number: int, domain: Domain, context: PassContext) -> Launch:
     launch = only_zero_fill(launch)
-    plan = _Plan(launch, domain, context)
+    specialized = launch.plan.schedule is not None
+    given = None if specialized else context.options.launch_schedule(number).loops
+    loops = sum(isinstance(stmt, For) and stmt.kind is ForKind.PIPELINED for stmt in walk(launch.body))
+    if given is not None and len(given) != loops:
+        raise wrong_number_of_loops(launch, len(given), loops)
+    plan = _Plan(launch, domain, context, given)
     body = plan.visit(launch.body) or Seq((), loc=launch.loc)
     if body is launch.body:
         return launch
     notes = (*launch.plan.notes, *plan.notes)
     ahead = any(asynchronous_store(s) is not None for s in walk(body))
-    return dataclasses.replace(
-        launch, body=body, plan=dataclasses.replace(launch.plan, notes=notes, prefetch_loops=ahead)
-    )
+    placements = launch.plan.placements if specialized else tuple(plan.placements.values())
+    made = dataclasses.replace(launch.plan, notes=notes, placements=placements, prefetch_loops=ahead)
+    return dataclasses.replace(launch, body=body, plan=made)
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
-    domain = of_function(func)
-    return with_launches(func, lambda launch: _planned(launch, domain, context))
+    domain, numbers = of_function(func), itertools.count()
+    return with_launches(func, lambda launch: _planned(launch, next(numbers), domain, context))
 
 
 PASS = Pass(

@@ -3,7 +3,7 @@
 import pytest
 from specialized import TABLE, context, gemm_kernel, launch_of
 
-from tilelang.options import ScheduleOverrides
+from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span

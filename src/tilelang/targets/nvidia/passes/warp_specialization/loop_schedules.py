@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence, Set
 
+from tilelang.analysis.stage_order import keeps, nearest_legal
 from tilelang.analysis.whole_stores import overwritten
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
@@ -20,15 +21,18 @@ from tilelang.ir.visit import Rewriter, accessed_buffers, sub_statements, walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
+from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.explain import explained
 from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, Value, Work, loop_graph
-from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, modulo_schedule
+from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, cycles_of, is_legal, modulo_schedule
+from tilelang.schedule.override_errors import impossible_placement, statement_at, wrong_number_of_loops
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, converted_operand
 from tilelang.targets.nvidia.passes.warp_specialization.costs import gemm_work, thread_work
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, is_pipelined
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_for_tiles, tile_registers
+from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import MOST_STAGES
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 from tilelang.transforms.distribute_parallel import distributed
 
@@ -43,6 +47,7 @@ class LoopSchedule:
         body: Its statements without loads.
         graph: Their dependences.
         schedule: When they run.
+        required: Whether the user asks for this schedule.
     """
 
     loop: For
@@ -50,15 +55,21 @@ class LoopSchedule:
     body: LoopBody
     graph: LoopGraph
     schedule: ModuloSchedule
+    required: bool = False
 
     @property
-    def gains(self) -> bool:
-        """Whether it is better than the program's order with a wait behind each gemm.
+    def applies(self) -> bool:
+        """Whether the user asks for it, or it is better than the program's order with a wait behind each gemm.
 
         A single gemm is not: `async_mma` keeps it in flight until that of the next iteration is issued.
         """
-        alone = len(self.graph.work) == 1
-        return not alone and self.schedule.cycles < self.graph.serial_cycles * (1 - MIN_GAIN)
+        gains = self.schedule.cycles < self.graph.serial_cycles * (1 - MIN_GAIN)
+        return len(self.graph.work) > 1 and (self.required or gains)
+
+    @property
+    def placement(self) -> Placement:
+        """When the statements of the body run."""
+        return in_sequence(self.schedule.stage, self.schedule.order)
 
     @property
     def registers(self) -> int:
@@ -77,6 +88,7 @@ def loop_schedules(
     staged: Set[Stmt],
     capabilities: TargetCapabilities,
     threads: int,
+    given: Sequence[Placement | None] | None = None,
 ) -> tuple[list[LoopSchedule], list[Note]]:
     """The schedules of the loops that take fewer cycles than in program order, and why others with gemms do not.
 
@@ -86,16 +98,27 @@ def loop_schedules(
         staged: The copies of results that are stored asynchronously.
         capabilities: What the target's lowerings can do.
         threads: How many threads compute a tile.
+        given: The placements that a saved schedule has; None if there is none.
+
+    Raises:
+        ProgramError: A given placement does not fit its loop.
     """
     loops = [loop for loop in walk(launch.body) if isinstance(loop, For) and is_pipelined(loop)]
+    if given is not None and len(given) != len(loops):
+        raise wrong_number_of_loops(launch, len(given), len(loops))
     schedules: list[LoopSchedule] = []
     notes: list[Note] = []
-    for loop in loops:
+    for number, loop in enumerate(loops):
+        saved = None if given is None else given[number]
+        if given is not None and saved is None:
+            continue
         if any(stmt in staged for stmt in walk(loop.body)):
             found: LoopSchedule | str = "it stores results asynchronously"
         else:
-            found = _loop_schedule(loop, launch, load_groups, capabilities, threads)
-        if not isinstance(found, str) and found.gains:
+            found = _loop_schedule(loop, launch, load_groups, capabilities, threads, saved)
+        if saved is not None and isinstance(found, str):
+            raise impossible_placement(loop, saved, found)
+        if not isinstance(found, str) and found.applies:
             schedules.append(found)
         elif isinstance(found, str) or len(found.body.statements) > 1:  # a single gemm has nothing to overlap with
             reason = found if isinstance(found, str) else "no other order is faster by estimate"
@@ -122,9 +145,14 @@ class _WithPreparedLoops(Rewriter):
 
 
 def _loop_schedule(
-    loop: For, launch: Launch, load_groups: Sequence[LoadGroup], capabilities: TargetCapabilities, threads: int
+    loop: For,
+    launch: Launch,
+    load_groups: Sequence[LoadGroup],
+    capabilities: TargetCapabilities,
+    threads: int,
+    saved: Placement | None,
 ) -> LoopSchedule | str:
-    """The schedule of a consumer's loop; why it runs in program order where it has none."""
+    """The schedule of a consumer's loop, `saved` if there is one; why it runs in program order where it has none."""
     inside = [group for group in load_groups if any(s is group.parent for s in walk(loop.body))]
     if any(group.parent is not loop.body for group in inside):
         return "it loads tiles in branches or inner loops"
@@ -146,7 +174,31 @@ def _loop_schedule(
     consumers = threads // WARPGROUP_THREADS
     values = _values(body, launch, loop, consumers)
     graph = dataclasses.replace(graph, values=values, registers=registers_for_tiles(consumers, reordered=True))
-    return LoopSchedule(prepared, operands, body, graph, modulo_schedule(graph))
+    if saved is None:
+        return LoopSchedule(prepared, operands, body, graph, modulo_schedule(graph))
+    reason = _violation(body, graph, saved)
+    if reason:
+        return reason
+    required = ModuloSchedule(saved.stage, saved.sequence, cycles_of(graph, saved.stage, saved.sequence))
+    return LoopSchedule(prepared, operands, body, graph, required, required=True)
+
+
+def _violation(body: LoopBody, graph: LoopGraph, placement: Placement) -> str:
+    """Why a placement is impossible, and the nearest one that is not; empty if it is possible."""
+    count = len(body.statements)
+    if len(placement.stage) != count:
+        return f"it has {len(placement.stage)} statements there, but {count} here"
+    if placement.last >= MOST_STAGES:
+        return f"statements of {placement.last + 1} stages would run at once, and at most {MOST_STAGES} can"
+    if is_legal(graph, placement.stage, placement.sequence):
+        return ""
+    edges = [(edge.source, edge.target, edge.distance) for edge in graph.edges]
+    source, target, distance = next(edge for edge in edges if not keeps(placement, edge))
+    earlier, later = (statement_at(body.statements[number]) for number in (source, target))
+    when = "of the iteration before" if distance else "of the same iteration"
+    nearest = nearest_legal(placement, edges)
+    nearest = nearest if nearest.last < MOST_STAGES else in_sequence((0,) * count, range(count))
+    return f"{later} would run before {earlier} {when}, on which it depends; {nearest} is the nearest that keeps it"
 
 
 def _values(body: LoopBody, launch: Launch, loop: For, consumers: int) -> tuple[Value, ...]:

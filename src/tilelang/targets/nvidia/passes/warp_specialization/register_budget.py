@@ -63,6 +63,11 @@ def registers_for_tiles(consumers: int, *, reordered: bool = False) -> int:
     return _REGISTERS.get(consumers, (0, 0))[0] - (_OTHER_REGISTERS_REORDERED if reordered else _LEAST_OTHER_REGISTERS)
 
 
+def registers_of(consumers: int) -> tuple[int, int]:
+    """Registers per thread of so many consumers and of a producer that fit into the registers of a multiprocessor."""
+    return _REGISTERS[consumers]
+
+
 def producer_and_registers(
     launch: Launch, consumers: int, needed: int, *, counts: bool
 ) -> tuple[int, tuple[int, int] | None]:

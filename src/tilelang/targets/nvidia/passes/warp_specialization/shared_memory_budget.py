@@ -14,8 +14,8 @@ from tilelang.ir.stmt import Alloc, Launch
 from tilelang.ir.visit import walk
 from tilelang.layout.boxes import ALIGNMENT
 from tilelang.ops.gemm import Gemm
-from tilelang.options import ScheduleOverrides
 from tilelang.records import record
+from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import EpilogueStore, has_full_rows, split_into_parts
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup

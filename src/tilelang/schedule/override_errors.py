@@ -1,0 +1,88 @@
+"""Errors about what a user sets of a schedule and what cannot be, each with the nearest schedule that can.
+
+Takes what was set and why it cannot be, gives the error. Invariant: the text names the key, the numbers, and what to
+write instead.
+"""
+
+from __future__ import annotations
+
+from tilelang.errors import ProgramError
+from tilelang.ir.stmt import For, Launch, Stmt
+from tilelang.saved_schedule import Placement
+
+
+def wrong_number_of_launches(given: int, found: int) -> ProgramError:
+    """A saved schedule is that of another program."""
+    return ProgramError(
+        f"pass_configs: 'tl.schedule' is that of a program of {_counted(given, 'kernel')}, but this one has {found}",
+        hint="save the schedule of this program: kernel.explain() prints it",
+    )
+
+
+def wrong_number_of_loops(launch: Launch, given: int, found: int) -> ProgramError:
+    """A saved schedule is that of another kernel."""
+    return ProgramError(
+        f"pass_configs: 'tl.schedule' places {_counted(given, 'loop')}, but the kernel has "
+        f"{_counted(found, 'pipelined loop')}",
+        loc=launch.loc,
+        hint="give each pipelined loop an entry, null for one that shall run as it is written",
+    )
+
+
+def impossible_placement(loop: For, placement: Placement, reason: str) -> ProgramError:
+    """A placement does not fit its loop."""
+    return ProgramError(
+        f"pass_configs: 'tl.schedule' gives this loop {placement}, but {reason}",
+        loc=loop.loc,
+        hint="write null for the loop to let it run as it is written, or leave 'loops' out for the compiler's choice",
+    )
+
+
+def too_many_stages(loop: For, stages: int, bytes_of_stage: int, shared_bytes: int, fitting: int) -> ProgramError:
+    """The versions of the tiles of pipelined loops do not fit into shared memory."""
+    return ProgramError(
+        f"pass_configs: {stages} stages of {bytes_of_stage} bytes take {stages * bytes_of_stage} bytes of shared "
+        f"memory, and a block has {shared_bytes} for them and all else",
+        loc=loop.loc,
+        hint=f"'tl.stages': {fitting} fits",
+    )
+
+
+def impossible_consumers(launch: Launch, consumers: int, reason: str, fitting: int) -> ProgramError:
+    """Consumer warp groups do not divide the kernel's work."""
+    return ProgramError(
+        f"pass_configs: {_counted(consumers, 'consumer warp group')} cannot share the work: {reason}",
+        loc=launch.loc,
+        hint=f"'tl.consumers': {fitting} fits",
+    )
+
+
+def too_many_registers(
+    launch: Launch, consumers: int, producers: int, registers: tuple[int, int], pool: int, fitting: tuple[int, int]
+) -> ProgramError:
+    """Threads have more registers than a multiprocessor.
+
+    Args:
+        launch: The launch.
+        consumers: Threads of consumers.
+        producers: Threads of the producer.
+        registers: Of a thread of consumers, and of the producer.
+        pool: Of a multiprocessor.
+        fitting: Those that fit.
+    """
+    needed = consumers * registers[0] + producers * registers[1]
+    return ProgramError(
+        f"pass_configs: {consumers} threads with {registers[0]} registers and {producers} with {registers[1]} take "
+        f"{needed}, and a multiprocessor has {pool}",
+        loc=launch.loc,
+        hint=f"'registers': {list(fitting)} fits",
+    )
+
+
+def statement_at(stmt: Stmt) -> str:
+    """A statement by its line."""
+    return f"the statement in line {stmt.loc.line}" if stmt.loc.line else f"a {type(stmt).__name__}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,192 @@
+"""What a user sets of a schedule and what cannot be: whole messages, with numbers and the nearest that can be."""
+
+import pytest
+from specialized import gemm_kernel
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import Loc, ProgramError
+from tilelang.ir.stmt import Stmt
+from tilelang.schedule.override_errors import statement_at
+
+HOPPER = {"kind": "cuda", "arch": "sm_90a"}
+AMPERE = {"kind": "cuda", "arch": "sm_80"}
+LOOP = "for k in T.Pipelined(T.ceildiv(K, bk), num_stages=stages):"
+LAUNCH = "with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=128, cluster_dims=cluster) as (bx, by):"
+
+
+def message(func, target=HOPPER, **configs):
+    """The first line, the line of the program and the hint of the error that a kernel gives."""
+    configs = {f"tl.{key}": value for key, value in configs.items()}
+    with pytest.raises(ProgramError) as caught:
+        tilelang.compile(func, target=target, execution_backend="simulator", pass_configs=configs)
+    lines = str(caught.value).splitlines()
+    place = [line.partition(" | ")[2].strip() for line in lines if " | " in line and "^" not in line]
+    return [lines[0], *place, *(line for line in lines if line.startswith("hint: "))]
+
+
+def two_gemms():
+    """S = A B; P = exp(S); C += P B."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((512, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            B_s = T.alloc_shared((64, 64), "float16")
+            S = T.alloc_fragment((64, 64), "float32")
+            P = T.alloc_fragment((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, A_s)
+            T.clear(C_l)
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(B[k * 64, 0], B_s)
+                T.gemm(A_s, B_s, S, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(64, 64):
+                    S[i, j] = T.exp2(T.min(S[i, j], 0.0))
+                T.copy(S, P)
+                T.gemm(P, B_s, C_l)
+            T.copy(C_l, C)
+
+    return main
+
+
+PIPELINED = "for k in T.Pipelined(8, num_stages=2):"
+
+
+def compiled(func, target=HOPPER, schedule=None):
+    configs = {} if schedule is None else {"tl.schedule": schedule}
+    return tilelang.compile(func, target=target, execution_backend="simulator", pass_configs=configs)
+
+
+def saved(kernel):
+    (line,) = [line for line in kernel.explain().splitlines() if line.startswith("schedule: ")]
+    return line.removeprefix("schedule: ")
+
+
+@pytest.mark.parametrize("target", [HOPPER, AMPERE])
+@pytest.mark.parametrize("func", [gemm_kernel(8192, 8192, 1024), two_gemms()])
+def test_a_schedule_that_explain_prints_gives_the_same_kernel(func, target):
+    kernel = compiled(func, target)
+    again = compiled(func, target, saved(kernel))
+    assert saved(kernel) == saved(again)
+    assert kernel.get_kernel_source() == again.get_kernel_source()
+
+
+def test_a_saved_schedule_beats_the_choice_of_the_compiler():
+    kernel = compiled(two_gemms())
+    assert '"loops": [{"order": [0, 2, 3, 1], "stage": [0, 0, 0, 1]}]' in saved(kernel)
+    for order, stage in (("[0, 1, 2, 3]", "[0, 0, 0, 0]"), ("[1, 2, 3, 0]", "[0, 0, 0, 1]")):
+        loops = f'"loops": [{{"order": {order}, "stage": {stage}}}]'
+        assert loops in saved(compiled(two_gemms(), schedule=f"[{{{loops}}}]"))
+    in_order = compiled(two_gemms(), schedule='[{"loops": [null]}]')
+    assert "software-pipelined" in kernel.explain() and "software-pipelined" not in in_order.explain()
+    assert '"loops": [null]' in saved(compiled(two_gemms(), AMPERE, '[{"loops": [null]}]'))
+
+
+def test_stages_that_do_not_fit_into_shared_memory():
+    assert message(gemm_kernel(4096, 4096, 4096), stages=9) == [
+        "pass_configs: 9 stages of 32768 bytes take 294912 bytes of shared memory, and a block has 232448 for them and all else",
+        LOOP,
+        "hint: 'tl.stages': 6 fits",
+    ]
+
+
+def test_warp_groups_that_do_not_divide_the_threads():
+    @T.prim_func
+    def main(A: T.Tensor((256, 256), "float16"), C: T.Tensor((256, 256), "float32")):
+        with T.Kernel(2, 2, threads=256) as (bx, by):
+            A_s, B_s = T.alloc_shared((128, 64), "float16"), T.alloc_shared((128, 64), "float16")
+            C_l = T.alloc_fragment((128, 128), "float32")
+            T.annotate_layout({C_l: T.Fragment((128, 128), forward_fn=lambda i, j: (i * 2 + j // 64, j % 64))})
+            T.clear(C_l)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[by * 128, k * 64], A_s)
+                T.copy(A[bx * 128, k * 64], B_s)
+                T.gemm(A_s, B_s, C_l, transpose_B=True)
+            T.copy(C_l, C[by * 128, bx * 128])
+
+    assert message(main, consumers=3) == [
+        "pass_configs: 3 consumer warp groups cannot share the work: layouts in the kernel divide tiles among 256 threads",
+        "with T.Kernel(2, 2, threads=256) as (bx, by):",
+        "hint: 'tl.consumers': 2 fits",
+    ]
+
+
+def test_a_warp_group_whose_registers_do_not_hold_the_tiles():
+    assert message(gemm_kernel(4096, 4096, 4096, 256, 128), consumers=1) == [
+        "pass_configs: 1 consumer warp group cannot share the work: tiles take 256 registers of a thread, which has 216 for them",
+        LAUNCH,
+        "hint: 'tl.consumers': 2 fits",
+    ]
+
+
+def test_more_registers_than_a_multiprocessor_has():
+    assert message(gemm_kernel(4096, 4096, 4096), schedule='[{"consumers": 2, "registers": [240, 40]}]') == [
+        "pass_configs: 256 threads with 240 registers and 128 with 40 take 66560, and a multiprocessor has 65536",
+        LAUNCH,
+        "hint: 'registers': [240, 24] fits",
+    ]
+
+
+def test_a_saved_placement_against_a_dependence():
+    given = '[{"loops": [{"order": [0, 1, 2, 3], "stage": [0, 0, 0, 1]}]}]'
+    first, line, hint = message(two_gemms(), schedule=given)
+    assert first.startswith("pass_configs: 'tl.schedule' gives this loop order=[0, 1, 2, 3], stage=[0, 0, 0, 1], but the statement in line ")
+    assert first.endswith(
+        "of the iteration before, on which it depends; order=[0, 1, 3, 2], stage=[0, 0, 0, 1] is the nearest that keeps it"
+    )
+    assert line == PIPELINED
+    assert hint == (
+        "hint: write null for the loop to let it run as it is written, or leave 'loops' out for the compiler's choice"
+    )
+
+
+@pytest.mark.parametrize(
+    ("loop", "reason"),
+    [
+        ({"order": "[0, 1]", "stage": "[0, 1]"}, "it has 2 statements there, but 4 here"),
+        (
+            {"order": "[3, 2, 1, 0]", "stage": "[0, 1, 1, 2]"},
+            "statements of 3 stages would run at once, and at most 2 can",
+        ),
+    ],
+)
+def test_a_saved_placement_of_another_loop(loop, reason):
+    given = f'[{{"loops": [{{"order": {loop["order"]}, "stage": {loop["stage"]}}}]}}]'
+    first, *_ = message(two_gemms(), schedule=given)
+    assert f"pass_configs: 'tl.schedule' gives this loop order={loop['order']}, stage={loop['stage']}, but {reason}" == first
+
+
+@pytest.mark.parametrize(
+    ("order", "stage", "reason"),
+    [
+        ("[0, 1]", "[0, 1]", "it has 2 statements there, but 3 here"),
+        ("[0, 1, 2]", "[1, 0, 0]", "'A_s' would be used before it is filled"),
+        ("[0, 1, 2]", "[0, 0, 0]", "all stages are equal"),
+    ],
+)
+def test_a_saved_placement_that_copies_cannot_have(order, stage, reason):
+    first, line, _ = message(gemm_kernel(512, 512, 512), AMPERE, schedule=f'[{{"loops": [{{"order": {order}, "stage": {stage}}}]}}]')
+    nearest = "order=[0, 1, 2], stage=[0, 0, 2] is the nearest that can be"
+    assert f"pass_configs: 'tl.schedule' gives this loop order={order}, stage={stage}, but {reason}; {nearest}" == first
+    assert line == LOOP
+
+
+@pytest.mark.parametrize("target", [HOPPER, AMPERE])
+def test_a_saved_schedule_of_another_program(target):
+    func = gemm_kernel(512, 512, 512)
+    assert message(func, target, schedule="[{}, {}]") == [
+        "pass_configs: 'tl.schedule' is that of a program of 2 kernels, but this one has 1",
+        'def gemm(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), out)):',
+        "hint: save the schedule of this program: kernel.explain() prints it",
+    ]
+    assert message(func, target, schedule='[{"loops": []}]') == [
+        "pass_configs: 'tl.schedule' places 0 loops, but the kernel has 1 pipelined loop",
+        LAUNCH,
+        "hint: give each pipelined loop an entry, null for one that shall run as it is written",
+    ]
+
+
+def test_statements_have_their_lines_where_these_are_known():
+    assert "a Stmt" == statement_at(Stmt())
+    assert "the statement in line 7" == statement_at(Stmt(loc=Loc("program.py", 7)))

@@ -1,0 +1,59 @@
+"""What is set and fits the machine passes; what does not is refused with the nearest that does."""
+
+import pytest
+from specialized import TABLE, context, gemm_kernel, launch_of
+
+from tilelang.errors import ProgramError
+from tilelang.saved_schedule import ScheduleOverrides
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
+from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import (
+    check_consumers,
+    check_launches,
+    check_overrides,
+)
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
+from tilelang.targets.nvidia.schedule import Schedule
+
+FUNC = gemm_kernel(512, 512, 512)
+LAUNCH = flatten_sequences(launch_of(FUNC))
+GROUPS = target_capabilities(FUNC, TABLE, context()).load_groups(LAUNCH).found
+
+
+def checked(schedule, **overrides):
+    check_overrides(LAUNCH, ScheduleOverrides(**overrides), schedule, GROUPS, 200_000)
+
+
+def test_what_fits_passes():
+    checked(Schedule(2, 4))
+    checked(Schedule(2, 4), stages=4, registers=(240, 24))
+    check_consumers(LAUNCH, 2, lambda count: "")
+    check_consumers(LAUNCH, 2, lambda count: "none can")  # the launch is not specialized then
+    check_launches(FUNC, context().options)
+    check_launches(FUNC, context(schedule="[{}]").options)
+
+
+def test_a_schedule_of_two_kernels_is_refused_for_one():
+    with pytest.raises(ProgramError, match="that of a program of 2 kernels, but this one has 1"):
+        check_launches(FUNC, context(schedule="[{}, {}]").options)
+
+
+def test_more_stages_than_there_are_are_refused():
+    with pytest.raises(ProgramError, match="5 stages of 32768 bytes take 163840 bytes .* a block has 200000 for them") as caught:
+        checked(Schedule(2, 4), stages=5)
+    assert "'tl.stages': 4 fits" == caught.value.hint
+
+
+@pytest.mark.parametrize("consumers,registers,fitting", [(1, (256, 256), None), (2, (240, 40), [240, 24]), (3, (168, 32), [160, 32])])
+def test_more_registers_than_there_are_are_refused(consumers, registers, fitting):
+    if fitting is None:
+        checked(Schedule(consumers, 4), registers=registers)
+        return
+    with pytest.raises(ProgramError, match="and a multiprocessor has 65536") as caught:
+        checked(Schedule(consumers, 4), registers=registers)
+    assert f"'registers': {fitting} fits" == caught.value.hint
+
+
+def test_the_nearest_number_of_warpgroups_that_can_share_the_work_is_named():
+    with pytest.raises(ProgramError, match="4 consumer warp groups cannot share the work: not 4") as caught:
+        check_consumers(LAUNCH, 4, lambda count: "" if count in (1, 2) else f"not {count}")
+    assert "'tl.consumers': 2 fits" == caught.value.hint
