@@ -124,7 +124,8 @@ def keep(results: Sequence[Result], path: Path) -> None:
 def main() -> int:
     """Reads the options, runs, prints; 1 if anything differs."""
     warnings.simplefilter("ignore")
-    os.environ.update(ENVIRONMENT)
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--jobs", type=int, default=2)

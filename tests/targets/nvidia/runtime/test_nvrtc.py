@@ -43,6 +43,17 @@ def test_ptx_is_text_for_the_architecture() -> None:
 
 
 @needs_nvrtc
+def test_the_same_code_is_made_without_declarations_of_the_runtime() -> None:
+    found = open_nvrtc()
+    assert found.compile(KERNEL, "sm_90a").code == found.compile(KERNEL, "sm_90a", minimal=True).code
+    with_runtime = f"typedef cudaStream_t stream; {KERNEL}"
+    assert found.compile(with_runtime, "sm_90a").code is not None
+    assert found.compile(with_runtime, "sm_90a", minimal=True).code is None
+    old = nvrtc.Nvrtc(found.library, (12, 3), found.numbers)
+    assert old.compile(with_runtime, "sm_90a", minimal=True).code is not None
+
+
+@needs_nvrtc
 def test_what_is_rejected_has_a_log_and_no_code() -> None:
     made = open_nvrtc().compile("__global__ void k() { y = 1; }", "sm_80")
     assert made.code is None

@@ -107,12 +107,13 @@ def _built(source: Source, arch: str, compiler: str, options: CompileOptions) ->
 def _compile(
     source: Source, arch: str, compiler: str, options: CompileOptions, *, ptx: bool = False, lines: bool = False
 ) -> Compilation:
-    flags = (*_flags(compiler, options), *source.flags, *_header_flags(source, compiler, options))
+    headers = _header_flags(source, compiler, options)
+    flags = (*_flags(compiler, options), *source.flags, *headers)
     flags = (*flags, "-lineinfo") if lines else flags
     if compiler == "nvcc":
         compilation: Compilation = _nvcc().compile_text(source.text, arch, flags, ptx=ptx)
     elif compiler == "nvrtc":
-        compilation = nvrtc.open_nvrtc().compile(source.text, arch, flags, ptx=ptx)
+        compilation = nvrtc.open_nvrtc().compile(source.text, arch, flags, ptx=ptx, minimal=not headers)
     else:
         raise CompilerBug(f"no compiler is called {compiler!r}")
     configs = dict(options.pass_configs)

@@ -31,6 +31,7 @@ _WHEELS = ("nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cuda_nvrtc/lib/libnvrtc.so.
 _SYSTEM = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
 _ROOTS = ("/usr/local/cuda",)
 _NO_CACHE_SINCE = (12, 9)  # NVRTC keeps files of its own unless told not to; ours are enough
+_MINIMAL_SINCE = (12, 4)  # Source: NVRTC User Guide, "Supported Compile Options", --minimal
 
 
 # NVRTC has no headers of the C++ library; these are the ones that the device code of users needs most. The types are
@@ -98,8 +99,17 @@ class Nvrtc:
     def __str__(self) -> str:
         return f"NVRTC {self.version[0]}.{self.version[1]}"
 
-    def compile(self, text: str, arch: str, flags: Sequence[str] = (), *, ptx: bool = False) -> Compilation:
+    def compile(
+        self, text: str, arch: str, flags: Sequence[str] = (), *, ptx: bool = False, minimal: bool = False
+    ) -> Compilation:
         """Machine code for an architecture such as "sm_90a", or its PTX; the interpreter lock is free meanwhile.
+
+        Args:
+            text: The program.
+            arch: What it is compiled for.
+            flags: More flags.
+            ptx: Give PTX.
+            minimal: Without NVRTC's own declarations of textures and of the CUDA runtime, which take time to read.
 
         Raises:
             ToolchainError: The architecture is not known to this version.
@@ -110,7 +120,8 @@ class Nvrtc:
             raise ToolchainError(f"{self} cannot compile for {arch}; it supports {supported}", hint=f"newer: {INSTALL}")
         chosen = f"--gpu-architecture={arch.replace('sm_', 'compute_') if ptx else arch}"
         quiet = ("--no-cache",) if self.version >= _NO_CACHE_SINCE else ()
-        options = (chosen, *quiet, *with_standard(flags))
+        bare = ("--minimal",) if minimal and self.version >= _MINIMAL_SINCE else ()
+        options = (chosen, *quiet, *bare, *with_standard(flags))
         program = ctypes.c_void_p()
         names = (ctypes.c_char_p * len(_HEADERS))(*_HEADERS)
         headers = (ctypes.c_char_p * len(_HEADERS))(*_HEADERS.values())
