@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from gpu_attention import ATTENTION
+from gpu_examples import EXAMPLES
 from gpu_products import PRODUCTS, close
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -262,7 +263,7 @@ def launch_rows(bench: Bench, kernels) -> None:
 
 
 GROUPS = {
-    "copy": memory_rows, **PRODUCTS, "attention": attention_rows, **ATTENTION,
+    "copy": memory_rows, **PRODUCTS, "attention": attention_rows, **ATTENTION, **EXAMPLES,
     "compile": compile_rows, "launch": launch_rows,
 }
 

@@ -19,6 +19,12 @@ _SHAPES = (
     ((64, 8192, 8192), (64, 64, 64, 12, 128), 1.05),
     ((16, 8192, 8192), (16, 64, 128, 6, 128), 1.12),
 )
+# Shapes whose tiles leave multiprocessors idle: the compiler splits the reduction where that pays
+_SPLIT = (
+    ((512, 512, 16384), (128, 128, 64, 4, 256), 0.95),
+    ((128, 4096, 14336), (128, 128, 64, 4, 256), 0.95),
+    ((1536, 1536, 1536), (128, 192, 64, 4, 256), 0.95),
+)
 # Size, elements from row to row where that is not the size, and the tile that the tuner picks
 _UNEVEN = ((4000, None, _WIDE), (5000, None, (128, 224, 64, 4, 256)), (3001, 3008, _WIDE))
 _SEED_TILES = ((128, 128, 32, 3, 128), (128, 256, 64, 3, 256))
@@ -111,6 +117,12 @@ def float8_rows(bench, kernels) -> None:
         _row(bench, kernels, "float8", (size, size, size), _FLOAT8_TILE, 1.0, dtype="float8_e4m3fn", kinds="NT")
 
 
+def split_rows(bench, kernels) -> None:
+    """Few tiles and a long reduction."""
+    for shape, tile, target in _SPLIT:
+        _row(bench, kernels, "split", shape, tile, target)
+
+
 def uneven_rows(bench, kernels) -> None:
     """Sizes that no tile divides."""
     for size, pitch, tile in _UNEVEN:
@@ -195,6 +207,6 @@ def dynamic_rows(bench, kernels) -> None:
 
 
 PRODUCTS = {
-    "gemm": gemm_rows, "bfloat16": bfloat16_rows, "float8": float8_rows, "uneven": uneven_rows, "layouts": layout_rows,
-    "seeds": seed_rows, "tune": tune_rows, "mma": mma_rows, "dynamic": dynamic_rows,
+    "gemm": gemm_rows, "bfloat16": bfloat16_rows, "float8": float8_rows, "split": split_rows, "uneven": uneven_rows,
+    "layouts": layout_rows, "seeds": seed_rows, "tune": tune_rows, "mma": mma_rows, "dynamic": dynamic_rows,
 }  # fmt: skip
