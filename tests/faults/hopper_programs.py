@@ -135,6 +135,34 @@ def attention(*, varying):
     return make
 
 
+def additions():
+    """A software-pipelined loop whose results the copy engine adds to a tensor, twice to the same elements."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((256, 64), "float16"), C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            B_s = T.alloc_shared((64, 64), "float16")
+            scores = T.alloc_fragment((64, 64), "float32")
+            weights = T.alloc_fragment((64, 64), "float16")
+            out = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, A_s)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(B[k * 64, 0], B_s)
+                T.gemm(A_s, B_s, scores, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(64, 64):
+                    weights[i, j] = T.if_then_else(scores[i, j] > 0, 1.0, 0.0)
+                T.gemm(weights, B_s, out, clear_accum=True)
+                T.atomic_add(C[k % 2 * 64, 0], out)
+
+    a, b = ints(64, 64), ints(256, 64, seed=1)
+    want = np.zeros((128, 64), np.float32)
+    for k in range(4):
+        tile = b[k * 64 : k * 64 + 64].astype(np.float32)
+        want[k % 2 * 64 : k % 2 * 64 + 64] += (a.astype(np.float32) @ tile.T > 0) @ tile
+    return lowered(main, stages=2), [a, b, np.zeros((128, 64), np.float32)], want
+
+
 def listed():
     """Pages of a list, of which each says where the next one is: both roles follow it, each with a scalar of its own."""
 
@@ -291,6 +319,7 @@ PROGRAMS = {
     "gemm, transposed": Program(transposed, NARROW),
     "attention": Program(attention(varying=False), NARROW),
     "attention, variable lengths": Program(attention(varying=True), NARROW),
+    "additions of a loop": Program(additions, NARROW),
     "gemm, explicit pipeline": Program(by_hand, REPEATED),
     "gemm, clusters of two": Program(
         gemm((64, 256, 192), (64, 64, 64), persistent=True, ping_pong=False, cluster=(2, 1)), NARROW

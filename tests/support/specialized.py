@@ -7,6 +7,7 @@ from tilelang.ir.func import Level
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.lowering.lowering import ACCEPTED, Refusal
+from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
@@ -14,6 +15,7 @@ from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import check_program, inline_bindings
 from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.nvidia.lowerings.atomic_tma import TmaReduce
 from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaStore
 from tilelang.targets.nvidia.passes import cluster_split_k, persist_grid
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
@@ -34,7 +36,7 @@ class WgmmaStub:
         return ACCEPTED if accepted else Refusal("not by warpgroups")
 
 
-TABLE = MappingProxyType({Copy: (TmaLoad(), TmaStore()), Gemm: (WgmmaStub(),)})
+TABLE = MappingProxyType({AtomicTile: (TmaReduce(),), Copy: (TmaLoad(), TmaStore()), Gemm: (WgmmaStub(),)})
 
 
 def context(**pass_configs):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 import numpy as np
 
 from tilelang.errors import ProgramError
@@ -17,13 +19,17 @@ _ON_TILES = (AtomicOp.ADD, AtomicOp.MAX, AtomicOp.MIN)
 
 @record(eq=False)
 class AtomicTile(TileOp):
-    """`dst[...] = op(dst[...], src[...])`, atomic per element; `src` is a region or a scalar."""
+    """`dst[...] = op(dst[...], src[...])`, atomic per element; `src` is a region or a scalar.
+
+    If it is asynchronous, it may still be in flight after the statement; the program waits explicitly.
+    """
 
     op: AtomicOp  # ADD, MAX or MIN
     src: Region | Expr
     dst: Region
     order: MemoryOrder = MemoryOrder.RELAXED
     scope: MemoryScope = MemoryScope.GPU
+    is_async: bool = field(default=False, kw_only=True)
 
     @property
     def name(self) -> str:

@@ -22,6 +22,7 @@ from tilelang.targets.gpu.lowerings.gemm_fma import GemmFma
 from tilelang.targets.gpu.lowerings.scan import SimtScan
 from tilelang.targets.nvidia import pipelines
 from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.lowerings.atomic_tma import TmaReduce
 from tilelang.targets.nvidia.lowerings.cluster_sum import PushSums
 from tilelang.targets.nvidia.lowerings.copy_async import AsyncCopy
 from tilelang.targets.nvidia.lowerings.copy_im2col import TmaIm2Col
@@ -33,7 +34,7 @@ from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
 # The first row that does not refuse does the operator
 LOWERINGS: Lowerings = MappingProxyType(
     {
-        AtomicTile: (by_loop.ATOMIC,),
+        AtomicTile: (TmaReduce(), by_loop.ATOMIC),
         ClusterSum: (PushSums(),),
         Copy: (TmaLoad(), TmaStore(), AsyncCopy(), by_loop.COPY),
         Fill: (by_loop.FILL,),

@@ -9,6 +9,7 @@ from tilelang.ir.request import Request
 from tilelang.targets.nvidia.machines import Feature
 
 COPY_TMA_LOAD, COPY_TMA_STORE = "copy.tma", "copy.tma_store"
+ATOMIC_TMA_REDUCE = "atomic.tma_reduce"
 GEMM_WGMMA = "gemm.wgmma"
 
 

@@ -57,6 +57,7 @@ class Schedule(WarpSchedule):
         tile_order: The tile order of a persistent kernel whose tiles take different times; then `panel` has no effect.
         epilogue_parts: In how many parts the epilogue stores asynchronously through staging tiles in shared memory; 0
             if it stores from registers.
+        staged_additions: Whether atomic additions of pipelined loops are asynchronous, through shared memory.
         mma_in_flight: Gemms that still run when the next one is issued.
         ping_pong: Whether two consumer warpgroups each compute every other tile, instead of sharing each tile.
         cluster: Blocks of a cluster along the dimensions of the grid.
@@ -75,6 +76,7 @@ class Schedule(WarpSchedule):
     panel: tuple[int, str] | None = None
     tile_order: TileOrder | None = None
     epilogue_parts: int = 0
+    staged_additions: bool = False
     mma_in_flight: int = 0
     ping_pong: bool = False
     cluster: tuple[int, int, int] = (1, 1, 1)
@@ -136,6 +138,8 @@ class Schedule(WarpSchedule):
         if self.epilogue_parts:
             times = f" in {self.epilogue_parts} parts" if self.epilogue_parts > 1 else ""
             parts.append(f"asynchronous epilogue stores through shared memory{times}")
+        if self.staged_additions:
+            parts.append("asynchronous atomic additions through shared memory")
         if self.mma_in_flight:
             parts.append(f"{self.mma_in_flight} gemm in flight")
         if self.cluster != (1, 1, 1):

@@ -22,7 +22,8 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Var, cast, const, int_const
 from tilelang.ir.plan import Plan
-from tilelang.ir.stmt import CallStmt, If
+from tilelang.ir.stmt import CallStmt, If, TileOp
+from tilelang.isa.instruction import Instruction
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.constraints import Constraint, Reason, SharedLayout
 from tilelang.layout.shared_memory import row_major
@@ -123,26 +124,31 @@ class TmaStore(ElectOne):
         return in_boxes(op, op.src, plan)
 
     def lower(self, op: Copy, plan: TmaPlan, context: LoweringContext, build: Builder) -> None:
-        """One thread stores the tile, or one of each warpgroup a part of its rows, where these divide evenly."""
-        tensor, tile, each = op.dst, op.src, op.leaders or context.threads
-        rows = int_const(tile.extent[-2]) if len(axes(tile)) > 1 else None
-        warpgroups = context.threads // WARPGROUP_THREADS
-        shared = op.leaders is None and context.thread is not None and warpgroups > 1
-        if shared and context.thread is not None and rows is not None and rows % (warpgroups * PERIOD_ROWS) == 0:
-            share = rows // warpgroups
-            first = context.thread // WARPGROUP_THREADS * share
-            tensor = slice_along(tensor, axes(tensor)[-2], first, share)
-            tile = slice_along(tile, axes(tile)[-2], first, share)
-            each = WARPGROUP_THREADS
+        """One thread, or one of each warpgroup, stores the boxes."""
+        store_boxes(op, tma_store, context, build)
 
-        def emit() -> None:
-            for box in _boxes(tensor, tile, context):
-                args: tuple[Expr | Region, ...] = (box.map, box.shared, *box.at)
-                # no writes: the wait for the store orders it with accesses to the tensor
-                build.emit(CallStmt(tma_store(len(box.at)), args, (box.shared,)))
-            build.emit(CallStmt(TMA_STORE_COMMIT, ()))
 
-        by_one_thread(context, build, emit, each)
+def store_boxes(op: Copy, store: Callable[[int], Instruction], context: LoweringContext, build: Builder) -> None:
+    """Stores a tile by `store` of so many dimensions: by one thread, or one of each warpgroup, where rows divide."""
+    tensor, tile, each = op.dst, op.src, op.leaders or context.threads
+    rows = int_const(tile.extent[-2]) if len(axes(tile)) > 1 else None
+    warpgroups = context.threads // WARPGROUP_THREADS
+    shared = op.leaders is None and context.thread is not None and warpgroups > 1
+    if shared and context.thread is not None and rows is not None and rows % (warpgroups * PERIOD_ROWS) == 0:
+        share = rows // warpgroups
+        first = context.thread // WARPGROUP_THREADS * share
+        tensor = slice_along(tensor, axes(tensor)[-2], first, share)
+        tile = slice_along(tile, axes(tile)[-2], first, share)
+        each = WARPGROUP_THREADS
+
+    def emit() -> None:
+        for box in _boxes(tensor, tile, context):
+            args: tuple[Expr | Region, ...] = (box.map, box.shared, *box.at)
+            # no writes: the wait for the store orders it with accesses to the tensor
+            build.emit(CallStmt(store(len(box.at)), args, (box.shared,)))
+        build.emit(CallStmt(TMA_STORE_COMMIT, ()))
+
+    by_one_thread(context, build, emit, each)
 
 
 def policy_of(op: Copy, build: Builder) -> tuple[Expr, ...]:
@@ -289,7 +295,7 @@ def widest_swizzle(tile: Region) -> int:
     return _mode(tile.buffer.static_shape or (), tile.dtype.storage_bytes) if len(axes(tile)) > 1 else 0
 
 
-def in_boxes(op: Copy, tile: Region, plan: TmaPlan) -> Iterable[Constraint]:
+def in_boxes(op: TileOp, tile: Region, plan: TmaPlan) -> Iterable[Constraint]:
     """The layout of a tile that TMA copies."""
     shape = tile.buffer.static_shape or ()
     if len(shape) > 1:

@@ -18,7 +18,6 @@ from tilelang.ir.stmt import CallStmt, If, Seq, Stmt, TileOp
 from tilelang.ir.visit import expressions, variables_of
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import ZERO
-from tilelang.ops.copy import Copy
 from tilelang.targets.gpu.isa.warp import ACTIVE_MASK
 from tilelang.targets.nvidia.machines import WARP_SIZE
 
@@ -27,10 +26,10 @@ class ElectOne(ABC):
     """A lowering of copies that one thread issues; under divergent control flow one active thread of each warp."""
 
     @abstractmethod
-    def lower(self, op: Copy, plan: Any, context: LoweringContext, build: Builder) -> None:
+    def lower(self, op: Any, plan: Any, context: LoweringContext, build: Builder) -> None:
         """Emits the copy where all threads execute the operator."""
 
-    def lower_divergent(self, op: Copy, plan: Any, context: LoweringContext, thread: Var, build: Builder) -> None:
+    def lower_divergent(self, op: Any, plan: Any, context: LoweringContext, thread: Var, build: Builder) -> None:
         """Emits the copy where only some threads execute the operator."""
         alone = Builder(build.loc)
         self.lower(op, plan, dataclasses.replace(context, threads=1, thread=ZERO), alone)

@@ -273,6 +273,7 @@ class _Choice:
             persistent=persistent,
             panel=panel_of(self._launch, load_groups.found) if persistent else None,
             epilogue_parts=budget.epilogue_parts,
+            staged_additions=budget.staged_additions,
             mma_in_flight=1 if ping_pong else self._mma_in_flight(consumers, budget.stages, only),
             ping_pong=ping_pong,
             split_k=self._split_k,
@@ -285,10 +286,8 @@ class _Choice:
         capabilities, threads = self._capabilities, schedule.tile_threads
         launch = fuse_clears(capabilities.with_plans(self._launch, self.gemms, threads), of_function(self._func))
         groups = capabilities.load_groups(launch).found
-        stores = capabilities.epilogue_stores(launch, threads) if schedule.epilogue_parts else ()
-        staged = {copy for store in stores for copy in (store.copy, store.writer) if copy is not None}
         given = self._overrides.loops
-        self.loop_schedules, self.unscheduled = loop_schedules(launch, groups, staged, capabilities, threads, given)
+        self.loop_schedules, self.unscheduled = loop_schedules(launch, groups, capabilities, threads, given)
         if not self.loop_schedules:
             return schedule
         self.prepared = with_prepared_loops(launch, self.loop_schedules)

@@ -13,7 +13,7 @@ for what comes later; and the program computes the same.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tilelang.arith.domain import of_function
 from tilelang.dtypes import BOOL, INT32, SCALARS
@@ -99,10 +99,14 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     cluster_sums = [s for s in walk(launch.body) if isinstance(s, ClusterSum)]
     of_sums = {buffer for each in cluster_sums for buffer in (each.parts.buffer, each.barrier.buffer)}
     launch = _without_allocs(launch, of_sums)
-    stores = capabilities.epilogue_stores(launch, schedule.tile_threads) if schedule.epilogue_parts else ()
-    stores = tuple(split_into_parts(each, schedule.epilogue_parts) for each in stores)
+    stores = tuple(
+        split_into_parts(each, schedule.epilogue_parts)
+        for each in capabilities.epilogue_stores(launch, schedule.tile_threads)
+        if (schedule.staged_additions if each.adds and each.pipelined else schedule.epilogue_parts)
+    )
+    pipelined = {loop for loop in walk(launch.body) if isinstance(loop, For) and loop.var in dict(schedule.loops)}
+    stage = StageEpilogue(stores, int(schedule.persistent), pipelined)
     if stores:
-        stage = StageEpilogue(stores, independent_loops=int(schedule.persistent))
         launch = dataclasses.replace(launch, body=stage.visit(launch.body) or Seq((), loc=launch.loc))
     cluster, tile_threads = cluster_blocks(launch, schedule), schedule.tile_threads
     pipelines = [
@@ -110,7 +114,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         for group in capabilities.load_groups(launch).found
     ]
     orders: tuple[OrderBarrier, ...] = _order_barriers(launch) if schedule.ping_pong else ()
-    software_pipelines = _software_pipelines(launch, schedule, pipelines, capabilities)
+    software_pipelines = _software_pipelines(pipelined, schedule, pipelines, stage, capabilities)
     body = Seq(
         (
             *views,
@@ -147,17 +151,21 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
 
 
 def _software_pipelines(
-    launch: Launch, schedule: Schedule, pipelines: Sequence[PipelineBuffer], capabilities: TargetCapabilities
+    loops: Iterable[For],
+    schedule: Schedule,
+    pipelines: Sequence[PipelineBuffer],
+    stage: StageEpilogue,
+    capabilities: TargetCapabilities,
 ) -> list[SoftwarePipeline]:
     """The loops of consumers that the schedule pipelines."""
     software_pipelines = []
     schedules = dict(schedule.loops)
-    for loop in walk(launch.body):
-        if isinstance(loop, For) and loop.var in schedules:
-            mine = tuple(each for each in pipelines if each.load_group.parent is loop.body)
-            body = consumer_body(loop, [each.load_group for each in mine])
-            gemms = asynchronous_gemms(body, capabilities, schedule.tile_threads)
-            software_pipelines.append(SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms))
+    for loop in loops:
+        mine = tuple(each for each in pipelines if each.load_group.parent is loop.body)
+        body = consumer_body(loop, [each.load_group for each in mine])
+        gemms = asynchronous_gemms(body, capabilities, schedule.tile_threads)
+        staged = {stmt: stmts for stmt in body.statements if (stmts := stage.staged(stmt)) is not None}
+        software_pipelines.append(SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms, staged))
     return software_pipelines
 
 

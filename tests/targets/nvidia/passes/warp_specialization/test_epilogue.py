@@ -42,6 +42,41 @@ def test_tensors_that_the_copy_engine_cannot_write_are_left_alone():
     assert "tma_store_wait" not in text
 
 
+def added(kind="add", how="relaxed", dtype="float32", value="tile"):
+    @T.prim_func
+    def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), dtype)):
+        with T.Kernel(4, threads=128) as bx:
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(3, num_stages=2):
+                T.copy(A[bx * 64, 0], A_s)
+                T.gemm(A_s, A_s, C_l)
+                if kind == "max":
+                    T.atomic_max(C, C_l, memory_order=how)
+                else:
+                    T.atomic_add(C, C_l if value == "tile" else 1.0, memory_order=how)
+
+    return main
+
+
+def test_what_is_added_goes_through_a_tile_that_is_written_once_it_has_been_read():
+    (made,), text = leaving(added())
+    assert made.adds
+    assert made.pipelined
+    wait, first, second = from_line(text, "tma_store_wait_read_0()")[:3]  # the order of additions does not matter
+    assert "T.copy(C_l, C_l_staging)" == first
+    assert second.startswith("T.atomic_add(")
+    assert "is_async=True" in second
+
+
+@pytest.mark.parametrize(
+    "what", [{"kind": "max"}, {"how": "release"}, {"how": "seq_cst"}, {"dtype": "float8_e4m3fn"}, {"value": "scalar"}]
+)
+def test_atomics_that_the_copy_engine_does_not_have_are_left_to_threads(what):
+    assert () == leaving(added(**what))[0]
+
+
 def shifted(by):
     @T.prim_func
     def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((512, 64), "float16")):

@@ -11,9 +11,12 @@ from loop_optimum import optimum
 from specialized import context, launch_of, warp_specialize
 
 import tilelang.language as T
+from tilelang.ir.buffer import Scope
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, For
 from tilelang.ir.visit import walk
+from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.passes.runner import run_passes
@@ -125,7 +128,8 @@ def test_a_loop_of_one_stage_waits_where_a_statement_needs_a_result(monkeypatch)
     assert [Gemm, GemmWait, Gemm, Gemm, GemmWait] == kinds
 
 
-def test_a_loop_that_stores_results_asynchronously_keeps_program_order():
+@pytest.mark.parametrize("how", ["copied", "copied through a tile", "added"])
+def test_a_loop_that_stores_results_asynchronously_is_pipelined(how):
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((512, 64), "float16"), C: T.Tensor((512, 64), "float32")):
         with T.Kernel(1, threads=128):
@@ -134,6 +138,7 @@ def test_a_loop_that_stores_results_asynchronously_keeps_program_order():
             S = T.alloc_fragment((64, 64), "float32")
             P = T.alloc_fragment((64, 64), "float16")
             D = T.alloc_fragment((64, 64), "float32")
+            D_s = T.alloc_shared((64, 64), "float32")
             T.copy(A, A_s)
             for k in T.Pipelined(8, num_stages=2):
                 T.copy(B[k * 64, 0], B_s)
@@ -141,11 +146,19 @@ def test_a_loop_that_stores_results_asynchronously_keeps_program_order():
                 for i, j in T.Parallel(64, 64):
                     P[i, j] = T.exp2(T.min(S[i, j], 0.0))
                 T.gemm(P, B_s, D, clear_accum=True)
-                T.copy(D, C[k * 64, 0])
+                if how == "copied":
+                    T.copy(D, C[k * 64, 0])
+                elif how == "added":
+                    T.atomic_add(C[k * 64, 0], D)
+                else:
+                    T.copy(D, D_s)
+                    T.copy(D_s, C[k * 64, 0])
 
     launch = launch_of(warp_specialize(main, stages=2))
-    assert () == schedule_of(launch).loops
-    assert any("consumers keep program order: it stores results asynchronously" in n.text for n in launch.plan.notes)
+    assert 1 == len(schedule_of(launch).loops)
+    stores = [s for s in walk(launch) if isinstance(s, Copy | AtomicTile) and s.is_async and s.dst.buffer.name == "C"]
+    assert 2 == len(stores)  # in the steady state and behind it
+    assert all(store.src.buffer.scope is Scope.SHARED for store in stores)
 
 
 LOOPS = {
@@ -164,7 +177,7 @@ def test_loops_of_known_kernels_are_scheduled_as_well_as_by_the_optimum(name, mo
     graphs = []
     monkeypatch.setattr(loop_schedules, "modulo_schedule", lambda graph: graphs.append(graph) or modulo_schedule(graph))
     passes = [*itertools.takewhile(lambda step: step.name != "persist_grid", BACKEND.passes)]
-    run_passes(LOOPS[name](), passes, context(staged=False))
+    run_passes(LOOPS[name](), passes, context())
     assert graphs
     for graph in graphs:
         unlimited = dataclasses.replace(graph, registers=None)  # the optimum counts no registers

@@ -3,6 +3,7 @@
 import pytest
 from specialized import TABLE, context, gemm_kernel, launch_of
 
+import tilelang.language as T
 from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
@@ -66,6 +67,28 @@ def test_two_tiles_at_once_take_twice_as_much():
 
 def test_no_more_versions_than_a_block_uses():
     assert SharedMemoryBudget(2, 1, 1) == budget(gemm_kernel(256, 256, 128), persistent=False)
+
+
+@pytest.mark.parametrize(
+    ("shared_bytes", "expected"),
+    [
+        (BYTES, SharedMemoryBudget(16, 1, 0, True)),
+        (34 * 1024, SharedMemoryBudget(2, 1, 0, True)),  # 16 KiB of sums beside two tiles of 8 KiB
+        (24 * 1024, SharedMemoryBudget(2, 1, 0, False)),
+    ],
+)
+def test_additions_of_a_loop_go_through_shared_memory_that_two_stages_leave(shared_bytes, expected):
+    @T.prim_func
+    def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(4, threads=128) as bx:
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(A[bx * 64, 0], A_s)
+                T.gemm(A_s, A_s, C_l, clear_accum=True)
+                T.atomic_add(C, C_l)
+
+    assert expected == budget(main, shared_bytes=shared_bytes)
 
 
 def test_it_is_said_what_does_not_fit():

@@ -295,3 +295,36 @@ def test_every_legal_schedule_computes_the_same(seed, monkeypatch):
     causal, one_tile, late = (bool(seed & bit) for bit in (1, 2, 4))
     func = attention(160, causal=causal, late_rescale=late, one_tile=one_tile)
     simulated(func, 160, causal, one_tile, **{"tl.persistent": seed % 3 == 0})
+
+
+@pytest.mark.parametrize("stage", [(0, 0), (1, 0), (0, 1)])
+def test_a_tile_is_awaited_by_its_first_reader_and_released_by_its_last_one_in_any_order(stage, monkeypatch):
+    monkeypatch.setattr(loop_schedules, "modulo_schedule", lambda graph: ModuloSchedule(stage, (1, 0), 1))
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((320, 64), "float16"), C: T.Tensor((64, 64), "float32"),
+             D: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            B_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            D_l = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, A_s)
+            T.clear(C_l)
+            T.clear(D_l)
+            for k in T.Pipelined(5, num_stages=2):
+                T.copy(B[k * 64, 0], B_s)
+                T.gemm(A_s, B_s, C_l)
+                T.gemm(B_s, A_s, D_l)
+            T.copy(C_l, C)
+            T.copy(D_l, D)
+
+    kernel = tilelang.compile(main, target=HOPPER, execution_backend="simulator", pass_configs={"tl.stages": 2})
+    assert "software-pipelined" in kernel.explain()
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-3, 4, (64, 64)).astype(np.float16), rng.integers(-3, 4, (320, 64)).astype(np.float16)
+    c, d = np.full((2, 64, 64), np.nan, np.float32)
+    kernel(a, b, c, d)
+    total = b.astype(np.float32).reshape(5, 64, 64).sum(axis=0)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ total)
+    np.testing.assert_array_equal(d, total @ a.astype(np.float32))

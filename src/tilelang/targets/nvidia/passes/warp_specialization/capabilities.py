@@ -25,9 +25,9 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import PassContext
 from tilelang.records import record
-from tilelang.targets.nvidia.passes.warp_specialization.epilogue import EpilogueStore, find_epilogue_stores
+from tilelang.targets.nvidia.passes.warp_specialization.epilogue import EpilogueStore, ToGlobal, find_epilogue_stores
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, LoadGroups, find_load_groups
-from tilelang.targets.nvidia.requests import COPY_TMA_LOAD, COPY_TMA_STORE
+from tilelang.targets.nvidia.requests import ATOMIC_TMA_REDUCE, COPY_TMA_LOAD, COPY_TMA_STORE
 from tilelang.transforms.versions import versioned
 
 WGMMA_GEMM = "gemm.wgmma"  # the lowering of gemms for which warps are specialized
@@ -75,12 +75,13 @@ class TargetCapabilities:
         return self._refusal(loaded, COPY_TMA_LOAD, 1) or self._refusal(_to_version(loaded), COPY_TMA_LOAD, 1)
 
     def epilogue_stores(self, launch: Launch, threads: int) -> tuple[EpilogueStore, ...]:
-        """The copies of results that TMA can store; the launch comes from `flatten_sequences`."""
+        """The copies and atomic additions of results that TMA can do; the launch comes from `flatten_sequences`."""
 
-        def can_store(copy: Copy) -> str:
+        def can_store(copy: ToGlobal) -> str:
             if copy.dst.buffer.storage not in self.tensors:
                 return f"'{copy.dst.buffer.name}' is no parameter"
-            return self._once(copy, COPY_TMA_STORE, threads, lambda: self._refusal(copy, COPY_TMA_STORE, threads))
+            name = COPY_TMA_STORE if isinstance(copy, Copy) else ATOMIC_TMA_REDUCE
+            return self._once(copy, name, threads, lambda: self._refusal(copy, name, threads))
 
         return find_epilogue_stores(launch, can_store)
 

@@ -7,7 +7,7 @@ only when the copy engine has read its previous contents, and the kernel ends af
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tilelang.analysis.accesses import accesses
 from tilelang.arith.domain import Domain
@@ -16,7 +16,7 @@ from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.sequences import with_statements
-from tilelang.ir.stmt import Alloc, Atomic, CallStmt, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering.regions import axes, is_whole, slice_along, whole
 from tilelang.ops.atomic import AtomicTile
@@ -27,35 +27,48 @@ from tilelang.targets.nvidia.isa.tensor_box import CHUNK_BYTES
 from tilelang.targets.nvidia.isa.tma import tma_store_wait
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import SWIZZLE_SPAN, padded
 
-CanStore = Callable[[Copy], str]
+ToGlobal = Copy | AtomicTile
+"""What stores results in global memory, or adds them there."""
+
+CanStore = Callable[[ToGlobal], str]
 """Why the copy engine cannot do a store from shared memory; empty if it can."""
 
 
 @record(slots=True, eq=False)
 class EpilogueStore:
-    """One copy of results to global memory.
+    """One copy of results to global memory, or one atomic addition of them.
 
     Attributes:
-        copy: The user's copy to global memory.
+        copy: The user's copy to global memory, or atomic addition.
         staging: The shared tile that the copy engine stores.
         writer: The user's copy into that tile; None where the compiler adds the tile.
         loops: The number of loops around the copy.
+        pipelined: Whether one of these loops is pipelined.
         parts: In how many parts, one after another, the results pass through the tile.
     """
 
-    copy: Copy
+    copy: ToGlobal
     staging: Buffer
     writer: Copy | None = None
     loops: int = 0
+    pipelined: bool = False
     parts: int = 1
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds to global memory, in any order, instead of overwriting it."""
+        return isinstance(self.copy, AtomicTile)
 
 
 def split_into_parts(store: EpilogueStore, parts: int) -> EpilogueStore:
-    """The store in `parts` parts of equally many columns; unchanged where the columns do not divide."""
+    """The store in `parts` parts of equally many columns; unchanged where the columns do not divide.
+
+    A pipelined loop stores at once: between parts it would wait.
+    """
     copy = store.copy
     columns = (drop_units(copy.dst.extent) or (const(0, INT32),))[-1]
     row = (int_const(columns) or 0) * copy.dst.dtype.storage_bytes
-    if store.writer is not None or parts == 1 or row % (parts * CHUNK_BYTES):
+    if store.writer is not None or store.pipelined or parts == 1 or row % (parts * CHUNK_BYTES):
         return store
     extents = drop_units(_part(copy, 0, parts).dst.extent)
     return dataclasses.replace(store, staging=_staging(copy, extents), parts=parts)
@@ -67,11 +80,17 @@ def has_full_rows(store: EpilogueStore, parts: int) -> bool:
     return store.parts == parts and columns * store.staging.dtype.storage_bytes % SWIZZLE_SPAN == 0
 
 
-def _part(copy: Copy, number: int, parts: int) -> Copy:
+def _part(copy: ToGlobal, number: int, parts: int) -> ToGlobal:
     """Part `number` of a copy that is split into `parts` along its last dimension of more than one element."""
     if parts == 1:
         return copy
-    return dataclasses.replace(copy, src=_columns(copy.src, number, parts), dst=_columns(copy.dst, number, parts))
+    return dataclasses.replace(copy, src=_columns(_source(copy), number, parts), dst=_columns(copy.dst, number, parts))
+
+
+def _source(copy: ToGlobal) -> Region:
+    """The results."""
+    assert isinstance(copy.src, Region)  # no scalar: by `_epilogue_store`
+    return copy.src
 
 
 def _columns(region: Region, number: int, parts: int) -> Region:
@@ -80,9 +99,9 @@ def _columns(region: Region, number: int, parts: int) -> Region:
     return slice_along(region, axis, number * width, width)
 
 
-def _staging(copy: Copy, extents: Sequence[Expr]) -> Buffer:
+def _staging(copy: ToGlobal, extents: Sequence[Expr]) -> Buffer:
     """A staging tile for results of these extents."""
-    source = copy.src.buffer
+    source = _source(copy).buffer
     return padded(Buffer(f"{source.name}_staging", tuple(extents), copy.dst.dtype, Scope.SHARED, loc=source.loc))
 
 
@@ -109,13 +128,15 @@ def find_epilogue_stores(launch: Launch, can_store: CanStore) -> tuple[EpilogueS
     stores = {}
     for access in found.writes:
         copy = access.stmt
-        if isinstance(copy, Copy) and access.buffer.scope is Scope.GLOBAL and copy in parents:
+        if isinstance(copy, ToGlobal) and access.buffer.scope is Scope.GLOBAL and copy in parents:
             facts = access.context.domain(_nonempty(copy.dst.buffer, domain))
             if not all(proves(start >= 0, facts) for start in copy.dst.start):
                 continue  # TMA drops elements past the end of a tensor, but traps on those before its start
             store = _epilogue_store(copy, parents, touching, can_store)
             if store is not None:
-                stores[copy] = dataclasses.replace(store, loops=len(access.context.loops()))
+                loops = access.context.loops()
+                pipelined = any(isinstance(loop, For) and loop.kind is ForKind.PIPELINED for loop in loops)
+                stores[copy] = dataclasses.replace(store, loops=len(loops), pipelined=pipelined)
     return tuple(stores.values())
 
 
@@ -128,8 +149,10 @@ def _nonempty(tensor: Buffer, domain: Domain) -> Domain:
 
 
 def _epilogue_store(
-    copy: Copy, parents: Mapping[Stmt, Seq], touching: Mapping[Buffer, Mapping[Stmt, None]], can_store: CanStore
+    copy: ToGlobal, parents: Mapping[Stmt, Seq], touching: Mapping[Buffer, Mapping[Stmt, None]], can_store: CanStore
 ) -> EpilogueStore | None:
+    if not isinstance(copy.src, Region):
+        return None
     source = copy.src.buffer
     if len(touching[copy.dst.buffer.storage]) > 1:
         return None  # nothing orders TMA stores and other accesses to the tensor
@@ -149,11 +172,11 @@ def _epilogue_store(
     return None if can_store(_async_store(copy, whole(source))) else EpilogueStore(copy, source, writer)
 
 
-def _async_store(copy: Copy, results: Region) -> Copy:
+def _async_store(copy: ToGlobal, results: Region) -> ToGlobal:
     return dataclasses.replace(copy, src=results, is_async=True)
 
 
-def _valid_part(copy: Copy, tile: Buffer) -> Region:
+def _valid_part(copy: ToGlobal, tile: Buffer) -> Region:
     """The part of a staging tile that holds results: its rows may be padded."""
     return dataclasses.replace(whole(tile), extent=tuple(drop_units(copy.dst.extent)))
 
@@ -167,10 +190,13 @@ class StageEpilogue(Rewriter):
         stores: The copies to rewrite.
         independent_loops: How many of the outermost loops write disjoint elements in their iterations: the loop over
             the tiles of the grid.
+        left: Loops that stay as they are, since their statements are rewritten one by one.
     """
 
-    def __init__(self, stores: Sequence[EpilogueStore], independent_loops: int = 0) -> None:
-        self._independent_loops = independent_loops
+    def __init__(
+        self, stores: Sequence[EpilogueStore], independent_loops: int = 0, left: Collection[Stmt] = ()
+    ) -> None:
+        self._independent_loops, self._left = independent_loops, left
         self._stores = {e.copy: e for e in stores}
         self._writers = {e.writer: e for e in stores if e.writer is not None}
         self._fresh = {e.staging for e in stores}
@@ -179,18 +205,25 @@ class StageEpilogue(Rewriter):
         """Rewrites copies of results and the user's copies into staging tiles."""
         if isinstance(node, Alloc) and node.buffer in self._fresh:
             return None
+        if node in self._left:
+            return node
         if not isinstance(node, Seq):
             return self.rebuild_stmt(node)
         body: list[Stmt] = []
         for child in node.body:
-            if isinstance(child, Copy) and child in self._stores:
-                body += self._staged_store(self._stores[child])
-            elif isinstance(child, Copy) and child in self._writers:
-                body += [*self._acquire_staging(self._writers[child]), child]
-            else:
-                rewritten = self.visit(child)
-                body += [] if rewritten is None else [rewritten]
+            if (staged := self.staged(child)) is not None:
+                body += staged
+            elif (rewritten := self.visit(child)) is not None:
+                body.append(rewritten)
         return with_statements(node, body)
+
+    def staged(self, stmt: Stmt) -> list[Stmt] | None:
+        """What stands for a copy of results, or for a user's copy into a staging tile; None for other statements."""
+        if isinstance(stmt, ToGlobal) and stmt in self._stores:
+            return self._staged_store(self._stores[stmt])
+        if isinstance(stmt, Copy) and stmt in self._writers:
+            return [*self._acquire_staging(self._writers[stmt]), stmt]
+        return None
 
     def _staged_store(self, store: EpilogueStore) -> list[Stmt]:
         copy = store.copy
@@ -201,12 +234,13 @@ class StageEpilogue(Rewriter):
             part = _part(copy, number, store.parts)
             results = _valid_part(part, store.staging)
             body += [store_wait(copy)] if number else self._acquire_staging(store)
-            body += [Copy(part.src, results, loc=copy.loc), _async_store(part, results)]
+            body += [Copy(_source(part), results, loc=copy.loc), _async_store(part, results)]
         return body
 
     def _acquire_staging(self, store: EpilogueStore) -> list[Stmt]:
         """Waits until the staging tile may be written again; where needed, until the tensor may be, too."""
-        return [store_wait(store.copy, read=store.loops <= self._independent_loops)] if store.loops else []
+        read = store.adds or store.loops <= self._independent_loops
+        return [store_wait(store.copy, read=read)] if store.loops else []
 
 
 def store_wait(near: Stmt, *, read: bool = True) -> Stmt:

@@ -8,7 +8,7 @@ own, and operands of gemms are converted by statements of their own. Invariant: 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 
 from tilelang.analysis.stage_order import keeps, nearest_legal
 from tilelang.analysis.whole_stores import overwritten
@@ -85,7 +85,6 @@ class LoopSchedule:
 def loop_schedules(
     launch: Launch,
     load_groups: Sequence[LoadGroup],
-    staged: Set[Stmt],
     capabilities: TargetCapabilities,
     threads: int,
     given: Sequence[Placement | None] | None = None,
@@ -95,7 +94,6 @@ def loop_schedules(
     Args:
         launch: A launch as `fuse_clears` gives it.
         load_groups: All loads of the producer.
-        staged: The copies of results that are stored asynchronously.
         capabilities: What the target's lowerings can do.
         threads: How many threads compute a tile.
         given: The placements that a saved schedule has; None if there is none.
@@ -112,10 +110,7 @@ def loop_schedules(
         saved = None if given is None else given[number]
         if given is not None and saved is None:
             continue
-        if any(stmt in staged for stmt in walk(loop.body)):
-            found: LoopSchedule | str = "it stores results asynchronously"
-        else:
-            found = _loop_schedule(loop, launch, load_groups, capabilities, threads, saved)
+        found = _loop_schedule(loop, launch, load_groups, capabilities, threads, saved)
         if saved is not None and isinstance(found, str):
             raise impossible_placement(loop, saved, found)
         if not isinstance(found, str) and found.applies:

@@ -22,6 +22,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadG
 
 _MAX_STAGES = 8  # more stages were never faster, unless tiles are small
 _BYTES_IN_FLIGHT = 128 * 1024  # enough bytes in flight per multiprocessor to hide the latency of memory
+_LEAST_STAGES = 2  # with fewer, no load overlaps the use of another
 _MIN_STAGES = 3  # with fewer, it is better to store from registers
 # Parts of the epilogue, where these leave space for another stage: at 8192 x 8192 x 1024 tiles of 128x192
 # reached 1.117 of cuBLAS in three parts and 1.075 at once, at 5000^3 those of 128x224 0.969 in two parts and 0.930.
@@ -36,11 +37,13 @@ class SharedMemoryBudget:
         stages: Stages of the tiles that pipelined loops load.
         outer_stages: Stages of the tiles that are loaded outside of pipelined loops.
         epilogue_parts: In how many parts the epilogue stores through shared memory; 0 if it stores from registers.
+        staged_additions: Whether atomic additions of pipelined loops go through shared memory.
     """
 
     stages: int
     outer_stages: int
     epilogue_parts: int
+    staged_additions: bool = False
 
 
 def shared_memory_budget(
@@ -78,21 +81,27 @@ def shared_memory_budget(
     stage = sum(_size(t) for load_group in pipelined for t in load_group.tiles)
     most = _max_stages(pipelined, stage, overrides, persistent=persistent)
 
+    additions = [each for each in stores if each.adds and each.pipelined]
+    stores = [each for each in stores if each not in additions]
+    added = sum(_size(each.staging) for each in additions)
+    staged_additions = bool(additions) and (budget - added) // stage >= max(_LEAST_STAGES, overrides.stages or 0)
+    budget -= added if staged_additions else sum(_size(each.staging) for each in additions if each.writer is not None)
+
     def stages(epilogue_parts: int, versions: int) -> int:
         return min((budget - _staging(stores, epilogue_parts) * concurrent_tiles - versions * outer) // stage, most)
 
-    best = SharedMemoryBudget(0, 1, 0)
+    best = SharedMemoryBudget(0, 1, 0, staged_additions)
     for through_shared, versions in ((True, 2), (True, 1), (False, 2), (False, 1)):
         choices = [parts for parts in _epilogue_choices(stores, overrides) if bool(parts) is through_shared]
         if not choices or versions > 1 and not (persistent and outer):
             continue
         epilogue_parts = max(choices, key=lambda parts: (stages(parts, versions), -parts))
-        candidate = SharedMemoryBudget(stages(epilogue_parts, versions), versions, epilogue_parts)
+        candidate = SharedMemoryBudget(stages(epilogue_parts, versions), versions, epilogue_parts, staged_additions)
         if candidate.stages >= min(_MIN_STAGES, most):
             return candidate
         if candidate.stages > best.stages:
             best = candidate
-    if best.stages < min(2, most):
+    if best.stages < min(_LEAST_STAGES, most):
         held = "one version" if best.stages == 1 else "no version"
         return f"shared memory holds {held} of {stage} bytes of tiles"
     return best

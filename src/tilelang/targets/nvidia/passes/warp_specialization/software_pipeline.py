@@ -60,6 +60,7 @@ class SoftwarePipeline:
         schedule: When they run.
         pipelines: The tiles that it reads and that are loaded in it.
         asynchronous: Its gemms that run asynchronously.
+        staged: What stands for its copies of results, which the copy engine stores asynchronously.
     """
 
     loop: For
@@ -67,12 +68,21 @@ class SoftwarePipeline:
     schedule: ModuloSchedule
     pipelines: tuple[PipelineBuffer, ...]
     asynchronous: frozenset[Stmt]
+    staged: Mapping[Stmt, Sequence[Stmt]] = field(default_factory=dict)
+
+    def readers(self, each: PipelineBuffer) -> list[Stmt]:
+        """The statements that read the tiles of a pipeline, in the order in which they run for one iteration."""
+        position = {number: place for place, number in enumerate(self.schedule.order)}
+        numbers = {number for tile in each.tiles for number, _, _ in self.body.storages.get(tile.storage, ())}
+        in_order = sorted(numbers, key=lambda number: (self.schedule.stage[number], position[number]))
+        return [self.body.statements[number] for number in in_order]
 
     @property
     def crossing(self) -> tuple[PipelineBuffer, ...]:
         """The pipelines whose tiles both stages read: a version is held for two iterations of the pipelined loop."""
         stage = dict(zip(self.body.statements, self.schedule.stage, strict=True))
-        return tuple(e for e in self.pipelines if stage[e.load_group.first] != stage[e.load_group.last])
+        ends = {each: self.readers(each) for each in self.pipelines}
+        return tuple(each for each, readers in ends.items() if stage[readers[0]] != stage[readers[-1]])
 
     def expand(self, states: PartitionStates, late_states: PartitionStates, thread: Expr) -> list[Stmt]:
         """Prologue, steady state and epilogue; nothing of it runs where the loop has no iteration.
@@ -162,6 +172,9 @@ class _Emission:
         self._pipeline, self._thread = pipeline, thread
         self._states, self._late_states = states, late_states
         self._crossing = pipeline.crossing
+        readers = {each: pipeline.readers(each) for each in pipeline.pipelines}
+        self._first = {each: in_order[0] for each, in_order in readers.items()}
+        self._last = {each: in_order[-1] for each, in_order in readers.items()}
         self._in_flight: list[_InFlight] = []
 
     def statements(self, numbers: Sequence[int], values: Mapping[int, Expr]) -> list[Stmt]:
@@ -185,13 +198,16 @@ class _Emission:
         yield from self._acquire(stmt, iteration)
         moved = substitute_stmt(stmt, iteration.values, iteration.buffers)
         moved = OnVersion(iteration.versions).visit(moved) or Seq((), loc=stmt.loc)
-        last = [each for each in self._pipeline.pipelines if each.load_group.last is stmt]
+        last = [each for each in self._pipeline.pipelines if self._last[each] is stmt]
         releases = [s for each in last for s in self._release(each, iteration)]
         if isinstance(stmt, Gemm) and stmt in self._pipeline.asynchronous:
             yield dataclasses.replace(moved, wait=-1, follows_wait=True)  # type: ignore[call-arg]
             self._in_flight.append(_InFlight(stmt, releases))
             return
-        yield moved
+        if stmt in self._pipeline.staged:
+            yield from (substitute_stmt(s, iteration.values, iteration.buffers) for s in self._pipeline.staged[stmt])
+        else:
+            yield moved
         written = [a.buffer for a in accesses(moved).writes if _is_fragment(a.buffer)]
         for gemm in self._in_flight:
             gemm.computed.update(dict.fromkeys(written))
@@ -206,7 +222,7 @@ class _Emission:
         for each in self._pipeline.pipelines:
             if each in iteration.states or not any(tile.storage in read for tile in each.tiles):
                 continue
-            if each.load_group.first is not stmt:  # in stage 1 of a tile for which stage 0 has waited
+            if self._first[each] is not stmt:  # in stage 1 of a tile for which stage 0 has waited
                 state = iteration.states[each] = self._late_states.state(each, iteration.renamed)
                 yield from state.setup
                 continue
