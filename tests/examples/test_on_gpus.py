@@ -3,34 +3,13 @@
 from collections.abc import Callable
 
 import pytest
-from examples_of import ONLY, SIZES, benchmark_programs, kernels, load
+from examples_of import ONLY, SIZES, benchmark_programs, kernels, load, simulate_example
 from fake_cuda import needs_nvrtc
-from gpu import SCHEDULES, run_every_schedule
+from gpu import SCHEDULES
 
 import tilelang
 from tilelang.jit.kernel import JITKernel
 
-# a few blocks are enough for the simulator
-FEWER = {
-    "quickstart.py": {"M": 40, "N": 130, "K": 67},
-    "vector_add.py": {"N": 603},
-    "02_gemm/gemm_simple.py": {"size": 32, "rectangle": (40, 33, 17)},
-    "02_gemm/autotuned_gemm.py": {"M": 20, "N": 40, "K": 50, "block_M": 32, "block_N": 64},  # nothing to tune
-    "02_gemm/gemm_pipelined.py": {"M": 20, "N": 40, "K": 50, "block_M": 32, "block_N": 64, "block_K": 16},
-    "02_gemm/transposed_gemm.py": {"M": 20, "N": 33, "K": 40, "block_M": 32, "block_N": 32},
-    "02_gemm/persistent_gemm.py": {"M": 40, "N": 33, "K": 40, "num_blocks": 3, "block_M": 32, "block_N": 32},
-    "02_gemm/split_k_gemm.py": {"M": 20, "N": 33, "K": 100, "splits": 2, "block_M": 32, "block_N": 32},
-    "02_gemm/stream_k_gemm.py": {"M": 40, "N": 33, "K": 100, "num_blocks": 3, "block_M": 32, "block_N": 32},
-    "02_gemm/batched_gemm.py": {"batch": 2, "M": 20, "N": 33, "K": 50, "block_M": 32, "block_N": 32},
-    "02_gemm/grouped_gemm.py": {"sizes": (5, 0, 40), "N": 33, "K": 50, "block_M": 32, "block_N": 32},
-    "02_gemm/gemm_epilogues.py": {"M": 20, "N": 33, "K": 50, "block_M": 32, "block_N": 32},
-    "02_gemm/float8_gemm.py": {"M": 8, "N": 20, "K": 140, "block_M": 16, "block_N": 32},
-    "comparison/gemm_tilelang.py": {"M": 20, "N": 33, "K": 70, "block_M": 32, "block_N": 32},
-    "softmax.py": {"M": 5, "N": 131},
-    "normalization.py": {"M": 5, "N": 131},
-    "03_attention/flash_attention.py": {"batch": 1, "n_heads": 1, "seq_len": 70, "head_dim": 16},
-    "04_mla_decoding/mla_decode.py": {"batch": 1, "n_heads": 1, "kv_len": 100, "head_dim": 32, "latent_dim": 48},
-}
 # what lets the copy engine and the matrix instructions of warpgroups do it: rows of whole 16 bytes, 64 rows of a tile
 ON_HOPPER = {
     "02_gemm/transposed_gemm.py": {"M": 72, "N": 72, "K": 40},
@@ -57,37 +36,27 @@ def target(arch: str) -> dict[str, str]:
     return {"kind": "cuda", "arch": arch}
 
 
-def simulated(
-    monkeypatch: pytest.MonkeyPatch, name: str, arch: str, schedules: list[tuple[bool, int]], **sizes: object
-) -> None:
-    """Runs an example on the simulator, as its environment asks for it."""
-    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", arch)
-    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "simulator")
-    run_every_schedule(monkeypatch, schedules)
-    load(name).main(**(sizes or {**SIZES[name], **FEWER.get(name, {})}))
-
-
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_example_agrees_with_its_reference_on_a_simulated_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    simulated(monkeypatch, name, "sm_80", SCHEDULES[:1])
+    simulate_example(monkeypatch, name, "sm_80", SCHEDULES[:1])
 
 
 @pytest.mark.parametrize("name", sorted(ON_HOPPER))
 def test_example_agrees_with_its_reference_on_a_simulated_hopper(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    simulated(monkeypatch, name, "sm_90a", SCHEDULES[:1], **ON_HOPPER[name])
+    simulate_example(monkeypatch, name, "sm_90a", SCHEDULES[:1], **ON_HOPPER[name])
 
 
 @pytest.mark.slow(every=16)
 @pytest.mark.parametrize("name", sorted(ON_HOPPER))
 def test_schedules_do_not_change_what_an_example_finds_on_hopper(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    simulated(monkeypatch, name, "sm_90a", SCHEDULES, **ON_HOPPER[name])
+    simulate_example(monkeypatch, name, "sm_90a", SCHEDULES, **ON_HOPPER[name])
 
 
 @pytest.mark.slow(every=16)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_schedules_do_not_change_what_an_example_finds(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    simulated(monkeypatch, name, arch, SCHEDULES)
+    simulate_example(monkeypatch, name, arch, SCHEDULES)
 
 
 # -- compiling without a GPU ---------------------------------------------------------------------------------

@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
-from harness import way
+from harness import BACKENDS, way
 
 import tilelang
 import tilelang.language as T
 from tilelang.errors import DataRace
 
 pytestmark = pytest.mark.filterwarnings("ignore:T.Buffer is deprecated:DeprecationWarning")
-
-BACKENDS = ("auto", "reference", "simulator")
 
 
 def matmul_kernel(M, N, K, block_M, block_N, block_K):

@@ -5,12 +5,10 @@ Their lines stand as written; parameters, closures and the write-back are added 
 
 import numpy as np
 import pytest
-from harness import way
+from harness import BACKENDS, way
 
 import tilelang
 import tilelang.language as T
-
-BACKENDS = ("auto", "reference", "simulator")
 
 
 def integers(*shape: int, dtype: str = "float16") -> np.ndarray:

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-from harness import way
+from harness import BACKENDS, way
 
 import tilelang
 import tilelang.language as T
 from tilelang import jit
 from tilelang.language import deprecation
-
-BACKENDS = ("auto", "reference", "simulator")
 
 
 def dtypes() -> list[object]:

@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+from gpu import run_every_schedule
+
 from tilelang.ir.func import PrimFunc
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +53,28 @@ SIZES = {
     "macro.py": {"M": 65, "N": 33, "K": 40},
 }
 
+# a few blocks are enough for the simulator
+FEWER = {
+    "quickstart.py": {"M": 40, "N": 130, "K": 67},
+    "vector_add.py": {"N": 603},
+    "02_gemm/gemm_simple.py": {"size": 32, "rectangle": (40, 33, 17)},
+    "02_gemm/autotuned_gemm.py": {"M": 20, "N": 40, "K": 50, "block_M": 32, "block_N": 64},  # nothing to tune
+    "02_gemm/gemm_pipelined.py": {"M": 20, "N": 40, "K": 50, "block_M": 32, "block_N": 64, "block_K": 16},
+    "02_gemm/transposed_gemm.py": {"M": 20, "N": 33, "K": 40, "block_M": 32, "block_N": 32},
+    "02_gemm/persistent_gemm.py": {"M": 40, "N": 33, "K": 40, "num_blocks": 3, "block_M": 32, "block_N": 32},
+    "02_gemm/split_k_gemm.py": {"M": 20, "N": 33, "K": 100, "splits": 2, "block_M": 32, "block_N": 32},
+    "02_gemm/stream_k_gemm.py": {"M": 40, "N": 33, "K": 100, "num_blocks": 3, "block_M": 32, "block_N": 32},
+    "02_gemm/batched_gemm.py": {"batch": 2, "M": 20, "N": 33, "K": 50, "block_M": 32, "block_N": 32},
+    "02_gemm/grouped_gemm.py": {"sizes": (5, 0, 40), "N": 33, "K": 50, "block_M": 32, "block_N": 32},
+    "02_gemm/gemm_epilogues.py": {"M": 20, "N": 33, "K": 50, "block_M": 32, "block_N": 32},
+    "02_gemm/float8_gemm.py": {"M": 8, "N": 20, "K": 140, "block_M": 16, "block_N": 32},
+    "comparison/gemm_tilelang.py": {"M": 20, "N": 33, "K": 70, "block_M": 32, "block_N": 32},
+    "softmax.py": {"M": 5, "N": 131},
+    "normalization.py": {"M": 5, "N": 131},
+    "03_attention/flash_attention.py": {"batch": 1, "n_heads": 1, "seq_len": 70, "head_dim": 16},
+    "04_mla_decoding/mla_decode.py": {"batch": 1, "n_heads": 1, "kv_len": 100, "head_dim": 32, "latent_dim": 48},
+}
+
 # examples of instructions that only one GPU has
 ONLY = {"02_gemm/warp_specialized_gemm.py": "sm_90a"}
 
@@ -64,6 +89,16 @@ def load(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def simulate_example(
+    monkeypatch: pytest.MonkeyPatch, name: str, arch: str, schedules: list[tuple[bool, int]], **sizes: object
+) -> None:
+    """Runs an example on the simulator, as its environment asks for it."""
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", arch)
+    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "simulator")
+    run_every_schedule(monkeypatch, schedules)
+    load(name).main(**(sizes or {**SIZES[name], **FEWER.get(name, {})}))
 
 
 def benchmark_programs() -> ModuleType:

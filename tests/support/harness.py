@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tilelang
 from tilelang.ir.func import PrimFunc
@@ -38,8 +39,16 @@ def simulate_on_copies(func: PrimFunc, arguments: Sequence[Any], arch: str = "sm
     return copies
 
 
+SIMULATED_AMD = ("gfx942", "gfx950", "gfx1100", "gfx1200")
+BACKENDS = (
+    "auto", "reference", "simulator", *(pytest.param(arch, marks=pytest.mark.slow(every=8)) for arch in SIMULATED_AMD),
+)  # fmt: skip
+
+
 def way(backend: str) -> dict[str, str]:
-    """What to compile with for a way to run: "auto", "reference", or "simulator", which stands for a GPU."""
+    """What to compile with for a way to run: "auto", "reference", "simulator", which is of sm_80, or a GPU of AMD."""
+    if backend in SIMULATED_AMD:
+        return {"execution_backend": "simulator", "target": backend}
     return {"execution_backend": backend, "target": "sm_80" if backend == "simulator" else "auto"}
 
 

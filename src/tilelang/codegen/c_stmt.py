@@ -191,7 +191,11 @@ class StmtPrinter(abc.ABC):
             compare = "<" if node.step > 0 else ">"
             step = ", ".join([f"++{var}" if node.step == 1 else f"{var} += {node.step}", *also])
             with out.block(f"for ({kind} {var} = {start}; {var} {compare} {limit}; {step})"):
-                self.body(node.body)
+                self._iteration(node)
+
+    def _iteration(self, node: For) -> None:
+        """The body of a loop."""
+        self.body(node.body)
 
     def _if(self, node: If) -> None:
         with self._out.block(f"if ({self._exprs.condition(node.condition)})"), self._types.given(node.condition):

@@ -36,7 +36,7 @@ extern "C" __global__ void __attribute__((amdgpu_flat_work_group_size(64, 64))) 
 ) {
     __shared__ __attribute__((aligned(1024))) unsigned char tl_shared[256];
     const int bx = (int)__builtin_amdgcn_workgroup_id_x();
-    const int thread = (int)__builtin_amdgcn_workitem_id_x();
+    int thread = (int)__builtin_amdgcn_workitem_id_x();
     // test_hip.py:16: tile = T.alloc_shared((128,), "float16")
     half_t* const tile = (half_t*)tl_shared;
 """

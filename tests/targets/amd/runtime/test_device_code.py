@@ -2,10 +2,11 @@ import resource
 from pathlib import Path
 
 import pytest
-from hip_kernels import ARCHES, GEMM, REVERSE, SPILLING, needs_clang, needs_hiprtc, source
+from hip_kernels import ARCHES, GEMM, PRELUDE, REVERSE, SPILLING, needs_clang, needs_hiprtc, source
 
 from tilelang.errors import CompilerBug, OptionError, ToolchainError
 from tilelang.options import CompileOptions
+from tilelang.targets.amd.isa.save_registers import RECOMPUTE
 from tilelang.targets.amd.runtime import device_code, hiprtc
 from tilelang.targets.amd.runtime.device_code import HipCode, build, identity
 
@@ -147,3 +148,38 @@ def test_a_disassembler_is_asked_for_all_instructions(tmp_path: Path, monkeypatc
     tool.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
     with pytest.raises(ToolchainError, match="llvm-objdump: failed with status 3\nbroken"):
         code.assembly()
+
+
+# a tile of 64 rows whose addresses, if they are all kept, take more registers than there are
+ADDRESSES = (
+    PRELUDE
+    + RECOMPUTE.text
+    + """\
+extern "C" __global__ THREADS(1024) void addresses(float* __restrict__ x, int n) {
+  __shared__ float tile[16384];
+  int t = __builtin_amdgcn_workitem_id_x();
+  float sums[32] = {};
+#pragma unroll 1
+  for (int k = 0; k < n; ++k) {
+    TL_RECOMPUTE(t);
+    tile[t] = x[k * 1024 + t];
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+#pragma unroll
+    for (int i = 0; i < 256; ++i) sums[i % 32] += tile[(t * 17 ^ (i * 37)) & 16383];
+  }
+#pragma unroll
+  for (int i = 0; i < 32; ++i) x[i * 1024 + t] = sums[i];
+}
+"""
+)
+
+
+def test_what_spills_is_compiled_for_fewer_registers() -> None:
+    given = source(ADDRESSES, "addresses", threads=1024)
+    once = build(source(ADDRESSES.replace("TL_RECOMPUTE(t);", ""), "addresses", threads=1024), "gfx1100", "clang")
+    assert 100 < once.resources["addresses"].spill_bytes
+    code = build(given, "gfx1100", "clang")
+    assert (0, 0) == (code.resources["addresses"].spill_bytes, code.resources["addresses"].local_bytes)
+    assert "vgpr_spill_count: 0" in code.assembly()

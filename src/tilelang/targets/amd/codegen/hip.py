@@ -47,6 +47,7 @@ class _Program(ThreadProgram):
     dialect = HIP
     words = _RESERVED
     max_grid = MAX_GRID
+    thread_type = "int"  # which loops hide from the compiler where registers are scarce
     flags = ("-Wno-parentheses",)  # of texts that other compilers read, too
 
     def _traits(self, launch: Launch) -> str:
@@ -68,8 +69,8 @@ class _Program(ThreadProgram):
     def _thread_index(self, axis: str) -> str:
         return f"(int)__builtin_amdgcn_workitem_id_{axis}()"
 
-    def _statements(self, out: Emitter, plan: LaunchPlan, written: Set[Buffer]) -> HipStmtPrinter:
-        return HipStmtPrinter(out, self._exprs, plan, written, self._asserts)
+    def _statements(self, out: Emitter, launch: Launch, written: Set[Buffer]) -> HipStmtPrinter:
+        return HipStmtPrinter(out, self._exprs, launch, written, self._asserts)
 
     def _preamble(self, foreign: str) -> list[str]:
         return [*PRELUDE.splitlines(), ""]

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from tilelang.errors import NoLowering
-from tilelang.ir.stmt import Atomic, Print
+from tilelang.ir.stmt import Atomic, For, Print
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.amd.isa.atomic_text import atomic_text
+from tilelang.targets.amd.isa.save_registers import RECOMPUTE
 from tilelang.targets.gpu.codegen.statements import FAILED, ThreadStmtPrinter
 
 
 class HipStmtPrinter(ThreadStmtPrinter):
     """Appends the HIP text of statements to an emitter."""
+
+    few_trips = 1
+
+    def _iteration(self, node: For) -> None:
+        if self._is_rolled(node) and self._launch_thread is not None:
+            self._exprs.need(RECOMPUTE)
+            self._out.line(f"TL_RECOMPUTE({self._names[self._launch_thread]});")
+        super()._iteration(node)
 
     def _atomic_call(self, node: Atomic) -> Template:
         return atomic_text(node)

@@ -11,6 +11,7 @@ the machine loads to LDS directly, and can do all these copies so, they run `num
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 
 from tilelang.errors import Note
@@ -32,6 +33,7 @@ from tilelang.schedule.register_prefetch import MOST_VERSIONS, Prefetched, prefe
 from tilelang.targets.amd.passes.direct_copies import is_direct
 from tilelang.transforms.initial_values import with_initial_values_stored
 
+_ROW_PADDING = 16  # the most bytes that a layout adds to a row of a tile, where swizzles do not avoid bank conflicts
 _PREFETCH_BYTES = 256  # of a thread, for tiles that are loaded ahead: a quarter of the registers of a wave of 256
 
 
@@ -87,7 +89,7 @@ class _Plan(Rewriter):
             planned = prefetched(loop, outside, versions, self._register_bytes)
             if isinstance(planned, str):
                 return planned
-            if self._fits(LoopBody(planned.loop), planned.placement) or versions == 1:
+            if versions == 1 or self._fits(LoopBody(planned.loop), planned.placement, _ROW_PADDING):
                 return planned
         return ""
 
@@ -101,14 +103,16 @@ class _Plan(Rewriter):
             placement = ahead(numbers, (), (), len(body.statements), versions)
             if violation(body, placement, outside) is not None:
                 return None
-            if self._fits(body, placement):
+            if self._fits(body, placement, 0):  # tiles that waves fill are not padded
                 return placement
         return None
 
-    def _fits(self, body: LoopBody, placement: Placement) -> bool:
+    def _fits(self, body: LoopBody, placement: Placement, row_padding: int) -> bool:
         """Whether there is shared memory for the versions of a placement, which is spent then."""
-        extra = sum((count - 1) * _bytes([buffer]) for buffer, count in version_counts(body, placement).items())
-        if extra > self._spare:
+        counts = version_counts(body, placement)
+        extra = sum((count - 1) * _bytes([buffer]) for buffer, count in counts.items())
+        padding = sum(count * _rows(buffer) * row_padding for buffer, count in counts.items())
+        if extra + padding > self._spare:
             return False
         self._spare -= extra
         return True
@@ -131,6 +135,11 @@ def _placed(loop: For, spec: PipelineSpec, placement: Placement) -> For:
 def _bytes(buffers: Iterable[Buffer]) -> int:
     """The shared memory of buffers."""
     return sum(b.bytes or 0 for b in buffers if b.scope is Scope.SHARED and b.view_of is None)
+
+
+def _rows(buffer: Buffer) -> int:
+    """The rows of a tile."""
+    return math.prod((buffer.static_shape or ())[:-1])
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:

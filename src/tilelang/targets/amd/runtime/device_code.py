@@ -17,7 +17,7 @@ from tilelang.records import record
 from tilelang.runtime import cache
 from tilelang.runtime.compile_flags import STANDARD, host_flags
 from tilelang.targets.amd.runtime import hiprtc
-from tilelang.targets.amd.runtime.toolchain import find_clang, find_disassembler
+from tilelang.targets.amd.runtime.toolchain import Clang, find_clang, find_disassembler
 from tilelang.targets.gpu.runtime.compile_log import Compilation
 from tilelang.targets.gpu.runtime.device_code import BuiltCode, DeviceCode, built_once, with_launch_memory
 from tilelang.targets.gpu.runtime.resources import Resources
@@ -45,8 +45,9 @@ class HipCode(DeviceCode):
         """
         if self.compiler == "hiprtc":
             return _disassembled(self.binary)
-        flags = _all_flags(self.source, self.options)
-        made = find_clang().compile(self.source.text, self.arch, flags, assembly=True)
+        clang = find_clang()
+        flags = _compiled(self.source, self.arch, clang, self.options).flags
+        made = clang.compile(self.source.text, self.arch, flags, assembly=True)
         if made.code is None:
             raise _rejection(self.source, made, self.options)
         return made.code.decode()
@@ -88,13 +89,41 @@ def _all_flags(source: Source | None, options: CompileOptions) -> tuple[str, ...
 
 
 def _built(source: Source, arch: str, compiler: str, options: CompileOptions) -> BuiltCode:
+    made = _compiled(source, arch, hiprtc.open_hiprtc() if compiler == "hiprtc" else find_clang(), options)
+    return BuiltCode(made.code, made.resources, tuple(dict.fromkeys(_WARNING.findall(made.log))))
+
+
+@record
+class _Compiled:
+    """A code object, and the flags that it was compiled with."""
+
+    code: bytes
+    log: str
+    resources: dict[str, Resources]
+    flags: tuple[str, ...]
+
+    @property
+    def spilled(self) -> int:
+        return sum(used.spill_bytes for used in self.resources.values())
+
+
+def _compiled(source: Source, arch: str, compiler: Clang | hiprtc.Hiprtc, options: CompileOptions) -> _Compiled:
+    """The code object; where its kernels spill, that of fewer registers, if it spills less."""
+    flags = _all_flags(source, options)
+    made = _compiled_with(flags, source, arch, compiler, options)
+    if not made.spilled:
+        return made
+    saving = import_module("tilelang.targets.amd.isa.save_registers").FLAGS
+    saved = _compiled_with((*flags, *saving), source, arch, compiler, options)
+    return min(made, saved, key=lambda each: each.spilled)
+
+
+def _compiled_with(
+    flags: tuple[str, ...], source: Source, arch: str, compiler: Clang | hiprtc.Hiprtc, options: CompileOptions
+) -> _Compiled:
     # imported on use: a kernel in the cache needs none of it
     code_object = import_module("tilelang.targets.amd.runtime.code_object")
-    flags = _all_flags(source, options)
-    if compiler == "hiprtc":
-        made = hiprtc.open_hiprtc().compile(source.text, arch, flags)
-    else:
-        made = find_clang().compile(source.text, arch, flags)
+    made = compiler.compile(source.text, arch, flags)
     if options.verbose:
         print(made.command, made.log, sep="\n", file=sys.stderr)  # noqa: T201  the user asked for it
     if made.code is None:
@@ -109,7 +138,7 @@ def _built(source: Source, arch: str, compiler: str, options: CompileOptions) ->
         )
         for name, kernel in code_object.read_code_object(made.code).kernels.items()
     }
-    return BuiltCode(made.code, resources, tuple(dict.fromkeys(_WARNING.findall(made.log))))
+    return _Compiled(made.code, made.log, resources, flags)
 
 
 def _rejection(source: Source, made: Compilation, options: CompileOptions) -> TileLangError:

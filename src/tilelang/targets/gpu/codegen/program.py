@@ -55,6 +55,7 @@ class ThreadProgram(abc.ABC):
         integers: Defines the integer types of fixed width; None where the preamble does.
         max_grid: Blocks of a grid along x, y and z.
         flags: Compiler flags that the text needs.
+        thread_type: The type of the index of a thread.
     """
 
     dialect: Dialect
@@ -62,6 +63,7 @@ class ThreadProgram(abc.ABC):
     integers: Helper | None = None
     max_grid: tuple[int, int, int]
     flags: tuple[str, ...] = ()
+    thread_type: str = "const int"
 
     def __init__(self, func: PrimFunc) -> None:
         if func.level is not Level.THREAD:
@@ -139,7 +141,7 @@ class ThreadProgram(abc.ABC):
         """The index of the thread in its block along x, y or z."""
 
     @abc.abstractmethod
-    def _statements(self, out: Emitter, plan: LaunchPlan, written: Set[Buffer]) -> ThreadStmtPrinter:
+    def _statements(self, out: Emitter, launch: Launch, written: Set[Buffer]) -> ThreadStmtPrinter:
         """The printer of the statements of a launch; `written` are the buffers that it may write."""
 
     def _preamble(self, foreign: str) -> list[str]:
@@ -205,7 +207,7 @@ class ThreadProgram(abc.ABC):
                 self._names.declare(tensor_map.var)
             renamed = {p: self._names.fresh(f"{self._names[p.var]}_arg") for p in self._converted()}
             self._names.used.clear()
-            self._statements(body, launch.plan, written).body(launch.body)
+            self._statements(body, launch, written).body(launch.body)
             used = set(self._names.used)
             head.loc = launch.loc
             self._prologue(launch, head, used, renamed)
@@ -270,7 +272,7 @@ class ThreadProgram(abc.ABC):
             if var in used:
                 out.line(f"const int {self._names[var]} = {self._block_index(axis)};")
         if launch.thread in used and launch.thread is not None:
-            out.line(f"const int {self._names[launch.thread]} = {self._linear_thread(launch.threads)};")
+            out.line(f"{self.thread_type} {self._names[launch.thread]} = {self._linear_thread(launch.threads)};")
         for param, argument in renamed.items():
             if param.var in used:
                 kind = self._exprs.value_type(param.dtype)

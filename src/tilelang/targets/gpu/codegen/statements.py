@@ -16,8 +16,7 @@ from tilelang.codegen.pointer_increments import pointer_increments
 from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, cast, int_const
-from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, Stmt
+from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, Launch, Stmt
 from tilelang.ir.visit import walk
 from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.isa.intrinsic import Template
@@ -25,7 +24,6 @@ from tilelang.isa.intrinsic import Template
 ARENA = "tl_shared"
 FAILED = "tl_failed"
 _ROLLED = "#pragma unroll 1"
-_FEW_TRIPS = 4  # so short a loop is better unrolled, whatever it waits for
 
 
 class ThreadStmtPrinter(StmtPrinter):
@@ -34,25 +32,29 @@ class ThreadStmtPrinter(StmtPrinter):
     Args:
         out: Receives the lines.
         exprs: Prints the expressions.
-        plan: The offsets of shared buffers.
+        launch: The launch that they are of, with the offsets of its shared buffers.
         written: The buffers that the kernel may write; pointers to others are to constants.
         asserts: Receives message and place of each assertion.
 
     Attributes:
         brief: A unit whose work is no reason to keep a loop rolled: loops of nothing else are those of one tile.
+        few_trips: So short a loop is better unrolled, whatever it waits for.
     """
 
     brief: AsyncUnit | None = None
+    few_trips: int = 4
 
     def __init__(
         self,
         out: Emitter,
         exprs: ExprPrinter,
-        plan: LaunchPlan,
+        launch: Launch,
         written: Set[Buffer],
         asserts: list[tuple[str, Loc]],
     ) -> None:
         super().__init__(out, exprs, asserts)
+        plan = launch.plan
+        self._launch_thread = launch.thread
         self._offsets: dict[Buffer, int | Expr] = {**dict(plan.shared_offsets), **dict(plan.dynamic_shared_offsets)}
         self._written = written
 
@@ -134,9 +136,17 @@ class ThreadStmtPrinter(StmtPrinter):
     def _pragma(self, node: For) -> str:
         if node.kind is ForKind.UNROLLED or node.kind is ForKind.VECTORIZED:
             return f"#pragma unroll {node.unroll_factor}" if node.unroll_factor else "#pragma unroll"
-        if not _is_short(node) and any(self._waits(s) for s in walk(node.body)):
-            return _ROLLED  # copies of a pipelined loop cost more registers than they save
-        return ""
+        return _ROLLED if self._is_rolled(node) else ""
+
+    def _is_rolled(self, node: For) -> bool:
+        """Whether a loop must not be unrolled: copies of a pipelined loop cost more registers than they save."""
+        if node.kind is ForKind.UNROLLED or node.kind is ForKind.VECTORIZED or self._is_short(node):
+            return False
+        return any(self._waits(s) for s in walk(node.body))
+
+    def _is_short(self, node: For) -> bool:
+        start, stop = int_const(node.start), int_const(node.stop)
+        return start is not None and stop is not None and len(range(start, stop, node.step)) <= self.few_trips
 
 
 def pointer_type(buffer: Buffer, exprs: ExprPrinter, written: Set[Buffer]) -> str:
@@ -144,7 +154,3 @@ def pointer_type(buffer: Buffer, exprs: ExprPrinter, written: Set[Buffer]) -> st
     const = "" if buffer.scope.on_chip or buffer.storage in written else "const "
     return f"{const}{exprs.storage(buffer.dtype)}*"
 
-
-def _is_short(node: For) -> bool:
-    start, stop = int_const(node.start), int_const(node.stop)
-    return start is not None and stop is not None and len(range(start, stop, node.step)) <= _FEW_TRIPS

@@ -96,8 +96,8 @@ class _Program(ThreadProgram):
     def _thread_index(self, axis: str) -> str:
         return f"threadIdx.{axis}"
 
-    def _statements(self, out: Emitter, plan: LaunchPlan, written: Set[Buffer]) -> CudaStmtPrinter:
-        return CudaStmtPrinter(out, self._exprs, plan, written, self._asserts)
+    def _statements(self, out: Emitter, launch: Launch, written: Set[Buffer]) -> CudaStmtPrinter:
+        return CudaStmtPrinter(out, self._exprs, launch, written, self._asserts)
 
     def _preamble(self, foreign: str) -> list[str]:
         headers = needed_headers(foreign)
