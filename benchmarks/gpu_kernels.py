@@ -204,7 +204,7 @@ def dynamic_gemm(pass_configs=None, **tiles):
 
 def attention_program(batch, heads, length, dim, block_M=128, block_N=128, num_stages=2, threads=256, *,
                       causal=False, dtype="float16"):
-    """FlashAttention with the scores scaled inside the exponential, in base 2."""
+    """FlashAttention with the scores scaled inside the exponential, in base 2; keys beyond the last are masked."""
     shape = (batch, heads, length, dim)
     scale = (1.0 / dim) ** 0.5 * 1.44269504
 
@@ -235,6 +235,9 @@ def attention_program(batch, heads, length, dim, block_M=128, block_N=128, num_s
                 if causal:
                     for i, j in T.Parallel(block_M, block_N):
                         S[i, j] = T.if_then_else(bx * block_M + i >= k * block_N + j, 0.0, -T.infinity("float32"))
+                elif length % block_N:
+                    for i, j in T.Parallel(block_M, block_N):
+                        S[i, j] = T.if_then_else(k * block_N + j < length, 0.0, -T.infinity("float32"))
                 else:
                     T.clear(S)
                 T.gemm(Q_shared, K_shared, S, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)

@@ -84,14 +84,14 @@ def transposed():
     return lowered(main, stages=2, persistent=True, ping_pong=False), [a, b, np.zeros((m, n), np.float32)], want
 
 
-def attention(*, varying):
+def attention(*, varying, block=64):
     """Rings of several tiles, one that is filled once per tile of the grid, and products of what registers hold.
 
     Weights say which scores are positive, so that all is exact. Tiles of the grid have as many steps each, or not.
     """
 
     def make():
-        rows, keys = 256, 64 * (5 if varying else 2)
+        rows, keys = 4 * block, 64 * (5 if varying else 2)
 
         def steps(bx):
             """The first tile ends, and the last one goes on, where the stages begin anew."""
@@ -104,24 +104,24 @@ def attention(*, varying):
             V: T.Tensor((keys, 64), "float16"),
             O: T.Tensor((rows, 64), "float32"),
         ):
-            with T.Kernel(rows // 64, threads=128) as bx:
-                Q_s = T.alloc_shared((64, 64), "float16")
+            with T.Kernel(rows // block, threads=2 * block) as bx:
+                Q_s = T.alloc_shared((block, 64), "float16")
                 K_s = T.alloc_shared((64, 64), "float16")
                 V_s = T.alloc_shared((64, 64), "float16")
-                scores = T.alloc_fragment((64, 64), "float32")
-                weights = T.alloc_fragment((64, 64), "float16")
-                out = T.alloc_fragment((64, 64), "float32")
-                T.copy(Q[bx * 64, 0], Q_s)
+                scores = T.alloc_fragment((block, 64), "float32")
+                weights = T.alloc_fragment((block, 64), "float16")
+                out = T.alloc_fragment((block, 64), "float32")
+                T.copy(Q[bx * block, 0], Q_s)
                 T.clear(out)
                 for k in T.Pipelined(steps(bx) if varying else 2, num_stages=3):
                     T.copy(K[k * 64, 0], K_s)
                     T.copy(V[k * 64, 0], V_s)
                     T.gemm(Q_s, K_s, scores, transpose_B=True, clear_accum=True)
-                    for i, j in T.Parallel(64, 64):
+                    for i, j in T.Parallel(block, 64):
                         scores[i, j] = T.if_then_else(scores[i, j] > 0, 1.0, 0.0)
                     T.copy(scores, weights)
                     T.gemm(weights, V_s, out)
-                T.copy(out, O[bx * 64, 0])
+                T.copy(out, O[bx * block, 0])
 
         q, k, v = ints(rows, 64), ints(keys, 64, seed=1), ints(keys, 64, seed=2)
         weights = (q.astype(np.float32) @ k.astype(np.float32).T > 0).astype(np.float32)
@@ -320,6 +320,7 @@ PROGRAMS = {
     "attention": Program(attention(varying=False), NARROW),
     "attention, variable lengths": Program(attention(varying=True), NARROW),
     "additions of a loop": Program(additions, NARROW),
+    "attention, three warpgroups": Program(attention(varying=False, block=192), NARROW),
     "gemm, explicit pipeline": Program(by_hand, REPEATED),
     "gemm, clusters of two": Program(
         gemm((64, 256, 192), (64, 64, 64), persistent=True, ping_pong=False, cluster=(2, 1)), NARROW

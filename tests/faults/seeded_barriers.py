@@ -33,7 +33,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_INIT,
     MBARRIER_WAIT,
 )
-from tilelang.targets.nvidia.isa.named_barrier import BAR_SYNC
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
 from tilelang.targets.nvidia.isa.wgmma import wgmma_wait
 from tilelang.targets.nvidia.machines import WARP_SIZE
 
@@ -173,11 +173,11 @@ def _is_issued_once(node: Stmt) -> bool:
 
 def wrong_barrier_number(node: Stmt) -> Iterator[Stmt | None]:
     """Two groups of threads use the same named barrier."""
-    if calls(node, BAR_SYNC) and int_const(node.args[0]) != 15:
+    if calls(node, BAR_SYNC, BAR_ARRIVE) and int_const(node.args[0]) != 15:
         yield with_argument(node, 0, as_expr(15))
 
 
 def too_many_threads(node: Stmt) -> Iterator[Stmt | None]:
     """A named barrier counts more threads than arrive."""
-    if calls(node, BAR_SYNC):
+    if calls(node, BAR_SYNC, BAR_ARRIVE):
         yield with_offset(node, 1, 128)

@@ -17,7 +17,7 @@ from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_WAIT
-from tilelang.targets.nvidia.isa.named_barrier import BAR_SYNC
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_store_wait
 from tilelang.targets.nvidia.isa.wgmma import WGMMA_COMMIT, WGMMA_FENCE
 
@@ -74,6 +74,7 @@ CHANGES: dict[str, Change] = {
     "fewer rows in a map": transfers.map_change(transfers.fewer_rows),
     "election removed": barriers.not_elected,
     "named barrier removed": without(BAR_SYNC),
+    "arrival at a named barrier removed": without(BAR_ARRIVE),
     "block barrier removed": without(SYNC_THREADS),
     "cluster instruction removed": without(*CLUSTER),
     "number of a named barrier altered": barriers.wrong_barrier_number,

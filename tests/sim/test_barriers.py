@@ -92,6 +92,16 @@ def test_ended_warps_are_missed():
     assert (0, [1]) == (number, missing)
 
 
+def test_arrivals_that_nobody_waits_for():
+    all_of_them, _ = barriers(2)
+    all_of_them.arrive(1, 0, HERE, 64, waits=False)
+    with pytest.raises(BarrierDivergence, match="barrier 1: the block ends when 32 of 64 threads have arrived") as error:
+        all_of_them.check_complete()
+    assert HERE == error.value.loc
+    all_of_them.arrive(1, 1, HERE, 64, waits=True)
+    all_of_them.check_complete()
+
+
 # -- in programs ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("seed", range(3))
 def test_a_barrier_that_one_warp_never_reaches(threads, seed):

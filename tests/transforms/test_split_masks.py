@@ -14,7 +14,7 @@ from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, Seq, Store
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.ops.fill import Fill
-from tilelang.transforms.split_masks import split_masks
+from tilelang.transforms.split_masks import split_masks, without_masks
 
 ROWS, COLUMNS = 5, 4
 k, b, i, j = (Var(name, INT32, index=True) for name in "kbij")
@@ -170,3 +170,12 @@ def test_split_points_that_differ_from_thread_to_thread_are_refused():
     node = loop(masked(k * COLUMNS + j < b))
     assert split(node) is not None
     assert split(node, is_uniform=lambda _: False) is None
+
+
+def test_what_is_left_of_statements_where_nothing_is_masked():
+    masking, unknown = masked(binary(BinaryOp.LE, k, b)), masked(binary(BinaryOp.LE, i, j))
+    for store, left in ((masking, None), (unknown, unknown)):
+        node = loop(store)
+        (nest,) = node.body.body
+        found = without_masks(node, Domain(), lambda _: True)(nest)
+        assert found is left if left is None else found is nest

@@ -176,6 +176,23 @@ class Barriers:
                 return number, barrier, sorted(missing)
         return None
 
+    def check_complete(self) -> None:
+        """Checks at the end of the block that every arrival at a numbered barrier has been waited for.
+
+        Raises:
+            BarrierDivergence: A barrier still expects threads.
+        """
+        for number, barrier in self._barriers.items():
+            if barrier.arrived:
+                count = len(barrier.arrived) * self._clocks.warp_size
+                (warp, loc), *_ = barrier.arrived
+                raise BarrierDivergence(
+                    f"barrier {number}: the block ends when {count} of {barrier.expected} threads have arrived",
+                    loc=loc,
+                    notes=(Note(f"warp {warp} arrived here", loc),),
+                    hint="let as many threads wait as others arrive for",
+                )
+
     def _text(self, number: int, barrier: Barrier) -> str:
         threads = "all" if barrier.expected == len(self._threads) * self._clocks.warp_size else str(barrier.expected)
         return f"barrier {number} of {threads} threads"

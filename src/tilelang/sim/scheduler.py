@@ -65,7 +65,7 @@ class Schedule(Generic[R]):
         """Runs all warps until they have ended; False if those that have not wait for other blocks.
 
         Raises:
-            BarrierDivergence: Warps wait at a barrier that another never reached.
+            BarrierDivergence: Warps wait at a barrier that another never reached, or arrive at one where none waits.
             Deadlock: All warps that have not ended wait for something else.
         """
         running, waits, warps = self._running, self._waits, self._warps
@@ -86,6 +86,8 @@ class Schedule(Generic[R]):
                 if error.loc is None and warps[number].loc.file:
                     error.loc = warps[number].loc
                 raise
+        for barriers in self._barriers:
+            barriers.check_complete()
         return True
 
 

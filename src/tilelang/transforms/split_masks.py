@@ -85,6 +85,17 @@ def split_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -
     return Seq((*binds, *(loops if loop.step > 0 else reversed(loops))), loc=loop.loc)
 
 
+def without_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -> Callable[[Stmt], Stmt | None]:
+    """Gives for a statement of a loop's body what is left of it in iterations that mask nothing; None if nothing is.
+
+    Args:
+        loop: A loop.
+        domain: What holds where it stands.
+        is_uniform: Whether all threads have the same value of an expression.
+    """
+    return _Unmask({id(each.node): each.holds for each in _Search(loop, domain, is_uniform).masks()}).visit
+
+
 def _over(loop: For, low: Expr, high: Expr, body: Stmt) -> For:
     """The loop over the values from `low` to below `high`."""
     start, stop = (low, high) if loop.step > 0 else (high - 1, low - 1)

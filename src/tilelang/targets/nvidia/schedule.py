@@ -60,6 +60,8 @@ class Schedule(WarpSchedule):
         staged_additions: Whether atomic additions of pipelined loops are asynchronous, through shared memory.
         mma_in_flight: Gemms that still run when the next one is issued.
         ping_pong: Whether two consumer warpgroups each compute every other tile, instead of sharing each tile.
+        ordered_issue: Whether consumer warpgroups that share a tile issue the gemms of software-pipelined loops one
+            after another.
         cluster: Blocks of a cluster along the dimensions of the grid.
         multicast: Tiles that blocks of a cluster load by multicast, each block one part, and the dimensions of the grid
             along which these blocks lie.
@@ -79,6 +81,7 @@ class Schedule(WarpSchedule):
     staged_additions: bool = False
     mma_in_flight: int = 0
     ping_pong: bool = False
+    ordered_issue: bool = False
     cluster: tuple[int, int, int] = (1, 1, 1)
     multicast: tuple[tuple[Buffer, tuple[int, ...]], ...] = ()
     split_k: int = 1
@@ -123,6 +126,8 @@ class Schedule(WarpSchedule):
         parts = [f"{self.consumers} consumer warpgroup{'s' if self.consumers > 1 else ''}"]
         if self.ping_pong:
             parts[0] += " in ping-pong"
+        if self.ordered_issue:
+            parts[0] += " that issue gemms one after another"
         parts.append(f"a producer of {self.producer_threads} threads")
         parts.append(f"{self.stages} stage{'s' if self.stages > 1 else ''}")
         if self.outer_stages > 1:

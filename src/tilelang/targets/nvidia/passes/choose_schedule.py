@@ -65,6 +65,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
 )
 from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import (
     LoopSchedule,
+    issues_in_order,
     loop_schedules,
     with_prepared_loops,
 )
@@ -283,21 +284,21 @@ class _Choice:
         """The schedule with those of the loops for which software pipelining takes fewer cycles than program order."""
         if schedule.ping_pong or schedule.stages < 2:
             return schedule
-        capabilities, threads = self._capabilities, schedule.tile_threads
-        launch = fuse_clears(capabilities.with_plans(self._launch, self.gemms, threads), of_function(self._func))
+        capabilities, threads, domain = self._capabilities, schedule.tile_threads, of_function(self._func)
+        launch = fuse_clears(capabilities.with_plans(self._launch, self.gemms, threads), domain)
         groups = capabilities.load_groups(launch).found
-        given = self._overrides.loops
-        self.loop_schedules, self.unscheduled = loop_schedules(launch, groups, capabilities, threads, given)
+        saved = self._overrides.loops
+        self.loop_schedules, self.unscheduled = loop_schedules(launch, groups, capabilities, threads, domain, saved)
         if not self.loop_schedules:
             return schedule
-        self.prepared = with_prepared_loops(launch, self.loop_schedules)
-        consumers = schedule.consumers
+        self.prepared, consumers = with_prepared_loops(launch, self.loop_schedules), schedule.consumers
         needed = max(live_tile_registers(self._launch, consumers), *(one.registers for one in self.loop_schedules))
         producer_threads, registers = self._producer_resources(consumers, needed, groups)
         return dataclasses.replace(
             schedule,
             producer_threads=producer_threads,
             registers=registers,
+            ordered_issue=issues_in_order(self.loop_schedules, consumers, self._overrides.ping_pong),
             loops=tuple((one.loop.var, one.schedule) for one in self.loop_schedules),
         )
 

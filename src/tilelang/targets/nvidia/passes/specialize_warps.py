@@ -43,6 +43,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
     store_wait,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears
+from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import asynchronous_gemms, consumer_body
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import cluster_blocks
@@ -114,7 +115,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         for group in capabilities.load_groups(launch).found
     ]
     orders: tuple[OrderBarrier, ...] = _order_barriers(launch) if schedule.ping_pong else ()
-    software_pipelines = _software_pipelines(pipelined, schedule, pipelines, stage, capabilities)
+    software_pipelines = _software_pipelines(pipelined, schedule, pipelines, stage, capabilities, thread)
     body = Seq(
         (
             *views,
@@ -156,16 +157,18 @@ def _software_pipelines(
     pipelines: Sequence[PipelineBuffer],
     stage: StageEpilogue,
     capabilities: TargetCapabilities,
+    thread: Expr,
 ) -> list[SoftwarePipeline]:
     """The loops of consumers that the schedule pipelines."""
     software_pipelines = []
+    order = IssueOrder(schedule.consumers, thread) if schedule.ordered_issue else None
     schedules = dict(schedule.loops)
     for loop in loops:
         mine = tuple(each for each in pipelines if each.load_group.parent is loop.body)
         body = consumer_body(loop, [each.load_group for each in mine])
         gemms = asynchronous_gemms(body, capabilities, schedule.tile_threads)
         staged = {stmt: stmts for stmt in body.statements if (stmts := stage.staged(stmt)) is not None}
-        software_pipelines.append(SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms, staged))
+        software_pipelines.append(SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms, staged, order))
     return software_pipelines
 
 
@@ -238,9 +241,12 @@ def _consumer_program(
     thread: Expr,
 ) -> Stmt:
     """The program of consumers, with the staging tiles of the epilogue."""
+    issue_orders = [each.order for each in software_pipelines[:1] if each.order is not None]
     body = [
         *(Alloc(store.staging, loc=store.copy.loc) for store in stores),
+        *(stmt for each in issue_orders for stmt in each.begin()),
         consumer(launch.body, pipelines, thread, schedule.mma_in_flight, order, software_pipelines),
+        *(stmt for each in issue_orders for stmt in each.end()),
         *(store_wait(store.copy) for store in stores[-1:]),
     ]
     program = Seq(tuple(body), loc=launch.body.loc)

@@ -184,3 +184,10 @@ def test_loops_of_known_kernels_are_scheduled_as_well_as_by_the_optimum(name, mo
         made = modulo_schedule(unlimited)
         assert is_legal(graph, made.stage, made.order)
         assert made.cycles <= optimum(graph) / (1 - MIN_GAIN)
+
+
+def test_a_mask_before_a_gemm_costs_nothing_since_few_iterations_have_it():
+    launch = launch_of(warp_specialize(flash(1, 384, 64, 128, 64, causal=True, threads=256), stages=2))
+    ((_, made),) = schedule_of(launch).loops
+    first_gemm, second_gemm = 1, len(made.order) - 1
+    assert [0, first_gemm, second_gemm] == list(made.order[:3])  # else the second one, under which the mask is written

@@ -32,9 +32,9 @@ def test_a_thread_holds_its_share_of_a_tile(tile, consumers, expected) -> None:
     assert expected == tile_registers(tile, consumers)
 
 
-def test_reordered_loops_leave_more_registers_to_other_values() -> None:
+def test_reordered_loops_with_accesses_to_memory_leave_more_registers_to_other_values() -> None:
     for consumers in (1, 2, 3, 4):
-        assert 0 < registers_for_tiles(consumers, reordered=True) < registers_for_tiles(consumers)
+        assert 0 < registers_for_tiles(consumers, reordered_accesses=True) < registers_for_tiles(consumers)
     assert registers_for_tiles(5) < 0
 
 

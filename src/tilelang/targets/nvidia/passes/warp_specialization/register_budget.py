@@ -20,9 +20,11 @@ _OTHER_REGISTERS = 40  # for addresses, loops and values in flight
 # Further values in flight where parallel loops load global memory: with 168 registers, ptxas 13.0 spilled 30 registers
 # of a residual beside 128 of the accumulator, and 68 of a ragged bias beside 96; with 240 it spilled none
 _LOADING_REGISTERS = 40
-_LEAST_OTHER_REGISTERS = 24  # in program order, where ptxas may still move values
-# Where gemms in flight hold what they touch, ptxas 13.0 spilled 200 registers of the backward pass of attention with
-# 208 of 240 for tiles, 18 with 192, and none of attention forward with 124 of 160
+# In program order, where ptxas may still move values, and in any other where threads compute in registers alone: ptxas
+# 13.0 spilled none of attention forward with 136 of 160 for tiles
+_LEAST_OTHER_REGISTERS = 24
+# Where gemms in flight hold what they touch and threads access memory, too: ptxas 13.0 spilled 200 registers of the
+# backward pass of attention with 208 of 240 for tiles, and 18 with 192
 _OTHER_REGISTERS_REORDERED = 36
 _ROWS_PER_THREAD = 2  # of an accumulator, in each 64 rows
 
@@ -53,14 +55,16 @@ def live_tile_registers(launch: Launch, consumers: int) -> int:
     return peak_registers(launch.body, registers, converted)
 
 
-def registers_for_tiles(consumers: int, *, reordered: bool = False) -> int:
+def registers_for_tiles(consumers: int, *, reordered_accesses: bool = False) -> int:
     """The registers of a consumer's thread that tiles may take; negative if there is no such number of consumers.
 
     Args:
         consumers: Consumer warpgroups.
-        reordered: Whether a loop runs in another order than that of the program.
+        reordered_accesses: Whether a loop runs in another order than that of the program, and threads access memory in
+            it.
     """
-    return _REGISTERS.get(consumers, (0, 0))[0] - (_OTHER_REGISTERS_REORDERED if reordered else _LEAST_OTHER_REGISTERS)
+    other = _OTHER_REGISTERS_REORDERED if reordered_accesses else _LEAST_OTHER_REGISTERS
+    return _REGISTERS.get(consumers, (0, 0))[0] - other
 
 
 def registers_of(consumers: int) -> tuple[int, int]:

@@ -36,6 +36,7 @@ from tilelang.ops.gemm_wait import GemmWait
 from tilelang.records import record
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import with_fresh_names
 from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
@@ -61,6 +62,7 @@ class SoftwarePipeline:
         pipelines: The tiles that it reads and that are loaded in it.
         asynchronous: Its gemms that run asynchronously.
         staged: What stands for its copies of results, which the copy engine stores asynchronously.
+        order: Orders the gemms of consumer warpgroups; None if they issue them as they come.
     """
 
     loop: For
@@ -69,6 +71,7 @@ class SoftwarePipeline:
     pipelines: tuple[PipelineBuffer, ...]
     asynchronous: frozenset[Stmt]
     staged: Mapping[Stmt, Sequence[Stmt]] = field(default_factory=dict)
+    order: IssueOrder | None = None
 
     def readers(self, each: PipelineBuffer) -> list[Stmt]:
         """The statements that read the tiles of a pipeline, in the order in which they run for one iteration."""
@@ -176,6 +179,7 @@ class _Emission:
         self._first = {each: in_order[0] for each, in_order in readers.items()}
         self._last = {each: in_order[-1] for each, in_order in readers.items()}
         self._in_flight: list[_InFlight] = []
+        self._issues = False  # whether gemms are being issued since the last order barrier
 
     def statements(self, numbers: Sequence[int], values: Mapping[int, Expr]) -> list[Stmt]:
         """Statements in order, and waits for all their gemms.
@@ -190,9 +194,13 @@ class _Emission:
         for number in numbers:
             stmt = self._pipeline.body.statements[number]
             emitted += (with_location(s, stmt.loc) for s in self._statement(stmt, iterations[stage[number]]))
-        return [*emitted, *(with_location(s, loop.loc) for s in self._wait(len(self._in_flight)))]
+        last = [*self._end_of_issue(), *self._wait(len(self._in_flight))]
+        return [*emitted, *(with_location(s, loop.loc) for s in last)]
 
     def _statement(self, stmt: Stmt, iteration: _Iteration) -> Iterator[Stmt]:
+        is_asynchronous = isinstance(stmt, Gemm) and stmt in self._pipeline.asynchronous
+        if not is_asynchronous or self._blocking(stmt):
+            yield from self._end_of_issue()
         yield from self._wait(self._blocking(stmt))
         yield from self._definitions(stmt, iteration)
         yield from self._acquire(stmt, iteration)
@@ -200,7 +208,8 @@ class _Emission:
         moved = OnVersion(iteration.versions).visit(moved) or Seq((), loc=stmt.loc)
         last = [each for each in self._pipeline.pipelines if self._last[each] is stmt]
         releases = [s for each in last for s in self._release(each, iteration)]
-        if isinstance(stmt, Gemm) and stmt in self._pipeline.asynchronous:
+        if isinstance(stmt, Gemm) and is_asynchronous:
+            yield from self._begin_of_issue()
             yield dataclasses.replace(moved, wait=-1, follows_wait=True)  # type: ignore[call-arg]
             self._in_flight.append(_InFlight(stmt, releases))
             return
@@ -215,6 +224,18 @@ class _Emission:
         reading = [n + 1 for n, each in enumerate(self._in_flight) if _reads(each.gemm, tiles)]
         yield from self._wait(max(reading, default=0))
         yield from releases
+
+    def _begin_of_issue(self) -> Iterator[Stmt]:
+        """Waits until it is this warpgroup's turn to issue gemms, if it does not issue any already."""
+        if self._pipeline.order is not None and not self._issues:
+            self._issues = True
+            yield self._pipeline.order.wait()
+
+    def _end_of_issue(self) -> Iterator[Stmt]:
+        """Lets the next warpgroup issue gemms, if this one did."""
+        if self._pipeline.order is not None and self._issues:
+            self._issues = False
+            yield self._pipeline.order.arrive()
 
     def _acquire(self, stmt: Stmt, iteration: _Iteration) -> Iterator[Stmt]:
         """Finds the versions of the tiles that a statement reads, and waits for those that nobody has waited for."""

@@ -1,0 +1,103 @@
+"""Order barriers between the gemms of consumer warpgroups that share a tile."""
+
+import attention_programs
+import numpy as np
+import pytest
+from specialized import launch_of, warp_specialize
+
+import tilelang
+from tilelang.dtypes import INT32
+from tilelang.ir.expr import const
+from tilelang.ir.stmt import CallStmt, For, Seq
+from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm_wait import GemmWait
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
+from tilelang.targets.nvidia.passes.warp_specialization import issue_order
+from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
+from tilelang.targets.nvidia.schedule import schedule_of
+
+HOPPER = {"kind": "cuda", "arch": "sm_90a"}
+
+
+def flash(length=384, rows=192, causal=False):
+    return attention_programs.flash(1, length, 64, rows, 64, causal=causal, threads=2 * rows)
+
+
+def simulated(func, length, causal=False, seed=0, **pass_configs):
+    q, k, v = np.random.default_rng(seed).standard_normal((3, 1, length, 64)).astype(np.float16)
+    out = np.full_like(q, np.nan)
+    kernel = tilelang.compile(func, target=HOPPER, execution_backend="simulator", pass_configs=pass_configs)
+    kernel(q, k, v, out)
+    np.testing.assert_allclose(out, attention_programs.attention(q, k, v, causal), rtol=1e-2, atol=1e-2)
+    return kernel
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_three_warpgroups_issue_their_gemms_one_after_another(causal, persistent):
+    kernel = simulated(flash(causal=causal), 384, causal, **{"tl.persistent": persistent})
+    assert "3 consumer warpgroups that issue gemms one after another" in kernel.explain()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_warpgroups_do_so_on_request(seed):
+    kernel = simulated(flash(256, 128), 256, seed=seed, **{"tl.ping_pong": True})
+    assert "2 consumer warpgroups that issue gemms one after another" in kernel.explain()
+
+
+@pytest.mark.parametrize("rows,configs", [(128, {}), (64, {}), (192, {"ping_pong": False})])
+def test_others_issue_gemms_as_they_come(rows, configs):
+    launch = launch_of(warp_specialize(flash(384, rows), stages=2, **configs))
+    assert schedule_of(launch).loops and not schedule_of(launch).ordered_issue
+    assert not any(isinstance(s, CallStmt) and s.routine in (BAR_ARRIVE, BAR_SYNC) for s in walk(launch))
+
+
+def test_a_warpgroup_waits_before_its_first_gemm_and_arrives_behind_its_last():
+    launch = launch_of(warp_specialize(flash(), stages=2))
+    (steady,) = [s.body.body for s in walk(launch) if isinstance(s, For) and any(isinstance(i, GemmWait) for i in s.body.body)]
+    kinds = (Gemm, GemmWait)
+    steps = [s for s in steady if isinstance(s, kinds) or isinstance(s, CallStmt) and s.routine in (BAR_ARRIVE, BAR_SYNC)]
+    names = [type(s).__name__ if isinstance(s, kinds) else s.routine.name for s in steps]
+    assert ["bar_sync", "Gemm", "Gemm", "bar_arrive", "GemmWait", "GemmWait"] == names
+
+
+def no_statement(self):
+    return Seq(())
+
+
+def no_statements(self):
+    return []
+
+
+def one_barrier_for_all(self):
+    return CallStmt(BAR_SYNC, (const(1, INT32), issue_order._THREADS))
+
+
+def to_itself(self):
+    return CallStmt(BAR_ARRIVE, (1 + self.thread // 128, issue_order._THREADS))
+
+
+FAULTS = {
+    "no first arrival": ("begin", no_statements),
+    "no wait": ("wait", no_statement),
+    "no arrival": ("arrive", no_statement),
+    "no last wait": ("end", no_statements),
+    "waits at the same barrier": ("wait", one_barrier_for_all),
+    "arrives at its own barrier": ("arrive", to_itself),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_simulator_finds_faults(fault, monkeypatch):
+    method, replacement = FAULTS[fault]
+    monkeypatch.setattr(IssueOrder, method, replacement)
+    with pytest.raises((tilelang.TileLangError, AssertionError)):
+        simulated(flash(192), 192)
+
+
+@pytest.mark.parametrize("threads", [128, 384])
+def test_the_simulator_finds_barriers_of_other_threads(threads, monkeypatch):
+    monkeypatch.setattr(issue_order, "_THREADS", const(threads, INT32))
+    with pytest.raises((tilelang.TileLangError, AssertionError)):
+        simulated(flash(192), 192)
