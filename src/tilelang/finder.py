@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from tilelang.errors import UnknownAttribute, UnknownModule, UnknownName, nearest
+from tilelang.garbage_collector import disabled_for_imports
 from tilelang.other_names import OTHER_NAMES
 from tilelang.paths import INTERNAL, LANGUAGE, NO_SOURCE, PATHS
 
@@ -106,7 +107,8 @@ class _FileLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         add_names(module)
-        self._loader.exec_module(module)
+        with disabled_for_imports():
+            self._loader.exec_module(module)
         if not hasattr(module, "__path__"):
             module.__path__ = []  # Python asks for a module of the name that a `from` does not find, and gets our error
 

@@ -85,7 +85,7 @@ def _made(cls: Any, frozen: bool, eq: bool, shown: bool, slots: bool, kw_only: b
     if "__match_args__" not in cls.__dict__:
         cls.__match_args__ = tuple(f.name for f in fields.values() if f.init and not f.kw_only)  # type: ignore[misc]
     if "__init__" not in cls.__dict__:
-        cls.__init__ = _Init(cls, frozen)
+        cls.__init__ = _Init(cls, frozen, slots)
     if shown and "__repr__" not in cls.__dict__:
         cls.__repr__ = _shown
     if eq:
@@ -145,19 +145,19 @@ def _with_slots(cls: Any, names: list[str]) -> Any:
 class _Init:
     """The constructor of a record, written when it is asked for."""
 
-    def __init__(self, cls: Any, frozen: bool) -> None:
-        self._cls, self._frozen = cls, frozen
+    def __init__(self, cls: Any, frozen: bool, slots: bool) -> None:
+        self._cls, self._frozen, self._slots = cls, frozen, slots
 
     def __get__(self, instance: object, owner: Any) -> Any:
-        constructor = self._cls.__init__ = _constructor(self._cls, self._frozen)
+        constructor = self._cls.__init__ = _constructor(self._cls, self._frozen, self._slots)
         return constructor if instance is None else constructor.__get__(instance)
 
 
-def _constructor(cls: Any, frozen: bool) -> Any:
+def _constructor(cls: Any, frozen: bool, slots: bool) -> Any:
     """The constructor of a class: that of its shape with the names of its fields in the place of numbered ones."""
     fields = [f for f in dataclasses.fields(cls) if f.init or not _is_missing(f)]
     shape = tuple(("" if not f.init else "named" if f.kw_only else "positional", _is_made(f)) for f in fields)
-    code = _code_of_shape(shape, frozen, hasattr(cls, "__post_init__"))
+    code = _code_of_shape(shape, frozen, slots, hasattr(cls, "__post_init__"))
     names = {f"f{n}": f.name for n, f in enumerate(fields)}
     code = code.replace(
         co_varnames=tuple(names.get(name, name) for name in code.co_varnames),
@@ -165,6 +165,8 @@ def _constructor(cls: Any, frozen: bool) -> Any:
         co_consts=tuple(names.get(value, value) if isinstance(value, str) else value for value in code.co_consts),
     )
     known: dict[str, Any] = {"_assign": object.__setattr__, "_anew": _MADE_ANEW, "__builtins__": {}}
+    if slots:
+        known |= {f"_set_f{n}": getattr(cls, f.name).__set__ for n, f in enumerate(fields)}
     known |= {f"_make_f{n}": f.default_factory for n, f in enumerate(fields)}
     known |= {f"_default_f{n}": f.default for n, f in enumerate(fields)}
     defaults = {f: _MADE_ANEW if _is_made(f) else f.default for f in fields if f.init and not _is_missing(f)}
@@ -186,12 +188,13 @@ def _is_missing(f: Any) -> bool:
 
 
 @functools.cache
-def _code_of_shape(shape: tuple[tuple[str, bool], ...], frozen: bool, post_init: bool) -> CodeType:
+def _code_of_shape(shape: tuple[tuple[str, bool], ...], frozen: bool, slots: bool, post_init: bool) -> CodeType:
     """The code of a constructor that calls its fields f0, f1, ...
 
     Args:
         shape: How each field is given, "" for one that is not, and whether a factory makes its default.
         frozen: Whether fields are assigned around the refusal of the class.
+        slots: Whether its fields are slots, which are assigned by their descriptors.
         post_init: Whether there is more to do.
     """
     given: dict[str, list[str]] = {"": [], "positional": ["self"], "named": []}
@@ -202,7 +205,10 @@ def _code_of_shape(shape: tuple[tuple[str, bool], ...], frozen: bool, post_init:
         if made:
             value = f"_make_{name}() if {name} is _anew else {name}" if how else f"_make_{name}()"
         given[how].append(name)
-        body.append(f"_assign(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        if not frozen:
+            body.append(f"self.{name} = {value}")
+        else:
+            body.append(f"_set_{name}(self, {value})" if slots else f"_assign(self, {name!r}, {value})")
     if post_init:
         body.append("self.__post_init__()")
     parameters = ", ".join([*given["positional"], *(["*", *given["named"]] if given["named"] else [])])

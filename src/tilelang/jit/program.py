@@ -6,10 +6,8 @@ of this package, so it equals what compiling again would give.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import gc
 import json
 import linecache
 import os
@@ -17,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilelang import garbage_collector
 from tilelang.codegen.postprocess import is_postprocessed, postprocessed
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
 from tilelang.dtypes import as_dtype
@@ -63,7 +62,7 @@ def compile_program(func: PrimFunc, target: Target, options: CompileOptions, com
     """
     compiler = compiler or target.family.default_execution_backend
     if not is_cache_enabled():
-        with _without_gc():
+        with garbage_collector.disabled():
             return _build(generate_source(func, target, options), func, target, options, compiler)
     function_key = _function_key(func, target, options)
     source: Source | None = None
@@ -72,23 +71,10 @@ def compile_program(func: PrimFunc, target: Target, options: CompileOptions, com
         function_key = cache.key_of(function_key, source.text)
     key = cache.key_of(function_key, target.family.identity(options, compiler))
     if key not in _PROGRAMS:
-        with _without_gc():
+        with garbage_collector.disabled():
             source = source or _cached_source(function_key, func, target, options)
             _PROGRAMS.setdefault(key, _build(source, func, target, options, compiler))
     return _PROGRAMS[key]
-
-
-@contextlib.contextmanager
-def _without_gc() -> Iterator[None]:
-    """Disables the cyclic garbage collector: programs are large trees without cycles."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def generate_source(func: PrimFunc, target: Target, options: CompileOptions) -> Source:

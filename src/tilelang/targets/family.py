@@ -5,10 +5,12 @@ Takes nothing; gives `Family`. Invariant: making the record loads no part of the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from tilelang.garbage_collector import disabled_for_imports
 from tilelang.options import CompileOptions
 from tilelang.records import record
 from tilelang.targets.gemm_tile import GemmTile
@@ -87,7 +89,10 @@ class Family:
 
     def backend(self) -> Any:
         """The compiler proper: a `targets.backend.Backend`."""
-        return import_module(self.module).BACKEND
+        if self.module not in sys.modules:
+            with disabled_for_imports():
+                import_module(self.module)
+        return sys.modules[self.module].BACKEND
 
     def device_runtime(self) -> Any:
         """How compiled kernels run on its devices: a `targets.gpu.runtime.device_runtime.DeviceRuntime`."""
