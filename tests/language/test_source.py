@@ -1,5 +1,6 @@
 """Kernels are found wherever Python lets one define them."""
 
+import ast
 import code
 import importlib
 import os
@@ -14,6 +15,7 @@ import pytest
 import tilelang.language as T
 from tilelang.errors import StagingError
 from tilelang.ir.printer import to_text
+from tilelang.language.source import function_source
 from tilelang.sim.tile_interp import run_reference
 
 PROGRAM = """
@@ -51,6 +53,58 @@ def python(*arguments: str, **keywords) -> str:
         [sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False, **keywords
     )
     return result.stdout + result.stderr
+
+
+FILE = '''
+"""Text
+def kernel(a):
+"""
+def same(*_): return lambda function: function
+
+# a comment
+@same(
+    1,
+)
+@same()
+def decorated(
+    a=(1,
+2),
+):
+    text = """
+not indented
+"""
+# another comment
+
+    def inner(): return text
+    return inner
+
+if True:
+    def conditional(): pass
+else:
+    def conditional(): pass
+
+def last(): return [
+1]
+'''
+
+
+@pytest.mark.parametrize("name", ["decorated", "inner", "conditional", "last"])
+def test_functions_of_a_file_are_found(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "functions_of_a_file.py").write_text(FILE)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("functions_of_a_file")
+    found = function_source(module.decorated() if name == "inner" else getattr(module, name))
+    whole = [node for node in ast.walk(ast.parse(FILE)) if isinstance(node, ast.FunctionDef) and node.name == name][0]
+    assert ast.dump(whole, include_attributes=True) == ast.dump(found.node, include_attributes=True)
+
+
+def test_a_file_is_not_parsed_for_one_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one_of_many.py").write_text("".join(f"def f{n}(): pass\n" for n in range(9)))
+    monkeypatch.syspath_prepend(tmp_path)
+    module, parsed = importlib.import_module("one_of_many"), []
+    monkeypatch.setattr(ast, "parse", lambda text, parse=ast.parse: parsed.append(text) or parse(text))
+    assert 6 == function_source(module.f5).node.lineno
+    assert ["\n" * 5 + "def f5(): pass\n"] == parsed
 
 
 @pytest.mark.parametrize("program", [PROGRAM, WITH_FUTURE], ids=["plain", "with a future statement"])

@@ -7,7 +7,6 @@ from tilelang.targets import registry
 
 @pytest.fixture
 def invented(monkeypatch):
-    monkeypatch.setattr(registry, "_VENDORS", (*registry._VENDORS, "invented.family"))
-    registry.families.cache_clear()
+    monkeypatch.setitem(registry._VENDORS, "invented", "invented.family")
     yield
-    registry.families.cache_clear()
+    registry.family_of.cache_clear()

@@ -21,6 +21,16 @@ def test_a_target_without_a_family_is_our_fault() -> None:
         family_of("abacus")
 
 
+def test_a_target_that_is_named_by_its_kind_loads_no_other_vendor() -> None:
+    program = (
+        "import sys\n"
+        "from tilelang.targets.target import parse_target\n"
+        "parse_target({'kind': 'cuda', 'arch': 'sm_90a'}).machine\n"
+        "assert not [n for n in sys.modules if n.startswith(('tilelang.targets.amd', 'tilelang.targets.cpu'))]"
+    )
+    assert 0 == subprocess.run([sys.executable, "-c", program], check=False).returncode
+
+
 def test_the_compiler_is_not_loaded_before_it_is_needed() -> None:
     program = (
         "import sys, tilelang.jit, tilelang.language\n"

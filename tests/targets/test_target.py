@@ -1,5 +1,6 @@
 import dataclasses
 import enum
+import sys
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -7,9 +8,10 @@ from unittest import mock
 import pytest
 
 from tilelang.errors import NoLowering, OptionError, TargetError
+from tilelang.targets import registry
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.machines import MACHINES, Feature
-from tilelang.targets.registry import families
+from tilelang.targets.registry import families, family_of
 from tilelang.targets.target import Target, parse_execution_backend, parse_target, present_target
 
 
@@ -229,8 +231,10 @@ def waves() -> Iterator[Machine]:
         kind="wave", keys=("wave", "gpu"), aliases=("wave", "waves"), prefix="wave64", machines={machine.name: machine},
         default=machine.name, present=lambda: None, runs_on=lambda code_for, other: code_for == other,
     )  # fmt: skip
-    with mock.patch.dict(families(), {family.kind: family}):
+    module = mock.Mock(FAMILY=family)
+    with mock.patch.dict(registry._VENDORS, {"wave": "wave_family"}), mock.patch.dict(sys.modules, wave_family=module):
         yield machine
+    family_of.cache_clear()
 
 
 @pytest.mark.parametrize("given", ["wave", "waves", "wave64a", {"kind": "wave"}, {"kind": "waves", "arch": "wave64a"}])

@@ -59,6 +59,7 @@ class _Version:
     def __init__(self, file: str, lines: tuple[str, ...]) -> None:
         self.file = file
         self.lines = lines
+        self._statements: dict[int, ast.Module] = {}
 
     @functools.cached_property
     def tree(self) -> ast.Module:
@@ -67,9 +68,33 @@ class _Version:
         except SyntaxError:  # a file that is being edited
             return ast.Module([], [])
 
+    def _statement_around(self, line: int) -> ast.Module:
+        """The tree of the top-level statement that a line belongs to; empty where it cannot be parsed by itself.
+
+        It reaches from the last line up to this one that is not indented to the next. Where such a line does not
+        begin a statement, since it is inside a text, the part that is parsed ends inside of one, a syntax error.
+        """
+        lines, count = self.lines, len(self.lines)
+        start = next((n for n in range(min(line, count) - 1, -1, -1) if _begins_statement(lines[n])), 0)
+        if start not in self._statements:
+            begins = (n for n in range(start, count) if _begins_statement(lines[n]))
+            undecorated = itertools.dropwhile(lambda n: lines[n].startswith("@"), begins)
+            next(undecorated, None)
+            try:
+                tree = ast.parse("\n" * start + "".join(lines[start : next(undecorated, count)]))
+            except SyntaxError:
+                tree = ast.Module([], [])
+            self._statements[start] = tree
+        return self._statements[start]
+
     def find(self, code: types.CodeType) -> FunctionSource | None:
         """The `def` that the code was compiled from: same name, same first line (the first decorator's)."""
-        for node in _around(self.tree, code.co_firstlineno):
+        line = code.co_firstlineno
+        # parsing a whole file may take longer than all else that is done for a kernel in the cache
+        return self._find_in(self._statement_around(line), code) or self._find_in(self.tree, code)
+
+    def _find_in(self, tree: ast.Module, code: types.CodeType) -> FunctionSource | None:
+        for node in _around(tree, code.co_firstlineno):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             if node.name == code.co_name and _first_line(node) == code.co_firstlineno:
@@ -191,6 +216,14 @@ def _around(tree: ast.AST, line: int) -> Iterator[ast.AST]:
         if _first_line(child) <= line <= getattr(child, "end_lineno", line):
             yield child
             yield from _around(child, line)
+
+
+def _begins_statement(line: str) -> bool:
+    """Whether a line is not indented, nor empty, a comment or the end of brackets."""
+    return line[:1] not in _NO_STATEMENT
+
+
+_NO_STATEMENT = ("", " ", "\t", "\n", "\r", "\f", "#", ")", "]", "}")
 
 
 def _first_line(node: ast.AST) -> int:

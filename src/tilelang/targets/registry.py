@@ -1,7 +1,7 @@
 """Which families of targets there are: the one place that lists vendors.
 
 Takes a kind, gives its `Family`. Invariant: nothing is loaded before it is needed: a kernel that was compiled before
-needs neither the compiler proper (passes, lowerings, printers) nor what builds for another family.
+needs neither the compiler proper (passes, lowerings, printers) nor another vendor's machines.
 """
 
 from __future__ import annotations
@@ -12,23 +12,28 @@ from importlib import import_module
 from tilelang.errors import CompilerBug
 from tilelang.targets.family import Family
 
-# the modules whose `FAMILY` is a vendor's; "auto" means the first one with a device at hand
-_VENDORS = (
-    "tilelang.targets.nvidia.family",
-    "tilelang.targets.amd.family",
-    "tilelang.targets.cpu.family",
-)
+# the modules whose `FAMILY` is a vendor's, by kind; "auto" means the first one with a device at hand
+_VENDORS = {
+    "cuda": "tilelang.targets.nvidia.family",
+    "hip": "tilelang.targets.amd.family",
+    "cpu": "tilelang.targets.cpu.family",
+}
 
 
-@functools.lru_cache(maxsize=1)
 def families() -> dict[str, Family]:
     """All families by the kind of their targets."""
-    return {family.kind: family for family in (import_module(module).FAMILY for module in _VENDORS)}
+    return {kind: family_of(kind) for kind in _VENDORS}
 
 
+def is_kind(name: str) -> bool:
+    """Whether a name is the kind of a family."""
+    return name in _VENDORS
+
+
+@functools.cache
 def family_of(kind: str) -> Family:
     """The family of the targets of a kind."""
-    found = families().get(kind)
-    if found is None:
+    if not is_kind(kind):
         raise CompilerBug(f"target {kind}: no backend")
-    return found
+    family: Family = import_module(_VENDORS[kind]).FAMILY
+    return family

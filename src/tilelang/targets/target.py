@@ -15,7 +15,7 @@ from tilelang.options import environment
 from tilelang.records import record
 from tilelang.targets.family import NATIVE, Family
 from tilelang.targets.machine import Machine
-from tilelang.targets.registry import families, family_of
+from tilelang.targets.registry import families, family_of, is_kind
 
 
 class TargetKind(str):
@@ -202,10 +202,12 @@ def _numbered(digits: str) -> Mapping[str, str] | None:
 def _from_name(name: str, arch: str, code: tuple[str, ...], what: str) -> Target:
     if name == "auto":
         return present_target() or Target("cpu")
-    for family in families().values():
-        if family.prefix and name.startswith(family.prefix):
-            name, arch = family.kind, name if arch == NATIVE else arch
-    found = _aliases().get(name)
+    found = family_of(name) if is_kind(name) else None
+    if found is None:
+        for family in families().values():
+            if family.prefix and name.startswith(family.prefix):
+                name, arch = family.kind, name if arch == NATIVE else arch
+        found = _aliases().get(name)
     if found is not None:
         machine = _machine(found, arch, code, what)
         _check_code(found, machine, code, what)

@@ -7,7 +7,6 @@ user wrote (flags, inline assembly, imported code) is a `ToolchainError`, one ab
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from tilelang.codegen.source import Source
@@ -38,6 +37,8 @@ class Compilation:
 
 def kept_source(source: Source, compilation: Compilation, file_name: str) -> tuple[Note, ...]:
     """Writes the text into a file that stays; gives the note that says where."""
+    import tempfile  # noqa: PLC0415  a kernel in the cache needs none
+
     kept = Path(tempfile.mkdtemp(prefix="tilelang-"), file_name)
     kept.write_text(source.text, encoding="utf-8", errors="backslashreplace")
     return (Note(f"the generated source is {kept}; the command was\n{compilation.command}"),)
