@@ -46,7 +46,7 @@ def test_elements_are_counted() -> None:
 
     result = Analyzer.analysis(main, SimpleNamespace(sm_version=90))
     assert (0, 2 * 64 * 4) == (result.total_flops, result.total_global_bytes)
-    assert 3350 == pytest.approx(result.expected_bandwidth_GBps)
+    assert 4800 == pytest.approx(result.expected_bandwidth_GBps)
 
 
 def test_what_cannot_be_counted() -> None:

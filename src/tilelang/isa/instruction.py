@@ -58,6 +58,21 @@ class AsyncUnit:
     wait_call: str = ""
 
 
+@record(slots=True)
+class MatrixWork:
+    """What a matrix instruction multiplies.
+
+    Attributes:
+        multiply_adds: Products that it sums, of all threads that execute it together.
+        operand_bits: Of an element of an operand.
+        shared_bytes: Of operands that it reads in shared memory.
+    """
+
+    multiply_adds: int
+    operand_bits: int
+    shared_bytes: int = 0
+
+
 class Effect(enum.Flag):
     """An effect of an instruction besides reading and writing the regions of its call."""
 
@@ -98,6 +113,9 @@ class Instruction(Routine):
         optional: Whether targets without it drop it: it affects timing, not results.
         verbatim: Whether it is source of the user, whose arguments are printed unchanged.
         may_diverge: Whether lanes that execute it together may diverge afterwards.
+        matrix: What it multiplies, if it is a matrix instruction.
+        shared_rows: If it copies rows of shared memory whose addresses its first lanes have: how many, and the bytes of
+            each.
         source: Manual and section.
         dialect_key: Family and variant, by which `Dialect.instructions` has the text of an instruction without texts.
     """
@@ -115,6 +133,8 @@ class Instruction(Routine):
     optional: bool = False
     verbatim: bool = False
     may_diverge: bool = False
+    matrix: MatrixWork | None = None
+    shared_rows: tuple[int, int] = (0, 0)
     source: str = ""
     dialect_key: tuple[Any, ...] = ()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilelang.api import public, strip_frames
 from tilelang.dtypes import unknown_name
-from tilelang.errors import ArgumentError, OptionError, TileLangError, UnknownAttribute, nearest
+from tilelang.errors import ArgumentError, OptionError, ProgramValueError, TileLangError, UnknownAttribute, nearest
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.dumps import write_dumps
 from tilelang.jit.func_options import options_of
@@ -22,6 +22,7 @@ from tilelang.runtime.parameters import OutIdx, Signature, order_keywords
 from tilelang.targets.target import TargetLike, parse_execution_backend, parse_target
 
 if TYPE_CHECKING:
+    from tilelang.performance.prediction import Prediction
     from tilelang.profile.inputs import TensorSupplyType
     from tilelang.profile.profiler import Profiler
     from tilelang.sim.counters import Counters
@@ -230,11 +231,37 @@ class JITKernel(KernelInspection):
         """What the compiler decided, and why: how each operator is done, layouts, pipelines, shared memory.
 
         One line per decision, with the place in the program that it is about; what costs something, such as a
-        conversion between two layouts of one tile, says what.
+        conversion between two layouts of one tile, says what. The last line is what `predict` gives, where it can.
         """
         from tilelang.jit.decisions import decisions  # noqa: PLC0415  few ask
+        from tilelang.jit.prediction import predicted  # noqa: PLC0415  as above
 
-        return decisions(snapshots(self.prim_func, self.target, self.options))
+        shots = snapshots(self.prim_func, self.target, self.options)
+        text = decisions(shots)
+        try:
+            return f"{text}\n{predicted(shots[-1].func, self.target, self.options, self._runner.code)}"
+        except (OptionError, ProgramValueError):
+            return text
+
+    def predict(self) -> Prediction:
+        """How long the kernel is expected to take on the machine that it is compiled for; nothing runs.
+
+        The time of a call when its arrays are not in the caches. It follows from the program of the threads and the
+        machine's record, so that no device is needed.
+
+        Returns:
+            `seconds`, `bound` (what limits it), and `parts` (what each part would take by itself). As text it reads
+            "bound by matrix units, predicted 41 us".
+
+        Raises:
+            OptionError: The model has no figures of the machine, such as the CPU.
+            ProgramValueError: A size is symbolic.
+        """
+        from tilelang.jit.prediction import predicted  # noqa: PLC0415  few ask
+        from tilelang.jit.program import lowered  # noqa: PLC0415  as above
+
+        func = lowered(self.prim_func, self.target, self.options)
+        return predicted(func, self.target, self.options, self._runner.code)
 
     # -- measuring ------------------------------------------------------------------------------------------
     def get_profiler(self, tensor_supply_type: TensorSupplyType | None = None) -> Profiler:

@@ -6,6 +6,7 @@ Takes nothing; gives `Machine`. Invariant: code outside of a vendor's folder ask
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 from tilelang.records import record
 
@@ -46,6 +47,66 @@ class SharedPhases:
     banks: int = 0
 
 
+@record(slots=True, eq=False)
+class Rates:
+    """How fast a machine is: what the performance model computes with, in cycles at the highest clock rate.
+
+    What data sheets say, and shares of it that programs reach; latencies are measured.
+
+    Attributes:
+        clock: Cycles per second.
+        matrix: Products and sums of 16-bit operands that matrix units compute per cycle and multiprocessor; operands of
+            other widths as many as go into the same bits.
+        matrix_by_group: The share of them that instructions of warp groups reach.
+        matrix_by_warp: The share of them that instructions of warps reach.
+        matrix_sustained: The share of them that all multiprocessors together sustain on random data within the power
+            that a device may draw.
+        lanes: Results of ordinary instructions per cycle and multiprocessor.
+        special: Results of special functions.
+        conversions: Conversions between floats of 32 bits and narrower ones.
+        shared_bytes: Bytes of shared memory that a multiprocessor reads or writes per cycle.
+        loaded_bytes: Bytes that a multiprocessor loads from the cache of the device per cycle.
+        stored_bytes: Bytes that a multiprocessor stores to it per cycle.
+        cache_rate: Bytes that all multiprocessors together load from it per cycle.
+        cache_bytes: Size of the cache of the device.
+        memory_share: The share of the bandwidth of device memory that programs reach.
+        store_weight: Time of a byte that is stored to device memory, relative to one that is loaded.
+        memory_latency: Cycles of a load from device memory.
+        shared_latency: Cycles of a load from shared memory.
+        arithmetic_latency: Cycles from an instruction to the next one that needs its result.
+        matrix_latency: Cycles by which a group of asynchronous matrix instructions outlasts its work.
+        barrier: Cycles of a barrier of a block.
+        launch: Seconds of a launch in which nothing is done.
+        block: Cycles from the start of a block to its first instruction, and from its last one to the next block.
+        functions: Ordinary instructions and special functions of a call, by the name of the function; those that fast
+            mathematics has instead begin with two underscores; "divide" is a division of floats.
+    """
+
+    clock: float
+    matrix: int
+    matrix_by_group: float
+    matrix_by_warp: float
+    matrix_sustained: float
+    lanes: int
+    special: int
+    conversions: int
+    shared_bytes: int
+    loaded_bytes: float
+    stored_bytes: float
+    cache_rate: float
+    cache_bytes: int
+    memory_share: float
+    store_weight: float
+    memory_latency: float
+    shared_latency: float
+    arithmetic_latency: float
+    matrix_latency: float
+    barrier: float
+    launch: float
+    block: float
+    functions: Mapping[str, tuple[int, int]]
+
+
 @record(slots=True)
 class Machine:
     """One machine of a vendor, as code is compiled for it.
@@ -61,6 +122,9 @@ class Machine:
         max_grid: Blocks of a grid along x, y and z.
         registers_per_multiprocessor: Registers of all threads that a multiprocessor holds.
         shared_bytes: Shared memory that a block may have.
+        shared_per_multiprocessor: Shared memory of a multiprocessor, for all of its blocks.
+        threads_per_multiprocessor: Threads of all blocks that a multiprocessor holds.
+        blocks_per_multiprocessor: Blocks that a multiprocessor holds.
         shared_banks: Banks of shared memory, among which successive words are spread.
         bank_bytes: Bytes of a word, which a bank serves in a cycle.
         shared_phases: The accesses whose phases are not those of other accesses: successive lanes, as many as need one
@@ -68,6 +132,9 @@ class Machine:
         max_cluster: Blocks of a cluster; 1 without clusters.
         groups: How many multiprocessors a device has that programs are scheduled for, in each group that holds whole
             clusters; empty where no schedule asks. Devices with fewer or more of them run the same programs.
+        matrix_flops: Floating-point operations per second of dense products of 16-bit floats; 0 where unknown.
+        memory_bandwidth: Bytes per second of device memory, by the data sheet; 0 where unknown.
+        rates: What the performance model needs; None where nobody has measured it.
     """
 
     name: str
@@ -78,11 +145,17 @@ class Machine:
     max_grid: tuple[int, int, int] = (1, 1, 1)
     registers_per_multiprocessor: int = 0
     shared_bytes: int = 0
+    shared_per_multiprocessor: int = 0
+    threads_per_multiprocessor: int = 0
+    blocks_per_multiprocessor: int = 0
     shared_banks: int = 0
     bank_bytes: int = 0
     shared_phases: tuple[SharedPhases, ...] = ()
     max_cluster: int = 1
     groups: tuple[int, ...] = ()
+    matrix_flops: float = 0.0
+    memory_bandwidth: float = 0.0
+    rates: Rates | None = None
 
     def has(self, features: enum.Flag) -> bool:
         """Whether it can do all of these, of its vendor's features or of the common ones; it has none of another's."""

@@ -19,18 +19,7 @@ from tilelang.ir.stmt import Atomic, For, Launch, ParallelLoop, Stmt, Store, Til
 from tilelang.ir.visit import expressions, sub_statements, walk_expr
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
-
-# TFLOPS of float16 products without sparsity, and GB/s of device memory, of one device per compute capability.
-# Source: NVIDIA's data sheets of T4, A100 40GB, RTX A6000, L40S, H100 SXM and B200 (HGX), and of GeForce RTX 5090.
-PEAKS: dict[int, tuple[float, float]] = {
-    75: (65, 320),
-    80: (312, 1555),
-    86: (155, 768),
-    89: (362, 864),
-    90: (989, 3350),
-    100: (2250, 8000),
-    120: (210, 1792),
-}
+from tilelang.targets.nvidia.machines import MACHINES, number_of
 
 
 @record
@@ -141,11 +130,12 @@ def _peaks(device: Any) -> tuple[float, float]:
         number = int(str(capability).replace(".", "").rstrip("abcdefghijklmnopqrstuvwxyz"))
     except ValueError:
         number = 0
-    known = [version for version in PEAKS if version <= number]
-    if not known:
+    known = {number_of(name): machine for name, machine in MACHINES.items() if machine.memory_bandwidth}
+    if not any(version <= number for version in known):
         raise ProgramValueError(
             f"Analyzer: unknown device {device!r:.60}", hint="write tilelang.carver.arch.CUDA('cuda')"
         )
-    tflops, memory = PEAKS[max(known)]
+    machine = known[max(version for version in known if version <= number)]
+    tflops, memory = machine.matrix_flops / 1e12, machine.memory_bandwidth / 1e9
     given = getattr(device, "bandwidth", memory)
     return tflops, float(given[0] if isinstance(given, list | tuple) else given)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 
-from tilelang.targets.machine import CommonFeature, Machine
+from tilelang.targets.machine import CommonFeature, Machine, Rates
 
 
 class Feature(enum.Flag):
@@ -30,7 +30,6 @@ class Feature(enum.Flag):
     TCGEN05 = enum.auto()  # matrix units with a memory of their own; no row has it, since nothing generates them
 
 
-
 _TURING = Feature.MMA_F16 | Feature.MMA_INT8
 _AMPERE = _TURING | Feature.MMA_AMPERE | Feature.CP_ASYNC | Feature.BFLOAT16_MATH | Feature.MBARRIER
 _ADA = _AMPERE | Feature.MMA_FLOAT8 | Feature.CONVERT_FLOAT8
@@ -46,7 +45,55 @@ MAX_REGISTERS = 255  # per thread
 WARP_SIZE = 32
 
 
-def _machine(name: str, features: Feature, shared_kib: int, groups: tuple[int, ...] = ()) -> Machine:
+# Ordinary instructions and special functions of one call, as the compiler writes it: counted in SASS of CUDA 13.
+_FUNCTIONS = {
+    "exp": (8, 1), "exp2": (4, 1), "exp10": (10, 1), "log": (20, 0), "log2": (18, 0), "log10": (20, 0),
+    "log1p": (30, 0), "sqrt": (10, 1), "rsqrt": (4, 1), "pow": (60, 2), "tanh": (16, 2), "sigmoid": (18, 2),
+    "erf": (24, 1), "sin": (24, 0), "cos": (24, 0), "tan": (40, 1), "divide": (9, 1), "abs": (0, 0), "fma": (1, 0),
+    "__exp": (1, 1), "__exp2": (0, 1), "__exp10": (1, 1), "__log": (1, 1), "__log2": (0, 1), "__log10": (1, 1),
+    "__sin": (1, 1), "__cos": (1, 1), "__tan": (3, 3), "__pow": (1, 2), "__fdividef": (1, 1), "__tanh": (6, 2),
+    "__sigmoid": (4, 2), "__sqrt": (1, 1), "__rsqrt": (0, 1), "__divide": (1, 1),
+}  # fmt: skip
+# Figures of data sheets: NVIDIA H200 Tensor Core GPU (clock rate, cache, bandwidth); CUDA C++ Programming Guide,
+# "Arithmetic Instructions" (results per cycle); NVIDIA H100 Tensor Core GPU Architecture (4096 FLOP per cycle of matrix
+# units). Shares, latencies and the time of a launch: `benchmarks/model.py` on an H200.
+_H200_RATES = Rates(
+    clock=1.98e9,
+    matrix=4096,
+    matrix_by_group=0.94,
+    matrix_by_warp=0.47,
+    matrix_sustained=0.75,
+    lanes=128,
+    special=16,
+    conversions=64,
+    shared_bytes=128,
+    loaded_bytes=90,
+    stored_bytes=32,
+    cache_rate=6200,
+    cache_bytes=50 << 20,
+    memory_share=0.915,
+    store_weight=1.08,
+    memory_latency=950,
+    shared_latency=30,
+    arithmetic_latency=4.5,
+    matrix_latency=60,
+    barrier=30,
+    launch=3.1e-6,
+    block=700,
+    functions=_FUNCTIONS,
+)
+
+
+def _machine(
+    name: str,
+    features: Feature,
+    shared_kib: tuple[int, int],
+    threads: int,
+    blocks: int,
+    sheet: tuple[float, float] = (0, 0),
+    groups: tuple[int, ...] = (),
+    rates: Rates | None = None,
+) -> Machine:
     """The record of a GPU.
 
     Source: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications per compute capability, and
@@ -55,6 +102,17 @@ def _machine(name: str, features: Feature, shared_kib: int, groups: tuple[int, .
     table "Comparison of NVIDIA A100 and H100 Data Center GPUs", H100 SXM5, as which H200 is built. It has 8 groups of
     at most 18; that they divide so follows from the 66 clusters of 2 and 30 of 4 blocks that an H200 holds, measured by
     cuOccupancyMaxActiveClusters, since multiprocessors come in pairs.
+
+    Args:
+        name: Of the architecture.
+        features: What it can do.
+        shared_kib: Shared memory of a block at most, and of a multiprocessor.
+        threads: Of a multiprocessor.
+        blocks: Of a multiprocessor.
+        sheet: TFLOP/s of float16 products without sparsity and GB/s of device memory, by NVIDIA's data sheets of T4,
+            A100 40GB, RTX A6000, L40S, H200 SXM, B200 (HGX) and GeForce RTX 5090.
+        groups: See `Machine`.
+        rates: See `Machine`.
     """
     return Machine(
         name,
@@ -65,30 +123,40 @@ def _machine(name: str, features: Feature, shared_kib: int, groups: tuple[int, .
         max_threads=MAX_THREADS,
         max_grid=MAX_GRID,
         registers_per_multiprocessor=REGISTERS_PER_SM,
-        shared_bytes=shared_kib * 1024,
+        shared_bytes=shared_kib[0] * 1024,
+        shared_per_multiprocessor=shared_kib[1] * 1024,
+        threads_per_multiprocessor=threads,
+        blocks_per_multiprocessor=blocks,
         shared_banks=32,
         bank_bytes=4,
         max_cluster=MAX_CLUSTER if Feature.CLUSTER in features else 1,
         groups=groups,
+        matrix_flops=sheet[0] * 1e12,
+        memory_bandwidth=sheet[1] * 1e9,
+        rates=rates,
     )
 
+
+_T4, _A100, _A6000, _L40S = (65, 320), (312, 1555), (155, 768), (362, 864)
+_H200_SHEET, _B200, _RTX_5090 = (989, 4800), (2250, 8000), (210, 1792)
+_DATACENTER, _GRAPHICS = (2048, 32), (1536, 24)
 
 MACHINES: dict[str, Machine] = {
     row.name: row
     for row in (
-        _machine("sm_75", _TURING, 64),
-        _machine("sm_80", _AMPERE, 163),
-        _machine("sm_86", _AMPERE, 99),
-        _machine("sm_87", _AMPERE, 163),
-        _machine("sm_89", _ADA, 99),
-        _machine("sm_90", _HOPPER, 227, _H200),
-        _machine("sm_90a", _HOPPER | Feature.WGMMA, 227, _H200),
-        _machine("sm_100", _HOPPER, 227),
-        _machine("sm_100a", _HOPPER, 227),
-        _machine("sm_100f", _HOPPER, 227),
-        _machine("sm_103a", _HOPPER, 227),
-        _machine("sm_120", _HOPPER, 99),
-        _machine("sm_120a", _HOPPER, 99),
+        _machine("sm_75", _TURING, (64, 64), 1024, 16, _T4),
+        _machine("sm_80", _AMPERE, (163, 164), *_DATACENTER, _A100),
+        _machine("sm_86", _AMPERE, (99, 100), 1536, 16, _A6000),
+        _machine("sm_87", _AMPERE, (163, 164), 1536, 16),
+        _machine("sm_89", _ADA, (99, 100), *_GRAPHICS, _L40S),
+        _machine("sm_90", _HOPPER, (227, 228), *_DATACENTER, _H200_SHEET, _H200, _H200_RATES),
+        _machine("sm_90a", _HOPPER | Feature.WGMMA, (227, 228), *_DATACENTER, _H200_SHEET, _H200, _H200_RATES),
+        _machine("sm_100", _HOPPER, (227, 228), *_DATACENTER, _B200),
+        _machine("sm_100a", _HOPPER, (227, 228), *_DATACENTER, _B200),
+        _machine("sm_100f", _HOPPER, (227, 228), *_DATACENTER, _B200),
+        _machine("sm_103a", _HOPPER, (227, 228), *_DATACENTER, _B200),
+        _machine("sm_120", _HOPPER, (99, 100), *_GRAPHICS, _RTX_5090),
+        _machine("sm_120a", _HOPPER, (99, 100), *_GRAPHICS, _RTX_5090),
     )
 }
 DEFAULT_ARCH = "sm_90a"  # where no device is present

@@ -7,13 +7,14 @@ the fragment; a dtype narrower than a byte has one element per byte there too, a
 
 from __future__ import annotations
 
+import math
 from functools import cache, cached_property
 
 import numpy as np
 
 from tilelang.dtypes import DType, Kind
 from tilelang.ir.scalar import convert
-from tilelang.isa.instruction import ExecutionScope, Instruction
+from tilelang.isa.instruction import ExecutionScope, Instruction, MatrixWork
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
@@ -135,6 +136,7 @@ def mma(atom: MmaAtom) -> Instruction:
         simulate=simulate,
         execution_scope=ExecutionScope.WARP,
         needs=atom.needs,
+        matrix=MatrixWork(math.prod(atom.shape), atom.a_dtype.bits),
         source='PTX ISA, "mma"',
     )
 

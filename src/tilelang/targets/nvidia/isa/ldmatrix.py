@@ -93,6 +93,7 @@ def ldmatrix(count: int, trans: bool = False) -> Instruction:
         simulate=simulate,
         execution_scope=ExecutionScope.WARP,
         needs=Feature.MMA_F16,
+        shared_rows=(count * ROWS, ROW_BYTES),
         source='PTX ISA, "ldmatrix"',
     )
 
@@ -128,6 +129,7 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
         simulate=simulate,
         execution_scope=ExecutionScope.WARP,
         needs=Feature.STMATRIX,
+        shared_rows=(count * ROWS, ROW_BYTES),
         source='PTX ISA, "stmatrix"',
     )
 

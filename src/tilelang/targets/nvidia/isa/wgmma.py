@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from tilelang.dtypes import SCALARS, DType, as_dtype
 from tilelang.errors import CompilerBug, ProgramError
 from tilelang.isa.function import Function, Parameter, ParameterKind
-from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
+from tilelang.isa.instruction import Effect, ExecutionScope, Instruction, MatrixWork
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Wait, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
@@ -228,6 +228,10 @@ def wgmma(
         async_unit=WGMMA,
         needs=Feature.WGMMA,
         overhang=overhang,
+        matrix=MatrixWork(
+            ROWS * atom.n * atom.k, atom.a_dtype.bits,
+            (atom.n + (0 if a_in_registers else ROWS)) * atom.k * atom.a_dtype.bits // 8,
+        ),
         source=_SOURCE.format("wgmma.mma_async"),
     )
 

@@ -1,0 +1,499 @@
+"""Follows the thread-level program of one block: what it does of each kind, and how long it takes alone.
+
+Every statement is looked at once for all threads of the block, which have an element each in the values of index
+expressions; loops are followed for two iterations, of which the second is taken for all others. A clock for each set of
+warps advances by the instructions that they issue, and waits where a value is used that is still on its way. Waits for
+pipelined copies are not followed: a pipeline of `n` stages bounds the time of an iteration by the latency of a copy
+over `n - 1`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Expr, Load, Var
+from tilelang.ir.scalar import Value
+from tilelang.ir.stmt import (
+    Alloc,
+    Atomic,
+    Bind,
+    CallStmt,
+    For,
+    ForKind,
+    If,
+    Launch,
+    Seq,
+    Stmt,
+    Store,
+    While,
+)
+from tilelang.ir.visit import loads_of, variables_of
+from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
+from tilelang.layout.shared_memory import INACTIVE
+from tilelang.performance.arithmetic import instructions_of
+from tilelang.performance.structure import box_bytes, depends, loading_barriers
+from tilelang.performance.threads import Threads
+from tilelang.performance.values import first_of
+from tilelang.performance.work import BlockWork, Unit
+from tilelang.targets.machine import Machine, Rates
+
+_UNKNOWN_TRIPS = 4  # iterations of a loop whose number depends on data
+_LOOP_OVERHEAD = 3  # instructions of an iteration: count, compare, branch
+_SCHEDULERS = 4  # warps that a multiprocessor issues of at the same time
+_REGISTERS_BESIDE = 12  # of a thread, which hold addresses and counters rather than loaded values
+_COPY_ISSUE = 30  # cycles of the thread that starts a copy of a box
+_SHUFFLE_LATENCY = 25
+_FIRST_COPY = 1.5  # latencies of the first copy of a box, whose tensor map is loaded before
+_LONGEST_ON_CHIP = 4  # latencies of shared memory: what takes longer comes from device memory
+_SAMPLED_TRIPS = 5  # iterations of a loop that decide how long others inside take
+_WARPS_OF_A_GROUP = 4
+
+_Key = tuple[object, int]
+
+
+def follow(
+    launch: Launch, machine: Machine, rates: Rates, block: tuple[int, ...], registers: int, *, fast_math: bool
+) -> BlockWork:
+    """The work of one block.
+
+    Args:
+        launch: At thread level.
+        machine: Whose program it is.
+        rates: Of the machine.
+        block: The index of the block, per dimension of the grid.
+        registers: Of a thread.
+        fast_math: Whether functions are the fast ones.
+    """
+    follower = _Follower(launch, machine, rates, block, registers, fast_math=fast_math)
+    follower.run(launch.body)
+    work = follower.work
+    work.alone = work.longest = follower.now
+    work.waiting = follower.waiting
+    return work
+
+
+class _Follower:
+    def __init__(
+        self, launch: Launch, machine: Machine, rates: Rates, block: tuple[int, ...], registers: int, *, fast_math: bool
+    ) -> None:
+        self._machine, self._rates, self._fast_math = machine, rates, fast_math
+        threads = launch.num_threads
+        known: dict[Var, Value] = dict(zip(launch.block_vars, block, strict=True))
+        if launch.thread is not None:
+            known[launch.thread] = np.arange(threads, dtype=np.int64)
+        self._threads = Threads(threads, machine, known)
+        self._values = self._threads.values
+        self._maps = {each.var: each for each in launch.plan.tensor_maps}
+        self._window_registers = max(4, registers - _REGISTERS_BESIDE)
+        self._loading = loading_barriers(launch.body)
+        self._waited: set[Buffer] = set()  # barriers of copies whose first wait is done
+        self.work = BlockWork()
+        self.now = float(rates.block)
+        self.waiting = 0.0  # cycles of the clock in which memory was waited for
+        self._times = 1.0  # how often the statement at hand is executed, but for unrolled loops
+        self._unrolled: list[tuple[Var, int]] = []
+        self._ready: dict[_Key, float] = {}
+        self._groups: dict[object, list[float]] = {}  # per asynchronous unit, when its groups are complete
+        self._matrix_free = 0.0  # when the matrix units have done what was issued
+        self._bounds: list[float] = []  # cycles that an iteration of the innermost loop takes at least
+        self._stored = 0.0  # bytes of asynchronous stores since the last commit
+
+    # -- statements -----------------------------------------------------------------------------------------
+    def run(self, stmt: Stmt) -> None:
+        """Follows a statement."""
+        match stmt:
+            case Seq(body=body):
+                for each in body:
+                    self.run(each)
+            case For():
+                self._loop(stmt)
+            case While(condition=condition, body=body):
+                self._compute(condition)
+                self._repeat(body, _UNKNOWN_TRIPS)
+            case If():
+                self._branch(stmt)
+            case Bind(var=var, value=value):
+                self._values.bind(var, self._values.of(value))
+                self._ready[var, 0] = self._compute(value)
+            case Alloc(init=init):
+                if init is not None:
+                    self._compute(init)
+            case Store(buffer=buffer, indices=indices, value=value):
+                self._store(buffer, indices, value)
+            case Atomic(buffer=buffer, indices=indices, value=value, result=result):
+                self._atomic(buffer, indices, value, result)
+            case CallStmt(routine=Instruction() as instruction):
+                self._call(stmt, instruction)
+            case _:
+                self._issue(1)
+
+    def _loop(self, loop: For) -> None:
+        start, stop = self._threads.mean(loop.start), self._threads.mean(loop.stop)
+        trips = _UNKNOWN_TRIPS if start is None or stop is None else len(range(start, stop, loop.step))
+        if trips == 0:
+            return
+        if loop.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):
+            self._values.bind(loop.var, start)
+            self._unrolled.append((loop.var, trips))
+            self.run(loop.body)
+            self._unrolled.pop()
+            return
+        samples = min(trips, _SAMPLED_TRIPS) if depends(loop.body, [loop.var], For) else 1
+        places = [int(trips * (sample + 0.5) / samples) for sample in range(samples)]
+        self._repeat(loop.body, trips, loop.var, [None if start is None else start + loop.step * at for at in places])
+
+    def _repeat(self, body: Stmt, trips: int, var: Var | None = None, samples: Sequence[int | None] = (None,)) -> None:
+        """Follows one iteration, and some others for all others.
+
+        Args:
+            body: Of the loop.
+            trips: How many iterations there are.
+            var: The variable of the loop.
+            samples: Values of it, which stand for all others.
+        """
+        outer, self._bounds = self._bounds, []
+        times, copies, unrolled = self._times, self._copies, self._unrolled
+        self._unrolled = []
+        rest = trips - 1
+        self._iterate(body, var, samples[0], times * copies)
+        for sample in samples if rest else ():
+            share = rest / len(samples)
+            before, waited = self.now, self.waiting
+            self._bounds = []
+            self._iterate(body, var, sample, times * copies * share)
+            least = max(self._bounds, default=0.0)
+            taken, waits = self.now - before, self.waiting - waited
+            if least > taken:
+                taken, waits = least, least
+            self._skip(before + taken * share * copies - self.now)
+            self.waiting = waited + waits * share * copies
+        self._times, self._unrolled, self._bounds = times, unrolled, outer
+
+    def _iterate(self, body: Stmt, var: Var | None, value: int | None, times: float) -> None:
+        self._times = times
+        if var is not None:
+            self._values.bind(var, value)
+        self._issue(_LOOP_OVERHEAD)
+        self.run(body)
+
+    def _skip(self, cycles: float) -> None:
+        """Lets time pass: what is on its way stays as far away."""
+        self.now += cycles
+        self._matrix_free += cycles
+        for key in self._ready:
+            self._ready[key] += cycles
+        for unit, times in self._groups.items():
+            self._groups[unit] = [time + cycles for time in times]
+
+    def _await(self, time: float) -> None:
+        """Waits until a value is there."""
+        if time - self.now > _LONGEST_ON_CHIP * self._rates.shared_latency:
+            self.waiting += time - self.now
+        self.now = max(self.now, time)
+
+    def _branch(self, stmt: If) -> None:
+        self._compute(stmt.condition)
+        parts = self._parts(stmt)
+        start, mask, free, waiting = self.now, self._threads.mask, self._matrix_free, self.waiting
+        ends: list[tuple[float, float, float]] = []
+        for body, part in parts:
+            if body is None or not part.any():
+                continue
+            self.now, self._matrix_free, self.waiting = start, free, waiting
+            self._threads.select(part)
+            self.run(body)
+            ends.append((self.now, self.waiting, self._matrix_free))
+        self._threads.select(mask)
+        if ends:
+            self.now, self.waiting, _ = max(ends)
+            self._matrix_free = max(free for _, _, free in ends)
+
+    def _parts(self, stmt: If) -> list[tuple[Stmt | None, np.ndarray]]:
+        """The bodies and which threads run them."""
+        mask = self._threads.mask
+        if stmt.group is not None:
+            truth = self._threads.of_group(stmt.group)
+        else:
+            condition = self._values.of(stmt.condition)
+            if condition is None:  # warps diverge, so that they run both
+                return [(stmt.then_body, mask), (stmt.else_body, mask)]
+            truth = np.broadcast_to(np.asarray(condition, bool), mask.shape)
+        return [(stmt.then_body, mask & truth), (stmt.else_body, mask & ~truth)]
+
+    # -- instructions ---------------------------------------------------------------------------------------
+    @property
+    def _copies(self) -> int:
+        """How often unrolled loops repeat the statement at hand."""
+        return math.prod(trips for _, trips in self._unrolled)
+
+    def _count(self, unit: Unit, cycles: float) -> None:
+        """Work of a unit, of one copy of the statement and all warps."""
+        self.work.cycles[unit] += cycles * self._times * self._copies
+
+    def _issue(self, instructions: float, special: float = 0.0, conversions: float = 0.0) -> None:
+        """All warps issue instructions; the clock is that of one of them."""
+        warps, rates = self._threads.warps, self._rates
+        lanes = warps * self._machine.warp_size
+        issued = instructions + special + conversions
+        self._count(Unit.ISSUE, issued * lanes / rates.lanes)
+        self._count(Unit.SPECIAL, special * lanes / rates.special)
+        self._count(Unit.CONVERSION, conversions * lanes / rates.conversions)
+        # the clock is that of one warp; what others of the block delay it is in the work of the units
+        self.now += (issued + special * (self._machine.warp_size * _SCHEDULERS / rates.special - 1)) * self._copies
+
+    def _compute(self, expr: Expr) -> float:
+        """Loads what an expression needs, and computes it; gives when the value is there."""
+        ready = self.now
+        for load in loads_of(expr):
+            ready = max(ready, self._loaded(load))
+        if isinstance(expr, Load):
+            return ready
+        needed = instructions_of(expr, self._rates, fast_math=self._fast_math)
+        if not needed.issued:
+            return ready
+        self._await(ready)
+        self._issue(needed.ordinary, needed.special, needed.conversions)
+        return self.now + self._rates.arithmetic_latency
+
+    def _loaded(self, load: Load) -> float:
+        """Loads one element, or the lanes of a vector; gives when it is there."""
+        match load.buffer.scope:
+            case Scope.GLOBAL:
+                return self._global_load(load.buffer, load.indices, load.dtype.storage_bytes)
+            case Scope.SHARED:
+                return self._shared("load", load.buffer, load.indices, load.dtype.storage_bytes)
+        return self._ready_of(load.buffer, self._values.offset(load.buffer, load.indices))
+
+    def _store(self, buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> None:
+        before = self.now
+        ready = self._compute(value)
+        width = value.dtype.storage_bytes
+        match buffer.scope:
+            case Scope.GLOBAL:
+                self._await(ready)
+                self._global_store(buffer, indices, width)
+            case Scope.SHARED:
+                self._await(ready)
+                self._shared("store", buffer, indices, width)
+            case _:
+                if any(load.buffer is buffer for load in loads_of(value)):
+                    # a sum that each copy of the statement continues
+                    used = frozenset().union(*(variables_of(index) for index in indices)) if indices else frozenset()
+                    chain = math.prod(trips for var, trips in self._unrolled if var not in used)
+                    self.now = max(self.now, before + chain * self._rates.arithmetic_latency)
+                self._set_ready(buffer, self._values.offset(buffer, indices), max(ready, self.now))
+
+    def _atomic(self, buffer: Buffer, indices: tuple[Expr, ...], value: Expr | None, result: Var | None) -> None:
+        if value is not None:
+            self._await(self._compute(value))
+        width = buffer.dtype.storage_bytes if value is None else value.dtype.storage_bytes
+        if buffer.scope is Scope.GLOBAL:
+            self._global_store(buffer, indices, width)
+        else:
+            self._shared("store", buffer, indices, width)
+        if result is not None:
+            self._ready[result, 0] = self.now + self._rates.memory_latency
+
+    # -- values on their way --------------------------------------------------------------------------------
+    def _set_ready(self, buffer: Buffer, place: Value | None, time: float) -> None:
+        self._ready[buffer, first_of(place)] = time
+
+    def _ready_of(self, buffer: Buffer, place: Value | None) -> float:
+        exact = self._ready.get((buffer, first_of(place)))
+        if exact is not None:
+            return exact
+        return max((time for (other, _), time in self._ready.items() if other is buffer), default=0.0)
+
+    # -- memory ---------------------------------------------------------------------------------------------
+    def _global_load(self, buffer: Buffer, indices: tuple[Expr, ...], width: int) -> float:
+        size = self._threads.sector_bytes(buffer, indices, width)
+        self.work.loaded[buffer] += size * self._times * self._copies
+        self._count(Unit.LOAD, size / self._rates.loaded_bytes)
+        self._issue(1)
+        # as many loads are on their way as there are registers for what they load
+        window = max(1.0, self._window_registers / max(1, width // 4))
+        rounds = max(1.0, self._copies / window)
+        self._await(self.now + self._rates.memory_latency * (rounds - 1))
+        return self.now + self._rates.memory_latency
+
+    def _global_store(self, buffer: Buffer, indices: tuple[Expr, ...], width: int) -> None:
+        size = self._threads.sector_bytes(buffer, indices, width)
+        self.work.stored[buffer] += size * self._times * self._copies
+        self._count(Unit.STORE, size / self._rates.stored_bytes)
+        self._issue(1)
+
+    def _shared(self, kind: str, buffer: Buffer, indices: tuple[Expr, ...], width: int) -> float:
+        """An access to shared memory; gives when a load has its value."""
+        return self._wavefronts(kind, self._threads.addresses(buffer, indices), width)
+
+    def _wavefronts(self, kind: str, addresses: np.ndarray | None, width: int) -> float:
+        cycles = self._threads.shared_cycles(kind, addresses, width)
+        self._count(Unit.SHARED, cycles * self._threads.warps)
+        self._issue(1)
+        self.now += (cycles - 1) * self._copies
+        return self.now + self._rates.shared_latency
+
+    # -- calls ----------------------------------------------------------------------------------------------
+    def _call(self, call: CallStmt, instruction: Instruction) -> None:
+        for arg in call.args:
+            if isinstance(arg, Region):
+                if arg.buffer.scope in (Scope.LOCAL, Scope.VAR) and instruction.matrix is None:
+                    self._await(self._ready_of(arg.buffer, self._values.offset(arg.buffer, arg.start)))
+            else:
+                self._await(self._compute(arg))
+        if call.result is not None:
+            shuffled = instruction.dialect_key[:1] == ("shuffle",) and isinstance(call.args[1], Expr)
+            self._values.bind(call.result, self._threads.of_warps(call.args[1]) if shuffled else None)  # type: ignore[arg-type]
+        if instruction.matrix is not None:
+            self._multiply(call, instruction)
+        elif instruction.async_unit is not None:
+            self._asynchronous(call, instruction)
+        elif instruction.shared_rows[0]:
+            self._rows(call, instruction)
+        elif any(isinstance(arg, Region) and arg.buffer.scope is Scope.BARRIER for arg in call.args):
+            self._barrier(call, instruction)
+        elif instruction.effect & (Effect.SYNC_BLOCK | Effect.SYNC_SOME | Effect.JOIN_BLOCK):
+            self._issue(1)
+            self.now += self._rates.barrier
+        else:
+            self._other(call, instruction)
+
+    def _other(self, call: CallStmt, instruction: Instruction) -> None:
+        """Shuffles, loads and stores with hints, and what costs an issue slot only."""
+        latency = 0.0
+        for arg in call.args:
+            if isinstance(arg, Region) and arg.buffer.scope is Scope.GLOBAL:
+                dtype = instruction.result
+                if dtype is not None:
+                    latency = self._global_load(arg.buffer, arg.start, dtype.storage_bytes) - self.now
+                elif not instruction.optional:
+                    values = [a for a in call.args if not isinstance(a, Region)]
+                    self._global_store(arg.buffer, arg.start, values[0].dtype.storage_bytes if values else 4)
+                break
+        else:
+            if instruction.execution_scope is ExecutionScope.WARP:
+                self._count(Unit.SHARED, self._threads.warps)
+                latency = _SHUFFLE_LATENCY
+            self._issue(1)
+        if call.result is not None:
+            self._ready[call.result, 0] = self.now + latency
+
+    def _rows(self, call: CallStmt, instruction: Instruction) -> None:
+        """Copies of small matrices between shared memory and registers."""
+        count, width = instruction.shared_rows
+        shared = next(a for a in call.args if isinstance(a, Region) and a.buffer.scope is Scope.SHARED)
+        addresses = self._threads.addresses(shared.buffer, shared.start)
+        if addresses is not None:
+            addresses = np.where(np.arange(len(addresses)) < count, addresses, INACTIVE)
+        ready = self._wavefronts("load", addresses, width)
+        for arg in call.args:
+            if isinstance(arg, Region) and arg.buffer.scope is Scope.LOCAL:
+                self._set_ready(arg.buffer, self._values.offset(arg.buffer, arg.start), ready)
+
+    def _multiply(self, call: CallStmt, instruction: Instruction) -> None:
+        matrix, rates, warps = instruction.matrix, self._rates, self._threads.warps
+        assert matrix is not None
+        operations = 2 * matrix.multiply_adds * matrix.operand_bits / 16
+        by_group = instruction.execution_scope is ExecutionScope.WARP_GROUP
+        share = rates.matrix_by_group if by_group else rates.matrix_by_warp
+        executed = max(1, warps // _WARPS_OF_A_GROUP) if by_group else warps
+        cycles = max(operations / rates.matrix / share, matrix.shared_bytes / rates.shared_bytes) * executed
+        self._count(Unit.MATRIX, cycles)
+        self._count(Unit.SHARED, matrix.shared_bytes / rates.shared_bytes * executed)
+        self.work.matrix_cycles += operations / rates.matrix * executed * self._times * self._copies
+        for arg in call.args[1:]:
+            if isinstance(arg, Region):
+                self._await(self._ready_of(arg.buffer, self._values.offset(arg.buffer, arg.start)))
+        self._issue(1)
+        # groups of warps share the matrix units, which each warp has a quarter of
+        own = cycles * self._copies * (1 if by_group else _SCHEDULERS / warps)
+        self._matrix_free = max(self._matrix_free, self.now) + own
+        if not by_group:
+            self.now = max(self.now, self._matrix_free - own / self._copies)
+            c = call.args[0]
+            if isinstance(c, Region):
+                self._set_ready(c.buffer, self._values.offset(c.buffer, c.start), self.now + rates.shared_latency)
+
+    def _asynchronous(self, call: CallStmt, instruction: Instruction) -> None:
+        unit, effect = instruction.async_unit, instruction.effect
+        assert unit is not None
+        groups = self._groups.setdefault(unit, [])
+        is_matrix = instruction.execution_scope is ExecutionScope.WARP_GROUP
+        if Effect.COMMIT in effect:
+            self._issue(1)
+            if is_matrix:
+                groups.append(self._matrix_free + self._rates.matrix_latency)
+            elif unit.reads_asynchronously:
+                groups.append(self.now + self._rates.shared_latency + self._stored / self._rates.stored_bytes)
+                self._stored = 0.0
+            else:
+                groups.append(self.now + self._rates.memory_latency)
+        elif Effect.WAIT in effect:
+            self._issue(1)
+            self._wait(call, instruction, groups, bounded=not is_matrix and not unit.reads_asynchronously)
+        elif Effect.FENCE in effect:
+            self._issue(1)
+        else:
+            self._copy(call, instruction, stores=unit.reads_asynchronously)
+
+    def _wait(self, call: CallStmt, instruction: Instruction, groups: list[float], *, bounded: bool) -> None:
+        pending = instruction.pending
+        if pending is None:
+            pending = (self._threads.mean(call.args[0]) or 0) if call.args and isinstance(call.args[0], Expr) else 0
+        if len(groups) > pending and bounded:
+            self._await(groups[-1 - pending])
+        elif len(groups) > pending:
+            self.now = max(self.now, groups[-1 - pending])
+        if bounded:
+            self._bounds.append(self._rates.memory_latency / (pending + 1))
+
+    def _copy(self, call: CallStmt, instruction: Instruction, *, stores: bool) -> None:
+        """An asynchronous copy between global and shared memory."""
+        tensor_map = next((self._maps[a] for a in call.args if isinstance(a, Var) and a in self._maps), None)
+        regions = [a for a in (*call.args, *call.reads, *call.writes) if isinstance(a, Region)]
+        moved = next((region for region in regions if region.buffer.scope is Scope.GLOBAL), None)
+        threads = int(self._threads.mask.sum())
+        if tensor_map is not None:
+            size, buffer = float(box_bytes(tensor_map)), tensor_map.tensor
+            self.now += _COPY_ISSUE * self._copies
+            self._issue(1)
+        elif moved is not None:
+            extents = [self._threads.mean(extent) or 1 for extent in moved.extent]
+            width = math.prod(extents) * moved.dtype.storage_bytes
+            size, buffer = float(width * threads), moved.buffer
+            if threads > 1:
+                size = self._threads.sector_bytes(buffer, moved.start, width)
+                self._wavefronts("store", None, width)
+            else:
+                self._issue(1)
+        else:
+            self._issue(1)
+            return
+        amount = size * self._times * self._copies
+        if stores:
+            self.work.stored[buffer] += amount
+            self._count(Unit.STORE, size / self._rates.stored_bytes)
+            self._stored += size * self._copies
+        else:
+            self.work.loaded[buffer] += amount
+            self._count(Unit.LOAD, size / self._rates.loaded_bytes)
+
+    def _barrier(self, call: CallStmt, instruction: Instruction) -> None:
+        """An arrival or a wait at a barrier in shared memory."""
+        self._issue(2)
+        region = next(a for a in call.args if isinstance(a, Region) and a.buffer.scope is Scope.BARRIER)
+        barrier = region.buffer.storage
+        if Effect.SYNC_SOME not in instruction.effect or barrier not in self._loading:
+            return
+        self.now += self._rates.shared_latency
+        latency = self._rates.memory_latency
+        first = _FIRST_COPY * latency
+        stages = math.prod(barrier.static_shape or (1,))
+        if barrier not in self._waited:
+            self._waited.add(barrier)
+            self._await(self._rates.block + first)
+        self._bounds.append(latency / (stages - 1) if stages > 1 else 0.0)

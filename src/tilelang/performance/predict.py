@@ -1,0 +1,90 @@
+"""Predicts the time of a program that has been lowered to threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from tilelang.errors import OptionError, ProgramValueError
+from tilelang.ir.buffer import Scope
+from tilelang.ir.expr import Expr, int_const
+from tilelang.ir.func import PrimFunc
+from tilelang.ir.stmt import Alloc, For, If, Launch
+from tilelang.ir.visit import walk
+from tilelang.performance.block import follow
+from tilelang.performance.prediction import Prediction, predicted
+from tilelang.performance.structure import depends
+from tilelang.performance.work import BlockWork, LaunchWork
+from tilelang.targets.machine import Machine, Rates
+
+_FEWEST_REGISTERS, _MOST_REGISTERS = 32, 255  # that the compiler aims for, and that a thread can have
+_BESIDE = 24  # registers beside those of arrays
+
+
+def predict(
+    func: PrimFunc, machine: Machine, *, fast_math: bool = False, registers: Mapping[int, int] | None = None
+) -> Prediction:
+    """The time of a thread-level program on a machine.
+
+    Args:
+        func: The program, with constant sizes.
+        machine: What it was lowered for.
+        fast_math: Whether functions are the fast ones.
+        registers: Of a thread of each launch by its number, if it is compiled.
+
+    Raises:
+        OptionError: Nobody has measured what the model needs of this machine.
+        ProgramValueError: A size of a grid is symbolic.
+    """
+    rates = machine.rates
+    if rates is None or not machine.multiprocessors:
+        raise OptionError(
+            f"predict: the model has no figures of {machine.name}",
+            hint="it knows the machines whose record has `rates`; measure the kernel with kernel.get_profiler()",
+        )
+    launches = [stmt for stmt in walk(func.body) if isinstance(stmt, Launch)]
+    work = []
+    for number, launch in enumerate(launches):
+        with launch.loc:
+            known = (registers or {}).get(number) or _registers(launch)
+            work.append(_work(launch, machine, rates, known, fast_math=fast_math))
+    return predicted(work, machine, rates)
+
+
+def _work(launch: Launch, machine: Machine, rates: Rates, registers: int, *, fast_math: bool) -> LaunchWork:
+    grid = tuple(_constant(extent) for extent in launch.grid)
+    count = math.prod(grid)
+    alike = not depends(launch.body, launch.block_vars, For, If)
+    places = sorted({count // 2} if alike else {0, count // 2, count - 1}) if count else []
+    block = BlockWork()
+    for place in places:
+        index = []
+        rest = place
+        for extent in grid:
+            rest, own = divmod(rest, extent)
+            index.append(own)
+        one = follow(launch, machine, rates, tuple(index), registers, fast_math=fast_math)
+        block.add(one, 1 / len(places))
+    return LaunchWork(
+        block, count, launch.num_threads, launch.plan.shared_bytes, registers, math.prod(launch.hints.cluster)
+    )
+
+
+def _registers(launch: Launch) -> int:
+    """Registers of a thread, as its arrays let expect."""
+    held = sum(
+        -(-(stmt.buffer.bytes or 0) // 4)
+        for stmt in walk(launch.body)
+        if isinstance(stmt, Alloc) and stmt.buffer.scope in (Scope.LOCAL, Scope.VAR) and stmt.buffer.view_of is None
+    )
+    return min(_MOST_REGISTERS, max(_FEWEST_REGISTERS, held + _BESIDE), 65536 // max(launch.num_threads, 1))
+
+
+def _constant(extent: Expr) -> int:
+    value = int_const(extent)
+    if value is None:
+        raise ProgramValueError(
+            f"predict: the grid has {extent!s} blocks, which is only known when the kernel runs",
+            hint="predict a kernel of constant sizes",
+        )
+    return value

@@ -1,0 +1,134 @@
+"""The time of a program from the work of its launches: what bounds it, and how much each part would take by itself."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+from tilelang.ir.buffer import Buffer
+from tilelang.performance.work import LaunchWork
+from tilelang.records import record
+from tilelang.targets.machine import Machine, Rates
+
+# Fitted to half of the kernels of benchmarks/model.py on an H200, and checked on the others.
+_SHARPNESS = 6.0  # of the maximum of the times of units, which are never busy without pause
+_SHARPNESS_OF_LATENCY = 12.0  # of the maximum of these, of the time of blocks alone, and of device memory
+_QUEUEING = 0.9  # by how much loads take longer when memory is busy all the time, relative to one when it is idle
+_MODIFIED = 0.55  # share of the cache that holds results which are not in memory yet
+_RESERVED_SHARED = 1024  # bytes of a block that the system has. Source: CUDA C++ Programming Guide, "Shared Memory"
+_REPLACED = 0.4  # bytes of them that are written back for each byte that comes into the cache
+
+LATENCY = "latency"
+MEMORY = "device memory"
+CACHE = "the cache"
+POWER = "matrix units"
+LAUNCH = "launches"
+
+
+@record
+class Prediction:
+    """How long a kernel is expected to take.
+
+    Attributes:
+        seconds: From the start of the first launch to the end of the last one, with nothing in the caches.
+        bound: What limits it: the part that would take longest by itself.
+        parts: Seconds that each part would take by itself, the longest first.
+    """
+
+    seconds: float
+    bound: str
+    parts: tuple[tuple[str, float], ...]
+
+    def __str__(self) -> str:
+        return f"bound by {self.bound}, predicted {duration(self.seconds)}"
+
+
+def duration(seconds: float) -> str:
+    """A time with a unit that suits it."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
+
+
+def predicted(launches: list[LaunchWork], machine: Machine, rates: Rates) -> Prediction:
+    """The time of launches one after another."""
+    total: defaultdict[str, float] = defaultdict(float)
+    seconds = 0.0
+    for launch in launches:
+        parts = _parts(launch, machine, rates)
+        seconds += _taken(launch, parts, machine, rates) + rates.launch
+        for name, time in parts.items():
+            total[name] += time
+        total[LAUNCH] += rates.launch
+    ordered = tuple(sorted(total.items(), key=lambda part: -part[1]))
+    return Prediction(seconds, ordered[0][0] if ordered else LAUNCH, ordered)
+
+
+def _taken(launch: LaunchWork, parts: dict[str, float], machine: Machine, rates: Rates) -> float:
+    """Seconds of a launch: its parts overlap, but for the first loads and the last stores of blocks."""
+    memory = parts[MEMORY]
+    inside = {name: time for name, time in parts.items() if name != MEMORY}
+    latency = inside.pop(LATENCY)
+    waiting = latency * launch.block.waiting / launch.block.alone if launch.block.alone else 0.0
+    chip = _together([latency, _together(list(inside.values()), _SHARPNESS)], _SHARPNESS_OF_LATENCY)
+    # loads take longer the busier memory is: solves t = chip + waiting * _QUEUEING * memory / t
+    chip = (chip + math.sqrt(chip * chip + 4 * waiting * _QUEUEING * memory)) / 2
+    ramp = min(launch.block.longest, rates.block + 2 * rates.memory_latency) / rates.clock
+    return _together([chip, memory + ramp], _SHARPNESS_OF_LATENCY)
+
+
+def _together(times: list[float], sharpness: float) -> float:
+    """The time of parts that overlap."""
+    longest = max(times, default=0.0)
+    if not longest:
+        return 0.0
+    return float(longest * math.fsum((time / longest) ** sharpness for time in times) ** (1 / sharpness))
+
+
+def _parts(launch: LaunchWork, machine: Machine, rates: Rates) -> dict[str, float]:
+    """Seconds of each part of a launch."""
+    block, processors = launch.block, machine.multiprocessors
+    resident = blocks_at_once(launch, machine)
+    full, rest = divmod(launch.blocks, processors * resident)
+    left = -(-rest // processors)  # blocks of the busiest multiprocessor in the last wave
+    rounds = full * resident + left
+    parts = {unit.value: rounds * cycles / rates.clock for unit, cycles in block.cycles.items()}
+    waves = full + bool(rest)
+    parts[LATENCY] = max(block.longest, waves * block.alone) / rates.clock
+    sustained = launch.blocks * block.matrix_cycles / processors / rates.matrix_sustained / rates.clock
+    if sustained:
+        parts[POWER] = max(parts.get(POWER, 0.0), sustained)
+    parts[CACHE] = launch.blocks * sum(block.loaded.values()) / rates.cache_rate / rates.clock
+    parts[MEMORY] = _memory_bytes(launch, rates) / (machine.memory_bandwidth * rates.memory_share)
+    return parts
+
+
+def blocks_at_once(launch: LaunchWork, machine: Machine) -> int:
+    """Blocks that a multiprocessor holds."""
+    warps = -(-launch.threads // machine.warp_size)
+    registers = warps * machine.warp_size * (-(-max(launch.registers, 1) // 8) * 8)
+    limits = [
+        machine.blocks_per_multiprocessor,
+        machine.threads_per_multiprocessor // (warps * machine.warp_size),
+        machine.registers_per_multiprocessor // registers,
+        machine.shared_per_multiprocessor // (launch.shared_bytes + _RESERVED_SHARED),
+    ]
+    return max(1, min(limits))
+
+
+def _memory_bytes(launch: LaunchWork, rates: Rates) -> float:
+    """Bytes that pass between device memory and its cache.
+
+    What is loaded repeatedly comes from there once. The cache holds results of earlier work, which are written back
+    when others need their place, and some of the results of this launch stay there.
+    """
+    loaded = sum(min(launch.blocks * size, _size(buffer)) for buffer, size in launch.block.loaded.items())
+    stored = sum(launch.blocks * size for size in launch.block.stored.values())
+    kept = rates.cache_bytes * _MODIFIED
+    return loaded + stored * rates.store_weight + min((loaded + stored) * _REPLACED, kept) - min(stored, kept)
+
+
+def _size(buffer: Buffer) -> float:
+    size = buffer.bytes
+    return math.inf if size is None else size

@@ -1,0 +1,48 @@
+"""What the statements of a block say about it as a whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Var
+from tilelang.ir.launch import TensorMap
+from tilelang.ir.stmt import Bind, CallStmt, For, If, Stmt
+from tilelang.ir.visit import variables_of, walk
+from tilelang.isa.instruction import Completion, Instruction
+
+
+def depends(body: Stmt, variables: Collection[Var], *kinds: type[Stmt]) -> bool:
+    """Whether the iterations of loops, or which branches run, depend on variables; of `kinds` of statements."""
+    depending = set(variables)
+    for stmt in walk(body):
+        if isinstance(stmt, Bind) and not depending.isdisjoint(variables_of(stmt.value)):
+            depending.add(stmt.var)
+        used: frozenset[Var] = frozenset()
+        if isinstance(stmt, For):
+            used = variables_of(stmt.start) | variables_of(stmt.stop)
+        elif isinstance(stmt, If):
+            used = variables_of(stmt.condition)
+        if isinstance(stmt, kinds) and not depending.isdisjoint(used):
+            return True
+    return False
+
+
+def loading_barriers(body: Stmt) -> frozenset[Buffer]:
+    """The barriers that count the bytes of copies to shared memory."""
+    return frozenset(
+        arg.buffer.storage
+        for stmt in walk(body)
+        if isinstance(stmt, CallStmt)
+        and isinstance(stmt.routine, Instruction)
+        and stmt.routine.async_unit is not None
+        and stmt.routine.async_unit.completion is Completion.BARRIER
+        for arg in stmt.args
+        if isinstance(arg, Region) and arg.buffer.scope is Scope.BARRIER
+    )
+
+
+def box_bytes(tensor_map: TensorMap) -> int:
+    """Bytes of the box of a tensor map."""
+    return math.prod(tensor_map.box) * tensor_map.tensor.dtype.storage_bytes

@@ -1,0 +1,83 @@
+"""What a block of a kernel does: work of each unit of a multiprocessor, bytes, and how long it takes alone."""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from dataclasses import field
+from typing import Any
+
+from tilelang.ir.buffer import Buffer
+from tilelang.records import record
+
+
+class Unit(enum.Enum):
+    """What a multiprocessor has one of, so that work of all of its blocks adds up; the value is its name for users."""
+
+    ISSUE = "instructions"
+    SPECIAL = "special functions"
+    CONVERSION = "conversions"
+    SHARED = "shared memory"
+    MATRIX = "matrix units"
+    LOAD = "loads from the cache"
+    STORE = "stores to the cache"
+
+
+def _zeros() -> defaultdict[Any, float]:
+    return defaultdict(float)
+
+
+@record(frozen=False, eq=False)
+class BlockWork:
+    """What one block does.
+
+    Attributes:
+        cycles: Of each unit of the multiprocessor.
+        alone: Cycles that it takes if no other block delays it.
+        longest: The same of the block that takes longest.
+        waiting: Cycles of `alone` in which it waits for device memory.
+        loaded: Bytes that it loads of each buffer in global memory.
+        stored: Bytes that it stores to each.
+        matrix_cycles: Those of matrix units at their full rate.
+    """
+
+    cycles: defaultdict[Unit, float] = field(default_factory=_zeros)
+    alone: float = 0.0
+    longest: float = 0.0
+    waiting: float = 0.0
+    loaded: defaultdict[Buffer, float] = field(default_factory=_zeros)
+    stored: defaultdict[Buffer, float] = field(default_factory=_zeros)
+    matrix_cycles: float = 0.0
+
+    def add(self, other: BlockWork, share: float) -> None:
+        """Adds a share of another block's work."""
+        for unit, cycles in other.cycles.items():
+            self.cycles[unit] += cycles * share
+        for mine, others in ((self.loaded, other.loaded), (self.stored, other.stored)):
+            for buffer, size in others.items():
+                mine[buffer] += size * share
+        self.matrix_cycles += other.matrix_cycles * share
+        self.alone += other.alone * share
+        self.waiting += other.waiting * share
+        self.longest = max(self.longest, other.longest)
+
+
+@record
+class LaunchWork:
+    """What a launch does.
+
+    Attributes:
+        block: The average of its blocks.
+        blocks: How many there are.
+        threads: Of a block.
+        shared_bytes: Shared memory of a block.
+        registers: Of a thread.
+        cluster: Blocks of a cluster.
+    """
+
+    block: BlockWork
+    blocks: int
+    threads: int
+    shared_bytes: int
+    registers: int
+    cluster: int = 1

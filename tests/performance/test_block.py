@@ -1,0 +1,84 @@
+import pytest
+
+import tilelang.language as T
+from tilelang.ir.func import PrimFunc
+from tilelang.ir.stmt import Launch
+from tilelang.ir.visit import walk
+from tilelang.jit.program import lowered
+from tilelang.options import CompileOptions
+from tilelang.performance.block import follow
+from tilelang.performance.work import BlockWork, Unit
+from tilelang.targets.target import parse_target
+
+TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})
+RATES = TARGET.machine.rates
+assert RATES is not None
+
+
+def work(func: PrimFunc, block: tuple[int, ...] = (0,)) -> BlockWork:
+    body = lowered(func, TARGET, CompileOptions.from_user(None, None)).body
+    launch = next(stmt for stmt in walk(body) if isinstance(stmt, Launch))
+    return follow(launch, TARGET.machine, RATES, block, 64, fast_math=False)
+
+
+def doubled(trips: int) -> PrimFunc:
+    @T.prim_func
+    def main(A: T.Tensor((64, 1024), "float32"), B: T.Tensor((64, 1024), "float32")) -> None:
+        with T.Kernel(1, threads=128):
+            for k in T.serial(trips):
+                for i in T.Parallel(1024):
+                    B[k, i] = T.exp(A[k, i])
+
+    return main
+
+
+def test_bytes_and_functions_are_those_of_all_iterations() -> None:
+    found = work(doubled(64))
+    assert {"A": 4 * 64 * 1024} == {buffer.name: size for buffer, size in found.loaded.items()}
+    assert {"B": 4 * 64 * 1024} == {buffer.name: size for buffer, size in found.stored.items()}
+    assert 64 * 1024 / 16 == pytest.approx(found.cycles[Unit.SPECIAL])
+
+
+def test_time_alone_grows_with_the_iterations() -> None:
+    assert RATES is not None
+    few, many = work(doubled(8)), work(doubled(64))
+    assert 7 < (many.alone - RATES.block) / (few.alone - RATES.block) < 8.5
+    assert many.waiting > 60 * RATES.memory_latency
+
+
+def product(threads: int) -> PrimFunc:
+    @T.prim_func
+    def main(
+        A: T.Tensor((128, 1024), "float16"), B: T.Tensor((1024, 128), "float16"), C: T.Tensor((128, 128), "float32")
+    ) -> None:
+        with T.Kernel(1, threads=threads):
+            a, b = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 128), "float16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for k in T.Pipelined(16, num_stages=4):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    return main
+
+
+@pytest.mark.parametrize("threads", [128, 256])
+def test_matrix_work_does_not_depend_on_the_warpgroups(threads: int) -> None:
+    assert RATES is not None
+    found = work(product(threads))
+    assert 2 * 128 * 128 * 1024 / RATES.matrix == pytest.approx(found.matrix_cycles)
+    assert found.alone > found.matrix_cycles
+    assert 2 * 2 * 128 * 1024 == pytest.approx(sum(found.loaded.values()))
+
+
+def test_blocks_with_more_iterations_take_longer() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64, 1024), "float32"), B: T.Tensor((64, 1024), "float32")) -> None:
+        with T.Kernel(64, threads=128) as b:
+            for k in T.serial(b + 1):
+                for i in T.Parallel(1024):
+                    B[k, i] = A[k, i]
+
+    assert work(main, (63,)).alone > 20 * work(main, (0,)).alone / 2

@@ -1,0 +1,105 @@
+import pytest
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import OptionError, ProgramValueError
+from tilelang.ir.func import PrimFunc
+from tilelang.jit.program import lowered
+from tilelang.options import CompileOptions
+from tilelang.performance.predict import predict
+from tilelang.performance.prediction import Prediction
+from tilelang.targets.target import parse_target
+
+TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})
+
+
+def added(size: object, block: int = 1024) -> PrimFunc:
+    @T.prim_func
+    def main(A: T.Tensor((size,), "float32"), B: T.Tensor((size,), "float32")) -> None:
+        with T.Kernel(T.ceildiv(size, block), threads=128) as b:
+            for i in T.Parallel(block):
+                B[b * block + i] = A[b * block + i] + 1.0
+
+    return main
+
+
+def product(size: int, block: int, columns: int = 0, depth: int = 64) -> PrimFunc:
+    columns = columns or block
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((size, size), "float16"), B: T.Tensor((size, size), "float16"), C: T.Tensor((size, size), "float16")
+    ) -> None:
+        with T.Kernel(size // columns, size // block, threads=max(128, columns)) as (bx, by):
+            a, b = T.alloc_shared((block, depth), "float16"), T.alloc_shared((depth, columns), "float16")
+            c = T.alloc_fragment((block, columns), "float32")
+            T.clear(c)
+            for k in T.Pipelined(size // depth, num_stages=4):
+                T.copy(A[by * block, k * depth], a)
+                T.copy(B[k * depth, bx * columns], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * block, bx * columns])
+
+    return main
+
+
+def of(func: PrimFunc, **options: object) -> Prediction:
+    compile_options = CompileOptions.from_user(None, None)
+    return predict(lowered(func, TARGET, compile_options), TARGET.machine, **options)  # type: ignore[arg-type]
+
+
+def test_a_large_copy_is_bound_by_memory() -> None:
+    size = 1 << 27
+    found = of(added(size))
+    assert "device memory" == found.bound
+    least = 2 * 4 * size / TARGET.machine.memory_bandwidth
+    assert least < found.seconds < 1.3 * least
+
+
+def test_a_large_product_is_bound_by_matrix_units() -> None:
+    found = of(product(4096, 128, 256))
+    assert "matrix units" == found.bound
+    assert 1.37e-4 < found.seconds < 3e-4  # at 1000 and at 460 TFLOP/s
+
+
+def test_small_tiles_are_slower_for_large_products_and_faster_for_small_ones() -> None:
+    assert of(product(4096, 128)).seconds < of(product(4096, 64)).seconds
+    assert of(product(256, 64)).seconds < of(product(256, 128)).seconds
+
+
+def test_a_launch_takes_time_without_work() -> None:
+    found = of(added(16, block=16))
+    assert TARGET.machine.rates is not None
+    assert "launches" == found.bound
+    assert TARGET.machine.rates.launch < found.seconds < 5e-6
+
+
+def test_registers_limit_the_loads_on_their_way() -> None:
+    @T.prim_func
+    def sums(X: T.Tensor((132, 65536), "float32"), Y: T.Tensor((132,), "float32")) -> None:
+        with T.Kernel(132, threads=128) as b:
+            total = T.alloc_fragment((1,), "float32")
+            T.clear(total)
+            for k in T.serial(16):
+                for j in T.Parallel(4096):
+                    total[0] += X[b, k * 4096 + j]
+            T.copy(total, Y[b])
+
+    assert of(sums, registers={0: 32}).seconds > 1.2 * of(sums, registers={0: 96}).seconds
+
+
+def test_parts_are_ordered() -> None:
+    times = [time for _, time in of(product(1024, 128)).parts]
+    assert sorted(times, reverse=True) == times
+
+
+def test_what_cannot_be_predicted() -> None:
+    with pytest.raises(ProgramValueError, match="predict: the grid has .* blocks, which is only known when the kernel"):
+        of(added(T.dynamic("n")))
+    other = parse_target({"kind": "cuda", "arch": "sm_80"})
+    program = lowered(added(1024), other, CompileOptions.from_user(None, None))
+    with pytest.raises(OptionError, match="predict: the model has no figures of sm_80"):
+        predict(program, other.machine)
+    host = tilelang.compile(added(1024), target="cpu")
+    with pytest.raises(OptionError, match="predict: the model has no figures of native"):
+        host.predict()

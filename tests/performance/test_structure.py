@@ -1,0 +1,41 @@
+import tilelang.language as T
+from tilelang.ir.stmt import For, If, Launch
+from tilelang.ir.visit import walk
+from tilelang.jit.program import lowered
+from tilelang.options import CompileOptions
+from tilelang.performance.structure import box_bytes, depends, loading_barriers
+from tilelang.targets.target import parse_target
+
+TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})
+
+
+def launch(ragged: bool) -> Launch:
+    @T.prim_func
+    def main(
+        A: T.Tensor((128, 1024), "float16"), B: T.Tensor((1024, 64), "float16"), C: T.Tensor((128, 64), "float32")
+    ) -> None:
+        with T.Kernel(8, threads=128) as n:
+            a, b = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((128, 64), "float32")
+            T.clear(c)
+            for k in T.Pipelined(n + 1 if ragged else 8, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    body = lowered(main, TARGET, CompileOptions.from_user(None, None)).body
+    return next(stmt for stmt in walk(body) if isinstance(stmt, Launch))
+
+
+def test_trips_that_depend_on_the_block() -> None:
+    for ragged in (False, True):
+        found = launch(ragged)
+        assert ragged == depends(found.body, found.block_vars, For)
+        assert not depends(found.body, (), For, If)
+
+
+def test_barriers_of_copies_and_their_boxes() -> None:
+    found = launch(ragged=False)
+    assert ["a_full"] == [barrier.name for barrier in loading_barriers(found.body)]
+    assert [128 * 64 * 2] == [box_bytes(each) for each in found.plan.tensor_maps if each.tensor.name == "A"]

@@ -1,0 +1,47 @@
+import numpy as np
+
+from tilelang.dtypes import FLOAT32, INT32
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Var, as_expr
+from tilelang.ir.stmt import Group
+from tilelang.performance.threads import Threads
+from tilelang.targets.nvidia.machines import MACHINES
+
+THREAD = Var("thread", INT32, index=True)
+TENSOR = Buffer("A", (as_expr(4096),), FLOAT32, Scope.GLOBAL)
+
+
+def threads(count: int = 128) -> Threads:
+    return Threads(count, MACHINES["sm_90a"], {THREAD: np.arange(count)})
+
+
+def test_coalesced_accesses_touch_few_sectors() -> None:
+    assert 4 * 32 * 4 == threads().sector_bytes(TENSOR, (THREAD,), 4)
+    assert 4 * 32 * 32 == threads().sector_bytes(TENSOR, (THREAD * 8,), 4)
+    assert 4 * 32 == threads().sector_bytes(TENSOR, (THREAD * 0,), 4)
+
+
+def test_unknown_addresses_are_scattered() -> None:
+    assert 4 * 32 * 32 == threads().sector_bytes(TENSOR, (Var("i", INT32, index=True),), 4)
+
+
+def test_bank_conflicts_take_cycles() -> None:
+    some = threads()
+    for stride, cycles in ((1, 1), (2, 2), (32, 32)):
+        assert cycles == some.shared_cycles("load", some.addresses(TENSOR, (THREAD * stride,)), 4)
+    assert 4 == some.shared_cycles("load", None, 16)
+
+
+def test_a_group_of_one_thread_is_any_active_one() -> None:
+    some = threads()
+    some.select(np.arange(128) >= 96)
+    assert 1 == some.warps
+    assert [96] == list(np.flatnonzero(some.of_group(Group(0, 1, among=32))))
+    assert 32 == some.of_group(Group(96, 32)).sum()
+
+
+def test_values_that_warps_share() -> None:
+    some = threads()
+    assert some.of_warps(THREAD // 32) is not None
+    assert some.of_warps(THREAD // 16) is None
+    assert 64 == some.mean(THREAD)
