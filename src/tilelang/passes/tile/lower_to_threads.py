@@ -48,6 +48,7 @@ from tilelang.ir.stmt import (
 from tilelang.ir.visit import Rewriter, expressions, loads_of, sub_statements, substitute_stmt, walk, written_buffers
 from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import LoopLowering, LoweringContext, Lowerings, LowersDivergent, chosen_row
+from tilelang.lowering.private_update import private_update
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.targets.gpu.lowerings.deferred_reductions import DeferredReductions
@@ -319,6 +320,8 @@ class _Block:
     def _atomic(self, node: Atomic) -> Stmt | None:
         """An atomic of block-uniform code is executed by one thread, and its result broadcast through shared memory."""
         rebuilt = self._registers.rebuild_stmt(node)
+        if isinstance(rebuilt, Atomic) and rebuilt.buffer.scope not in SHARED_BY_THREADS:
+            return private_update(rebuilt)  # of every thread's copy
         if node.op is AtomicOp.LOAD and node.buffer.scope is not Scope.SHARED or node.result is None:
             return rebuilt if node.op is AtomicOp.LOAD else self._elected_only(rebuilt, node)
         if self._per_thread.is_own(node) or self._context.threads == 1 or not isinstance(rebuilt, Atomic):
