@@ -166,6 +166,20 @@ def test_previous_values_reach_every_thread():
     assert_threads_agree(f, ints(2, dtype=np.int32) * 0, ints(40, dtype=np.int32))
 
 
+def test_a_region_may_start_where_an_element_in_registers_says():
+    @T.prim_func
+    def f(A: T.Tensor((3, 8), T.int64), B: T.Tensor((4, 1), T.int64), C: T.Tensor((2, 8), T.int64)):
+        with T.Kernel(1, threads=64) as bx:
+            x = T.alloc_local((4, 1), T.int64)
+            T.copy(A[0, 0], x)
+            y = T.alloc_shared((2, 8), T.int64)
+            T.copy(A[x[bx, 0] % 2, 0], y)  # by cp.async
+            T.copy(x, B)
+            T.copy(y, C)
+
+    assert_threads_agree(f, *(ints(*shape, dtype=np.int64) for shape in ((3, 8), (4, 1), (2, 8))))
+
+
 def test_memory_of_single_threads_is_updated_without_atomics():
     @T.prim_func
     def f(A: T.Tensor((2,), T.int32), B: T.Tensor((40,), T.int32)):

@@ -341,12 +341,13 @@ class _Block:
     def _operator(self, node: TileOp) -> Stmt | None:
         lowering, plan = chosen_row(self._lowerings, node)
         build = Builder(node.loc)
+        op = _Operands(self._registers).rebuild_stmt(node)
         diverged = node in self._per_thread.divergent_in_group
         if diverged and node.request is not None and isinstance(lowering, LowersDivergent):
-            lowering.lower_divergent(node, plan, self._context, self._thread, build)
+            lowering.lower_divergent(op, plan, self._context, self._thread, build)
         else:
             self._require_convergence(node, node.name)
-            lowering.lower(node, plan, self._context, build)
+            lowering.lower(op, plan, self._context, build)
         return build.finish()
 
     def _require_convergence(self, node: Stmt, name: str) -> None:
@@ -476,14 +477,22 @@ class _ReplaceLoads(Rewriter):
         return node if any(node is body for body in self._bodies) else self.rebuild_stmt(node)
 
 
-class _RebuildAround(Rewriter):
-    """Rebuilds a statement around a body that has been lowered already."""
+class _Operands(Rewriter):
+    """Replaces elements of replicated fragments in what tile operators evaluate, such as where a region starts."""
 
-    def __init__(self, registers: _Registers, old: Stmt, new: Stmt) -> None:
-        self._registers, self._old, self._new = registers, old, new
+    def __init__(self, registers: _Registers) -> None:
+        self._registers = registers
 
     def expr(self, node: Expr) -> Expr:
         return self._registers.expr(node)
+
+
+class _RebuildAround(_Operands):
+    """Rebuilds a statement around a body that has been lowered already."""
+
+    def __init__(self, registers: _Registers, old: Stmt, new: Stmt) -> None:
+        super().__init__(registers)
+        self._old, self._new = old, new
 
     def stmt(self, node: Stmt) -> Stmt | None:
         return self._new if node is self._old else self.rebuild_stmt(node)
