@@ -1,7 +1,7 @@
 """Atomic statements on memory that no other thread accesses, as loads and stores.
 
-Takes an `Atomic` on an element of a thread's own memory, gives what it does in plain statements. GPUs have no atomics on
-such memory: their instructions fail there.
+Takes an `Atomic` on an element of a thread's own memory, gives statements without atomics: on such memory a GPU's
+atomic instructions fail.
 """
 
 from __future__ import annotations
