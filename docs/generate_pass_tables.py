@@ -9,9 +9,12 @@ from pathlib import Path
 
 from tilelang.passes.base import Pass
 from tilelang.passes.properties import INITIAL, Property
+from tilelang.targets.amd.backend import BACKEND as HIP
+from tilelang.targets.amd.passes import expand_pipeline, plan_pipeline
 from tilelang.targets.cpu.backend import BACKEND as CPU
 from tilelang.targets.nvidia.backend import BACKEND as CUDA
 
+OWN_OF_HIP = (plan_pipeline.PASS, expand_pipeline.PASS)  # those that share no more than a name with another's
 PATH = Path(__file__).resolve().parent / "architecture.md"
 
 
@@ -40,10 +43,11 @@ def properties_table() -> str:
 
 def page(text: str) -> str:
     """The page with its tables written anew, each between two comments that name it."""
-    shown = frozenset(step.name for step in CPU.passes)
+    of_cpu, of_cuda = (frozenset(step.name for step in passes) for passes in (CPU.passes, CUDA.passes))
     tables = {
         "cpu": passes_table(CPU.passes),
-        "cuda": passes_table(CUDA.passes, shown),
+        "cuda": passes_table(CUDA.passes, of_cpu),
+        "hip": passes_table(HIP.passes, (of_cpu | of_cuda) - {step.name for step in OWN_OF_HIP}),
         "properties": properties_table(),
     }
     for name, table in tables.items():

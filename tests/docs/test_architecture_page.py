@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilelang.passes.properties import Property
+from tilelang.targets.amd import backend as hip
 from tilelang.targets.cpu import backend as cpu
 from tilelang.targets.nvidia import backend as cuda
 
@@ -29,7 +30,7 @@ def test_the_page_is_what_the_passes_say(generator) -> None:
 def test_the_tables_of_passes_are_the_pipelines(generator) -> None:
     tables = re.findall(r"\| pass \| what it does \|.*\n\|[-|]*\n((?:\|.*\n)+)", generator.PATH.read_text())
     named = [re.findall(r"^\| `(\w+)`", table, re.MULTILINE) for table in tables]
-    assert [[p.name for p in backend.BACKEND.passes] for backend in (cpu, cuda)] == named
+    assert [[p.name for p in backend.BACKEND.passes] for backend in (cpu, cuda, hip)] == named
 
 
 def test_every_property_has_a_row(generator) -> None:

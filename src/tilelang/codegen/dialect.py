@@ -11,7 +11,7 @@ from typing import cast
 from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug, NoLowering
 from tilelang.ir.callee import Routine
-from tilelang.isa.instruction import Instruction
+from tilelang.isa.instruction import PORTABLE, Instruction
 from tilelang.isa.intrinsic import Helper, Intrinsic, Template
 from tilelang.records import record
 
@@ -91,7 +91,7 @@ class Dialect:
         if found is None and routine.texts:
             raise NoLowering(
                 f"T.{routine.name}: is an instruction of other GPUs, and has no {self.language.upper()} text",
-                hint="compile for a target that has it, or write it with operators of the language",
+                hint=f"compile for a target that has it, or write what every GPU has: {PORTABLE}",
             )
         if found is None:
             raise CompilerBug(f"codegen: routine {routine.name} has no {self.language} text")

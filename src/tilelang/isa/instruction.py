@@ -15,6 +15,9 @@ from tilelang.ir.callee import Routine
 from tilelang.records import record
 from tilelang.targets.machine import NOTHING
 
+PORTABLE = "T.gemm, T.copy in loops of T.Pipelined, T.sync_threads"
+"""What programs write instead of the instructions of one vendor, for messages."""
+
 
 class ExecutionScope(enum.Enum):
     """The threads that must execute an instruction together."""

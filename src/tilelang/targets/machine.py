@@ -120,6 +120,7 @@ class Machine:
         warp_size: Threads that execute an instruction together: 32 or 64 on a GPU (the width of a wave), 1 on a CPU.
         max_threads: Threads of a block.
         max_grid: Blocks of a grid along x, y and z.
+        max_grid_threads: Threads of a grid along each of them; 0 for any number.
         registers_per_multiprocessor: Registers of all threads that a multiprocessor holds.
         shared_bytes: Shared memory that a block may have.
         shared_per_multiprocessor: Shared memory of a multiprocessor, for all of its blocks.
@@ -143,6 +144,7 @@ class Machine:
     warp_size: int = 1
     max_threads: int = 1
     max_grid: tuple[int, int, int] = (1, 1, 1)
+    max_grid_threads: int = 0
     registers_per_multiprocessor: int = 0
     shared_bytes: int = 0
     shared_per_multiprocessor: int = 0

@@ -19,7 +19,6 @@ from tilelang.runtime.arrays import borrow
 from tilelang.tune.device import device_name
 from tilelang.tune.inputs import get_autotune_inputs
 from tilelang.tune.result import SearchResult, from_json, to_json
-from tilelang.tune.settings import Settings
 from tilelang.tune.space import Config
 from tilelang.tune.subject import Subject
 
@@ -33,12 +32,12 @@ class Record:
     Args:
         subject: The tuned function with the arguments of a call.
         configs: The configurations.
-        settings: How to search: inputs, whose sizes may determine the fastest configuration, and how many are measured.
+        supply_prog: The user's function that makes inputs; their sizes may determine the fastest configuration.
     """
 
-    def __init__(self, subject: Subject, configs: Sequence[Config], settings: Settings) -> None:
+    def __init__(self, subject: Subject, configs: Sequence[Config], supply_prog: Callable[..., Any] | None) -> None:
         self._configs = configs
-        self._key = _key(subject, configs, settings) if is_cache_enabled() else None
+        self._key = _key(subject, configs, supply_prog) if is_cache_enabled() else None
 
     def load(self) -> SearchResult | None:
         """The stored result, or None."""
@@ -51,7 +50,7 @@ class Record:
             cache.store(self._key, _SUFFIX, to_json(found, self._configs))
 
 
-def _key(subject: Subject, configs: Sequence[Config], settings: Settings) -> str | None:
+def _key(subject: Subject, configs: Sequence[Config], supply_prog: Callable[..., Any] | None) -> str | None:
     """The key of a search; None if no configuration has a program."""
     program = _first_digest(subject, configs)
     if program is None:
@@ -65,10 +64,9 @@ def _key(subject: Subject, configs: Sequence[Config], settings: Settings) -> str
         str(subject.target),
         subject.execution_backend,
         CompileOptions.from_user(options.pass_configs, options.compile_flags).key,
-        device_name(subject.target) if settings.executor is None else type(settings.executor).__name__,
+        device_name(subject.target),
         package_fingerprint(),
-        _text(settings.supply_prog),
-        str(settings.trials),
+        _text(supply_prog),
         repr([_shape(value) for value in get_autotune_inputs() or ()]),
         repr([_shape(value) for value in subject.given.values()]) if subject.is_eager else "",
     )

@@ -281,4 +281,7 @@ def test_what_only_machines_of_another_vendor_can_do_is_refused_with_their_names
     with pytest.raises(NoLowering) as caught:
         check_program(kernel, PassContext(target=Target("invented", "wave64")))
     assert caught.value.message.startswith("mbarrier_init: wave64 cannot do that; it needs one of sm_80, sm_86")
-    assert "compile with target={'kind': 'cuda', 'arch': 'sm_80'}, or leave it out" == caught.value.hint
+    assert (
+        "compile with target={'kind': 'cuda', 'arch': 'sm_80'}, or write what every GPU has: T.gemm, T.copy in loops of "
+        "T.Pipelined, T.sync_threads"
+    ) == caught.value.hint

@@ -176,6 +176,26 @@ def test_random_programs(check, seed):
     check(program.func, *program.arguments, scratch=True)
 
 
+def test_blocks_of_a_grid_meet():
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "int32"), B: T.Tensor((4, 64), "int32")):
+        with T.Kernel(4, threads=64) as bx:
+            t = T.get_thread_binding()
+            B[(bx + 1) % 4, t] = A[bx, t] * 2
+            T.sync_grid()
+            A[bx, t] = B[bx, t] + 1
+
+    target = Target("hip", "gfx942")
+    program = lowered(main, target, CompileOptions())
+    a = ints(4, 64, dtype="int32")
+    found = [a.copy(), np.zeros_like(a)]
+    simulate(program, found, target=target)
+    np.testing.assert_array_equal(np.roll(a, 1, 0) * 2 + 1, found[0])
+    source = BACKEND.emit(program)
+    assert source.launches[0].cooperative
+    assert "s_sleep" in assembly_of(source.text, "gfx942")
+
+
 def test_votes_are_of_all_lanes_of_a_wave():
     @T.prim_func
     def main(A: T.Tensor((64,), "int32"), B: T.Tensor((64,), "uint64")):

@@ -32,7 +32,7 @@ from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, Store, TileOp
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import expressions, walk, walk_expr
-from tilelang.isa.instruction import Effect, Instruction
+from tilelang.isa.instruction import PORTABLE, Effect, Instruction
 from tilelang.language.random_numbers import SEQUENCE_OF_THREAD
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy, Transpose
@@ -172,9 +172,10 @@ def _unsupported(feature: str, required: str, target: Target, needs: enum.Flag, 
     for family in (target.family, *families().values()):
         having = [each.name for each in family.machines.values() if _supports(each, needs, blocks)]
         if having:
+            instead = "leave it out" if family is target.family else f"write what every GPU has: {PORTABLE}"
             return NoLowering(
                 f"{feature}: {target.arch} cannot do that; it needs one of {', '.join(having)}",
-                hint=f"compile with target={({'kind': family.kind, 'arch': having[0]})}, or leave it out"
+                hint=f"compile with target={({'kind': family.kind, 'arch': having[0]})}, or {instead}"
                 + (f"; {required}" if required else ""),
             )
     return NoLowering(
@@ -188,8 +189,15 @@ def _check_grids(func: PrimFunc, machine: Machine) -> None:
     for launch in walk(func.body):
         if not isinstance(launch, Launch):
             continue
-        for axis, extent, most in zip("xyz", launch.grid, machine.max_grid, strict=False):
+        for axis, extent, most, threads in zip("xyz", launch.grid, machine.max_grid, launch.threads, strict=False):
             count = int_const(extent)
+            if count is not None and 0 < machine.max_grid_threads < count * threads:
+                with launch.loc:
+                    raise ResourceError(
+                        f"T.Kernel: a grid of {count} blocks of {threads} threads along {axis}, but at most "
+                        f"{machine.max_grid_threads} threads along an axis can be started",
+                        hint="divide the blocks among the axes of T.Kernel(...), or give each block more to do",
+                    )
             if count is not None and count > most:
                 with launch.loc:
                     raise ResourceError(

@@ -100,6 +100,7 @@ SIMDS = 4  # of a compute unit of CDNA, and of the pair of compute units of RDNA
 # Source: HIP Programming Guide, "Hardware implementation", and limits of hipDeviceProp_t
 MAX_THREADS = 1024  # per work-group
 MAX_GRID = (2**31 - 1, 65535, 65535)  # work-groups along x, y and z
+MAX_GRID_THREADS = 2**32 - 1  # along each; Source: HIP Runtime API Reference, hipModuleLaunchKernel
 CDNA_WAVE, RDNA_WAVE = 64, 32  # lanes
 
 
@@ -145,6 +146,7 @@ def _machine(
         warp_size=wave,
         max_threads=MAX_THREADS,
         max_grid=MAX_GRID,
+        max_grid_threads=MAX_GRID_THREADS,
         registers_per_multiprocessor=SIMDS * file.registers * wave,
         shared_bytes=shared_kib * 1024,
         shared_banks=banks,

@@ -1,8 +1,9 @@
+import re
+
 import pytest
 from hip_text import GENERATIONS, assembly_of, function_of, hip_source, needs_clang
 
 from tilelang.dtypes import SCALARS, as_dtype
-from tilelang.errors import NoLowering
 from tilelang.targets.amd.codegen.hip_types import HIP
 from tilelang.targets.amd.isa.instruction_texts import TEXTS
 from tilelang.targets.amd.isa.types import hip_type
@@ -17,9 +18,16 @@ def test_every_instruction_of_all_gpus_has_a_text_but_those_of_other_machines() 
     assert set(TEXTS) <= set(CUDA_TEXTS)
 
 
-def test_a_barrier_of_the_grid_is_refused() -> None:
-    with pytest.raises(NoLowering, match="T.sync_grid: HIP text has no barrier of all blocks"):
-        HIP.call(SYNC_GRID)
+@needs_clang
+@pytest.mark.parametrize("arch", GENERATIONS)
+def test_a_barrier_of_the_grid_is_two_of_the_block_around_one_word(arch: str) -> None:
+    template = HIP.call(SYNC_GRID)
+    text = function_of("f", "int", ["int"], f"a[i]; {template.format()}; made[i + 1] = 1")
+    words = assembly_of(hip_source([template.helper], [text]), arch)
+    assert 2 == len(re.findall(r"s_barrier(_wait.*)?\n", words))
+    assert 1 == words.count("global_atomic_add") and "s_sleep" in words
+    release, acquire = {"gfx942": ("buffer_wbl2", "buffer_inv"), "gfx1100": ("", "buffer_gl1_inv")}.get(arch, ("", "inv"))
+    assert release in words and acquire in words
 
 
 def test_functions_of_the_user_are_called_by_name() -> None:
@@ -36,7 +44,7 @@ def operands(family: str) -> tuple[str, ...]:
 def functions():
     for instruction in (*warp.instructions(), *sync.instructions(), *fence.instructions()):
         family = instruction.dialect_key[0]
-        if family in ("redux", "sync_grid"):
+        if family == "redux":
             continue
         template, name = HIP.call(instruction), f"f_{instruction.name}"
         if family == "shuffle":

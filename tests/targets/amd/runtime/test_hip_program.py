@@ -73,6 +73,6 @@ def test_the_threads_along_an_axis_are_limited() -> None:
     with pytest.raises(ResourceError) as caught:
         made.grids({"M": 2**24})
     assert (
-        "kernel: a grid of 16777216 blocks of 256 threads along x asked; there must be fewer than 4294967296 threads "
-        "along an axis"
+        "kernel: a grid of 16777216 blocks of 256 threads along x asked, at most 4294967295 threads along an axis can be "
+        "started"
     ) == caught.value.message

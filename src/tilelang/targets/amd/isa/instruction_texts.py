@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from tilelang.dtypes import DType
-from tilelang.errors import NoLowering
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.amd.isa.types import hip_type
 
@@ -69,6 +68,34 @@ template <typename T, typename F> __device__ __forceinline__ T tl_by_words(T val
     return bits.whole;
 }
 """,
+)
+
+_SYNC_GRID = Helper(
+    "tl_sync_grid",
+    """\
+// How many blocks have arrived at the barrier of the grid, in the lower bits, which are zero again when all have; then
+// the upper bit turns over. The driver runs cooperative launches of a device one after another: one word will do.
+static __device__ unsigned tl_grid_arrivals = 0;
+// All threads of all blocks meet, and see what the others wrote before.
+__device__ __forceinline__ void tl_sync_grid() {
+    tl_sync_threads();
+    if (__builtin_amdgcn_workitem_id_x() + __builtin_amdgcn_workitem_id_y() + __builtin_amdgcn_workitem_id_z() == 0) {
+        const unsigned blocks = __builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x()
+                              * (__builtin_amdgcn_grid_size_y() / __builtin_amdgcn_workgroup_size_y())
+                              * (__builtin_amdgcn_grid_size_z() / __builtin_amdgcn_workgroup_size_z());
+        const unsigned number = __builtin_amdgcn_workgroup_id_x() + __builtin_amdgcn_workgroup_id_y()
+                              + __builtin_amdgcn_workgroup_id_z();
+        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+        const unsigned before = __hip_atomic_fetch_add(&tl_grid_arrivals, number ? 1u : 0x80000001u - blocks,
+                                                       __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+        while (((before ^ __hip_atomic_load(&tl_grid_arrivals, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)) >> 31) == 0)
+            __builtin_amdgcn_s_sleep(1);
+        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
+    }
+    tl_sync_threads();
+}
+""",
+    needs=(_SYNC_THREADS,),
 )
 
 _COUNT_THREADS = Helper(
@@ -182,13 +209,6 @@ def _fence(scope: str) -> Template:
     return Template(f'__builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "{scope}")')
 
 
-def _sync_grid() -> Template:
-    raise NoLowering(
-        "T.sync_grid: HIP text has no barrier of all blocks",
-        hint="split the kernel at the barrier: launches wait for each other",
-    )
-
-
 def _call_extern(result: DType | None, name: str, arity: int) -> Template:
     call = f"{name}({', '.join(f'{{{place}}}' for place in range(arity))})"
     if result is None:
@@ -203,7 +223,7 @@ TEXTS: Mapping[str, Template | Callable[..., Template]] = MappingProxyType(
         "sync_threads_count": Template("tl_sync_threads_count({0})", _COUNT_THREADS),
         "sync_threads_and": Template("(int)(tl_sync_threads_count(!({0})) == 0)", _COUNT_THREADS),
         "sync_threads_or": Template("(int)(tl_sync_threads_count({0}) != 0)", _COUNT_THREADS),
-        "sync_grid": _sync_grid,
+        "sync_grid": Template("tl_sync_grid()", _SYNC_GRID),
         # lanes of a wave execute in step; what they write to memory is ordered by the fence
         "sync_warp": Template('__builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront")'),
         "fence_block": _fence("workgroup"),

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.errors import DriverError, ResourceError
-from tilelang.targets.amd.machines import MAX_GRID, MAX_THREADS, arch_of
+from tilelang.targets.amd.machines import MAX_GRID, MAX_GRID_THREADS, MAX_THREADS, arch_of
 from tilelang.targets.gpu.runtime.device_program import DeviceProgram, Limits
 from tilelang.targets.gpu.runtime.driver import Driver
-
-_MAX_THREADS_ALONG = 2**32  # Source: HIP Runtime API Reference, hipModuleLaunchKernel: threads along each axis
 
 
 class HipProgram(DeviceProgram):
@@ -37,10 +35,10 @@ class HipProgram(DeviceProgram):
         grids = super().grids(names)
         for grid, launch in zip(grids, self.launches, strict=True):
             for axis, blocks, threads in zip("xyz", grid, launch.threads, strict=True):
-                if blocks * threads >= _MAX_THREADS_ALONG:
+                if blocks * threads > MAX_GRID_THREADS:
                     raise ResourceError(
-                        f"{self.signature.name}: a grid of {blocks} blocks of {threads} threads along {axis} asked; "
-                        f"there must be fewer than {_MAX_THREADS_ALONG} threads along an axis",
+                        f"{self.signature.name}: a grid of {blocks} blocks of {threads} threads along {axis} asked, at "
+                        f"most {MAX_GRID_THREADS} threads along an axis can be started",
                         hint="divide the blocks among the axes of T.Kernel(...), or give each block more to do",
                     )
         return grids
