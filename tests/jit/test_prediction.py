@@ -16,7 +16,7 @@ def test_a_kernel_predicts_its_time_and_explains_it() -> None:
     found = kernel.predict()
     assert isinstance(found, Prediction)
     assert 3e-6 < found.seconds < 1e-5
-    assert f"{found}" == kernel.explain().splitlines()[-1]
+    assert f"{found}" == kernel.explain().splitlines()[0]
     func = lowered(main, kernel.target, kernel.options)
     assert found == predicted(func, kernel.target, kernel.options)
 

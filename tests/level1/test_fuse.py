@@ -1,11 +1,17 @@
 """Kernels grow over what shares axes; what does not is stored."""
 
-import level1_programs as graphs
+from typing import Any
 
+import level1_programs as graphs
+import numpy as np
+from array_functions import trace
+
+import tilelang.numpy as tnp
 from tilelang.ir.expr import Expr
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.fused import FusedKernel
 from tilelang.level1.graph import Combiner, Graph
+from tilelang.level1.unique import without_duplicates
 
 
 def shown(graph: Graph) -> list[tuple[list[str], list[str]]]:
@@ -100,3 +106,23 @@ def test_what_was_to_be_stored_until_its_readers_joined_is_not_stored() -> None:
     outputs = [names for _, names in shown(g.graph("scaled", z))]
     assert ["z"] == outputs[-1]
     assert "y" not in {name for names in outputs for name in names}
+
+
+def test_an_operand_is_stored_as_it_is_read() -> None:
+    """Rows are quantized where their largest value is found, although what is stored reads that value, too."""
+    a, w = np.zeros((64, 96), np.float32), np.zeros((4096, 96), np.int8)
+
+    def quantized(a: Any, w: Any) -> Any:
+        scale = tnp.max(tnp.abs(a), axis=1, keepdims=True) / 127
+        return (tnp.round(a / scale).astype("int8") @ w.T).astype("float32") * scale
+
+    first, second = fused_kernels(trace(quantized, a, w))
+    assert ["int8", "float32"] == sorted((str(o.array.dtype) for o in first.outputs), reverse=True)
+    assert 1 == len(second.reductions)
+
+
+def test_results_of_the_same_rows_share_a_kernel() -> None:
+    graph = trace(lambda x: (tnp.mean(x, axis=1), tnp.var(x, axis=1)), np.zeros((64, 300), np.float32))
+    (kernel,) = fused_kernels(without_duplicates(graph))
+    assert 2 == len(kernel.outputs)
+    assert 2 == len(kernel.reductions)

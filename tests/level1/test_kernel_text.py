@@ -4,6 +4,7 @@ import level1_programs as graphs
 import pytest
 from array_functions import numbers, trace
 
+import tilelang.numpy as tnp
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Graph
@@ -79,3 +80,8 @@ def test_more_axes_than_a_grid_has() -> None:
     assert "j = rest % 3\n    i = rest // 3" in text
 
 
+
+
+def test_sorted_values_and_their_positions_come_of_one_statement() -> None:
+    text = text_of(trace(lambda x: tnp.topk(x, 3), numbers(7, 20)), i=2)
+    assert 1 == text.count("T.topk(")

@@ -130,9 +130,9 @@ def test_attention_reads_like_a_written_program() -> None:
     text = lower(graphs.attention((2, 3, 256, 256, 64), causal=True), parse_target("cuda")).text
     for line in (
         "T.gemm(q_shared, k_shared, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow, clear_accum=True)",
-        "rescale[i] = T.exp(largest_before[i] - largest[i])",
+        "T.online_softmax(scores, o_local, largest, total, scale=0.125, probabilities=probabilities)",
         "for j_step in T.Pipelined(T.ceildiv(T.min(256, (bx + 1) * block_i), block_j), num_stages=2):",
-        "T.gemm(total_tile, v_shared, o_local, policy=T.GemmWarpPolicy.FullRow)",
+        "T.gemm(probabilities, v_shared, o_local, policy=T.GemmWarpPolicy.FullRow)",
     ):
         assert line in text
 

@@ -34,4 +34,4 @@ def test_factors_move_behind_the_loop() -> None:
     (kernel,) = fused_kernels(graphs.attention((2, 3, 40, 72, 32)))
     last = passes_of(kernel)[0].accumulations[-1]
     assert last.body is not last.reduction.body
-    assert "o[b, h, i, c] / total[b, h, i]" == repr(last.final(last.reduction.result))
+    assert "o[b, h, i, c] * (1.0 / total[b, h, i])" == repr(last.final(last.reduction.result))

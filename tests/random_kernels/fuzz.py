@@ -52,12 +52,23 @@ def work(first: int, step: int, end: float, generators: Sequence[str], executors
             results.put(("begins", generator, seed))
             for result in check(generator, seed, executors, LIMITS):
                 results.put(result)
-                if result.executor == "device" and result.outcome == DIFFERS and "Driver" in result.message:
+                if result.executor == "device" and result.outcome == DIFFERS and not gpu_works():
                     results.put(("ends", generator, seed))  # what a kernel broke this process cannot use again
                     results.close()
                     results.join_thread()
                     os._exit(1)
         seed += step
+
+
+def gpu_works() -> bool:
+    """Whether this process can use its GPU, which it no longer can after a kernel that failed."""
+    import torch  # where there is a GPU, there is torch
+
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return False
+    return True
 
 
 def run(options: argparse.Namespace) -> list[Result]:

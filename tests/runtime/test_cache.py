@@ -137,3 +137,13 @@ def test_many_processes_write_and_read_one_entry(folder: Path) -> None:
     processes = [subprocess.Popen([sys.executable, "-c", _WRITER]) for _ in range(4)]
     assert [0, 0, 0, 0] == [process.wait() for process in processes]
     assert 1 == len([path for path in folder.rglob("*") if path.is_file()])
+
+
+def test_what_is_read_and_stored_is_recorded() -> None:
+    cache.store(cache.key_of("before"), ".a", b"one")
+    with cache.recorded() as entries:
+        assert b"one" == cache.lookup(cache.key_of("before"), ".a")
+        cache.store(cache.key_of("inside"), ".b", b"two")
+        assert cache.lookup(cache.key_of("nothing"), ".c") is None
+    cache.store(cache.key_of("after"), ".d", b"three")
+    assert {(cache.key_of("before"), ".a"): b"one", (cache.key_of("inside"), ".b"): b"two"} == entries

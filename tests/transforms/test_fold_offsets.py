@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Var, const
+from tilelang.ir.expr import Load, Select, Var, const
 from tilelang.ir.stmt import Bind, For, ForKind, Launch, Seq
 from tilelang.layout.layout import Layout
 from tilelang.layout.shared_memory import offsets, padded
@@ -19,6 +20,7 @@ from tilelang.transforms.fold_offsets import OffsetFolder
 THREAD = Var("thread", INT32, index=True)
 S, G = (Var(name, INT32, index=True) for name in "sg")
 LANE = THREAD % 32
+LOADED = Load(Buffer("A", (const(64, INT32),), INT32, Scope.GLOBAL), (LANE,), INT32)
 
 
 def folded(layout, indices, loops, binds=(), kind=ForKind.UNROLLED, threads=128):
@@ -96,6 +98,14 @@ def test_names_stand_for_their_values():
     found = folded(layout, indices, {S: 4, G: 2}, [Bind(row, LANE % 16)])
     assert ({S: 16}, {G: 1024}) == (found.flips, found.steps)
     assert folded(layout, indices, {S: 4, G: 2}) is None
+
+
+def test_what_depends_on_memory_is_not_known():
+    row = Var("row", INT32, index=True)
+    layout = swizzled((64, 64), 16, 128)
+    chosen, column = Select(LOADED > 2, LANE % 16, const(0, INT32), INT32), LANE // 16 * 8 + S * 16
+    assert folded(layout, (row + G * 16, column), {S: 4, G: 2}, [Bind(row, chosen)]) is None
+    assert folded(layout, (chosen + G * 16, column), {S: 4, G: 2}) is None
 
 
 def test_versions_of_a_tile_come_before_it():

@@ -11,6 +11,7 @@ from tilelang.tune import records
 from tilelang.tune.inputs import set_autotune_inputs
 from tilelang.tune.records import Record
 from tilelang.tune.result import Measurement, SearchResult
+from tilelang.tune.settings import Settings
 
 CONFIGS: list[dict[str, Any]] = [{"block": 8}, {"block": 16}]
 FOUND = SearchResult("scale", "machine", (Measurement(CONFIGS[1], 1.0, 1.0, 5), Measurement(CONFIGS[0], 2.0, 2.0, 1)), ())
@@ -25,7 +26,7 @@ def scale_otherwise(n, block=None):
 
 
 def record(function: Any = scale, n: int = 16, configs: Any = CONFIGS, options: Any = None, supply: Any = None) -> Record:
-    return Record(subject_of(function, n, options=options), configs, supply)
+    return Record(subject_of(function, n, options=options), configs, Settings(supply_prog=supply))
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,11 @@ import pytest
 from tunable import FakeKernel, FakeSubject, configs, twice
 
 from tilelang.errors import OptionError, TuningError
+from tilelang.tune import measure
 from tilelang.tune import search as module
 from tilelang.tune.result import SearchResult
-from tilelang.tune.search import Settings, search
+from tilelang.tune.search import search
+from tilelang.tune.settings import Settings
 
 QUICK = {"warmup": 1, "rep": 5, "num_workers": 2}
 
@@ -110,7 +112,7 @@ def test_a_device_that_is_lost_ends_the_search(monkeypatch: pytest.MonkeyPatch) 
     def broken(a: np.ndarray) -> np.ndarray:
         raise RuntimeError("illegal address")
 
-    monkeypatch.setattr(module, "is_lost", lambda target: True)
+    monkeypatch.setattr(measure, "is_lost", lambda target: True)
     with pytest.raises(TuningError) as caught:
         find(lambda x: FakeKernel(broken), 0)
     assert (
@@ -185,3 +187,27 @@ def test_invalid_settings_are_refused(settings: dict[str, Any], expected: str) -
     with pytest.raises(OptionError) as caught:
         Settings(**settings)
     assert expected == str(caught.value)
+
+
+def test_the_model_chooses_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "is_known", lambda target: True)
+    monkeypatch.setattr(module, "expected_seconds", lambda subject, config: 1e-6 * (10 - config["x"]))
+    found, _ = find(lambda x: FakeKernel(twice, 0.001), *range(8), trials=2)
+    assert {6, 7} == {each.config["x"] for each in found.measured}
+    assert ("model", "predicted 5 us, which is place 3, and the first 2 are measured") == reasons(found)[5]
+    assert "6 were not measured" not in found.report()  # a line for each, since each has another time
+    everything, _ = find(lambda x: FakeKernel(twice, 0.001), *range(8), trials=None)
+    assert 8 == len(everything.measured)
+
+
+def test_what_cannot_be_lowered_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def expected(subject: Any, config: dict[str, Any]) -> float:
+        if config["x"] == 0:
+            raise ValueError("no such tile")
+        return 1e-6
+
+    monkeypatch.setattr(module, "is_known", lambda target: True)
+    monkeypatch.setattr(module, "expected_seconds", expected)
+    found, _ = find(lambda x: FakeKernel(twice, 0.001), *range(4), trials=2)
+    assert ("compile", "ValueError: no such tile") == reasons(found)[0]
+    assert 2 == len(found.measured)

@@ -13,7 +13,7 @@ from tilelang.errors import ArgumentError, OptionError, StagingError, TuningErro
 from tilelang.tune import tuner
 from tilelang.tune.autotune import autotune
 from tilelang.tune.inputs import set_autotune_inputs
-from tilelang.tune.search import Settings
+from tilelang.tune.settings import Settings
 from tilelang.tune.tuner import AutoTuner
 
 QUICK: dict[str, Any] = {"warmup": 1, "rep": 5}

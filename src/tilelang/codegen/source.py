@@ -33,7 +33,7 @@ class TensorMapText:
     """The tensor map of a tensor as expressions for the host.
 
     Attributes:
-        tensor: Index of the parameter.
+        tensor: Index of the parameter; those of workspaces follow.
         dtype: The dtype of the elements that the map counts.
         dims: Elements per dimension, innermost first, as Python expressions over the names of symbols and of scalar
             parameters.

@@ -231,7 +231,7 @@ class JITKernel(KernelInspection):
         """What the compiler decided, and why: how each operator is done, layouts, pipelines, shared memory.
 
         One line per decision, with the place in the program that it is about; what costs something, such as a
-        conversion between two layouts of one tile, says what. The last line is what `predict` gives, where it can.
+        conversion between two layouts of one tile, says what. The first line is what `predict` gives, where it can.
         """
         from tilelang.jit.decisions import decisions  # noqa: PLC0415  few ask
         from tilelang.jit.prediction import predicted  # noqa: PLC0415  as above
@@ -239,7 +239,7 @@ class JITKernel(KernelInspection):
         shots = snapshots(self.prim_func, self.target, self.options)
         text = decisions(shots)
         try:
-            return f"{text}\n{predicted(shots[-1].func, self.target, self.options, self._runner.code)}"
+            return f"{predicted(shots[-1].func, self.target, self.options, self._runner.code)}\n{text}"
         except (OptionError, ProgramValueError):
             return text
 

@@ -94,6 +94,8 @@ def _without_map(signature: Signature, program: PrimFunc, spec: Specialization, 
     found = set()
     for launch in (stmt for stmt in walk(program.body) if isinstance(stmt, Launch)):
         for one in launch.plan.tensor_maps:
+            if one.tensor.storage not in values:  # a workspace
+                continue
             dims, strides = ([int(evaluate(e, env)) for e in exprs] for exprs in (one.dims, one.strides))
             view = values[one.tensor.storage]
             assert isinstance(view, ArrayView)

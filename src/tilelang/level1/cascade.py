@@ -27,7 +27,7 @@ from tilelang.level1.graph import Combiner
 from tilelang.level1.normal_form import ratio_is_one
 from tilelang.records import record
 
-EXPONENTIALS = frozenset({"exp", "exp2", "exp10"})
+EXPONENTIALS = frozenset({"exp", "exp2", "exp10", "__exp2"})
 _KINDS = "parts that either vary along the axis or change in the loop"
 # the sign of the slope of exponents with which factors stay at most 1 while a running value changes
 _DIRECTIONS = {Combiner.MAX: -1, Combiner.MIN: 1}

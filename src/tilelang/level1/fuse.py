@@ -8,6 +8,7 @@ memory. Invariant: every array of `stored` is computed by exactly one kernel, be
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -88,7 +89,11 @@ def _kernels(stored: Sequence[Array]) -> list[FusedKernel]:
     return [group.kernel for group in groups]
 
 
-def _check_feasible(kernel: FusedKernel, read_through: Mapping[Array, Array]) -> None:
+# by a reduction, or None for what is stored, and an array that its body reads: the outermost map on the way
+_ReadThrough = Mapping[tuple[Array | None, Array], Array]
+
+
+def _check_feasible(kernel: FusedKernel, read_through: _ReadThrough) -> None:
     """Refuses what one loop cannot compute.
 
     Raises:
@@ -127,16 +132,18 @@ def _same(a: Sequence[Var], b: Sequence[Var]) -> bool:
     return len(a) == len(b) and all(map(operator.is_, a, b))
 
 
-def _boundary(kernel: FusedKernel, reduction: FusedReduction, read_through: Mapping[Array, Array]) -> Array:
+def _boundary(kernel: FusedKernel, reduction: FusedReduction, read_through: _ReadThrough) -> Array:
     """What to store instead of a reduction in the kernel: what is made of it, unless that is larger.
 
     An operand of a matrix product is stored as a whole, so that no block computes it again.
     """
-    outer = read_through.get(reduction.array, reduction.array)
+    own = reduction.array
     readers = [r for r in kernel.reductions if reduction in kernel.reads(r.body)]
-    is_operand = any(contraction(reader) is not None for reader in readers)
-    extents = [[int_const(extent) or MAX_WHOLE for extent in array.shape] for array in (outer, reduction.array)]
-    return outer if is_operand or math.prod(extents[0]) <= math.prod(extents[1]) else reduction.array
+    for product in (r for r in readers if contraction(r) is not None):
+        return read_through.get((product.array, own), own)
+    outer = next((outer for (_, source), outer in read_through.items() if source is own), own)
+    extents = [[int_const(extent) or MAX_WHOLE for extent in array.shape] for array in (outer, own)]
+    return outer if math.prod(extents[0]) <= math.prod(extents[1]) else own
 
 
 class _Grower(Rewriter):
@@ -148,7 +155,7 @@ class _Grower(Rewriter):
         self._reductions: dict[Array, FusedReduction] = {}
         self._outputs: list[Output] = []
         self._read: list[Load] = []  # elements that the kernel reads, with reductions not yet followed
-        self._read_through: dict[Array, Array] = {}  # for each reduction, the outermost map of the reader of it
+        self._read_through: dict[tuple[Array | None, Array], Array] = {}
         if updates is None:
             self._store(first, self._new_axes(_axes_of(first), _iterated(first)))
         else:
@@ -198,7 +205,10 @@ class _Grower(Rewriter):
         """What the definition of an array reads."""
         definition = array.definition
         if not isinstance(definition, Reduction):
-            return loads_of(self._inlined(_body_of(array, axes)))
+            loads = loads_of(self._inlined(_body_of(array, axes)))
+            followed = [load for load in loads if self._is_followed(load.buffer)]
+            inner = (self._probe(load.buffer, load.indices) for load in followed)  # type: ignore[arg-type]
+            return (*loads, *itertools.chain.from_iterable(inner))
         own = dict(zip(definition.axes, axes, strict=True))
         reduced = self._new_axes(definition.reduced, [substitute(extent, own) for extent in definition.extents])
         places = dict(zip(definition.axes + definition.reduced, (*axes, *reduced), strict=True))
@@ -286,10 +296,14 @@ class _Grower(Rewriter):
     def _domain(self) -> Domain:
         return Domain().with_extents(self._extents, self._extents.values())
 
-    def _inlined(self, body: Expr) -> Expr:
-        """A body in which every map is replaced by its own body; reductions stay as reads."""
+    def _inlined(self, body: Expr, reader: Array | None = None) -> Expr:
+        """A body, of a reduction if that is given, in which maps are replaced by their bodies; reductions stay."""
         stored = self._stored - {output.array for output in self._outputs}
-        return simplify(_Inliner(stored, self._read_through).expr(body), self._domain)
+        inliner = _Inliner(stored)
+        inlined = simplify(inliner.expr(body), self._domain)
+        for source, outermost in inliner.read_through.items():
+            self._read_through.setdefault((reader, source), outermost)
+        return inlined
 
     def _join(self, array: Array, indices: Sequence[Expr]) -> Expr:
         """Makes a reduction part of the kernel, and gives its result."""
@@ -301,7 +315,7 @@ class _Grower(Rewriter):
         own = dict(zip(definition.axes, indices, strict=True))
         new = self._new_axes(definition.reduced, [substitute(extent, own) for extent in definition.extents])
         places = dict(zip(definition.axes + definition.reduced, (*indices, *new), strict=True))
-        inlined = self._inlined(substitute(definition.body, places))
+        inlined = self._inlined(substitute(definition.body, places), array)
         axes = tuple(index for index in indices if isinstance(index, Var))
         reduced = tuple(axis for axis in new if isinstance(axis, Var))
         if definition.combiner.gives_index and len(reduced) > 1:
@@ -379,8 +393,15 @@ class _Grower(Rewriter):
 
 
 class _Inliner(Rewriter):
-    def __init__(self, stored: set[Array], read_through: dict[Array, Array]) -> None:
-        self._stored, self._read_through = stored, read_through
+    """Replaces reads of maps by their bodies.
+
+    Attributes:
+        read_through: For each array that is read through maps, the outermost of them.
+    """
+
+    def __init__(self, stored: set[Array]) -> None:
+        self._stored = stored
+        self.read_through: dict[Array, Array] = {}
         self._outermost: Array | None = None
 
     def expr(self, node: Expr) -> Expr:
@@ -394,7 +415,7 @@ class _Inliner(Rewriter):
             finally:
                 self._outermost = outer
         if self._outermost is not None:
-            self._read_through.setdefault(array, self._outermost)
+            self.read_through.setdefault(array, self._outermost)
         return node if indices is node.indices else Load(array, indices, node.dtype)
 
 

@@ -198,7 +198,18 @@ class KernelResult:
     position: int
 
 
-Definition = Parameter | Map | Reduction | Scan | Sort | Scatter | KernelResult
+@record(eq=False)
+class Reshaped:
+    """The elements of an array in memory under another shape, row-major; only in kernels, not in graphs.
+
+    Attributes:
+        source: The array.
+    """
+
+    source: Array
+
+
+Definition = Parameter | Map | Reduction | Scan | Sort | Scatter | KernelResult | Reshaped
 
 
 @record(eq=False, repr=False, kw_only=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import expr_key
-from tilelang.ir.expr import Expr, Load, Var, binary, int_const
+from tilelang.ir.expr import Expr, Load, Var, binary, const, int_const
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import loads_of
@@ -15,6 +16,7 @@ from tilelang.level1.contraction import contraction, without_widening
 from tilelang.level1.fused import FusedKernel, FusedReduction, Output
 from tilelang.level1.graph import Array, Combiner, Scan, Scatter, Sort
 from tilelang.level1.loop_bounds import Combined
+from tilelang.level1.online_softmax import SoftmaxStep, softmax_step
 from tilelang.level1.passes import Accumulation, Pass, passes_of
 from tilelang.level1.placement import Placement, Tiling
 from tilelang.level1.reduction_text import ReductionText, first_value
@@ -40,6 +42,11 @@ def kernel_text(kernel: FusedKernel, tiling: Tiling, placement: Placement, names
 
 class _KernelText(ReductionText):
     """Writes a kernel."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        # by what is stored first of several outputs: the tiles of sorted values, and of their positions
+        self._sorted_tiles: dict[Array, tuple[Buffer, Buffer | None]] = {}
 
     def lines(self) -> list[str]:
         """The text."""
@@ -81,6 +88,10 @@ class _KernelText(ReductionText):
     # -- passes ---------------------------------------------------------------------------------------------------
     def _pass(self, each: Pass, later: Sequence[Pass]) -> None:
         """Writes a loop over the streamed axes, and what its results are after it."""
+        step = None if later else softmax_step(each, self._kernel.outputs)
+        if step is not None and self._fits_gemm(step.output.reduction, step.product):
+            self._softmax_pass(each, step)
+            return
         rescaled = {
             load.buffer: None
             for accumulation in each.accumulations
@@ -90,8 +101,7 @@ class _KernelText(ReductionText):
             if isinstance(load.buffer, Array)
         }
         tiles = {a: self._accumulator(a.reduction, finite=a.reduction.array in rescaled) for a in each.accumulations}
-        combined = [Combined(a.body, float(first_value(a.reduction, finite=False).value)) for a in each.accumulations]
-        with self._loop(self._kernel.streamed, [] if each.outputs else combined):
+        with self._loop(self._kernel.streamed, [] if each.outputs else _combined(each)):
             before: dict[Buffer, Buffer] = {
                 array: Buffer(f"{array.name}_before", array.shape, array.dtype, Scope.GLOBAL)
                 for array in rescaled
@@ -114,6 +124,44 @@ class _KernelText(ReductionText):
                 place = self._place(result)
                 self._write_loop(dims, [f"{place} = T.if_then_else({place} == {finite}, {neutral}, {place})"], ())
             self._values.known[expr_key(reduction.result)] = accumulation.final(result)
+
+    def _softmax_pass(self, each: Pass, step: SoftmaxStep) -> None:
+        """Writes a loop whose steps are `T.online_softmax` and a matrix product."""
+        tiles = {a: self._accumulator(a.reduction, finite=False) for a in each.accumulations}
+        reduction = step.output.reduction
+        with self._loop(self._kernel.streamed, _combined(each)):
+            for other in self._kernel.reads(step.scores):
+                self._require(other)
+            dims = self._values.dims((*step.maximum.reduction.axes, *step.maximum.reduction.reduced))
+            scores = self._scores(step, dims)
+            operands = [scores, *(tiles[a] for a in (step.output, step.maximum, step.total))]
+            options = [f"scale={self._text(const(step.scale, scores.dtype))}"] if step.scale != 1 else []
+            dtype = self._operand_dtype(step.product.b)
+            exponentials = scores
+            if dtype is not None and dtype.bits < scores.dtype.bits:
+                exponentials = self._fragment("probabilities", dims, dtype)
+                options.append(f"probabilities={self._names.name(exponentials)}")
+            self._write(f"T.online_softmax({', '.join([*map(self._names.name, operands), *options])})")
+            self._values.hold(step.exponential, exponentials, dims, stepwise=True)
+            self._combine(reduction, step.output.body, tiles[step.output], clear=False)
+        for a in (step.total, step.output):
+            result = read_tile(tiles[a], self._values.dims(a.reduction.axes))
+            self._values.known[expr_key(a.reduction.result)] = a.final(result)
+
+    def _scores(self, step: SoftmaxStep, dims: Sequence[Var]) -> Buffer:
+        """The tile of the scores, which exponentials replace: of a product that nothing else reads, or a new one."""
+        masked = self._masked(step.scores, dims, first_value(step.maximum.reduction, finite=False))
+        bodies = [step.product.b, *(output.body for output in self._kernel.outputs)]
+        others = {load.buffer for body in bodies for load in loads_of(body)}
+        for source in self._kernel.reads(step.scores):
+            held = self._values.tile_of(source.result)
+            if held is not None and same_axes(held.indices, dims) and source.array not in others:
+                if self._values.tile_of(masked) is None:
+                    self._assign(held, dims, masked)
+                return held.buffer
+        scores = self._fragment("scores", dims, step.scores.dtype)
+        self._assign(read_tile(scores, dims), dims, masked)
+        return scores
 
     def _is_read(self, array: Array, own: Pass, later: Sequence[Pass]) -> bool:
         """Whether something reads the result of a reduction after the loop that computes it."""
@@ -205,23 +253,30 @@ class _KernelText(ReductionText):
         self._write(f"{INDENT}{target} = {value}")
 
     def _sorted(self, output: Output, definition: Sort, source: str, dims: Sequence[Var]) -> Buffer:
-        """The tile of the first elements of a sorted one, or of their positions."""
+        """The tile of the first elements of a sorted one, or of their positions; both come of one statement."""
         count, size = output.array.shape[definition.along], self._placement.places[dims[-1]].size
+        alike = [other for other in self._kernel.outputs if _sorts_alike(other, output)]
+        for other in alike[: alike.index(output)]:
+            found = self._sorted_tiles[other.array]
+            tile = found[definition.gives_index]
+            assert tile is not None, "the first of several allocates all tiles"
+            return tile
         whole = expr_key(count) == expr_key(size) or int_const(count) == int_const(size)
         shape = [self._placement.places[axis].size for axis in dims[:-1]] + [count]
         values = self._tile(f"{output.array.name}_local", shape, output.body.dtype)
-        kept = self._names.name(values)
-        places = found = None
-        if definition.gives_index:
-            places = self._tile(f"{output.array.name}_places", shape, output.array.dtype)
-            found = self._names.name(places)
+        places = None
+        for other in alike:
+            if places is None and isinstance(other.definition, Sort) and other.definition.gives_index:
+                places = self._tile(f"{output.array.name}_places", shape, other.array.dtype)
+        self._sorted_tiles[output.array] = (values, places)
+        kept, found_at = self._names.name(values), None if places is None else self._names.name(places)
         if whole:
-            options = [f"descending={definition.descending}"] + ([f"indices={found}"] if found else [])
+            options = [f"descending={definition.descending}"] + ([f"indices={found_at}"] if found_at else [])
             self._write(f"T.sort({source}, {kept}, {', '.join(options)})")
         else:
-            options = [self._text(count), kept, *([found] if found else []), f"largest={definition.descending}"]
+            options = [self._text(count), kept, *([found_at] if found_at else []), f"largest={definition.descending}"]
             self._write(f"T.topk({source}, {', '.join(options)})")
-        return values if places is None else places
+        return places if definition.gives_index and places is not None else values
 
     def _update(self, output: Output, definition: Scatter) -> None:
         """Combines updates with the elements where they go."""
@@ -230,6 +285,21 @@ class _KernelText(ReductionText):
         value = self._text(self._values.localized(output.body))
         store = f"{target} = {value}" if combiner is None else f"{_ATOMICS[combiner]}({target}, {value})"
         self._write_loop(dims, [store], inside)
+
+
+def _sorts_alike(a: Output, b: Output) -> bool:
+    """Whether two outputs are of the same sorted values."""
+    one, other = a.definition, b.definition
+    if not isinstance(one, Sort) or not isinstance(other, Sort) or a.along is not b.along:
+        return False
+    same = expr_key(a.body) == expr_key(b.body) and one.descending == other.descending
+    counts = a.array.shape[one.along], b.array.shape[other.along]
+    return same and expr_key(counts[0]) == expr_key(counts[1])
+
+
+def _combined(each: Pass) -> list[Combined]:
+    """What a pass combines, with the values over no elements."""
+    return [Combined(a.body, float(first_value(a.reduction, finite=False).value)) for a in each.accumulations]
 
 
 def _parenthesized(text: str) -> str:

@@ -9,12 +9,14 @@ from tilelang.dtypes import INT32
 from tilelang.ir.expr import Var
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.level1.block_text import INDENT
+from tilelang.level1.collapse_axes import Reshapes, with_collapsed_axes
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.fused import FusedKernel
-from tilelang.level1.graph import Array, Graph, Map, Parameter, axes_for, define, element
+from tilelang.level1.graph import Array, Graph, Map, Parameter, Reshaped, axes_for, define, element
 from tilelang.level1.kernel_text import kernel_text
 from tilelang.level1.placement import Tiling, place_axes
 from tilelang.level1.split import can_split, split
+from tilelang.level1.strength import with_cheaper_forms
 from tilelang.level1.tiles import choose_tiling, parts_of
 from tilelang.level1.unique import without_duplicates
 from tilelang.records import record
@@ -51,6 +53,8 @@ def lower(graph: Graph, target: Target, *, execution_backend: str | None = None)
     """
     graph = _with_distinct_results(without_duplicates(graph))
     graph, kernels = _kernels(graph, target)
+    reshapes = Reshapes()
+    kernels = [with_collapsed_axes(kernel, reshapes) for kernel in kernels]
     tilings = [choose_tiling(kernel, target, alone=len(kernels) == 1) for kernel in kernels]
     results = set(graph.results)
     memory = [output.array for kernel in kernels for output in kernel.outputs if output.array not in results]
@@ -62,7 +66,7 @@ def _kernels(graph: Graph, target: Target) -> tuple[Graph, list[FusedKernel]]:
     """The kernels of a graph, and the graph in which those with few blocks are split."""
     partial: list[Array] = []
     while True:
-        kernels = [kernel for kernel in fused_kernels(graph, partial) if not kernel.is_empty]
+        kernels = [with_cheaper_forms(kernel) for kernel in fused_kernels(graph, partial) if not kernel.is_empty]
         for kernel in kernels:
             parts = parts_of(kernel, target, alone=len(kernels) == 1)
             if parts > 1 and not any(output.array in partial for output in kernel.outputs) and can_split(kernel):
@@ -100,6 +104,7 @@ def _module_text(
     arrays = (*graph.parameters, *graph.results)
     tensors = [f"{names.name(array)}: {_tensor(array, names, 'Tensor')}" for array in arrays]
     workspaces = [f"{names.name(array)} = {_tensor(array, names, 'alloc_global')}" for array in memory]
+    workspaces += [_reshape(array, names) for array in _reshaped_arrays(kernels)]
     placements = [place_axes(kernel, tiling) for kernel, tiling in zip(kernels, tilings, strict=True)]
     blocks = [
         f"{names.name(placement.block_names[axis])}={size}"
@@ -138,6 +143,23 @@ def _module_text(
             "",
         ]
     )
+
+
+def _reshaped_arrays(kernels: Sequence[FusedKernel]) -> list[Array]:
+    """The arrays that kernels read under another shape, those of which others are made before them."""
+    found: dict[Array, None] = {}
+    for kernel in kernels:
+        for load in kernel.loads:
+            chain = [load.buffer]
+            while isinstance(array := chain[-1], Array) and isinstance(array.definition, Reshaped):
+                chain.append(array.definition.source)
+            found.update(dict.fromkeys(chain[-2::-1]))  # type: ignore[arg-type]
+    return list(found)
+
+
+def _reshape(array: Array, names: ExprPrinter) -> str:
+    assert isinstance(array.definition, Reshaped)
+    return f"{names.name(array)} = T.reshape({names.name(array.definition.source)}, {names.items(array.shape)})"
 
 
 def _tensor(array: Array, names: ExprPrinter, kind: str) -> str:

@@ -17,7 +17,7 @@ from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Select, Unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.visit import walk_expr
 
-_BASES = {"exp": "e", "exp2": "2", "exp10": "10"}
+_BASES = {"exp": "e", "exp2": "2", "exp10": "10", "__exp2": "2"}
 _MAX_CONDITIONS = 5  # of which all combinations are looked at
 _MAX_TERMS = 64
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Binary, Const, Expr, cast
+from tilelang.ir.expr import Expr, cast
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import loads_of
 from tilelang.level1.cascade import Incremental, NotIncremental, incremental
@@ -46,9 +46,6 @@ class Accumulation:
         epilogue = self.form.epilogue
         if self.form.epilogue_op is BinaryOp.ADD:
             return accumulated + epilogue
-        match epilogue:
-            case Binary(op=BinaryOp.DIV, a=Const(value=1), b=divisor):
-                return accumulated / divisor
         return accumulated * epilogue
 
 

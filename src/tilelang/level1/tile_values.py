@@ -118,6 +118,7 @@ class TileValues:
 _FUNCTIONS: Mapping[str, Callable[[float], float | None]] = {
     "exp": lambda x: 0.0 if x == -math.inf else 1.0 if x == 0 else None,
     "exp2": lambda x: 0.0 if x == -math.inf else 1.0 if x == 0 else None,
+    "__exp2": lambda x: 0.0 if x == -math.inf else 1.0 if x == 0 else None,
     "abs": abs,
     "sqrt": lambda x: 0.0 if x == 0 else None,
     "tanh": lambda x: 0.0 if x == 0 else None,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,7 +39,10 @@ def lookup(key: str, suffix: str) -> bytes | None:
         data = _entry(key, suffix).read_bytes()
     except (OSError, CacheError):
         return None
-    return _content(data)
+    content = _content(data)
+    if content is not None:
+        _record(key, suffix, content)
+    return content
 
 
 def open_or_make(key: str, suffix: str, make: Callable[[], bytes], open_file: Callable[[Path], R]) -> R:
@@ -65,6 +69,7 @@ def open_or_make(key: str, suffix: str, make: Callable[[], bytes], open_file: Ca
 
 def store(key: str, suffix: str, content: bytes) -> Path | None:
     """Stores content under a key atomically; on failure, warns once and returns None."""
+    _record(key, suffix, content)
     temporary: Path | None = None
     try:
         path = _entry(key, suffix)
@@ -81,6 +86,29 @@ def store(key: str, suffix: str, content: bytes) -> Path | None:
         _warn(error)
         return None
     return path
+
+
+Entries = dict[tuple[str, str], bytes]
+"""Contents by key and suffix."""
+
+_RECORDED: ContextVar[Entries | None] = ContextVar("recorded", default=None)
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[Entries]:
+    """The entries that this thread reads or stores inside, so that another machine's cache can get them."""
+    found: Entries = {}
+    token = _RECORDED.set(found)
+    try:
+        yield found
+    finally:
+        _RECORDED.reset(token)
+
+
+def _record(key: str, suffix: str, content: bytes) -> None:
+    found = _RECORDED.get()
+    if found is not None:
+        found[key, suffix] = content
 
 
 def is_writable() -> bool:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Expr, Var, binary, const, int_const
+from tilelang.ir.expr import Expr, Load, Var, binary, const, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, Launch
 from tilelang.ir.visit import substitute, walk_expr
@@ -80,8 +80,8 @@ class OffsetFolder:
             self._loops.pop(node.var, None)
 
     def _is_known(self, value: Expr) -> bool:
-        variables = [e for e in walk_expr(value) if isinstance(e, Var)]
-        return value.is_index and all(v in self._values for v in variables)
+        names = [e for e in walk_expr(value) if isinstance(e, Var | Load)]
+        return value.is_index and all(name in self._values for name in names)
 
     def fold(self, layout: Layout, indices: Sequence[Expr]) -> FoldedOffset | None:
         """The folded offset; None if there is none, or nothing to fold.
@@ -92,7 +92,7 @@ class OffsetFolder:
         """
         leading = len(indices) - len(layout.shape)
         inner = indices[leading:]
-        named = {e for index in inner for e in walk_expr(index) if isinstance(e, Var)}
+        named = {e for index in inner for e in walk_expr(index) if isinstance(e, Var | Load)}
         loops = {var: extent for var, extent in self._loops.items() if var in named}
         outside = {e for index in indices[:leading] for e in walk_expr(index) if isinstance(e, Var)}
         if not loops or any(var in outside for var in loops) or not all(index.is_index for index in inner):

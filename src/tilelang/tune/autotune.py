@@ -9,22 +9,26 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from copy import copy
+from pathlib import Path
 from typing import Any
 
 from tilelang.api import public
+from tilelang.errors import OptionError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.call_keys import key_of_call
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.signature import RETURN_KERNEL
 from tilelang.profile.inputs import TensorSupplyType
+from tilelang.tune.decisions import add_decisions, decision_of, find_decision
 from tilelang.tune.gemm_space import default_configs
 from tilelang.tune.result import TuningResult
-from tilelang.tune.search import Settings
+from tilelang.tune.settings import Settings
 from tilelang.tune.space import Configs, configurations
 from tilelang.tune.subject import PASS_CONFIGS, Subject, jitted_function
-from tilelang.tune.tuner import tune
+from tilelang.tune.tuner import obeyed, tune
 
 
 @public
@@ -117,11 +121,33 @@ class TunedFunction:
     def _key(self, subject: Subject) -> Any:
         return subject.key_without(self._shared)
 
+    def export(self, path: str | Path) -> None:
+        """Writes what was found for the calls so far into a file, which `tilelang.autotune(decisions=...)` obeys.
+
+        Entries that the file has of other functions and calls stay.
+
+        Args:
+            path: The file, which can be checked in.
+
+        Raises:
+            OptionError: Nothing was tuned yet.
+            TuningError: The file exists, and holds something else.
+        """
+        if not self._results:
+            raise OptionError(f"export: '{self.jitted.func.__name__}' has not been tuned yet", hint="call it first")
+        add_decisions(path, [decision_of(subject, result) for subject, result in self._results.values()])
+
     def _tuned(self, subject: Subject) -> TuningResult:
         with self._lock:
             key = self._key(subject)
             if key not in self._results:
-                self._results[key] = subject, tune(subject, self._configs, self._settings)
+                decisions = self._settings.decisions
+                self._results[key] = (
+                    subject,
+                    tune(subject, self._configs, self._settings)
+                    if decisions is None
+                    else obeyed(subject, find_decision(decisions, subject)),
+                )
                 self._recognized.clear()  # what was not tuned may be like this call
                 self._kernels.clear()
             return self._results[key][1]
@@ -140,6 +166,8 @@ class TunedFunction:
         """Whether nothing is to be tuned: the call gives tunables and none is left, or no configuration names any."""
         if self._key(subject) in self._results:
             return False
+        if self._settings.decisions is not None:
+            return not subject.tunables
         rows = configurations(default_configs(subject) if self._configs is None else self._configs, subject)
         tunables = [name for name in rows[0] if name != PASS_CONFIGS]
         given = rows == [{}] or any(name in subject.pinned for name in tunables)
@@ -169,12 +197,16 @@ def autotune(
     early_stop_factor: float = 2.0,
     budget: float | None = None,
     num_workers: int | None = None,
+    trials: int | None = 5,
+    executor: Executor | None = None,
+    decisions: str | Path | None = None,
 ) -> Any:
     """Lets a function find the values of its tunables itself: write it above `@tilelang.jit`.
 
-    Every configuration is compiled, in processes that run at once, then checked, and the right ones are timed in
-    rounds, in which their order is drawn anew and from which the slow ones retire. What is found stays in the compile
-    cache. A call that gives a tunable is not tuned, unless another tunable has no value then; that one is.
+    The model of `JITKernel.predict` orders the configurations, where it has figures of the machine. The first ones are
+    compiled, in processes that run at once, then checked, and the right ones are timed in rounds, in which their order
+    is drawn anew and from which the slow ones retire. What is found stays in the compile cache. A call that gives a
+    tunable is not tuned, unless another tunable has no value then; that one is.
 
     Args:
         func: The function, where the decorator is used bare.
@@ -201,6 +233,11 @@ def autotune(
         backend: How a GPU's time is taken, as for `tilelang.profiler.do_bench`.
         budget: Seconds after which the search takes the best it has.
         num_workers: How many processes compile at once; one per core without it.
+        trials: How many configurations are compiled and measured, those that the model expects to be fastest; None for
+            all. Where the model has no figures of the machine, all are.
+        executor: A `concurrent.futures.Executor` that predicts, compiles and measures instead of this process, such as
+            `dask.distributed.Client(...).get_executor()`; measuring is one task of it.
+        decisions: A file of `TunedFunction.export`. Then nothing is tuned: calls take the configurations that it holds.
 
     Raises:
         OptionError: A number is out of range, or what should be a function is none.
@@ -212,6 +249,7 @@ def autotune(
     settings = Settings(
         warmup, rep, timeout, supply_type, ref_prog, supply_prog, rtol, atol, max_mismatched_ratio, skip_check,
         manual_check_prog, cache_input_tensors, backend, early_stop, early_stop_factor, budget, num_workers,
+        trials, executor, decisions,
     )  # fmt: skip
 
     @public

@@ -19,6 +19,7 @@ from tilelang.runtime.arrays import borrow
 from tilelang.tune.device import device_name
 from tilelang.tune.inputs import get_autotune_inputs
 from tilelang.tune.result import SearchResult, from_json, to_json
+from tilelang.tune.settings import Settings
 from tilelang.tune.space import Config
 from tilelang.tune.subject import Subject
 
@@ -32,12 +33,12 @@ class Record:
     Args:
         subject: The tuned function with the arguments of a call.
         configs: The configurations.
-        supply_prog: The user's function that makes inputs; their sizes may determine the fastest configuration.
+        settings: How to search: inputs, whose sizes may determine the fastest configuration, and how many are measured.
     """
 
-    def __init__(self, subject: Subject, configs: Sequence[Config], supply_prog: Callable[..., Any] | None) -> None:
+    def __init__(self, subject: Subject, configs: Sequence[Config], settings: Settings) -> None:
         self._configs = configs
-        self._key = _key(subject, configs, supply_prog) if is_cache_enabled() else None
+        self._key = _key(subject, configs, settings) if is_cache_enabled() else None
 
     def load(self) -> SearchResult | None:
         """The stored result, or None."""
@@ -50,7 +51,7 @@ class Record:
             cache.store(self._key, _SUFFIX, to_json(found, self._configs))
 
 
-def _key(subject: Subject, configs: Sequence[Config], supply_prog: Callable[..., Any] | None) -> str | None:
+def _key(subject: Subject, configs: Sequence[Config], settings: Settings) -> str | None:
     """The key of a search; None if no configuration has a program."""
     program = _first_digest(subject, configs)
     if program is None:
@@ -64,9 +65,10 @@ def _key(subject: Subject, configs: Sequence[Config], supply_prog: Callable[...,
         str(subject.target),
         subject.execution_backend,
         CompileOptions.from_user(options.pass_configs, options.compile_flags).key,
-        device_name(subject.target),
+        device_name(subject.target) if settings.executor is None else type(settings.executor).__name__,
         package_fingerprint(),
-        _text(supply_prog),
+        _text(settings.supply_prog),
+        str(settings.trials),
         repr([_shape(value) for value in get_autotune_inputs() or ()]),
         repr([_shape(value) for value in subject.given.values()]) if subject.is_eager else "",
     )

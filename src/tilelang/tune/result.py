@@ -20,6 +20,7 @@ _SHOWN = 3  # configurations listed per reason in an error
 
 # stages of rejection, with their texts in reports
 STAGES = {
+    "model": "were not measured, since the model expects them to be slower",
     "compile": "failed to compile",
     "same": "compile to the same code as another one",
     "run": "failed to run",

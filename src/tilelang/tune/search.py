@@ -1,81 +1,31 @@
-"""The search for the fastest configuration: compile all in parallel, check results, measure in rounds.
+"""The search for the fastest configuration: order all by the model, compile the best in parallel, measure them.
 
 Invariant: a configuration that fails in any way does not affect the others, and the reason is recorded.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import warnings
 from collections.abc import Callable, Sequence, Sized
+from functools import partial
 from typing import Any
 
-from tilelang.errors import OptionError, ProgramWarning, TuningError
+from tilelang.errors import ProgramWarning, TuningError
 from tilelang.jit.kernel import JITKernel
-from tilelang.profile.inputs import TensorSupplyType
-from tilelang.profile.timer import BACKENDS, do_bench
-from tilelang.records import record
-from tilelang.tune import check
-from tilelang.tune.check import Agreement, Tolerances
-from tilelang.tune.device import device_name, is_lost
-from tilelang.tune.inputs import Supplier
+from tilelang.tune.executors import SentSubject, compiled_entries, keep, run_tasks
+from tilelang.tune.measure import Measured, measure, measured_by_sent
 from tilelang.tune.progress import Progress
-from tilelang.tune.race import race
-from tilelang.tune.result import Measurement, Rejection, SearchResult, nothing_found
+from tilelang.tune.rank import expected_of_sent, expected_seconds, is_known, reason
+from tilelang.tune.result import Rejection, SearchResult, nothing_found
+from tilelang.tune.settings import Settings
 from tilelang.tune.space import Config, text_of
 from tilelang.tune.subject import Subject
-from tilelang.tune.workers import OUT_OF_TIME, Failure, cores, failure_of, make_all
+from tilelang.tune.workers import Failure, cores, failure_of, make_all
 
-_COMPILING, _CHECKING = 0.5, 0.75  # of the budget, at most, until the end of each
-_FAR = 10.0  # times slower than the best at its first call, and that by more than
-_FAR_SECONDS = 0.02  # which no noise of a host comes to: not worth a second look
-
-
-@record
-class Settings:
-    """The settings of a search; see `tilelang.autotune`."""
-
-    warmup: float = 25
-    rep: float = 100
-    timeout: float = 100
-    supply_type: TensorSupplyType = TensorSupplyType.Auto
-    ref_prog: Callable[..., Any] | None = None
-    supply_prog: Callable[..., Any] | None = None
-    rtol: float = 1e-2
-    atol: float = 1e-2
-    max_mismatched_ratio: float = 0.01
-    skip_check: bool = False
-    manual_check_prog: Callable[..., Any] | None = None
-    cache_input_tensors: bool = False
-    backend: str = "event"
-    early_stop: bool = True
-    early_stop_factor: float = 2.0
-    budget: float | None = None
-    num_workers: int | None = None
-
-    @property
-    def tolerances(self) -> Tolerances:
-        """The tolerances of results."""
-        return Tolerances(self.rtol, self.atol, self.max_mismatched_ratio)
-
-    def __post_init__(self) -> None:
-        positive = {"warmup": self.warmup, "rep": self.rep, "timeout": self.timeout}
-        positive |= {n: v for n, v in (("budget", self.budget), ("num_workers", self.num_workers)) if v is not None}
-        units = {"warmup": "milliseconds", "rep": "milliseconds", "num_workers": "processes"}
-        for name, value in positive.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-                unit = units.get(name, "seconds")
-                raise OptionError(f"autotune: {name} must be a positive number of {unit}, got {value!r:.40}")
-        if not isinstance(self.early_stop, bool):
-            raise OptionError(f"autotune: early_stop must be True or False, got {self.early_stop!r:.40}")
-        factor = self.early_stop_factor
-        if isinstance(factor, bool) or not isinstance(factor, int | float) or factor < 1:
-            raise OptionError(f"autotune: early_stop_factor must be a number of at least 1, got {factor!r:.40}")
-        for name in ("ref_prog", "supply_prog", "manual_check_prog"):
-            if getattr(self, name) is not None and not callable(getattr(self, name)):
-                raise OptionError(f"autotune: {name} must be a function, got {getattr(self, name)!r:.40}")
-        if self.backend not in BACKENDS:
-            raise OptionError(f"autotune: unknown backend {self.backend!r}", hint=f"one of {', '.join(BACKENDS)}")
+_COMPILING = 0.5  # of the budget, at most, until all is compiled
+_MEASURING_SECONDS = 3600  # after which an executor is taken to be lost
 
 
 def search(subject: Subject, configs: Sequence[Config], settings: Settings) -> tuple[SearchResult, JITKernel]:
@@ -85,6 +35,7 @@ def search(subject: Subject, configs: Sequence[Config], settings: Settings) -> t
         TuningError: No configuration can be used, the reference failed, or configurations disagree and there is no
             reference.
         DriverError: One of them crashed the device.
+        OptionError: The executor cannot run tasks.
     """
     with Progress(subject.name) as progress:
         return _Search(subject, configs, settings, progress).run()
@@ -93,51 +44,98 @@ def search(subject: Subject, configs: Sequence[Config], settings: Settings) -> t
 class _Search:
     def __init__(self, subject: Subject, configs: Sequence[Config], settings: Settings, progress: Progress) -> None:
         self._subject, self._configs, self._settings, self._progress = subject, configs, settings, progress
-        self._supplier = Supplier(subject.name, settings.supply_type, settings.supply_prog, subject.inputs)
         self._rejected: list[Rejection] = []
         self._start = time.monotonic()
 
     def run(self) -> tuple[SearchResult, JITKernel]:
-        kernels = self._distinct(self._compiled())
-        kernels, compared = self._tried(kernels)
-        measured, ref_latency = self._raced(kernels)
-        name = device_name(self._subject.target)
+        kernels = self._distinct(self._compiled(self._chosen()))
+        found = self._measured(kernels)
         seconds = round(time.monotonic() - self._start, 3)
         order = {id(config): index for index, config in enumerate(self._configs)}
-        rejected = tuple(sorted(self._rejected, key=lambda rejection: order[id(rejection.config)]))
-        found = SearchResult(self._subject.name, name, tuple(measured), rejected, ref_latency, compared, seconds)
-        kernel = kernels[[id(config) for config, _ in kernels].index(id(measured[0].config))][1]
-        return found, kernel
+        rejected = tuple(sorted([*self._rejected, *found.rejected], key=lambda each: order[id(each.config)]))
+        result = SearchResult(
+            self._subject.name, found.device, found.measured, rejected, found.ref_latency, found.compared, seconds
+        )
+        kernel = kernels[[id(config) for config, _ in kernels].index(id(found.measured[0].config))][1]
+        return result, kernel
 
     def _reject(self, config: Config, stage: str, failure: Failure) -> None:
         stage = "budget" if failure.late else stage
         self._rejected.append(Rejection(config, stage, failure.message, failure.details))
 
     def _until(self, share: float) -> float | None:
-        """The time at which a fraction of the budget is used up."""
+        """The time at which a share of the budget is used up."""
         return None if self._settings.budget is None else self._start + share * self._settings.budget
 
     def _require(self, left: Sized) -> None:
         if not left:
             raise nothing_found(self._subject.name, self._rejected)
 
+    def _parallel(
+        self,
+        what: str,
+        configs: Sequence[Config],
+        remote: Callable[[SentSubject, Config], Any],
+        local: Callable[[Subject, Config], Any],
+    ) -> list[Any]:
+        """What is made of each configuration, or its failure.
+
+        Args:
+            what: Is done, for the line of progress.
+            configs: The configurations.
+            remote: Does it for one in a process of an executor.
+            local: Does it for one in a process that is forked.
+        """
+        settings, subject = self._settings, self._subject
+        timeout, deadline = settings.timeout, self._until(_COMPILING)
+
+        def progress(done: int) -> None:
+            self._progress.show(what, done, len(configs))
+
+        if settings.executor is not None:
+            sent = SentSubject.of(subject)
+            tasks = [partial(remote, sent, config) for config in configs]
+            return run_tasks(settings.executor, tasks, timeout=timeout, deadline=deadline, progress=progress)
+        return make_all(
+            lambda index: local(subject, configs[index]),
+            len(configs),
+            workers=settings.num_workers or cores(),
+            timeout=timeout,
+            deadline=deadline,
+            progress=progress,
+        )
+
+    # -- choosing -------------------------------------------------------------------------------------------
+    def _chosen(self) -> list[Config]:
+        """The configurations to measure: those that the model expects to be fastest, if it knows the machine."""
+        trials, configs = self._settings.trials, list(self._configs)
+        if trials is None or len(configs) <= trials or not is_known(self._subject.target):
+            return configs
+        found = self._parallel("predicting", configs, expected_of_sent, expected_seconds)
+        times = {number: each for number, each in enumerate(found) if isinstance(each, float)}
+        for number, each in enumerate(found):
+            if isinstance(each, Failure):
+                self._reject(configs[number], "compile", each)
+        if not times:  # such as symbolic sizes, which the model cannot predict
+            self._rejected.clear()
+            return configs[:trials]
+        ranked = sorted(times, key=lambda number: times[number])
+        for rank, number in enumerate(ranked[trials:], trials + 1):
+            self._reject(configs[number], "model", Failure(reason(times[number], rank, trials)))
+        return [configs[number] for number in ranked[:trials]]
+
     # -- compiling ------------------------------------------------------------------------------------------
-    def _compiled(self) -> list[tuple[Config, JITKernel]]:
+    def _compiled(self, configs: Sequence[Config]) -> list[tuple[Config, JITKernel]]:
         """The kernels that compile."""
-        settings, count = self._settings, len(self._configs)
-        failures: list[Failure | None] = [None]
-        if count > 1:
-            failures = make_all(
-                lambda index: self._subject.kernel(self._configs[index]),
-                count,
-                workers=settings.num_workers or cores(),
-                timeout=settings.timeout,
-                deadline=self._until(_COMPILING),
-                progress=lambda done: self._progress.show("compiling", done, count),
-            )
+        made: list[Any] = [None]
+        if len(configs) > 1 or self._settings.executor is not None:
+            made = self._parallel("compiling", configs, compiled_entries, _fill_cache)
         kernels = []
-        for config, failure in zip(self._configs, failures, strict=True):
+        for config, outcome in zip(configs, made, strict=True):
+            failure = outcome if isinstance(outcome, Failure) else None
             if failure is None:
+                if isinstance(outcome, dict):
+                    keep(outcome)
                 try:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore", ProgramWarning)  # slow ones are there to lose
@@ -161,157 +159,27 @@ class _Search:
                 self._reject(config, "same", Failure(f"the same code as {text_of(same)}"))
         return distinct
 
-    # -- trying ---------------------------------------------------------------------------------------------
-    def _tried(self, kernels: Sequence[tuple[Config, JITKernel]]) -> tuple[list[tuple[Config, JITKernel]], str]:
-        """The kernels that run and have correct results, and what these were compared with."""
-        checker = _Checker(self._subject.name, self._settings)
-        deadline = self._until(_CHECKING)
-        seconds: dict[int, float] = {}
-        for number, (config, kernel) in enumerate(kernels):
-            self._progress.show("checking", number, len(kernels))
-            if seconds and deadline is not None and time.monotonic() > deadline:
-                self._reject(config, "budget", Failure(OUT_OF_TIME))
-                continue
-            key, inputs = self._supplier.inputs(kernel)
-            checker.prepare(key, kernel, inputs)
-            try:
-                outcome = check.run(kernel, inputs)
-                wrong = checker.fault(key, config, outcome)
-            except TuningError:
-                raise
-            except Exception as error:
-                self._reject(config, "run", failure_of(error))
-                if is_lost(self._subject.target):
-                    raise TuningError(
-                        f"autotune: the configuration {text_of(config)} of '{self._subject.name}' crashed the device: "
-                        f"{failure_of(error).message}",
-                        hint="leave it out and restart the process; execution_backend='simulator' reports the error",
-                    ) from error
-                continue
-            if wrong:
-                self._reject(config, "check", Failure(wrong))
-            else:
-                seconds[number] = outcome.seconds
-        for rejection in checker.outvoted():
-            self._rejected.append(rejection)
-        wrong_ones = {id(rejection.config) for rejection in self._rejected}
-        left = [(n, kernels[n]) for n in seconds if id(kernels[n][0]) not in wrong_ones]
-        self._require(left)
-        best = min(seconds[number] for number, _ in left)
-        fair = []
-        for number, (config, kernel) in left:
-            taken = seconds[number]
-            far = max(_FAR, self._settings.early_stop_factor)
-            if self._settings.early_stop and taken > far * best and taken - best > _FAR_SECONDS:
-                message = f"its first call took {taken / best:.0f} times as long as that of the fastest"
-                self._reject(config, "slow", Failure(message))
-            else:
-                fair.append((config, kernel))
-        return fair, checker.compared(len(left))
-
-    # -- racing ---------------------------------------------------------------------------------------------
-    def _raced(self, kernels: Sequence[tuple[Config, JITKernel]]) -> tuple[list[Measurement], float | None]:
-        """The times of all, the fastest first, and that of the reference."""
-        settings = self._settings
-        device = kernels[0][1].get_profiler().device
-
-        def clock(run: Callable[[], Any], warmup: int, calls: int) -> tuple[float, float]:
-            both = (0.5, 0.0)
-            times = do_bench(
-                run, _n_warmup=warmup, _n_repeat=calls, quantiles=both, backend=settings.backend, device=device
-            )
-            assert isinstance(times, list)
-            return times[0], times[1]
-
-        def runner(kernel: JITKernel) -> Callable[[], Any]:
-            inputs = self._race_inputs(kernel)
-            return lambda: kernel(*inputs)
-
-        ended = race(
-            {number: runner(kernel) for number, (_, kernel) in enumerate(kernels)},
-            clock,
-            warmup=settings.warmup,
-            rep=settings.rep,
-            early_stop=settings.early_stop,
-            early_stop_factor=settings.early_stop_factor,
-            deadline=self._until(1.0),
-            reference=self._reference(kernels[0][1]),
-            progress=lambda done, total: self._progress.show("measuring", done, total),
+    # -- measuring ------------------------------------------------------------------------------------------
+    def _measured(self, kernels: Sequence[tuple[Config, JITKernel]]) -> Measured:
+        """The times of kernels, on the device of this process or on that of one of the executor's."""
+        settings, subject = self._settings, self._subject
+        budget = None if settings.budget is None else max(0.0, self._start + settings.budget - time.monotonic())
+        if settings.executor is None:
+            return measure(subject, kernels, settings, self._progress, budget, self._rejected)
+        configs = tuple(config for config, _ in kernels)
+        alone = dataclasses.replace(settings, executor=None)
+        task = partial(measured_by_sent, SentSubject.of(subject), configs, alone, budget)
+        found: Measured | Failure = run_tasks(settings.executor, [task], timeout=_MEASURING_SECONDS)[0]
+        if isinstance(found, Failure):
+            raise TuningError(f"autotune: '{subject.name}' could not be measured: {found.message}")
+        own = {text_of(config): config for config in configs}  # those that came back are copies
+        return dataclasses.replace(
+            found,
+            measured=tuple(dataclasses.replace(each, config=own[text_of(each.config)]) for each in found.measured),
+            rejected=tuple(dataclasses.replace(each, config=own[text_of(each.config)]) for each in found.rejected),
         )
-        for number, failure in ended.failures.items():
-            self._reject(kernels[number][0], "run", failure)
-        for number in ended.untimed:
-            self._reject(kernels[number][0], "budget", Failure(OUT_OF_TIME))
-        self._require(ended.standings)
-        best = next(iter(ended.standings.values()))
-        measured = [
-            Measurement(kernels[number][0], found.latency, round(found.relative_to(best), 4), len(found.times))
-            for number, found in ended.standings.items()
-        ]
-        return measured, ended.reference
-
-    def _race_inputs(self, kernel: JITKernel) -> list[Any]:
-        """The inputs; arguments that a kernel writes in place are copies."""
-        signature = kernel.signature
-        _, inputs = self._supplier.inputs(kernel)
-        places = zip(signature.inputs, inputs, strict=True)
-        return [check.duplicate(value) if index in signature.written else value for index, value in places]
-
-    def _reference(self, kernel: JITKernel) -> Callable[[], Any] | None:
-        ref_prog = self._settings.ref_prog
-        if ref_prog is None:
-            return None
-        check.expected(ref_prog, kernel, self._supplier.inputs(kernel)[1])  # says so if it fails
-        inputs = self._race_inputs(kernel)
-        return lambda: ref_prog(*inputs)
 
 
-class _Checker:
-    """Checks results by the reference or, without one, by majority vote."""
-
-    def __init__(self, name: str, settings: Settings) -> None:
-        self._name, self._settings = name, settings
-        self._right: dict[str, check.Named] = {}
-        self._agreements: dict[str, Agreement] = {}
-
-    def prepare(self, key: str, kernel: JITKernel, inputs: Sequence[Any]) -> None:
-        """Computes the expected results for these inputs.
-
-        Raises:
-            TuningError: The reference failed.
-        """
-        settings = self._settings
-        if settings.ref_prog is not None and not settings.skip_check and key not in self._right:
-            self._right[key] = check.expected(settings.ref_prog, kernel, inputs)
-
-    def fault(self, key: str, config: Config, outcome: check.Outcome) -> str:
-        """The error in the outcome of a kernel on these inputs; empty if there is none, or it is not known yet."""
-        settings = self._settings
-        if settings.skip_check:
-            return ""
-        right = self._right.get(key)
-        if right is None:
-            results = outcome.results or outcome.written
-            self._agreements.setdefault(key, Agreement(settings.tolerances)).add(config, results)
-            return ""
-        done = dict([*outcome.results, *outcome.written])
-        results = [(name, done[name]) for name, _ in right]
-        if settings.manual_check_prog is None:
-            return check.difference(results, right, settings.tolerances)
-        try:
-            settings.manual_check_prog([array for _, array in results], [array for _, array in right])
-        except Exception as error:
-            return failure_of(error).message
-        return ""
-
-    def outvoted(self) -> list[Rejection]:
-        """The configurations that differ from the majority."""
-        return [found for agreement in self._agreements.values() for found in agreement.rejections(self._name)]
-
-    def compared(self, count: int) -> str:
-        """What results were compared with, as text."""
-        if self._settings.skip_check:
-            return ""
-        if self._settings.ref_prog is not None:
-            return f"the reference '{getattr(self._settings.ref_prog, '__name__', 'ref_prog')}'"
-        return f"each other ({count} configurations agree)" if count > 1 else ""
+def _fill_cache(subject: Subject, config: Config) -> None:
+    """Leaves a kernel in the compile cache."""
+    subject.kernel(config)

@@ -19,12 +19,14 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions
 from tilelang.runtime.parameters import OutIdx, Signature
 from tilelang.targets.target import TargetLike
+from tilelang.tune.decisions import Decision
 from tilelang.tune.device import check_has_clock
 from tilelang.tune.gemm_space import default_configs
 from tilelang.tune.inputs import get_autotune_inputs, refuse_scalars
 from tilelang.tune.records import Record
-from tilelang.tune.result import TuningResult
-from tilelang.tune.search import Settings, search
+from tilelang.tune.result import Measurement, TuningResult
+from tilelang.tune.search import search
+from tilelang.tune.settings import Settings
 from tilelang.tune.space import Config, Configs, configurations
 from tilelang.tune.subject import Jitted, Subject
 
@@ -175,8 +177,9 @@ def tune(subject: Subject, configs: Configs | None, settings: Settings) -> Tunin
     rows = configurations(default_configs(subject) if configs is None else configs, subject)
     subject.check_call(rows[0])
     _check_inputs(subject, rows[0], settings)
-    check_has_clock(subject.name, subject.target, subject.execution_backend)
-    record = Record(subject, rows, settings.supply_prog)
+    if settings.executor is None:
+        check_has_clock(subject.name, subject.target, subject.execution_backend)
+    record = Record(subject, rows, settings)
     found = record.load()
     kernel = None if found is None else _kernel_again(subject, found.measured[0].config)
     reloaded = kernel is not None
@@ -188,6 +191,15 @@ def tune(subject: Subject, configs: Configs | None, settings: Settings) -> Tunin
     kernel.config, kernel.latency, kernel.ref_latency = best.config, best.latency, found.ref_latency
     facts = {field.name: getattr(found, field.name) for field in fields(found)}
     return TuningResult(**facts, kernel=kernel, reloaded=reloaded)
+
+
+def obeyed(subject: Subject, decision: Decision) -> TuningResult:
+    """The kernel that a file of decisions asks for, as the result of the search that found it."""
+    config = dict(decision.config)
+    kernel = copy(subject.kernel(config))
+    kernel.config, kernel.latency = config, decision.milliseconds
+    measured = (Measurement(config, decision.milliseconds, 1.0, 0),)
+    return TuningResult(subject.name, decision.device, measured, (), kernel=kernel, reloaded=True)
 
 
 def _kernel_again(subject: Subject, config: Config) -> JITKernel | None:

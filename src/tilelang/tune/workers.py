@@ -1,7 +1,6 @@
-"""Runs many tasks in processes of their own, and returns the failure of each.
+"""Runs many tasks in processes of their own, and returns the value or the failure of each.
 
-A task leaves its results in the compile cache. Invariant: a task that raises, hangs or crashes does not affect the
-others; no process outlives the call.
+Invariant: a task that raises, hangs or crashes does not affect the others; no process outlives the call.
 """
 
 from __future__ import annotations
@@ -62,13 +61,13 @@ def make_all(
     timeout: float,
     deadline: float | None = None,
     progress: Callable[[int], object] = lambda done: None,
-) -> list[Failure | None]:
-    """Calls `make` of 0, 1, ... in parallel; returns the failure of each, or None.
+) -> list[Any]:
+    """Calls `make` of 0, 1, ... in parallel; returns the value of each, or its `Failure`.
 
     Uses forked processes; without fork or compile cache threads, in which hanging tasks cannot be ended.
 
     Args:
-        make: The task; its exception is its failure.
+        make: The task, whose value can be pickled; its exception is its failure.
         count: Number of tasks.
         workers: Number of parallel tasks.
         timeout: Time limit of one task, in seconds.
@@ -94,28 +93,27 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _attempt(make: Make, index: int) -> Failure | None:
+def _attempt(make: Make, index: int) -> Any:
     try:
-        make(index)
+        return make(index)
     except Exception as error:
         return failure_of(error)
-    return None
 
 
 def _in_threads(
     make: Make, count: int, workers: int, deadline: float | None, progress: Callable[[int], object]
-) -> list[Failure | None]:
+) -> list[Any]:
     done: list[int] = []
     compiled: list[int] = []
 
-    def one(index: int) -> Failure | None:
+    def one(index: int) -> Any:
         late = deadline is not None and time.monotonic() > deadline and bool(compiled)
-        failure = LATE if late else _attempt(make, index)
+        result = LATE if late else _attempt(make, index)
         done.append(index)
-        if failure is None:
+        if not isinstance(result, Failure):
             compiled.append(index)
         progress(len(done))
-        return failure
+        return result
 
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(one, range(count)))
@@ -146,11 +144,11 @@ class _Pool:
         self._deadline, self._progress = deadline, progress
         self._context = multiprocessing.get_context("fork")
         self._waiting = list(range(count))[::-1]
-        self._results: dict[int, Failure | None] = {}
+        self._results: dict[int, Any] = {}
         self._count = count
         self._workers: list[_Worker] = []
 
-    def run(self) -> list[Failure | None]:
+    def run(self) -> list[Any]:
         try:
             while len(self._results) < self._count:
                 self._employ()
@@ -199,12 +197,15 @@ class _Pool:
         for worker in [worker for worker in self._workers if worker.index is not None]:
             if now - worker.since > self._timeout:
                 self._dismiss(worker, Failure(f"it took longer than {self._timeout:g} s"))
-        if self._deadline is None or now <= self._deadline or None not in self._results.values():
+        if self._deadline is None or now <= self._deadline or not self._any_made():
             return
         for worker in [worker for worker in self._workers if worker.index is not None]:
             self._dismiss(worker, LATE)
         self._results.update(dict.fromkeys(self._waiting, LATE))
         self._waiting.clear()
+
+    def _any_made(self) -> bool:
+        return any(not isinstance(result, Failure) for result in self._results.values())
 
     def _dismiss(self, worker: _Worker, failure: Failure) -> None:
         self._results[self._index(worker)] = failure
@@ -241,4 +242,3 @@ def _death(worker: _Worker) -> str:
     status = worker.process.exitcode
     how = signal.Signals(-status).name if status is not None and status < 0 else f"status {status}"
     return f"the compiling process died with {how}"
-

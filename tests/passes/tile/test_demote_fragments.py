@@ -173,6 +173,20 @@ def test_atomic_updates_in_scalar_code_need_shared_memory():
     assert_same(f, ints(8, dtype=np.int32))
 
 
+def test_atomic_updates_of_an_array_by_iterations_need_shared_memory():
+    @T.prim_func
+    def f(A: T.Tensor((8,), T.int32), B: T.Tensor((1,), T.int32)):
+        with T.Kernel(1, threads=32) as _:
+            x = T.alloc_local((1,), T.int32)
+            x[0] = 1
+            for i in T.Parallel(8):
+                T.atomic_add(x[0], A[i])
+            T.copy(x, B)
+
+    assert ["'x' is kept in shared memory: it is updated atomically"] == reasons(f)
+    assert_same(f, ints(8, dtype=np.int32), ints(1, dtype=np.int32))
+
+
 def test_tiles_that_are_added_atomically_to_others_stay_in_registers():
     @T.prim_func
     def f(A: T.Tensor((64,), T.int32), B: T.Tensor((64,), T.int32)):

@@ -8,7 +8,7 @@ from simt import SM80, TO_THREADS, assert_threads_agree, ints
 
 import tilelang.language as T
 from tilelang.analysis.uniformity import Uniformity
-from tilelang.ir.stmt import CallStmt, For, If, Launch, While
+from tilelang.ir.stmt import Atomic, CallStmt, For, If, Launch, While
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering.lowering import ACCEPTED
@@ -164,6 +164,42 @@ def test_previous_values_reach_every_thread():
                 B[ticket * 10 + i] = ticket + i
 
     assert_threads_agree(f, ints(2, dtype=np.int32) * 0, ints(40, dtype=np.int32))
+
+
+def test_a_region_may_start_where_an_element_in_registers_says():
+    @T.prim_func
+    def f(A: T.Tensor((3, 8), T.int64), B: T.Tensor((4, 1), T.int64), C: T.Tensor((2, 8), T.int64)):
+        with T.Kernel(1, threads=64) as bx:
+            x = T.alloc_local((4, 1), T.int64)
+            T.copy(A[0, 0], x)
+            y = T.alloc_shared((2, 8), T.int64)
+            T.copy(A[x[bx, 0] % 2, 0], y)  # by cp.async
+            T.copy(x, B)
+            T.copy(y, C)
+
+    assert_threads_agree(f, *(ints(*shape, dtype=np.int64) for shape in ((3, 8), (4, 1), (2, 8))))
+
+
+def test_memory_of_single_threads_is_updated_without_atomics():
+    @T.prim_func
+    def f(A: T.Tensor((2,), T.int32), B: T.Tensor((40,), T.int32)):
+        with T.Kernel(2, threads=32) as bx:
+            x = T.alloc_local((1,), T.int32)
+            x[0] = A[bx]
+            T.atomic_max(x[0], 3)
+            old = T.atomic_exchange(x[0], 5, return_prev=True)
+            seen = T.atomic_cas(x[0], 5, 7)
+            missed = T.atomic_cas(x[0], 5, 9)
+            last = T.atomic_load(x[0])
+            for i in T.Parallel(20):
+                own = T.alloc_local((1,), T.int32)
+                own[0] = i
+                T.atomic_add(own[0], old)
+                B[bx * 20 + i] = own[0] + seen * 100 + missed * 10 + last
+
+    lowered = run_passes(f, TO_THREADS, SM80)
+    assert not any(isinstance(s, Atomic) for s in walk(lowered.body))
+    assert_threads_agree(f, ints(2, dtype=np.int32), ints(40, dtype=np.int32))
 
 
 def test_scalars_of_the_block_are_known_to_be_uniform():

@@ -151,4 +151,4 @@ class _Step:
 
 
 def _exp2(x: Expr) -> Expr:
-    return Call(INTRINSICS["exp2"], (x,), x.dtype)
+    return Call(INTRINSICS["__exp2"], (x,), x.dtype)

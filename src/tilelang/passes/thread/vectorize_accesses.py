@@ -58,6 +58,7 @@ from tilelang.ir.visit import (
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
+from tilelang.passes.thread.uniform_conditions import with_uniform_conditions
 from tilelang.records import record
 
 _MOST_LANES = 64  # longer loops are not unrolled
@@ -422,11 +423,8 @@ class _Vectorize:
         domain = domain.with_extents(node.block_vars, node.grid)
         if node.thread is not None:
             domain = domain.with_range(node.thread, 0, node.num_threads - 1)
-        nonzero_safe = frozenset(
-            buffer.storage
-            for buffer, value in node.hints.safe_values
-            if not isinstance(value, Const) or value.value != 0
-        )
+        safe = node.hints.safe_values
+        nonzero_safe = frozenset(b.storage for b, value in safe if not isinstance(value, Const) or value.value != 0)
         facts = Facts(dict(node.plan.shared_layouts), nonzero_safe)
         return _with(node, body=_Vectorize(facts, self._copies).stmt(node.body, domain))
 
@@ -442,6 +440,7 @@ class _Vectorize:
             return Seq((), loc=node.loc)
         inside = domain.with_loop(node.var, 0, stop - start)
         body = _Vectorize(self._facts, self._copies, in_lanes=True).stmt(node.body, inside)
+        body = with_uniform_conditions(body, node.var, stop - start, domain)
         return self._hoisted(dataclasses.replace(node, body=body), domain)
 
     def _hoisted(self, node: For, domain: Domain) -> Stmt:

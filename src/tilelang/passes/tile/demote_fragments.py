@@ -66,7 +66,7 @@ def _reasons_by_tile(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
     groups = ThreadGroups(launch)
     private = {*_private(launch), *_per_thread_arrays(launch)}
     tiles = [buffer for buffer in _storages(launch) if buffer not in private]
-    tiles = [b for b in tiles if b.scope is Scope.FRAGMENT or checker.is_subscripted_by_nests(b)]
+    tiles = [b for b in tiles if b.scope is Scope.FRAGMENT or checker.is_used_across_iterations(b)]
     return {buffer: _used_by_several(groups, buffer) or checker.refusal(buffer) for buffer in tiles}
 
 
@@ -202,9 +202,10 @@ class _Distributability:
             self._of.setdefault(buffer.storage, []).append((buffer, of))
         self._in_order: dict[ParallelLoop, str] = {}
 
-    def is_subscripted_by_nests(self, storage: Buffer) -> bool:
-        """Whether variables of a parallel loop subscript it."""
-        return any(_uses_loop_variable(use) for _, of in self._of.get(storage, ()) for use in of.nests)
+    def is_used_across_iterations(self, storage: Buffer) -> bool:
+        """Whether variables of a parallel loop subscript it, or iterations of one update it atomically."""
+        uses = [use for _, of in self._of.get(storage, ()) for use in of.nests]
+        return any(_uses_loop_variable(use) or isinstance(use.access.stmt, Atomic) for use in uses)
 
     def refusal(self, storage: Buffer) -> str:
         """The reason why a tile cannot be distributed over threads; empty if it can."""

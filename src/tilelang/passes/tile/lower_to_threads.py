@@ -48,6 +48,7 @@ from tilelang.ir.stmt import (
 from tilelang.ir.visit import Rewriter, expressions, loads_of, sub_statements, substitute_stmt, walk, written_buffers
 from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import LoopLowering, LoweringContext, Lowerings, LowersDivergent, chosen_row
+from tilelang.lowering.private_update import private_update
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.targets.gpu.lowerings.deferred_reductions import DeferredReductions
@@ -319,6 +320,8 @@ class _Block:
     def _atomic(self, node: Atomic) -> Stmt | None:
         """An atomic of block-uniform code is executed by one thread, and its result broadcast through shared memory."""
         rebuilt = self._registers.rebuild_stmt(node)
+        if isinstance(rebuilt, Atomic) and rebuilt.buffer.scope not in SHARED_BY_THREADS:
+            return private_update(rebuilt)  # of every thread's copy
         if node.op is AtomicOp.LOAD and node.buffer.scope is not Scope.SHARED or node.result is None:
             return rebuilt if node.op is AtomicOp.LOAD else self._elected_only(rebuilt, node)
         if self._per_thread.is_own(node) or self._context.threads == 1 or not isinstance(rebuilt, Atomic):
@@ -338,12 +341,13 @@ class _Block:
     def _operator(self, node: TileOp) -> Stmt | None:
         lowering, plan = chosen_row(self._lowerings, node)
         build = Builder(node.loc)
+        op = _Operands(self._registers).rebuild_stmt(node)
         diverged = node in self._per_thread.divergent_in_group
         if diverged and node.request is not None and isinstance(lowering, LowersDivergent):
-            lowering.lower_divergent(node, plan, self._context, self._thread, build)
+            lowering.lower_divergent(op, plan, self._context, self._thread, build)
         else:
             self._require_convergence(node, node.name)
-            lowering.lower(node, plan, self._context, build)
+            lowering.lower(op, plan, self._context, build)
         return build.finish()
 
     def _require_convergence(self, node: Stmt, name: str) -> None:
@@ -473,14 +477,22 @@ class _ReplaceLoads(Rewriter):
         return node if any(node is body for body in self._bodies) else self.rebuild_stmt(node)
 
 
-class _RebuildAround(Rewriter):
-    """Rebuilds a statement around a body that has been lowered already."""
+class _Operands(Rewriter):
+    """Replaces elements of replicated fragments in what tile operators evaluate, such as where a region starts."""
 
-    def __init__(self, registers: _Registers, old: Stmt, new: Stmt) -> None:
-        self._registers, self._old, self._new = registers, old, new
+    def __init__(self, registers: _Registers) -> None:
+        self._registers = registers
 
     def expr(self, node: Expr) -> Expr:
         return self._registers.expr(node)
+
+
+class _RebuildAround(_Operands):
+    """Rebuilds a statement around a body that has been lowered already."""
+
+    def __init__(self, registers: _Registers, old: Stmt, new: Stmt) -> None:
+        super().__init__(registers)
+        self._old, self._new = old, new
 
     def stmt(self, node: Stmt) -> Stmt | None:
         return self._new if node is self._old else self.rebuild_stmt(node)

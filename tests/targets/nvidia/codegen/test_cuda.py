@@ -275,5 +275,5 @@ def test_kernels_with_maps_of_tensors_compile():
 
 
 def test_a_map_is_of_a_parameter():
-    with pytest.raises(CompilerBug, match="the map of 'B', which is no parameter"):
+    with pytest.raises(CompilerBug, match="the map of 'B', no parameter and no workspace"):
         emit(tensor_copy(16, known=False))

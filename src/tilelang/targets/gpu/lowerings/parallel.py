@@ -43,6 +43,7 @@ from tilelang.ir.stmt import (
 from tilelang.ir.visit import Rewriter, expressions, loads_of, substitute, substitute_stmt, walk, walk_expr
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import LoweringContext
+from tilelang.lowering.private_update import private_update
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition, ThreadDigit, ValueDigit
 from tilelang.targets.gpu.lowerings.register_index import RegisterIndices, is_replicated
@@ -375,6 +376,8 @@ class _Body(Rewriter):
 
     def _atomic(self, node: Atomic) -> Stmt | None:
         rebuilt = self.rebuild_stmt(node)
+        if isinstance(rebuilt, Atomic) and rebuilt.buffer.scope not in SHARED_BY_THREADS:
+            return private_update(rebuilt)
         if self._first is None or node.op is AtomicOp.LOAD:
             return rebuilt
         if node.result is not None:

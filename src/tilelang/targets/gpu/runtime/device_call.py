@@ -193,8 +193,8 @@ class DeviceCaller:
             case "failure":
                 return plan.flag
             case "tensor_map":
-                maps = placed.maps[argument.index]
-                return maps[bound.address(maps.tensor)]
+                maps, count = placed.maps[argument.index], len(self.signature.params)
+                return maps[bound.address(maps.tensor) if maps.tensor < count else spaces[maps.tensor - count]]
             case "tensor":
                 return bound.address(argument.index)
         value = bound.values[argument.index]

@@ -126,8 +126,8 @@ class _Writer:
         for argument, letter, offset in zip(placed.launch.arguments, layout.letters, layout.offsets, strict=True):
             if argument.kind == "tensor_map":
                 maps: EncodedMaps = placed.maps[argument.index]
-                fields = maps.native_fields(offset, self._kept)
-                encoded.append(_Map(*fields))
+                tensor, *fields = maps.native_fields(offset, self._kept)
+                encoded.append(_Map(self._place_of_tensor(tensor), *fields))
                 fixed.append(maps[encoded[-1].address])
             elif argument.kind == "failure":
                 fixed.append(flag)
@@ -140,6 +140,11 @@ class _Writer:
             len(filled), len(encoded), self.array(_WORD, layout.offsets), self.array(_Argument, filled),
             self.array(_Map, encoded),
         )  # fmt: skip
+
+    def _place_of_tensor(self, index: int) -> int:
+        """Where the address of a parameter lies, or of a workspace behind them."""
+        params, symbols = self._signature.params, self._signature.symbols
+        return index if index < len(params) else len(symbols) + index
 
     def _place(self, argument: KernelArgument, letter: str) -> int:
         """Where the value of an argument lies: behind the parameters are symbols, then workspaces."""

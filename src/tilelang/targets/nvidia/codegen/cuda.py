@@ -120,8 +120,9 @@ class _Program(ThreadProgram):
     def _map_text(self, tensor_map: TensorMap) -> TensorMapText:
         """The record of a tensor map for the host."""
         tensors = [param.buffer if isinstance(param, TensorParam) else None for param in self._func.params]
+        tensors += self._workspaces
         if tensor_map.tensor.storage not in tensors:
-            raise CompilerBug(f"codegen: the map of '{tensor_map.tensor.name}', which is no parameter")
+            raise CompilerBug(f"codegen: the map of '{tensor_map.tensor.name}', no parameter and no workspace")
         return TensorMapText(
             tensors.index(tensor_map.tensor.storage),
             tensor_map.tensor.dtype,

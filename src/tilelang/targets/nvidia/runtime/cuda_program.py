@@ -28,7 +28,7 @@ class CudaProgram(DeviceProgram):
     def __init__(self, signature: Signature, code: DeviceCode, board: FailureBoard) -> None:
         super().__init__(signature, code, board)
         self._maps = [
-            [TensorMapFormula(text, signature.params[text.tensor].name) for text in launch.tensor_maps]
+            [TensorMapFormula(text, _tensor_name(signature, text.tensor)) for text in launch.tensor_maps]
             for launch in self.launches
         ]
         self.used_names = self.used_names.union(
@@ -68,7 +68,15 @@ class CudaProgram(DeviceProgram):
         found: dict[str, str] = {}
         for grid, shapes in zip(self.grids(names), self.tensor_maps(names), strict=True):
             for shape in shapes if 0 not in grid else ():
+                if shape.text.tensor >= len(self.signature.params):
+                    continue  # the shape of a workspace is constant, and its memory is aligned
                 why = shape.refusal(bound.address(shape.text.tensor))
                 if why:
                     found[shape.name] = why
         return found
+
+
+def _tensor_name(signature: Signature, index: int) -> str:
+    """The name of a parameter, or of a workspace behind them."""
+    params = signature.params
+    return params[index].name if index < len(params) else f"workspace {index - len(params)}"

@@ -2,8 +2,11 @@
 
 import dataclasses
 
+import numpy as np
 from specialized import TABLE, context, gemm_kernel, launch_of
 
+import tilelang
+import tilelang.language as T
 from tilelang.dtypes import SCALARS
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
@@ -27,9 +30,9 @@ def test_tiles_of_parameters_are_loaded_and_results_stored():
 
 def test_what_has_no_tensor_map_is_not_loaded():
     capabilities, launch = roles_and_launch(gemm_kernel(256, 256, 256))
-    unknown = dataclasses.replace(capabilities, tensors=frozenset())
+    unknown = dataclasses.replace(capabilities, parameters=frozenset())
     assert () == unknown.load_groups(launch).found
-    assert "'A' is no parameter" == unknown.load_groups(launch).refused[0][1]
+    assert "'A' has no tensor map" == unknown.load_groups(launch).refused[0][1]
     assert () == unknown.epilogue_stores(launch, 256)
 
 
@@ -54,3 +57,32 @@ def test_wide_operands_are_converted_before_the_gemm():
     wide = dataclasses.replace(gemm.a.buffer, dtype=SCALARS["float32"])
     made = dataclasses.replace(gemm, a=dataclasses.replace(gemm.a, buffer=wide))
     assert not capabilities.reads_by_wgmma(made, wide, 128)
+
+
+def product_of_a_workspace():
+
+    @T.prim_func
+    def main(A: T.Tensor((256, 256), "float16"), B: T.Tensor((256, 256), "float16"), C: T.Tensor((256, 256), "float16")):
+        W = T.alloc_global((256, 256), "float16")
+        with T.Kernel(256, threads=128) as bx:
+            T.copy(A[bx, 0:256], W[bx, 0:256])
+        with T.Kernel(2, 2, threads=256) as (bx, by):
+            A_s, B_s = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 128), "float16")
+            C_l = T.alloc_fragment((128, 128), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(4, num_stages=3):
+                T.copy(W[by * 128, k * 64], A_s)
+                T.copy(B[k * 64, bx * 128], B_s)
+                T.gemm(A_s, B_s, C_l)
+            T.copy(C_l, C[by * 128, bx * 128])
+
+    return main
+
+
+def test_workspaces_are_loaded_by_maps_too():
+    kernel = tilelang.compile(product_of_a_workspace(), target={"kind": "cuda", "arch": "sm_90a"}, execution_backend="simulator")
+    assert "W_map" in kernel.get_kernel_source()
+    a, b = np.random.default_rng(0).standard_normal((2, 256, 256)).astype(np.float16)
+    c = np.zeros((256, 256), np.float16)
+    kernel(a, b, c)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2, atol=5e-2)

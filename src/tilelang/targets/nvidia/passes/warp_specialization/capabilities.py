@@ -16,7 +16,8 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import const
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.plan import Plan
-from tilelang.ir.stmt import Launch, Seq, Stmt, TileOp
+from tilelang.ir.sequences import statements_of
+from tilelang.ir.stmt import Alloc, Launch, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.layout import Layout
 from tilelang.lowering.lowering import Lowering, LoweringContext, Lowerings, Refusal
@@ -41,13 +42,15 @@ class TargetCapabilities:
     Attributes:
         lowerings: The table.
         context: The target and the compile options.
-        tensors: Buffers for which the host can make tensor maps: the parameters of the function.
+        parameters: The tensors of the function, for which the host can make tensor maps.
+        workspaces: Others for which it can, of constant shape; what is stored there stays in L2 and needs no staging.
         layouts: The layouts of shared tiles that are fixed already.
     """
 
     lowerings: Lowerings
     context: PassContext
-    tensors: frozenset[Buffer]
+    parameters: frozenset[Buffer]
+    workspaces: frozenset[Buffer]
     layouts: Mapping[Buffer, Layout]
     _answers: dict[tuple[TileOp, str, int], str] = field(default_factory=dict)  # each question is answered once
     _plans: dict[tuple[Gemm, int], Plan] = field(default_factory=dict)
@@ -68,8 +71,8 @@ class TargetCapabilities:
         return self._once(copy, COPY_TMA_LOAD, 0, lambda: self._load_refusal(copy))
 
     def _load_refusal(self, copy: Copy) -> str:
-        if copy.src.buffer.storage not in self.tensors:
-            return f"'{copy.src.buffer.name}' is no parameter"
+        if copy.src.buffer.storage not in self.parameters | self.workspaces:
+            return f"'{copy.src.buffer.name}' has no tensor map"
         barrier = Buffer("barrier", (const(1, _DTYPE),), _DTYPE, Scope.BARRIER)
         loaded = dataclasses.replace(copy, barrier=Region(barrier, (const(0, INT32),), (const(1, INT32),)))
         return self._refusal(loaded, COPY_TMA_LOAD, 1) or self._refusal(_to_version(loaded), COPY_TMA_LOAD, 1)
@@ -78,7 +81,7 @@ class TargetCapabilities:
         """The copies and atomic additions of results that TMA can do; the launch comes from `flatten_sequences`."""
 
         def can_store(copy: ToGlobal) -> str:
-            if copy.dst.buffer.storage not in self.tensors:
+            if copy.dst.buffer.storage not in self.parameters:
                 return f"'{copy.dst.buffer.name}' is no parameter"
             name = COPY_TMA_STORE if isinstance(copy, Copy) else ATOMIC_TMA_REDUCE
             return self._once(copy, name, threads, lambda: self._refusal(copy, name, threads))
@@ -153,10 +156,12 @@ class _WithPlans(Rewriter):
 
 def target_capabilities(func: PrimFunc, lowerings: Lowerings, context: PassContext) -> TargetCapabilities:
     """The capabilities of a target's lowerings in one function."""
-    tensors = frozenset(param.buffer for param in func.params if isinstance(param, TensorParam))
+    parameters = frozenset(param.buffer for param in func.params if isinstance(param, TensorParam))
+    allocated = (stmt.buffer for stmt in statements_of(func.body) if isinstance(stmt, Alloc))
+    workspaces = frozenset(buffer for buffer in allocated if buffer.static_shape is not None)
     launches = [stmt for stmt in walk(func.body) if isinstance(stmt, Launch)]
     layouts = {tile: layout for launch in launches for tile, layout in fixed_layouts(launch).items()}
-    return TargetCapabilities(lowerings, context, tensors, layouts)
+    return TargetCapabilities(lowerings, context, parameters, workspaces, layouts)
 
 
 def converted_operand(gemm: Gemm, side: int) -> Region:
