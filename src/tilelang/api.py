@@ -279,9 +279,13 @@ def strip_frames(error: Exception) -> None:
     """Takes the frames of this package out of an error that is about to leave it.
 
     For functions that catch what they call, where `public` would cost too much; a bare `raise` follows, which adds no
-    frame from Python 3.11 on.
+    frame from Python 3.11 on. A fault of this package keeps its frames, which say where it is.
     """
-    error.__traceback__ = None if isinstance(error, TileLangError) else user_frames(error.__traceback__)
+    if isinstance(error, TileLangError):
+        if not isinstance(error, CompilerBug):
+            error.__traceback__ = None
+    elif _of_user(error, strip_frames):
+        error.__traceback__ = user_frames(error.__traceback__)
 
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep

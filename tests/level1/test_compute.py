@@ -3,6 +3,7 @@
 import math
 import threading
 import traceback
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.errors import ArgumentError, OptionError, StagingError, StagingTypeError
 from tilelang.level1.execution import load_program
+from tilelang.level1.graph import element
 
 compute = tilelang.compute(execution_backend="reference")
 
@@ -351,3 +353,27 @@ def test_unknown_options() -> None:
     with pytest.raises(ArgumentError) as error:
         tilelang.compute(backend="reference")  # type: ignore[call-overload]
     assert "did you mean 'execution_backend'?" in str(error.value)
+
+
+@pytest.mark.parametrize("shape", [(0, 20), (3, 20)])
+def test_programs_of_symbolic_sizes_serve_empty_arrays(shape: tuple[int, int]) -> None:
+    n = T.dynamic("n")
+
+    @tilelang.compute(target="cpu")
+    def f(x: T.Tensor((n, 20), "float32")) -> Any:
+        return tnp.softmax(x, axis=1), tnp.sum(x, axis=0)
+
+    x = numbers(*shape)
+    weights, total = f(x)
+    assert shape == weights.shape
+    np.testing.assert_allclose(total, x.sum(0), rtol=1e-5, atol=1e-6)
+
+
+def test_a_fault_of_the_package_keeps_its_frames() -> None:
+    @compute
+    def f(x: Any) -> Any:
+        return element(x.node, [])  # not a call that users make: one index is missing
+
+    with pytest.raises(AssertionError) as found:
+        f(numbers(3))
+    assert "graph.py" == Path(str(found.traceback[-1].path)).name

@@ -4,6 +4,7 @@ import level1_programs as graphs
 import pytest
 from array_functions import numbers, trace
 
+import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.level1.fuse import fused_kernels
@@ -85,3 +86,11 @@ def test_more_axes_than_a_grid_has() -> None:
 def test_sorted_values_and_their_positions_come_of_one_statement() -> None:
     text = text_of(trace(lambda x: tnp.topk(x, 3), numbers(7, 20)), i=2)
     assert 1 == text.count("T.topk(")
+
+
+def test_a_grid_over_a_symbolic_size_has_a_block() -> None:
+    n = T.dynamic("n")
+    g = graphs.Builder()
+    x = g.parameter("x", (n, 20))
+    text = text_of(g.graph("double", g.map("y", (n, 20), lambda i, j: graphs.at(x, i, j) * 2.0)), i=8, j=32)
+    assert "with T.Kernel(T.ceildiv(20, block_j), T.max(T.ceildiv(n, block_i), 1), threads=128)" in text

@@ -6,6 +6,7 @@ hold.
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,7 +57,11 @@ def is_comparable(kind: type) -> bool:
 
 def plain_tensor_types() -> frozenset[type]:
     """The tensor types whose `shape` cannot be overridden: no subclasses."""
-    torch = sys.modules.get("torch")
+    return _plain_tensor_types(sys.modules.get("torch"))
+
+
+@functools.cache
+def _plain_tensor_types(torch: Any) -> frozenset[type]:
     return frozenset({np.ndarray} if torch is None else {np.ndarray, torch.Tensor, torch.nn.Parameter})
 
 

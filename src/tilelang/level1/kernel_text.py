@@ -68,6 +68,9 @@ class _KernelText(ReductionText):
     def _header(self) -> list[str]:
         grid, decoded = list(self._placement.grid), list[str]()
         counts = [self._count(var, extent) for var, extent in grid]
+        for n, (_, extent) in enumerate(grid):
+            if int_const(extent) is None:  # a grid has at least one block; one without elements does nothing
+                counts[n] = f"T.max({counts[n]}, 1)"
         if len(grid) > 3:
             merged, grid, sizes = grid[2:], grid[:2], counts[2:]
             block = Var("rest", grid[0][0].dtype, index=True)

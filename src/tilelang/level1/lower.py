@@ -14,6 +14,7 @@ from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.fused import FusedKernel
 from tilelang.level1.graph import Array, Graph, Map, Parameter, Reshaped, axes_for, define, element
 from tilelang.level1.kernel_text import kernel_text
+from tilelang.level1.line_wrap import wrapped
 from tilelang.level1.placement import Tiling, place_axes
 from tilelang.level1.split import can_split, split
 from tilelang.level1.strength import with_cheaper_forms
@@ -121,7 +122,7 @@ def _module_text(
     options += [f'execution_backend="{execution_backend}"'] if execution_backend else []
     switches = {name: value for tiling in tilings for name, value in tiling.switches.items()}
     options += [f"pass_configs={switches}"] if switches else []
-    return "\n".join(
+    lines = wrapped(
         [
             f'"""{graph.name}: a Level 2 program, written by tilelang.compute."""',
             "",
@@ -143,6 +144,7 @@ def _module_text(
             "",
         ]
     )
+    return "\n".join(lines)
 
 
 def _reshaped_arrays(kernels: Sequence[FusedKernel]) -> list[Array]:
