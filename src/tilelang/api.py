@@ -152,7 +152,7 @@ def caller() -> types.FrameType:
     return frame
 
 
-# -- what a wrong call is told -------------------------------------------------------------------------------
+# -- messages of wrong calls ---------------------------------------------------------------------------------
 def _form(function: Callable[..., Any], words: Words) -> str:
     parameters = [p.replace(annotation=p.empty) for p in _parameters(function)]
     import re  # noqa: PLC0415  only wrong calls need it

@@ -27,7 +27,7 @@ def options_of(
     own: dict[str, Any] = dict(func.attributes)
     if not own.keys() & {PASS_CONFIGS, COMPILE_FLAGS}:
         return CompileOptions.from_user(pass_configs, compile_flags, verbose=verbose)
-    CompileOptions.from_user(pass_configs, compile_flags)  # a mistake of the caller is told as such
+    CompileOptions.from_user(pass_configs, compile_flags)  # a mistake of the caller is reported as such
     flags = [compile_flags] if isinstance(compile_flags, str) else list(compile_flags or ())
     configs = {**own.get(PASS_CONFIGS, {}), **{str(getattr(k, "value", k)): v for k, v in (pass_configs or {}).items()}}
     return CompileOptions.from_user(configs, [*own.get(COMPILE_FLAGS, ()), *flags], verbose=verbose)

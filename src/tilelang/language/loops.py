@@ -146,8 +146,8 @@ def Parallel(
 
     Args:
         extents: One per loop variable.
-        coalesced_width: Elements per vector access, a wish for GPU targets.
-        loop_layout: The `Fragment` that says which thread runs which iterations, a wish for GPU targets.
+        coalesced_width: Elements per vector access, a hint for GPU targets.
+        loop_layout: The `Fragment` that says which thread runs which iterations, a hint for GPU targets.
         prefer_async: Accepted for older programs; which copies are asynchronous is the compiler's choice.
         annotations: The same by other names, which count before the keywords: "coalesced_width" and
             "parallel_loop_layout"; others are ignored.

@@ -128,7 +128,7 @@ class Stager(Builder):
         self.scopes: list[OpenScope] = []
         self.extern_results: dict[Var, str] = {}
         self._names: dict[str, int] = {}
-        self._homes: dict[Buffer, list[Stmt]] = {}
+        self._declaring_blocks: dict[Buffer, list[Stmt]] = {}
         self._references: dict[int, Load] = {}  # by identity
 
     def begin_kernel(self) -> None:
@@ -143,13 +143,13 @@ class Stager(Builder):
         if stmt.loc is NOWHERE:
             stmt = dataclasses.replace(stmt, loc=self.loc)
         if isinstance(stmt, Alloc):
-            self._homes[stmt.buffer] = block
+            self._declaring_blocks[stmt.buffer] = block
         block.append(stmt)
 
     def in_scope(self, buffer: Buffer) -> bool:
         """Whether the block that allocated a buffer is still open; parameters have none and stay."""
-        home = self._homes.get(buffer)
-        return home is None or any(block is home for block in self.open_blocks)
+        declaring = self._declaring_blocks.get(buffer)
+        return declaring is None or any(block is declaring for block in self.open_blocks)
 
     @property
     def target(self) -> str:

@@ -21,7 +21,7 @@ class Tiling:
             block of the grid has one element, and others stay whole.
         threads: Of a block.
         stages: Tiles of a pipelined loop that are in flight.
-        switches: What the compiler is told, as `pass_configs`.
+        switches: Keys and values of `pass_configs` to compile it with.
     """
 
     blocks: Mapping[Var, int]

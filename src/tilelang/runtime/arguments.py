@@ -118,7 +118,7 @@ class _Binding:
         self.signature = signature
         self.args = args
         self.devices = devices
-        self.home: tuple[str, int] | None = None  # the argument that determined the device, and the device
+        self.device_source: tuple[str, int] | None = None  # the argument that determined the device, and the device
         self.env: dict[Var, Any] = {}
         self.origin: dict[Var, str] = {}  # the argument that determined each symbol
         self.given: dict[int, Any] = {}
@@ -266,10 +266,10 @@ class _Binding:
         if 0 in view.shape and not number:
             return  # an empty array has no memory that could be somewhere
         device = int(number) if number else self.devices.device_of(view.pointer)
-        if self.home is None:
-            self.home = name, device
-        elif self.home[1] != device:
-            other, elsewhere = self.home
+        if self.device_source is None:
+            self.device_source = name, device
+        elif self.device_source[1] != device:
+            other, elsewhere = self.device_source
             raise self._fail(
                 f"'{name}' is on device {family}:{device}, but '{other}' is on {family}:{elsewhere}",
                 "pass tensors that are all on one device",
@@ -279,7 +279,7 @@ class _Binding:
         """The device on which the kernel runs."""
         if self.devices is None:
             return None
-        return self.devices.current() if self.home is None else self.home[1]
+        return self.devices.current() if self.device_source is None else self.device_source[1]
 
     def _solve_symbols(self, views: dict[int, ArrayView]) -> None:
         """Binds every symbol from the first argument that determines it."""

@@ -346,10 +346,10 @@ def allocate_on_device(like: object, shape: tuple[int, ...], dtype: DType, devic
     """
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     row = torch_dtype(dtype)
-    home = type(like).__module__.split(".")[0]
-    if torch is not None and row is not None and (like is None or isinstance(like, torch.Tensor) or home == "numba"):
+    library = type(like).__module__.split(".")[0]
+    if torch is not None and row is not None and (like is None or isinstance(like, torch.Tensor) or library == "numba"):
         return torch_device_allocation(shape, row, device).make()
-    if home in _IMMUTABLE and hasattr(like, "__array_namespace__"):
+    if library in _IMMUTABLE and hasattr(like, "__array_namespace__"):
         array = like.__array_namespace__().empty(shape, dtype=dtype.numpy, device=getattr(like, "device", None))
         return array.block_until_ready() if hasattr(array, "block_until_ready") else array
     if cupy is not None:

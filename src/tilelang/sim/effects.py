@@ -166,7 +166,7 @@ class EffectCompiler:
         compare = None if stmt.compare is None else self._lanes.data(stmt.compare)
         result = None if stmt.result is None else self._slots.var(stmt.result)
         index = stmt.result is not None and stmt.result.index
-        hands = atomic_access(stmt) if buffer.scope is Scope.GLOBAL else None
+        ordering = atomic_access(stmt) if buffer.scope is Scope.GLOBAL else None
         count = 1 if stmt.value is None else stmt.value.dtype.lanes // buffer.dtype.lanes
         loads = not (op is AtomicOp.STORE or (op is AtomicOp.EXCHANGE and result is None))
 
@@ -183,8 +183,8 @@ class EffectCompiler:
                     return operand if op.operator is None else data_binary(op.operator, old, operand, buffer.dtype)
 
                 old = cell.update(w, first + number, change, stores=op is not AtomicOp.LOAD, loads=loads)
-                if hands is not None and isinstance(cell, Window):
-                    cell.atomic_access(w, first + number, hands)
+                if ordering is not None and isinstance(cell, Window):
+                    cell.atomic_access(w, first + number, ordering)
                 if result is not None:
                     w.env[result] = old.astype(np.int64) if index else old
 

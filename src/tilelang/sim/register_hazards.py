@@ -1,7 +1,7 @@
 """Hazards on registers that asynchronous instructions of a warp still read or write.
 
-Takes accesses to registers by offset; raises `DataRace` where a pending instruction uses them. Lanes are not told
-apart, since such instructions are executed by whole warps.
+Takes accesses to registers by offset; raises `DataRace` where a pending instruction uses them. Lanes are not
+distinguished, since such instructions are executed by whole warps.
 """
 
 from __future__ import annotations

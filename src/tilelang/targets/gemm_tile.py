@@ -18,7 +18,7 @@ class GemmTile:
         block_K: How much of the summed dimension is loaded at once.
         num_stages: Versions of the operands' tiles.
         threads: Threads of a block.
-        switches: What the compiler is told.
+        switches: Keys and values of `pass_configs` to compile it with.
     """
 
     block_M: int
