@@ -1,6 +1,7 @@
 """What every test shares: a cache folder of its own session, deterministic property tests, sampled sweeps, tiers."""
 
 import atexit
+import gc
 import os
 import shutil
 import subprocess
@@ -56,6 +57,18 @@ def _pure(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("tilelang.sim.run.Simulation.__init__", refuse)
     monkeypatch.setattr("tilelang.targets.nvidia.runtime.nvrtc.Nvrtc.compile", refuse)
     monkeypatch.setattr(subprocess, "Popen", refuse)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Spares the garbage collector tests and modules, which stay until the end, and runs it once in 100,000 objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(100_000)
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,12 @@ from tilelang.garbage_collector import disabled, disabled_for_imports
 
 
 @pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    was_on = gc.isenabled()
-    yield
+def _thawed() -> Iterator[None]:
+    """`conftest.py` freezes what the collection of tests made."""
     gc.unfreeze()
-    (gc.enable if was_on else gc.disable)()
+    yield
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.mark.parametrize("was_on", [True, False])
