@@ -2,6 +2,7 @@
 
 import traceback
 
+import level1_programs
 import numpy as np
 import pytest
 from array_functions import assert_close, numbers, trace
@@ -13,7 +14,14 @@ import tilelang.numpy as tnp
 from tilelang.dtypes import DType
 from tilelang.errors import ArgumentError
 from tilelang.jit.options import JitOptions
-from tilelang.level1.execution import compile_lowered, compile_with_calls, load_program, reference_of
+from tilelang.level1.execution import (
+    compile_lowered,
+    compile_with_calls,
+    load_program,
+    options_for,
+    predict_program,
+    reference_of,
+)
 from tilelang.level1.graph import Graph, Map, Parameter, axes_for, define, element
 from tilelang.level1.lower import lower
 from tilelang.targets.target import Target, parse_target
@@ -91,3 +99,23 @@ def check_random_computation(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(128))
 def test_random_computations(seed: int) -> None:
     check_random_computation(seed)
+
+
+def test_calls_have_the_switches_of_the_printed_program() -> None:
+    target = parse_target({"kind": "cuda", "arch": "sm_90a"})
+    graph = level1_programs.matmul(512, 512, 16384)
+    lowered = lower(graph, target)
+    assert {"tl.split": 2} == lowered.tilings[0].switches
+    options = options_for(graph, lowered, JitOptions(target=target, pass_configs={"tl.split": 4}))
+    assert {"tl.split": 4} == options.pass_configs
+    assert {"tl.split": 2} == options_for(graph, lowered, JitOptions(target=target)).pass_configs
+
+
+def test_a_program_has_a_predicted_time() -> None:
+    target = parse_target({"kind": "cuda", "arch": "sm_90a"})
+    large, small = (
+        predict_program(lower(level1_programs.softmax(rows, 4096), target), target, JitOptions(target=target))
+        for rows in (65536, 64)
+    )
+    assert "device memory" == large.bound
+    assert small.seconds < 1e-5 < 4e-4 < large.seconds < 7e-4

@@ -12,6 +12,7 @@ from tilelang.level1.explain import explain
 from tilelang.level1.graph import Graph, Parameter, define
 from tilelang.level1.lower import Lowered, lower
 from tilelang.level1.values import TracedArray
+from tilelang.performance.prediction import Prediction
 from tilelang.targets.target import parse_target
 
 
@@ -54,3 +55,15 @@ def test_symbolic_sizes_have_no_bytes() -> None:
     x = TracedArray(define("x", (T.dynamic("n"), 4), DType("float32"), Parameter(0)))
     text = explain(lowered(Graph("f", (x.node,), ((x + np.float32(1)).node,))))
     assert "reads x (float32 (n, 4))" in text
+
+
+def test_the_predicted_time_of_all_kernels_and_of_each() -> None:
+    def f(x: Any) -> Any:
+        y = tnp.cumulative_sum(x, axis=1)
+        return y - tnp.max(y)
+
+    each = (Prediction(1e-6, "latency", ()), Prediction(2e-6, "launches", ()))
+    text = explain(lowered(trace(f, numbers(100, 50))), Prediction(3e-6, "launches", (), each))
+    assert text.startswith("f: 2 kernels, bound by launches, predicted 3 us\n")
+    assert "\n    bound by latency, predicted 1 us\nkernel 2 stores " in text
+    assert "\n    bound by launches, predicted 2 us\n" in text

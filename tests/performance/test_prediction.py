@@ -33,8 +33,9 @@ def test_units_that_many_blocks_share_bound_the_time() -> None:
 
 
 def test_launches_follow_each_other() -> None:
-    one, two = (predicted([launch(1)] * count, MACHINE, RATES).seconds for count in (1, 2))
-    assert abs(two - 2 * one) < 1e-12
+    one, two = (predicted([launch(1)] * count, MACHINE, RATES) for count in (1, 2))
+    assert abs(two.seconds - 2 * one.seconds) < 1e-12
+    assert ((), (one, one)) == (one.launches, two.launches)
 
 
 def test_the_text_names_the_bound_and_the_time() -> None:

@@ -43,6 +43,12 @@ class Binding:
     arrays: tuple[Any, ...]
     call: Callable[[Sequence[Any]], Any]
 
+    def described(self) -> dict[str, str]:
+        """The arguments as texts: arrays by dtype and shape, other values by their key."""
+        texts = {each.name: f"{each.dtype!s} [{', '.join(map(str, each.shape))}]" for each in self.parameters}
+        values = [part for part in self.key if isinstance(part, tuple) and len(part) == 2]
+        return texts | {str(name): repr(value) for name, value in values}
+
 
 def bind_arguments(
     function: Callable[..., Any],

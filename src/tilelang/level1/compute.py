@@ -11,10 +11,12 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
 from typing import Any, overload
 
 from tilelang.api import caller, public, strip_frames
-from tilelang.errors import Loc, StagingError, StagingTypeError
+from tilelang.errors import Loc, OptionError, ProgramValueError, StagingError, StagingTypeError
 from tilelang.jit.call_keys import add_values, is_comparable, plain_tensor_types
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions, environment_key
@@ -22,14 +24,18 @@ from tilelang.jit.signature import is_array
 from tilelang.language.parameters import annotations_of
 from tilelang.language.types import TensorType
 from tilelang.level1.calls import Binding, bind_arguments, results_given
-from tilelang.level1.execution import compile_lowered, compile_with_calls, reference_of
+from tilelang.level1.execution import compile_lowered, compile_with_calls, predict_program, reference_of
 from tilelang.level1.explain import explain
 from tilelang.level1.graph import Graph
 from tilelang.level1.lower import Lowered, lower
 from tilelang.level1.split_calls import has_calls
 from tilelang.level1.structure import Structure
 from tilelang.level1.trace import is_tracing, trace
+from tilelang.level1.tune import Tuned, known_tilings, tilings_of_decision, tune_tilings
+from tilelang.runtime.arrays import borrow
 from tilelang.targets.target import Target, TargetLike
+from tilelang.tune.decisions import Decision, add_decisions, find
+from tilelang.tune.result import TuningResult
 
 
 class _Computation:
@@ -41,20 +47,28 @@ class _Computation:
         target: What it is compiled for.
         execution_backend: How it runs.
         options: What the decorator was given.
+        decided: Gives the texts of the tilings that a file of decisions has for the call; None without a file.
     """
 
     def __init__(
-        self, graph: Graph, structure: Structure, target: Target, execution_backend: str, options: JitOptions
+        self,
+        graph: Graph,
+        structure: Structure,
+        target: Target,
+        execution_backend: str,
+        options: JitOptions,
+        decided: Callable[[Target], Sequence[str]] | None,
     ) -> None:
         self.graph, self.structure = graph, structure
-        self._target, self._backend, self._options = target, execution_backend, options
+        self._target, self._backend, self._options, self._decided = target, execution_backend, options, decided
 
     @functools.cached_property
     def lowered(self) -> Lowered:
-        """The Level 2 program.
+        """The Level 2 program: as a file of decisions or an earlier search says, or as is expected to be fastest.
 
         Raises:
             StagingError: The computation calls kernels, so that it is several programs.
+            TuningError: A file of decisions does not fit.
         """
         if has_calls(self.graph):
             raise StagingError(
@@ -62,7 +76,29 @@ class _Computation:
                 loc=self.graph.loc,
                 hint="call it, which runs the programs before and after the kernel; or take the kernel out of it",
             )
-        return lower(self.graph, self._target)
+        if self._decided is not None:
+            return lower(self.graph, self._target, tilings=self._decided(self._target))
+        default = lower(self.graph, self._target)
+        tilings = known_tilings(default, self._target)
+        return lower(self.graph, self._target, tilings=tilings) if tilings else default
+
+    def explain(self) -> str:
+        """What was decided, in words."""
+        lowered = self.lowered
+        try:
+            return explain(lowered, predict_program(lowered, self._target, self._options))
+        except (OptionError, ProgramValueError):  # nothing is known of the machine, or of the sizes
+            return explain(lowered)
+
+    def tune(self, arrays: Sequence[Any], settings: Mapping[str, Any]) -> Tuned:
+        """Measures programs, and takes the fastest from now on."""
+        _ = self.lowered  # refuses what is no single program
+        known = all(borrow(array) is not None for array in arrays)
+        tuned = tune_tilings(self.graph, self._target, self._options, arrays if known else None, **settings)
+        for name in ("lowered", "kernel", "run"):
+            self.__dict__.pop(name, None)
+        self._decided = lambda target: tuned.tilings
+        return tuned
 
     @functools.cached_property
     def kernel(self) -> JITKernel:
@@ -107,9 +143,15 @@ class ComputeFunction:
     __name__: str
 
     def __init__(
-        self, function: types.FunctionType, options: JitOptions, namespace: Mapping[str, Any] | None = None
+        self,
+        function: types.FunctionType,
+        options: JitOptions,
+        namespace: Mapping[str, Any] | None = None,
+        decisions: str | Path | None = None,
     ) -> None:
         self.function, self.options = function, options
+        self._decisions = decisions
+        self._tuned: list[Decision] = []
         self.signature = inspect.signature(function)
         annotations = annotations_of(function, namespace or {})
         self._types = {name: kind for name, kind in annotations.items() if isinstance(kind, TensorType)}
@@ -195,8 +237,59 @@ class ComputeFunction:
         return self.lower(*args, **keywords).text
 
     def explain(self, *args: Any, **keywords: Any) -> str:
-        """What the compiler decided: which kernels there are, what is fused in each, its tiles, and what it reads."""
-        return explain(self.lower(*args, **keywords))
+        """What the compiler decided: which kernels there are, what is fused in each, its tiles, and what it reads.
+
+        On machines that the performance model knows, it also says what bounds them, and the predicted time.
+        """
+        return self._computation(self._bind(args, keywords, may_omit=True)).explain()
+
+    def tune(
+        self,
+        *args: Any,
+        budget_s: float | None = None,
+        trials: int | None = 5,
+        executor: Executor | None = None,
+        **keywords: Any,
+    ) -> TuningResult:
+        """Measures programs with other tiles, of which later calls with such arguments take the fastest.
+
+        What is found is kept beside the compile cache, so that other processes take it as well.
+
+        Args:
+            args: As for a call; results are computed from these arrays.
+            budget_s: Seconds after which the search takes the best it has.
+            trials: How many programs are measured, those that the performance model expects to be fastest; None for
+                all. Where the model has no figures of the machine, all are.
+            executor: A `concurrent.futures.Executor` that does all this instead of this process.
+            keywords: As for a call.
+
+        Raises:
+            TuningError: No program can be used.
+            OptionError: Programs are interpreted or simulated, so that they have no times.
+        """
+        binding = self._bind(args, keywords, may_omit=True)
+        computation = self._computation(binding)
+        settings = {"budget_s": budget_s, "trials": trials, "executor": executor}
+        tuned = computation.tune(binding.arrays, settings)
+        target, _ = self.options.chosen()
+        self._tuned.append(tuned.decision(binding.described(), target))
+        return tuned.result
+
+    def export(self, path: str | Path) -> None:
+        """Writes what `tune` found into a file, which `tilelang.compute(decisions=...)` obeys.
+
+        Entries that the file has of other functions and calls stay.
+
+        Args:
+            path: The file, which can be checked in.
+
+        Raises:
+            OptionError: Nothing was tuned yet.
+            TuningError: The file exists, and holds something else.
+        """
+        if not self._tuned:
+            raise OptionError(f"export: '{self.__name__}' has not been tuned yet", hint="call tune(...) first")
+        add_decisions(path, self._tuned)
 
     def compile(self, *args: Any, **keywords: Any) -> JITKernel:
         """The compiled program; it takes the arrays among the arguments in order, and returns those of the result."""
@@ -210,9 +303,17 @@ class ComputeFunction:
         key = (binding.key, target, backend)
         if key not in self._computations:
             graph, structure = trace(self.__name__, self._loc(), binding.parameters, binding.call)
-            made = _Computation(graph, structure, target, backend, self.options)
+            made = _Computation(graph, structure, target, backend, self.options, self._decided(binding))
             self._computations.setdefault(key, made)
         return self._computations[key]
+
+    def _decided(self, binding: Binding) -> Callable[[Target], Sequence[str]] | None:
+        """Gives the tilings of a file of decisions for a call; None without a file."""
+        path = self._decisions
+        if path is None:
+            return None
+        arguments = binding.described()
+        return lambda target: tilings_of_decision(find(path, self.__name__, arguments, str(target)))
 
     def _loc(self) -> Loc:
         code = self.function.__code__
@@ -232,6 +333,7 @@ def compute(
     verbose: bool | None = None,
     pass_configs: Mapping[str, object] | None = None,
     compile_flags: str | Sequence[str] | None = None,
+    decisions: str | Path | None = None,
 ) -> Callable[[Callable[..., Any]], Any]: ...
 
 
@@ -244,6 +346,7 @@ def compute(
     verbose: bool | None = None,
     pass_configs: Mapping[str, object] | None = None,
     compile_flags: str | Sequence[str] | None = None,
+    decisions: str | Path | None = None,
 ) -> Any:
     """Makes a function on arrays a computation: `@tilelang.compute`, or with options.
 
@@ -257,6 +360,7 @@ def compute(
         verbose: Print the compiler's command line and log.
         pass_configs: Switches by `PassConfigKey` or its text.
         compile_flags: Appended to the compiler's command line; a text is split as a shell does.
+        decisions: A file of `ComputeFunction.export`, which says how kernels are divided.
 
     Raises:
         OptionError: The target, the backend or a key of `pass_configs` is unknown.
@@ -272,6 +376,6 @@ def compute(
     def decorate(function: Callable[..., Any]) -> ComputeFunction:
         if not isinstance(function, types.FunctionType):
             raise StagingTypeError(f"@tilelang.compute needs a function, got {type(function).__name__}")
-        return ComputeFunction(function, options, namespace)
+        return ComputeFunction(function, options, namespace, decisions)
 
     return decorate if function is None else decorate(function)

@@ -10,13 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.ir.func import PrimFunc
+from tilelang.jit.func_options import options_of
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions
+from tilelang.jit.prediction import predicted
+from tilelang.jit.program import lowered as lower_to_threads
 from tilelang.level1.calls import signature_of
 from tilelang.level1.graph import Array, Graph, KernelResult
 from tilelang.level1.lower import Lowered, lower
 from tilelang.level1.reference import evaluate_graph
 from tilelang.level1.split_calls import split_at_calls
+from tilelang.performance.prediction import Prediction
 from tilelang.runtime.arguments import bind
 from tilelang.runtime.arrays import ArrayView
 from tilelang.targets.target import Target
@@ -35,10 +40,38 @@ def load_program(text: str) -> dict[str, Any]:
 
 def compile_lowered(graph: Graph, lowered: Lowered, options: JitOptions) -> JITKernel:
     """The kernel of a lowered graph: it takes the parameters of the graph, and returns its results."""
+    return options_for(graph, lowered, options).compile(program_of(lowered.text, lowered.entry))
+
+
+def program_of(text: str, entry: str) -> PrimFunc:
+    """The Level 2 program of a module's text, staged by the function of this name in it."""
+    func: PrimFunc = load_program(text)[entry].get_tir()
+    return func
+
+
+def options_for(graph: Graph, lowered: Lowered, options: JitOptions) -> JitOptions:
+    """The options of its kernel: the user's, and under them the switches that the text of the program sets."""
     count = len(graph.parameters)
     outputs = list(range(count, count + len(graph.results)))
-    func = load_program(lowered.text)[lowered.entry].get_tir()
-    return dataclasses.replace(options, out_idx=outputs).compile(func)
+    return dataclasses.replace(options, out_idx=outputs, pass_configs=switches_of(lowered, options))
+
+
+def switches_of(lowered: Lowered, options: JitOptions) -> dict[str, object]:
+    """The switches of the compiler: those of tilings, and over them the user's."""
+    chosen = {name: value for tiling in lowered.tilings for name, value in tiling.switches.items()}
+    return {**chosen, **{str(getattr(key, "value", key)): value for key, value in (options.pass_configs or {}).items()}}
+
+
+def predict_program(lowered: Lowered, target: Target, options: JitOptions) -> Prediction:
+    """The predicted time of a Level 2 program, which is lowered for that and not compiled.
+
+    Raises:
+        OptionError: The model has no figures of the machine.
+        ProgramValueError: A size is symbolic.
+    """
+    func = program_of(lowered.text, lowered.entry)
+    compile_options = options_of(func, switches_of(lowered, options), options.compile_flags)
+    return predicted(lower_to_threads(func, target, compile_options), target, compile_options)
 
 
 def compile_with_calls(graph: Graph, target: Target, options: JitOptions) -> Callable[..., Any]:

@@ -12,15 +12,24 @@ from tilelang.level1.fused import FusedKernel, FusedReduction
 from tilelang.level1.graph import Array
 from tilelang.level1.lower import Lowered
 from tilelang.level1.placement import Tiling
+from tilelang.performance.prediction import Prediction
 
 
-def explain(lowered: Lowered) -> str:
-    """A paragraph for each kernel, and what passes between them through memory."""
+def explain(lowered: Lowered, prediction: Prediction | None = None) -> str:
+    """A paragraph for each kernel, and what passes between them through memory.
+
+    Args:
+        lowered: The program.
+        prediction: Its time, where there is one.
+    """
     count = len(lowered.kernels)
-    lines = [f"{lowered.entry}: {count} kernel{'s' * (count != 1)}"]
+    time = f", {prediction}" if prediction is not None else ""
+    lines = [f"{lowered.entry}: {count} kernel{'s' * (count != 1)}{time}"]
     for number, (kernel, tiling) in enumerate(zip(lowered.kernels, lowered.tilings, strict=True), 1):
         lines.append(f"kernel {number} stores {_listed(_array_text(output.array) for output in kernel.outputs)}")
         lines += [f"    {line}" for line in _kernel_lines(kernel, tiling)]
+        if prediction is not None and len(prediction.launches) == count:
+            lines.append(f"    {prediction.launches[number - 1]}")
     if lowered.memory:
         lines.append(f"through memory from kernel to kernel: {_listed(_array_text(array) for array in lowered.memory)}")
     return "\n".join(lines)

@@ -6,6 +6,7 @@ import keyword
 from collections.abc import Sequence
 
 from tilelang.dtypes import INT32
+from tilelang.errors import TuningError
 from tilelang.ir.expr import Var
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.level1.block_text import INDENT
@@ -18,7 +19,7 @@ from tilelang.level1.line_wrap import wrapped
 from tilelang.level1.placement import Tiling, place_axes
 from tilelang.level1.split import can_split, split
 from tilelang.level1.strength import with_cheaper_forms
-from tilelang.level1.tiles import choose_tiling, parts_of
+from tilelang.level1.tiles import parts_of, tilings_of
 from tilelang.level1.unique import without_duplicates
 from tilelang.records import record
 from tilelang.targets.target import Target
@@ -44,23 +45,44 @@ class Lowered:
     memory: Sequence[Array]
 
 
-def lower(graph: Graph, target: Target, *, execution_backend: str | None = None) -> Lowered:
+def lower(
+    graph: Graph, target: Target, *, execution_backend: str | None = None, tilings: Sequence[str] = ()
+) -> Lowered:
     """The Level 2 program of a graph.
 
     Args:
         graph: The computation.
         target: What it is for; its tiles are chosen for the machine.
         execution_backend: How the program runs, as for `tilelang.jit`.
+        tilings: The text of a tiling for each kernel, instead of the one that is expected to be fastest.
+
+    Raises:
+        TuningError: A kernel has no such tiling.
     """
     graph = _with_distinct_results(without_duplicates(graph))
     graph, kernels = _kernels(graph, target)
     reshapes = Reshapes()
     kernels = [with_collapsed_axes(kernel, reshapes) for kernel in kernels]
-    tilings = [choose_tiling(kernel, target, alone=len(kernels) == 1) for kernel in kernels]
+    chosen = _chosen(graph.name, kernels, target, tilings)
     results = set(graph.results)
     memory = [output.array for kernel in kernels for output in kernel.outputs if output.array not in results]
-    text = _module_text(graph, kernels, tilings, memory, target, execution_backend)
-    return Lowered(text, graph.name, kernels, tilings, memory)
+    text = _module_text(graph, kernels, chosen, memory, target, execution_backend)
+    return Lowered(text, graph.name, kernels, chosen, memory)
+
+
+def _chosen(name: str, kernels: Sequence[FusedKernel], target: Target, texts: Sequence[str]) -> list[Tiling]:
+    """The tiling of each kernel: the best one, or those with given texts."""
+    found = [tilings_of(kernel, target, alone=len(kernels) == 1) for kernel in kernels]
+    if not texts:
+        return [tilings[0] for tilings in found]
+    by_text = [{str(tiling): tiling for tiling in tilings} for tilings in found]
+    if len(texts) != len(kernels) or any(text not in own for text, own in zip(texts, by_text, strict=True)):
+        listed = "; ".join(texts)
+        raise TuningError(
+            f"{name}: its {len(kernels)} kernels cannot be divided as the decision says: {listed}",
+            hint=f"tune it again and export: {name}.tune(...)",
+        )
+    return [own[text] for text, own in zip(texts, by_text, strict=True)]
 
 
 def _kernels(graph: Graph, target: Target) -> tuple[Graph, list[FusedKernel]]:

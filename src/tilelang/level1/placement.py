@@ -29,6 +29,12 @@ class Tiling:
     stages: int
     switches: Mapping[str, object] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """The text by which decisions in files name it."""
+        sizes = [f"{axis.name} {size}" for axis, size in self.blocks.items()]
+        switches = [f"{name} {value}" for name, value in self.switches.items()]
+        return ", ".join([*sizes, f"{self.threads} threads", f"{self.stages} stages", *switches])
+
 
 @record(eq=False)
 class Place:

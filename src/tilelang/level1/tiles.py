@@ -26,6 +26,7 @@ _MAX_TILED = 3  # axes of the grid
 _WHOLE_SUM = 512  # elements of an axis that an inner product sums at once
 _COALESCED = 32  # neighbouring elements that threads read together
 _THREADS = 128
+_OTHER_THREADS = (128, 256, 512)  # that are worth measuring
 _ROWS_OF_A_WARP = 16  # of a matrix instruction
 _VALUES_PER_THREAD = 200  # that stay in registers beside addresses
 _STEPS_OF_A_PART = 4  # at least, of a loop that is split
@@ -40,10 +41,25 @@ def choose_tiling(kernel: FusedKernel, target: Target, *, alone: bool = True) ->
         target: For which machine.
         alone: Whether the module has no other kernel, so that switches of the compiler may be set for this one.
     """
+    return tilings_of(kernel, target, alone=alone)[0]
+
+
+def tilings_of(kernel: FusedKernel, target: Target, *, alone: bool = True) -> list[Tiling]:
+    """The tilings that are worth measuring, the one that is expected to be fastest first; arguments as above."""
     if any(contraction(reduction) is not None for reduction in kernel.reductions):
-        single = _of_one_product(kernel, target, alone=alone) if len(kernel.reductions) == 1 else None
+        single = _of_one_product(kernel, target, alone=alone) if len(kernel.reductions) == 1 else []
         return single or _of_products(kernel, target)
-    return _of_rows(kernel, target) if kernel.reductions or kernel.sequences else _of_elements(kernel)
+    best = _of_rows(kernel, target) if kernel.reductions or kernel.sequences else _of_elements(kernel)
+    return _varied(kernel, best)
+
+
+def _varied(kernel: FusedKernel, best: Tiling) -> list[Tiling]:
+    """A tiling, and others with half or twice the tile along an axis, or other numbers of threads."""
+    shapes = [best.blocks]
+    for axis, size in best.blocks.items():
+        sizes = [other for other in (size // 2, size * 2) if 1 <= other <= _power_of_two(extent_of(kernel, axis))]
+        shapes += [{**best.blocks, axis: other} for other in sizes]
+    return [Tiling(blocks, n, best.stages) for n in dict.fromkeys((best.threads, *_OTHER_THREADS)) for blocks in shapes]
 
 
 def parts_of(kernel: FusedKernel, target: Target, *, alone: bool = True) -> int:
@@ -140,11 +156,11 @@ def _divided(kernel: FusedKernel, reduction: FusedReduction) -> tuple[Var, Var] 
     return rows, columns
 
 
-def _of_one_product(kernel: FusedKernel, target: Target, *, alone: bool) -> Tiling | None:
+def _of_one_product(kernel: FusedKernel, target: Target, *, alone: bool) -> list[Tiling]:
     (reduction,) = kernel.reductions
     product, divided = contraction(reduction), _divided(kernel, reduction)
     if product is None or divided is None:
-        return None
+        return []
     row, column = divided
     m, n = extent_of(kernel, row), extent_of(kernel, column)
     k = math.prod(extent_of(kernel, axis) for axis in reduction.reduced)
@@ -154,15 +170,21 @@ def _of_one_product(kernel: FusedKernel, target: Target, *, alone: bool) -> Tili
     configs = gemm_configs(target=target, **known)
     switchable, most = alone and plain, 2 * max(m, _ROWS_OF_A_WARP)
     wanted = [c for c in configs if c["block_M"] < most and (switchable or PASS_CONFIGS not in c)]
-    best = next(iter(wanted), None) or min(configs, key=lambda c: (PASS_CONFIGS in c, c["block_M"] * c["block_N"]))
+    wanted = wanted or [min(configs, key=lambda c: (PASS_CONFIGS in c, c["block_M"] * c["block_N"]))]
     last = reduction.reduced[-1]
-    depth = min(best["block_K"], max(_ROWS_OF_A_WARP, _power_of_two(extent_of(kernel, last))))
-    blocks = {row: best["block_M"], column: best["block_N"], last: depth}
-    switches = best.get(PASS_CONFIGS, {}) if switchable else {}
-    return Tiling(blocks, best["threads"], best["num_stages"], switches)
+    most_deep = max(_ROWS_OF_A_WARP, _power_of_two(extent_of(kernel, last)))
+    return [
+        Tiling(
+            {row: config["block_M"], column: config["block_N"], last: min(config["block_K"], most_deep)},
+            config["threads"],
+            config["num_stages"],
+            config.get(PASS_CONFIGS, {}) if switchable else {},
+        )
+        for config in wanted
+    ]
 
 
-def _of_products(kernel: FusedKernel, target: Target) -> Tiling:
+def _of_products(kernel: FusedKernel, target: Target) -> list[Tiling]:
     """Rows in blocks of the largest size that keeps a block's tiles in registers and all multiprocessors busy."""
     candidates = [
         (_tiling_of_products(kernel, rows, depth, threads), rows)
@@ -176,7 +198,7 @@ def _of_products(kernel: FusedKernel, target: Target) -> Tiling:
         waves = -(-blocks_of(kernel, tiling) // busy)
         return waves * (rows + 32)  # a tile of few rows loads as much as one of many
 
-    return min(fitting or candidates[-1:], key=cost)[0]
+    return [tiling for tiling, _ in sorted(fitting or candidates[-1:], key=cost)]
 
 
 def _tiling_of_products(kernel: FusedKernel, rows: int, depth: int, threads: int) -> Tiling:

@@ -33,11 +33,13 @@ class Prediction:
         seconds: From the start of the first launch to the end of the last one, with nothing in the caches.
         bound: What limits it: the part that would take longest by itself.
         parts: Seconds that each part would take by itself, the longest first.
+        launches: The same of each launch, where there are several.
     """
 
     seconds: float
     bound: str
     parts: tuple[tuple[str, float], ...]
+    launches: tuple[Prediction, ...] = ()
 
     def __str__(self) -> str:
         return f"bound by {self.bound}, predicted {duration(self.seconds)}"
@@ -62,7 +64,8 @@ def predicted(launches: list[LaunchWork], machine: Machine, rates: Rates) -> Pre
             total[name] += time
         total[LAUNCH] += rates.launch
     ordered = tuple(sorted(total.items(), key=lambda part: -part[1]))
-    return Prediction(seconds, ordered[0][0] if ordered else LAUNCH, ordered)
+    each = tuple(predicted([launch], machine, rates) for launch in launches) if len(launches) > 1 else ()
+    return Prediction(seconds, ordered[0][0] if ordered else LAUNCH, ordered, each)
 
 
 def _taken(launch: LaunchWork, parts: dict[str, float], machine: Machine, rates: Rates) -> float:

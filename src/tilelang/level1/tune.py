@@ -1,0 +1,144 @@
+"""Finds how the kernels of a computation are best divided, by measuring what the model expects to be fastest.
+
+Takes a graph, gives the texts of tilings, which `lower` obeys. What was found is kept beside the compile cache, under
+the program that is made without it, and for this version of the package.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from tilelang.ir.func import PrimFunc
+from tilelang.jit.decorator import JitFunction
+from tilelang.jit.options import JitOptions
+from tilelang.jit.program import package_fingerprint
+from tilelang.level1.execution import options_for, program_of
+from tilelang.level1.graph import Graph
+from tilelang.level1.lower import Lowered, lower
+from tilelang.level1.tiles import tilings_of
+from tilelang.options import is_cache_enabled
+from tilelang.records import record
+from tilelang.runtime import cache
+from tilelang.targets.target import Target
+from tilelang.tune.decisions import Decision
+from tilelang.tune.result import TuningResult
+from tilelang.tune.settings import Settings
+from tilelang.tune.subject import PASS_CONFIGS, Subject
+from tilelang.tune.tuner import tune
+
+_FORMAT = "level1-tilings-1"
+_SUFFIX = ".tilings.json"
+_MOST = 24  # tilings of a kernel that the model looks at
+_TILINGS = "tilings"  # the key of a decision
+
+
+@record(eq=False)
+class Tuned:
+    """What was found.
+
+    Attributes:
+        tilings: The text of the tiling of each kernel.
+        result: The times of all that was measured.
+    """
+
+    tilings: tuple[str, ...]
+    result: TuningResult
+
+    def decision(self, arguments: Mapping[str, str], target: Target) -> Decision:
+        """The same as an entry of a file of decisions."""
+        result = self.result
+        config = {_TILINGS: list(self.tilings)}
+        return Decision(result.name, arguments, str(target), config, result.latency, result.device)
+
+
+def tilings_of_decision(decision: Decision) -> tuple[str, ...]:
+    """The texts of tilings that a decision holds."""
+    return tuple(decision.config.get(_TILINGS, ()))
+
+
+def tune_tilings(
+    graph: Graph,
+    target: Target,
+    options: JitOptions,
+    arrays: Sequence[Any] | None = None,
+    *,
+    budget_s: float | None = None,
+    trials: int | None = 5,
+    executor: Executor | None = None,
+) -> Tuned:
+    """Measures the programs that the model expects to be fastest, the one without tuning among them.
+
+    Args:
+        graph: The computation.
+        target: What it is compiled for.
+        options: What the decorator was given.
+        arrays: The arrays of a call; made up without them.
+        budget_s: Seconds after which the search takes the best it has.
+        trials: How many programs are measured; None for all.
+        executor: Predicts, compiles and measures instead of this process.
+
+    Raises:
+        TuningError: No program can be used.
+        OptionError: Programs cannot be timed.
+    """
+    programs = candidates(graph, target)
+    configs = [_config(number, each, graph, options) for number, each in enumerate(programs)]
+    shared = options_for(graph, programs[0], options)
+    own = dataclasses.replace(shared, target=target, pass_configs=options.pass_configs)
+    made = JitFunction(_maker(graph.name, [program.text for program in programs]), own)
+    settings = Settings(
+        budget=budget_s, trials=trials, executor=executor, supply_prog=None if arrays is None else _supply(arrays)
+    )
+    result = tune(Subject(made), configs, settings)
+    tilings = tuple(map(str, programs[result.config["number"]].tilings))
+    if is_cache_enabled():
+        cache.store(_key(programs[0], target), _SUFFIX, json.dumps(tilings).encode())
+    return Tuned(tilings, result)
+
+
+def known_tilings(default: Lowered, target: Target) -> tuple[str, ...]:
+    """What was found for a program before; empty if nothing was."""
+    data = cache.lookup(_key(default, target), _SUFFIX) if is_cache_enabled() else None
+    return () if data is None else tuple(json.loads(data))
+
+
+def candidates(graph: Graph, target: Target) -> list[Lowered]:
+    """Different programs of a computation, the one that is taken without tuning first."""
+    default = lower(graph, target)
+    own = [str(tiling) for tiling in default.tilings]
+    choices = [own]
+    for number, kernel in enumerate(default.kernels):
+        tilings = tilings_of(kernel, target, alone=len(own) == 1)[:_MOST]
+        choices += [[*own[:number], text, *own[number + 1 :]] for text in map(str, tilings) if text != own[number]]
+    return [default, *(lower(graph, target, tilings=texts) for texts in choices[1:])]
+
+
+def _config(number: int, program: Lowered, graph: Graph, options: JitOptions) -> dict[str, Any]:
+    """A program as a configuration: its number and the switches of the compiler."""
+    return {"number": number, PASS_CONFIGS: dict(options_for(graph, program, options).pass_configs or {})}
+
+
+def _maker(name: str, texts: Sequence[str]) -> Callable[[int], PrimFunc]:
+    """The function that makes one of some programs; it can be sent to other processes."""
+
+    def make(number: int) -> PrimFunc:
+        return program_of(texts[number], name)
+
+    make.__name__ = make.__qualname__ = name
+    return make
+
+
+def _supply(arrays: Sequence[Any]) -> Callable[[Any], list[Any]]:
+    def supply(params: Any) -> list[Any]:
+        del params
+        return list(arrays)
+
+    return supply
+
+
+def _key(default: Lowered, target: Target) -> str:
+    return cache.key_of(_FORMAT, default.text, str(target), package_fingerprint())
