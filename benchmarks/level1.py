@@ -7,8 +7,8 @@ own choice of tiles for the machine. Worker processes compile their rows side by
 after the other is measured, by the process that compiled it: its sides take turns in random order on random data.
 What fails is a row without times.
 
-Run as `python benchmarks/level1.py [group ...] [--rounds N] [--workers N] [--seconds N]`; results are kept under
-`results/`.
+Run as `python benchmarks/level1.py [group | group/row ...] [--rounds N] [--workers N] [--seconds N]`; results are kept
+under `results/`.
 """
 
 import argparse
@@ -130,7 +130,7 @@ def summaries(rows: list[Measured]) -> list[dict[str, object]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("groups", nargs="*", help=f"any of {', '.join(GROUPS)}; all without it")
+    parser.add_argument("rows", nargs="*", help=f"any of {', '.join(GROUPS)}, or layers/RoPE for some rows of a group")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
@@ -138,16 +138,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="leave out rows that begin later")
     parser.add_argument("--without", nargs="*", default=[], help="rivals that are left out")
     parser.add_argument("--update", action="store_true", help="keep rows of earlier results that are not measured")
-    parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--out", default="", help="write the results here and not under results/")
     args = parser.parse_args()
-    unknown = [group for group in args.groups if group not in GROUPS]
+    wanted = [text.partition("/")[::2] for text in args.rows or GROUPS]
+    unknown = [group for group, _ in wanted if group not in GROUPS]
     if unknown:
         parser.error(f"unknown group {unknown[0]!r}; the groups are {', '.join(GROUPS)}")
     start = time.perf_counter()
-    rows = [
-        (group, case.name) for group in args.groups or GROUPS for case in GROUPS[group].cases if args.only in case.name
-    ]
+    rows = [(group, case.name) for group, part in wanted for case in GROUPS[group].cases if part in case.name]
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "2"
     count = min(args.workers, len(rows))
     workers = [Worker(rows[number::count], args) for number in range(count)]
