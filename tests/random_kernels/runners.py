@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 
 import tilelang
-from tilelang.errors import ArgumentError
+from tilelang.errors import ArgumentError, ProgramError, ResourceError
 from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
 from tilelang.jit import program, simulator_runner
@@ -44,8 +44,7 @@ def on_simulator(arch: str, lazy: bool, seed: int, **pass_configs: Any) -> Runne
     """On a simulated GPU, whose asynchronous copies complete late if `lazy`."""
 
     def run(func: PrimFunc, arguments: list[Any]) -> list[Any]:
-        device, options = {"kind": "cuda", "arch": arch}, {f"tl.{name}": value for name, value in pass_configs.items()}
-        kernel = tilelang.compile(func, target=device, execution_backend="simulator", pass_configs=options)
+        kernel = _compiled(func, pass_configs, target={"kind": "cuda", "arch": arch}, execution_backend="simulator")
         kernel.simulate(*arguments, lazy=lazy, seed=seed)
         return arguments
 
@@ -56,12 +55,23 @@ def on_device(**pass_configs: Any) -> Runner:
     """On the GPU at hand."""
 
     def run(func: PrimFunc, arguments: list[Any]) -> list[Any]:
-        options = {f"tl.{name}": value for name, value in pass_configs.items()}
         there = [_to_device(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        tilelang.compile(func, target="cuda", pass_configs=options)(*there)
+        _compiled(func, pass_configs, target="cuda")(*there)
         return [_to_host(t) if isinstance(a, np.ndarray) else a for t, a in zip(there, arguments, strict=True)]
 
     return run
+
+
+def _compiled(func: PrimFunc, pass_configs: Mapping[str, Any], **keywords: Any) -> Any:
+    """The kernel, without those of the random options that the program cannot have."""
+    options = {f"tl.{name}": value for name, value in pass_configs.items()}
+    try:
+        return tilelang.compile(func, pass_configs=options, **keywords)
+    except (ProgramError, ResourceError) as error:
+        if not error.message.startswith("pass_configs: "):
+            raise
+    possible = {key: value for key, value in options.items() if key not in ("tl.consumers", "tl.stages")}
+    return tilelang.compile(func, pass_configs=possible, **keywords)
 
 
 class _Bytes:

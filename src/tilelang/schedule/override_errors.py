@@ -6,7 +6,7 @@ write instead.
 
 from __future__ import annotations
 
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, ResourceError
 from tilelang.ir.stmt import For, Launch, Stmt
 from tilelang.saved_schedule import Placement
 
@@ -38,9 +38,9 @@ def impossible_placement(loop: For, placement: Placement, reason: str) -> Progra
     )
 
 
-def too_many_stages(loop: For, stages: int, bytes_of_stage: int, shared_bytes: int, fitting: int) -> ProgramError:
+def too_many_stages(loop: For, stages: int, bytes_of_stage: int, shared_bytes: int, fitting: int) -> ResourceError:
     """The versions of the tiles of pipelined loops do not fit into shared memory."""
-    return ProgramError(
+    return ResourceError(
         f"pass_configs: {stages} stages of {bytes_of_stage} bytes take {stages * bytes_of_stage} bytes of shared "
         f"memory, and a block has {shared_bytes} for them and all else",
         loc=loop.loc,
@@ -59,7 +59,7 @@ def impossible_consumers(launch: Launch, consumers: int, reason: str, fitting: i
 
 def too_many_registers(
     launch: Launch, consumers: int, producers: int, registers: tuple[int, int], pool: int, fitting: tuple[int, int]
-) -> ProgramError:
+) -> ResourceError:
     """Threads have more registers than a multiprocessor.
 
     Args:
@@ -71,7 +71,7 @@ def too_many_registers(
         fitting: Those that fit.
     """
     needed = consumers * registers[0] + producers * registers[1]
-    return ProgramError(
+    return ResourceError(
         f"pass_configs: {consumers} threads with {registers[0]} registers and {producers} with {registers[1]} take "
         f"{needed}, and a multiprocessor has {pool}",
         loc=launch.loc,

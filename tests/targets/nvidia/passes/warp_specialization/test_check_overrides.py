@@ -3,7 +3,7 @@
 import pytest
 from specialized import TABLE, context, gemm_kernel, launch_of
 
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, ResourceError
 from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
 from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import (
@@ -38,7 +38,7 @@ def test_a_schedule_of_two_kernels_is_refused_for_one():
 
 
 def test_more_stages_than_there_are_are_refused():
-    with pytest.raises(ProgramError, match="5 stages of 32768 bytes take 163840 bytes .* a block has 200000 for them") as caught:
+    with pytest.raises(ResourceError, match="5 stages of 32768 bytes take 163840 bytes .* a block has 200000 for them") as caught:
         checked(Schedule(2, 4), stages=5)
     assert "'tl.stages': 4 fits" == caught.value.hint
 
@@ -48,7 +48,7 @@ def test_more_registers_than_there_are_are_refused(consumers, registers, fitting
     if fitting is None:
         checked(Schedule(consumers, 4), registers=registers)
         return
-    with pytest.raises(ProgramError, match="and a multiprocessor has 65536") as caught:
+    with pytest.raises(ResourceError, match="and a multiprocessor has 65536") as caught:
         checked(Schedule(consumers, 4), registers=registers)
     assert f"'registers': {fitting} fits" == caught.value.hint
 
