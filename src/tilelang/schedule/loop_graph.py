@@ -1,18 +1,21 @@
 """The dependence graph of a loop's body, which software pipelining schedules.
 
 Takes the statements of a body and what each costs, gives a `LoopGraph`. Invariant: two statements that conflict have an
-edge of distance 0 in program order and one of distance 1 back, since buffers that threads compute in have one version.
+edge of distance 0 in program order, and one back whose distance is the number of versions of the buffer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.stmt import CallStmt, Print, Stmt
 from tilelang.ir.visit import jumps, walk
 from tilelang.records import record
 from tilelang.schedule.loop_body import LoopBody
+
+NO_VERSIONS: Mapping[Buffer, int] = MappingProxyType({})
 
 
 @record(slots=True)
@@ -24,12 +27,14 @@ class Work:
         asynchronous: Whether the warps go on meanwhile.
         issue: Of the warps, to issue it if it is asynchronous.
         latency: From its end on the unit until a statement that waits for it goes on.
+        prefetched: Whether it is a copy from global memory that may be in flight across iterations.
     """
 
     cycles: int
     asynchronous: bool = False
     issue: int = 0
     latency: int = 0
+    prefetched: bool = False
 
     @property
     def warp_cycles(self) -> int:
@@ -111,21 +116,18 @@ class LoopGraph:
         return max(self.unit_cycles, self.warp_cycles)
 
 
-def loop_graph(body: LoopBody, cost: Callable[[Stmt], Work], versioned: Set[Buffer]) -> LoopGraph | str:
-    """The graph of a loop's body, or why the body cannot be reordered.
+def loop_graph(body: LoopBody, cost: Callable[[Stmt], Work], versions: Mapping[Buffer, int] = NO_VERSIONS) -> LoopGraph:
+    """The graph of a loop's body.
 
     Args:
-        body: The body, without the loads of its producer.
+        body: The body, without the loads of its producer if it has one.
         cost: What a statement costs.
-        versioned: Storages that are read here and have versions: they make no dependences.
+        versions: The versions of shared buffers that have several.
     """
-    reason = _refusal(body)
-    if reason:
-        return reason
     edges: dict[Edge, None] = {}
     for storage, touching in body.storages.items():
-        if storage not in versioned:
-            edges.update(dict.fromkeys(_conflicts([(number, write) for number, _, write in touching])))
+        users = [(number, write) for number, _, write in touching]
+        edges.update(dict.fromkeys(_conflicts(users, versions.get(storage, 1))))
     for number, stmt in enumerate(body.statements):
         for result in body.results(stmt):
             for user, other in enumerate(body.statements):
@@ -134,7 +136,7 @@ def loop_graph(body: LoopBody, cost: Callable[[Stmt], Work], versioned: Set[Buff
     return LoopGraph(tuple(map(cost, body.statements)), tuple(edges))
 
 
-def _refusal(body: LoopBody) -> str:
+def reordering_refusal(body: LoopBody) -> str:
     """Why statements cannot be reordered across iterations; empty if they can."""
     if jumps(body.loop.body):
         return "it is left or continued in the middle of an iteration"
@@ -146,11 +148,11 @@ def _refusal(body: LoopBody) -> str:
     return ""
 
 
-def _conflicts(touching: Sequence[tuple[int, bool]]) -> list[Edge]:
+def _conflicts(touching: Sequence[tuple[int, bool]], versions: int) -> list[Edge]:
     """The dependences between the statements that access one storage: (number, whether it writes) each."""
     edges: list[Edge] = []
     for n, first_writes in touching:
         for m, second_writes in touching:
             if n < m and (first_writes or second_writes):
-                edges += [Edge(n, m, 0), Edge(m, n, 1)]
+                edges += [Edge(n, m, 0), Edge(m, n, versions)]
     return edges

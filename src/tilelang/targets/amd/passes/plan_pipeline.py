@@ -24,11 +24,12 @@ from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.saved_schedule import Placement
+from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.async_copies import with_safe_values
-from tilelang.schedule.copy_placement import ahead
 from tilelang.schedule.loop_body import LoopBody
+from tilelang.schedule.loop_graph import Work, loop_graph
 from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, version_counts, violation
+from tilelang.schedule.prefetch import copies_first
 from tilelang.schedule.register_prefetch import MOST_VERSIONS, Prefetched, prefetchable, prefetched
 from tilelang.targets.amd.passes.direct_copies import is_direct
 from tilelang.transforms.initial_values import with_initial_values_stored
@@ -98,9 +99,10 @@ class _Plan(Rewriter):
         copies = prefetchable(body)
         if not copies or any(not is_direct(copy) or copy.src.buffer.storage in self._safe for copy in copies):
             return None
-        numbers = [n for n, stmt in enumerate(body.statements) if stmt in copies]
         for versions in range(stages, 1, -1):
-            placement = ahead(numbers, (), (), len(body.statements), versions)
+            targets = {copy.dst.buffer.storage: versions for copy in copies}
+            schedule = copies_first(loop_graph(body, lambda stmt: Work(0, prefetched=stmt in copies), targets))
+            placement = in_sequence(schedule.stage, schedule.order)
             if violation(body, placement, outside) is not None:
                 return None
             if self._fits(body, placement, 0):  # tiles that waves fill are not padded

@@ -4,11 +4,8 @@ Takes a tile-level function whose operators have their lowerings; gives one in w
 `PIPELINED` has a stage and an order for each of its effectful statements, and all others are serial, with the reason
 among the notes of the launch. Invariant: placements are legal by `schedule.placement_legality`.
 
-By default, asynchronous copies into shared memory run `num_stages - 1` iterations ahead, where only later statements
-of the loop read their tiles. Where an iteration begins by copying all these tiles to registers, the copies follow these
-reads, `num_stages` iterations ahead in as many versions. The same holds where each such tile is read by some gemms of
-an iteration and not by others: each copy stands after the last reader of its tile, which is refilled while the other
-gemms run. Indices that copies load into registers, such as those of rows, are loaded one iteration before the copies.
+By default, asynchronous copies into shared memory run ahead as `schedule.prefetch` says: by `num_stages - 1` iterations
+where they stand first in an iteration, and by `num_stages` where each stands behind the last reader of its tile.
 """
 
 from __future__ import annotations
@@ -16,18 +13,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.arith.domain import Domain, of_function
 from tilelang.errors import Note
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import (
     Alloc,
     For,
     ForKind,
     Launch,
-    ParallelLoop,
     PipelineSpec,
     Seq,
     Stmt,
@@ -36,17 +33,18 @@ from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
-from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.saved_schedule import Placement
+from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.async_copies import target_of
-from tilelang.schedule.copy_placement import ahead, behind_readers
 from tilelang.schedule.loop_body import LoopBody
+from tilelang.schedule.loop_graph import LoopGraph, loop_graph
 from tilelang.schedule.override_errors import impossible_placement, wrong_number_of_loops
 from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, violation
+from tilelang.schedule.prefetch import pipeline_schedule
 from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
+from tilelang.targets.nvidia.passes.costs import COPY_WORK, warp_work
 from tilelang.transforms.initial_values import with_initial_values_stored
 
 # -- the plan ----------------------------------------------------------------------------------------------------
@@ -67,18 +65,14 @@ def plan_loop(loop: For, outside: Mapping[Buffer, str]) -> tuple[Placement | Non
 
 
 def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tuple[Placement | None, str]:
-    """Copies ahead, all else in the last stage; copies that cannot legally run ahead stay there, too."""
-    producers = [
-        n for n, s in enumerate(body.statements) if is_asynchronous(s) and body.fills_first(target_of(s)) == n
-    ]
+    """The placement that the schedule gives; copies that cannot legally run ahead stay with all else."""
+    producers = [n for n, stmt in enumerate(body.statements) if is_asynchronous(stmt) and _is_producer(body, n)]
     reason = "no copy into a shared buffer that it fills as a whole is asynchronous"
     while producers:
-        readers = _readers(body, producers)
-        if stages < (1 if readers else 2):
+        schedule = pipeline_schedule(_graph(body, {body.statements[n] for n in producers}, max(stages, 1)))
+        if not stages or schedule.stages < 2:
             return None, f"num_stages={stages} keeps one version of each buffer"
-        index_loads = _index_loads(body, producers)
-        placement = _behind_readers(producers, body, stages) if stages > 1 and not readers and not index_loads else None
-        placement = placement or ahead(producers, readers, index_loads, len(body.statements), stages)
+        placement = in_sequence(schedule.stage, schedule.order)
         found = violation(body, placement, outside)
         if found is None:
             return placement, ""
@@ -88,38 +82,16 @@ def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tu
     return None, reason
 
 
-def _readers(body: LoopBody, producers: Sequence[int]) -> list[int]:
-    """The statements at the beginning of an iteration, if they copy all tiles of these copies to registers."""
-    targets = {target_of(body.statements[n]) for n in producers}
-    users = {n for target in targets for n, _, _ in body.storages[target]} - set(producers)
-    first = [n for n in range(max(users, default=-1) + 1) if n not in producers]
-    return first if all(_copies_to_registers(body.statements[n]) for n in first) else []
+def _is_producer(body: LoopBody, number: int) -> bool:
+    """Whether a copy fills a tile as a whole, before other statements use it."""
+    tile = target_of(body.statements[number])
+    return body.fills_first(tile) == number and any(user != number for user, _, _ in body.storages[tile])
 
 
-def _behind_readers(producers: Sequence[int], body: LoopBody, stages: int) -> Placement | None:
-    """Copies after the last readers of their tiles, if other gemms run meanwhile."""
-    gemms = {n for n, stmt in enumerate(body.statements) if isinstance(stmt, Gemm)}
-    touching = {n: body.storages[target_of(body.statements[n])] for n in producers}
-    users = {number: {n for n, _, _ in touching[number]} - {number} for number in producers}
-    return behind_readers(users, gemms, len(body.statements), stages)
-
-
-def _index_loads(body: LoopBody, producers: Sequence[int]) -> list[int]:
-    """The statements that only fill fragments that nothing but these copies reads, such as indices of rows."""
-    found = []
-    for number, stmt in enumerate(body.statements):
-        written = {storage for storage, _, write in body.touched[number] if write}
-        users = {n for storage in written for n, _, _ in body.storages[storage]}
-        alone = users - {number}
-        if isinstance(stmt, Copy | ParallelLoop) and alone and alone <= set(producers):
-            if all(s.scope is Scope.FRAGMENT and s not in body.allocated for s in written):
-                found.append(number)
-    return found
-
-
-def _copies_to_registers(stmt: Stmt) -> bool:
-    """Whether a statement copies a tile from shared memory to registers."""
-    return isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.SHARED, Scope.FRAGMENT)
+def _graph(body: LoopBody, copies: AbstractSet[Stmt], versions: int) -> LoopGraph:
+    """The loop's graph, in which the tiles of these copies have so many versions."""
+    targets = {target_of(copy): versions for copy in copies}
+    return loop_graph(body, lambda stmt: COPY_WORK if stmt in copies else warp_work(stmt), targets)
 
 
 def _runs_ahead(body: LoopBody, number: int, placement: Placement) -> bool:

@@ -27,11 +27,12 @@ from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.explain import explained
 from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.loop_body import LoopBody
-from tilelang.schedule.loop_graph import LoopGraph, Value, Work, loop_graph
-from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, cycles_of, is_legal, modulo_schedule
+from tilelang.schedule.loop_graph import LoopGraph, Value, Work, loop_graph, reordering_refusal
+from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, cycles_of, is_legal
 from tilelang.schedule.override_errors import impossible_placement, statement_at, wrong_number_of_loops
+from tilelang.schedule.prefetch import pipeline_schedule
+from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, converted_operand
-from tilelang.targets.nvidia.passes.warp_specialization.costs import gemm_work, thread_work
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, is_pipelined
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_for_tiles, tile_registers
 from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import MOST_STAGES
@@ -187,8 +188,9 @@ def _loop_schedule(
     if _is_allocated_across(body):
         return "it allocates buffers"
     runs = asynchronous_gemms(body, capabilities, threads)
-    if not runs:
-        return "it has no asynchronous gemm"
+    refusal = reordering_refusal(body) if runs else "it has no asynchronous gemm"
+    if refusal:
+        return refusal
 
     # iterations without masks count: `split_masked_loops` makes them of most, in which gemms do what clears are left
     unmasked = without_masks(prepared, domain, UniformScalars(launch).is_uniform)
@@ -199,16 +201,13 @@ def _loop_schedule(
         left = unmasked(stmt)
         return Work(0) if left is None or left is not stmt and isinstance(left, Fill) else thread_work(left)
 
-    loaded = {tile.storage for group in inside for tile in group.tiles}
-    graph = loop_graph(body, work, loaded)
-    if isinstance(graph, str):
-        return graph
+    graph = loop_graph(body, work)
     consumers = threads // WARPGROUP_THREADS
     values = _values(body, launch, loop, consumers)
     registers = registers_for_tiles(consumers, reordered_accesses=_threads_access_memory(body))
     graph = dataclasses.replace(graph, values=values, registers=registers)
     if saved is None:
-        return LoopSchedule(prepared, operands, body, graph, modulo_schedule(graph))
+        return LoopSchedule(prepared, operands, body, graph, pipeline_schedule(graph))
     reason = _violation(body, graph, saved)
     if reason:
         return reason

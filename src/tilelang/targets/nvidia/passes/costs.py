@@ -1,11 +1,12 @@
-"""Cost model of the statements of a consumer's loop, for the modulo schedule of a software pipeline.
+"""Cost model of the statements of a loop, for the schedule of a software pipeline.
 
 Takes a statement, gives `Work` in cycles of one multiprocessor. Arithmetic of threads is counted by its throughput,
-since several warpgroups hide its latency; gemms also by their latency, which a wait exposes.
+since several warps hide its latency; asynchronous gemms also by their latency, which a wait exposes.
 
 Sources: CUDA C++ Programming Guide, "Arithmetic Instructions", throughput of native instructions for compute capability
 9.0: 128 results per cycle in general, 16 of special functions; NVIDIA H100 Tensor Core GPU Architecture: 4096 FLOP per
-cycle and multiprocessor for dense 16-bit operands. Latency: attention on an H200, where warps waited 45 to 60 cycles
+cycle and multiprocessor for dense 16-bit operands by wgmma; NVIDIA A100 Tensor Core GPU Architecture: 2048 by mma, of
+which an H100 does about as many. Latency: attention on an H200, where warps waited 45 to 60 cycles
 for a gemm whose last instruction they had just issued.
 """
 
@@ -25,24 +26,41 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_
 
 _LANES = 128  # results of ordinary instructions per cycle
 _SPECIAL_COST = 8  # of a special function, relative to an ordinary instruction
-_FLOP = 4096  # of 16-bit operands per cycle
+_WGMMA_FLOP, _MMA_FLOP = 4096, 2048  # of 16-bit operands per cycle
 _ISSUE, _LATENCY = 20, 60  # cycles of a gemm
 _UNKNOWN = 4  # iterations of a loop whose trip count is unknown
 
 
 def gemm_work(gemm: Gemm) -> Work:
     """The work of a gemm that runs asynchronously."""
+    return Work(_gemm_cycles(gemm, _WGMMA_FLOP), asynchronous=True, issue=_ISSUE, latency=_LATENCY)
+
+
+def thread_work(stmt: Stmt, flop: int = _WGMMA_FLOP) -> Work:
+    """The work of a statement that threads execute.
+
+    Args:
+        stmt: The statement.
+        flop: What tensor cores do per cycle for gemms that threads wait for.
+    """
+    return Work(max(1, math.ceil(_instructions(stmt, flop) / _LANES)))
+
+
+def warp_work(stmt: Stmt) -> Work:
+    """The work of a statement whose gemms are done by warps, by mma."""
+    return thread_work(stmt, _MMA_FLOP)
+
+
+COPY_WORK = Work(0, prefetched=True)
+"""The work of an asynchronous copy: it takes cycles of no unit that others use."""
+
+
+def _gemm_cycles(gemm: Gemm, flop: int) -> int:
     m, n, k = (int_const(size) or 0 for size in gemm.sizes)
-    cycles = 2 * m * n * k * gemm.operands[0].bits // (16 * _FLOP)
-    return Work(cycles, asynchronous=True, issue=_ISSUE, latency=_LATENCY)
+    return 2 * m * n * k * gemm.operands[0].bits // (16 * flop)
 
 
-def thread_work(stmt: Stmt) -> Work:
-    """The work of a statement that threads execute."""
-    return Work(max(1, math.ceil(_instructions(stmt) / _LANES)))
-
-
-def _instructions(stmt: Stmt) -> float:
+def _instructions(stmt: Stmt, flop: int) -> float:
     """Instructions of all threads together."""
     match stmt:
         case ParallelLoop(body=If(condition=condition)) if axes := condition_axes(stmt):
@@ -51,17 +69,17 @@ def _instructions(stmt: Stmt) -> float:
             return rows * sum(map(_cost, walk_expr(condition)))
         case ParallelLoop():
             times = math.prod(int_const(extent) or 1 for extent in stmt.extents)
-            return times * _instructions(stmt.body)
+            return times * _instructions(stmt.body, flop)
         case For():
-            return (int_const(trip_count(stmt)) or _UNKNOWN) * _instructions(stmt.body)
+            return (int_const(trip_count(stmt)) or _UNKNOWN) * _instructions(stmt.body, flop)
         case Gemm():
-            return gemm_work(stmt).cycles * _LANES
+            return _gemm_cycles(stmt, flop) * _LANES
         case TileOp():
             return sum(map(_elements, (*stmt.reads(), *stmt.writes())))
         case Seq():
-            return sum(map(_instructions, stmt.body))
+            return sum(_instructions(each, flop) for each in stmt.body)
     own = sum(map(_cost, _nodes(stmt))) + isinstance(stmt, Store | Atomic | Bind)
-    return own + sum(map(_instructions, sub_statements(stmt)))
+    return own + sum(_instructions(each, flop) for each in sub_statements(stmt))
 
 
 def _nodes(stmt: Stmt) -> Iterator[Expr]:

@@ -1,11 +1,11 @@
-"""The cost model of a consumer's statements."""
+"""The cost model of the statements of a loop."""
 
 import tilelang.language as T
 from tilelang.ir.stmt import ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.loop_graph import Work
-from tilelang.targets.nvidia.passes.warp_specialization.costs import gemm_work, thread_work
+from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work, warp_work
 
 
 @T.prim_func
@@ -35,6 +35,12 @@ def test_a_gemm_takes_the_cycles_of_the_tensor_cores():
     work = gemm_work(only(Gemm)[0])
     assert (True, 2 * 128 * 128 * 64 // 4096) == (work.asynchronous, work.cycles)
     assert work.cycles == work.unit_cycles > work.warp_cycles
+
+
+def test_warps_take_twice_as_long_for_a_gemm():
+    (gemm,) = only(Gemm)
+    assert (False, 2 * gemm_work(gemm).cycles) == (warp_work(gemm).asynchronous, warp_work(gemm).cycles)
+    assert gemm_work(gemm).cycles == thread_work(gemm).cycles
 
 
 def test_special_functions_take_eight_times_as_long_as_an_addition():

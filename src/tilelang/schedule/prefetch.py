@@ -1,0 +1,119 @@
+"""Where the asynchronous copies of a loop stand among its other statements, and how many iterations they run ahead.
+
+Takes a `LoopGraph`, gives a `ModuloSchedule`. Copies stand first in an iteration, or all behind the last statement that
+uses a tile of theirs, or each behind the last one that uses its own tile, which is refilled while the rest of the
+iteration runs. They always run as far ahead as the versions of their tiles allow, and statements that only copies
+depend on, such as loads of the indices of rows, one iteration further. Invariant: all dependences on tiles hold, and
+other statements run in program order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilelang.schedule.loop_graph import Edge, LoopGraph
+from tilelang.schedule.modulo import ModuloSchedule, modulo_schedule
+
+_MIN_GAIN = 0.3
+"""Copies stand in more places if that gives them so much more time, as a part of what they have.
+
+Each place behind users of tiles costs a barrier per iteration. On an H200 decoding of grouped heads, where copies get
+0.7 more, took 0.84 of the time; backward passes of attention, where they get 0.2 more, took 1.04 to 1.15 of it.
+"""
+
+
+def pipeline_schedule(graph: LoopGraph) -> ModuloSchedule:
+    """The schedule of a loop: that of its copies if it has any, otherwise that of its statements."""
+    if not _copies(graph):
+        return modulo_schedule(graph)
+    last = {copy: max((edge.source for edge in _overwriting(graph, copy)), default=-1) for copy in _copies(graph)}
+    best = copies_first(graph)
+    for behind in (dict.fromkeys(last, max(last.values())), last):
+        schedule = _copies_behind(graph, behind)
+        if _lead(graph, schedule) > _lead(graph, best) * (1 + _MIN_GAIN):
+            best = schedule
+    return best
+
+
+def copies_first(graph: LoopGraph) -> ModuloSchedule:
+    """The schedule in which copies stand first in an iteration."""
+    return _copies_behind(graph, dict.fromkeys(_copies(graph), -1))
+
+
+def _copies_behind(graph: LoopGraph, behind: Mapping[int, int]) -> ModuloSchedule:
+    """The schedule in which each copy stands behind a statement, and behind it what only copies depend on."""
+    last = dict(behind)
+    for number in _feeding(graph):
+        last[number] = max(behind[copy] for copy in _dependents(graph, number))
+
+    def place(number: int) -> tuple[int, bool, bool]:
+        return last.get(number, number), number in last, number not in behind
+
+    return _as_far_ahead_as_possible(graph, sorted(range(len(graph.work)), key=place))
+
+
+def _as_far_ahead_as_possible(graph: LoopGraph, sequence: Sequence[int]) -> ModuloSchedule:
+    """The schedule in this order with the lowest stages of copies, and of what only they depend on."""
+    copies, feeding = _copies(graph), _feeding(graph)
+    place = {number: position for position, number in enumerate(sequence)}
+
+    def most(edges: Sequence[Edge]) -> int:
+        """How many stages the target of edges may be before their sources."""
+        return min(edge.distance - (place[edge.source] > place[edge.target]) for edge in edges)
+
+    overwriting = [edges for edges in (_overwriting(graph, copy) for copy in copies) if edges]
+    ahead = min(map(most, overwriting), default=0)
+    back = [[e for e in graph.edges if e.target == n and e.source in copies and e.distance] for n in feeding]
+    earlier = min(map(most, back), default=0)
+    stages = {**dict.fromkeys(copies, earlier), **dict.fromkeys(feeding, 0)}
+    stage = tuple(stages.get(number, earlier + ahead) for number in range(len(graph.work)))
+    return ModuloSchedule(stage, tuple(sequence), graph.warp_cycles)
+
+
+def _lead(graph: LoopGraph, schedule: ModuloSchedule) -> int:
+    """The cycles from the issue of a copy until something waits for it, of the copy for which they are fewest.
+
+    Copies that run ahead and stand first are all waited for where an iteration begins, others before the first users of
+    their tiles.
+    """
+    issued, cycles = {}, 0
+    for number in schedule.order:
+        issued[number] = cycles
+        cycles += graph.work[number].warp_cycles
+    copies = _copies(graph)
+    stands_first = set(schedule.order[: len(copies)]) == set(copies)
+    waits_first = schedule.stages > 1 and (stands_first or bool(_feeding(graph)))
+    return min(
+        (
+            (schedule.stage[edge.target] - schedule.stage[copy]) * cycles
+            + (0 if waits_first else issued[edge.target])
+            - issued[copy]
+            for copy in copies
+            for edge in graph.edges
+            if edge.source == copy and not edge.distance
+        ),
+        default=0,
+    )
+
+
+def _copies(graph: LoopGraph) -> list[int]:
+    return [number for number, work in enumerate(graph.work) if work.prefetched]
+
+
+def _dependents(graph: LoopGraph, number: int) -> set[int]:
+    """The statements of the same iteration that depend on one."""
+    return {edge.target for edge in graph.edges if edge.source == number and not edge.distance}
+
+
+def _feeding(graph: LoopGraph) -> list[int]:
+    """The statements on which nothing but copies depends."""
+    copies = set(_copies(graph))
+    dependents = {number: _dependents(graph, number) for number in range(len(graph.work)) if number not in copies}
+    return [number for number, found in dependents.items() if found and found <= copies]
+
+
+def _overwriting(graph: LoopGraph, copy: int) -> list[Edge]:
+    """The edges to a copy from users of the tile that it overwrites, which are those across most iterations."""
+    others = {*_copies(graph), *_feeding(graph)}
+    edges = [edge for edge in graph.edges if edge.target == copy and edge.distance and edge.source not in others]
+    return [edge for edge in edges if edge.distance == max(each.distance for each in edges)]
