@@ -29,7 +29,6 @@ Operand = Address | Mask | DType | int
 _ELSEWHERE = (
     "wgmma",
     "matrix",
-    "settle",
     "set",
     "mma",
     "ldmatrix",

@@ -295,7 +295,7 @@ template <int N> __device__ __forceinline__ void {name}(void* registers) {{
         """Does nothing: only compilers reorder."""
 
     return Instruction(
-        f"fence_operands_{dtype!s}_{count}",
+        f"wgmma_fence_operands_{dtype!s}_{count}",
         {"cuda": f"{name}<{count // per_register(dtype)}>({{0}})"},
         {"cuda": Helper(name, text)},
         simulate,
