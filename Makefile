@@ -50,6 +50,7 @@ check: $(VENV)/.dev
 	$(BIN)/python docs/generate_reference.py --check
 	$(BIN)/python docs/generate_stub.py --check
 	$(BIN)/python docs/generate_pass_tables.py --check
+	$(BIN)/python docs/generate_printed_programs.py --check
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
 bench: $(VENV)/.package
@@ -59,6 +60,7 @@ docs: $(VENV)/.package
 	$(BIN)/python docs/generate_reference.py
 	$(BIN)/python docs/generate_stub.py
 	$(BIN)/python docs/generate_pass_tables.py
+	$(BIN)/python docs/generate_printed_programs.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -28,6 +28,7 @@ def program_of(text: str) -> str:
     "name",
     [
         "docs/tutorial.md",
+        "docs/from_mathematics_to_a_kernel.md",
         "docs/tuning.md",
         "docs/from_triton.md",
         "docs/from_cuda.md",

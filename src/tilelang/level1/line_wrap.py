@@ -29,7 +29,8 @@ def _wrapped(line: str, width: int) -> Iterator[str]:
         return
     first, last = group
     yield from _wrapped(line[: first + 1], width)
-    for part in _parts(line[first + 1 : last]):
+    content = line[first + 1 : last]
+    for part in _parts(content) if len(indent) + len(_INDENT) + len(content) > width else [content]:
         yield from _wrapped(f"{indent}{_INDENT}{part}", width)
     yield from _wrapped(f"{indent}{line[last:]}", width)
 
