@@ -1,5 +1,8 @@
+import pytest
+
 import tilelang
 import tilelang.language as T
+from tilelang.errors import OptionError
 
 
 def kernel(dtype="float16", stages=3):
@@ -75,3 +78,12 @@ def test_blocks_tiles_and_vector_lanes_of_a_cpu_are_explained():
         "4: the loop over i runs as SIMD lanes, and reduces by max, |",
         "6: the loop over j runs as SIMD lanes",
     ] == soft("cpu", execution_backend="reference")
+
+
+def test_timelines_of_pipelined_loops_are_explained_and_drawn(tmp_path):
+    path = tmp_path / "pipeline.svg"
+    text = kernel().explain(svg=path)
+    assert "T.Pipelined: copies run 2 iterations ahead: by estimate an iteration keeps the warps busy for" in text
+    assert "copies run 2 iterations ahead" in path.read_text()
+    with pytest.raises(OptionError, match="explain: no loop of this kernel is pipelined, so that there is no timeline"):
+        kernel(stages=0).explain(svg=path)

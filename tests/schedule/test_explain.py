@@ -1,21 +1,73 @@
-"""The timeline of a software pipeline as people read it."""
+"""The timeline of a software pipeline as people read it, and as a picture."""
 
-from tilelang.schedule.explain import explained
+from xml.etree import ElementTree
+
+from tilelang.errors import Loc
+from tilelang.ir.timeline import Timeline, TimelineSpan
+from tilelang.schedule.explain import timeline, timeline_text, timelines_svg
 from tilelang.schedule.loop_graph import Edge, LoopGraph, Work
 from tilelang.schedule.modulo import modulo_schedule
+from tilelang.schedule.prefetch import pipeline_schedule
+
+GEMM = Work(1024, asynchronous=True, issue=20, latency=60)
+COPY = Work(0, prefetched=True)
+LOC = Loc("program.py", 9)
 
 
-def test_units_letters_and_late_statements_are_shown():
-    gemm = Work(1024, asynchronous=True, issue=20, latency=60)
-    work = (gemm, Work(1472), Work(4), Work(128), gemm)
+def attention():
+    work = (GEMM, Work(1472), Work(4), Work(128), GEMM)
     forward = [(0, 1), (1, 2), (1, 3), (2, 4), (3, 4)]
     edges = tuple(edge for n, m in forward for edge in (Edge(n, m, 0), Edge(m, n, 1)))
     graph = LoopGraph(work, edges)
-    text = explained(graph, modulo_schedule(graph), [f"line {10 + n}" for n in range(5)])
-    assert text.splitlines() == [
+    return timeline(graph, modulo_schedule(graph), [f"line {10 + n}" for n in range(5)], LOC)
+
+
+def gemm():
+    edges = tuple(edge for copy in (0, 1) for edge in (Edge(copy, 2, 0), Edge(2, copy, 3)))
+    graph = LoopGraph((COPY, COPY, Work(500)), edges)
+    return timeline(graph, pipeline_schedule(graph), ["line 1", "line 2", "line <3>"])
+
+
+def test_units_letters_and_late_statements_are_shown():
+    assert timeline_text(attention()).splitlines() == [
         "software-pipelined in 2 stages: by estimate an iteration takes 2688 cycles instead of 3772 with a wait behind "
         "each gemm, and keeps the matrix unit busy for 2048",
         "      matrix unit |AAAAAAAAAAAAAAAAAAAAAAAAEEEEEEEEEEEEEEEEEEEEEEEEE...............|",
         "      warps       |..........................bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbddd|",
         "      A line 10, b line 11, c line 12, d line 13, E line 14 of the iteration before",
     ]
+
+
+def test_copies_stand_where_they_are_issued():
+    assert timeline_text(gemm()).splitlines() == [
+        "copies run 2 iterations ahead: by estimate an iteration keeps the warps busy for 500 cycles",
+        "      copies |AB..............................................................|",
+        "      warps  |cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc|",
+        "      A line 1 (2 iterations ahead), B line 2 (2 iterations ahead), c line <3>",
+    ]
+
+
+def test_a_timeline_has_the_spans_of_statements():
+    made = attention()
+    assert (2688, LOC, ("matrix unit", "warps")) == (made.cycles, made.loc, made.units)
+    assert TimelineSpan("matrix unit", "A", "line 10", 0, 1024) == made.spans[0]
+    assert TimelineSpan("warps", "b", "line 11", 1084, 2556) == made.spans[1]
+
+
+def test_a_picture_has_a_bar_for_each_statement_and_its_cycles():
+    root = ElementTree.fromstring(timelines_svg([attention(), gemm()]))
+    name = "{http://www.w3.org/2000/svg}"
+    texts = [each.text for each in root.iter(f"{name}text")]
+    titles = [each.text for each in root.iter(f"{name}title")]
+    assert ["line 10", "line 14 of the iteration before", "line 11", "line 12", "line 13"] == titles[:5]
+    assert ["line 1 (2 iterations ahead)", "line 2 (2 iterations ahead)", "line <3>"] == titles[5:]
+    assert "line 9: software-pipelined in 2 stages: by estimate an iteration takes 2688 cycles instead of 3772 with a" in texts[0]
+    assert "A line 10: cycles 0 to 1024" in texts
+    assert "c line <3>: cycles 0 to 500" in texts
+    assert {"0", "500", "1000", "1500", "2000", "2500", "100", "400"} <= set(texts)
+    _, second = root.findall(f"{name}g")
+    assert int(second.attrib["transform"][len("translate(0,") : -1]) < int(root.attrib["height"])
+
+
+def test_a_loop_without_work_is_drawn_too():
+    ElementTree.fromstring(timelines_svg([Timeline("nothing", ("warps",), (), 0)]))

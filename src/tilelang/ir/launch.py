@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from tilelang.errors import CompilerBug, Note
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
+from tilelang.ir.timeline import Timeline
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
@@ -88,6 +89,7 @@ class LaunchPlan:
         schedule: The partition of the work over warps with different programs; None if all have the same.
         placements: When the statements of each pipelined loop run, in program order; None for one that runs as it is
             written.
+        timelines: What the cost model says of software-pipelined loops.
         notes: Notes for `kernel.explain()`, such as why a loop is not pipelined.
     """
 
@@ -103,6 +105,7 @@ class LaunchPlan:
     tensor_maps: tuple[TensorMap, ...] = ()
     schedule: WarpSchedule | None = None
     placements: tuple[Placement | None, ...] = ()
+    timelines: tuple[Timeline, ...] = ()
     notes: tuple[Note, ...] = ()
 
     @property

@@ -5,16 +5,19 @@ Invariant: every line is derived from the program after some pass, or from the n
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tilelang.errors import Loc
+from tilelang.errors import Loc, OptionError
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, Launch, ParallelLoop, Stmt, Store, TileOp
 from tilelang.ir.visit import expressions, loads_of, walk
 from tilelang.passes.runner import Snapshot
 from tilelang.saved_schedule import schedule_text
+from tilelang.schedule.explain import timeline_text, timelines_svg
 
 
 def decisions(shots: Sequence[Snapshot]) -> str:
@@ -29,11 +32,25 @@ def decisions(shots: Sequence[Snapshot]) -> str:
         read = (_thread_mapping, _thread_reductions, _access_widths) if is_gpu else (_called, _lanes)
         for look in read:
             lines.extend(f"  {line}" for line in dict.fromkeys(look(shots, number, launch)))
+        lines.extend(f"  {_at(made.loc)}T.Pipelined: {timeline_text(made)}" for made in launch.plan.timelines)
         lines.extend(f"  {_at(note.loc)}{note.text}" for note in launch.plan.notes)
     plans = [stmt.plan for stmt in walk(last.body) if isinstance(stmt, Launch)]
     if any(plan.schedule is not None or plan.placements for plan in plans):
         lines.append(f"schedule: {schedule_text([plan.overrides for plan in plans])}")
     return "\n".join(lines)
+
+
+def write_timelines(func: PrimFunc, path: str | os.PathLike[str]) -> None:
+    """Draws the timelines of the pipelined loops of a program into an SVG file.
+
+    Raises:
+        OptionError: There are none.
+    """
+    timelines = [made for stmt in walk(func.body) if isinstance(stmt, Launch) for made in stmt.plan.timelines]
+    if not timelines:
+        raise OptionError("explain: no loop of this kernel is pipelined, so that there is no timeline to draw")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(timelines_svg(timelines))
 
 
 def _shared(launch: Launch) -> str:

@@ -5,6 +5,7 @@ Invariant: a call that raises `ArgumentError` has not run the kernel and has not
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -227,16 +228,24 @@ class JITKernel(KernelInspection):
                 return shot.text
         raise unknown_name("show_ir", pass_name, [shot.name for shot in shots])
 
-    def explain(self) -> str:
+    def explain(self, svg: str | os.PathLike[str] | None = None) -> str:
         """What the compiler decided, and why: how each operator is done, layouts, pipelines, shared memory.
 
         One line per decision, with the place in the program that it is about; what costs something, such as a
         conversion between two layouts of one tile, says what. The first line is what `predict` gives, where it can.
+
+        Args:
+            svg: The path of a file for a picture of the timelines of pipelined loops.
+
+        Raises:
+            OptionError: There is no timeline to draw.
         """
-        from tilelang.jit.decisions import decisions  # noqa: PLC0415  few ask
+        from tilelang.jit.decisions import decisions, write_timelines  # noqa: PLC0415  few ask
         from tilelang.jit.prediction import predicted  # noqa: PLC0415  as above
 
         shots = snapshots(self.prim_func, self.target, self.options)
+        if svg is not None:
+            write_timelines(shots[-1].func, svg)
         text = decisions(shots)
         try:
             return f"{predicted(shots[-1].func, self.target, self.options, self._runner.code)}\n{text}"

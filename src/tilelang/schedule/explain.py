@@ -1,54 +1,146 @@
-"""Explains the schedule of a software pipeline: a timeline of the matrix unit and the warps, as text.
+"""Explains the schedule of a software pipeline: a timeline of the units and the warps, as text or as a picture.
 
-Takes a graph, its schedule and a label for each statement; gives lines. Invariant: a statement has one letter, a
-capital if it runs on the matrix unit; what takes less than a column of the timeline stands in the legend only.
+Takes a graph, its schedule and a label for each statement; gives a `Timeline`, its lines, and SVG. Invariant: a
+statement has one letter, a capital if the warps go on meanwhile; of the text, what takes less than a column stands in
+the legend only, but for copies.
 """
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Sequence
+from html import escape
 
-from tilelang.schedule.loop_graph import LoopGraph
-from tilelang.schedule.modulo import ModuloSchedule, Span, spans
+from tilelang.errors import NOWHERE, Loc
+from tilelang.ir.timeline import Timeline, TimelineSpan
+from tilelang.schedule.loop_graph import LoopGraph, Work
+from tilelang.schedule.modulo import ModuloSchedule, spans
 
-_COLUMNS = 64
+_COLUMNS = 64  # of the text
+_COPIES, _MATRIX_UNIT, _WARPS = "copies", "matrix unit", "warps"
+_LEFT, _WIDTH, _ROW, _TEXT = 100, 800, 28, 16  # of the picture, in pixels
+_TITLE = 120  # characters of a line of its title
 
 
-def explained(graph: LoopGraph, schedule: ModuloSchedule, labels: Sequence[str]) -> str:
-    """The stages, the cycles of an iteration by the cost model, the busier unit, and the timeline of an iteration."""
-    busy = {"the matrix unit": graph.unit_cycles, "the warps": graph.warp_cycles}
-    critical = max(busy, key=lambda unit: busy[unit])
+def timeline(graph: LoopGraph, schedule: ModuloSchedule, labels: Sequence[str], loc: Loc = NOWHERE) -> Timeline:
+    """The timeline of an iteration, with the stages, the cycles by the cost model, and the busiest unit."""
     found = spans(graph, schedule.stage, schedule.order)
     end = max(span.end for span in found)
-    letters = [_letter(number, work.asynchronous) for number, work in enumerate(graph.work)]
-    names = [
-        f"{letter} {label}" + (" of the iteration before" if stage else "")
-        for letter, label, stage in zip(letters, labels, schedule.stage, strict=True)
-    ]
+    copies = any(work.prefetched for work in graph.work)
+    units = (_COPIES, _WARPS) if copies else (_MATRIX_UNIT, _WARPS)
+    title = _title_of_copies(schedule) if copies else _title(graph, schedule)
+    last = max(schedule.stage)
+    made = []
+    for number, (span, work, label) in enumerate(zip(found, graph.work, labels, strict=True)):
+        when = schedule.stage[number]
+        suffix = " of the iteration before" if when else ""
+        if copies:
+            suffix = f" ({_ahead(last - when)})" if last > when else ""
+        made.append(TimelineSpan(_unit(work), _letter(number, work), label + suffix, span.start, span.end))
+    return Timeline(title, units, tuple(made), end, loc)
+
+
+def _title(graph: LoopGraph, schedule: ModuloSchedule) -> str:
+    busy = {"the matrix unit": graph.unit_cycles, "the warps": graph.warp_cycles}
+    critical = max(busy, key=lambda unit: busy[unit])
     stages = f"{schedule.stages} stages" if schedule.stages > 1 else "1 stage"
-    return "\n".join(
-        (
-            f"software-pipelined in {stages}: by estimate an iteration takes {schedule.cycles} cycles instead of "
-            f"{graph.serial_cycles} with a wait behind each gemm, and keeps {critical} busy for {busy[critical]}",
-            f"      matrix unit |{_row(graph, found, letters, end, asynchronous=True)}|",
-            f"      warps       |{_row(graph, found, letters, end, asynchronous=False)}|",
-            f"      {', '.join(names)}",
-        )
+    return (
+        f"software-pipelined in {stages}: by estimate an iteration takes {schedule.cycles} cycles instead of "
+        f"{graph.serial_cycles} with a wait behind each gemm, and keeps {critical} busy for {busy[critical]}"
     )
 
 
-def _letter(number: int, asynchronous: bool) -> str:
+def _title_of_copies(schedule: ModuloSchedule) -> str:
+    return (
+        f"copies run {_ahead(max(schedule.stage))}: by estimate an iteration keeps the warps busy for "
+        f"{schedule.cycles} cycles"
+    )
+
+
+def _ahead(count: int) -> str:
+    return f"{count} iteration{'s' if count > 1 else ''} ahead"
+
+
+def _unit(work: Work) -> str:
+    return _COPIES if work.prefetched else _MATRIX_UNIT if work.asynchronous else _WARPS
+
+
+def _letter(number: int, work: Work) -> str:
     letter = chr(ord("a") + number) if number < 26 else "#"
-    return letter.upper() if asynchronous else letter
+    return letter.upper() if work.asynchronous or work.prefetched else letter
 
 
-def _row(
-    graph: LoopGraph, found: Sequence[Span], letters: Sequence[str], end: int, *, asynchronous: bool
-) -> str:
-    """The timeline of one unit: the letter of the statement that occupies it, a point where it idles."""
+# -- as text --------------------------------------------------------------------------------------------------------
+def timeline_text(made: Timeline) -> str:
+    """The title, a line for each unit, and the legend."""
+    width = max(map(len, made.units))
+    rows = [f"      {unit.ljust(width)} |{_row(made, unit)}|" for unit in made.units]
+    legend = ", ".join(f"{span.letter} {span.label}" for span in made.spans)
+    return "\n".join((made.title, *rows, f"      {legend}"))
+
+
+def _row(made: Timeline, unit: str) -> str:
+    """The letters of the statements that occupy a unit, a point where it idles."""
     row = ["."] * _COLUMNS
-    for number, span in enumerate(found):
-        if graph.work[number].asynchronous is asynchronous:
-            first, last = (round(cycle * _COLUMNS / max(end, 1)) for cycle in (span.start, span.end))
-            row[first:last] = letters[number] * (last - first)
+    for span in made.spans:
+        if span.unit == unit:
+            first, last = (round(cycle * _COLUMNS / max(made.cycles, 1)) for cycle in (span.start, span.end))
+            if unit == _COPIES:  # of which only the issue is shown
+                first = next((n for n in range(min(first, _COLUMNS - 1), _COLUMNS) if row[n] == "."), _COLUMNS)
+                last = min(first + 1, _COLUMNS)
+            row[first:last] = span.letter * (last - first)
     return "".join(row)
+
+
+# -- as a picture ---------------------------------------------------------------------------------------------------
+def timelines_svg(timelines: Sequence[Timeline]) -> str:
+    """The text of an SVG file with all timelines, one below the other."""
+    lines, top = list[str](), 0
+    for made in timelines:
+        drawn, height = _drawn(made)
+        lines += [f'<g transform="translate(0,{top})">', *drawn, "</g>"]
+        top += height
+    size = f'width="{_LEFT + _WIDTH + 20}" height="{top}"'
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace">', *lines, "</svg>", ""])
+
+
+def _drawn(made: Timeline) -> tuple[list[str], int]:
+    """The elements of one timeline, and its height."""
+    place = f"line {made.loc.line}: " if made.loc.line else ""
+    titles = textwrap.wrap(place + made.title, _TITLE)
+    lines = [
+        f'<text x="8" y="{(n + 1) * _TEXT}" font-size="12">{escape(title)}</text>' for n, title in enumerate(titles)
+    ]
+    top, scale = (len(titles) + 1) * _TEXT, _WIDTH / max(made.cycles, 1)
+    for row, unit in enumerate(made.units):
+        y = top + row * _ROW
+        lines.append(f'<text x="8" y="{y + _TEXT}" font-size="12">{escape(unit)}</text>')
+        lines.append(f'<rect x="{_LEFT}" y="{y}" width="{_WIDTH}" height="{_ROW - 4}" fill="none" stroke="gray"/>')
+        lines += (line for n, span in enumerate(made.spans) if span.unit == unit for line in _bar(n, span, y, scale))
+    y = top + len(made.units) * _ROW + 12
+    step = _tick(made.cycles)
+    for cycle in range(0, made.cycles + 1, step):
+        lines.append(f'<text x="{_LEFT + cycle * scale:.0f}" y="{y}" font-size="10">{cycle}</text>')
+    for span in made.spans:
+        y += _TEXT
+        text = f"{span.letter} {span.label}: cycles {span.start} to {span.end}"
+        lines.append(f'<text x="{_LEFT}" y="{y}" font-size="12">{escape(text)}</text>')
+    return lines, y + 2 * _TEXT
+
+
+def _bar(number: int, span: TimelineSpan, y: int, scale: float) -> list[str]:
+    """A statement on its unit."""
+    x, width = _LEFT + span.start * scale, max((span.end - span.start) * scale, 2)
+    return [
+        f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_ROW - 4}" fill="hsl({number * 67 % 360},70%,80%)" '
+        f'stroke="gray"><title>{escape(span.label)}</title></rect>',
+        f'<text x="{x + width / 2:.1f}" y="{y + _TEXT}" font-size="12" text-anchor="middle">{span.letter}</text>',
+    ]
+
+
+def _tick(cycles: int) -> int:
+    """A round number of cycles that divides a timeline into about eight parts."""
+    exact = max(cycles, 8) / 8
+    power = 10 ** math.floor(math.log10(exact))
+    return int(next(power * factor for factor in (1, 2, 5, 10) if power * factor >= exact))

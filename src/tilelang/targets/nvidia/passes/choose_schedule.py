@@ -136,7 +136,6 @@ class _Launches(Rewriter):
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
         node = padded_node
         notes = [*node.plan.notes, Note(f"specialized: {schedule}", node.loc), *choice.notes]
-        notes += [Note(f"T.Pipelined: {each}", each.loop.loc) for each in choice.loop_schedules]
         notes += choice.unscheduled
         for loop in pipelined:
             requested = 0 if loop.pipeline is None else loop.pipeline.num_stages
@@ -148,6 +147,7 @@ class _Launches(Rewriter):
         if (release := first_release(node)) is not None:
             notes.append(Note("results are stored by threads, since flags signal them to other blocks", release.loc))
         plan = dataclasses.replace(node.plan, schedule=schedule, placements=choice.placements, notes=tuple(notes))
+        plan = dataclasses.replace(plan, timelines=tuple(each.timeline for each in choice.loop_schedules))
         node = self._capabilities.with_plans(choice.prepared or node, choice.gemms, schedule.tile_threads)
         return dataclasses.replace(node, hints=dataclasses.replace(node.hints, cluster=schedule.cluster), plan=plan)
 

@@ -29,6 +29,7 @@ from tilelang.ir.stmt import (
     Seq,
     Stmt,
 )
+from tilelang.ir.timeline import Timeline
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import ACCEPTED
@@ -37,8 +38,10 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.async_copies import target_of
+from tilelang.schedule.explain import timeline
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, loop_graph
+from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.schedule.override_errors import impossible_placement, wrong_number_of_loops
 from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, violation
 from tilelang.schedule.prefetch import pipeline_schedule
@@ -100,6 +103,14 @@ def _runs_ahead(body: LoopBody, number: int, placement: Placement) -> bool:
     return bool(users) and min(placement.stage[n] for n in users) > placement.stage[number]
 
 
+def _timeline(body: LoopBody, placement: Placement, copies: AbstractSet[Stmt]) -> Timeline:
+    """What `kernel.explain()` shows of a loop whose copies run ahead."""
+    graph = _graph(body, copies, placement.last + 1)
+    schedule = ModuloSchedule(placement.stage, placement.sequence, graph.warp_cycles)
+    labels = [f"line {s.loc.line}" if s.loc.line else type(s).__name__ for s in body.statements]
+    return timeline(graph, schedule, labels, body.loop.loc)
+
+
 # -- the pass ----------------------------------------------------------------------------------------------------
 
 # a loop, tables that stand before it, its placement, and why it has none
@@ -112,6 +123,7 @@ class _Plan(Rewriter):
     Attributes:
         notes: Why loops stay serial.
         placements: The placement of each loop; None for those that stay serial.
+        timelines: The timelines of loops whose copies run ahead.
     """
 
     def __init__(
@@ -120,6 +132,7 @@ class _Plan(Rewriter):
         self._outside = outside_uses(launch)
         self._given = dict(zip(self._outside, given, strict=True)) if given is not None else None
         self.placements: dict[For, Placement | None] = dict.fromkeys(self._outside)
+        self.timelines: list[Timeline] = []
         self._pipelined = 0  # loops around that run ahead
         self._copy_loops = AsyncCopyLoops(launch, domain, context)
         self.notes = self._copy_loops.notes
@@ -146,6 +159,7 @@ class _Plan(Rewriter):
             return dataclasses.replace(node, kind=ForKind.SERIAL, pipeline=None, body=serial)
         body = LoopBody(node)
         ahead = {s for n, s in enumerate(body.statements) if is_asynchronous(s) and _runs_ahead(body, n, placement)}
+        self.timelines += [_timeline(body, placement, ahead)] if ahead else []
         self._pipelined += 1
         kept = self._with_async(node.body, ahead)
         self._pipelined -= 1
@@ -211,7 +225,10 @@ def _planned(launch: Launch, number: int, domain: Domain, context: PassContext) 
     notes = (*launch.plan.notes, *plan.notes)
     ahead = any(asynchronous_store(s) is not None for s in walk(body))
     placements = launch.plan.placements if specialized else tuple(plan.placements.values())
-    made = dataclasses.replace(launch.plan, notes=notes, placements=placements, prefetch_loops=ahead)
+    timelines = (*launch.plan.timelines, *plan.timelines)
+    made = dataclasses.replace(
+        launch.plan, notes=notes, placements=placements, timelines=timelines, prefetch_loops=ahead
+    )
     return dataclasses.replace(launch, body=body, plan=made)
 
 

@@ -18,13 +18,14 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt
+from tilelang.ir.timeline import Timeline
 from tilelang.ir.visit import Rewriter, accessed_buffers, sub_statements, walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.saved_schedule import Placement, in_sequence
-from tilelang.schedule.explain import explained
+from tilelang.schedule.explain import timeline
 from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, Value, Work, loop_graph, reordering_refusal
@@ -93,10 +94,11 @@ class LoopSchedule:
         )
         return len(places) > 1 and places[-1] - places[0] == len(places) - 1 and not waits
 
-    def __str__(self) -> str:
-        """The text that `kernel.explain()` shows."""
+    @property
+    def timeline(self) -> Timeline:
+        """What `kernel.explain()` shows of it."""
         labels = [f"line {s.loc.line}" if s.loc.line else type(s).__name__ for s in self.body.statements]
-        return explained(self.graph, self.schedule, labels)
+        return timeline(self.graph, self.schedule, labels, self.loop.loc)
 
 
 def loop_schedules(
