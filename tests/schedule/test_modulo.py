@@ -6,7 +6,7 @@ import pytest
 from loop_optimum import optimum
 
 from tilelang.schedule.loop_graph import Edge, LoopGraph, Work
-from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, is_legal, modulo_schedule
+from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, is_legal, longest_recurrence, modulo_schedule
 
 ISSUE, LATENCY = 20, 60
 
@@ -82,6 +82,16 @@ def test_work_that_nothing_orders_runs_beside_a_gemm_without_another_stage() -> 
 def test_a_recurrence_through_all_statements_cannot_be_pipelined() -> None:
     graph = LoopGraph((gemm(500), Work(500)), (Edge(0, 1, 0), Edge(1, 0, 1)))
     assert 1000 + LATENCY == modulo_schedule(graph).cycles
+
+
+def test_the_longest_recurrence_bounds_every_schedule():
+    assert longest_recurrence(LoopGraph((gemm(500),), ())) is None
+    chain = LoopGraph((gemm(500), Work(100), Work(300)), (Edge(0, 1, 0), Edge(1, 0, 1), Edge(2, 2, 1)))
+    assert (Edge(1, 0, 1), 500 + LATENCY + 100) == longest_recurrence(chain)
+    for seed in range(60):
+        graph = random_graph(seed)
+        found = longest_recurrence(graph)
+        assert found is None or found[1] <= modulo_schedule(graph).cycles
 
 
 def test_a_schedule_against_a_dependence_is_illegal() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from tilelang.records import record
 from tilelang.schedule.live_registers import live_registers
-from tilelang.schedule.loop_graph import LoopGraph
+from tilelang.schedule.loop_graph import Edge, LoopGraph
 
 MIN_GAIN = 1 / 8
 """A schedule replaces another one if it saves at least such a part of its cycles.
@@ -73,6 +73,29 @@ def is_legal(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> bo
         and position_of[edge.source] < position_of[edge.target]
         for edge in graph.edges
     )
+
+
+def longest_recurrence(graph: LoopGraph) -> tuple[Edge, int] | None:
+    """The dependence into the next iteration that closes the longest chain, and the cycles from its target to its end.
+
+    No schedule has fewer cycles. None if nothing depends on the iteration before.
+    """
+    chains = [_cycles_from(graph, number) for number in range(len(graph.work))]
+    closing = [(edge, chains[edge.target][edge.source]) for edge in graph.edges if edge.distance == 1]
+    possible = [(edge, cycles) for edge, cycles in closing if cycles is not None]
+    return max(possible, key=lambda pair: pair[1], default=None)
+
+
+def _cycles_from(graph: LoopGraph, first: int) -> list[int | None]:
+    """The cycles of the longest chain within an iteration from a statement through each other; None without one."""
+    cycles: list[int | None] = [None] * len(graph.work)
+    cycles[first] = graph.work[first].cycles + graph.work[first].latency
+    for number in range(first + 1, len(graph.work)):  # dependences within an iteration point forward
+        before = [cycles[edge.source] for edge in graph.edges if edge.target == number and not edge.distance]
+        longest = max((each for each in before if each is not None), default=None)
+        if longest is not None:
+            cycles[number] = longest + graph.work[number].cycles + graph.work[number].latency
+    return cycles
 
 
 def _stages(graph: LoopGraph) -> Iterator[tuple[int, ...]]:

@@ -29,7 +29,7 @@ from tilelang.schedule.explain import timeline
 from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, Value, Work, loop_graph, reordering_refusal
-from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, cycles_of, is_legal
+from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, cycles_of, is_legal, longest_recurrence
 from tilelang.schedule.override_errors import impossible_placement, statement_at, wrong_number_of_loops
 from tilelang.schedule.prefetch import pipeline_schedule
 from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work
@@ -138,7 +138,7 @@ def loop_schedules(
         if not isinstance(found, str) and found.applies:
             schedules.append(found)
         elif isinstance(found, str) or len(found.body.statements) > 1:  # a single gemm has nothing to overlap with
-            reason = found if isinstance(found, str) else "no other order is faster by estimate"
+            reason = found if isinstance(found, str) else _why_in_order(found)
             notes.append(Note(f"T.Pipelined: consumers keep program order: {reason}", loop.loc))
     return schedules, notes
 
@@ -152,6 +152,24 @@ def issues_in_order(schedules: Iterable[LoopSchedule], consumers: int, override:
     if consumers < 2 or not any(each.issues_together for each in schedules):
         return False
     return consumers > 2 if override is None else override
+
+
+def _why_in_order(found: LoopSchedule) -> str:
+    """Why no schedule of a loop is better than program order, with the dependence that forbids it if one does."""
+    graph, statements = found.graph, found.body.statements
+    recurrence = longest_recurrence(graph)
+    if recurrence is None or recurrence[1] <= graph.serial_cycles * (1 - MIN_GAIN):
+        return "no other order is faster by estimate"
+    edge, cycles = recurrence
+    first, last = statement_at(statements[edge.target]), statement_at(statements[edge.source])
+    ends = {edge.source, edge.target}
+    used = {storage.name: {number for number, _, _ in touching} for storage, touching in found.body.storages.items()}
+    shared = [f"'{name}'" for name, numbers in used.items() if ends <= numbers]
+    since = f", since both use {' and '.join(shared)}" if shared else ""
+    return (
+        f"{first} waits for {last} of the iteration before{since}; that chain takes {cycles} of the "
+        f"{graph.serial_cycles} cycles of an iteration by estimate"
+    )
 
 
 def with_prepared_loops(launch: Launch, schedules: Iterable[LoopSchedule]) -> Launch:
