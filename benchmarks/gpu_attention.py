@@ -16,9 +16,8 @@ _SHAPES = (
     ((8, 32, 2048, 64), False, "float16", 1.08, 1.14),
     ((4, 32, 4096, 128), False, "bfloat16", 1.08, 1.14),
 )
-# The program of plain source masks no tail of keys: its tiles divide all lengths
-_PLAIN_TILES = ((128, 128, 256), (192, 64, 384))
-_ONLINE_TILES = ((128, 128, 256), (192, 80, 384), (192, 64, 384))
+# Rows, keys and threads of a block, by the dim: two warpgroups, or three whose registers are full
+_TILES = {128: ((128, 128, 256), (192, 80, 384)), 64: ((128, 128, 256), (192, 128, 384))}
 
 
 def attention_against_cudnn(bench, kernels) -> None:
@@ -33,9 +32,9 @@ def attention_against_cudnn(bench, kernels) -> None:
         q, k, v = torch.randn(3, *shape, device="cuda").to(getattr(torch, dtype))
         expected, out = cudnn(q, k, v, causal), torch.full_like(q, float("nan"))
         sides = []
-        programs = [(kernels.attention_program, tile) for tile in _PLAIN_TILES]
-        programs += [(kernels.attention_online_program, tile) for tile in _ONLINE_TILES]
-        for program, (block_M, block_N, threads) in programs:
+        programs = (kernels.attention_program, kernels.attention_online_program)
+        tiles = _TILES[shape[-1]]
+        for program, (block_M, block_N, threads) in itertools.product(programs, tiles):
             made = program(*shape, block_M, block_N, threads=threads, causal=causal, dtype=dtype)
             kernel = kernels.build(made, pass_configs={"tl.enable_fast_math": True})
             kernel(q, k, v, out)
@@ -44,7 +43,7 @@ def attention_against_cudnn(bench, kernels) -> None:
         times = bench.race(lambda: cudnn(q, k, v, causal), *(lambda f=f: f(q, k, v, out) for f in sides))
         rival, mine = times[0], iter(times[1:])
         work = 4 * shape[0] * shape[1] * shape[2] ** 2 * shape[3] / (2 if causal else 1)
-        for what, tiles, target in (("plain", _PLAIN_TILES, plain), ("online", _ONLINE_TILES, online)):
+        for what, target in (("plain", plain), ("online", online)):
             best, (block_M, block_N, _) = min(zip(itertools.islice(mine, len(tiles)), tiles, strict=True))
             name = f"{what} {'x'.join(map(str, shape))}{' causal' * causal} {dtype} {block_M}x{block_N}"
             figure = f"{work / best * 1e-9:.0f} TFLOP/s"

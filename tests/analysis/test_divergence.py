@@ -75,6 +75,17 @@ def test_values_of_warp_instructions_are_of_threads():
     assert [True] == own_stores(f, "A")
 
 
+def test_a_shuffle_of_what_all_threads_have_is_the_blocks():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.int32), B: T.Tensor((64,), T.int32)):
+        with T.Kernel(1, threads=64) as bx:
+            tx = T.get_thread_binding()
+            A[0] = T.shfl_sync(B[bx], 0)
+            A[1] = T.shfl_sync(B[tx], 0)
+
+    assert [False, True] == own_stores(f, "A")
+
+
 def test_what_iterations_keep_for_themselves_does_not_outlive_them():
     @T.prim_func
     def f(A: T.Tensor((64,), T.int32)):

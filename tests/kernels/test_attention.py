@@ -14,5 +14,5 @@ from tilelang.targets.nvidia.runtime.device_code import build
 @pytest.mark.parametrize("dim,block_n", [(128, 80), (64, 128)])
 def test_tiles_of_three_warpgroups_fit_into_their_registers(dim, block_n, causal):
     made = lowered(attention_programs.flash(8, 15 * 256, dim, 192, block_n, causal=causal, threads=384), persistent=True)
-    (used,) = build(emit(made), TARGET.arch, "nvrtc").resources.values()
-    assert (0, False) == (used.spill_bytes, used.serialized)
+    for used in build(emit(made), TARGET.arch, "nvrtc").resources.values():
+        assert (0, False) == (used.spill_bytes, used.serialized)

@@ -42,6 +42,7 @@ from tilelang.ir.visit import (
     walk_expr,
     written_buffers,
 )
+from tilelang.isa.instruction import Instruction
 from tilelang.records import record
 
 _SCALARS = (Scope.LOCAL, Scope.VAR)
@@ -145,8 +146,9 @@ class _Values:
                 per_thread = at.divergent or self.depends_on_thread(expressions(stmt))
                 if per_thread or self._is_outside_group(buffer, at.group):
                     self.memory.add(buffer.storage)
-            case CallStmt(writes=writes, result=result):
-                if result is not None:
+            case CallStmt(routine=routine, writes=writes, result=result):
+                keeps_uniform = isinstance(routine, Instruction) and routine.keeps_uniform
+                if result is not None and not (keeps_uniform and not self.depends_on_thread(expressions(stmt))):
                     self.variables.add(result)
                 self.memory.update(r.buffer.storage for r in writes if r.buffer.scope in _OF_THREAD)
             case Atomic(result=result) if result is not None:

@@ -31,6 +31,7 @@ from tilelang.ir.stmt import (
     While,
 )
 from tilelang.ir.visit import expressions, loads_of, sub_statements, variables_of, walk, written_buffers
+from tilelang.isa.instruction import Instruction
 from tilelang.records import record
 
 _OF_THREAD = (Scope.LOCAL, Scope.VAR, Scope.FRAGMENT)
@@ -157,8 +158,10 @@ class _GroupValues(_Values):
             case Store(buffer=buffer, indices=indices, value=value) if buffer.scope in _OF_THREAD:
                 if at.divergent or not all(map(self.is_uniform, (*indices, value))):
                     self._differs(buffer)
-            case CallStmt(writes=writes, result=result):
-                self._result(result)
+            case CallStmt(routine=routine, writes=writes, result=result):
+                keeps_uniform = isinstance(routine, Instruction) and routine.keeps_uniform
+                if not (keeps_uniform and all(map(self.is_uniform, expressions(stmt)))):
+                    self._result(result)
                 self._differs(*(r.buffer for r in writes if r.buffer.scope in _OF_THREAD))
             case Atomic(result=result):
                 self._result(result)

@@ -116,6 +116,7 @@ class Instruction(Routine):
         optional: Whether targets without it drop it: it affects timing, not results.
         verbatim: Whether it is source of the user, whose arguments are printed unchanged.
         may_diverge: Whether lanes that execute it together may diverge afterwards.
+        keeps_uniform: Whether its result is the same in all threads if all its arguments are.
         matrix: What it multiplies, if it is a matrix instruction.
         shared_rows: If it copies rows of shared memory whose addresses its first lanes have: how many, and the bytes of
             each.
@@ -136,6 +137,7 @@ class Instruction(Routine):
     optional: bool = False
     verbatim: bool = False
     may_diverge: bool = False
+    keeps_uniform: bool = False
     matrix: MatrixWork | None = None
     shared_rows: tuple[int, int] = (0, 0)
     source: str = ""

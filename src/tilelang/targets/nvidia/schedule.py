@@ -18,7 +18,7 @@ WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix
 
 @record(slots=True)
 class TileOrder:
-    """In which order persistent blocks compute tiles that take different times.
+    """In which order persistent blocks take tiles that take different times.
 
     Tiles along all dimensions but one form groups. Inside a group, those with the same index along that dimension
     follow each other.
@@ -27,19 +27,18 @@ class TileOrder:
         axis: The dimension of the grid along which the times differ.
         group: Tiles of a group along all other dimensions, taken as one, the first fastest.
         descending: Whether the largest index along `axis` comes first.
-        snake: Whether blocks take tiles in reverse in every other round, so that their shares even out.
+        tiles: How many tiles the grid has.
     """
 
     axis: int
     group: int
     descending: bool
-    snake: bool
+    tiles: int
 
     def __str__(self) -> str:
         """The text that `kernel.explain()` shows."""
         index = f"{'descending' if self.descending else 'ascending'} {'xyz'[self.axis]}"
-        reverse = ", every other round in reverse" if self.snake else ""
-        return f"heaviest first ({index}) in groups of {self.group} along the other dimensions{reverse}"
+        return f"heaviest first ({index}) in groups of {self.group} along the other dimensions, as they become idle"
 
 
 @record(slots=True)

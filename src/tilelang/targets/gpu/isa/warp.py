@@ -73,6 +73,7 @@ def shuffle(mode: str, dtype: DType) -> Instruction:
         simulate,
         execution_scope=ExecutionScope.WARP,
         result=dtype,
+        keeps_uniform=mode == "idx",
         source="PTX ISA, 'Data Movement and Conversion Instructions: shfl.sync'",
         dialect_key=("shuffle", mode, dtype),
     )

@@ -229,7 +229,7 @@ class _Choice:
         schedule = self._best(load_groups, consumers, persistent=self._persistent(cluster))
         schedule, notes = with_multicast(schedule, self._launch, load_groups.found, self._capabilities, cluster)
         if schedule.persistent and schedule.cluster_size == 1 and self._launch.hints.swizzle is None:
-            order = choose_tile_order(self._launch, load_groups.found, self._target.machine.blocks_at_once(1))
+            order = choose_tile_order(self._launch, load_groups.found)
             schedule = dataclasses.replace(schedule, tile_order=order)
         if cluster == self._launch.hints.cluster or self._overrides.cluster is not None:  # the user sets it
             self.notes += notes

@@ -1,12 +1,9 @@
 """Chooses the tile order of persistent blocks, also where tiles take different times, as in causal attention.
 
 Takes a launch and its loads; gives the panels of tiles that take the same time, and a `TileOrder` for others, or None
-where all tiles take the same time or their times are not known at compile time. Tiles whose loads fit in L2 together
-form a group; inside a group the heaviest come first, so that light ones fill the gaps at the end.
-
-Each block has its tiles from the beginning, so how much work a block gets depends on how the number of blocks and the
-period of the order meet. The choice is therefore made by adding up the work of each block. In row-major order, 192-row
-tiles of causal attention (4 batches, 32 heads, 4096 rows) give one of 132 blocks 1.9 times the work of the average.
+where their times are not known at compile time. Tiles whose loads fit in L2 together form a group; inside a group the
+heaviest come first, so that light ones fill the gaps at the end. Blocks take such tiles from a `TileScheduler` as they
+become idle.
 """
 
 from __future__ import annotations
@@ -27,8 +24,6 @@ from tilelang.targets.nvidia.schedule import TileOrder
 
 _PANEL = 16  # rows of tiles in a panel; 8 to 32 performed the same
 _L2_BYTES = 32 << 20  # of the 50 MB of an H200, so that stores and the next group do not evict what is still needed
-_BALANCED = 1.05  # the most work of a block, in that of the average; larger groups are preferred to better balance
-_HALVINGS = 3  # of groups, while none is balanced
 _TILE_OVERHEAD = 1  # what a tile takes beside its iterations, in iterations
 
 
@@ -46,8 +41,8 @@ def panel_of(launch: Launch, load_groups: Sequence[LoadGroup]) -> tuple[int, str
     return (_PANEL, "row") if multicast and both else None
 
 
-def choose_tile_order(launch: Launch, load_groups: Sequence[LoadGroup], blocks: int) -> TileOrder | None:
-    """The tile order of a launch from `flatten_sequences` with so many persistent blocks."""
+def choose_tile_order(launch: Launch, load_groups: Sequence[LoadGroup]) -> TileOrder | None:
+    """The tile order of a persistent launch from `flatten_sequences`."""
     extents = [int_const(extent) for extent in launch.grid]
     pipelined = [group for group in load_groups if group.pipelined]
     bindings = {s.var: s.value for s in walk(launch.body) if isinstance(s, Bind)}
@@ -60,38 +55,9 @@ def choose_tile_order(launch: Launch, load_groups: Sequence[LoadGroup], blocks: 
     steps = np.diff(work)
     if not steps.any() or (steps < 0).any() and (steps > 0).any():
         return None
-    descending = bool((steps > 0).any())
-    heaviest_first = work[::-1] if descending else work
-    best, least = None, math.inf
-    for group in _group_sizes(tiles.resident(), tiles.others):
-        if best is not None and group * grid[axis] < blocks:
-            break
-        for snake in (True, False):
-            order = TileOrder(axis, group, descending, snake)
-            ratio = imbalance(order, heaviest_first, tiles.others, blocks)
-            if ratio < least:
-                best, least = order, ratio
-        if least <= _BALANCED:
-            break
-    return best
-
-
-def imbalance(order: TileOrder, heaviest_first: np.ndarray, others: int, blocks: int) -> float:
-    """The most work that a block has, in that of the average.
-
-    Args:
-        order: The order.
-        heaviest_first: The work of tiles along the axis of the order, beginning with the heaviest.
-        others: How many tiles there are along the other dimensions.
-        blocks: How many blocks share the tiles.
-    """
-    sizes = [min(order.group, others - first) for first in range(0, others, order.group)]
-    tiles = np.concatenate([np.repeat(heaviest_first, size) for size in sizes])
-    rounds = np.pad(tiles, (0, -len(tiles) % blocks)).reshape(-1, blocks)
-    if order.snake:
-        rounds[1::2] = rounds[1::2, ::-1].copy()
-    shares = rounds.sum(axis=0)
-    return float(shares.max() / shares.mean())
+    # groups of about the same size
+    groups = -(-tiles.others // min(tiles.resident(), tiles.others))
+    return TileOrder(axis, -(-tiles.others // groups), bool((steps > 0).any()), math.prod(grid))
 
 
 def _axis(launch: Launch, pipelined: Sequence[LoadGroup], bindings: Mapping[Var, Expr]) -> int | None:
@@ -188,9 +154,3 @@ class _Tiles:
             if var in used:
                 environment[var] = evaluate(value, environment)
         return environment
-
-
-def _group_sizes(most: int, others: int) -> list[int]:
-    """Sizes of groups, none above `most`, that divide the tiles about evenly; the largest first."""
-    sizes = [max(min(most, others) >> times, 1) for times in range(_HALVINGS + 1)]
-    return list(dict.fromkeys(-(-others // -(-others // size)) for size in sizes))

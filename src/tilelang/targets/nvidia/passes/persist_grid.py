@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable
 
 from tilelang.dtypes import INT32
-from tilelang.ir.expr import Expr, Var, const, int_const, select
+from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import For, ForKind, Launch, Seq
@@ -44,9 +44,10 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     name = Names(launch.loc)
     worker = _split(block, size)
     order = schedule.tile_order
-    snake = order is not None and order.snake
-    position = _position_in_round(worker, iteration, count, snake=snake)
-    tile = name("tile", smallest(position + iteration * count, tiles - 1))
+    number = worker + iteration * count
+    # `specialize_warps` replaces the numbers of tiles that take different times
+    number = number if order is None else name("number", number)
+    tile = name("tile", smallest(number, tiles - 1))
     indices = _indices(tile, grid, _panel(schedule), name) if order is None else _ordered(tile, grid, order, name)
     if size > 1:
         at = position_of(block % size, sizes)
@@ -56,7 +57,7 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     loop = For(
         iteration,
         const(0, INT32),
-        (tiles - _position_in_round(worker, tiles // count, count, snake=snake) + (count - 1)) // count,
+        (tiles - worker + (count - 1)) // count,
         1,
         ForKind.SERIAL,
         Seq(statements, loc=launch.body.loc),
@@ -69,11 +70,6 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
         hints=dataclasses.replace(launch.hints, swizzle=None, cluster=(size, 1, 1)),
         body=Seq((loop,), loc=launch.body.loc),
     )
-
-
-def _position_in_round(worker: Expr, iteration: Expr, count: Expr, *, snake: bool) -> Expr:
-    """The position of a block, or cluster, in a round of tiles; with `snake`, every other round is reversed."""
-    return select(iteration % 2 == 0, worker, count - 1 - worker) if snake else worker
 
 
 def _split(number: Expr, size: int) -> Expr:

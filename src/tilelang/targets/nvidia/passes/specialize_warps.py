@@ -51,6 +51,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.partitions import consum
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier, order_barriers
 from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import PipelineBuffer, pipeline_buffer
 from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline
+from tilelang.targets.nvidia.passes.warp_specialization.tile_scheduler import TileScheduler, tile_scheduler
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
 
 _ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
@@ -92,8 +93,8 @@ class _Launches(Rewriter):
         return specialized(fuse_clears(flatten_sequences(node), self._domain), schedule, self._capabilities)
 
 
-def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabilities) -> Launch:
-    """The warp-specialized launch; it comes from `flatten_sequences`."""
+def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabilities) -> Stmt:
+    """The warp-specialized launch, behind what resets its tile scheduler; it comes from `flatten_sequences`."""
     thread = Var("thread", INT32, index=True) if launch.thread is None else launch.thread
     views = [s for s in walk(launch.body) if isinstance(s, Alloc) and _is_tensor_view(s.buffer)]
     launch = dataclasses.replace(launch, body=without(launch.body, set(views)))
@@ -116,21 +117,21 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     ]
     orders: tuple[OrderBarrier, ...] = _order_barriers(launch) if schedule.ping_pong else ()
     software_pipelines = _software_pipelines(pipelined, schedule, pipelines, stage, capabilities, thread)
+    scheduler = tile_scheduler(launch, schedule)
+    programs = [
+        _consumer_program(launch, pipelines, software_pipelines, stores, schedule, order, scheduler, thread)
+        for order in orders or (None,)
+    ]
     body = Seq(
         (
             *views,
-            *_barriers(pipelines, orders, cluster_sums, schedule, thread),
+            *_barriers(pipelines, orders, cluster_sums, scheduler, schedule, thread),
             *(Alloc(tile, loc=tile.loc) for each in pipelines for tile in each.tiles.values()),
             *(Alloc(each.parts.buffer, loc=each.loc) for each in cluster_sums),
-            _producer_branch(producer(launch.body, pipelines, cluster), schedule, thread),
+            _producer_branch(producer(launch.body, pipelines, cluster, scheduler), schedule, thread),
             *(
-                _consumer_branch(
-                    _consumer_program(launch, pipelines, software_pipelines, stores, schedule, order, thread),
-                    schedule,
-                    number,
-                    thread,
-                )
-                for number, order in enumerate(orders or (None,))
+                _consumer_branch(program, schedule, number, thread)
+                for number, program in enumerate(programs)
             ),
             # a block must not end while others still signal its barriers; a cluster sum waits by itself
             *(_CLUSTER_SYNC if any(each.signals_cluster for each in pipelines) else ()),
@@ -141,7 +142,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     layouts = tuple((replaced.get(buffer, buffer), layout) for buffer, layout in launch.hints.layouts)
     versions = tuple((new, each.versions) for each in pipelines for old, new in each.tiles.items() if new is not old)
     blocks = launch.hints.min_blocks_per_sm if schedule.registers is None else 1
-    return dataclasses.replace(
+    launch = dataclasses.replace(
         launch,
         threads=(schedule.threads, 1, 1),
         thread=thread,
@@ -149,6 +150,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         hints=dataclasses.replace(launch.hints, layouts=layouts, min_blocks_per_sm=blocks),
         plan=dataclasses.replace(launch.plan, versions=(*launch.plan.versions, *versions)),
     )
+    return launch if scheduler is None else Seq((*scheduler.reset(), launch), loc=launch.loc)
 
 
 def _software_pipelines(
@@ -196,6 +198,7 @@ def _barriers(
     pipelines: Sequence[PipelineBuffer],
     orders: Sequence[OrderBarrier],
     cluster_sums: Sequence[ClusterSum],
+    scheduler: TileScheduler | None,
     schedule: Schedule,
     thread: Expr,
 ) -> list[Stmt]:
@@ -208,6 +211,9 @@ def _barriers(
     for each_sum in cluster_sums:
         allocated.append(each_sum.barrier.buffer)
         inits.append(CallStmt(MBARRIER_INIT, (each_sum.barrier, const(1, INT32))))
+    if scheduler is not None:
+        allocated += [scheduler.full, scheduler.empty, scheduler.slots]
+        inits += scheduler.barrier_inits()
     fences = [CallStmt(FENCE_MBARRIER_INIT, ()), CallStmt(FENCE_PROXY_ASYNC, ())]
     return [
         *(Alloc(barriers) for barriers in allocated),
@@ -238,6 +244,7 @@ def _consumer_program(
     stores: Sequence[EpilogueStore],
     schedule: Schedule,
     order: OrderBarrier | None,
+    scheduler: TileScheduler | None,
     thread: Expr,
 ) -> Stmt:
     """The program of consumers, with the staging tiles of the epilogue."""
@@ -245,7 +252,7 @@ def _consumer_program(
     body = [
         *(Alloc(store.staging, loc=store.copy.loc) for store in stores),
         *(stmt for each in issue_orders for stmt in each.begin()),
-        consumer(launch.body, pipelines, thread, schedule.mma_in_flight, order, software_pipelines),
+        consumer(launch.body, pipelines, thread, schedule.mma_in_flight, order, software_pipelines, scheduler),
         *(stmt for each in issue_orders for stmt in each.end()),
         *(store_wait(store.copy) for store in stores[-1:]),
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from tilelang.analysis.divergence import Divergence, divergence
 from tilelang.arith.domain import Domain, of_function
 from tilelang.errors import Note
 from tilelang.ir.func import Level, PrimFunc
@@ -20,7 +21,6 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears_in
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import with_fresh_names
-from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import UniformScalars
 from tilelang.targets.nvidia.schedule import schedule_of
 from tilelang.transforms.split_masks import split_masks
 
@@ -33,7 +33,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 def _split(launch: Launch, domain: Domain) -> Launch:
     if schedule_of(launch) is None:
         return launch
-    rewriter = _Loops(UniformScalars(launch), domain.with_extents(launch.block_vars, launch.grid))
+    rewriter = _Loops(divergence(launch), domain.with_extents(launch.block_vars, launch.grid))
     body = rewriter.visit(launch.body) or Seq((), loc=launch.body.loc)
     if body is launch.body:
         return launch
@@ -49,8 +49,8 @@ class _Loops(Rewriter):
         split: The loops that were split.
     """
 
-    def __init__(self, scalars: UniformScalars, domain: Domain) -> None:
-        self._scalars, self._domain = scalars, domain
+    def __init__(self, values: Divergence, domain: Domain) -> None:
+        self._values, self._domain = values, domain
         self.split: list[For] = []
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -62,7 +62,7 @@ class _Loops(Rewriter):
         if not isinstance(node, For):
             return self.rebuild_stmt(node)
         if any(isinstance(s, Gemm) for s in sub_statements(node.body)):
-            parts = split_masks(node, self._domain, self._scalars.is_uniform)
+            parts = split_masks(node, self._domain, lambda expr: not self._values.depends_on_thread((expr,)))
             if parts is None:
                 return node
             self.split.append(node)

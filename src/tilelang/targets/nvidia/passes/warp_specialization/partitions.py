@@ -31,21 +31,32 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
     producer_acquire,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline
+from tilelang.targets.nvidia.passes.warp_specialization.tile_scheduler import TileScheduler
 from tilelang.transforms.versions import OnVersion
 
 
-def producer(body: Stmt, pipelines: Sequence[PipelineBuffer], cluster: ClusterBlocks) -> Stmt:
-    """The program of the producer's thread, which may load for other blocks of its cluster, too."""
+def producer(
+    body: Stmt, pipelines: Sequence[PipelineBuffer], cluster: ClusterBlocks, scheduler: TileScheduler | None = None
+) -> Stmt:
+    """The program of the producer's thread, which may load for other blocks of its cluster, and schedule tiles, too."""
     states = PartitionStates(pipelines)
-    rewriter = _Producer(pipelines, states, cluster)
+    rewriter = _Producer(pipelines, states, cluster, scheduler)
     program = rewriter.visit(body)
     inner = () if program is None else (program,)
     policies = [CallStmt(l2_policy(kind), (), result=var) for kind, var in rewriter.policies.items()]
-    return _without_unused(Seq((*policies, *states.counters, *inner), loc=body.loc))
+    first = () if scheduler is None else (scheduler.first(),)
+    return _without_unused(Seq((*policies, *states.counters, *first, *inner), loc=body.loc))
 
 
 class _Producer:
-    def __init__(self, pipelines: Sequence[PipelineBuffer], states: PartitionStates, cluster: ClusterBlocks) -> None:
+    def __init__(
+        self,
+        pipelines: Sequence[PipelineBuffer],
+        states: PartitionStates,
+        cluster: ClusterBlocks,
+        scheduler: TileScheduler | None,
+    ) -> None:
+        self._scheduler = scheduler
         self._of = {copy: each for each in pipelines for copy in each.load_group.copies}
         self._states, self._cluster = states, cluster
         self._current: dict[PipelineBuffer, PipelineState] = {}
@@ -68,7 +79,10 @@ class _Producer:
                     return None
                 start, stop = self._renamed(node.start), self._renamed(node.stop)
                 kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
-                return dataclasses.replace(node, var=var, start=start, stop=stop, kind=kind, body=body, pipeline=None)
+                made = dataclasses.replace(node, var=var, start=start, stop=stop, kind=kind, body=body, pipeline=None)
+                if self._scheduler is not None and node is self._scheduler.loop:
+                    return self._scheduler.with_all_turns(made)
+                return made
             case While():
                 body = self.visit(node.body)
                 return body and dataclasses.replace(node, condition=self._renamed(node.condition), body=body)
@@ -87,7 +101,11 @@ class _Producer:
         busy = False
         body: list[Stmt] = []
         for child in node.body:
-            if isinstance(child, Bind):
+            if self._scheduler is not None and child is self._scheduler.number:
+                turn = self._renamed(self._scheduler.loop.var)
+                taken = self._scheduler.take(turn, self._fresh(child.var))
+                body += [with_location(s, child.loc) for s in taken]
+            elif isinstance(child, Bind):
                 value = self._renamed(child.value)
                 body.append(dataclasses.replace(child, var=self._fresh(child.var), value=value))
             elif isinstance(child, Copy) and child in self._of:
@@ -171,6 +189,7 @@ def consumer(
     mma_in_flight: int = 0,
     order: OrderBarrier | None = None,
     software_pipelines: Sequence[SoftwarePipeline] = (),
+    scheduler: TileScheduler | None = None,
 ) -> Stmt:
     """The program of the consumers.
 
@@ -181,12 +200,14 @@ def consumer(
         mma_in_flight: Gemms that still run when the next one is issued, in loops that allow it.
         order: Orders the main loops of ping-pong warpgroups; None without ping-pong.
         software_pipelines: The loops that are software-pipelined.
+        scheduler: Numbers the tiles that a persistent block computes; None if each block knows its own.
     """
     states = PartitionStates(pipelines)
     crossing = [each for program in software_pipelines for each in program.crossing]
     late_states = PartitionStates(crossing, waits=False)
     rewriter = _Consumer(pipelines, states, late_states, thread)
     rewriter.software_pipelines = {each.loop: each for each in software_pipelines}
+    rewriter.scheduler = scheduler
     if mma_in_flight:
         loops = [s for s in walk(body) if isinstance(s, For)]
         async_mmas = [async_mma for loop in loops if (async_mma := async_mma_of(loop, pipelines, order)) is not None]
@@ -213,6 +234,7 @@ class _Consumer(Rewriter):
         self.versions: dict[Buffer, tuple[Buffer, Expr]] = {}
         self.async_mmas: dict[For, AsyncMma] = {}
         self.software_pipelines: dict[For, SoftwarePipeline] = {}
+        self.scheduler: TileScheduler | None = None
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Seq):
@@ -221,6 +243,8 @@ class _Consumer(Rewriter):
             expanded = self.software_pipelines[node].expand(self._states, self._late_states, self._thread)
             return Seq(tuple(expanded), loc=node.loc)
         rebuilt = self.rebuild_stmt(node)
+        if self.scheduler is not None and node is self.scheduler.loop and isinstance(rebuilt, For):
+            rebuilt = self.scheduler.with_all_turns(rebuilt)
         if isinstance(node, For) and node in self._loops and isinstance(rebuilt, For):
             rebuilt = dataclasses.replace(rebuilt, kind=ForKind.SERIAL, pipeline=None)
             if node in self.async_mmas:
@@ -236,6 +260,10 @@ class _Consumer(Rewriter):
             self.versions.update(_versions(each, state))
         body: list[Stmt] = []
         for child in node.body:
+            if self.scheduler is not None and isinstance(child, Bind) and child is self.scheduler.number:
+                received = self.scheduler.receive(self.scheduler.loop.var, child.var, self._thread)
+                body += [with_location(s, child.loc) for s in received]
+                continue
             if child in self._copies or isinstance(child, Alloc) and child.buffer in self._tiles:
                 continue
             for each in mine:

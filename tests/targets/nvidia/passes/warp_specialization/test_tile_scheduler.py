@@ -1,0 +1,91 @@
+"""Persistent blocks that take tiles of different work from a counter."""
+
+import attention_programs
+import numpy as np
+import pytest
+from specialized import TARGET, launch_of, lowered, warp_specialize
+
+import tilelang
+from tilelang.ir.stmt import Atomic, Break, CallStmt, Launch, Store
+from tilelang.ir.visit import walk
+from tilelang.sim.run import simulate
+from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, MBARRIER_WAIT
+from tilelang.targets.nvidia.passes.warp_specialization.tile_scheduler import TileScheduler
+
+
+def causal(length=320, rows=64):
+    return attention_programs.flash(2, length, 64, rows, 64, causal=True, threads=2 * rows)
+
+
+def simulated(made, length, *, lazy=False, seed=0):
+    q, k, v = np.random.default_rng(seed).standard_normal((3, 2, length, 64)).astype(np.float16)
+    out = np.full_like(q, np.nan)
+    simulate(made, [q, k, v, out], target=TARGET, lazy=lazy, seed=seed)
+    np.testing.assert_allclose(out, attention_programs.attention(q, k, v, True), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 5])
+@pytest.mark.parametrize("lazy,seed", [(False, 0), (True, 1)])
+def test_any_number_of_blocks_computes_all_tiles(blocks, lazy, seed):
+    simulated(lowered(causal(), blocks=blocks, persistent=True), 320, lazy=lazy, seed=seed)
+
+
+def test_three_warpgroups_take_tiles_together():
+    simulated(lowered(causal(384, 192), blocks=1, persistent=True), 384)
+
+
+def test_a_kernel_of_its_own_resets_the_counter():
+    made = warp_specialize(causal(), persistent=True)
+    reset, _ = [s for s in walk(made.body) if isinstance(s, Launch)]
+    (store,) = [s for s in walk(reset) if isinstance(s, Store)]
+    (taken,) = [s for s in walk(made.body) if isinstance(s, Atomic)]
+    assert "tile_counter" == store.buffer.name == taken.buffer.name
+
+
+def test_tiles_of_the_same_work_are_counted_by_each_block():
+    made = warp_specialize(attention_programs.flash(2, 320, 64, 64, 64), persistent=True)
+    assert not any(isinstance(s, Atomic) for s in walk(launch_of(made)))
+
+
+def without(kind, position):
+    """A method whose result lacks one of its statements of a kind."""
+
+    def change(original):
+        def changed(self, *args):
+            found = original(self, *args)
+            chosen = [s for s in found if kind(s)][position]
+            return [s for s in found if s is not chosen]
+
+        return changed
+
+    return change
+
+
+def calls(routine):
+    return lambda s: any(isinstance(each, CallStmt) and each.routine is routine for each in walk(s))
+
+
+def is_exit(s):
+    return any(isinstance(each, Break) for each in walk(s))
+
+
+FAULTS = {
+    "the producer does not wait for a slot": ("take", without(calls(MBARRIER_WAIT), 0)),
+    "the producer does not announce a number": ("take", without(calls(MBARRIER_ARRIVE), 0)),
+    "the producer does not pass its number on": ("take", without(lambda s: isinstance(s, Store), 0)),
+    "the producer does not exit": ("take", without(is_exit, 0)),
+    "the producer takes no further number": ("take", without(lambda s: isinstance(s, Store), 1)),
+    "consumers do not wait for a number": ("receive", without(calls(MBARRIER_WAIT), 0)),
+    "consumers do not free a slot": ("receive", without(calls(MBARRIER_ARRIVE), 0)),
+    "consumers do not exit": ("receive", without(is_exit, 0)),
+    "the counter is not reset": ("reset", lambda original: lambda self: original(self)[:1]),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_simulator_finds_faults(fault, monkeypatch):
+    method, change = FAULTS[fault]
+    monkeypatch.setattr(TileScheduler, method, change(getattr(TileScheduler, method)))
+    made = lowered(causal(), blocks=2, persistent=True)
+    with pytest.raises((tilelang.errors.SimulationError, AssertionError)):
+        simulated(made, 320)
