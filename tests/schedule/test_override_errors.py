@@ -1,6 +1,8 @@
 """What a user sets of a schedule and what cannot be: whole messages, with numbers and the nearest that can be."""
 
 import pytest
+from compatible_programs import sparse_mla
+from examples_of import benchmark_programs
 from specialized import gemm_kernel
 
 import tilelang
@@ -63,9 +65,20 @@ def saved(kernel):
     return line.removeprefix("schedule: ")
 
 
-@pytest.mark.parametrize("target", [HOPPER, AMPERE])
-@pytest.mark.parametrize("func", [gemm_kernel(8192, 8192, 1024), two_gemms()])
-def test_a_schedule_that_explain_prints_gives_the_same_kernel(func, target):
+PROGRAMS = {
+    "a gemm in ping-pong": lambda: gemm_kernel(8192, 8192, 1024),
+    "two gemms": two_gemms,
+    "copies of rows by an index": lambda: sparse_mla(64, 512, 64, 512, 64, 256, 64, 64, 2, 256),
+    "three warp groups that take turns": lambda: benchmark_programs().attention_online_program(2, 8, 1024, 128),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [*((name, HOPPER) for name in PROGRAMS), ("two gemms", AMPERE), ("copies of rows by an index", AMPERE)],
+)
+def test_a_schedule_that_explain_prints_gives_the_same_kernel(name, target):
+    func = PROGRAMS[name]()
     kernel = compiled(func, target)
     again = compiled(func, target, saved(kernel))
     assert saved(kernel) == saved(again)

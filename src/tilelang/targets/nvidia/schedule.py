@@ -114,7 +114,7 @@ class Schedule(WarpSchedule):
             stages=self.stages,
             epilogue_parts=int(self.epilogue_parts),
             mma_in_flight=self.mma_in_flight,
-            ping_pong=self.ping_pong,
+            ping_pong=self.ping_pong or self.ordered_issue,
             cluster=None if self.split_k > 1 else self.cluster,
             split_k=self.split_k,
             registers=self.registers,

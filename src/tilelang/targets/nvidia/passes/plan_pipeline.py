@@ -53,14 +53,17 @@ from tilelang.transforms.initial_values import with_initial_values_stored
 # -- the plan ----------------------------------------------------------------------------------------------------
 
 
-def plan_loop(loop: For, outside: Mapping[Buffer, str]) -> tuple[Placement | None, str]:
-    """The placement of a pipelined loop, or None and why it stays serial."""
+def plan_loop(
+    loop: For, outside: Mapping[Buffer, str], given: Placement | None = None
+) -> tuple[Placement | None, str]:
+    """The placement of a pipelined loop, `given` if it has as many statements; or None and why it stays serial."""
     spec = loop.pipeline or PipelineSpec()
     whole = loop_violation(loop)
     if whole:
         return None, whole
     body = LoopBody(loop)
-    placement = by_hand(spec, len(body.statements))
+    saved = given if given is not None and len(given.stage) == len(body.statements) else None
+    placement = saved or by_hand(spec, len(body.statements))
     if placement is not None:
         found = violation(body, placement, outside)
         return (None, found.reason) if found else (placement, "") if placement.last else (None, "all stages are equal")
@@ -174,9 +177,7 @@ class _Plan(Rewriter):
         loop = with_initial_values_stored(original)
         if given is None:
             return loop, [], None, ""
-        stages = loop.pipeline.num_stages if loop.pipeline is not None else 0
-        by_hand = dataclasses.replace(loop, pipeline=PipelineSpec(stages, given.order, given.stage))
-        planned = self._planned(by_hand, self._outside[original])
+        planned = self._planned(loop, self._outside[original], given)
         if planned[2] == given:
             return planned
         reason = planned[3]
@@ -185,12 +186,12 @@ class _Plan(Rewriter):
         nearest = f"; {chosen[2]} is the nearest that can be" if chosen[2] is not None else ""
         raise impossible_placement(original, given, reason + nearest)
 
-    def _planned(self, node: For, outside: Mapping[Buffer, str]) -> _Planned:
+    def _planned(self, node: For, outside: Mapping[Buffer, str], given: Placement | None = None) -> _Planned:
         """The loop with the parallel loops marked that run ahead, the tables for them, and its placement."""
         refused: set[Stmt] = set()
         while True:
             marked_loop = self._copy_loops.mark(node, refused)
-            placement, reason = plan_loop(marked_loop.loop, outside)
+            placement, reason = plan_loop(marked_loop.loop, outside, given)
             body = LoopBody(marked_loop.loop)
             numbers = {stmt: number for number, stmt in enumerate(body.statements)}
             failed = {
