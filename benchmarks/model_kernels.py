@@ -3,17 +3,23 @@
 A case is made by a function without arguments that gives a compiled kernel, so that processes can compile many at once.
 """
 
+import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import gpu_kernels
+import level1_computations
 from cpu_kernels import example
 from gpu_kernels import MMA, build
 
 import tilelang.language as T
 from tilelang.autotuner import gemm_configs
+from tilelang.jit.options import JitOptions
+from tilelang.level1.execution import compile_lowered
+from tilelang.level1.tune import candidates
+from tilelang.targets.target import parse_target
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +252,35 @@ def _built(program, options):
     return build(program(), pass_configs=options)
 
 
+# -- computations ------------------------------------------------------------------------------------------------
+_CANDIDATES = 9  # programs of each
+
+
+def _computed():
+    """Level 1: the program that is chosen without measurements, and others that a search looks at."""
+    for name, *shapes in (
+        ("softmax", (4096, 1024)), ("softmax", (16384, 4096)), ("softmax", (256, 32768)),
+        ("layer_norm", (8192, 2048), (2048,), (2048,)), ("layer_norm", (512, 8192), (8192,), (8192,)),
+        ("rms_norm", (4096, 4096), (4096, 4096), (4096,)),
+        ("batch_statistics", (64, 64, 56, 56)),
+        ("rope", (2, 32, 2048, 128), (2048, 128), (2048, 128)),
+        ("gelu_matmul", (2048, 2048), (2048, 8192), (8192,)), ("matmul", (256, 4096), (4096, 1024)),
+        ("matmul", (1536, 1536), (1536, 1536)), ("matmul", (4096, 2048), (2048, 4096)),
+        ("nearest", (65536, 128), (512, 128)),
+        ("attention", *[(2, 16, 2048, 64)] * 3), ("attention", *[(2, 32, 4096, 128)] * 3),
+        ("decoding", (16, 32, 1, 128), (16, 8, 4096, 128), (16, 8, 4096, 128)),
+    ):  # fmt: skip
+        graph = getattr(level1_computations, name).graph(*(T.Tensor(shape, "float16") for shape in shapes))
+        target = parse_target("cuda")
+        for program in candidates(graph, target)[:_CANDIDATES]:
+            tiles = "; ".join(map(str, program.tilings))
+            family = f"level1 {name} {'x'.join(map(str, shapes[0]))}"
+            yield Case(family, tiles, partial(compile_lowered, graph, program, JitOptions(target=target)))
+
+
+@functools.cache
 def cases() -> list[Case]:
     """All of them."""
-    made = itertools.chain(_gemms(), _tuned_gemms(), _split_k(), _dequantized(), _memory_bound(), _attention())
+    parts = (_gemms, _tuned_gemms, _split_k, _dequantized, _memory_bound, _attention, _computed)
+    made = itertools.chain.from_iterable(part() for part in parts)
     return [case for case in made if case is not None]
