@@ -43,7 +43,7 @@ def test_time_alone_grows_with_the_iterations() -> None:
     assert RATES is not None
     few, many = work(doubled(8)), work(doubled(64))
     assert 7 < (many.alone - RATES.block) / (few.alone - RATES.block) < 8.5
-    assert many.waiting > 60 * RATES.memory_latency
+    assert 60 * RATES.memory_latency / 4 < many.waiting < 64 * RATES.memory_latency  # four iterations are merged
 
 
 def product(threads: int) -> PrimFunc:
@@ -81,4 +81,4 @@ def test_blocks_with_more_iterations_take_longer() -> None:
                 for i in T.Parallel(1024):
                     B[k, i] = A[k, i]
 
-    assert work(main, (63,)).alone > 20 * work(main, (0,)).alone / 2
+    assert work(main, (63,)).alone > 5 * work(main, (0,)).alone

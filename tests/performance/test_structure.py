@@ -1,9 +1,9 @@
 import tilelang.language as T
-from tilelang.ir.stmt import For, If, Launch
+from tilelang.ir.stmt import For, ForKind, If, Launch
 from tilelang.ir.visit import walk
 from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
-from tilelang.performance.structure import box_bytes, depends, loading_barriers
+from tilelang.performance.structure import box_bytes, depends, is_plain, loading_barriers
 from tilelang.targets.target import parse_target
 
 TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})
@@ -39,3 +39,21 @@ def test_barriers_of_copies_and_their_boxes() -> None:
     found = launch(ragged=False)
     assert ["a_full"] == [barrier.name for barrier in loading_barriers(found.body)]
     assert [128 * 64 * 2] == [box_bytes(each) for each in found.plan.tensor_maps if each.tensor.name == "A"]
+
+
+def test_loops_that_the_compiler_may_merge() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64, 1024), "float32"), B: T.Tensor((64, 1024), "float32")) -> None:
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((1024,), "float32")
+            for k in T.serial(64):
+                for i in T.Parallel(1024):
+                    B[k, i] = A[k, i] + 1.0
+            for k in T.serial(64):
+                T.copy(B[k, 0], tile)
+                for i in T.Parallel(1024):
+                    B[k, i] = tile[1023 - i]
+
+    body = lowered(main, TARGET, CompileOptions.from_user(None, None)).body
+    loops = [stmt for stmt in walk(body) if isinstance(stmt, For) and stmt.kind is ForKind.SERIAL]
+    assert [True, False] == [is_plain(loop.body) for loop in loops]

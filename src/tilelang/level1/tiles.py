@@ -1,7 +1,8 @@
 """How a kernel is divided into tiles, for a machine.
 
 Kernels that are one matrix product take the best tile by the cost model of the tuner. Others choose the largest tiles
-whose elements fit into the registers of a block, and that leave enough blocks for all multiprocessors.
+whose elements fit into the registers of a block, and that leave enough blocks for all multiprocessors; reductions of
+rows take other tiles or numbers of threads where the performance model expects them to be clearly faster.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tilelang.ir.visit import loads_of, variables_of
 from tilelang.level1.contraction import contraction, without_widening
 from tilelang.level1.fused import FusedKernel, FusedReduction
 from tilelang.level1.placement import Tiling
+from tilelang.level1.tile_work import by_expected_time
 from tilelang.targets.target import Target
 from tilelang.tune.gemm_space import gemm_configs
 from tilelang.tune.subject import PASS_CONFIGS
@@ -49,15 +51,18 @@ def tilings_of(kernel: FusedKernel, target: Target, *, alone: bool = True) -> li
     if any(contraction(reduction) is not None for reduction in kernel.reductions):
         single = _of_one_product(kernel, target, alone=alone) if len(kernel.reductions) == 1 else []
         return single or _of_products(kernel, target)
-    best = _of_rows(kernel, target) if kernel.reductions or kernel.sequences else _of_elements(kernel)
-    return _varied(kernel, best)
+    if not kernel.reductions and not kernel.sequences:
+        return _varied(kernel, _of_elements(kernel))
+    tilings = _varied(kernel, _of_rows(kernel, target))
+    return tilings if kernel.sequences else by_expected_time(kernel, tilings, target.machine)
 
 
 def _varied(kernel: FusedKernel, best: Tiling) -> list[Tiling]:
     """A tiling, and others with half or twice the tile along an axis, or other numbers of threads."""
     shapes = [best.blocks]
     for axis, size in best.blocks.items():
-        sizes = [other for other in (size // 2, size * 2) if 1 <= other <= _power_of_two(extent_of(kernel, axis))]
+        least = min(size, _COALESCED) if kernel.reductions and _is_contiguous(kernel, axis) else 1
+        sizes = [other for other in (size // 2, size * 2) if least <= other <= _power_of_two(extent_of(kernel, axis))]
         shapes += [{**best.blocks, axis: other} for other in sizes]
     return [Tiling(blocks, n, best.stages) for n in dict.fromkeys((best.threads, *_OTHER_THREADS)) for blocks in shapes]
 

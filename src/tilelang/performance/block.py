@@ -17,25 +17,12 @@ import numpy as np
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.scalar import Value
-from tilelang.ir.stmt import (
-    Alloc,
-    Atomic,
-    Bind,
-    CallStmt,
-    For,
-    ForKind,
-    If,
-    Launch,
-    Seq,
-    Stmt,
-    Store,
-    While,
-)
+from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt, Store, While
 from tilelang.ir.visit import loads_of, variables_of
 from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.layout.shared_memory import INACTIVE
 from tilelang.performance.arithmetic import instructions_of
-from tilelang.performance.structure import box_bytes, depends, loading_barriers
+from tilelang.performance.structure import box_bytes, depends, is_plain, loading_barriers
 from tilelang.performance.threads import Threads
 from tilelang.performance.values import first_of
 from tilelang.performance.work import BlockWork, Unit
@@ -49,6 +36,7 @@ _COPY_ISSUE = 30  # cycles of the thread that starts a copy of a box
 _SHUFFLE_LATENCY = 25
 _FIRST_COPY = 1.5  # latencies of the first copy of a box, whose tensor map is loaded before
 _LONGEST_ON_CHIP = 4  # latencies of shared memory: what takes longer comes from device memory
+_COMPILER_UNROLLS = 4  # iterations of a plain loop that the machine's compiler merges into one
 _SAMPLED_TRIPS = 5  # iterations of a loop that decide how long others inside take
 _WARPS_OF_A_GROUP = 4
 
@@ -99,6 +87,7 @@ class _Follower:
         self._ready: dict[_Key, float] = {}
         self._groups: dict[object, list[float]] = {}  # per asynchronous unit, when its groups are complete
         self._matrix_free = 0.0  # when the matrix units have done what was issued
+        self._overlap = 1  # iterations of the innermost loop whose loads are on their way together
         self._bounds: list[float] = []  # cycles that an iteration of the innermost loop takes at least
         self._stored = 0.0  # bytes of asynchronous stores since the last commit
 
@@ -142,9 +131,11 @@ class _Follower:
             self.run(loop.body)
             self._unrolled.pop()
             return
+        outer, self._overlap = self._overlap, min(trips, _COMPILER_UNROLLS) if is_plain(loop.body) else 1
         samples = min(trips, _SAMPLED_TRIPS) if depends(loop.body, [loop.var], For) else 1
         places = [int(trips * (sample + 0.5) / samples) for sample in range(samples)]
         self._repeat(loop.body, trips, loop.var, [None if start is None else start + loop.step * at for at in places])
+        self._overlap = outer
 
     def _repeat(self, body: Stmt, trips: int, var: Var | None = None, samples: Sequence[int | None] = (None,)) -> None:
         """Follows one iteration, and some others for all others.
@@ -316,9 +307,9 @@ class _Follower:
         self._issue(1)
         # as many loads are on their way as there are registers for what they load
         window = max(1.0, self._window_registers / max(1, width // 4))
-        rounds = max(1.0, self._copies / window)
-        self._await(self.now + self._rates.memory_latency * (rounds - 1))
-        return self.now + self._rates.memory_latency
+        least = 1 / self._overlap
+        self._await(self.now + self._rates.memory_latency * max(0.0, self._copies / window - least))
+        return self.now + self._rates.memory_latency * least
 
     def _global_store(self, buffer: Buffer, indices: tuple[Expr, ...], width: int) -> None:
         size = self._threads.sector_bytes(buffer, indices, width)

@@ -6,19 +6,16 @@ import math
 from collections.abc import Mapping
 
 from tilelang.errors import OptionError, ProgramValueError
-from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Expr, int_const
 from tilelang.ir.func import PrimFunc
-from tilelang.ir.stmt import Alloc, For, If, Launch
+from tilelang.ir.stmt import For, If, Launch
 from tilelang.ir.visit import walk
 from tilelang.performance.block import follow
 from tilelang.performance.prediction import Prediction, predicted
+from tilelang.performance.registers import expected_registers
 from tilelang.performance.structure import depends
 from tilelang.performance.work import BlockWork, LaunchWork
 from tilelang.targets.machine import Machine, Rates
-
-_FEWEST_REGISTERS, _MOST_REGISTERS = 32, 255  # that the compiler aims for, and that a thread can have
-_BESIDE = 24  # registers beside those of arrays
 
 
 def predict(
@@ -46,7 +43,7 @@ def predict(
     work = []
     for number, launch in enumerate(launches):
         with launch.loc:
-            known = (registers or {}).get(number) or _registers(launch)
+            known = (registers or {}).get(number) or expected_registers(launch, machine)
             work.append(_work(launch, machine, rates, known, fast_math=fast_math))
     return predicted(work, machine, rates)
 
@@ -68,16 +65,6 @@ def _work(launch: Launch, machine: Machine, rates: Rates, registers: int, *, fas
     return LaunchWork(
         block, count, launch.num_threads, launch.plan.shared_bytes, registers, math.prod(launch.hints.cluster)
     )
-
-
-def _registers(launch: Launch) -> int:
-    """Registers of a thread, as its arrays let expect."""
-    held = sum(
-        -(-(stmt.buffer.bytes or 0) // 4)
-        for stmt in walk(launch.body)
-        if isinstance(stmt, Alloc) and stmt.buffer.scope in (Scope.LOCAL, Scope.VAR) and stmt.buffer.view_of is None
-    )
-    return min(_MOST_REGISTERS, max(_FEWEST_REGISTERS, held + _BESIDE), 65536 // max(launch.num_threads, 1))
 
 
 def _constant(extent: Expr) -> int:

@@ -8,9 +8,9 @@ from collections.abc import Collection
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Var
 from tilelang.ir.launch import TensorMap
-from tilelang.ir.stmt import Bind, CallStmt, For, If, Stmt
+from tilelang.ir.stmt import Bind, CallStmt, For, ForKind, If, Stmt, While
 from tilelang.ir.visit import variables_of, walk
-from tilelang.isa.instruction import Completion, Instruction
+from tilelang.isa.instruction import Completion, Effect, Instruction
 
 
 def depends(body: Stmt, variables: Collection[Var], *kinds: type[Stmt]) -> bool:
@@ -27,6 +27,22 @@ def depends(body: Stmt, variables: Collection[Var], *kinds: type[Stmt]) -> bool:
         if isinstance(stmt, kinds) and not depending.isdisjoint(used):
             return True
     return False
+
+
+def is_plain(body: Stmt) -> bool:
+    """Whether iterations of a loop can be merged: nothing in it waits for others, and it has no loop that stays one."""
+    for stmt in walk(body):
+        if isinstance(stmt, While) or (isinstance(stmt, For) and stmt.kind is ForKind.SERIAL):
+            return False
+        if isinstance(stmt, CallStmt):
+            routine = stmt.routine
+            if (
+                not isinstance(routine, Instruction)
+                or routine.async_unit is not None
+                or routine.effect is not Effect.NONE
+            ):
+                return False
+    return True
 
 
 def loading_barriers(body: Stmt) -> frozenset[Buffer]:

@@ -1,0 +1,45 @@
+import tilelang.language as T
+from tilelang.ir.func import PrimFunc
+from tilelang.ir.stmt import Launch
+from tilelang.ir.visit import walk
+from tilelang.jit.program import lowered
+from tilelang.options import CompileOptions
+from tilelang.performance.registers import expected_registers
+from tilelang.targets.target import parse_target
+
+TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})
+
+
+def registers(func: PrimFunc) -> int:
+    body = lowered(func, TARGET, CompileOptions.from_user(None, None)).body
+    launch = next(stmt for stmt in walk(body) if isinstance(stmt, Launch))
+    return expected_registers(launch, TARGET.machine)
+
+
+def rows(columns: int, parts: int, threads: int = 128) -> PrimFunc:
+    @T.prim_func
+    def main(A: T.Tensor((64, parts * columns), "float32"), B: T.Tensor((64, parts * columns), "float32")) -> None:
+        with T.Kernel(64, threads=threads) as b:
+            for part in T.unroll(parts):
+                tile = T.alloc_fragment((columns,), "float32")
+                T.copy(A[b, part * columns], tile)
+                for j in T.Parallel(columns):
+                    B[b, part * columns + j] = tile[j] * 2.0
+
+    return main
+
+
+def test_small_kernels_have_the_fewest() -> None:
+    assert 32 == registers(rows(128, 1))
+
+
+def test_arrays_that_are_live_together_add_up() -> None:
+    assert 64 + 20 <= registers(rows(128 * 64, 1)) <= 64 + 40
+
+
+def test_arrays_that_follow_each_other_share_registers() -> None:
+    assert registers(rows(128 * 32, 3)) < 3 * 32 + 20
+
+
+def test_threads_share_the_registers_of_a_multiprocessor() -> None:
+    assert 64 == registers(rows(1024 * 128, 1, threads=1024))
