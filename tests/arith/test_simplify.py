@@ -91,6 +91,9 @@ def test_nothing_becomes_dearer(data):
         (j, binary(BinaryOp.TRUNCMOD, j, 8)),
         (select(n >= 3, j, i), select(unary(UnaryOp.NOT, n < 3), j, i)),
         (i >= n, unary(UnaryOp.NOT, i < n)),
+        (i < n, binary(BinaryOp.BITOR, i < n, Const(False, BOOL))),
+        (i < n, binary(BinaryOp.BITAND, Const(True, BOOL), i < n)),
+        (i >= n, binary(BinaryOp.BITXOR, i < n, Const(True, BOOL))),
     ],
 )
 def test_known_identities_are_found(expected, expr):
