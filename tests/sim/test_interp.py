@@ -6,12 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilelang.dtypes import INT32
-from tilelang.errors import Deadlock, OutOfBounds
+from tilelang.errors import Deadlock, OutOfBounds, SimulationError
 from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Var, as_expr, binary, cast, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Atomic, AtomicOp, Break, Continue, Store
+from tilelang.sim import violations
 
 
 def zeros(*shape, dtype=np.float32):
@@ -309,3 +310,15 @@ def test_threads_that_share_nothing_do_what_blocks_of_the_reference_do(programs,
     reference.run(expected)
     threads.simulate(actual)
     np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_while_loop_that_does_not_end_is_reported(threads, monkeypatch):
+    def body(t):
+        n = threads.var("n", "int32", 1)
+        with threads.loop(threads.load(n) > 0):
+            threads.store(n, (), threads.load(n) % 5 + 1)
+        return threads.load(n)
+
+    monkeypatch.setattr(violations, "MOST_ITERATIONS", 20)
+    with pytest.raises(SimulationError, match="while: its condition still holds after 20 iterations"):
+        per_thread(threads, body)

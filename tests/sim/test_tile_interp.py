@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilelang.dtypes import INT32, as_dtype
-from tilelang.errors import CompilerBug, DeviceAssertError
+from tilelang.errors import CompilerBug, DeviceAssertError, SimulationError
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Var, as_expr, binary, cast, select
 from tilelang.ir.scalar import BinaryOp
@@ -13,6 +13,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
+from tilelang.sim import violations
 
 
 def zeros(*shape, dtype="float32"):
@@ -191,6 +192,15 @@ def test_break_and_continue_concern_the_innermost_loop(program, kind):
     result = zeros(10, dtype="int32")
     program.run(result)
     assert [0, 2, 0, 2, 0, 2, 0, 0, 0, 0] == result.tolist()
+
+
+def test_a_while_loop_that_does_not_end_is_reported(program, monkeypatch):
+    out = program.tensor("out", (1,), "int32")
+    with program.launch(1), program.loop(program.load(out, 0) < 100):
+        program.store(out, (0,), (program.load(out, 0) + 1) % 7)
+    monkeypatch.setattr(violations, "MOST_ITERATIONS", 20)
+    with pytest.raises(SimulationError, match="while: its condition still holds after 20 iterations"):
+        program.run(zeros(1, dtype="int32"))
 
 
 def test_a_parallel_nest_runs_in_row_major_order(program):

@@ -21,6 +21,7 @@ from tilelang.ir.stmt import Break, CallStmt, Continue, For, If, Seq, Stmt, Whil
 from tilelang.ir.visit import jumps
 from tilelang.isa.simulated import Wait
 from tilelang.records import record
+from tilelang.sim import violations
 from tilelang.sim.effects import EffectCompiler
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
 from tilelang.sim.warp import SimWarp
@@ -233,10 +234,13 @@ class StatementCompiler:
                 if not alive.any():
                     break
                 trips += 1
+                if trips == violations.MOST_ITERATIONS:
+                    raise violations.endless()
                 if trips % _TRIPS_PER_YIELD == 0:  # it may spin on a value that others write
-                    now = w.condition()
-                    yield _change_of_memory(w) if now == before else Wait("the scheduler", lambda: True)
+                    spins = w.condition() == before
+                    yield _change_of_memory(w) if spins else Wait("the scheduler", lambda: True)
                     before = w.condition()
+                    trips = 0 if spins else trips
             w.set_mask(outer)
             w.broken = outer_broken
 

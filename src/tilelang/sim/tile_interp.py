@@ -46,6 +46,7 @@ from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.passes.tile.apply_tensor_layouts import apply_tensor_layouts
 from tilelang.passes.tile.grow_fragments import grow_fragments
+from tilelang.sim import violations
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.memory import Box, Cells, Memory
@@ -178,7 +179,11 @@ class Interpreter:
                 return
 
     def _while(self, stmt: While) -> None:
+        trips = 0
         while self._evaluator.data(stmt.condition):
+            if trips == violations.MOST_ITERATIONS:
+                raise violations.endless()
+            trips += 1
             if self._execute(stmt.body) is _Leave.BREAK:
                 return
             if self._races is not None:

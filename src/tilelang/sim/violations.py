@@ -17,7 +17,18 @@ from tilelang.errors import (
 )
 from tilelang.sim.history import AccessSite, Conflict
 
+MOST_ITERATIONS = 250_000
+"""Iterations after which a `while` is taken to be endless."""
+
 _COMPARE = "compare the index with the extent before the access"
+
+
+def endless() -> SimulationError:
+    """A `while` that has run `MOST_ITERATIONS` times."""
+    return SimulationError(
+        f"while: its condition still holds after {MOST_ITERATIONS} iterations",
+        hint="change in the body what the condition reads, or bound the loop: `while condition and n < most:`",
+    )
 
 
 def outside_dimension(element: str, thread: int, index: int, count: int, axis: int, extent: int) -> OutOfBounds:
