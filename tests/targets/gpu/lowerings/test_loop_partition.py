@@ -84,6 +84,12 @@ def test_long_loops_are_partially_unrolled():
     assert [(40, 16), (16, None)] == loops_of(LoopPartition(layout, THREAD).emit_loops(Break()))
 
 
+def test_lanes_with_loops_in_them_count_as_copies():
+    layout = fragment((64, 32), [Mode(32, (0, 1))], [Mode(64, (1, 0))])
+    inner = For(Var("k", INT32, index=True), as_expr(0), as_expr(5), 1, ForKind.SERIAL, Break())
+    assert [(4, 1), (16, None)] == loops_of(LoopPartition(layout, THREAD).emit_loops(inner))[:2]
+
+
 def test_loops_that_index_registers_are_fully_unrolled():
     layout = fragment((640, 32), [Mode(32, (0, 1))], [Mode(640, (1, 0))])
     partition = LoopPartition(layout, THREAD)

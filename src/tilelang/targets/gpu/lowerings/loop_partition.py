@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from tilelang.dtypes import INT32
 from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.expr import Expr, Var, conjunction, const
-from tilelang.ir.stmt import For, ForKind, If, Stmt
+from tilelang.ir.stmt import For, ForKind, If, Stmt, While
+from tilelang.ir.visit import walk
 from tilelang.layout.digits import Mode, split
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
@@ -142,7 +143,8 @@ class LoopPartition:
         order = [d for d in reversed(digits) if d is not vector] + ([] if vector is None else [vector])
         tests = self._tests(axes, order, vector)
         chosen = register_index_variables(body)
-        trips = math.prod(d.mode.size for d in order if d is not vector and d.var in chosen)
+        in_lanes = any(isinstance(stmt, For | While) for stmt in walk(body))  # then a vector is copies, too
+        trips = math.prod(d.mode.size for d in order if (in_lanes if d is vector else d.var in chosen))
         for level in reversed(range(len(order))):
             body = _predicated(tests[level + 1], body, loc)
             var, size = order[level].var, order[level].mode.size
