@@ -69,7 +69,8 @@ class ScheduleOverrides:
         epilogue_parts: Whether the epilogue stores asynchronously through shared memory, or in how many parts
             (`tl.staged`).
         mma_in_flight: Gemms that still run when the next one is issued (`tl.in_flight`).
-        ping_pong: Whether two consumer warp groups each compute every other tile (`tl.ping_pong`).
+        ping_pong: Whether two consumer warp groups each compute every other tile; where they share tiles, whether they
+            issue the gemms of software-pipelined loops one after another (`tl.ping_pong`).
         cluster: Blocks of a cluster along the dimensions of the grid (`tl.cluster`).
         split_k: Blocks of a cluster that split the reduction of a tile (`tl.split`).
         registers: Registers of a consumer's and of a producer's thread.

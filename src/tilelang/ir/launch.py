@@ -91,6 +91,7 @@ class LaunchPlan:
             written.
         timelines: What the cost model says of software-pipelined loops.
         notes: Notes for `kernel.explain()`, such as why a loop is not pipelined.
+        generated: Whether the compiler made the launch, to prepare another one.
     """
 
     fragments: tuple[tuple[Buffer, Fragment], ...] = ()
@@ -107,6 +108,7 @@ class LaunchPlan:
     placements: tuple[Placement | None, ...] = ()
     timelines: tuple[Timeline, ...] = ()
     notes: tuple[Note, ...] = ()
+    generated: bool = False
 
     @property
     def overrides(self) -> ScheduleOverrides:

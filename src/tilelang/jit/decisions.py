@@ -24,7 +24,7 @@ def decisions(shots: Sequence[Snapshot]) -> str:
     """The decisions about every launch of a program, in order, and the schedule as a text that can be set again."""
     lines: list[str] = []
     last = shots[-1].func
-    for number, launch in enumerate(s for s in walk(last.body) if isinstance(s, Launch)):
+    for number, launch in enumerate(_launches(last)):
         is_gpu = launch.thread is not None
         about = f"{launch.num_threads} threads{_shared(launch)}" if is_gpu else _of_host(launch)
         lines.append(f"{last.name}, kernel {number + 1}: {about}")
@@ -34,7 +34,7 @@ def decisions(shots: Sequence[Snapshot]) -> str:
             lines.extend(f"  {line}" for line in dict.fromkeys(look(shots, number, launch)))
         lines.extend(f"  {_at(made.loc)}T.Pipelined: {timeline_text(made)}" for made in launch.plan.timelines)
         lines.extend(f"  {_at(note.loc)}{note.text}" for note in launch.plan.notes)
-    plans = [stmt.plan for stmt in walk(last.body) if isinstance(stmt, Launch)]
+    plans = [launch.plan for launch in _launches(last)]
     if any(plan.schedule is not None or plan.placements for plan in plans):
         lines.append(f"schedule: {schedule_text([plan.overrides for plan in plans])}")
     return "\n".join(lines)
@@ -51,6 +51,11 @@ def write_timelines(func: PrimFunc, path: str | os.PathLike[str]) -> None:
         raise OptionError("explain: no loop of this kernel is pipelined, so that there is no timeline to draw")
     with open(path, "w", encoding="utf-8") as file:
         file.write(timelines_svg(timelines))
+
+
+def _launches(func: PrimFunc) -> list[Launch]:
+    """The launches that the user wrote."""
+    return [stmt for stmt in walk(func.body) if isinstance(stmt, Launch) and not stmt.plan.generated]
 
 
 def _shared(launch: Launch) -> str:
@@ -149,7 +154,7 @@ def _lanes(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[s
 
 def _body(shot: Snapshot, number: int) -> Stmt:
     """The body of one launch; of the program if there are no launches yet."""
-    launches = [s for s in walk(shot.func.body) if isinstance(s, Launch)]
+    launches = _launches(shot.func)
     return launches[number].body if number < len(launches) else shot.func.body
 
 

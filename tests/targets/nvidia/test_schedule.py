@@ -58,5 +58,6 @@ def test_a_user_can_set_what_a_schedule_is():
         split_k=1, registers=(240, 24),
     )  # fmt: skip
     assert Schedule(2, 4, ping_pong=True).overrides().consumers is None  # it would have them share a tile
-    assert Schedule(3, 4, ordered_issue=True).overrides().ping_pong
+    shared = Schedule(3, 4, ordered_issue=True).overrides()
+    assert (3, True) == (shared.consumers, shared.ping_pong)
     assert Schedule(1, 4, split_k=2).overrides().cluster is None  # blocks that split a reduction are a cluster

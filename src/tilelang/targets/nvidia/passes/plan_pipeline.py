@@ -235,7 +235,11 @@ def _planned(launch: Launch, number: int, domain: Domain, context: PassContext) 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     domain, numbers = of_function(func), itertools.count()
-    return with_launches(func, lambda launch: _planned(launch, next(numbers), domain, context))
+
+    def step(launch: Launch) -> Launch:
+        return launch if launch.plan.generated else _planned(launch, next(numbers), domain, context)
+
+    return with_launches(func, step)
 
 
 PASS = Pass(

@@ -46,6 +46,14 @@ def test_two_warpgroups_do_so_on_request(seed):
     assert "2 consumer warpgroups that issue gemms one after another" in kernel.explain()
 
 
+def test_a_saved_schedule_keeps_the_order():
+    target = {"target": HOPPER, "execution_backend": "simulator"}
+    explained = tilelang.compile(flash(), **target).explain()
+    (saved,) = [line.removeprefix("schedule: ") for line in explained.splitlines() if line.startswith("schedule: ")]
+    again = tilelang.compile(flash(), pass_configs={"tl.schedule": saved}, **target)
+    assert "3 consumer warpgroups that issue gemms one after another" in again.explain()
+
+
 @pytest.mark.parametrize("rows,configs", [(128, {}), (64, {}), (192, {"ping_pong": False})])
 def test_others_issue_gemms_as_they_come(rows, configs):
     launch = launch_of(warp_specialize(flash(384, rows), stages=2, **configs))

@@ -42,6 +42,15 @@ def test_a_kernel_of_its_own_resets_the_counter():
     assert "tile_counter" == store.buffer.name == taken.buffer.name
 
 
+def test_decisions_are_about_the_users_kernel():
+    target = {"target": {"kind": "cuda", "arch": "sm_90a"}, "execution_backend": "simulator"}
+    explained = tilelang.compile(causal(), pass_configs={"tl.persistent": True}, **target).explain()
+    assert "kernel 1: 160 threads" in explained and "kernel 2" not in explained
+    assert "as they become idle" in explained
+    (saved,) = [line.removeprefix("schedule: ") for line in explained.splitlines() if line.startswith("schedule: ")]
+    assert saved in tilelang.compile(causal(), pass_configs={"tl.schedule": saved}, **target).explain()
+
+
 def test_tiles_of_the_same_work_are_counted_by_each_block():
     made = warp_specialize(attention_programs.flash(2, 320, 64, 64, 64), persistent=True)
     assert not any(isinstance(s, Atomic) for s in walk(launch_of(made)))

@@ -91,7 +91,8 @@ class TileScheduler:
         thread = Var("thread", INT32, index=True)
         body = If(thread == 0, Store(self.counter, (_ZERO,), _ZERO))
         block = Var("block", INT32, index=True)
-        kernel = Launch((block,), (_ONE,), (WARP_SIZE, 1, 1), Seq((body,)), LaunchHints(), thread, LaunchPlan())
+        plan = LaunchPlan(generated=True)
+        kernel = Launch((block,), (_ONE,), (WARP_SIZE, 1, 1), Seq((body,)), LaunchHints(), thread, plan)
         return [Alloc(self.counter), dataclasses.replace(kernel, loc=self.loop.loc)]
 
     # -- the producer ---------------------------------------------------------------------------------------------
