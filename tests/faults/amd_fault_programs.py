@@ -198,7 +198,10 @@ PROGRAMS = {
     "gemm, gfx90a": gemm("gfx90a", tile=(32, 64, 32), threads=128),
     "gemm, gfx1100": gemm("gfx1100", stages=3),
     "gemm, gfx1200": gemm("gfx1200"),
-    "gemm, direct loads, two stages": gemm("gfx950", tile=(32, 64, 32), threads=128),
+    # loads of two stages do not run beyond the loop, so that the wait behind it waits for none
+    "gemm, direct loads, two stages": dataclasses.replace(
+        gemm("gfx950", tile=(32, 64, 32), threads=128), without=frozenset({"wait for direct loads removed"})
+    ),
     "gemm, direct loads, three stages": gemm("gfx950", (40, 64, 128), tile=(32, 64, 32), stages=3, threads=128),
     "gemm, direct loads, four stages": gemm("gfx950", (40, 64, 160), tile=(32, 64, 32), stages=4, threads=128),
     "stencil, through registers": stencil("gfx942", 2),

@@ -315,7 +315,8 @@ class Wave:
         if (address[mask] == UNKNOWN).any():
             raise NotFollowed(f"{self._at()}: the address is not known")
         reads, writes = "READ" in name or "RTN" in name, "READ" not in name
-        bits = next(int(part) for part in reversed(_numbers(name)) if int(part) in (8, 16, 32, 64, 96, 128))
+        access = name.partition("_TR_")[0]  # what follows says which elements lanes exchange then
+        bits = next(int(part) for part in reversed(_numbers(access)) if int(part) in (8, 16, 32, 64, 96, 128))
         if "2" in name.split("_")[1].replace("ST64", ""):  # two places, in units of the width
             unit = bits // 8 * (64 if "ST64" in name else 1)
             offsets = [inst.offset0 * unit, inst.offset1 * unit]
@@ -399,7 +400,7 @@ class Wave:
             register = next((getattr(inst, one) for one in names if one in dir(inst)), None)
             if register is None or key == "src1" and form.startswith("VOP1") or key == "src2" and not _takes_three(name):
                 continue
-            if key == "src1" and name in ("V_NOT_B32", "V_MOV_B32"):
+            if key == "src1" and name in ("V_NOT_B32", "V_MOV_B32", "V_BFREV_B32"):
                 continue
             number = register.offset + (256 if sdwa and key == "src0" and register.offset < 256 else 0)
             value = self._v[number - 256] if number >= 256 else self._lanes(register, inst)
@@ -574,6 +575,7 @@ def _by_table(a: Any, b: Any, c: Any, table: int) -> Any:
 _VECTOR: dict[str, Callable[..., Any]] = {
     "V_MOV_B32": lambda a: a,
     "V_NOT_B32": lambda a: ~a,
+    "V_BFREV_B32": lambda a: sum((a >> bit & 1) << 31 - bit for bit in range(32)),
     "V_ADD_U32": lambda a, b: a + b,
     "V_ADD_CO_U32": lambda a, b: a + b,
     "V_SUB_U32": lambda a, b: a - b,

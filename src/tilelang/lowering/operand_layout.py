@@ -89,6 +89,7 @@ def _candidates(shape: tuple[int, int], itemsize: int, machine: Machine) -> Iter
     """Candidates: row-major; XOR swizzles of chunks by the row number; padded rows, where tiles may have some."""
     yield row_major_layout(shape)
     row_bytes = shape[1] * itemsize
+    modes: tuple[int, ...] = MODES
     for mode in MODES:
         if row_bytes % mode == 0:
             yield swizzled(shape, 8 * itemsize, mode)
@@ -97,6 +98,7 @@ def _candidates(shape: tuple[int, int], itemsize: int, machine: Machine) -> Iter
                     yield Layout(shape, _swizzle(mode, step, itemsize, machine))
     if machine.has(CommonFeature.FILLED_BY_WARPS):
         line_bytes = machine.shared_banks * machine.bank_bytes
+        modes = (*MODES, line_bytes)
         for step, lines in itertools.product((1, 2, 4, 8), (1, 2, 4, 8)):
             layout = swizzled_lines(shape, 8 * itemsize, line_bytes, lines, step)
             if layout is not None:
@@ -107,7 +109,7 @@ def _candidates(shape: tuple[int, int], itemsize: int, machine: Machine) -> Iter
             for odd in (length | 1, (length | 1) + 2):
                 if odd * unit > row_bytes and odd * unit % itemsize == 0:
                     yield padded(shape, odd * unit // itemsize - shape[1])
-    for mode in MODES:
+    for mode in modes:
         if row_bytes % mode == 0:
             for step in (1, 2):
                 if 2 * step * MAX_VECTOR_BYTES <= mode:

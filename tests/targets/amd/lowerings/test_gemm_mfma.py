@@ -157,7 +157,7 @@ def test_loads_of_other_dtypes_have_no_bank_conflicts(arch, dtype, accum, transp
 def check_banks(case):
     op = case.gemm()
     plan = accepted(LOWERING, op, context(case))
-    made = LOWERING._divided(op, plan)
+    made = LOWERING._divided(op, plan, context(case))
     machine = case.target.machine
     for share in (made.a, made.b):
         shape = share.region.buffer.static_shape

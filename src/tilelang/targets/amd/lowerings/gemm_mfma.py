@@ -15,16 +15,21 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import int_const
 from tilelang.isa.instruction import Instruction
 from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
+from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
+from tilelang.targets.amd.isa import transposed_read
 from tilelang.targets.amd.isa.matrix import MatrixInstruction
 from tilelang.targets.amd.isa.matrix_atom import MatrixAtom, matrix_multiply
 from tilelang.targets.amd.isa.matrix_table import instructions_for
 from tilelang.targets.amd.isa.scheduling import KEEP_MATRIX_ORDER
-from tilelang.targets.amd.machines import CDNA_WAVE, RDNA_WAVE, SIMDS, register_file
+from tilelang.targets.amd.lowerings.transposed_operand import TransposableOperand, TransposableShare
+from tilelang.targets.amd.machines import CDNA_WAVE, RDNA_WAVE, SIMDS, Feature, register_file
 from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
+from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, Share
 from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, partition
+from tilelang.targets.machine import Machine
 
 # Registers of a lane for addresses, and for elements while they are parted; operands of gfx11 are twice as large
 _FOR_OTHERS = {CDNA_WAVE: 48, RDNA_WAVE: 64}
@@ -36,6 +41,12 @@ class GemmMatrix(RegisterGemm):
     """The lowering."""
 
     prefetch_barrier = KEEP_MATRIX_ORDER  # clang would load operands late, for fewer registers, and wait for each load
+
+    def operand_classes(self, context: LoweringContext) -> tuple[type[Share], type[ElementOperand]]:
+        """Those that transposing reads load where the machine has them."""
+        if context.target.has(Feature.TRANSPOSED_READ):
+            return TransposableShare, TransposableOperand
+        return Share, ElementOperand
 
     def most_registers(self, context: LoweringContext) -> int:
         """Of those that a lane has if one work-group runs on a compute unit; some are left for others."""
@@ -56,11 +67,11 @@ class GemmMatrix(RegisterGemm):
         if not found and (a, b) == ("tfloat32", "tfloat32"):  # which float32 holds exactly
             found = instructions_for(machine, FLOAT32, FLOAT32, self.sums(op))
         m, n, _ = (int_const(size) or 0 for size in op.sizes)
-        atoms = (atom for matrix in found for atom in _candidates(matrix, op))
+        atoms = (atom for matrix in found for atom in _candidates(matrix, op, machine))
 
         def cost(atom: MatrixAtom) -> tuple[int, ...]:
             warps = partition(m, n, atom, context.threads, op.policy, machine.warp_size)
-            return _cost(atom, warps, op)
+            return _cost(atom, warps, op, machine)
 
         return min(atoms, key=cost, default=None)
 
@@ -69,7 +80,7 @@ class GemmMatrix(RegisterGemm):
         return matrix_multiply(atom)
 
 
-def _candidates(matrix: MatrixInstruction, op: Gemm) -> Iterator[MatrixAtom]:
+def _candidates(matrix: MatrixInstruction, op: Gemm, machine: Machine) -> Iterator[MatrixAtom]:
     """Ways to place the operands: neighbours that are loaded together are neighbours in registers."""
     _, n, k = (int_const(size) or 0 for size in op.sizes)
     size, _, step = matrix.shape
@@ -78,17 +89,25 @@ def _candidates(matrix: MatrixInstruction, op: Gemm) -> Iterator[MatrixAtom]:
     in_order = MAX_VECTOR_BYTES // 2 if itemsize <= _WORD_BYTES else _WORD_BYTES  # columns of the sums
     shared = all(region.buffer.scope is Scope.SHARED for region in (op.a, op.b))
     k_run = _run(per_access if shared else in_order, k, matrix.groups_of_k, step)
+    columns_first = _is_rows_first(op.b, not op.transpose_b)
+    if columns_first and _reads_transposed(machine, matrix.a_dtype):
+        in_order = min(in_order, matrix.c.values)  # then reads take whole chunks, which swizzles move
     column_run = _run(in_order, n, matrix.groups, size)
     depth = max(1, k_run // matrix.a.values)
     least = max(1, column_run // matrix.c.values)
     widths = [count for count in (1, 2, 4, 8) if _WORD_BYTES <= count * itemsize <= _MOST_NEIGHBOURS]
     row_counts = widths if _is_rows_first(op.a, op.transpose_a) else []
-    column_counts = widths if _is_rows_first(op.b, not op.transpose_b) else []
+    column_counts = widths if columns_first else []
     for rows in (1, *(count for count in row_counts if count > 1)):
         yield MatrixAtom(matrix, rows, least, depth, k_run, column_run, column_major=False)
         for columns in column_counts:
             if columns >= least and columns > 1:
                 yield MatrixAtom(matrix, rows, columns, depth, k_run, column_run, column_major=True)
+
+
+def _reads_transposed(machine: Machine, dtype: DType) -> bool:
+    """Whether a machine has transposing reads for the elements of a dtype."""
+    return machine.has(Feature.TRANSPOSED_READ) and dtype.storage_bytes == transposed_read.ITEM_BYTES
 
 
 def _is_rows_first(region: Region, transposed: bool) -> bool:
@@ -105,7 +124,7 @@ def _run(most: int, extent: int, groups: int, step: int) -> int:
     return run
 
 
-def _cost(atom: MatrixAtom, warps: WarpPartition, op: Gemm) -> tuple[int, ...]:
+def _cost(atom: MatrixAtom, warps: WarpPartition, op: Gemm, machine: Machine) -> tuple[int, ...]:
     _, _, k = (int_const(size) or 0 for size in op.sizes)
     height, width, step = atom.shape
     steps = -(-k // step)
@@ -113,9 +132,9 @@ def _cost(atom: MatrixAtom, warps: WarpPartition, op: Gemm) -> tuple[int, ...]:
     multiplications = warps.row_atoms * warps.column_atoms * steps * per_atom
     loaded = warps.row_atoms * height + warps.column_atoms * width
     around = steps * (
-        warps.row_atoms * _accesses(atom, op.a, op.transpose_a, atom.rows, atom.a.values)
+        warps.row_atoms * _accesses(atom.a, op.a, op.transpose_a, atom.rows, atom.k_run, machine)
         + warps.column_atoms
-        * _accesses(atom, op.b, not op.transpose_b, atom.columns if atom.column_major else 1, atom.b.values)
+        * _accesses(atom.b, op.b, not op.transpose_b, atom.columns if atom.column_major else 1, atom.k_run, machine)
     )
     work = (multiplications * max(1, atom.matrix.cycles), loaded, -atom.matrix.shape[0], multiplications + around)
     if op.policy is GemmWarpPolicy.FullRow:
@@ -125,13 +144,17 @@ def _cost(atom: MatrixAtom, warps: WarpPartition, op: Gemm) -> tuple[int, ...]:
     return work
 
 
-def _accesses(atom: MatrixAtom, region: Region, transposed: bool, parted: int, values: int) -> int:
-    """Instructions that bring an operand of an atom to its registers."""
-    itemsize = atom.a_dtype.storage_bytes
+def _accesses(
+    fragment: Fragment, region: Region, transposed: bool, parted: int, k_run: int, machine: Machine
+) -> int:
+    """Instructions that load an operand of an atom to its registers."""
+    itemsize, values = region.dtype.storage_bytes, fragment.values
     if region.buffer.scope is not Scope.SHARED:
         return 0
     if not _is_rows_first(region, transposed):
-        return -(-values // min(atom.k_run, MAX_VECTOR_BYTES // itemsize))
+        return -(-values // min(k_run, MAX_VECTOR_BYTES // itemsize))
+    if _reads_transposed(machine, region.dtype) and transposed_read.suits(fragment):
+        return values // transposed_read.ROWS
     words = values * itemsize // _WORD_BYTES
     permuted = {1: 2 * words, 2: words}.get(itemsize, 0) if parted > 1 else 2 * words
     return -(-values // min(parted, MAX_VECTOR_BYTES // itemsize)) + permuted

@@ -2,8 +2,8 @@
 
 Takes a thread-level function with its barriers, gives one without marks of groups. Invariant: a wait leaves at most as
 many loads in flight as every wave has certainly issued since the group that it waits for: too small a number makes a
-wait stronger, too large a one would be a race. Loads in a branch that all threads take alike are issued in any case,
-with a false predicate, so that there are equally many of them on all paths.
+wait stronger, too large a one would be a race. Where it lets waits leave more of them in flight, loads in a branch that
+all threads take alike are issued in any case, with a false predicate, so that there are equally many on all paths.
 """
 
 from __future__ import annotations
@@ -76,6 +76,12 @@ class _Count:
     def __init__(self) -> None:
         self.pending: dict[Stmt, int] = {}
 
+    def all(self, body: Stmt) -> None:
+        """Follows the loads of a whole launch."""
+        state: _InFlight = (0,)
+        for stmt in flat_statements(body):
+            state = self.after(stmt, state)
+
     def after(self, stmt: Stmt, state: _InFlight) -> _InFlight:
         """The loads in flight after a statement."""
         if _is_load(stmt):
@@ -130,11 +136,12 @@ def _counted(launch: Launch) -> Launch:
     if not any(_is_load(s) for s in walk(launch.body)):
         marks = any(_is(s, COMMIT_GROUP) or _is(s, WAIT_FOR_GROUPS) for s in walk(launch.body))
         return launch if not marks else dataclasses.replace(launch, body=_Drop().visit(launch.body) or launch.body)
-    body = _Predicate().visit(launch.body) or launch.body
-    count = _Count()
-    state: _InFlight = (0,)
-    for stmt in flat_statements(body):
-        state = count.after(stmt, state)
+    body, count = launch.body, _Count()
+    count.all(body)
+    predicated, count_predicated = _Predicate().visit(body) or body, _Count()
+    count_predicated.all(predicated)
+    if sum(count_predicated.pending.values()) > sum(count.pending.values()):
+        body, count = predicated, count_predicated
     return dataclasses.replace(launch, body=_Resolve(count).visit(body) or body)
 
 

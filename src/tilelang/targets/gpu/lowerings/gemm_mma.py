@@ -88,15 +88,11 @@ class RegisterGemm(abc.ABC):
     """The lowering; vendors state their instructions.
 
     Attributes:
-        share: The class of a warp's operands.
-        shared_operand: The class of operands in shared memory.
         prefetch_barrier: What keeps the vendor's compiler from moving prefetches behind the instructions that they
             overlap; None if it does not.
     """
 
     name = "gemm.mma"
-    share: type[Share] = Share
-    shared_operand: type[ElementOperand] = ElementOperand
     prefetch_barrier: Instruction | None = None
 
     @abc.abstractmethod
@@ -110,6 +106,10 @@ class RegisterGemm(abc.ABC):
     def sums(self, op: Gemm) -> DType:
         """The accumulator dtype of instructions: that of C, or float32 for bfloat16."""
         return FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype
+
+    def operand_classes(self, context: LoweringContext) -> tuple[type[Share], type[ElementOperand]]:
+        """The classes of a warp's part of an operand, and of operands in shared memory."""
+        return Share, ElementOperand
 
     @abc.abstractmethod
     def instruction(self, atom: Any) -> Instruction:
@@ -140,7 +140,7 @@ class RegisterGemm(abc.ABC):
 
     def constrain(self, op: Gemm, plan: MmaPlan, context: LoweringContext) -> Iterable[Constraint]:
         """The fragments of the instruction partitioned over warps; shared operands without bank conflicts."""
-        division = self._divided(op, plan)
+        division = self._divided(op, plan, context)
         accumulates = Reason(f"{op.name} accumulates in it by {plan.atom.name}", op.loc)
         multiplies = Reason(f"{op.name} multiplies it by {plan.atom.name}", op.loc)
         yield FixedLayout(op.c.buffer, held(division.accumulator), accumulates)
@@ -155,7 +155,7 @@ class RegisterGemm(abc.ABC):
 
     def lower(self, op: Gemm, plan: MmaPlan, context: LoweringContext, build: Builder) -> None:
         """The program of the executing thread."""
-        division = self._divided(op, plan)
+        division = self._divided(op, plan, context)
         emit, thread = emitter(build, context, self.name)
         warp_size = context.target.machine.warp_size
         lane = emit.bind("lane", thread % warp_size, warp_size)
@@ -250,9 +250,11 @@ class RegisterGemm(abc.ABC):
         if buffer.scope is Scope.FRAGMENT:
             order = ValuePermutation(context.fragments[buffer], wanted)
             return FragmentOperand(emit, share, lane, origin, order, context.registers[buffer], sets)
-        return self.shared_operand(emit, share, lane, origin, context.shared_layouts.get(buffer), sets)
+        _, operand = self.operand_classes(context)
+        return operand(emit, share, lane, origin, context.shared_layouts.get(buffer), sets)
 
-    def _divided(self, op: Gemm, plan: MmaPlan) -> _Division:
+    def _divided(self, op: Gemm, plan: MmaPlan, context: LoweringContext) -> _Division:
+        share, _ = self.operand_classes(context)
         m, n, k = (int_const(size) or 0 for size in op.sizes)
         atom, warps = plan.atom, plan.warps
         (a0, a1), (b0, b1), c_axes = (matrix_axes(region) for region in (op.a, op.b, op.c))
@@ -263,8 +265,8 @@ class RegisterGemm(abc.ABC):
         return _Division(
             atom=atom,
             warps=warps,
-            a=self.share(op.a, *a_axes, m, k, atom.a, warps.row_atoms, row_cover),
-            b=self.share(op.b, *b_axes, n, k, atom.b, warps.column_atoms, column_cover),
+            a=share(op.a, *a_axes, m, k, atom.a, warps.row_atoms, row_cover),
+            b=share(op.b, *b_axes, n, k, atom.b, warps.column_atoms, column_cover),
             left=_of_buffer(warps.left(atom, m, k), a_axes, op.a.buffer),
             right=_of_buffer(warps.right(atom, n, k), b_axes, op.b.buffer),
             accumulator=_of_buffer(warps.accumulator(atom, m, n), c_axes, op.c.buffer),

@@ -15,8 +15,9 @@ from tilelang.targets.nvidia.lowerings.mma_operand import MatrixShare, SharedOpe
 class GemmMma(RegisterGemm):
     """The lowering."""
 
-    share = MatrixShare
-    shared_operand = SharedOperand
+    def operand_classes(self, context: LoweringContext) -> tuple[type[MatrixShare], type[SharedOperand]]:
+        """Those that `ldmatrix` loads where it can."""
+        return MatrixShare, SharedOperand
 
     def most_registers(self, context: LoweringContext) -> int:
         """Of the 255 that a thread can have; what is left is for addresses.
