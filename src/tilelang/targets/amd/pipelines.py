@@ -43,7 +43,13 @@ from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.targets.amd.group_barriers import WaveBarriers
 from tilelang.targets.amd.isa.atomic_text import vector_lanes
-from tilelang.targets.amd.passes import count_direct_loads, expand_pipeline, plan_pipeline, relax_barriers
+from tilelang.targets.amd.passes import (
+    count_direct_loads,
+    expand_pipeline,
+    order_blocks,
+    plan_pipeline,
+    relax_barriers,
+)
 from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
 
 
@@ -64,6 +70,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         detect_thread_groups.PASS,
         narrow_tile_dtypes.PASS,
         rasterize_grid.PASS,
+        order_blocks.PASS,
         promote_to_registers.PASS,
         choose_lowerings(lowerings),
         plan_pipeline.PASS,
