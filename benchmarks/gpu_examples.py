@@ -112,9 +112,9 @@ def quantized_rows(bench, kernels) -> None:
     module = example("05_quantized_gemm/w4a16_gemm.py")
     size, group = 8192, 128
     packed = torch.randint(0, 256, (size, size // 2), dtype=torch.uint8, device="cuda")
-    scales = torch.rand(size, size // group, device="cuda").half() / 8
+    scales = torch.rand(size // group, size, device="cuda").half() / 8
     nibbles = torch.stack((packed & 15, packed >> 4), -1).reshape(size, size)
-    weights = ((nibbles.half() - 8).view(size, -1, group) * scales[..., None]).view(size, size)
+    weights = ((nibbles.half() - 8).view(size, -1, group) * scales.T[..., None]).view(size, size)
     for rows, asked, tiles in _W4A16:
         a = torch.randn(rows, size, device="cuda").half()
         c = torch.empty(rows, size, device="cuda").half()

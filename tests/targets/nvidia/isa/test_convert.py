@@ -132,3 +132,12 @@ def test_a_cast_to_the_same_dtype_is_nothing():
 def test_lanes_must_agree():
     with pytest.raises(NoLowering, match="different numbers of lanes"):
         conversion(as_dtype("float32x4"), as_dtype("float16x2"))
+
+
+def test_bytes_become_halves_by_an_addition():
+    for source in ("int8", "uint8"):
+        made = conversion(as_dtype(source), as_dtype("float16"))
+        assert f"tl_half_of_byte(({source}_t)(x))" == made.format("x")
+    bytes_, raised = np.arange(256, dtype=np.uint8), np.arange(0x6400, 0x6500, dtype=np.uint16).view(np.float16)
+    np.testing.assert_array_equal(raised - np.float16(1024), bytes_)
+    np.testing.assert_array_equal((raised - np.float16(1152))[bytes_ ^ 0x80], bytes_.view(np.int8))

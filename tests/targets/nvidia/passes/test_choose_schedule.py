@@ -172,10 +172,12 @@ def test_overrides_are_kept():
         chosen(func, stages="many")
 
 
-def test_blocks_split_the_reduction_of_a_tile_where_that_is_set():
+def test_blocks_split_the_reduction_of_a_tile_where_that_is_set_or_pays():
     func = gemm_kernel(64, 8192, 8192, 64, 128)
-    assert Schedule(1, 8, epilogue_parts=True, mma_in_flight=1, split_k=2) == chosen(func, split=2)
-    assert 1 == chosen(func).split_k
+    assert Schedule(1, 8, epilogue_parts=True, mma_in_flight=1, split_k=2) == chosen(func, split=2) == chosen(func)
+    assert 1 == chosen(func, split=1).split_k
+    for taken in ({"persistent": True}, {"cluster": (2, 1)}):
+        assert 1 == chosen(func, **taken).split_k
     assert Schedule(2, 5, epilogue_parts=True, mma_in_flight=1, split_k=4) == chosen(gemm_kernel(512, 512, 8192), split=4)
     # what a block owns of the sums takes no registers beside them
     assert chosen(gemm_kernel(512, 512, 8192, 128, 256), split=2).registers is None

@@ -50,6 +50,25 @@ __device__ __forceinline__ half_t tl_half_of(uint64_t x) {
     needs=_helpers("float16"),
 )
 
+# A byte as the last bits of the fraction of 1024 has the value 1024 + byte: an addition instead of two conversions,
+# which take two to four times as long. Source: CUDA C++ Programming Guide, "Arithmetic Instructions", throughput.
+_HALF_OF_BYTE = Helper(
+    "tl_half_of_byte",
+    """\
+__device__ __forceinline__ half_t tl_half_of_byte(uint8_t x) {
+    half_t y, base;
+    y.bits = uint16_t(0x6400 | x), base.bits = 0x6400;  // 1024
+    return y - base;
+}
+__device__ __forceinline__ half_t tl_half_of_byte(int8_t x) {
+    half_t y, base;
+    y.bits = uint16_t(0x6400 | ((uint8_t)x ^ 0x80)), base.bits = 0x6480;  // 1024 + 128
+    return y - base;
+}
+""",
+    needs=_helpers("float16"),
+)
+
 _TF32 = Helper(
     "tl_round_tf32",
     """\
@@ -105,6 +124,8 @@ def _scalar(source: DType, destination: DType) -> Template:
         return Template(f"(({source_type.value})({{0}}) != 0)", source_type.helper)
     if destination == "float16" and (source == "float64" or source.is_int and source.bits >= 32):
         return Template(f"tl_half_of(({source_type.value})({{0}}))", _HALF_OF)
+    if destination == "float16" and source.is_int and source.bits == 8:
+        return Template(f"tl_half_of_byte(({source_type.name})({{0}}))", _HALF_OF_BYTE)
     if destination.is_float and destination.bits < 32:
         wide = "(float)(double)" if source.is_int and source.bits == 64 else "(float)"  # as the reference rounds
         return Template(f"{result_type.name}({wide}({{0}}))", result_type.helper)

@@ -42,8 +42,10 @@ from tilelang.targets.nvidia.passes.choose_cluster import (
     not_clustered,
     with_multicast,
 )
+from tilelang.targets.nvidia.passes.choose_split_k import choose_split_k
 from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order, panel_of
 from tilelang.targets.nvidia.passes.cluster_split_k import NotSplit, split
+from tilelang.targets.nvidia.passes.costs import is_short_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.async_mma import only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
@@ -81,10 +83,8 @@ from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 _SHALLOW_K = 2048  # with a smaller K the main loop takes not much longer than the epilogue
 # With 3, one of which is being read, 128x192 tiles at K = 1024 took 12 % longer with ping-pong than without
 _MIN_PING_PONG_STAGES = 4
-# Registers of an accumulator that one warpgroup may hold alone. Gemms of 64x128 take 256 cycles or less, too few to
-# hide another warpgroup's wait: at 4096^3 128x128x32 reached 0.85 of cuBLAS with two, 0.97 to 1.00 with one.
+# Registers of an accumulator that one warpgroup may hold alone, if gemms of two would be short
 _FEW_ACCUMULATORS = 128
-_SHORT_GEMM = 64 * 128 * 64 * 16  # M * N * K * bits of an operand of such a gemm
 
 
 class _NotSpecialized(Exception):
@@ -189,11 +189,13 @@ class _Choice:
         self.gemms = self._gemms(load_groups, [load_group for load_group in load_groups.found if load_group.pipelined])
         consumers = self._consumers(self.gemms)
         self.notes += self._recomputed(load_groups.found)
-        if (blocks := self._overrides.split_k or 1) > 1:
+        asked = self._overrides.split_k
+        if (blocks := asked or choose_split_k(self._launch, consumers, self._target.machine)) > 1:
             try:
                 return self._split_k_schedule(blocks, consumers)
             except (_NotSpecialized, NotSplit) as reason:
-                self.notes.append(Note(f"tl.split: blocks do not share sums, since {reason}", self._launch.loc))
+                if asked:
+                    self.notes.append(Note(f"tl.split: blocks do not share sums, since {reason}", self._launch.loc))
                 self._split_k, self._launch = 1, flatten_sequences(self._unflattened)
         schedule = self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers))
         check_overrides(self._launch, self._overrides, schedule, load_groups.found, self._target.machine.shared_bytes)
@@ -422,13 +424,13 @@ class _Choice:
         if self._overrides.mma_in_flight is not None:
             return self._overrides.mma_in_flight
         enough = stages >= _MIN_PING_PONG_STAGES
-        return int(consumers == 1 or only is not None and enough and _is_short_gemm(only, consumers))
+        return int(consumers == 1 or only is not None and enough and is_short_gemm(only, consumers))
 
     def _prefers_one_consumer(self, only: Gemm | None) -> bool:
         """Whether one warpgroup is better than two, since gemms of half a tile would be too short."""
         if self._overrides.consumers is not None or self._has_fixed_layouts():
             return False
-        if only is None or not _is_short_gemm(only, 2):
+        if only is None or not is_short_gemm(only, 2):
             return False
         few = live_tile_registers(self._launch, 1) <= _FEW_ACCUMULATORS
         return few and not self._consumers_refusal(1, (only,), required=True)
@@ -483,12 +485,6 @@ class _Choice:
         constants = [count for count in counts if count is not None]
         at_once = self._target.machine.blocks_at_once(math.prod(cluster))
         return len(constants) < len(counts) or math.prod(constants) > at_once
-
-
-def _is_short_gemm(gemm: Gemm, warpgroups: int) -> bool:
-    """Whether the other warpgroups finish their shares of a gemm before a warpgroup can issue its next one."""
-    work = math.prod(int_const(size) or 0 for size in gemm.sizes) * gemm.operands[0].bits
-    return work * (warpgroups - 1) <= _SHORT_GEMM * warpgroups
 
 
 def _has_tile_work(loop: For) -> bool:

@@ -1,0 +1,46 @@
+"""The reduction of a tile is split where that was measured to be faster."""
+
+import json
+
+import pytest
+from examples_of import ROOT
+from specialized import TARGET, gemm_kernel, launch_of
+
+import tilelang.language as T
+from tilelang.targets.nvidia.passes.choose_split_k import choose_split_k
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
+from tilelang.targets.target import Target
+
+MEASURED = json.loads((ROOT / "benchmarks/results/split-k-nvidia-h200.json").read_text())["rows"]
+
+
+def split_of(func, consumers=2, target=TARGET):
+    return choose_split_k(flatten_sequences(launch_of(func)), consumers, target.machine)
+
+
+@pytest.mark.parametrize("row", MEASURED, ids=lambda row: "x".join(map(str, row["shape"] + row["tile"][:2])))
+def test_the_choice_is_near_the_best_that_was_measured_and_no_worse_than_whole_tiles(row):
+    block_M, block_N, block_K, stages, threads = row["tile"]
+    blocks = split_of(gemm_kernel(*row["shape"], block_M, block_N, block_K, stages), threads // 128)
+    took = row["ms"][str(blocks)]
+    assert took <= 1.01 * row["ms"]["1"]
+    assert took <= 1.15 * min(row["ms"].values())
+
+
+def test_blocks_that_do_not_run_at_once_split_nothing():
+    assert 1 == split_of(gemm_kernel(1024, 2048, 16384))  # 128 tiles
+    assert 2 == split_of(gemm_kernel(1024, 1024, 16384))  # 64
+
+
+def test_other_machines_split_nothing():
+    assert 1 == split_of(gemm_kernel(512, 512, 16384), target=Target("cuda", "sm_80"))
+
+
+def test_sizes_that_are_not_known_split_nothing():
+    assert 1 == split_of(gemm_kernel(T.dynamic("M"), 512, 16384))
+    assert 1 == split_of(gemm_kernel(512, 512, T.dynamic("K")))
+
+
+def test_results_that_only_one_block_could_store_split_nothing():
+    assert 4 == split_of(gemm_kernel(512, 512, 16384, 128, 128))
+    assert 1 == split_of(gemm_kernel(512, 120, 16384, 128, 24))
