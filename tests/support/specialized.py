@@ -16,7 +16,8 @@ from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import check_program, inline_bindings
 from tilelang.targets.nvidia.backend import BACKEND
 from tilelang.targets.nvidia.lowerings.atomic_tma import TmaReduce
-from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaStore
+from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad
+from tilelang.targets.nvidia.lowerings.copy_tma_store import TmaStore
 from tilelang.targets.nvidia.passes import cluster_split_k, persist_grid
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps

@@ -7,8 +7,8 @@ from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.transforms.place_barriers import PlaceBarriers, block_barrier
 
 
-def barrier(loc):
-    return CallStmt(SYNC_THREADS, (), loc=loc)
+def barrier(place):
+    return CallStmt(SYNC_THREADS, (), loc=place.loc)
 
 
 def test_barriers_stand_before_statements_and_at_ends_of_bodies():

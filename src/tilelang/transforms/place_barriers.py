@@ -30,10 +30,10 @@ class PlaceBarriers(Rewriter):
     Args:
         before: The statements before which a barrier is inserted.
         ends: The bodies at whose end one is inserted.
-        barrier: Makes one for a place.
+        barrier: Makes the one before a statement, or at the end of a body.
     """
 
-    def __init__(self, before: Set[Stmt], ends: Set[Stmt], barrier: Callable[[Loc], Stmt]) -> None:
+    def __init__(self, before: Set[Stmt], ends: Set[Stmt], barrier: Callable[[Stmt], Stmt]) -> None:
         self._before, self._ends, self._barrier = before, ends, barrier
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -42,16 +42,16 @@ class PlaceBarriers(Rewriter):
             body: list[Stmt] = []
             for child in node.body:
                 if child in self._before:
-                    body.append(self._barrier(child.loc))
+                    body.append(self._barrier(child))
                 body.append(self._rebuilt(child))
             if node in self._ends:
-                body.append(self._barrier(node.loc))
+                body.append(self._barrier(node))
             return with_statements(node, body)
         new = self._rebuilt(node)
         if node not in self._before and node not in self._ends:
             return new
-        first = [self._barrier(node.loc)] if node in self._before else []
-        last = [self._barrier(node.loc)] if node in self._ends else []
+        first = [self._barrier(node)] if node in self._before else []
+        last = [self._barrier(node)] if node in self._ends else []
         return Seq((*first, new, *last), loc=node.loc)
 
     def _rebuilt(self, node: Stmt) -> Stmt:

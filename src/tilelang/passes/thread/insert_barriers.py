@@ -33,6 +33,7 @@ from tilelang.analysis.pending_accesses import (
     waited_by_some,
 )
 from tilelang.analysis.thread_accesses import (
+    AccessSummary,
     LoopCarried,
     ThreadAccess,
     accesses_memory,
@@ -51,24 +52,10 @@ from tilelang.ir.visit import own_jumps, sub_statements, walk
 from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.records import record
 from tilelang.transforms.place_barriers import PlaceBarriers, block_barrier
 
 _ROUNDS = 30  # of the fixed point over one loop; some more for each group that a wait leaves in flight
 _MANY_TRIALS = 16  # with more barriers, removal of redundant ones is not tried
-
-
-@record(slots=True)
-class _Summary:
-    """Whether a statement or its sub-statements have relevant accesses or effects, write, or synchronize."""
-
-    relevant: bool
-    writes: bool
-    syncs: bool
-
-    def merged(self, other: _Summary) -> _Summary:
-        """The summary of two statements."""
-        return _Summary(self.relevant or other.relevant, self.writes or other.writes, self.syncs or other.syncs)
 
 
 class _Restart(Exception):
@@ -102,7 +89,7 @@ class _BarrierAnalysis:
         self._accesses: dict[Stmt, list[ThreadAccess]] = {}
         self._carried: dict[Stmt, LoopCarried] = {}
         self._diverged_accesses: dict[Stmt, tuple[list[ThreadAccess], list[AsyncUnit | None]]] = {}
-        self._summaries: dict[Stmt, _Summary] = {}
+        self._summaries: dict[Stmt, AccessSummary] = {}
         self._facts = FactPropagation()
         self._independent: set[Stmt] = set()  # loops without conflicts between iterations and without synchronization
         self._visited: set[Stmt] = set()  # loops whose iterations have been analyzed against each other
@@ -162,12 +149,22 @@ class _BarrierAnalysis:
             self._insert = True
         return True
 
-    def is_safe_between_subgroups(self, size: int) -> bool:
-        """Whether subgroups of so many threads have no conflicts with each other, even without the barriers found."""
-        saved = self.before, self.ends, self._independent, self._conflicts.subgroup_size
-        self.before, self.ends, self._independent, self._conflicts.subgroup_size = set(), set(), set(), size
-        try:
+    def within_subgroups(self, size: int) -> set[Stmt]:
+        """The places of barriers that separate threads of the same subgroup of so many threads only."""
+        in_loops = self._barriers_in_loops()
+        saved = before, ends, *_ = self.before, self.ends, self._independent, self._conflicts.subgroup_size
+        self._independent, self._conflicts.subgroup_size = set(), size
+
+        def is_sufficient_without(places: set[Stmt]) -> bool:
+            self.before, self.ends = before - places, ends - places
             return self.is_sufficient()
+
+        try:
+            within = before | ends if is_sufficient_without(before | ends) else set()
+            for place in in_loops if not within and len(in_loops) <= _MANY_TRIALS else ():
+                if is_sufficient_without(within | {place}):
+                    within.add(place)
+            return within
         finally:
             self.before, self.ends, self._independent, self._conflicts.subgroup_size = saved
 
@@ -441,7 +438,7 @@ class _BarrierAnalysis:
         accesses = thread_accesses(stmt, facts.values, facts.conditions)
         return [t for t in accesses if t.releases or t.acquires or self._conflicts.may_conflict(t.buffer)]
 
-    def _summary(self, stmt: Stmt) -> _Summary:
+    def _summary(self, stmt: Stmt) -> AccessSummary:
         """The summary of a statement and its sub-statements."""
         summary = self._summaries.get(stmt)
         if summary is None:
@@ -450,7 +447,7 @@ class _BarrierAnalysis:
             if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
                 changes, syncs = self._changes_state(stmt, stmt.routine), bool(stmt.routine.effect)
             ordered = isinstance(stmt, Atomic) and (stmt.releases or stmt.acquires)
-            summary = _Summary(accesses or changes, writes or ordered, syncs)
+            summary = AccessSummary(accesses or changes, writes or ordered, syncs)
             for child in sub_statements(stmt):
                 summary = summary.merged(self._summary(child))
             self._summaries[stmt] = summary
@@ -474,7 +471,7 @@ def insert_barriers(
         uniform: Which values are uniform; None to analyze it.
         barrier: Makes a barrier, for groups of threads that are treated as a block.
         subgroup_barriers: Sizes of subgroups of neighboring threads in ascending order, each with a function that makes
-            a barrier of one: the first is used for which there are no conflicts between subgroups.
+            a barrier of one, for those that separate threads of the same subgroup only.
     """
     if launch.num_threads == 1:
         return launch
@@ -482,9 +479,11 @@ def insert_barriers(
     analysis.run()
     if not analysis.before and not analysis.ends:
         return launch
-    barrier = next((make for size, make in subgroup_barriers if analysis.is_safe_between_subgroups(size)), barrier)
-    barrier = barrier or functools.partial(block_barrier, launch.num_threads, warp_size)
-    insert = PlaceBarriers(analysis.before, analysis.ends, barrier)
+    of_all = barrier or functools.partial(block_barrier, launch.num_threads, warp_size)
+    of_subgroups: dict[Stmt, Callable[[Loc], Stmt]] = {}
+    for size, make in reversed(subgroup_barriers):
+        of_subgroups |= dict.fromkeys(analysis.within_subgroups(size), make)
+    insert = PlaceBarriers(analysis.before, analysis.ends, lambda at: of_subgroups.get(at, of_all)(at.loc))
     return dataclasses.replace(launch, body=insert.visit(launch.body) or launch.body)
 
 

@@ -26,7 +26,8 @@ from tilelang.targets.nvidia.lowerings.atomic_tma import TmaReduce
 from tilelang.targets.nvidia.lowerings.cluster_sum import PushSums
 from tilelang.targets.nvidia.lowerings.copy_async import AsyncCopy
 from tilelang.targets.nvidia.lowerings.copy_im2col import TmaIm2Col
-from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaStore
+from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad
+from tilelang.targets.nvidia.lowerings.copy_tma_store import TmaStore
 from tilelang.targets.nvidia.lowerings.gemm_mma import GemmMma
 from tilelang.targets.nvidia.lowerings.gemm_wait import WgmmaWait
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma

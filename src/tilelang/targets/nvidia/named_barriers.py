@@ -36,7 +36,7 @@ class NamedBarriers:
     def subgroups(self, group: Group, thread: Expr) -> list[tuple[int, Callable[[Loc], Stmt]]]:
         """The warpgroups of a group, if there are numbers for all of them."""
         count = group.count // WARPGROUP_THREADS
-        if count > 1 and group.count % WARPGROUP_THREADS == 0 and len(self._free) >= count:
+        if count > 1 and group.count % WARPGROUP_THREADS == 0 and len(self._free) > count:  # one for the whole group
             return [(WARPGROUP_THREADS, functools.partial(self._subgroup_barrier, group, WARPGROUP_THREADS, thread))]
         return []
 

@@ -29,7 +29,8 @@ from tilelang.options import CompileOptions
 from tilelang.passes.thread.flatten_shared import element_offset
 from tilelang.targets.nvidia.isa.tensor_box import map_fault, shared_pieces, tensor_pieces
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
-from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaPlan, TmaStore, widest_swizzle
+from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaPlan, widest_swizzle
+from tilelang.targets.nvidia.lowerings.copy_tma_store import TmaStore
 from tilelang.targets.nvidia.requests import request_tma
 from tilelang.targets.target import Target
 

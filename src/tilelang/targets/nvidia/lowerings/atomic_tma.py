@@ -19,7 +19,8 @@ from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.targets.nvidia.isa.tma import tma_reduce
 from tilelang.targets.nvidia.isa.tma_meaning import reduces
-from tilelang.targets.nvidia.lowerings.copy_tma import TmaPlan, TmaStore, in_boxes, store_boxes
+from tilelang.targets.nvidia.lowerings.copy_tma import TmaPlan, in_boxes
+from tilelang.targets.nvidia.lowerings.copy_tma_store import TmaStore, store_boxes
 from tilelang.targets.nvidia.lowerings.elect_one import ElectOne
 from tilelang.targets.nvidia.requests import ATOMIC_TMA_REDUCE
 

@@ -23,7 +23,6 @@ from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Var, cast, const, int_const
 from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import CallStmt, If, TileOp
-from tilelang.isa.instruction import Instruction
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.constraints import Constraint, Reason, SharedLayout
 from tilelang.layout.shared_memory import row_major
@@ -37,11 +36,10 @@ from tilelang.targets.nvidia.isa.cache_policy import NORMAL, l2_policy
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_RANK
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_EXPECT_TX
 from tilelang.targets.nvidia.isa.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE, map_fault
-from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_load, tma_store
+from tilelang.targets.nvidia.isa.tma import tma_load
 from tilelang.targets.nvidia.lowerings.elect_one import ElectOne
 from tilelang.targets.nvidia.machines import Feature
-from tilelang.targets.nvidia.requests import COPY_TMA_LOAD, COPY_TMA_STORE
-from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
+from tilelang.targets.nvidia.requests import COPY_TMA_LOAD
 
 _SIZES = (1, 2, 4, 8)  # bytes of an element. Source: CUDA Driver API, enum CUtensorMapDataType
 
@@ -70,7 +68,7 @@ class TmaLoad(ElectOne):
         refused = (
             ("no barrier counts its bytes" if op.barrier is None else "")
             or tma_refusal(op, op.src, op.dst, context)
-            or _extent_refusal(op.src)
+            or extent_refusal(op.src)
             or _parts_refusal(op, context)
         )
         return Refusal(refused) if refused else TmaPlan(widest_swizzle(op.dst))
@@ -86,7 +84,7 @@ class TmaLoad(ElectOne):
             raise CompilerBug(f"{COPY_TMA_LOAD}: chosen for a copy without a barrier")
 
         def start(*receivers: Expr) -> None:
-            for box in _boxes(*_own_part(op, context), context):
+            for box in tma_boxes(*_own_part(op, context), context):
                 args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at, *receivers, *policy)
                 load = tma_load(len(box.at), multicast=bool(receivers), hint=bool(policy))
                 build.emit(CallStmt(load, args, (box.tensor,), (box.shared,)))
@@ -107,48 +105,6 @@ class TmaLoad(ElectOne):
                 start(cast(op.multicast_mask, SCALARS["uint16"]))
 
         by_one_thread(context, build, emit, op.leaders or 0)
-
-
-class TmaStore(ElectOne):
-    """Stores boxes of shared memory to a tensor; the program waits for its completion."""
-
-    name = COPY_TMA_STORE
-
-    def accepts(self, op: Copy, context: LoweringContext) -> TmaPlan | Refusal:
-        """The layout of the tile, or a refusal."""
-        refused = _store_refusal(op) or tma_refusal(op, op.dst, op.src, context) or _extent_refusal(op.dst)
-        return Refusal(refused) if refused else TmaPlan(widest_swizzle(op.src))
-
-    def constrain(self, op: Copy, plan: TmaPlan, context: LoweringContext) -> Iterable[Constraint]:
-        """The shared tile lies in boxes."""
-        return in_boxes(op, op.src, plan)
-
-    def lower(self, op: Copy, plan: TmaPlan, context: LoweringContext, build: Builder) -> None:
-        """One thread, or one of each warpgroup, stores the boxes."""
-        store_boxes(op, tma_store, context, build)
-
-
-def store_boxes(op: Copy, store: Callable[[int], Instruction], context: LoweringContext, build: Builder) -> None:
-    """Stores a tile by `store` of so many dimensions: by one thread, or one of each warpgroup, where rows divide."""
-    tensor, tile, each = op.dst, op.src, op.leaders or context.threads
-    rows = int_const(tile.extent[-2]) if len(axes(tile)) > 1 else None
-    warpgroups = context.threads // WARPGROUP_THREADS
-    shared = op.leaders is None and context.thread is not None and warpgroups > 1
-    if shared and context.thread is not None and rows is not None and rows % (warpgroups * PERIOD_ROWS) == 0:
-        share = rows // warpgroups
-        first = context.thread // WARPGROUP_THREADS * share
-        tensor = slice_along(tensor, axes(tensor)[-2], first, share)
-        tile = slice_along(tile, axes(tile)[-2], first, share)
-        each = WARPGROUP_THREADS
-
-    def emit() -> None:
-        for box in _boxes(tensor, tile, context):
-            args: tuple[Expr | Region, ...] = (box.map, box.shared, *box.at)
-            # no writes: the wait for the store orders it with accesses to the tensor
-            build.emit(CallStmt(store(len(box.at)), args, (box.shared,)))
-        build.emit(CallStmt(TMA_STORE_COMMIT, ()))
-
-    by_one_thread(context, build, emit, each)
 
 
 def policy_of(op: Copy, build: Builder) -> tuple[Expr, ...]:
@@ -179,18 +135,8 @@ def tma_refusal(op: Copy, tensor: Region, tile: Region, context: LoweringContext
     return refusal or _layout_refusal(tile, context)
 
 
-def _store_refusal(op: Copy) -> str:
-    """Why a copy is no store whose completion the program waits for itself; empty if it is."""
-    if op.barrier is not None:
-        return "barriers count the bytes of loads"
-    if not op.is_async:
-        return "all threads together store faster than one that waits for TMA"
-    if any((int_const(start) or 0) < 0 for start in op.dst.start):
-        return "what is stored begins before the tensor"
-    return ""
-
-
-def _extent_refusal(tensor: Region) -> str:
+def extent_refusal(tensor: Region) -> str:
+    """Why TMA cannot copy so much of a tensor; empty if it can."""
     return "the extents are not constant" if tensor.static_extent is None else ""
 
 
@@ -371,7 +317,7 @@ class _Box:
     tensor: Region
 
 
-def _boxes(tensor: Region, tile: Region, context: LoweringContext) -> Iterator[_Box]:
+def tma_boxes(tensor: Region, tile: Region, context: LoweringContext) -> Iterator[_Box]:
     """The boxes of the instructions that copy a tile, matrix by matrix."""
     shape, size = (1, *(tile.buffer.static_shape or ())), tile.dtype.storage_bytes
     boxes = boxes_of(tile, context)

@@ -110,7 +110,7 @@ def _fenced(launch: Launch) -> Launch:
     before = _Fences(launch).before
     if not before:
         return launch
-    insert = PlaceBarriers(before, set(), lambda loc: CallStmt(FENCE_PROXY_ASYNC, (), loc=loc))
+    insert = PlaceBarriers(before, set(), lambda at: CallStmt(FENCE_PROXY_ASYNC, (), loc=at.loc))
     return dataclasses.replace(launch, body=insert.visit(launch.body) or launch.body)
 
 

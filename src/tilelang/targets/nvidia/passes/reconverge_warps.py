@@ -41,7 +41,7 @@ def reconverge_warps(launch: Launch) -> Launch:
     points = _Reconvergence(launch)
     points.visit(launch.body, needed_later=False)
     threads = min(launch.num_threads, WARP_SIZE)
-    insert = PlaceBarriers(points.before, points.ends, lambda loc: block_barrier(threads, WARP_SIZE, loc))
+    insert = PlaceBarriers(points.before, points.ends, lambda at: block_barrier(threads, WARP_SIZE, at.loc))
     body = insert.stmt(launch.body)
     return launch if body is launch.body or body is None else dataclasses.replace(launch, body=body)
 
