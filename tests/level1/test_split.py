@@ -12,7 +12,7 @@ from tilelang.level1.split import can_split, split
 
 def split_graph(graph: Graph, parts: int) -> tuple[Graph, list[list[str]]]:
     (kernel,) = fused_kernels(graph)
-    assert can_split(kernel)
+    assert can_split(kernel, 2)
     made = split(graph, kernel, parts)
     kernels = fused_kernels(made.graph, made.partial)
     return made.graph, [[output.array.name for output in kernel.outputs] for kernel in kernels]
@@ -45,4 +45,13 @@ def test_positions_are_not_split() -> None:
     g = graphs.Builder()
     x = g.parameter("x", (1000,))
     (kernel,) = fused_kernels(g.graph("f", g.reduction("y", (), (1000,), Combiner.ARGMAX, lambda r: graphs.at(x, r))))
-    assert not can_split(kernel)
+    assert not can_split(kernel, 2)
+
+
+def test_one_range_is_no_split() -> None:
+    g = graphs.Builder()
+    x = g.parameter("x", (4, 512))
+    (kernel,) = fused_kernels(
+        g.graph("f", g.reduction("y", (4,), (512,), Combiner.SUM, lambda i, r: graphs.at(x, i, r)))
+    )
+    assert [False, True, True] == [can_split(kernel, parts) for parts in (1, 2, 8)]

@@ -9,6 +9,7 @@ from tilelang.dtypes import INT32
 from tilelang.errors import TuningError
 from tilelang.ir.expr import Var
 from tilelang.ir.print_expr import ExprPrinter
+from tilelang.level1.aligned_operands import with_aligned_operands
 from tilelang.level1.block_text import INDENT
 from tilelang.level1.collapse_axes import Reshapes, with_collapsed_axes
 from tilelang.level1.fuse import fused_kernels
@@ -88,11 +89,13 @@ def _chosen(name: str, kernels: Sequence[FusedKernel], target: Target, texts: Se
 def _kernels(graph: Graph, target: Target) -> tuple[Graph, list[FusedKernel]]:
     """The kernels of a graph, and the graph in which those with few blocks are split."""
     partial: list[Array] = []
+    if target.is_gpu:
+        graph, partial = with_aligned_operands(graph, fused_kernels(graph))
     while True:
         kernels = [with_cheaper_forms(kernel) for kernel in fused_kernels(graph, partial) if not kernel.is_empty]
         for kernel in kernels:
             parts = parts_of(kernel, target, alone=len(kernels) == 1)
-            if parts > 1 and not any(output.array in partial for output in kernel.outputs) and can_split(kernel):
+            if not any(output.array in partial for output in kernel.outputs) and can_split(kernel, parts):
                 made = split(graph, kernel, parts)
                 graph, partial = made.graph, [*partial, *made.partial]
                 break

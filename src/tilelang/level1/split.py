@@ -36,11 +36,18 @@ class Split:
     partial: tuple[Array, ...]
 
 
-def can_split(kernel: FusedKernel) -> bool:
-    """Whether the first pass of a kernel can be split along the last of its streamed axes."""
+def can_split(kernel: FusedKernel, parts: int) -> bool:
+    """Whether the first pass of a kernel can be split along the last of its streamed axes, into 2 to so many ranges."""
     if not kernel.streamed or kernel.sequences or any(r.combiner.gives_index for r in kernel.reductions):
         return False
-    return int_const(kernel.extents[kernel.streamed[-1]]) is not None
+    extent = int_const(kernel.extents[kernel.streamed[-1]])
+    return extent is not None and _length(extent, parts) < extent
+
+
+def _length(extent: int, parts: int) -> int:
+    """The elements of a range."""
+    granules = -(-extent // GRANULE)
+    return -(-granules // parts) * GRANULE
 
 
 def split(graph: Graph, kernel: FusedKernel, parts: int) -> Split:
@@ -62,8 +69,7 @@ class _Splitter(Rewriter):
         extent = int_const(kernel.extents[self._axis])
         assert extent is not None
         self._extent = extent
-        granules = -(-extent // GRANULE)
-        self._length = -(-granules // parts) * GRANULE
+        self._length = _length(extent, parts)
         self._parts = -(-extent // self._length)
         self._number = Var("part", INT32, index=True)
         self._inner = Var(self._axis.name, INT32, index=True)
