@@ -2,8 +2,8 @@
 
 Both sides run in one process with the same number of threads, in interleaved rounds; the table shows medians, and as
 ratio the median of those of neighboring rounds, which other work on the machine slows down alike.
-Run as `python benchmarks/cpu.py [--threads N] [--rounds N] [--only TEXT] [--ordinary]`; results are kept under
-`results/`.
+Run as `python benchmarks/cpu.py [--threads N] [--rounds N] [--only TEXT] [--ordinary | --level1]`; results are kept
+under `results/`.
 """
 
 import argparse
@@ -210,6 +210,21 @@ def ordinary_rows(torch, kernels, args) -> dict[str, Callable[[], Row]]:
     return {label: lambda label=label, make=make: row(label, make) for label, make in makers.items()}
 
 
+def level1_rows(torch, args) -> dict[str, Callable[[], Row]]:
+    """Computations without a schedule."""
+    import cpu_level1
+
+    def row(name: str, make: Callable[[], tuple[Callable, Callable, float]]) -> Row:
+        ours, theirs, tolerance = make()
+        found, expected = ours(), theirs()
+        for mine, other in zip(*([x] if torch.is_tensor(x) else x for x in (found, expected)), strict=True):
+            check(mine, other, tolerance)
+        mine, other, ratio = race(ours, theirs, args.rounds, args.seconds)
+        return Row(name, mine * 1e3, "ms", other * 1e3, "", ratio, ">= 1x", ratio >= 1)
+
+    return {name: lambda name=name, make=make: row(name, make) for name, make in cpu_level1.ROWS.items()}
+
+
 def overhead_rows(torch, numpy, kernels, args) -> dict[str, Callable[[], Row]]:
     def python_side() -> Row:
         import tilelang
@@ -301,6 +316,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3, help="of each side in each round")
     parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--level1", action="store_true", help="computations without a schedule instead")
     parser.add_argument("--ordinary", action="store_true", help="programs of every kind as well, without targets")
     args = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "TILELANG_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -316,7 +332,7 @@ def main() -> None:
     torch.manual_seed(0)
     print(f"{cpu_name()}, {args.threads} threads, torch {torch.__version__}\n")
     print(f"{'':<38}{'ours':>13}{'torch':>13}{'':>16}{'ratio':>8}  {'target':<9} met")
-    makers = {
+    makers = level1_rows(torch, args) if args.level1 else {
         **gemm_rows(torch, kernels, args),
         **other_rows(torch, kernels, args),
         **overhead_rows(torch, numpy, kernels, args),
@@ -329,7 +345,9 @@ def main() -> None:
             show(rows[-1])
 
     slug = re.sub(r"[^a-z0-9]+", "-", cpu_name().lower()).strip("-")
-    path = RESULTS / f"{slug}-{args.threads}-threads.json"
+    if args.level1 and rows:
+        print(f"\ngeometric mean: {statistics.geometric_mean(row.ratio for row in rows):.2f}")
+    path = RESULTS / f"{'level1-' * args.level1}{slug}-{args.threads}-threads.json"
     if not args.only:
         RESULTS.mkdir(exist_ok=True)
         record = {

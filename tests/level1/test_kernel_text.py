@@ -94,3 +94,16 @@ def test_a_grid_over_a_symbolic_size_has_a_block() -> None:
     x = g.parameter("x", (n, 20))
     text = text_of(g.graph("double", g.map("y", (n, 20), lambda i, j: graphs.at(x, i, j) * 2.0)), i=8, j=32)
     assert "with T.Kernel(T.ceildiv(20, block_j), T.max(T.ceildiv(n, block_i), 1), threads=128)" in text
+
+
+def test_what_is_costly_in_a_row_is_computed_once() -> None:
+    text = text_of(trace(lambda x: tnp.log_softmax(x, axis=-1), numbers(7, 20)), i=2)
+    loop, statement = text.splitlines()[-4:-2]
+    assert "for i in T.Parallel(block_i):" == loop.strip()
+    assert "value[i] = T.log(" in statement
+
+
+def test_columns_are_read_in_the_order_of_memory() -> None:
+    text = text_of(trace(lambda x: tnp.sum(x * x, axis=0), numbers(40, 20)), j=8)
+    assert "for i, j in T.Parallel(40, block_j):" in text
+    assert "dim=0)" in text

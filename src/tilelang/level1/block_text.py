@@ -12,7 +12,7 @@ from tilelang.arith.prove import proves
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import ExprKey, expr_key
-from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Var, conjunction, int_const, select
+from tilelang.ir.expr import Binary, Call, Const, Expr, Load, Select, Var, conjunction, int_const, select
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import children, loads_of, variables_of
@@ -199,10 +199,29 @@ class BlockText(ABC):
         if expr_key(expr) in self._values.known:
             return
         if expr_key(expr) in self._shared_values:
-            self._materialized(expr, "value", self._values.dims_of(expr))
+            self._materialized(expr, "value", self._order_of_memory(expr, self._values.dims_of(expr)))
             return
         for child in () if isinstance(expr, Load) else children(expr):
             self._hold_shared(child)
+
+    def _hold_rows(self, expr: Expr, dims: Sequence[Var]) -> None:
+        """Holds what is costly and varies along fewer axes of a tile than the tile has, so that it is computed once."""
+        own = self._values.dims_of(expr)
+        if expr_key(expr) in self._values.known or not own:
+            return
+        if len(own) < len(dims) and _is_costly(expr) and loads_of(expr):
+            self._materialized(expr, "value", own)
+            return
+        for child in () if isinstance(expr, Load) else children(expr):
+            self._hold_rows(child, dims)
+
+    def _order_of_memory(self, body: Expr, dims: Sequence[Var]) -> list[Var]:
+        """The axes of a tile in the order in which memory has most of them, so that neighbors are read together."""
+        loads = (self._plain_load(load) for load in loads_of(body))
+        orders = [self._tile_axes(load) for load in loads if load is not None]
+        longest = max(orders, key=len, default=[])
+        others = [axis for axis in dims if not any(axis is each for each in longest)]
+        return [*others, *(axis for axis in longest if any(axis is each for each in dims))]
 
     def _ragged(self, dims: Sequence[Var]) -> frozenset[Var]:
         """The axes of a tile whose ends matter: those that are reduced."""
@@ -292,6 +311,11 @@ def fill_text(value: Const, names: ExprPrinter) -> str:
         if value.value == limit:
             return f'T.{name}_value("{value.dtype!s}")'
     return names.expr(value)
+
+
+def _is_costly(expr: Expr) -> bool:
+    """Whether a float takes many instructions: a function or a division."""
+    return expr.dtype.is_float and (isinstance(expr, Call) or isinstance(expr, Binary) and expr.op is BinaryOp.DIV)
 
 
 def same_axes(a: Sequence[Expr], b: Sequence[Expr]) -> bool:

@@ -205,6 +205,7 @@ class _KernelText(ReductionText):
                 self._update(output, output.definition)
                 return
         self._hold_shared(output.body)
+        self._hold_rows(output.body, dims)
         held = self._values.tile_of(without_widening(output.body), output.body)
         inside = self._conditions(output, dims)
         # T.copy does not transpose

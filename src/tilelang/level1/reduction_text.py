@@ -82,15 +82,15 @@ class ReductionText(BlockText):
             old = read_tile(tile, dims)
             self._assign(old, dims, held if clear else binary(reduction.combiner.operator, old, held))
             return
-        source = self._materialized(body, f"{reduction.array.name}_tile", self._values.dims((*dims, *reduced)), neutral)
-        order = list(self._values.dims((*dims, *reduced)))
+        order = self._order_of_memory(body, self._values.dims((*dims, *reduced)))
+        source = self._materialized(body, f"{reduction.array.name}_tile", order, neutral)
         for axis in reduced[:-1]:
+            position = list(map(id, order)).index(id(axis))
             order = [each for each in order if each is not axis]
             partial = self._fragment(f"{reduction.array.name}_part", order, reduction.body.dtype)
-            position = list(map(id, self._values.dims((*order, axis)))).index(id(axis))
             self._reduce(reduction, source.buffer, partial, position, clear=True)
             source = read_tile(partial, order)
-        position = list(map(id, self._values.dims((*dims, reduced[-1])))).index(id(reduced[-1]))
+        position = list(map(id, order)).index(id(reduced[-1]))
         if reduction.combiner.gives_index:
             self._find(reduction, source, tile, position, clear=clear)
         else:
