@@ -377,3 +377,61 @@ def test_a_fault_of_the_package_keeps_its_frames() -> None:
     with pytest.raises(AssertionError) as found:
         f(numbers(3))
     assert "graph.py" == Path(str(found.traceback[-1].path)).name
+
+
+# -- arrays of other libraries -------------------------------------------------------------------------------
+class Lent:
+    """An array of a library that lends its memory by DLPack."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+    def __dlpack__(self, **options: Any) -> object:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_that_are_lent() -> None:
+    @compute
+    def f(x: Any) -> Any:
+        return x * 2 + 1
+
+    x = numbers(3, 5)
+    for _ in range(2):  # the second call is recognized
+        assert_close(np.asarray(f(Lent(x))), x * 2 + 1)
+
+
+def test_arrays_of_jax() -> None:
+    jax = pytest.importorskip("jax")
+
+    @tilelang.compute(target="cpu")
+    def f(x: Any) -> Any:
+        return tnp.softmax(x, axis=-1)
+
+    x = jax.numpy.asarray(numbers(4, 8))
+    for dtype in ("float32", "bfloat16"):
+        given = x.astype(dtype)
+        found = f(given)
+        assert isinstance(found, jax.Array)
+        assert given.dtype == found.dtype
+        expected = np.asarray(jax.nn.softmax(given.astype("float32"), axis=-1))
+        np.testing.assert_allclose(np.asarray(found.astype("float32")), expected, rtol=1e-2)
+
+
+def test_arrays_of_gpus_are_known_by_their_interface() -> None:
+    """As CuPy's are, without a GPU."""
+
+    class OnGPU:
+        shape, dtype = (3, 4), np.dtype(np.float16)
+        __cuda_array_interface__: dict[str, Any] = {
+            "typestr": "<f2", "shape": (3, 4), "data": (256, False), "version": 3,
+        }  # fmt: skip
+
+    @tilelang.compute(target={"kind": "cuda", "arch": "sm_90a"})
+    def f(x: Any) -> Any:
+        return x + x
+
+    assert "x: float16[3, 4]" in str(f.graph(OnGPU()))
+    assert 'x: T.Tensor((3, 4), "float16")' in f.program(OnGPU())
