@@ -1,10 +1,12 @@
 """Copies of pipelined loops stand where they get the most time for a barrier, as far ahead as their versions allow."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tilelang.schedule.loop_graph import Edge, LoopGraph, Work
-from tilelang.schedule.modulo import is_legal, modulo_schedule
-from tilelang.schedule.prefetch import copies_first, pipeline_schedule
+from tilelang.schedule.modulo import is_legal
+from tilelang.schedule.prefetch import copies_first, prefetch_schedule
 
 COPY = Work(0, prefetched=True)
 
@@ -26,13 +28,13 @@ def placed(made):
 def test_copies_for_one_gemm_run_ahead_of_it(versions):
     loop = graph([COPY, COPY, Work(500)], used(0, 2, versions=versions), used(1, 2, versions=versions))
     ahead = versions - 1
-    assert ((0, 0, ahead), (0, 1, 2)) == placed(pipeline_schedule(loop))
+    assert ((0, 0, ahead), (0, 1, 2)) == placed(prefetch_schedule(loop))
     assert is_legal(loop, (0, 0, ahead), (0, 1, 2))
 
 
 def test_each_tile_is_refilled_behind_its_gemm_where_another_one_runs_meanwhile():
     loop = graph([COPY, Work(500), Work(800), COPY, Work(500)], used(0, 1, versions=2), used(3, 4, versions=2))
-    made = pipeline_schedule(loop)
+    made = prefetch_schedule(loop)
     assert ((0, 2, 2, 0, 2), (1, 0, 2, 4, 3)) == placed(made)
     assert is_legal(loop, made.stage, made.order)
     assert 1800 == made.cycles
@@ -41,28 +43,41 @@ def test_each_tile_is_refilled_behind_its_gemm_where_another_one_runs_meanwhile(
 
 def test_tiles_that_most_of_an_iteration_uses_are_not_worth_a_barrier():
     loop = graph([COPY, COPY, Work(500), Work(500)], used(0, 2, 3, versions=2), used(1, 3, versions=2))
-    assert ((0, 0, 1, 1), (0, 1, 2, 3)) == placed(pipeline_schedule(loop))
+    assert ((0, 0, 1, 1), (0, 1, 2, 3)) == placed(prefetch_schedule(loop))
 
 
 def test_with_many_versions_copies_have_time_enough():
     loop = graph([COPY, Work(500), Work(800), COPY, Work(500)], used(0, 1, versions=6), used(3, 4, versions=6))
-    assert ((0, 5, 5, 0, 5), (0, 3, 1, 2, 4)) == placed(pipeline_schedule(loop))
+    assert ((0, 5, 5, 0, 5), (0, 3, 1, 2, 4)) == placed(prefetch_schedule(loop))
 
 
 @pytest.mark.parametrize("versions", [1, 2])
 def test_copies_follow_what_empties_their_tiles_at_the_beginning_in_one_place(versions):
     loop = graph([COPY, Work(9), COPY, Work(9), Work(500)], used(0, 1, versions=versions), used(2, 3, versions=versions))
-    assert ((0, versions, 0, versions, versions), (1, 3, 0, 2, 4)) == placed(pipeline_schedule(loop))
+    assert ((0, versions, 0, versions, versions), (1, 3, 0, 2, 4)) == placed(prefetch_schedule(loop))
 
 
 def test_what_only_copies_need_is_loaded_an_iteration_earlier():
     index = [Edge(0, 1, 0), Edge(1, 0, 1)]
     loop = graph([Work(9), COPY, Work(500)], index, used(1, 2, versions=2))
-    made = pipeline_schedule(loop)
+    made = prefetch_schedule(loop)
     assert ((0, 1, 2), (1, 0, 2)) == placed(made)
     assert is_legal(loop, made.stage, made.order)
 
 
-def test_a_loop_without_copies_has_the_schedule_of_its_statements():
-    loop = graph([Work(500), Work(500, asynchronous=True, issue=20, latency=60)])
-    assert modulo_schedule(loop) == pipeline_schedule(loop)
+@given(st.data())
+def test_schedules_of_random_loops_are_legal(data):
+    count = data.draw(st.integers(1, 7))
+    copies = data.draw(st.sets(st.integers(0, count - 1), min_size=1))
+    versions = data.draw(st.integers(1, 4))
+    work = [COPY if n in copies else Work(data.draw(st.sampled_from([1, 50, 400]))) for n in range(count)]
+    edges = []
+    for copy in sorted(copies):
+        later = [n for n in range(copy + 1, count) if n not in copies]
+        edges.append(used(copy, *data.draw(st.sets(st.sampled_from(later)) if later else st.just(())), versions=versions))
+    made = prefetch_schedule(loop := graph(work, *edges))
+    assert is_legal(loop, made.stage, made.order)
+    assert sorted(made.order) == list(range(count))
+    others = [n for n in made.order if n not in copies]
+    assert others == sorted(others)
+    assert made.stages <= versions + 1

@@ -34,7 +34,8 @@ class ModuloSchedule:
     """When the statements of a loop run.
 
     Attributes:
-        stage: Of each statement, in program order: 0, or 1 for those of the previous iteration.
+        stage: Of each statement, in program order: how many iterations of the pipelined loop after the first ones it
+            runs.
         order: The numbers of the statements in the order in which an iteration of the pipelined loop runs them.
         cycles: Of an iteration.
     """

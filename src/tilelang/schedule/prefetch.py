@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilelang.schedule.loop_graph import Edge, LoopGraph
-from tilelang.schedule.modulo import ModuloSchedule, modulo_schedule
+from tilelang.schedule.modulo import ModuloSchedule
 
 _MIN_GAIN = 0.3
 """Copies stand in more places if that gives them so much more time, as a part of what they have.
@@ -22,10 +22,8 @@ Each place behind users of tiles costs a barrier per iteration. On an H200 decod
 """
 
 
-def pipeline_schedule(graph: LoopGraph) -> ModuloSchedule:
-    """The schedule of a loop: that of its copies if it has any, otherwise that of its statements."""
-    if not _copies(graph):
-        return modulo_schedule(graph)
+def prefetch_schedule(graph: LoopGraph) -> ModuloSchedule:
+    """The schedule of a loop with copies."""
     last = {copy: max((edge.source for edge in _overwriting(graph, copy)), default=-1) for copy in _copies(graph)}
     best = copies_first(graph)
     for behind in (dict.fromkeys(last, max(last.values())), last):

@@ -44,7 +44,7 @@ from tilelang.schedule.loop_graph import LoopGraph, loop_graph
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.schedule.override_errors import impossible_placement, wrong_number_of_loops
 from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, violation
-from tilelang.schedule.prefetch import pipeline_schedule
+from tilelang.schedule.prefetch import prefetch_schedule
 from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
 from tilelang.targets.nvidia.passes.costs import COPY_WORK, warp_work
@@ -75,7 +75,7 @@ def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tu
     producers = [n for n, stmt in enumerate(body.statements) if is_asynchronous(stmt) and _is_producer(body, n)]
     reason = "no copy into a shared buffer that it fills as a whole is asynchronous"
     while producers:
-        schedule = pipeline_schedule(_graph(body, {body.statements[n] for n in producers}, max(stages, 1)))
+        schedule = prefetch_schedule(_graph(body, {body.statements[n] for n in producers}, max(stages, 1)))
         if not stages or schedule.stages < 2:
             return None, f"num_stages={stages} keeps one version of each buffer"
         placement = in_sequence(schedule.stage, schedule.order)

@@ -145,7 +145,7 @@ def test_a_loop_of_one_stage_waits_where_a_statement_needs_a_result(monkeypatch)
         count = len(graph.work)
         return ModuloSchedule((0,) * count, tuple(range(count)), graph.serial_cycles // 2)
 
-    monkeypatch.setattr(loop_schedules, "pipeline_schedule", in_order)
+    monkeypatch.setattr(loop_schedules, "modulo_schedule", in_order)
     launch = launch_of(warp_specialize(gradients(64), stages=2))
     ((_, made),) = schedule_of(launch).loops
     assert 1 == made.stages
@@ -201,7 +201,7 @@ LOOPS = {
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_of_known_kernels_are_scheduled_as_well_as_by_the_optimum(name, monkeypatch):
     graphs = []
-    monkeypatch.setattr(loop_schedules, "pipeline_schedule", lambda graph: graphs.append(graph) or modulo_schedule(graph))
+    monkeypatch.setattr(loop_schedules, "modulo_schedule", lambda graph: graphs.append(graph) or modulo_schedule(graph))
     passes = [*itertools.takewhile(lambda step: step.name != "persist_grid", BACKEND.passes)]
     run_passes(LOOPS[name](), passes, context())
     assert graphs

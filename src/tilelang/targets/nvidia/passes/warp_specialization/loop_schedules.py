@@ -29,9 +29,8 @@ from tilelang.schedule.explain import timeline
 from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, Value, Work, loop_graph, reordering_refusal
-from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, cycles_of, is_legal, longest_recurrence
+from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, cycles_of, is_legal, longest_recurrence, modulo_schedule
 from tilelang.schedule.override_errors import impossible_placement, statement_at, wrong_number_of_loops
-from tilelang.schedule.prefetch import pipeline_schedule
 from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, converted_operand
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, is_pipelined
@@ -227,7 +226,7 @@ def _loop_schedule(
     registers = registers_for_tiles(consumers, reordered_accesses=_threads_access_memory(body))
     graph = dataclasses.replace(graph, values=values, registers=registers)
     if saved is None:
-        return LoopSchedule(prepared, operands, body, graph, pipeline_schedule(graph))
+        return LoopSchedule(prepared, operands, body, graph, modulo_schedule(graph))
     reason = _violation(body, graph, saved)
     if reason:
         return reason
