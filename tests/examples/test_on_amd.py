@@ -15,12 +15,13 @@ MEASURED = "gfx942"
 SMALLER = {("02_gemm/float8_gemm.py", "block_scaled"): (512, 512, 512, 64, 64)}
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("name", PORTABLE)
 def test_example_agrees_with_its_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate_example(monkeypatch, name, MEASURED, SCHEDULES[:1])
 
 
-@pytest.mark.slow(every=16)
+@pytest.mark.slow(every=34)
 @pytest.mark.parametrize("arch", SIMULATED)
 @pytest.mark.parametrize("name", PORTABLE)
 def test_schedules_do_not_change_what_an_example_finds(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:

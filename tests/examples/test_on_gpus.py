@@ -52,7 +52,7 @@ def test_schedules_do_not_change_what_an_example_finds_on_hopper(name: str, monk
     simulate_example(monkeypatch, name, "sm_90a", SCHEDULES, **ON_HOPPER[name])
 
 
-@pytest.mark.slow(every=16)
+@pytest.mark.slow(every=34)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_schedules_do_not_change_what_an_example_finds(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:

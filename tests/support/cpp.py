@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tilelang.isa.intrinsic import Helper, ordered_helpers
+from tilelang.runtime import cache
 
 NATIVE = ("-O3", "-march=native", "-fwrapv", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 PLAIN = ("-O1",)  # whatever the compiler's default processor is: the portable paths
@@ -26,13 +27,18 @@ def compile_functions(helpers: Iterable[Helper | None], functions: Iterable[str]
     headers = sorted({"<cstdint>"}.union(*(helper.headers for helper in ordered)))
     lines = [*(f"#include {header}" for header in headers), *(helper.text for helper in ordered), 'extern "C" {']
     text = "\n".join([*lines, *functions, "}"])
-    with tempfile.TemporaryDirectory() as folder:
-        source, library = Path(folder, "functions.cpp"), Path(folder, "functions.so")
-        source.write_text(text)
-        command = [str(COMPILER), "-std=c++17", *flags, "-fopenmp-simd", "-shared", "-fPIC", str(source), "-o", str(library)]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert result.returncode == 0, result.stderr[:4000]
-        return ctypes.CDLL(str(library))
+
+    def compiled() -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            source, library = Path(folder, "functions.cpp"), Path(folder, "functions.so")
+            source.write_text(text)
+            command = [str(COMPILER), "-std=c++17", *flags, "-fopenmp-simd", "-shared", "-fPIC", str(source), "-o", str(library)]
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert result.returncode == 0, result.stderr[:4000]
+            return library.read_bytes()
+
+    # tests of one file run in several processes, which share the session's cache
+    return cache.open_or_make(cache.key_of("tests", text, *flags), ".so", compiled, lambda path: ctypes.CDLL(str(path)))
 
 
 def call(function: object, *arguments: object) -> None:

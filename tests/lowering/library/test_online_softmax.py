@@ -147,7 +147,7 @@ def test_other_dtypes_of_probabilities(executor, dtype):
     np.testing.assert_allclose(output, expected(scores, values, 0.5)[0], rtol=2e-2, atol=2e-2)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     spread=st.sampled_from([0.01, 1.0, 30.0, 1e3, 1e6]),
