@@ -211,3 +211,13 @@ def test_what_cannot_be_lowered_is_not_measured(monkeypatch: pytest.MonkeyPatch)
     found, _ = find(lambda x: FakeKernel(twice, 0.001), *range(4), trials=2)
     assert ("compile", "ValueError: no such tile") == reasons(found)[0]
     assert 2 == len(found.measured)
+
+
+def test_all_are_measured_where_the_model_knows_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def expected(subject: Any, config: dict[str, Any]) -> float:
+        raise ValueError("a size is symbolic")
+
+    monkeypatch.setattr(module, "is_known", lambda target: True)
+    monkeypatch.setattr(module, "expected_seconds", expected)
+    found, _ = find(lambda x: FakeKernel(twice, 0.001), *range(4), trials=2)
+    assert 4 == len(found.measured)

@@ -118,7 +118,7 @@ class _Search:
                 self._reject(configs[number], "compile", each)
         if not times:  # such as symbolic sizes, which the model cannot predict
             self._rejected.clear()
-            return configs[:trials]
+            return configs
         ranked = sorted(times, key=lambda number: times[number])
         for rank, number in enumerate(ranked[trials:], trials + 1):
             self._reject(configs[number], "model", Failure(reason(times[number], rank, trials)))
