@@ -152,7 +152,7 @@ def compared(cases, args) -> None:
     rows = json.loads(path.read_text())["rows"]
     times = {(row["family"], row["name"]): statistics.median(row["samples"]) for row in rows}
     families: dict[str, list[tuple[float, float]]] = {}
-    print(f"{'family':<14}{'kernel':<58}{'predicted':>11}{'measured':>11}{'error':>8}  bound by")
+    print(f"{'family':<34}{'kernel':<72}{'predicted':>11}{'measured':>11}{'error':>8}  bound by")
     for case in cases:
         if (case.family, case.name) not in times:
             continue
@@ -160,12 +160,12 @@ def compared(cases, args) -> None:
         mine, theirs = prediction.seconds * 1e6, times[case.family, case.name]
         families.setdefault(case.family, []).append((mine, theirs))
         error = mine / theirs - 1
-        print(f"{case.family:<14}{case.name:<58}{mine:9.1f}us{theirs:9.1f}us{error:8.0%}  {prediction.bound}")
+        print(f"{case.family:<34}{case.name:<72}{mine:9.1f}us{theirs:9.1f}us{error:8.0%}  {prediction.bound}")
     everything = [pair for pairs in families.values() for pair in pairs]
-    print(f"\n{'family':<14}{'kernels':>8}{'mean error':>12}{'ranks':>8}")
+    print(f"\n{'family':<34}{'kernels':>8}{'mean error':>12}{'ranks':>8}")
     for family, pairs in [*families.items(), ("all", everything)]:
         error = statistics.mean(abs(mine / theirs - 1) for mine, theirs in pairs)
-        print(f"{family:<14}{len(pairs):>8}{error:12.1%}{rank_correlation(*map(list, zip(*pairs, strict=True))):8.3f}")
+        print(f"{family:<34}{len(pairs):>8}{error:12.1%}{rank_correlation(*map(list, zip(*pairs, strict=True))):8.3f}")
 
 
 def main() -> None:
