@@ -136,31 +136,34 @@ def attention(*, varying, block=64):
 
 
 def additions():
-    """A software-pipelined loop whose results the copy engine adds to a tensor, twice to the same elements."""
+    """A software-pipelined loop whose results the copy engine adds to a tensor, twice to the same elements.
+
+    Threads read its tiles, too, and not only gemms.
+    """
 
     @T.prim_func
-    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((256, 64), "float16"), C: T.Tensor((128, 64), "float32")):
+    def main(A: T.Tensor((128, 64), "float16"), B: T.Tensor((448, 64), "float16"), C: T.Tensor((128, 64), "float32")):
         with T.Kernel(1, threads=128):
             A_s = T.alloc_shared((64, 64), "float16")
             B_s = T.alloc_shared((64, 64), "float16")
             scores = T.alloc_fragment((64, 64), "float32")
             weights = T.alloc_fragment((64, 64), "float16")
             out = T.alloc_fragment((64, 64), "float32")
-            T.copy(A, A_s)
-            for k in T.Pipelined(4, num_stages=2):
+            T.copy(A[64, 0], A_s)
+            for k in T.Pipelined(7, num_stages=2):
                 T.copy(B[k * 64, 0], B_s)
                 T.gemm(A_s, B_s, scores, transpose_B=True, clear_accum=True)
                 for i, j in T.Parallel(64, 64):
-                    weights[i, j] = T.if_then_else(scores[i, j] > 0, 1.0, 0.0)
+                    weights[i, j] = T.if_then_else(scores[i, j] > B_s[i, j], 1.0, 0.0)
                 T.gemm(weights, B_s, out, clear_accum=True)
                 T.atomic_add(C[k % 2 * 64, 0], out)
 
-    a, b = ints(64, 64), ints(256, 64, seed=1)
+    a, b = ints(128, 64), ints(448, 64, seed=1)
     want = np.zeros((128, 64), np.float32)
-    for k in range(4):
+    for k in range(7):
         tile = b[k * 64 : k * 64 + 64].astype(np.float32)
-        want[k % 2 * 64 : k % 2 * 64 + 64] += (a.astype(np.float32) @ tile.T > 0) @ tile
-    return lowered(main, stages=2), [a, b, np.zeros((128, 64), np.float32)], want
+        want[k % 2 * 64 : k % 2 * 64 + 64] += (a[64:].astype(np.float32) @ tile.T > tile) @ tile
+    return lowered(main, stages=3), [a, b, np.zeros((128, 64), np.float32)], want
 
 
 def listed():

@@ -13,7 +13,7 @@ from edits import ARRIVALS, waits_for_fewer_groups, without
 from seeded import Change, loop_too_long, loop_too_short, shifted_operand
 from seeded_barriers import WGMMA_WAITS
 
-from tilelang.targets.gpu.isa.sync import SYNC_THREADS
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_WAIT
@@ -76,6 +76,7 @@ CHANGES: dict[str, Change] = {
     "named barrier removed": without(BAR_SYNC),
     "arrival at a named barrier removed": without(BAR_ARRIVE),
     "block barrier removed": without(SYNC_THREADS),
+    "warp barrier removed": without(SYNC_WARP),
     "cluster instruction removed": without(*CLUSTER),
     "number of a named barrier altered": barriers.wrong_barrier_number,
     "too many threads of a named barrier": barriers.too_many_threads,

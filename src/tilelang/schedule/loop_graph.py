@@ -88,12 +88,14 @@ class LoopGraph:
         values: What they keep in registers.
         registers: How many registers of a thread these may take in another order than that of the program; None if that
             does not matter.
+        together: Sets of statements that must run in the same stage.
     """
 
     work: tuple[Work, ...]
     edges: tuple[Edge, ...]
     values: tuple[Value, ...] = ()
     registers: int | None = None
+    together: tuple[frozenset[int], ...] = ()
 
     @property
     def warp_cycles(self) -> int:

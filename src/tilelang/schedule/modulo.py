@@ -114,7 +114,8 @@ def _stages(graph: LoopGraph) -> Iterator[tuple[int, ...]]:
     seen: set[frozenset[int]] = set()
     for chosen in choices:
         late = frozenset().union(*(dependents[number] for number in chosen))
-        if late not in seen and len(late) < max(count, 1):
+        apart = any(not each.isdisjoint(late) and not each <= late for each in graph.together)
+        if late not in seen and len(late) < max(count, 1) and not apart:
             seen.add(late)
             yield tuple(int(number in late) for number in range(count))
 

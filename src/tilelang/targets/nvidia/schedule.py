@@ -66,6 +66,7 @@ class Schedule(WarpSchedule):
             along which these blocks lie.
         split_k: Blocks of a cluster that split the reduction of a tile, neighbors along the first dimension.
         loops: The software-pipelined loops of consumers, by their variables.
+        computed: Tiles that threads compute in such loops in two versions.
     """
 
     consumers: int
@@ -85,6 +86,7 @@ class Schedule(WarpSchedule):
     multicast: tuple[tuple[Buffer, tuple[int, ...]], ...] = ()
     split_k: int = 1
     loops: tuple[tuple[Var, ModuloSchedule], ...] = ()
+    computed: tuple[Buffer, ...] = ()
 
     @property
     def consumer_threads(self) -> int:

@@ -344,7 +344,7 @@ def test_programs_of_single_threads_are_left_alone():
 
 
 def test_tiles_of_which_no_thread_can_hold_its_share_are_refused():
-    assert "tiles take 512 registers of a thread" in reason(gemm_kernel(4096, 4096, 4096, 256, 256))
+    assert "tiles take 256 registers of a thread" in reason(gemm_kernel(4096, 4096, 4096, 256, 256))
 
 
 def test_tiles_of_which_shared_memory_holds_one_are_refused():

@@ -22,7 +22,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import Lowerings
@@ -46,7 +46,7 @@ from tilelang.targets.nvidia.passes.choose_split_k import choose_split_k
 from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order, panel_of
 from tilelang.targets.nvidia.passes.cluster_split_k import NotSplit, split
 from tilelang.targets.nvidia.passes.costs import is_short_gemm
-from tilelang.targets.nvidia.passes.warp_specialization.async_mma import only_gemm
+from tilelang.targets.nvidia.passes.warp_specialization.async_mma import has_tile_work, only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
     target_capabilities,
@@ -80,6 +80,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
 from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import shared_memory_budget
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
+_FEW_STAGES = 3  # with fewer, second versions of computed tiles would take what loads need
 _SHALLOW_K = 2048  # with a smaller K the main loop takes not much longer than the epilogue
 # With 3, one of which is being read, 128x192 tiles at K = 1024 took 12 % longer with ping-pong than without
 _MIN_PING_PONG_STAGES = 4
@@ -172,6 +173,7 @@ class _Choice:
         self._target = capabilities.context.target
         self._overrides = overrides
         self._split_k = 1  # blocks that split the reduction of a tile
+        self._doubled: tuple[Buffer, ...] = ()  # computed tiles with two versions
         self.notes: list[Note] = []
         self.gemms: list[Gemm] = []
         self.loop_schedules: list[LoopSchedule] = []
@@ -189,17 +191,34 @@ class _Choice:
         self.gemms = self._gemms(load_groups, [load_group for load_group in load_groups.found if load_group.pipelined])
         consumers = self._consumers(self.gemms)
         self.notes += self._recomputed(load_groups.found)
-        asked = self._overrides.split_k
-        if (blocks := asked or choose_split_k(self._launch, consumers, self._target.machine)) > 1:
+        asked, machine = self._overrides.split_k, self._target.machine
+        if (blocks := asked or choose_split_k(self._launch, consumers, machine)) > 1:
             try:
                 return self._split_k_schedule(blocks, consumers)
             except (_NotSpecialized, NotSplit) as reason:
                 if asked:
                     self.notes.append(Note(f"tl.split: blocks do not share sums, since {reason}", self._launch.loc))
                 self._split_k, self._launch = 1, flatten_sequences(self._unflattened)
-        schedule = self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers))
-        check_overrides(self._launch, self._overrides, schedule, load_groups.found, self._target.machine.shared_bytes)
+        schedule = self._with_second_versions(load_groups, consumers)
+        check_overrides(self._launch, self._overrides, schedule, load_groups.found, machine.shared_bytes)
         return schedule
+
+    def _with_second_versions(self, load_groups: LoadGroups, consumers: int) -> Schedule:
+        """The schedule of whole tiles, with two versions of computed tiles where these save cycles and fit."""
+        notes = tuple(self.notes)
+        schedule = self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers), double=True)
+        self._doubled = schedule.computed
+        if not self._doubled:
+            return schedule
+        try:
+            self.notes, least = [*notes], max(self._overrides.stages or 0, min(schedule.stages, _FEW_STAGES))
+            schedule = self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers), double=True)
+            if schedule.stages >= least:
+                return schedule
+        except _NotSpecialized:
+            pass  # shared memory does not hold them
+        self.notes, self._doubled = [*notes], ()
+        return self._with_loop_schedules(self._whole_tile_schedule(load_groups, consumers), double=False)
 
     @property
     def placements(self) -> tuple[Placement | None, ...]:
@@ -264,6 +283,7 @@ class _Choice:
             persistent=persistent,
             concurrent_tiles=2 if ping_pong else 1,
             demoted=self._demoted_fragments(),
+            doubled=self._doubled,
         )
         if isinstance(budget, str):
             raise _NotSpecialized(budget)
@@ -282,18 +302,19 @@ class _Choice:
             split_k=self._split_k,
         )
 
-    def _with_loop_schedules(self, schedule: Schedule) -> Schedule:
+    def _with_loop_schedules(self, schedule: Schedule, *, double: bool) -> Schedule:
         """The schedule with those of the loops for which software pipelining takes fewer cycles than program order."""
         if schedule.ping_pong or schedule.stages < 2:
             return schedule
         capabilities, threads, domain = self._capabilities, schedule.tile_threads, of_function(self._func)
         launch = fuse_clears(capabilities.with_plans(self._launch, self.gemms, threads), domain)
         groups = capabilities.load_groups(launch).found
-        saved = self._overrides.loops
-        self.loop_schedules, self.unscheduled = loop_schedules(launch, groups, capabilities, threads, domain, saved)
-        if not self.loop_schedules:
+        given, consumers = self._overrides.loops, schedule.consumers
+        found = loop_schedules(launch, groups, capabilities, schedule, domain, given, double=double)
+        self.loop_schedules, self.unscheduled = found
+        self.prepared = with_prepared_loops(launch, self.loop_schedules) if self.loop_schedules else None
+        if self.prepared is None:
             return schedule
-        self.prepared, consumers = with_prepared_loops(launch, self.loop_schedules), schedule.consumers
         needed = max(live_tile_registers(self._launch, consumers), *(one.registers for one in self.loop_schedules))
         producer_threads, registers = self._producer_resources(consumers, needed, groups)
         return dataclasses.replace(
@@ -302,6 +323,7 @@ class _Choice:
             registers=registers,
             ordered_issue=issues_in_order(self.loop_schedules, consumers, self._overrides.ping_pong),
             loops=tuple((one.loop.var, one.schedule) for one in self.loop_schedules),
+            computed=tuple(tile for one in self.loop_schedules for tile in one.doubled),
         )
 
     def _demoted_fragments(self) -> list[Buffer]:
@@ -353,7 +375,7 @@ class _Choice:
         return list(dict.fromkeys(gemms))
 
     def _consumers(self, gemms: Sequence[Gemm]) -> int:
-        """The number of consumer warpgroups, each with 64 rows of a gemm or a multiple of that."""
+        """The number of consumer warpgroups, each with rows of a gemm; two with columns where one lacks registers."""
         threads, fixed = self._unflattened.num_threads, self._has_fixed_layouts()
         if fixed and threads % WARPGROUP_THREADS:
             text = f"the kernel fixes the layouts of {threads} threads, which are no whole warpgroups"
@@ -362,13 +384,12 @@ class _Choice:
         override = threads // WARPGROUP_THREADS if fixed else asked
         if asked is not None:
             check_consumers(self._launch, asked, lambda count: self._asked_refusal(count, gemms, fixed=fixed))
-        reasons = []
-        for count in (override,) if override else (2, 3, 1):
-            reason = self._consumers_refusal(count, gemms, required=override is not None)
+        choices = ((override, True),) if override else ((2, False), (3, False), (1, False), (2, True))
+        for count, required in choices:
+            reason = self._consumers_refusal(count, gemms, required=required)
             if not reason:
                 return count
-            reasons.append(reason)
-        raise _NotSpecialized(reasons[-1])
+        raise _NotSpecialized(reason)
 
     def _asked_refusal(self, count: int, gemms: Sequence[Gemm], *, fixed: bool) -> str:
         """Why the user cannot set `count` warpgroups; empty if nothing speaks against them."""
@@ -400,9 +421,8 @@ class _Choice:
 
     def _has_fixed_layouts(self) -> bool:
         """Whether layouts in the kernel fix which thread holds what."""
-        if any(isinstance(layout, Fragment) for _, layout in self._launch.hints.layouts):
-            return True
-        return any(isinstance(s, ParallelLoop | Copy) and s.layout is not None for s in walk(self._launch.body))
+        loops = [s for s in walk(self._launch.body) if isinstance(s, ParallelLoop | Copy) and s.layout is not None]
+        return bool(loops) or any(isinstance(layout, Fragment) for _, layout in self._launch.hints.layouts)
 
     def _producer_resources(
         self, consumers: int, needed: int, load_groups: Sequence[LoadGroup]
@@ -416,7 +436,7 @@ class _Choice:
         """
         if self._overrides.registers is not None:
             return WARPGROUP_THREADS, self._overrides.registers
-        counts = any(self._needs_counters(group) or group.backward_slice().statements for group in load_groups)
+        counts = any(group.needs_counters(self._launch) or group.backward_slice().statements for group in load_groups)
         return producer_and_registers(self._launch, consumers, needed, counts=counts)
 
     def _mma_in_flight(self, consumers: int, stages: int, only: Gemm | None) -> int:
@@ -428,16 +448,15 @@ class _Choice:
 
     def _prefers_one_consumer(self, only: Gemm | None) -> bool:
         """Whether one warpgroup is better than two, since gemms of half a tile would be too short."""
-        if self._overrides.consumers is not None or self._has_fixed_layouts():
+        free = self._overrides.consumers is None and not self._has_fixed_layouts()
+        if not free or only is None or not is_short_gemm(only, 2):
             return False
-        if only is None or not is_short_gemm(only, 2):
-            return False
-        few = live_tile_registers(self._launch, 1) <= _FEW_ACCUMULATORS
-        return few and not self._consumers_refusal(1, (only,), required=True)
+        alone = not self._consumers_refusal(1, (only,), required=True)
+        return alone and live_tile_registers(self._launch, 1) <= _FEW_ACCUMULATORS
 
     def _only_gemm(self, load_groups: Sequence[LoadGroup]) -> Gemm | None:
         """The gemm if the launch has one loop over tiles, which does nothing else beside loads; otherwise None."""
-        loops = [s for s in walk(self._launch.body) if isinstance(s, For) and _has_tile_work(s)]
+        loops = [s for s in walk(self._launch.body) if isinstance(s, For) and has_tile_work(s)]
         return only_gemm(loops[0], load_groups) if len(loops) == 1 else None
 
     def _uses_ping_pong(self, consumers: int, load_groups: Sequence[LoadGroup]) -> bool:
@@ -445,10 +464,10 @@ class _Choice:
 
         It does where K is small, and where one warpgroup would otherwise compute alone.
         """
-        if self._overrides.ping_pong is False or any(self._needs_counters(load_group) for load_group in load_groups):
+        if self._overrides.ping_pong is False or any(group.needs_counters(self._launch) for group in load_groups):
             return False
         body = statements_of(self._launch.body)
-        loops = [s for s in body if isinstance(s, For) and _has_tile_work(s)]
+        loops = [s for s in body if isinstance(s, For) and has_tile_work(s)]
         gemms = [only_gemm(loop, load_groups) for loop in loops]
         if len(loops) != 1 or gemms[0] is None or self._consumers_refusal(1, (gemms[0],), required=True):
             return False
@@ -459,15 +478,6 @@ class _Choice:
             return False
         depth = (int_const(trip_count(loops[0])) or 0) * (int_const(gemms[0].sizes[2]) or 0)
         return self._overrides.ping_pong or (consumers == 1 or depth < _SHALLOW_K) and self._overrides.consumers is None
-
-    def _needs_counters(self, load_group: LoadGroup) -> bool:
-        """Whether fills have to be counted at run time: trip counts differ from tile to tile."""
-        if any(isinstance(step, If) for step in load_group.path):
-            return True  # also a branch around all loops, within the loop over tiles
-        counts = (trip_count(step) for step in load_group.path if isinstance(step, For))
-        found = load_group.scalars.backward_slice(counts)
-        differs = bool(found.buffers) or not found.variables.isdisjoint(self._launch.block_vars)
-        return differs or load_group.fill_count().preceding is None
 
     # -- the grid ------------------------------------------------------------------------------------------------
     def _persistent(self, cluster: Extents) -> bool:
@@ -481,15 +491,9 @@ class _Choice:
             return False
         if self._overrides.persistent is not None:
             return self._overrides.persistent
-        counts = [int_const(extent) for extent in self._launch.grid]
-        constants = [count for count in counts if count is not None]
+        constants = [count for extent in self._launch.grid if (count := int_const(extent)) is not None]
         at_once = self._target.machine.blocks_at_once(math.prod(cluster))
-        return len(constants) < len(counts) or math.prod(constants) > at_once
-
-
-def _has_tile_work(loop: For) -> bool:
-    """Whether a loop works on tiles, not only on scalars."""
-    return any(isinstance(s, TileOp | ParallelLoop) for s in walk(loop))
+        return len(constants) < len(self._launch.grid) or math.prod(constants) > at_once
 
 
 def _line(stmt: Stmt) -> str:

@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from tilelang.arith.domain import of_function
-from tilelang.dtypes import BOOL, INT32, SCALARS
+from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var, const
@@ -36,6 +36,10 @@ from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_I
 from tilelang.targets.nvidia.isa.registers import set_max_registers
 from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
+from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import (
+    VERSIONS,
+    crossing_tiles,
+)
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
     EpilogueStore,
     StageEpilogue,
@@ -49,12 +53,15 @@ from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import as
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import cluster_blocks
 from tilelang.targets.nvidia.passes.warp_specialization.partitions import consumer, producer
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier, order_barriers
-from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import PipelineBuffer, pipeline_buffer
+from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
+    ALL_LANES,
+    PipelineBuffer,
+    pipeline_buffer,
+)
 from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline
 from tilelang.targets.nvidia.passes.warp_specialization.tile_scheduler import TileScheduler, tile_scheduler
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
 
-_ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
 # A barrier of all threads of a cluster, without memory ordering: fences stand before it where that is needed
 _CLUSTER_SYNC = (CallStmt(CLUSTER_ARRIVE_RELAXED, ()), CallStmt(CLUSTER_WAIT, ()))
 
@@ -117,6 +124,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     ]
     orders: tuple[OrderBarrier, ...] = _order_barriers(launch) if schedule.ping_pong else ()
     software_pipelines = _software_pipelines(pipelined, schedule, pipelines, stage, capabilities, thread)
+    computed = {old: new for each in software_pipelines for old, new in each.computed.items()}
     scheduler = tile_scheduler(launch, schedule)
     programs = [
         _consumer_program(launch, pipelines, software_pipelines, stores, schedule, order, scheduler, thread)
@@ -128,6 +136,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
             *_barriers(pipelines, orders, cluster_sums, scheduler, schedule, thread),
             *(Alloc(tile, loc=tile.loc) for each in pipelines for tile in each.tiles.values()),
             *(Alloc(each.parts.buffer, loc=each.loc) for each in cluster_sums),
+            *(Alloc(tile, loc=tile.loc) for tile in computed.values()),
             _producer_branch(producer(launch.body, pipelines, cluster, scheduler), schedule, thread),
             *(
                 _consumer_branch(program, schedule, number, thread)
@@ -138,9 +147,10 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         ),
         loc=launch.body.loc,
     )
-    replaced = {old: new for each in pipelines for old, new in each.tiles.items()}
+    replaced = {**computed, **{old: new for each in pipelines for old, new in each.tiles.items()}}
     layouts = tuple((replaced.get(buffer, buffer), layout) for buffer, layout in launch.hints.layouts)
-    versions = tuple((new, each.versions) for each in pipelines for old, new in each.tiles.items() if new is not old)
+    versions = [(new, each.versions) for each in pipelines for old, new in each.tiles.items() if new is not old]
+    versions += [(tile, VERSIONS) for tile in computed.values()]
     blocks = launch.hints.min_blocks_per_sm if schedule.registers is None else 1
     launch = dataclasses.replace(
         launch,
@@ -170,7 +180,10 @@ def _software_pipelines(
         body = consumer_body(loop, [each.load_group for each in mine])
         gemms = asynchronous_gemms(body, capabilities, schedule.tile_threads)
         staged = {stmt: stmts for stmt in body.statements if (stmts := stage.staged(stmt)) is not None}
-        software_pipelines.append(SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms, staged, order))
+        found = crossing_tiles(body, schedules[loop.var], set(schedule.computed))
+        software_pipelines.append(
+            SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms, staged, order, found)
+        )
     return software_pipelines
 
 
@@ -227,7 +240,7 @@ def _producer_branch(body: Stmt, schedule: Schedule, thread: Expr) -> Stmt:
     first, count = schedule.consumer_threads, schedule.producer_threads
     elected = Var("elected", BOOL)
     issue = If(elected, body, group=Group(first, 1, collective=True, among=WARP_SIZE))
-    inner: tuple[Stmt, ...] = (CallStmt(ELECT, (_ALL_LANES,), result=elected), issue)
+    inner: tuple[Stmt, ...] = (CallStmt(ELECT, (ALL_LANES,), result=elected), issue)
     if count > WARP_SIZE:
         warp = Group(first, WARP_SIZE, collective=True)
         inner = (If(warp.condition(thread), Seq(inner), group=warp),)

@@ -72,7 +72,8 @@ def test_waits_stand_before_the_first_use_and_releases_behind_the_last():
     assert lines[query + 1].startswith("for k in T.serial(4)")
     wait = next(n for n, line in enumerate(lines) if line.startswith("mbarrier_wait(A_s_full"))
     assert lines[wait + 1].startswith("T.gemm(Q_s, A_s[")
-    assert lines[wait + 2].startswith("mbarrier_arrive(A_s_empty")
+    assert lines[wait + 2].startswith("sync_warp(")
+    assert lines[wait + 4].startswith("mbarrier_arrive(A_s_empty")
 
 
 def test_the_producer_creates_each_cache_policy_once():

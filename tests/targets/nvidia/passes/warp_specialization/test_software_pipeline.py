@@ -291,7 +291,7 @@ def any_legal(graph, pick):
 @pytest.mark.parametrize("seed", range(12))
 def test_every_legal_schedule_computes_the_same(seed, monkeypatch):
     pick = random.Random(seed)
-    monkeypatch.setattr(loop_schedules, "pipeline_schedule", lambda graph: any_legal(graph, pick))
+    monkeypatch.setattr(loop_schedules, "modulo_schedule", lambda graph: any_legal(graph, pick))
     causal, one_tile, late = (bool(seed & bit) for bit in (1, 2, 4))
     func = attention(160, causal=causal, late_rescale=late, one_tile=one_tile)
     simulated(func, 160, causal, one_tile, **{"tl.persistent": seed % 3 == 0})
@@ -299,7 +299,7 @@ def test_every_legal_schedule_computes_the_same(seed, monkeypatch):
 
 @pytest.mark.parametrize("stage", [(0, 0), (1, 0), (0, 1)])
 def test_a_tile_is_awaited_by_its_first_reader_and_released_by_its_last_one_in_any_order(stage, monkeypatch):
-    monkeypatch.setattr(loop_schedules, "pipeline_schedule", lambda graph: ModuloSchedule(stage, (1, 0), 1))
+    monkeypatch.setattr(loop_schedules, "modulo_schedule", lambda graph: ModuloSchedule(stage, (1, 0), 1))
 
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((320, 64), "float16"), C: T.Tensor((64, 64), "float32"),

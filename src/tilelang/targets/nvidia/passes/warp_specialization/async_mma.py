@@ -15,8 +15,8 @@ from tilelang.arith.prove import proves
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Expr, Var, const, int_const
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Seq, Stmt
-from tilelang.ir.visit import substitute
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.visit import substitute, walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
@@ -80,6 +80,11 @@ def async_mma_of(loop: For, pipelines: Sequence[PipelineBuffer], order: OrderBar
     if gemm is None or any(not each.wgmma_only or each.versions < 2 for each in mine):
         return None
     return AsyncMma(loop, gemm, mine, order)
+
+
+def has_tile_work(loop: For) -> bool:
+    """Whether a loop works on tiles, not only on scalars."""
+    return any(isinstance(s, TileOp | ParallelLoop) for s in walk(loop))
 
 
 def only_gemm(loop: For, load_groups: Sequence[LoadGroup]) -> Gemm | None:

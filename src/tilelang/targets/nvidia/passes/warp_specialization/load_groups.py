@@ -82,6 +82,14 @@ class LoadGroup:
         """Whether the copies stand in a loop that is to be pipelined."""
         return self.loop is not None and is_pipelined(self.loop)
 
+    def needs_counters(self, launch: Launch) -> bool:
+        """Whether fills have to be counted at run time: trip counts differ from tile to tile of a launch's grid."""
+        if any(isinstance(step, If) for step in self.path):
+            return True  # also a branch around all loops, within the loop over tiles
+        found = self.scalars.backward_slice(trip_count(step) for step in self.path if isinstance(step, For))
+        differs = bool(found.buffers) or not found.variables.isdisjoint(launch.block_vars)
+        return differs or self.fill_count().preceding is None
+
     def fill_count(self) -> FillCount:
         """How often the tiles are filled, before an iteration and at most."""
         loops = [step for step in self.path if isinstance(step, For)]

@@ -8,7 +8,7 @@ in variables of its own; consumers do everything else, and access a tile only be
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from tilelang.dtypes import SCALARS
 from tilelang.ir.buffer import Buffer
@@ -205,7 +205,8 @@ def consumer(
     states = PartitionStates(pipelines)
     crossing = [each for program in software_pipelines for each in program.crossing]
     late_states = PartitionStates(crossing, waits=False)
-    rewriter = _Consumer(pipelines, states, late_states, thread)
+    computed = {tile for program in software_pipelines for tile in program.computed}
+    rewriter = _Consumer(pipelines, computed, states, late_states, thread)
     rewriter.software_pipelines = {each.loop: each for each in software_pipelines}
     rewriter.scheduler = scheduler
     if mma_in_flight:
@@ -222,6 +223,7 @@ class _Consumer(Rewriter):
     def __init__(
         self,
         pipelines: Sequence[PipelineBuffer],
+        computed: Set[Buffer],
         states: PartitionStates,
         late_states: PartitionStates,
         thread: Expr,
@@ -229,7 +231,7 @@ class _Consumer(Rewriter):
         self._pipelines, self._thread = pipelines, thread
         self._states, self._late_states = states, late_states
         self._copies = {copy for each in pipelines for copy in each.load_group.copies}
-        self._tiles = {tile for each in pipelines for tile in each.tiles}
+        self._tiles = {*computed, *(tile for each in pipelines for tile in each.tiles)}  # allocated outside
         self._loops = {each.load_group.loop for each in pipelines}
         self.versions: dict[Buffer, tuple[Buffer, Expr]] = {}
         self.async_mmas: dict[For, AsyncMma] = {}

@@ -5,7 +5,8 @@ partitions count the fills of a pipeline in the same way, so that index and phas
 
 A full barrier counts one arrival, which announces the bytes, and the bytes. An empty barrier counts the arrivals of
 readers: one for each warpgroup if only wgmma reads the tiles, since that completes for all four warps at once,
-otherwise one for each thread. Producers begin with the phase before the first, which counts as complete.
+otherwise one for each warp behind a barrier of its lanes, since arrivals of lanes would follow one another. Producers
+begin with the phase before the first, which counts as complete.
 
 Where blocks of a cluster load by multicast, readers arrive at the empty barriers of all blocks that write to their
 tiles: a barrier then counts the readers in all blocks that its own block writes to.
@@ -20,6 +21,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, const, int_const, select
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, If, Stmt, Store
 from tilelang.records import record
+from tilelang.targets.gpu.isa.sync import SYNC_WARP
 from tilelang.targets.nvidia.isa.cluster import mbarrier_arrive_remote
 from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_ARRIVE,
@@ -27,6 +29,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_INIT,
     MBARRIER_WAIT,
 )
+from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
@@ -34,6 +37,7 @@ from tilelang.transforms.versions import versioned
 
 _OPAQUE = SCALARS["uint64"]  # an object of 64 bits. Source: PTX ISA, "mbarrier", "Contents"
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
+ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
 
 
 @record(slots=True, eq=False)
@@ -69,7 +73,7 @@ class PipelineBuffer:
 
     def barrier_inits(self, schedule: Schedule) -> list[Stmt]:
         """Initializes the barriers."""
-        arrivals = schedule.tile_threads // (WARPGROUP_THREADS if self.wgmma_only else 1)
+        arrivals = schedule.tile_threads // (WARPGROUP_THREADS if self.wgmma_only else WARP_SIZE)
         arrivals *= len(self.senders) or 1  # as many blocks write to this one as it writes to
         inits: list[Stmt] = []
         for barriers, count in ((self.full, 1), (self.empty, arrivals)):
@@ -206,7 +210,9 @@ def consumer_release(each: PipelineBuffer, index: Expr, thread: Expr) -> list[St
         arrive = CallStmt(mbarrier_arrive_remote(), (_at(each.empty, index), each.sender))
         return [If(thread % WARPGROUP_THREADS < len(each.senders), arrive)]
     arrive = CallStmt(MBARRIER_ARRIVE, (_at(each.empty, index),))
-    return [If(thread % WARPGROUP_THREADS == 0, arrive) if each.wgmma_only else arrive]
+    if each.wgmma_only:
+        return [If(thread % WARPGROUP_THREADS == 0, arrive)]
+    return [CallStmt(SYNC_WARP, (ALL_LANES,)), If(thread % WARP_SIZE == 0, arrive)]
 
 
 def producer_acquire(each: PipelineBuffer, state: PipelineState) -> list[Stmt]:

@@ -56,6 +56,7 @@ def shared_memory_budget(
     persistent: bool,
     concurrent_tiles: int,
     demoted: Collection[Buffer] = (),
+    doubled: Collection[Buffer] = (),
 ) -> SharedMemoryBudget | str:
     """The best use of shared memory; a reason where less than two stages fit.
 
@@ -68,13 +69,14 @@ def shared_memory_budget(
         persistent: Whether blocks loop over the tiles of the grid.
         concurrent_tiles: How many tiles of the grid may be in their epilogue at the same time.
         demoted: Fragments that do not fit into registers and are kept in shared memory.
+        doubled: Tiles of the launch that have two versions.
     """
     loaded = {tile for load_group in load_groups for tile in load_group.tiles}
     pipelined_tiles = loaded | {store.staging for store in stores}
     tiles = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
     budget = shared_bytes - ALIGNMENT  # for barriers
     budget -= sum(_size(tile) for tile in tiles if tile.view_of is None and tile not in pipelined_tiles)
-    budget -= sum(map(_size, demoted))
+    budget -= sum(map(_size, (*demoted, *doubled)))
     budget -= max((_overread(s) for s in walk(launch.body) if isinstance(s, Gemm)), default=0)
     outer = sum(_size(t) for load_group in load_groups if not load_group.pipelined for t in load_group.tiles)
     pipelined = [load_group for load_group in load_groups if load_group.pipelined]

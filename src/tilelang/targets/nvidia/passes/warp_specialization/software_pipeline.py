@@ -19,7 +19,7 @@ becomes, with the second gemm in stage 1:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from tilelang.analysis.accesses import accesses
@@ -36,6 +36,7 @@ from tilelang.ops.gemm_wait import GemmWait
 from tilelang.records import record
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import version_of
 from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import with_fresh_names
@@ -63,6 +64,7 @@ class SoftwarePipeline:
         asynchronous: Its gemms that run asynchronously.
         staged: What stands for its copies of results, which the copy engine stores asynchronously.
         order: Orders the gemms of consumer warpgroups; None if they issue them as they come.
+        computed: The tiles that its threads compute in two versions, with the buffers of both.
     """
 
     loop: For
@@ -72,6 +74,7 @@ class SoftwarePipeline:
     asynchronous: frozenset[Stmt]
     staged: Mapping[Stmt, Sequence[Stmt]] = field(default_factory=dict)
     order: IssueOrder | None = None
+    computed: Mapping[Buffer, Buffer] = field(default_factory=dict)
 
     def readers(self, each: PipelineBuffer) -> list[Stmt]:
         """The statements that read the tiles of a pipeline, in the order in which they run for one iteration."""
@@ -126,11 +129,13 @@ class _Iteration:
 
     Attributes:
         values: What stands for the loop's variable and for the bindings so far.
+        computed: The versions of the tiles that threads compute.
         buffers: The buffers that its statements allocate.
         states: The states of the pipelines that it has waited for.
     """
 
     values: dict[Var, Expr]
+    computed: Mapping[Buffer, tuple[Buffer, Expr]] = field(default_factory=dict)
     buffers: dict[Buffer, Buffer] = field(default_factory=dict)
     states: dict[PipelineBuffer, PipelineState] = field(default_factory=dict)
 
@@ -140,9 +145,10 @@ class _Iteration:
 
     @property
     def versions(self) -> dict[Buffer, tuple[Buffer, Expr]]:
-        """The versions of tiles that its statements read."""
+        """The versions of tiles that its statements use."""
         pairs = ((each, state.index) for each, state in self.states.items())
-        return {old: (new, index) for each, index in pairs for old, new in each.tiles.items() if new is not old}
+        loaded = {old: (new, index) for each, index in pairs for old, new in each.tiles.items() if new is not old}
+        return {**self.computed, **loaded}
 
 
 @record(slots=True, eq=False)
@@ -159,9 +165,10 @@ class _InFlight:
     releases: list[Stmt]
     computed: dict[Buffer, None] = field(default_factory=dict)
 
-    def blocks(self, stmt: Stmt) -> bool:
-        """Whether a statement touches the accumulator, or overwrites an operand."""
+    def blocks(self, stmt: Stmt, versioned: Container[Buffer]) -> bool:
+        """Whether a statement touches the accumulator, or overwrites an operand, unless it writes another version."""
         sums, operands = self.gemm.c.buffer.storage, {r.buffer.storage for r in (self.gemm.a, self.gemm.b)}
+        operands = {operand for operand in operands if operand not in versioned}
         touched = accesses(stmt).all
         return any(a.buffer.storage is sums or a.write and a.buffer.storage in operands for a in touched)
 
@@ -189,7 +196,14 @@ class _Emission:
             values: The loop variable's value for each stage.
         """
         loop, stage = self._pipeline.loop, self._pipeline.schedule.stage
-        iterations = {each: _Iteration({loop.var: value}) for each, value in values.items()}
+        version, computed = version_of(loop), self._pipeline.computed
+        iterations = {
+            each: _Iteration(
+                {loop.var: value},
+                computed={old: (new, substitute(version, {loop.var: value})) for old, new in computed.items()},
+            )
+            for each, value in values.items()
+        }
         emitted: list[Stmt] = []
         for number in numbers:
             stmt = self._pipeline.body.statements[number]
@@ -273,7 +287,8 @@ class _Emission:
 
     def _blocking(self, stmt: Stmt) -> int:
         """How many of the oldest gemms in flight must be complete before a statement."""
-        return max((n + 1 for n, each in enumerate(self._in_flight) if each.blocks(stmt)), default=0)
+        computed = self._pipeline.computed
+        return max((n + 1 for n, each in enumerate(self._in_flight) if each.blocks(stmt, computed)), default=0)
 
     def _wait(self, count: int) -> list[Stmt]:
         """Waits for so many of the oldest gemms, and releases what they have read."""

@@ -1,0 +1,65 @@
+"""Shared tiles that threads compute in a pipelined loop for its gemms, such as weights that are dequantized.
+
+Takes a consumer's loop; gives the tiles that may have two versions, so that threads compute the next one while gemms
+read the one before. Invariant: every iteration writes such a tile as a whole before it is read, by one statement, and
+nothing but its asynchronous gemms reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from tilelang.analysis.whole_stores import overwritten
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.stmt import Alloc, For, Launch, Stmt
+from tilelang.ir.visit import accessed_buffers, sub_statements, walk
+from tilelang.schedule.loop_body import LoopBody
+from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import iteration_number
+from tilelang.transforms.versions import versioned
+
+VERSIONS = 2
+
+
+def computed_tiles(body: LoopBody, loop: For, launch: Launch, gemms: Set[Stmt]) -> frozenset[Buffer]:
+    """The tiles of a loop's body that may have two versions.
+
+    Args:
+        body: The body, without the loads of its producer.
+        loop: The loop, as the launch has it.
+        launch: The launch of the loop.
+        gemms: The gemms of the body that run asynchronously.
+    """
+    inside = set(walk(loop))
+    outside = {
+        buffer.storage
+        for stmt in walk(launch.body)
+        if stmt not in inside and not isinstance(stmt, Alloc) and not sub_statements(stmt)
+        for buffer in accessed_buffers(stmt)
+    }
+    viewed = {s.buffer.storage for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.view_of is not None}
+    found = set()
+    for tile, touching in body.storages.items():
+        numbers = list(dict.fromkeys(number for number, _, _ in touching))
+        writer, *readers = (body.statements[number] for number in numbers)
+        shared = tile.scope is Scope.SHARED and tile.strides is None and tile not in outside | viewed
+        if shared and readers and tile in overwritten(writer) and all(reader in gemms for reader in readers):
+            found.add(tile)
+    return frozenset(found)
+
+
+def crossing_tiles(body: LoopBody, schedule: ModuloSchedule, computed: Set[Buffer]) -> dict[Buffer, Buffer]:
+    """The computed tiles that a later stage reads, with the buffers of their versions."""
+    found = {}
+    for tile, touching in body.storages.items():
+        if tile in computed and len({schedule.stage[number] for number, _, _ in touching}) > 1:
+            found[tile] = versioned(tile, VERSIONS)
+    return found
+
+
+def version_of(loop: For) -> Expr:
+    """The version that an iteration uses."""
+    number = iteration_number(loop)
+    value = int_const(number)
+    return number % VERSIONS if value is None else const(value % VERSIONS, loop.var.dtype)
