@@ -7,7 +7,7 @@ from tilelang.ir.timeline import Timeline, TimelineSpan
 from tilelang.schedule.explain import timeline, timeline_text, timelines_svg
 from tilelang.schedule.loop_graph import Edge, LoopGraph, Work
 from tilelang.schedule.modulo import modulo_schedule
-from tilelang.schedule.prefetch import prefetch_schedule
+from tilelang.schedule.prefetch import copies_first
 
 GEMM = Work(1024, asynchronous=True, issue=20, latency=60)
 COPY = Work(0, prefetched=True)
@@ -25,7 +25,7 @@ def attention():
 def gemm():
     edges = tuple(edge for copy in (0, 1) for edge in (Edge(copy, 2, 0), Edge(2, copy, 3)))
     graph = LoopGraph((COPY, COPY, Work(500)), edges)
-    return timeline(graph, prefetch_schedule(graph), ["line 1", "line 2", "line <3>"])
+    return timeline(graph, copies_first(graph), ["line 1", "line 2", "line <3>"])
 
 
 def test_units_letters_and_late_statements_are_shown():

@@ -14,34 +14,32 @@ from collections.abc import Mapping, Sequence
 from tilelang.schedule.loop_graph import Edge, LoopGraph
 from tilelang.schedule.modulo import ModuloSchedule
 
-_MIN_GAIN = 0.3
-"""Copies stand in more places if that gives them so much more time, as a part of what they have.
-
-Each place behind users of tiles costs a barrier per iteration. On an H200 decoding of grouped heads, where copies get
-0.7 more, took 0.84 of the time; backward passes of attention, where they get 0.2 more, took 1.04 to 1.15 of it.
-"""
-
-
-def prefetch_schedule(graph: LoopGraph) -> ModuloSchedule:
-    """The schedule of a loop with copies."""
-    last = {copy: max((edge.source for edge in _overwriting(graph, copy)), default=-1) for copy in _copies(graph)}
-    best = copies_first(graph)
-    for behind in (dict.fromkeys(last, max(last.values())), last):
-        schedule = _copies_behind(graph, behind)
-        if _lead(graph, schedule) > _lead(graph, best) * (1 + _MIN_GAIN):
-            best = schedule
-    return best
-
 
 def copies_first(graph: LoopGraph) -> ModuloSchedule:
     """The schedule in which copies stand first in an iteration."""
     return _copies_behind(graph, dict.fromkeys(_copies(graph), -1))
 
 
+def copies_behind_all_users(graph: LoopGraph) -> ModuloSchedule:
+    """The schedule in which all copies stand behind the last statement that uses a tile of theirs."""
+    last = _last_users(graph)
+    return _copies_behind(graph, dict.fromkeys(last, max(last.values())))
+
+
+def copies_behind_their_users(graph: LoopGraph) -> ModuloSchedule:
+    """The schedule in which each copy stands behind the last statement that uses its tile."""
+    return _copies_behind(graph, _last_users(graph))
+
+
+def _last_users(graph: LoopGraph) -> dict[int, int]:
+    """For each copy the last statement that uses its tile."""
+    return {copy: max((edge.source for edge in _overwriting(graph, copy)), default=-1) for copy in _copies(graph)}
+
+
 def _copies_behind(graph: LoopGraph, behind: Mapping[int, int]) -> ModuloSchedule:
     """The schedule in which each copy stands behind a statement, and behind it what only copies depend on."""
     last = dict(behind)
-    for number in _feeding(graph):
+    for number in feeding(graph):
         last[number] = max(behind[copy] for copy in _dependents(graph, number))
 
     def place(number: int) -> tuple[int, bool, bool]:
@@ -52,7 +50,7 @@ def _copies_behind(graph: LoopGraph, behind: Mapping[int, int]) -> ModuloSchedul
 
 def _as_far_ahead_as_possible(graph: LoopGraph, sequence: Sequence[int]) -> ModuloSchedule:
     """The schedule in this order with the lowest stages of copies, and of what only they depend on."""
-    copies, feeding = _copies(graph), _feeding(graph)
+    copies, fed_by = _copies(graph), feeding(graph)
     place = {number: position for position, number in enumerate(sequence)}
 
     def most(edges: Sequence[Edge]) -> int:
@@ -61,37 +59,11 @@ def _as_far_ahead_as_possible(graph: LoopGraph, sequence: Sequence[int]) -> Modu
 
     overwriting = [edges for edges in (_overwriting(graph, copy) for copy in copies) if edges]
     ahead = min(map(most, overwriting), default=0)
-    back = [[e for e in graph.edges if e.target == n and e.source in copies and e.distance] for n in feeding]
+    back = [[e for e in graph.edges if e.target == n and e.source in copies and e.distance] for n in fed_by]
     earlier = min(map(most, back), default=0)
-    stages = {**dict.fromkeys(copies, earlier), **dict.fromkeys(feeding, 0)}
+    stages = {**dict.fromkeys(copies, earlier), **dict.fromkeys(fed_by, 0)}
     stage = tuple(stages.get(number, earlier + ahead) for number in range(len(graph.work)))
     return ModuloSchedule(stage, tuple(sequence), graph.warp_cycles)
-
-
-def _lead(graph: LoopGraph, schedule: ModuloSchedule) -> int:
-    """The cycles from the issue of a copy until something waits for it, of the copy for which they are fewest.
-
-    Copies that run ahead and stand first are all waited for where an iteration begins, others before the first users of
-    their tiles.
-    """
-    issued, cycles = {}, 0
-    for number in schedule.order:
-        issued[number] = cycles
-        cycles += graph.work[number].warp_cycles
-    copies = _copies(graph)
-    stands_first = set(schedule.order[: len(copies)]) == set(copies)
-    waits_first = schedule.stages > 1 and (stands_first or bool(_feeding(graph)))
-    return min(
-        (
-            (schedule.stage[edge.target] - schedule.stage[copy]) * cycles
-            + (0 if waits_first else issued[edge.target])
-            - issued[copy]
-            for copy in copies
-            for edge in graph.edges
-            if edge.source == copy and not edge.distance
-        ),
-        default=0,
-    )
 
 
 def _copies(graph: LoopGraph) -> list[int]:
@@ -103,7 +75,7 @@ def _dependents(graph: LoopGraph, number: int) -> set[int]:
     return {edge.target for edge in graph.edges if edge.source == number and not edge.distance}
 
 
-def _feeding(graph: LoopGraph) -> list[int]:
+def feeding(graph: LoopGraph) -> list[int]:
     """The statements on which nothing but copies depends."""
     copies = set(_copies(graph))
     dependents = {number: _dependents(graph, number) for number in range(len(graph.work)) if number not in copies}
@@ -112,6 +84,6 @@ def _feeding(graph: LoopGraph) -> list[int]:
 
 def _overwriting(graph: LoopGraph, copy: int) -> list[Edge]:
     """The edges to a copy from users of the tile that it overwrites, which are those across most iterations."""
-    others = {*_copies(graph), *_feeding(graph)}
+    others = {*_copies(graph), *feeding(graph)}
     edges = [edge for edge in graph.edges if edge.target == copy and edge.distance and edge.source not in others]
     return [edge for edge in edges if edge.distance == max(each.distance for each in edges)]

@@ -105,8 +105,7 @@ def test_copies_follow_what_takes_their_tiles_to_registers(stages, trips, bounds
     a, b = rng.integers(-9, 9, (2, TILE, 128), np.int32)
     iterations = len(range(bounds[0], trips, bounds[1]))
     func = taken_to_registers(stages, trips, *bounds)
-    ahead = stages if stages < 4 else stages - 1  # three versions give a copy that stands first time enough
-    check(func, a, b, np.zeros((TILE, TILE), np.int32), in_flight=min(iterations, max(ahead, 1)))
+    check(func, a, b, np.zeros((TILE, TILE), np.int32), in_flight=min(iterations, max(stages, 1)))
 
 
 def test_copies_behind_their_readers_need_a_version_less():
