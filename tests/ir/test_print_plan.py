@@ -13,6 +13,7 @@ from tilelang.ir.printer import to_text
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import digit, fragment
 from tilelang.layout.xor_swizzle import swizzled
+from tilelang.saved_schedule import ScheduleOverrides
 
 FLOAT16 = as_dtype("float16")
 A, S = buffer("A", 256, 128, dtype=FLOAT16), buffer("S", 64, 64, scope=Scope.SHARED, dtype=FLOAT16)
@@ -23,6 +24,9 @@ HELD = fragment((16, 8), [digit(4, 0, 2), digit(8, 1, 0)], [digit(2, 0, 1), digi
 class Schedule(WarpSchedule):
     def __str__(self):
         return "two consumers"
+
+    def overrides(self):
+        return ScheduleOverrides()
 
 
 def test_no_comments_without_decisions():

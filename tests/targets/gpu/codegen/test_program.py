@@ -52,10 +52,11 @@ def test_threads_are_numbered_along_x_first(emit, target):
     (line,) = [
         line for line in emit(kernel("test", [a], body, threads=(4, 2, 8), thread=thread)).text.splitlines() if "int t =" in line
     ]
-    x, y, z = ("threadIdx.x", "threadIdx.y", "threadIdx.z") if target.kind == "cuda" else (
-        f"(int)__builtin_amdgcn_workitem_id_{axis}()" for axis in "xyz"
-    )
-    assert f"const int t = {x} + 4 * ({y} + 2 * {z});" == line.strip()
+    axes = "threadIdx.{}" if target.kind == "cuda" else "(int)__builtin_amdgcn_workitem_id_{}()"
+    x, y, z = map(axes.format, "xyz")
+    # loops in HIP hide it from the compiler where registers are scarce
+    const = "const " if target.kind == "cuda" else ""
+    assert f"{const}int t = {x} + 4 * ({y} + 2 * {z});" == line.strip()
 
 
 @in_each_language

@@ -58,4 +58,7 @@ def test_loops_that_synchronize_threads_stay_loops(emit):
     barrier = Seq((CallStmt(SYNC_THREADS, ()), store))
     assert "#pragma unroll 1" in lines(ForKind.SERIAL, barrier)
     assert "#pragma unroll" in lines(ForKind.UNROLLED, store)
-    assert not any("#pragma" in line for line in (*lines(ForKind.SERIAL, barrier, 3), *lines(ForKind.SERIAL, store)))
+    assert not any("#pragma" in line for line in lines(ForKind.SERIAL, store))
+    few = 3 if emit is cuda.emit else 1
+    assert not any("#pragma" in line for line in lines(ForKind.SERIAL, barrier, few))
+    assert "#pragma unroll 1" in lines(ForKind.SERIAL, barrier, few + 2)
