@@ -102,6 +102,8 @@ def test_many_tiles_per_block(name):
     check((8192, 8192, 192), (128, 64, 64), runs=3, **SCHEDULES[name])
 
 
+# NVRTC 13.0 keeps one register of the causal kernel with a ragged edge in local memory, 13.5 none
+@pytest.mark.filterwarnings("ignore:.*spills registers")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize(
