@@ -102,15 +102,14 @@ def test_many_tiles_per_block(name):
     check((8192, 8192, 192), (128, 64, 64), runs=3, **SCHEDULES[name])
 
 
-# NVRTC 13.0 keeps one register of the causal kernel with a ragged edge in local memory, 13.5 none
-@pytest.mark.filterwarnings("ignore:.*spills registers")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize(
     ("shape", "tile"),
     [
         ((2, 4, 1024, 64), (64, 64)),
-        ((1, 8, 1000, 128), (128, 128)),
+        # NVRTC 13.0 keeps one register of its persistent causal kernel in local memory, 13.5 none
+        pytest.param((1, 8, 1000, 128), (128, 128), marks=pytest.mark.filterwarnings("ignore:.*spills registers")),
         ((3, 2, 129, 64), (128, 64)),
         ((1, 2, 4096, 128), (64, 128)),
     ],

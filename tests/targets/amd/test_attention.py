@@ -21,10 +21,13 @@ def test_flash_attention(check_program, arch, block_m, causal):
     arguments, counters = check_program(main, q, k, v, np.zeros_like(q), arch=arch, rtol=2e-2, atol=2e-3, seeds=1)
     np.testing.assert_allclose(arguments[3], attention(q, k, v, causal), rtol=2e-2, atol=4e-3)
     assert counted(counters, "tl_wmma" if arch.startswith("gfx1") else "tl_mfma")
-    loads, stores = (counters.traffic[f"shared {kind}"] for kind in ("load", "store"))
-    assert loads.transactions == loads.ideal
-    # on gfx950 a tile of 64 rows leaves its results in lanes whose stores to shared memory conflict in pairs
-    assert stores.transactions <= (1.2 if (arch, block_m) == ("gfx950", 64) else 1) * stores.ideal
+    conflicts = {
+        (kind, traffic.transactions / traffic.ideal)
+        for (kind, _), traffic in counters.lines.items()
+        if kind in ("shared load", "shared store") and traffic.extra
+    }
+    # transposing reads take columns in fours: on gfx950 results of 64 rows are stored by 8 bytes, rows 8 apart in pairs
+    assert conflicts == ({("shared store", 2)} if (arch, block_m) == ("gfx950", 64) else set())
 
 
 @pytest.mark.parametrize("arch", ARCHES)
