@@ -8,7 +8,12 @@ class Plan:
 
     A plan does not refer to buffers: it depends on extents, dtypes and scopes only. Lowerings with decisions have
     subclasses. Its text is printed beside the lowering's name.
+
+    Attributes:
+        note: What `kernel.explain()` says of it; "" for nothing.
     """
+
+    note: str = ""
 
     def __str__(self) -> str:
         return ""

@@ -105,9 +105,11 @@ class Refusal:
 
     Attributes:
         reason: Why it is refused, as part of a message.
+        is_noted: Whether `kernel.explain()` gives the reason where another lowering accepts.
     """
 
     reason: str
+    is_noted: bool = False
 
 
 ACCEPTED = Plan()

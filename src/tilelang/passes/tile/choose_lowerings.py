@@ -48,7 +48,7 @@ def choose_lowerings(lowerings: Lowerings) -> Pass:
         if not context.target.is_gpu:
             return _Choose(lowerings, context, launch).rebuild_stmt(launch)
         chosen = _ChooseForThreads(lowerings, context, launch)
-        made = chosen.rebuild_stmt(launch)
+        made = chosen.with_notes(chosen.rebuild_stmt(launch))
         return _ClearPadding(chosen, launch.num_threads).visit(made) if made and chosen.padded else made
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
@@ -69,7 +69,11 @@ def choose_lowerings(lowerings: Lowerings) -> Pass:
 
 
 class _Choose(Rewriter):
-    """Chooses the lowerings of one launch."""
+    """Chooses the lowerings of one launch.
+
+    Attributes:
+        notes: What `kernel.explain()` says of the choices.
+    """
 
     def __init__(self, lowerings: Lowerings, context: PassContext, launch: Launch) -> None:
         self._lowerings = lowerings
@@ -82,6 +86,14 @@ class _Choose(Rewriter):
             shared_layouts=self._layouts,
             has_producer=self._is_warp_specialized,
         )
+        self.notes: list[Note] = []
+
+    def with_notes(self, launch: Stmt | None) -> Stmt | None:
+        """The rebuilt launch with the notes in its plan."""
+        if not isinstance(launch, Launch) or not self.notes:
+            return launch
+        notes = (*launch.plan.notes, *dict.fromkeys(self.notes))
+        return dataclasses.replace(launch, plan=dataclasses.replace(launch.plan, notes=notes))
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Seq):
@@ -152,10 +164,14 @@ class _Choose(Rewriter):
     def _first(self, op: TileOp, rows: Sequence[Lowering]) -> _Accepted | list[tuple[str, str]]:
         """The first lowering that accepts an operator, with its plan; the names and reasons of all if all refuse."""
         refusals: list[tuple[str, str]] = []
+        noted: list[str] = []
         for lowering in rows:
             answer = lowering.accepts(op, self._context)
             if not isinstance(answer, Refusal):
+                self.notes.extend(Note(f"{op.name}: {text}", op.loc) for text in (*noted, answer.note) if text)
                 return lowering, answer
+            if answer.is_noted:
+                noted.append(f"no {lowering.name}: {answer.reason}")
             refusals.append((lowering.name, answer.reason))
         return refusals
 

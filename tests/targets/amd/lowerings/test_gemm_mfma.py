@@ -4,11 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
+from amd_programs import gemm
 from answers import accepted, constraints, reason
 from hypothesis import given
 from hypothesis import strategies as st
 from lowered_gemm import Case, run
 
+import tilelang
 from tilelang.ir.buffer import Scope
 from tilelang.layout.shared_memory import row_major
 from tilelang.lowering.lowering import LoweringContext
@@ -163,3 +165,20 @@ def check_banks(case):
         shape = share.region.buffer.static_shape
         layout = share.layout(machine) or row_major(shape)
         assert not any(conflict_cycles(layout, access, share.dtype, machine) for access in share.accesses(*shape))
+
+
+def explained(func, arch):
+    target = {"kind": "hip", "arch": arch}
+    return tilelang.compile(func, target=target, execution_backend="simulator").explain()
+
+
+def test_what_has_no_matrix_instruction_is_explained():
+    no_float8 = "T.gemm: no gemm.mma: gfx90a multiplies no float8_e4m3fn with sums in float32 by matrix instructions"
+    assert no_float8 in explained(gemm(64, dtype="float8_e4m3fn"), "gfx90a")
+    assert "T.gemm: no" not in explained(gemm(64, dtype="float8_e4m3fn"), "gfx950")
+
+
+def test_what_another_dtype_multiplies_is_explained():
+    stands_in = "T.gemm: gfx950 multiplies no tfloat32; float32 holds them exactly"
+    assert stands_in in explained(gemm(64, dtype="tfloat32"), "gfx950")
+    assert "multiplies no" not in explained(gemm(64, dtype="tfloat32"), "gfx942")

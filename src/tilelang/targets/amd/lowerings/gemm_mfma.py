@@ -75,6 +75,12 @@ class GemmMatrix(RegisterGemm):
 
         return min(atoms, key=cost, default=None)
 
+    def note(self, op: Gemm, atom: MatrixAtom, context: LoweringContext) -> str:
+        """That operands are multiplied in another dtype than theirs, for want of an instruction."""
+        if op.operands[0] == atom.matrix.b_dtype:
+            return ""
+        return f"{context.target.arch} multiplies no {op.multiplied}; {atom.matrix.b_dtype!s} holds them exactly"
+
     def instruction(self, atom: MatrixAtom) -> Instruction:
         """The instruction of an atom."""
         return matrix_multiply(atom)

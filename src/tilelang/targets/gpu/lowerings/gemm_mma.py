@@ -53,10 +53,12 @@ class MmaPlan(Plan):
     Attributes:
         atom: The instruction.
         warps: The partition of the tile over warps.
+        note: What `kernel.explain()` says of the instruction.
     """
 
     atom: RegisterAtom
     warps: WarpPartition
+    note: str = ""
 
     def __str__(self) -> str:
         return f"{self.atom.name} of {self.warps.rows} x {self.warps.columns} warps"
@@ -111,6 +113,11 @@ class RegisterGemm(abc.ABC):
         """The classes of a warp's part of an operand, and of operands in shared memory."""
         return Share, ElementOperand
 
+    def note(self, op: Gemm, atom: Any, context: LoweringContext) -> str:
+        """What `kernel.explain()` says of the instruction of a gemm."""
+        del op, atom, context
+        return ""
+
     @abc.abstractmethod
     def instruction(self, atom: Any) -> Instruction:
         """The instruction; its operands are the registers of C, A and B."""
@@ -129,14 +136,15 @@ class RegisterGemm(abc.ABC):
         atom = self.choose(op, context)
         if atom is None:
             what = f"{op.multiplied} with sums in {self.sums(op)!s}"
-            return Refusal(f"{context.target.arch} multiplies no {what} by matrix instructions")
+            return Refusal(f"{context.target.arch} multiplies no {what} by matrix instructions", is_noted=True)
         for letter, region in zip("ABC", (op.a, op.b, op.c), strict=True):
             scope = region.buffer.scope
             if scope is not Scope.FRAGMENT and (letter == "C" or scope is not Scope.SHARED):
                 return Refusal(f"{letter} is in scope {scope.value}")
             if scope is Scope.FRAGMENT and not is_whole(region):
                 return Refusal(f"{letter} is a part of a fragment")
-        return MmaPlan(atom, partition(m, n, atom, context.threads, op.policy, context.target.machine.warp_size))
+        warps = partition(m, n, atom, context.threads, op.policy, context.target.machine.warp_size)
+        return MmaPlan(atom, warps, self.note(op, atom, context))
 
     def constrain(self, op: Gemm, plan: MmaPlan, context: LoweringContext) -> Iterable[Constraint]:
         """The fragments of the instruction partitioned over warps; shared operands without bank conflicts."""
