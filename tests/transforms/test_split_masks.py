@@ -145,6 +145,29 @@ def test_tiles_that_are_never_ragged_are_not_masked():
     assert [False] == [masks(s) for s in made.body]
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_one_side_of_a_disjunction_is_enough(first):
+    numbers = Buffer("numbers", (const(100, INT32),), INT32, Scope.GLOBAL)
+    same = Load(numbers, (b * ROWS + i,), INT32) == Load(numbers, (k * COLUMNS + j,), INT32)
+    sides = (k >= b, same) if first else (same, k >= b)
+    made = split(loop(masked(binary(BinaryOp.OR, *sides))))
+    assert [True, False] == [masks(s) for s in made.body if isinstance(s, For)]
+    (bind,) = [s for s in made.body if isinstance(s, Bind)]
+    assert 3 == evaluate(bind.value, {b: 3})
+    assert split(loop(masked(binary(BinaryOp.AND, *sides)))) is None
+
+
+@pytest.mark.parametrize("shift", [0, 1, -2])
+@pytest.mark.parametrize("limit", [-(2**31), 3, 2**31 - 1])
+def test_a_limit_that_is_data(shift, limit):
+    count = Var("count", INT32)
+    node = loop(masked(k + shift >= count), 0, b)
+    made = split(node)
+    assert [True, False] == [masks(s) for s in made.body if isinstance(s, For)]
+    assert run(made, {b: 6, count: limit}) == run(node, {b: 6, count: limit})
+    assert split(loop(masked(k * COLUMNS + j >= count), 0, b)) is None
+
+
 def test_a_mask_before_a_gemm_becomes_a_clear():
     made = split(loop(masked(k * COLUMNS + j < 27, kept=ZERO)))
     (fill,) = made.body[0].body.body

@@ -4,8 +4,9 @@ Takes a loop, gives up to three loops over consecutive parts of its range with t
 conditions that hold, or fail, for all elements are constants; the others keep the body as it is. Invariant: the loops
 run the same iterations in the same order and compute the same; split points have one value for all threads.
 
-A condition is a conjunction (or disjunction) of comparisons that are linear in the loop's variable and in those of
-parallel loops. With the latter at their extremes, each gives an end of the range in which it holds for all elements:
+A condition holds where all parts of a conjunction do, or one part of a disjunction, the first that says where. Parts
+are comparisons that are linear in the loop's variable and in those of parallel loops. With the latter at their
+extremes, each gives an end of the range in which it holds for all elements:
 
     for k in range(n):                                     # S = 0 if 128 * b + i >= 64 * k + j else -inf
     for k in range(0, e), for k in range(e, n)             # e = (128 * b - 63) // 64 + 1, clamped to the range
@@ -61,7 +62,7 @@ def split_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -
     if not found:
         return None
     first, end = (loop.start, loop.stop) if loop.step > 0 else (loop.stop + 1, loop.start + 1)
-    binds: list[Bind] = []
+    binds = [bind for each in found for bind in each.names]
 
     def named(suffix: str, limits: Sequence[Expr], op: BinaryOp, least: Expr) -> Expr:
         value = simplify(_tightest(limits, op, least, end), domain)
@@ -119,12 +120,14 @@ class _Mask:
         holds: Whether its condition holds there.
         lower: The limits from below: values of the loop's variable that are not less.
         upper: The limits from above: values that are less.
+        names: The names in the limits of values that are data.
     """
 
     node: Select | If
     holds: bool
     lower: list[Expr] = field(default_factory=list)
     upper: list[Expr] = field(default_factory=list)
+    names: list[Bind] = field(default_factory=list)
 
 
 class _Search:
@@ -170,20 +173,54 @@ class _Search:
             yield mask
 
     def _mask(self, node: Select | If, condition: Expr, holds: bool, extents: Mapping[Var, int]) -> _Mask | None:
-        """The mask that goes one way wherever all parts of its condition do; None where that is not known."""
+        """The mask that goes one way wherever its condition does; None where that is not known."""
         mask = _Mask(node, holds)
         condition = substitute(condition, self._values)
-        if self._loop.var not in variables_of(condition) or loads_of(condition):
+        return mask if self._decides(mask, condition, holds, extents) else None
+
+    def _decides(self, mask: _Mask, condition: Expr, holds: bool, extents: Mapping[Var, int]) -> bool:
+        """Adds the limits between which a condition holds, or fails, for all elements; False if they are not known."""
+        match condition:
+            case Unary(op=UnaryOp.NOT, a=a):
+                return self._decides(mask, a, not holds, extents)
+            case Binary(op=op, a=a, b=b) if op in (_AND if holds else _OR):
+                return self._decides(mask, a, holds, extents) and self._decides(mask, b, holds, extents)
+            case Binary(op=op, a=a, b=b) if op in (_OR if holds else _AND):
+                for part in (a, b):
+                    alone = _Mask(mask.node, mask.holds)
+                    if self._decides(alone, part, holds, extents):
+                        mask.lower.extend(alone.lower)
+                        mask.upper.extend(alone.upper)
+                        mask.names.extend(alone.names)
+                        return True
+                return False
+            case Binary(op=op, a=a, b=b) if op in NEGATED and a.dtype.is_int and not loads_of(condition):
+                return self._add(mask, condition if holds else Binary(NEGATED[op], a, b, BOOL), extents)
+        return False
+
+    def _as_index(self, mask: _Mask, side: Expr, other: Expr) -> Expr | None:
+        """A side of a comparison as an index; of data, a name for it, if the loop's variable is compared with that."""
+        if side.is_index:
+            return side
+        match other:
+            case Var() if other is self._loop.var:
+                pass
+            case Binary(op=BinaryOp.ADD | BinaryOp.SUB, a=a, b=Const()) if a is self._loop.var and other.is_index:
+                pass
+            case _:
+                return None
+        if not variables_of(side).isdisjoint(self._defined) or not self._is_uniform(side):
             return None
-        parts = list(_parts(condition, holds=holds))
-        return mask if parts and all(part is not None and self._add(mask, part, extents) for part in parts) else None
+        name = Var(f"{self._loop.var.name}_limit", side.dtype, index=True)
+        mask.names.append(Bind(name, side, loc=self._loop.loc))
+        return name
 
     def _add(self, mask: _Mask, part: Binary, extents: Mapping[Var, int]) -> bool:
         """Adds the limits between which a comparison holds for all elements; False if they are not known."""
-        op, left, right = part.op, part.a, part.b
+        op, left, right = part.op, self._as_index(mask, part.a, part.b), self._as_index(mask, part.b, part.a)
         if op in _SWAPPED:
             op, left, right = _SWAPPED[op], right, left
-        if op not in (BinaryOp.LT, BinaryOp.LE) or not (left.is_index and right.is_index):
+        if op not in (BinaryOp.LT, BinaryOp.LE) or left is None or right is None:
             return False
         gap = right - left if op is BinaryOp.LE else right - left - 1  # to be nonnegative
         least: dict[Var, Expr] = {}
@@ -206,20 +243,6 @@ class _Search:
         else:
             mask.upper.append(simplify(rest // -slope + 1, self._domain))
         return True
-
-
-def _parts(condition: Expr, *, holds: bool) -> Iterator[Binary | None]:
-    """The comparisons all of which hold where a condition holds, or fails; None for what is no comparison."""
-    match condition:
-        case Unary(op=UnaryOp.NOT, a=a):
-            yield from _parts(a, holds=not holds)
-        case Binary(op=op, a=a, b=b) if op in (_AND if holds else _OR):
-            yield from _parts(a, holds=holds)
-            yield from _parts(b, holds=holds)
-        case Binary(op=op, a=a, b=b) if op in NEGATED and a.dtype.is_int:
-            yield condition if holds else Binary(NEGATED[op], a, b, BOOL)
-        case _:
-            yield None
 
 
 def _chosen_unmasked(node: Select) -> bool:
