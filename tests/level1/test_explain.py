@@ -67,3 +67,20 @@ def test_the_predicted_time_of_all_kernels_and_of_each() -> None:
     assert text.startswith("f: 2 kernels, bound by launches, predicted 3 us\n")
     assert "\n    bound by latency, predicted 1 us\nkernel 2 stores " in text
     assert "\n    bound by launches, predicted 2 us\n" in text
+
+
+def test_tiles_that_are_listed() -> None:
+    def masked(q: Any, k: Any, v: Any, documents: Any) -> Any:
+        s = tnp.where(documents[:, None] == documents[None, :], tnp.einsum("qd,kd->qk", q, k), -tnp.inf)
+        return tnp.einsum("qk,kd->qd", tnp.softmax(s), v)
+
+    arrays = [*(numbers(4096, 64, dtype="float16") for _ in "qkv"), np.zeros(4096, np.int32)]
+    made = lowered(trace(masked, *arrays))
+    line = (
+        "    a kernel before it lists the tiles of k of which the mask by x3 leaves something; it skips the others, "
+        "and does not mask those that are left whole"
+    )
+    assert explain(made).endswith(f"\n{line}")
+    each = (Prediction(1e-6, "latency", ()), Prediction(2e-6, "launches", ()))
+    text = explain(made, Prediction(3e-6, "launches", (), each))
+    assert ["    bound by latency, predicted 1 us", "    bound by launches, predicted 2 us"] == text.splitlines()[-2:]

@@ -19,19 +19,28 @@ from tilelang.ir.visit import children, loads_of, variables_of
 from tilelang.level1.contraction import without_widening
 from tilelang.level1.fused import FusedKernel, FusedReduction
 from tilelang.level1.graph import Array
+from tilelang.level1.launch_text import INDENT, count_text
 from tilelang.level1.loop_bounds import Combined, loop_range
 from tilelang.level1.placement import ONE, Placement, Tiling, next_origin
 from tilelang.level1.repeated import with_bindings
+from tilelang.level1.tile_list_text import visiting_lines
 from tilelang.level1.tile_values import TileValues, read_tile
-
-INDENT = "    "
+from tilelang.level1.visited_tiles import VisitedTiles
 
 
 class BlockText(ABC):
     """Writes the statements of a block; subclasses say how reductions that are read come to be."""
 
-    def __init__(self, kernel: FusedKernel, tiling: Tiling, placement: Placement, names: ExprPrinter) -> None:
+    def __init__(
+        self,
+        kernel: FusedKernel,
+        tiling: Tiling,
+        placement: Placement,
+        names: ExprPrinter,
+        visited: VisitedTiles | None = None,
+    ) -> None:
         self._kernel, self._tiling, self._placement, self._names = kernel, tiling, placement, names
+        self._visited = visited
         self._values = TileValues(placement)
         self._allocations: list[str] = []
         # the statements of the kernel, and of the loops that are being written; those of a loop begin with its loads
@@ -46,18 +55,21 @@ class BlockText(ABC):
     # -- loops ----------------------------------------------------------------------------------------------------
     def _count(self, var: Var, extent: Expr) -> str:
         """The blocks, or steps, along an axis."""
-        for axis, place in self._placement.places.items():
-            if place.local is not None and place.ragged and var in variables_of(place.origin):
-                size = self._text(self._placement.block_names[axis])
-                return f"T.ceildiv({self._text(self._values.localized(extent))}, {size})"
-        return self._text(self._values.localized(extent))
+        return count_text(var, extent, self._values, self._names)
 
     @contextmanager
     def _loop(self, axes: Sequence[Var], combined: Sequence[Combined]) -> Iterator[None]:
         """Writes the loops over the tiles of axes around what is written inside, and combines what is given."""
         headers: list[str] = []
+        first: list[str] = []
         for axis in axes:
             step = self._placement.steps[axis]
+            if self._visited is not None and axis is self._visited.axis:
+                stages = self._tiling.stages
+                before, header, *first = visiting_lines(self._visited, self._placement, stages, self._names)
+                self._write(before)
+                headers.append(header)
+                continue
             place = self._placement.places[axis]
             start, stop = "", self._count(step, place.extent)
             if combined:
@@ -75,7 +87,7 @@ class BlockText(ABC):
         self._values.leave()
         for depth, header in enumerate(headers):
             self._write(INDENT * depth + header)
-        for line in body:
+        for line in (*first, *body):
             self._write(INDENT * len(headers) + line)
 
     @contextmanager
@@ -235,7 +247,10 @@ class BlockText(ABC):
         conditions = [axis < self._placement.places[axis].extent for axis in dims if axis in ragged]
         match expr:
             case Select(condition=condition, a=a, b=Const(value=value)) if value == neutral.value:
-                return select(conjunction([*conditions, condition]), a, neutral)
+                masked = None if self._visited is None else self._visited.in_mask(condition)
+                if self._visited is None or masked is None:
+                    return select(conjunction([*conditions, condition]), a, neutral)
+                return select(self._visited.unless_whole(conjunction([*conditions, masked])), a, neutral)
         return select(conjunction(conditions), expr, neutral)
 
     def _fragment(self, name: str, dims: Sequence[Var], dtype: DType) -> Buffer:

@@ -12,6 +12,7 @@ from tilelang.level1.fused import FusedKernel, FusedReduction
 from tilelang.level1.graph import Array
 from tilelang.level1.lower import Lowered
 from tilelang.level1.placement import Tiling
+from tilelang.level1.visited_tiles import VisitedTiles
 from tilelang.performance.prediction import Prediction
 
 
@@ -25,11 +26,16 @@ def explain(lowered: Lowered, prediction: Prediction | None = None) -> str:
     count = len(lowered.kernels)
     time = f", {prediction}" if prediction is not None else ""
     lines = [f"{lowered.entry}: {count} kernel{'s' * (count != 1)}{time}"]
-    for number, (kernel, tiling) in enumerate(zip(lowered.kernels, lowered.tilings, strict=True), 1):
+    launches = list(prediction.launches) if prediction is not None else []
+    known = len(launches) == count + sum(tiles is not None for tiles in lowered.visited)
+    parts = zip(lowered.kernels, lowered.tilings, lowered.visited, strict=True)
+    for number, (kernel, tiling, tiles) in enumerate(parts, 1):
         lines.append(f"kernel {number} stores {_listed(_array_text(output.array) for output in kernel.outputs)}")
         lines += [f"    {line}" for line in _kernel_lines(kernel, tiling)]
-        if prediction is not None and len(prediction.launches) == count:
-            lines.append(f"    {prediction.launches[number - 1]}")
+        if tiles is not None:
+            lines += _mask_lines(tiles)
+        if known:
+            lines += [f"    {launches.pop(0)}" for _ in range(1 if tiles is None else 2)]
     if lowered.memory:
         lines.append(f"through memory from kernel to kernel: {_listed(_array_text(array) for array in lowered.memory)}")
     return "\n".join(lines)
@@ -50,6 +56,15 @@ def _kernel_lines(kernel: FusedKernel, tiling: Tiling) -> list[str]:
         lines.append(f"each goes through {axes}{flight}; on chip stay {kept}")
     lines.append(f"reads {_listed(_array_text(array) for array in _read(kernel)) or 'nothing'}")
     return lines
+
+
+def _mask_lines(tiles: VisitedTiles) -> list[str]:
+    read = _listed(dict.fromkeys(load.buffer.name for load in loads_of(tiles.condition)))
+    mask = f"the mask by {read}" if read else "the mask"
+    return [
+        f"    a kernel before it lists the tiles of {tiles.axis.name} of which {mask} leaves something; "
+        "it skips the others, and does not mask those that are left whole"
+    ]
 
 
 def _reduction_text(reduction: FusedReduction) -> str:

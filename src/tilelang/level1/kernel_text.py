@@ -11,23 +11,27 @@ from tilelang.ir.expr import Expr, Load, Var, binary, const, int_const
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import loads_of
-from tilelang.level1.block_text import INDENT, fill_text, same_axes
+from tilelang.level1.block_text import fill_text, same_axes
 from tilelang.level1.contraction import contraction, without_widening
 from tilelang.level1.fused import FusedKernel, FusedReduction, Output
 from tilelang.level1.graph import Array, Combiner, Scan, Scatter, Sort
-from tilelang.level1.loop_bounds import Combined
+from tilelang.level1.launch_text import INDENT, launch_lines
+from tilelang.level1.loop_bounds import combined_by
 from tilelang.level1.online_softmax import SoftmaxStep, softmax_step
 from tilelang.level1.passes import Accumulation, Pass, passes_of
 from tilelang.level1.placement import Placement, Tiling
 from tilelang.level1.reduction_text import ReductionText, first_value
 from tilelang.level1.tile_values import read_tile
+from tilelang.level1.visited_tiles import VisitedTiles
 
 _SCANS = {Combiner.SUM: "T.cumsum", Combiner.MAX: "T.cummax"}
 _FUNCTIONS = {Combiner.PROD: "lambda a, b: a * b", Combiner.MIN: "lambda a, b: T.min(a, b)"}
 _ATOMICS = {Combiner.SUM: "T.atomic_add", Combiner.MAX: "T.atomic_max", Combiner.MIN: "T.atomic_min"}
 
 
-def kernel_text(kernel: FusedKernel, tiling: Tiling, placement: Placement, names: ExprPrinter) -> list[str]:
+def kernel_text(
+    kernel: FusedKernel, tiling: Tiling, placement: Placement, names: ExprPrinter, visited: VisitedTiles | None = None
+) -> list[str]:
     """The lines of a kernel.
 
     Args:
@@ -35,9 +39,10 @@ def kernel_text(kernel: FusedKernel, tiling: Tiling, placement: Placement, names
         tiling: How it is divided.
         placement: Where that puts its axes.
         names: The printer of the module, which knows the names of arrays in memory and of the sizes of tiles.
+        visited: The tiles that its loop visits, if not all.
     """
     with names.scope():
-        return _KernelText(kernel, tiling, placement, names).lines()
+        return _KernelText(kernel, tiling, placement, names, visited).lines()
 
 
 class _KernelText(ReductionText):
@@ -66,27 +71,7 @@ class _KernelText(ReductionText):
         return [*header, *(INDENT + line for line in (*self._allocations, *self._blocks[0]))]
 
     def _header(self) -> list[str]:
-        grid, decoded = list(self._placement.grid), list[str]()
-        counts = [self._count(var, extent) for var, extent in grid]
-        for n, (_, extent) in enumerate(grid):
-            if int_const(extent) is None:  # a grid has at least one block; one without elements does nothing
-                counts[n] = f"T.max({counts[n]}, 1)"
-        if len(grid) > 3:
-            merged, grid, sizes = grid[2:], grid[:2], counts[2:]
-            block = Var("rest", grid[0][0].dtype, index=True)
-            rest = self._names.name(block)
-            for (var, _), size in zip(merged[:-1], sizes, strict=False):
-                decoded.append(f"{self._names.name(var)} = {rest} % {_parenthesized(size)}")
-                rest = f"{rest} // {_parenthesized(size)}"
-            decoded.append(f"{self._names.name(merged[-1][0])} = {rest}")
-            counts[2:] = [" * ".join(sizes)]
-            grid.append((block, merged[0][1]))
-        variables = [self._names.name(var) for var, _ in grid]
-        shown = variables[0] if len(variables) == 1 else f"({', '.join(variables)})"
-        launch = f"with T.Kernel({', '.join([*counts, f'threads={self._tiling.threads}'])})"
-        if not grid:
-            launch, shown = f"with T.Kernel(1, threads={self._tiling.threads})", "_"
-        return [f"{launch} as {shown}:", *(INDENT + line for line in decoded)]
+        return launch_lines(self._placement.grid, self._count, self._tiling.threads, self._names)
 
     # -- passes ---------------------------------------------------------------------------------------------------
     def _pass(self, each: Pass, later: Sequence[Pass]) -> None:
@@ -104,7 +89,7 @@ class _KernelText(ReductionText):
             if isinstance(load.buffer, Array)
         }
         tiles = {a: self._accumulator(a.reduction, finite=a.reduction.array in rescaled) for a in each.accumulations}
-        with self._loop(self._kernel.streamed, [] if each.outputs else _combined(each)):
+        with self._loop(self._kernel.streamed, [] if each.outputs else [*map(combined_by, each.accumulations)]):
             before: dict[Buffer, Buffer] = {
                 array: Buffer(f"{array.name}_before", array.shape, array.dtype, Scope.GLOBAL)
                 for array in rescaled
@@ -132,7 +117,7 @@ class _KernelText(ReductionText):
         """Writes a loop whose steps are `T.online_softmax` and a matrix product."""
         tiles = {a: self._accumulator(a.reduction, finite=False) for a in each.accumulations}
         reduction = step.output.reduction
-        with self._loop(self._kernel.streamed, _combined(each)):
+        with self._loop(self._kernel.streamed, [*map(combined_by, each.accumulations)]):
             for other in self._kernel.reads(step.scores):
                 self._require(other)
             dims = self._values.dims((*step.maximum.reduction.axes, *step.maximum.reduction.reduced))
@@ -299,12 +284,3 @@ def _sorts_alike(a: Output, b: Output) -> bool:
     same = expr_key(a.body) == expr_key(b.body) and one.descending == other.descending
     counts = a.array.shape[one.along], b.array.shape[other.along]
     return same and expr_key(counts[0]) == expr_key(counts[1])
-
-
-def _combined(each: Pass) -> list[Combined]:
-    """What a pass combines, with the values over no elements."""
-    return [Combined(a.body, float(first_value(a.reduction, finite=False).value)) for a in each.accumulations]
-
-
-def _parenthesized(text: str) -> str:
-    return f"({text})" if " " in text and not text.endswith(")") else text

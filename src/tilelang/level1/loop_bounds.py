@@ -9,7 +9,8 @@ from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Expr, Select, Var
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.visit import Rewriter, loads_of, variables_of, walk_expr
+from tilelang.ir.visit import Rewriter, variables_of, walk_expr
+from tilelang.level1.passes import Accumulation
 from tilelang.level1.placement import next_origin
 from tilelang.level1.tile_values import TileValues
 from tilelang.records import record
@@ -21,6 +22,12 @@ class Combined:
 
     body: Expr
     neutral: float
+
+
+def combined_by(accumulation: Accumulation) -> Combined:
+    """What a reduction combines in its pass."""
+    reduction = accumulation.reduction
+    return Combined(accumulation.body, float(reduction.combiner.neutral(reduction.body.dtype)))
 
 
 def loop_range(
@@ -39,9 +46,7 @@ def loop_range(
     size, extent = names.expr(place.size), names.expr(values.localized(place.extent))
     starts: list[str] = []
     stops: list[str] = []
-    for condition in _conditions(axis, combined):
-        if not all(values.beyond(_Without(condition).expr(c.body), frozenset()) == c.neutral for c in combined):
-            continue
+    for condition in masks_of(axis, combined, values):
         for bound in _at_least_zero(condition.expr):
             factor = bound.coefficient(axis)
             rest = Affine({v: c * -factor for v, c in bound.terms.items() if v is not axis}, bound.constant * -factor)
@@ -57,15 +62,23 @@ def loop_range(
     return first, f"T.ceildiv(T.min({', '.join([extent, *stops])}), {size})" if stops else whole
 
 
-def _conditions(axis: Var, combined: Sequence[Combined]) -> list[ExprKey]:
-    """The conditions on the axis by which bodies choose values."""
+def masks_of(axis: Var, combined: Sequence[Combined], values: TileValues) -> list[ExprKey]:
+    """The conditions on an axis without which all bodies have a value that changes nothing."""
     found = {
         expr_key(node.condition): None
         for each in combined
         for node in walk_expr(each.body)
-        if isinstance(node, Select) and axis in variables_of(node.condition) and not loads_of(node.condition)
+        if isinstance(node, Select) and axis in variables_of(node.condition)
     }
-    return list(found)
+    return [
+        key for key in found
+        if all(values.beyond(_Without(key).expr(each.body), frozenset()) == each.neutral for each in combined)
+    ]  # fmt: skip
+
+
+def bounds_range(condition: Expr, axis: Var) -> bool:
+    """Whether a condition gives a loop over an axis a first or a last step."""
+    return any(abs(bound.coefficient(axis)) == 1 for bound in _at_least_zero(condition))
 
 
 def _at_least_zero(condition: Expr) -> Iterator[Affine]:

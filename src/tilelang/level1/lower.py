@@ -10,18 +10,21 @@ from tilelang.errors import TuningError
 from tilelang.ir.expr import Var
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.level1.aligned_operands import with_aligned_operands
-from tilelang.level1.block_text import INDENT
 from tilelang.level1.collapse_axes import Reshapes, with_collapsed_axes
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.fused import FusedKernel
 from tilelang.level1.graph import Array, Graph, Map, Parameter, Reshaped, axes_for, define, element
 from tilelang.level1.kernel_text import kernel_text
+from tilelang.level1.launch_text import INDENT
 from tilelang.level1.line_wrap import wrapped
-from tilelang.level1.placement import Tiling, place_axes
+from tilelang.level1.mask_form import with_masks_in_one_form
+from tilelang.level1.placement import Placement, Tiling, place_axes
 from tilelang.level1.split import can_split, split
 from tilelang.level1.strength import with_cheaper_forms
+from tilelang.level1.tile_list_text import list_workspaces, listing_lines
 from tilelang.level1.tiles import parts_of, tilings_of
 from tilelang.level1.unique import without_duplicates
+from tilelang.level1.visited_tiles import VisitedTiles, with_visited_tiles
 from tilelang.records import record
 from tilelang.targets.target import Target
 
@@ -36,6 +39,8 @@ class Lowered:
             kernel takes the parameters of the graph and returns its results, all in order.
         kernels: The kernels, in the order in which they run.
         tilings: How each of them is divided.
+        visited: The tiles that the loop of each kernel visits where it visits only some; another kernel before it
+            lists them.
         memory: The arrays that pass from one kernel to another through memory.
     """
 
@@ -43,6 +48,7 @@ class Lowered:
     entry: str
     kernels: Sequence[FusedKernel]
     tilings: Sequence[Tiling]
+    visited: Sequence[VisitedTiles | None]
     memory: Sequence[Array]
 
 
@@ -67,8 +73,11 @@ def lower(
     chosen = _chosen(graph.name, kernels, target, tilings)
     results = set(graph.results)
     memory = [output.array for kernel in kernels for output in kernel.outputs if output.array not in results]
-    text = _module_text(graph, kernels, chosen, memory, target, execution_backend)
-    return Lowered(text, graph.name, kernels, chosen, memory)
+    placements = [place_axes(kernel, tiling) for kernel, tiling in zip(kernels, chosen, strict=True)]
+    listed = list(map(with_visited_tiles, kernels, chosen, placements))
+    kernels, visited = [kernel for kernel, _ in listed], [tiles for _, tiles in listed]
+    text = _module_text(graph, kernels, chosen, placements, visited, memory, target, execution_backend)
+    return Lowered(text, graph.name, kernels, chosen, visited, memory)
 
 
 def _chosen(name: str, kernels: Sequence[FusedKernel], target: Target, texts: Sequence[str]) -> list[Tiling]:
@@ -92,7 +101,8 @@ def _kernels(graph: Graph, target: Target) -> tuple[Graph, list[FusedKernel]]:
     if target.is_gpu:
         graph, partial = with_aligned_operands(graph, fused_kernels(graph))
     while True:
-        kernels = [with_cheaper_forms(kernel) for kernel in fused_kernels(graph, partial) if not kernel.is_empty]
+        fused = [kernel for kernel in fused_kernels(graph, partial) if not kernel.is_empty]
+        kernels = [with_cheaper_forms(with_masks_in_one_form(kernel)) for kernel in fused]
         for kernel in kernels:
             parts = parts_of(kernel, target, alone=len(kernels) == 1)
             if not any(output.array in partial for output in kernel.outputs) and can_split(kernel, parts):
@@ -119,6 +129,8 @@ def _module_text(
     graph: Graph,
     kernels: Sequence[FusedKernel],
     tilings: Sequence[Tiling],
+    placements: Sequence[Placement],
+    visited: Sequence[VisitedTiles | None],
     memory: Sequence[Array],
     target: Target,
     execution_backend: str | None,
@@ -131,17 +143,17 @@ def _module_text(
     tensors = [f"{names.name(array)}: {_tensor(array, names, 'Tensor')}" for array in arrays]
     workspaces = [f"{names.name(array)} = {_tensor(array, names, 'alloc_global')}" for array in memory]
     workspaces += [_reshape(array, names) for array in _reshaped_arrays(kernels)]
-    placements = [place_axes(kernel, tiling) for kernel, tiling in zip(kernels, tilings, strict=True)]
     blocks = [
         f"{names.name(placement.block_names[axis])}={size}"
         for placement, tiling in zip(placements, tilings, strict=True)
         for axis, size in tiling.blocks.items()
     ]
-    body = [
-        line
-        for kernel, tiling, placement in zip(kernels, tilings, placements, strict=True)
-        for line in kernel_text(kernel, tiling, placement, names)
-    ]
+    body: list[str] = []
+    for kernel, tiling, placement, tiles in zip(kernels, tilings, placements, visited, strict=True):
+        if tiles is not None:
+            workspaces += list_workspaces(tiles, placement, names)
+            body += listing_lines(tiles, kernel, placement, names)
+        body += kernel_text(kernel, tiling, placement, names, tiles)
     results = list(range(len(graph.parameters), len(graph.parameters) + len(graph.results)))
     options = [f"out_idx={results}", f'target="{target.kind!s}"']
     options += [f'execution_backend="{execution_backend}"'] if execution_backend else []

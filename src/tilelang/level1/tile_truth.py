@@ -1,0 +1,121 @@
+"""What a condition is on a whole tile: interval arithmetic whose ends are expressions that a kernel evaluates.
+
+Takes a condition over elements and the ranges that its parts have on a tile, gives two conditions on the tile: whether
+it may hold for some element, and whether it holds for every one. Invariant: both are safe, as they say yes and no where
+nothing is known. Integer data is compared and divided, but not added, since sums wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilelang.dtypes import BOOL, DType
+from tilelang.ir.expr import Binary, Cast, Const, Expr, Load, Unary, binary, cast, int_const, unary
+from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.records import record
+
+
+@record(eq=False)
+class Range:
+    """The least and the greatest value that an expression has on a tile, or bounds of them."""
+
+    low: Expr
+    high: Expr
+
+
+@record(eq=False)
+class TileTruth:
+    """A condition on a tile.
+
+    Attributes:
+        some: False only where it holds for no element.
+        every: True only where it holds for all elements.
+    """
+
+    some: Expr
+    every: Expr
+
+
+RangeOf = Callable[[Expr], Range | None]
+"""The range of an element of an array or of an axis; None if it is not known."""
+
+_UNKNOWN = TileTruth(Const(True, BOOL), Const(False, BOOL))
+_AND, _OR = (BinaryOp.AND, BinaryOp.BITAND), (BinaryOp.OR, BinaryOp.BITOR)
+
+
+def tile_truth(condition: Expr, range_of: RangeOf) -> TileTruth:
+    """What a condition is on a tile."""
+    match condition:
+        case Const(value=value):
+            truth = Const(bool(value), BOOL)
+            return TileTruth(truth, truth)
+        case Unary(op=UnaryOp.NOT, a=a):
+            return _negated(tile_truth(a, range_of))
+        case Binary(op=op, a=a, b=b) if condition.dtype.is_bool and op in _AND + _OR and a.dtype.is_bool:
+            x, y = tile_truth(a, range_of), tile_truth(b, range_of)
+            logical = BinaryOp.AND if op in _AND else BinaryOp.OR
+            return TileTruth(binary(logical, x.some, y.some), binary(logical, x.every, y.every))
+        case Binary(op=op, a=a, b=b) if a.dtype.is_int:
+            p, q = value_range(a, range_of), value_range(b, range_of)
+            return _UNKNOWN if p is None or q is None else _compared(op, p, q)
+        case Load() if condition.dtype.is_bool:
+            own = range_of(condition)
+            return _UNKNOWN if own is None else TileTruth(own.high != 0, own.low != 0)
+    return _UNKNOWN
+
+
+def _negated(truth: TileTruth) -> TileTruth:
+    return TileTruth(unary(UnaryOp.NOT, truth.every), unary(UnaryOp.NOT, truth.some))
+
+
+def _compared(op: BinaryOp, a: Range, b: Range) -> TileTruth:
+    match op:
+        case BinaryOp.LT:
+            return TileTruth(a.low < b.high, a.high < b.low)
+        case BinaryOp.LE:
+            return TileTruth(a.low <= b.high, a.high <= b.low)
+        case BinaryOp.GT:
+            return _compared(BinaryOp.LT, b, a)
+        case BinaryOp.GE:
+            return _compared(BinaryOp.LE, b, a)
+        case BinaryOp.EQ:
+            overlap = binary(BinaryOp.AND, a.low <= b.high, b.low <= a.high)
+            return TileTruth(overlap, binary(BinaryOp.AND, a.high <= b.low, b.high <= a.low))
+        case BinaryOp.NE:
+            return _negated(_compared(BinaryOp.EQ, a, b))
+    return _UNKNOWN
+
+
+def value_range(expr: Expr, range_of: RangeOf) -> Range | None:
+    """The range of an integer on a tile; None if it is not known."""
+    match expr:
+        case Const():
+            return Range(expr, expr)
+        case Cast(a=a) if _holds_all(expr.dtype, a.dtype):
+            own = value_range(a, range_of)
+            return own and Range(cast(own.low, expr.dtype), cast(own.high, expr.dtype))
+        case Binary(op=BinaryOp.FLOORDIV, a=a, b=Const() as divisor) if (int_const(divisor) or 0) > 0:
+            own = value_range(a, range_of)
+            return own and Range(own.low // divisor, own.high // divisor)
+        case Binary(op=BinaryOp.MUL, a=a, b=Const(value=value) as factor) if expr.is_index:
+            own = value_range(a, range_of)
+            ends = None if own is None else (own.low * factor, own.high * factor)
+            return ends and Range(*(ends if value >= 0 else ends[::-1]))
+        case Binary(op=BinaryOp.MIN | BinaryOp.MAX as op, a=a, b=b):
+            p, q = value_range(a, range_of), value_range(b, range_of)
+            return p and q and Range(binary(op, p.low, q.low), binary(op, p.high, q.high))
+        case Binary(op=BinaryOp.ADD, a=a, b=b) if expr.is_index:
+            p, q = value_range(a, range_of), value_range(b, range_of)
+            return p and q and Range(p.low + q.low, p.high + q.high)
+        case Binary(op=BinaryOp.SUB, a=a, b=b) if expr.is_index:
+            p, q = value_range(a, range_of), value_range(b, range_of)
+            return p and q and Range(p.low - q.high, p.high - q.low)
+    return range_of(expr)
+
+
+def _holds_all(dtype: DType, of: DType) -> bool:
+    """Whether a dtype has all values of another one."""
+    if of.is_bool or not (of.is_int and dtype.is_int):
+        return False
+    (low, high), (least, greatest) = of.limits, dtype.limits
+    return least <= low and high <= greatest
