@@ -59,7 +59,7 @@ _FOR = MappingProxyType(
         ForKind.PIPELINED: "T.Pipelined",
     }
 )
-_KEYWORDS = MappingProxyType({"transpose_a": "transpose_A", "transpose_b": "transpose_B"})
+_KEYWORDS = MappingProxyType({"transpose_a": "transpose_A", "transpose_b": "transpose_B", "transpose_c": "transpose_C"})
 
 
 def to_text(node: Node, *, mark_loc: bool = False) -> str:

@@ -18,7 +18,6 @@ from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.registers import Emitter
 from tilelang.lowering.value_permutation import ValuePermutation
-from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
 
 
@@ -48,7 +47,7 @@ class Accumulator:
             zero_padding: Whether padding must be zero, since the instructions read it.
         """
         self._emit, self._op, self._required, self._dtype, self._run = emit, op, required, dtype, run
-        self._axes = matrix_axes(op.c)
+        self._axes = op.axes_of_c
         order = ValuePermutation(context.fragments[op.c.buffer], required)
         self._c_registers = context.registers[op.c.buffer]
         self._thread = context.thread if zero_padding and not _fits(required) else None

@@ -221,7 +221,7 @@ def expand_gemm(op: Gemm, build: Builder) -> None:
 
     def element(at: tuple[Var, ...]) -> None:
         i, j = at
-        along = matrix_axes(op.c)
+        along = op.axes_of_c
         total = Buffer("dot", (), dtype, Scope.VAR)
         old = cast(load(op.c, at, along), dtype)
         build.emit(Alloc(total, select(clear, const(0, dtype), old)))

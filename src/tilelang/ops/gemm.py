@@ -55,9 +55,9 @@ _RESULTS: dict[str, tuple[str, ...]] = {
 class Gemm(TileOp):
     """`C = (0 if clear_accum else C) + op(A) @ op(B)`, accumulated in C's dtype (float32 for narrower floats).
 
-    Shapes: A (M, K), or (K, M) if `transpose_a`; B (K, N), or (N, K) if `transpose_b`; C (M, N). Leading unit extents
-    of the regions are dropped. An operand in the accumulator's dtype beside one in a 16-bit dtype is first rounded to
-    the other's dtype. Two 8-bit floats of one family need not be the same one.
+    Shapes: A (M, K), or (K, M) if `transpose_a`; B (K, N), or (N, K) if `transpose_b`; C (M, N), or (N, M) if
+    `transpose_c`. Leading unit extents of the regions are dropped. An operand in the accumulator's dtype beside one in
+    a 16-bit dtype is first rounded to the other's dtype. Two 8-bit floats of one family need not be the same one.
 
     Attributes:
         a: The left operand.
@@ -70,6 +70,7 @@ class Gemm(TileOp):
         wait: With asynchronous mma instructions: how many of the latest gemms, including this one, may still be in
             flight after it; -1 if the program waits explicitly.
         follows_wait: With a `wait` other than 0: whether no gemm in flight uses C, so that threads may have written it.
+        transpose_c: Whether C is stored as (N, M), as where the compiler has swapped the operands.
     """
 
     a: Region
@@ -81,6 +82,7 @@ class Gemm(TileOp):
     policy: GemmWarpPolicy = GemmWarpPolicy.Square
     wait: int = 0
     follows_wait: bool = False
+    transpose_c: bool = False
 
     @property
     def name(self) -> str:
@@ -115,8 +117,14 @@ class Gemm(TileOp):
     @property
     def sizes(self) -> tuple[Expr, Expr, Expr]:
         """M, N and K."""
-        a, c = matrix_extents(self.a), matrix_extents(self.c)
-        return c[0], c[1], a[0] if self.transpose_a else a[1]
+        a, (m, n) = matrix_extents(self.a), (self.c.extent[axis] for axis in self.axes_of_c)
+        return m, n, a[0] if self.transpose_a else a[1]
+
+    @property
+    def axes_of_c(self) -> tuple[int, int]:
+        """The dimensions of C along M and along N."""
+        first, second = matrix_axes(self.c)
+        return (second, first) if self.transpose_c else (first, second)
 
     def reads(self) -> tuple[Region, ...]:
         """A, B, and C unless it is always cleared."""
@@ -165,6 +173,7 @@ class Gemm(TileOp):
                 )
             shapes.append(shape)
         a, b, c = shapes
+        c = c[::-1] if self.transpose_c else c
         m, k = a[::-1] if self.transpose_a else a
         k_of_b, n = b[::-1] if self.transpose_b else b
         if not may_equal(k, k_of_b):
@@ -229,6 +238,7 @@ class Gemm(TileOp):
         """NumPy's matrix product in the accumulator dtype."""
         a, b = (self._matrix(memory, x, dtype) for x, dtype in zip((self.a, self.b), self.operands, strict=True))
         product = (a.T if self.transpose_a else a) @ (b.T if self.transpose_b else b)
+        product = product.T if self.transpose_c else product
         if self.clear_accum is None or not memory.value(self.clear_accum):
             old = memory.read(self.c)
             product = product.reshape(old.shape) + old.astype(self.accumulator_dtype.numpy)

@@ -63,6 +63,7 @@ from tilelang.targets.nvidia.passes import (
     split_masked_loops,
 )
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
+from tilelang.targets.nvidia.passes.keep_computed_operands import keep_computed_operands
 from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
 
 
@@ -84,6 +85,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         multi_buffer.PASS,
         publish_async_barriers.PASS,
         narrow_tile_dtypes.PASS,
+        keep_computed_operands(lowerings),
         choose_schedule(lowerings),
         choose_cache_policy.PASS,
         persist_grid.PASS,

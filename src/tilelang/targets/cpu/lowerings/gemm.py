@@ -58,10 +58,10 @@ class MicroKernel:
 
 
 def _shape(op: Gemm) -> GemmShape | None:
-    """Sizes and strides, if all are constant and rows are contiguous."""
+    """Sizes and strides, if all are constant and rows of A, B and C are contiguous."""
     sizes = [int_const(size) for size in op.sizes]
     leading = [_leading(region) for region in (op.a, op.b, op.c)]
-    if None in sizes or None in leading or 0 in sizes:
+    if None in sizes or None in leading or 0 in sizes or op.transpose_c:
         return None
     m, n, k = (size or 0 for size in sizes)
     lda, ldb, ldc = (stride or 0 for stride in leading)

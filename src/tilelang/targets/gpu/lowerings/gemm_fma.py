@@ -251,9 +251,8 @@ def _accumulator(op: Gemm, rows: _Side, columns: _Side, threads: int) -> Fragmen
         digit(columns.times, 0, columns.run * columns.threads),
         digit(rows.times, rows.run * rows.threads, 0),
     ]
-    row, column = matrix_axes(op.c)
     tile = fragment((rows.extent, columns.extent), thread, value)
-    return placed(tile, (row, column), op.c.buffer.static_shape or ())
+    return placed(tile, op.axes_of_c, op.c.buffer.static_shape or ())
 
 
 def _divisions(

@@ -265,7 +265,7 @@ class RegisterGemm(abc.ABC):
         share, _ = self.operand_classes(context)
         m, n, k = (int_const(size) or 0 for size in op.sizes)
         atom, warps = plan.atom, plan.warps
-        (a0, a1), (b0, b1), c_axes = (matrix_axes(region) for region in (op.a, op.b, op.c))
+        (a0, a1), (b0, b1) = (matrix_axes(region) for region in (op.a, op.b))
         a_axes = (a1, a0) if op.transpose_a else (a0, a1)  # (m, k)
         b_axes = (b0, b1) if op.transpose_b else (b1, b0)  # (n, k)
         height, width, _ = atom.shape
@@ -277,7 +277,7 @@ class RegisterGemm(abc.ABC):
             b=share(op.b, *b_axes, n, k, atom.b, warps.column_atoms, column_cover),
             left=_of_buffer(warps.left(atom, m, k), a_axes, op.a.buffer),
             right=_of_buffer(warps.right(atom, n, k), b_axes, op.b.buffer),
-            accumulator=_of_buffer(warps.accumulator(atom, m, n), c_axes, op.c.buffer),
+            accumulator=_of_buffer(warps.accumulator(atom, m, n), op.axes_of_c, op.c.buffer),
         )
 
 

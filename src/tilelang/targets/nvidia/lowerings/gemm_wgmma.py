@@ -93,7 +93,7 @@ class WgmmaPlan(Plan):
     def accumulator(self, op: Gemm) -> Fragment:
         """The fragment of C, as one of its buffer."""
         m, n, _ = (int_const(size) or 0 for size in op.sizes)
-        return placed(self.groups.accumulator(self.atom, m, n), _axes_of_c(op), op.c.buffer.static_shape or ())
+        return placed(self.groups.accumulator(self.atom, m, n), op.axes_of_c, op.c.buffer.static_shape or ())
 
 
 class GemmWgmma:
@@ -353,11 +353,6 @@ def _axes_of_a(op: Gemm) -> tuple[int, int]:
     """The dimensions of A's buffer along M and along K."""
     row, column = matrix_axes(op.a)
     return (column, row) if op.transpose_a else (row, column)
-
-
-def _axes_of_c(op: Gemm) -> tuple[int, int]:
-    row, column = matrix_axes(op.c)
-    return row, column
 
 
 def _boxes(tile: Tile, context: LoweringContext) -> Boxes | Refusal:

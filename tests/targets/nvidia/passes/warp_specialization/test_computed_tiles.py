@@ -15,8 +15,11 @@ from tilelang.targets.nvidia.schedule import schedule_of
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
 
 
-def converting(steps=5, what="", columns=64, tiles=1):
-    """C = A W, of which W is converted from bytes, with something that may forbid a second version."""
+def converting(steps=5, what="", columns=96, tiles=1):
+    """C = A W, of which W is converted from bytes, with something that may forbid a second version.
+
+    W has columns that warpgroups do not divide, so that it stays in shared memory.
+    """
 
     @T.prim_func
     def main(
@@ -83,8 +86,8 @@ def test_it_computes_the_same(steps, persistent):
     )
     rng = np.random.default_rng(steps)
     a = rng.integers(-3, 4, (192, 64 * steps)).astype(np.float16)
-    w = rng.integers(-100, 100, (64, 64 * steps)).astype(np.int8)
-    out = np.full((192, 64), np.nan, np.float32)
+    w = rng.integers(-100, 100, (96, 64 * steps)).astype(np.int8)
+    out = np.full((192, 96), np.nan, np.float32)
     kernel(a, w, out)
     np.testing.assert_array_equal(out, a.astype(np.float32) @ (w.astype(np.float32) * 2 + 1).T)
 

@@ -18,10 +18,12 @@ from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
+from tilelang.layout.boxes import PERIOD_ROWS
 from tilelang.lowering.regions import axes, is_whole, slice_along, whole
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
+from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.tensor_box import CHUNK_BYTES
 from tilelang.targets.nvidia.isa.tma import tma_store_wait
@@ -45,6 +47,8 @@ class EpilogueStore:
         loops: The number of loops around the copy.
         pipelined: Whether one of these loops is pipelined.
         parts: In how many parts, one after another, the results pass through the tile.
+        by_rows: Whether these are parts of the rows, not of the columns: where gemms write results transposed, columns
+            are divided among threads.
     """
 
     copy: ToGlobal
@@ -53,6 +57,7 @@ class EpilogueStore:
     loops: int = 0
     pipelined: bool = False
     parts: int = 1
+    by_rows: bool = False
 
     @property
     def adds(self) -> bool:
@@ -61,16 +66,18 @@ class EpilogueStore:
 
 
 def split_into_parts(store: EpilogueStore, parts: int) -> EpilogueStore:
-    """The store in `parts` parts of equally many columns; unchanged where the columns do not divide.
+    """The store in `parts` parts of equally many columns, or rows; unchanged where these do not divide.
 
     A pipelined loop stores at once: between parts it would wait.
     """
     copy = store.copy
-    columns = (drop_units(copy.dst.extent) or (const(0, INT32),))[-1]
-    row = (int_const(columns) or 0) * copy.dst.dtype.storage_bytes
-    if store.writer is not None or store.pipelined or parts == 1 or row % (parts * CHUNK_BYTES):
+    if store.writer is not None or store.pipelined or parts == 1:
         return store
-    extents = drop_units(_part(copy, 0, parts).dst.extent)
+    sizes = [int_const(extent) or 0 for extent in drop_units(copy.dst.extent) or (const(0, INT32),)]
+    row = sizes[-1] * copy.dst.dtype.storage_bytes
+    if sizes[0] % (parts * PERIOD_ROWS) if store.by_rows else row % (parts * CHUNK_BYTES):
+        return store
+    extents = drop_units(_part(store, 0, parts).dst.extent)
     return dataclasses.replace(store, staging=_staging(copy, extents), parts=parts)
 
 
@@ -80,11 +87,13 @@ def has_full_rows(store: EpilogueStore, parts: int) -> bool:
     return store.parts == parts and columns * store.staging.dtype.storage_bytes % SWIZZLE_SPAN == 0
 
 
-def _part(copy: ToGlobal, number: int, parts: int) -> ToGlobal:
-    """Part `number` of a copy that is split into `parts` along its last dimension of more than one element."""
+def _part(store: EpilogueStore, number: int, parts: int) -> ToGlobal:
+    """Part `number` of a copy that is split into `parts` along its last, or first, dimension beside units."""
+    copy = store.copy
     if parts == 1:
         return copy
-    return dataclasses.replace(copy, src=_columns(_source(copy), number, parts), dst=_columns(copy.dst, number, parts))
+    src, dst = (_slice(region, store, number, parts) for region in (_source(copy), copy.dst))
+    return dataclasses.replace(copy, src=src, dst=dst)
 
 
 def _source(copy: ToGlobal) -> Region:
@@ -93,8 +102,8 @@ def _source(copy: ToGlobal) -> Region:
     return copy.src
 
 
-def _columns(region: Region, number: int, parts: int) -> Region:
-    axis = axes(region)[-1]
+def _slice(region: Region, store: EpilogueStore, number: int, parts: int) -> Region:
+    axis = axes(region)[0 if store.by_rows else -1]
     width = (int_const(region.extent[axis]) or 0) // parts
     return slice_along(region, axis, number * width, width)
 
@@ -120,6 +129,7 @@ def find_epilogue_stores(launch: Launch, can_store: CanStore) -> tuple[EpilogueS
     if first_release(launch) is not None:
         return ()  # a release would not cover stores that are still in flight
     found = accesses(launch.body)
+    transposed = {s.c.buffer for s in walk(launch.body) if isinstance(s, Gemm) and s.transpose_c}
     domain = Domain().with_extents(launch.block_vars, launch.grid)
     touching: dict[Buffer, dict[Stmt, None]] = {}
     for access in found.all:
@@ -136,7 +146,8 @@ def find_epilogue_stores(launch: Launch, can_store: CanStore) -> tuple[EpilogueS
             if store is not None:
                 loops = access.context.loops()
                 pipelined = any(isinstance(loop, For) and loop.kind is ForKind.PIPELINED for loop in loops)
-                stores[copy] = dataclasses.replace(store, loops=len(loops), pipelined=pipelined)
+                by_rows = _source(copy).buffer in transposed
+                stores[copy] = dataclasses.replace(store, loops=len(loops), pipelined=pipelined, by_rows=by_rows)
     return tuple(stores.values())
 
 
@@ -231,7 +242,7 @@ class StageEpilogue(Rewriter):
             return [_async_store(copy, whole(store.staging))]
         body: list[Stmt] = []
         for number in range(store.parts):
-            part = _part(copy, number, store.parts)
+            part = _part(store, number, store.parts)
             results = _valid_part(part, store.staging)
             body += [store_wait(copy)] if number else self._acquire_staging(store)
             body += [Copy(_source(part), results, loc=copy.loc), _async_store(part, results)]

@@ -1,0 +1,108 @@
+"""Operands of gemms that threads compute are kept in registers, as operand A of wgmma."""
+
+import numpy as np
+import pytest
+from gpu import assert_simulates
+
+import tilelang
+import tilelang.language as T
+from tilelang.ir.buffer import Scope
+from tilelang.ir.func import PrimFunc
+from tilelang.ir.stmt import Alloc
+from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
+from tilelang.options import CompileOptions
+from tilelang.passes.base import PassContext
+from tilelang.targets.nvidia.backend import BACKEND, LOWERINGS
+from tilelang.targets.nvidia.passes.keep_computed_operands import keep_computed_operands
+from tilelang.targets.target import Target
+
+
+def dequantized(rows=16, columns=64, depth=64, steps=3, *, side="B", along_k=True, dtype="float16", other="", tiles=1):
+    """C = A W, with one operand made of nibbles; `other` names what may keep it in shared memory."""
+    size = columns if side == "B" else rows
+    shape, packed = ((size, depth), (size, depth // 2)) if along_k else ((depth, size), (depth, size // 2))
+
+    @T.prim_func
+    def main(
+        A: T.Tensor(((rows if side == "B" else columns) * tiles, depth * steps), dtype),
+        W: T.Tensor((steps, *packed), "uint8"), C: T.Tensor((rows * tiles, columns), "float32"),
+    ):
+        with T.Kernel(tiles, threads=128) as bx:
+            A_s = T.alloc_shared((rows if side == "B" else columns, depth), dtype)
+            W_b = T.alloc_shared(packed, "uint8")
+            W_s = T.alloc_shared(shape, dtype)
+            C_l = T.alloc_fragment((rows, columns), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(steps, num_stages=0 if other == "loop is not pipelined" else 2):
+                T.copy(A[bx * A_s.shape[0], k * depth], A_s)
+                T.copy(W[k, 0, 0], W_b)
+                for i, j in T.Parallel(*shape):
+                    W_s[i, j] = T.cast((W_b[i, j // 2] >> T.cast(j % 2 * 4, "uint8")) & 15, dtype) - 8
+                if other == "read by threads":
+                    for i, j in T.Parallel(rows, columns):
+                        C_l[i, j] += W_s[j, i]
+                if side == "B":
+                    T.gemm(A_s, W_s, C_l, transpose_B=along_k)
+                else:
+                    T.gemm(W_s, A_s, C_l, transpose_A=not along_k, transpose_B=True)
+                if other == "two gemms":
+                    T.gemm(A_s, W_s, C_l, transpose_B=along_k)
+            T.copy(C_l, C[bx * rows, 0])
+
+    return main
+
+
+def after_the_pass(func: PrimFunc, **pass_configs) -> tuple[Gemm, Scope]:
+    """The gemm, and the scope of the computed tile."""
+    context = PassContext(CompileOptions.from_user(pass_configs), Target("cuda", "sm_90a"))
+    own = keep_computed_operands(LOWERINGS)
+    for each in BACKEND.passes:
+        func = (own if each.name == own.name else each).run(func, context)
+        if each.name == own.name:
+            break
+    gemm = next(s for s in walk(func.body) if isinstance(s, Gemm))
+    return gemm, next(s.buffer.scope for s in walk(func.body) if isinstance(s, Alloc) and s.buffer.name == "W_s")
+
+
+def test_a_computed_b_becomes_operand_a_of_the_transposed_gemm():
+    gemm, scope = after_the_pass(dequantized())
+    assert Scope.FRAGMENT is scope
+    assert ("W_s", "A_s", True) == (gemm.a.buffer.name, gemm.b.buffer.name, gemm.transpose_c)
+    assert (64, 16, 64) == tuple(int(size.value) for size in gemm.sizes)
+
+
+def test_a_computed_a_stays_operand_a():
+    gemm, scope = after_the_pass(dequantized(64, 32, side="A"))
+    assert Scope.FRAGMENT is scope
+    assert ("W_s", False) == (gemm.a.buffer.name, gemm.transpose_c)
+
+
+@pytest.mark.parametrize("other", ["loop is not pipelined", "read by threads", "two gemms"])
+def test_what_else_uses_a_tile_keeps_it_in_shared_memory(other):
+    gemm, scope = after_the_pass(dequantized(64, other=other))
+    assert (Scope.SHARED, False) == (scope, gemm.transpose_c)
+
+
+def test_tiles_of_fewer_rows_than_an_instruction_stay_in_shared_memory():
+    assert Scope.SHARED is after_the_pass(dequantized(64, 32))[1]
+
+
+def test_nothing_changes_where_warps_are_not_specialized():
+    assert Scope.SHARED is after_the_pass(dequantized(), **{"tl.disable_warp_specialized": True})[1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "side", "along_k", "dtype"),
+    [
+        (16, 64, "B", True, "float16"), (8, 128, "B", False, "bfloat16"), (64, 128, "B", True, "bfloat16"),
+        (128, 192, "B", True, "float16"), (128, 16, "A", True, "float16"), (64, 16, "A", False, "float16"),
+    ],
+)  # fmt: skip
+def test_it_computes_the_same(rows, columns, side, along_k, dtype):
+    func = dequantized(rows, columns, side=side, along_k=along_k, dtype=dtype, tiles=2)
+    rng = np.random.default_rng(rows)
+    shapes = [tuple(int(extent.value) for extent in param.buffer.shape) for param in func.params]
+    a = rng.integers(-3, 4, shapes[0]).astype(tilelang.dtypes.SCALARS[dtype].numpy)
+    w = rng.integers(0, 256, shapes[1]).astype(np.uint8)
+    assert_simulates(func, a, w, np.full(shapes[2], np.nan, np.float32), arch="sm_90a", seeds=(0,))
