@@ -15,6 +15,7 @@ from tilelang.options import CompileOptions
 from tilelang.targets.gpu.runtime.device_code import DeviceCode
 from tilelang.targets.gpu.runtime.resources import Resources
 from tilelang.targets.nvidia.runtime.cuda_driver import open_driver
+from tilelang.targets.nvidia.runtime.nvrtc import Nvrtc
 
 Make = Callable[..., PrimFunc]
 
@@ -65,6 +66,21 @@ def test_symbolic_sizes_are_compiled_for_multiples_of_128_first() -> None:
     assert general.grids({"N": 257}) == [(2, 1, 1)]
     special = runner._variant(runner.caller.variants.usual)
     assert [(2, 1, 1)] == special.grids({"N_div128": 3})
+
+
+@needs_nvrtc
+def test_the_program_for_the_usual_calls_is_compiled_once_without_a_cache(
+    vector_add: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    compiled: list[str] = []
+    compile_text = Nvrtc.compile
+    monkeypatch.setattr(Nvrtc, "compile", lambda self, text, *a, **k: compiled.append(text) or compile_text(self, text, *a, **k))
+    kernel = tilelang.compile(vector_add(100), target="sm_80")
+    runner = kernel._runner
+    assert isinstance(runner, DeviceRunner)
+    runner._variant(runner.caller.variants.usual)
+    assert [kernel.get_kernel_source()] == compiled
 
 
 def spilled(launches: Sequence[DeviceLaunch], **used: Resources) -> DeviceCode:

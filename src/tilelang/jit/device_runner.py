@@ -48,8 +48,8 @@ class DeviceRunner:
         self._lock = threading.Lock()
         self.call: Callable[..., Any] = lambda *args: self.caller.call(*args)
         self.attempt: Callable[..., Any] | None = None
-        usual = specialized(func, Variants(signature).usual)
-        self.program: Program | None = compile_program(usual, target, options, compiler)
+        self._usual = Variants(signature).usual
+        self.program: Program | None = self._compiled(self._usual)
         self.code: DeviceCode | None = _code_of(self.program)
         warn_of_spills(func, self.code)
 
@@ -71,11 +71,17 @@ class DeviceRunner:
 
     def _variant(self, specialization: Specialization) -> DeviceProgram:
         """The program of a specialization."""
+        compiled = self.program if specialization == self._usual else self._compiled(specialization)
+        assert compiled is not None
         func = specialized(self._func, specialization)
-        code = _code_of(compile_program(func, self._target, self._options, self._compiler))
         outputs = None if func.outputs else self._signature.outputs
-        program: DeviceProgram = self._target.family.device_runtime().program(Signature.of(func, outputs), code)
+        signature = Signature.of(func, outputs)
+        program: DeviceProgram = self._target.family.device_runtime().program(signature, _code_of(compiled))
         return program
+
+    def _compiled(self, specialization: Specialization) -> Program:
+        func = specialized(self._func, specialization)
+        return compile_program(func, self._target, self._options, self._compiler)
 
 
 def warn_of_spills(func: PrimFunc, code: DeviceCode) -> None:
