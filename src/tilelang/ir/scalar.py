@@ -177,21 +177,42 @@ def data_binary(op: BinaryOp, a: Value, b: Value, dtype: DType) -> Value:
         return np.asarray(_BINARY[op](a, b)).astype(dtype.numpy)[()]
 
 
-_NATIVE = frozenset({"float32", "float64", "int32", "int64", "uint32", "uint64"})
-_PLAIN = COMPARISONS | {BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL}
+_INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
+_FLOATS = frozenset({"float16", "float32", "float64"})
+_PLAIN_OF_HALVES = COMPARISONS | {BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL}  # NumPy's minimum of 0 and -0 differs
+_PLAIN_OF_FLOATS = _PLAIN_OF_HALVES | {BinaryOp.MIN, BinaryOp.MAX}
+_PLAIN_OF_INTEGERS = _PLAIN_OF_FLOATS | BITWISE - {BinaryOp.SHL, BinaryOp.SHR} | {BinaryOp.FLOORDIV, BinaryOp.FLOORMOD}
 
 
 def plain_binary(op: BinaryOp, operand: DType) -> Callable[[Value, Value], Value] | None:
-    """The NumPy function that computes `data_binary` on a dtype, if one does without conversions.
+    """The NumPy function that computes `data_binary` on scalars of a dtype, if one does without conversions.
 
     Floating-point warnings are left to the caller.
     """
-    return _BINARY[op] if op in _PLAIN and str(operand) in _NATIVE else None
+    plain = {
+        **dict.fromkeys(_INTEGERS, _PLAIN_OF_INTEGERS),
+        **dict.fromkeys(_FLOATS, _PLAIN_OF_FLOATS),
+        "float16": _PLAIN_OF_HALVES,
+        "bool": LOGICAL,
+    }
+    return _BINARY[op] if op in plain.get(operand, ()) else None
 
 
 def plain_conversion(source: DType, dtype: DType) -> Callable[[Value], Value] | None:
-    """The NumPy conversion that is equal to `convert` on scalars, if there is one."""
-    return dtype.numpy.type if str(source) in ("float16", "float32") and str(dtype) in ("float32", "float64") else None
+    """The NumPy conversion that is equal to `convert` on scalars of a dtype, if there is one.
+
+    Floating-point warnings are left to the caller.
+    """
+    if source == dtype and dtype != "tfloat32":
+        return _unchanged
+    both = {source, dtype}
+    if both <= _FLOATS or both <= _INTEGERS or source in _FLOATS and dtype in _INTEGERS:
+        return operator.methodcaller("astype", dtype.numpy)
+    return None
+
+
+def _unchanged(value: Value) -> Value:
+    return value
 
 
 def data_unary(op: UnaryOp, a: Value, dtype: DType) -> Value:
@@ -220,12 +241,14 @@ def convert(value: Value, dtype: DType) -> Value:
     Integers wrap, floats round to nearest even, a float becomes an integer by truncation towards zero.
     A float outside the integer's range (or NaN) has no defined integer value.
     """
+    if isinstance(value, int) and not isinstance(value, bool) and dtype.is_int:
+        wrapped = value & ((1 << dtype.bits) - 1)
+        if dtype.kind.value == "int" and wrapped >> (dtype.bits - 1):
+            wrapped -= 1 << dtype.bits
+        return dtype.numpy.type(wrapped)
+    if isinstance(value, np.generic) and value.dtype == dtype.numpy and dtype != "tfloat32":
+        return value
     with np.errstate(all="ignore"):
-        if isinstance(value, int) and not isinstance(value, bool) and dtype.is_int:
-            wrapped = value & ((1 << dtype.bits) - 1)
-            if dtype.kind.value == "int" and wrapped >> (dtype.bits - 1):
-                wrapped -= 1 << dtype.bits
-            return np.asarray(wrapped).astype(dtype.numpy)[()]
         array = np.asarray(value)
         if array.dtype == object:  # a Python integer beyond 64 bits
             array = array.astype(np.float64)

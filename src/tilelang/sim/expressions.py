@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilelang.dtypes import FLOAT32
+from tilelang.dtypes import FLOAT32, DType
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.callee import Callee
@@ -118,8 +118,7 @@ class Evaluator:
                 test, x, y = self._as_data(condition), self._as_data(a), self._as_data(b)
                 return lambda: x() if test() else y()
             case Cast(a=a):
-                x, widen = self._as_data(a), plain_conversion(a.dtype, dtype)
-                return (lambda: convert(x(), dtype)) if widen is None else (lambda: widen(x()))
+                return self._converted(a, dtype)
             case Reinterpret(a=a):
                 x = self._as_data(a)
                 return lambda: np.asarray(x()).view(dtype.numpy)[()]
@@ -145,7 +144,13 @@ class Evaluator:
 
     def _call(self, callee: Callee, args: tuple[Expr, ...], expr: Expr) -> Data:
         compute = callee.compute(tuple(arg.dtype for arg in args))
-        operands = [self._as_data(arg) for arg in args]
+        operands = [self._converted(arg, compute) for arg in args]
         meaning = callee.meaning
         dtype = FLOAT32 if expr.dtype == "tfloat32" else expr.dtype  # as in operators: only a cast to tf32 rounds
-        return lambda: convert(meaning(*[convert(operand(), compute) for operand in operands]), dtype)
+        return lambda: convert(meaning(*[operand() for operand in operands]), dtype)
+
+    def _converted(self, expr: Expr, dtype: DType) -> Data:
+        value, plain = self._as_data(expr), plain_conversion(expr.dtype, dtype)
+        if expr.dtype == dtype and plain is not None:
+            return value
+        return (lambda: convert(value(), dtype)) if plain is None else (lambda: plain(value()))

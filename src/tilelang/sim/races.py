@@ -241,6 +241,10 @@ class ShadowMemory:
 
     def may_write(self, where: Where, stamps: np.ndarray | None = None) -> None:
         """The running block is about to write elements; as `write`."""
+        every_kind = (slice(None), *where)
+        earlier = self._blocks[every_kind]
+        if not ((earlier != 0) & ~self._races.own(earlier)).any():
+            return
         now = self._now(stamps)
         self._refuse(_WRITER, where, now, "written", "written")
         for slot in _ATOMICS:

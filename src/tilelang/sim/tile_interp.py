@@ -50,6 +50,7 @@ from tilelang.sim import violations
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.memory import Box, Cells, Memory
+from tilelang.sim.parallel_loops import ParallelLoops
 from tilelang.sim.printing import false_assumption, scalar_text, tile_text
 from tilelang.sim.races import RaceDetector
 from tilelang.sim.release_acquire import AtomicAccess, atomic_access
@@ -95,6 +96,7 @@ class Interpreter:
         self._order = None if seed is None else np.random.default_rng(seed)
         self._evaluator = Evaluator(lambda buffer, where: self._memory.cells(buffer).load(where))
         self._memory = Memory(self._evaluator.indices)
+        self._parallel_loops = ParallelLoops(self._evaluator, self._memory)
         self._races: RaceDetector | None = None
         self._handlers: dict[type[Stmt], Callable[..., _Leave | None]] = {
             Seq: self._seq,
@@ -172,6 +174,8 @@ class Interpreter:
 
     def _parallel(self, stmt: ParallelLoop) -> None:
         extents = self._evaluator.indices(stmt.extents)
+        if self._parallel_loops.run(stmt, extents, self._races):
+            return
         for point in itertools.product(*map(range, extents)):
             for var, value in zip(stmt.vars, point, strict=True):
                 self._evaluator.assign(var, value)
