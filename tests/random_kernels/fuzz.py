@@ -43,9 +43,11 @@ def work(first: int, step: int, end: float, generators: Sequence[str], executors
     """What one process does: seeds `first`, `first + step`, ... of each generator in turn until it is `end`."""
     warnings.simplefilter("ignore")
     gc.freeze()  # the modules
-    gc.set_threshold(200_000, 50, 100)  # programs are trees: a search for cycles walks them and finds next to nothing
+    gc.disable()  # programs are trees: a search for cycles walks them and finds next to nothing
     seed = first
     while time.time() < end:
+        if seed // step % 8 == 0:
+            gc.collect()
         for generator in generators:
             if time.time() >= end:
                 break

@@ -36,13 +36,17 @@ class MoreExpressions(Expressions):
     def _function(self, scope: Scope, dtype: str, fuel: int) -> str:
         if self.pick.often(60):
             return super()._function(scope, dtype, fuel)
-        form = self.pick.one(("T.cast(T.__ffs({x}), '{d}')", "T.bitcast({s}, '{d}')", "T.cast(T.cdiv({x}, 7), '{d}')"))
+        form = self.pick.one((
+            "T.cast(T.__ffs({x}), '{d}')", "T.bitcast({s}, '{d}')", "T.cast(T.cdiv({x}, 7), '{d}')",
+            "T.cast(T.align_up({x}, 8), '{d}')", "T.cast(T.shift_right({x}, 3), '{d}')",
+            "T.cast(T.max({x}, T.min_value('{w}') // 2), '{d}')", "T.cast(T.min({x}, T.max_value('{w}') // 2), '{d}')",
+        ))  # fmt: skip
         wide = self.pick.one(("int32", "uint32"))
         bits = {"int8": "uint8", "int16": "uint16", "int32": "uint32", "int64": "uint64"}
         other = bits.get(dtype) or {v: k for k, v in bits.items()}.get(dtype)
         if other is None:
             return self.integer(scope, dtype, fuel)
-        return form.format(x=self._packed(scope, wide, fuel), d=dtype, s=self._packed(scope, other, fuel))
+        return form.format(x=self._packed(scope, wide, fuel), w=wide, d=dtype, s=self._packed(scope, other, fuel))
 
     def _float_choice(self, scope: Scope, dtype: str, fuel: int, bound: int, grain: int, special: bool) -> str:
         if self.pick.often(60):
@@ -58,8 +62,30 @@ class MoreExpressions(Expressions):
             return super()._converted(scope, dtype, fuel, bound, grain, special)
         mode = self.pick.one(("rn", "rz", "rp", "rm"))
         sat = ", sat=False" if self.pick.often(30) else ""
-        value = self.floating(scope, "float32", fuel, bound, min(grain, 3), special)
+        # a target writes the operand once for each step of the rounding
+        value = self.floating(scope, "float32", min(fuel, 1), bound, min(grain, 3), special)
         return f"T.cast({value}, '{dtype}', round='{mode}'{sat})"
+
+    def _sum(self, scope: Scope, dtype: str, fuel: int, bound: int, grain: int, special: bool) -> str:
+        if dtype not in ("float32", "float64") or bound < 2 or self.pick.often(70):
+            return super()._sum(scope, dtype, fuel, bound, grain, special)
+        a, b = (self.floating(scope, dtype, fuel, bound // 2, grain, special) for _ in range(2))
+        return f"T.{self.pick.one(('ieee_add', 'ieee_sub'))}({a}, {b}, '{self.pick.one(('rn', 'rz', 'ru', 'rd'))}')"
+
+    def _gemm(self, scope: Scope, dtype: str, fuel: int, bound: int, grain: int, special: bool) -> str:
+        if dtype not in ("float32", "float64") or self.pick.often(70):
+            return super()._gemm(scope, dtype, fuel, bound, grain, special)
+        part = 2 ** ((bound.bit_length() - 1) // 2)
+        a, b = (self.floating(scope, dtype, fuel, part, grain // 2, special) for _ in range(2))
+        return f"T.{self.pick.one(('ieee_mul', 'fmul'))}({a}, {b})"
+
+    def _rounded(self, scope: Scope, dtype: str, fuel: int, bound: int, grain: int, special: bool) -> str:
+        if dtype not in ("float32", "float64") or self.pick.often(70):
+            return super()._rounded(scope, dtype, fuel, bound, grain, special)
+        form = self.pick.one(("T.nearbyint({a})", "T.fabs({a})", "T.fmod({a}, {m})", "T.ldexp({a}, -1)"))
+        grain = max(grain - 1, 0) if "ldexp" in form else grain
+        inner = self.floating(scope, dtype, fuel, max(1, bound // 2), grain, special)
+        return form.format(a=inner, m=f"T.{dtype}({self.pick.one((1.5, -1.5, 2.0, 1.0, -0.5) if grain else (1.0, -1.0))})")
 
     def truth(self, scope: Scope, fuel: int) -> str:
         """A truth value."""

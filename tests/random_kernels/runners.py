@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +16,7 @@ from unittest import mock
 import numpy as np
 
 import tilelang
-from tilelang.errors import ArgumentError, ProgramError, ResourceError
+from tilelang.errors import ArgumentError, ProgramError, ResourceError, ToolchainError
 from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
 from tilelang.jit import program, simulator_runner
@@ -23,7 +24,10 @@ from tilelang.options import CompileOptions
 from tilelang.runtime.arguments import bind
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.variants import Variants
+from tilelang.sim.parallel_loops import ParallelLoops
 from tilelang.targets.nvidia.machines import MACHINES
+from tilelang.targets.nvidia.runtime import device_code
+from tilelang.targets.nvidia.runtime.nvrtc import open_nvrtc
 from tilelang.targets.target import Target
 from tilelang.testing import to_device, to_host
 
@@ -125,6 +129,34 @@ def few_multiprocessors() -> Iterator[None]:
     """A Hopper GPU with so few multiprocessors that blocks of persistent kernels compute several tiles."""
     few = dataclasses.replace(MACHINES["sm_90a"], groups=(4,))
     with mock.patch.dict(MACHINES, {few.name: few}):
+        yield
+
+
+@contextmanager
+def lightly_optimized() -> Iterator[None]:
+    """NVRTC optimizes machine code less, which takes it half the time, if it can."""
+    flags = device_code._flags
+    lighter = _LIGHTER if _takes_lighter() else ()
+    with mock.patch.object(device_code, "_flags", lambda *args: (*flags(*args), *lighter)):
+        yield
+
+
+_LIGHTER = ("--Ofast-compile=mid",)
+
+
+@functools.lru_cache(maxsize=1)
+def _takes_lighter() -> bool:
+    """Whether the NVRTC at hand, if any, knows the flag."""
+    try:
+        return open_nvrtc().compile("", "sm_80", _LIGHTER).code is not None
+    except ToolchainError:
+        return False
+
+
+@contextmanager
+def one_by_one() -> Iterator[None]:
+    """The reference interpreter executes iterations of parallel loops one by one."""
+    with mock.patch.object(ParallelLoops, "run", lambda *args: False):
         yield
 
 

@@ -266,8 +266,8 @@ class WarpSpecializedPrograms(Writer):
         self.out.line(f"T.gemm(A{left}_s, B{i}_s, C{i}_l{flags}{policy})")
 
     def _epilogue(self, source: str, target: str, tile: tuple[int, int], at: str) -> None:
-        form = self.pick.below(5)
-        if form == 1:
+        form = self.pick.below(6)
+        if form in (1, 5):
             self.out.line(f"{target}_s = T.alloc_shared({tile}, '{self._result}')")
             self.out.line(f"T.copy({source}, {target}_s)")
             source = f"{target}_s"
@@ -275,7 +275,10 @@ class WarpSpecializedPrograms(Writer):
             self.out.line(f"{target}_r = T.alloc_fragment({tile}, '{self._result}')")
             self.out.line(f"T.copy({source}, {target}_r)")
             source = f"{target}_r"
-        self.out.line(f"T.copy({source}, {target}[{at}])")
+        if form >= 4:  # blocks have tiles of their own, so that sums are of two values in any order
+            self.out.line(f"T.atomic_add({target}[{at}], {source})")
+        else:
+            self.out.line(f"T.copy({source}, {target}[{at}])")
 
     # -- attention ------------------------------------------------------------------------------------------------
     def _attention(self) -> None:
