@@ -61,6 +61,7 @@ from tilelang.targets.nvidia.passes import (
     publish_async_barriers,
     reconverge_warps,
     split_masked_loops,
+    unpack_in_pairs,
 )
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.nvidia.passes.keep_computed_operands import keep_computed_operands
@@ -106,6 +107,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         vectorize_accesses(ASYNC_COPIES),
         vectorize_atomics(lambda machine: VECTOR_LANES),
         pack_casts.PASS,
+        unpack_in_pairs.PASS,
         predicate_bounds.predicate_bounds(splitting=False),
         hoist_scalar_loads.PASS,
         overlap_iterations.PASS,

@@ -11,11 +11,12 @@ from types import MappingProxyType
 
 from tilelang.isa.intrinsic import Template
 from tilelang.targets.nvidia.isa.bits import BITS
+from tilelang.targets.nvidia.isa.half2 import HALF2
 from tilelang.targets.nvidia.isa.ieee import IEEE
 from tilelang.targets.nvidia.isa.math import MATH
 from tilelang.targets.nvidia.isa.types import INTEGERS
 
-_TEMPLATES: Mapping[str, Mapping[str, Template]] = MappingProxyType({**MATH, **BITS, **IEEE})
+_TEMPLATES: Mapping[str, Mapping[str, Template]] = MappingProxyType({**MATH, **BITS, **IEEE, **HALF2})
 
 
 def templates(name: str) -> Mapping[str, Template]:

@@ -1,0 +1,196 @@
+"""Computes neighboring float16 in pairs where they are made of unsigned bit fields of one word, such as nibbles.
+
+Takes unrolled loops that store to neighboring registers, gives loops that store two at a time:
+
+    for v in unroll(8):                                for p in unroll(4):
+        w = x[i + v // 2] >> v % 2 * 4 & 15        =>      y[2 * p : 2 * p + 2] =
+        y[v] = (float16(w) - 8) * s                            mul_f16x2(half2_of_fields(x[i + p], ...), (s, s))
+
+By single elements the assembler joins halves of different pairs, and each pair waits for the one before. Invariant: the
+same values in the same registers: fields are exact in float16, and all else is rounded as before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from tilelang.analysis.access_width import Facts, vector_width
+from tilelang.arith.domain import Domain
+from tilelang.arith.prove import proves
+from tilelang.arith.simplify import simplify
+from tilelang.dtypes import INT32, Kind, as_dtype
+from tilelang.ir.buffer import Scope
+from tilelang.ir.compare import same_expr
+from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Var, cast, const, int_const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.sequences import statements_of
+from tilelang.ir.stmt import Bind, For, ForKind, Seq, Stmt, Store
+from tilelang.ir.vector import pack
+from tilelang.ir.visit import Rewriter, substitute, walk_expr
+from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
+from tilelang.records import record
+from tilelang.targets.nvidia.isa.half2 import FIELD_BITS, MOST_EXACT, PAIRED, UINT32, half2_of_fields, pair_bits
+
+_HALF2 = as_dtype("float16x2")
+_LANES = 2
+_NOTHING = Domain()
+
+
+@record(slots=True)
+class _Field:
+    """Bits of a word.
+
+    Attributes:
+        word: Where they are.
+        shift: The number of the lowest bit.
+        bits: How many there are.
+        extended: Whether the highest one is a sign, so that they stand for another value.
+    """
+
+    word: Expr
+    shift: int
+    bits: int
+    extended: bool
+
+
+class _UnpackInPairs(Rewriter):
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, For) and node.kind is ForKind.UNROLLED:
+            return _paired(node) or self.rebuild_stmt(node)
+        return self.rebuild_stmt(node)
+
+
+def _paired(loop: For) -> Stmt | None:
+    """The loop over pairs; None where its elements are not made of fields, or are no pairs."""
+    parts = statements_of(loop.body)
+    trips = int_const(loop.stop)
+    if not parts or trips is None or trips % _LANES or int_const(loop.start) != 0 or loop.step != 1:
+        return None
+    *binds, store = parts
+    if not isinstance(store, Store) or store.buffer.scope is not Scope.LOCAL or store.buffer.dtype != "float16":
+        return None
+    neighbors = vector_width(store.buffer, store.indices, loop.var, trips, _NOTHING, Facts())
+    if store.value.dtype != "float16" or neighbors < _LANES:
+        return None
+    values: dict[Var, Expr] = {}
+    for bind in binds:
+        if not isinstance(bind, Bind):
+            return None
+        values[bind.var] = substitute(bind.value, values)
+    value = substitute(store.value, values)
+    if any(isinstance(e, Load) and e.buffer.storage is store.buffer.storage for e in walk_expr(value)):
+        return None
+    store = dataclasses.replace(
+        store, value=value, indices=tuple(substitute(index, values) for index in store.indices)
+    )
+    number = Var(loop.var.name, INT32, index=True)
+    if trips > _LANES and (body := _pair(store, loop.var, number * _LANES)) is not None:
+        return dataclasses.replace(loop, var=number, stop=const(trips // _LANES, INT32), body=body)
+    pairs = [_pair(store, loop.var, const(first, INT32)) for first in range(0, trips, _LANES)]
+    return None if None in pairs else Seq(tuple(pair for pair in pairs if pair is not None), loc=loop.loc)
+
+
+def _pair(store: Store, var: Var, first: Expr) -> Store | None:
+    """The store of two elements at once, of the values `first` and `first + 1` of a variable; None without fields."""
+    pairs = _Pairs(var, first)
+    pair = pairs.of(store.value)
+    if not pairs.unpacks:
+        return None
+    at = tuple(simplify(substitute(index, {var: first})) for index in store.indices)
+    return dataclasses.replace(store, indices=at, value=Reinterpret(pair, _HALF2))
+
+
+class _Pairs:
+    """Makes pairs of expressions in a variable, of its values `first` and `first + 1`.
+
+    Attributes:
+        unpacks: Whether any of them was made of fields.
+    """
+
+    def __init__(self, var: Var, first: Expr) -> None:
+        self._var, self._first = var, first
+        self.unpacks = False
+
+    def of(self, expr: Expr, plus: int = 0) -> Expr:
+        """The pair of a float16 expression, plus an integer if it is a cast of fields."""
+        match expr:
+            case Const(value=value):
+                return const(pair_bits(float(value), float(value)), UINT32)
+            case Cast(a=number) if number.dtype.is_int and (fields := self._fields(number, plus)) is not None:
+                self.unpacks = True
+                return fields
+            case Binary(op=BinaryOp.ADD | BinaryOp.SUB as op, a=Cast() as a, b=Const(value=value)) if not plus:
+                added = int(value) if float(value).is_integer() and abs(value) <= MOST_EXACT else 0
+                added = added if op is BinaryOp.ADD else -added
+                if added and a.a.dtype.is_int and self._fields(a.a, added) is not None:
+                    return self.of(a, added)
+        if isinstance(expr, Binary) and expr.op in PAIRED and expr.dtype == "float16":
+            return Call(PAIRED[expr.op], (self.of(expr.a), self.of(expr.b)), UINT32)
+        return Reinterpret(pack(tuple(self._lanes(expr))), UINT32)
+
+    def _lanes(self, expr: Expr) -> Iterator[Expr]:
+        for lane in range(_LANES):
+            yield simplify(substitute(expr, {self._var: self._first + lane}))
+
+    def _fields(self, number: Expr, plus: int) -> Expr | None:
+        """The pair of two fields of one word; None where it is none, or they are not exact."""
+        low, high = (_field(lane) for lane in self._lanes(number))
+        if low is None or high is None or low.extended or high.extended or low.bits != high.bits:
+            return None
+        if not _same(low.word, high.word) or any(f.shift % FIELD_BITS + f.bits > FIELD_BITS for f in (low, high)):
+            return None
+        if (1 << low.bits) + abs(plus) > MOST_EXACT:
+            return None
+        word = low.word if low.word.dtype.kind is Kind.UINT else cast(low.word, as_dtype(f"uint{low.word.dtype.bits}"))
+        return half2_of_fields(cast(word, UINT32), (low.shift, high.shift), low.bits, plus)
+
+
+def _field(number: Expr) -> _Field | None:
+    """The bits of which an integer consists; None for one that consists of more than a word has."""
+    dtype = number.dtype
+    if not dtype.is_int or dtype.bits > 32 or dtype.bits < FIELD_BITS or number.is_index:
+        return None
+    match number:
+        case Binary(op=BinaryOp.BITAND, a=a, b=b):
+            a, b = (b, a) if isinstance(a, Const) else (a, b)
+            mask, inner = int_const(b), _field(a)
+            if mask is None or inner is None or mask <= 0 or mask & (mask + 1):
+                return None
+            bits = min(mask.bit_length(), inner.bits)
+            return _Field(inner.word, inner.shift, bits, inner.extended and mask.bit_length() > inner.bits)
+        case Binary(op=BinaryOp.SHR, a=a, b=b):
+            amount, inner = int_const(b), _field(a)
+            if amount is None or inner is None or not 0 <= amount < inner.bits:
+                return None
+            return _Field(inner.word, inner.shift + amount, inner.bits - amount, inner.extended)
+        case Cast(a=a) if a.dtype.is_int:
+            inner = _field(a)
+            if inner is None:
+                return None
+            if inner.extended and dtype.bits > inner.bits:
+                return inner if dtype.kind is Kind.INT else None
+            signed = dtype.kind is Kind.INT and inner.bits >= dtype.bits
+            return _Field(inner.word, inner.shift, min(inner.bits, dtype.bits), signed)
+        case Load():
+            return _Field(number, 0, dtype.bits, dtype.kind is Kind.INT)
+    return None
+
+
+def _same(a: Expr, b: Expr) -> bool:
+    """Whether two loads are of one element."""
+    if not isinstance(a, Load) or not isinstance(b, Load) or a.buffer is not b.buffer or a.dtype != b.dtype:
+        return same_expr(a, b)
+    return all(same_expr(x, y) or proves(x == y, _NOTHING) for x, y in zip(a.indices, b.indices, strict=True))
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    return with_body(func, _UnpackInPairs().visit(func.body))
+
+
+PASS = Pass(
+    "unpack_in_pairs", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.ACCESSES_VECTORIZED, Property.ACCESSES_UNPREDICATED),
+)
