@@ -19,6 +19,7 @@ from tilelang.level1.launch_text import INDENT
 from tilelang.level1.line_wrap import wrapped
 from tilelang.level1.mask_form import with_masks_in_one_form
 from tilelang.level1.placement import Placement, Tiling, place_axes
+from tilelang.level1.shifted_sums import with_shifted_sums
 from tilelang.level1.split import can_split, split
 from tilelang.level1.strength import with_cheaper_forms
 from tilelang.level1.tile_list_text import list_workspaces, listing_lines
@@ -73,6 +74,7 @@ def lower(
     chosen = _chosen(graph.name, kernels, target, tilings)
     results = set(graph.results)
     memory = [output.array for kernel in kernels for output in kernel.outputs if output.array not in results]
+    kernels = list(map(with_shifted_sums, kernels, chosen))
     placements = [place_axes(kernel, tiling) for kernel, tiling in zip(kernels, chosen, strict=True)]
     listed = list(map(with_visited_tiles, kernels, chosen, placements))
     kernels, visited = [kernel for kernel, _ in listed], [tiles for _, tiles in listed]

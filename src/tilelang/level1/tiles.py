@@ -23,7 +23,7 @@ from tilelang.tune.subject import PASS_CONFIGS
 
 _UNKNOWN = 1 << 30  # stands for extents that are not known
 _ELEMENTS = 4096  # of a tile that is computed element by element, for each 128 threads
-_WHOLE_ROW = 16384  # elements of rows that a block holds at once
+_WHOLE_ROW = 32768  # elements of rows that a block holds at once
 _MAX_TILED = 3  # axes of the grid
 _WHOLE_SUM = 512  # elements of an axis that an inner product sums at once
 _COALESCED = 32  # neighbouring elements that threads read together
