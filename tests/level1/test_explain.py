@@ -84,3 +84,8 @@ def test_tiles_that_are_listed() -> None:
     each = (Prediction(1e-6, "latency", ()), Prediction(2e-6, "launches", ()))
     text = explain(made, Prediction(3e-6, "launches", (), each))
     assert ["    bound by latency, predicted 1 us", "    bound by launches, predicted 2 us"] == text.splitlines()[-2:]
+
+
+def test_rows_that_are_kept() -> None:
+    made = lower(trace(lambda x: tnp.softmax(x), numbers(200, 32768, dtype="float16")), parse_target("cuda"))
+    assert "\n    keeps rows of x0 in shared memory for all passes" in explain(made)

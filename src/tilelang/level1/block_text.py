@@ -17,7 +17,7 @@ from tilelang.ir.print_expr import ExprPrinter
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import children, loads_of, variables_of
 from tilelang.level1.contraction import without_widening
-from tilelang.level1.fused import FusedKernel, FusedReduction
+from tilelang.level1.fused import ZERO, FusedKernel, FusedReduction
 from tilelang.level1.graph import Array
 from tilelang.level1.launch_text import INDENT, count_text
 from tilelang.level1.loop_bounds import Combined, loop_range
@@ -38,9 +38,10 @@ class BlockText(ABC):
         placement: Placement,
         names: ExprPrinter,
         visited: VisitedTiles | None = None,
+        kept: Sequence[Load] = (),
     ) -> None:
         self._kernel, self._tiling, self._placement, self._names = kernel, tiling, placement, names
-        self._visited = visited
+        self._visited, self._kept = visited, kept
         self._values = TileValues(placement)
         self._allocations: list[str] = []
         # the statements of the kernel, and of the loops that are being written; those of a loop begin with its loads
@@ -76,7 +77,8 @@ class BlockText(ABC):
                 start, stop = loop_range(axis, combined, self._values, stop, self._names)
             bounds = f"{start}, {stop}" if start else stop
             last = axis is axes[-1]
-            kind = f"T.Pipelined({bounds}, num_stages={self._tiling.stages})" if last else f"T.serial({bounds})"
+            pipelined = last and not self._kept
+            kind = f"T.Pipelined({bounds}, num_stages={self._tiling.stages})" if pipelined else f"T.serial({bounds})"
             headers.append(f"for {self._names.name(step)} in {kind}:")
         self._values.enter()
         self._blocks.append([])
@@ -147,8 +149,8 @@ class BlockText(ABC):
         axes = [self._offset_and_axis(index)[1] for index in load.indices if self._values.dims_of(index)]
         return [axis for axis in axes if axis is not None]
 
-    def _region(self, load: Load) -> str:
-        """The part of an array that a tile of reads covers."""
+    def _region(self, load: Load, whole: Var | None = None) -> str:
+        """The part of an array that a tile of reads covers; all of an axis that is given."""
         tiled = [bool(self._values.dims_of(index)) for index in load.indices]
         trailing = all(tiled[tiled.index(True) :])
         parts = []
@@ -159,7 +161,7 @@ class BlockText(ABC):
             offset, axis = self._offset_and_axis(index)
             assert axis is not None
             place = self._placement.places[axis]
-            start, stop = place.origin, next_origin(place)
+            start, stop = (ZERO, place.extent) if axis is whole else (place.origin, next_origin(place))
             if offset is not None:
                 base = self._values.localized(offset)
                 start, stop = base if int_const(start) == 0 else base + start, base + stop
@@ -188,6 +190,19 @@ class BlockText(ABC):
             beyond = None if neutral is None else float(neutral.value)
         self._values.hold(expr, buffer, dims, stepwise=self._is_stepwise(expr), beyond=beyond)
         return read_tile(buffer, dims)
+
+    def _keep(self, load: Load) -> None:
+        """Loads all that a plain read covers along its last axis, and has loops read it from there."""
+        *rows, axis = self._tile_axes(load)
+        place, size = self._placement.places[axis], self._text(self._placement.block_names[axis])
+        sizes = tuple(self._placement.places[row].size for row in rows)
+        assert isinstance(load.buffer, Array)
+        buffer = Buffer(f"{load.buffer.name}_row", (*sizes, place.extent), load.buffer.stored_dtype, Scope.SHARED)
+        shape = [*map(self._text, sizes), f"T.ceildiv({self._text(place.extent)}, {size}) * {size}"]
+        name, shown = self._names.name(buffer), f"({', '.join(shape)})" if rows else f"({shape[0]},)"
+        self._allocations.append(f'{name} = T.alloc_shared({shown}, "{buffer.dtype!s}")')
+        self._write(f"T.copy({self._region(load, axis)}, {name})")
+        self._values.known[expr_key(load)] = Load(buffer, (*rows, place.point), load.dtype)
 
     def _share(self, bodies: Sequence[Expr]) -> None:
         """Notes what several bodies read from memory, or compute of that alone, to be held in a tile."""
@@ -279,10 +294,29 @@ class BlockText(ABC):
 
     def _assign(self, target: Load, dims: Sequence[Var], value: Expr, inside: Sequence[Expr] = ()) -> None:
         """Writes `target = value` for all elements of a tile for which conditions hold."""
+        masked = self._mask_of(target, value)
+        if self._visited is not None and masked is not None and masked is not value:
+            self._blocks.append([])
+            self._assign(target, dims, masked, inside)
+            lines = self._blocks.pop()
+            self._write(f"if {self._text(self._visited.is_partial)}:")
+            self._blocks[-1].extend(INDENT + line for line in lines)
+            return
         bindings, result = with_bindings(self._values.localized(value))
         body = [f"{self._names.name(binding.var)} = {self._text(binding.value)}" for binding in bindings]
         body.append(f"{self._place(target)} = {self._text(result)}")
         self._write_loop(dims, body, inside, stepwise=not dims or self._is_stepwise(value))
+
+    def _mask_of(self, target: Load, value: Expr) -> Expr | None:
+        """Masks of what a tile holds already, without the condition by which tiles that are left whole pass them."""
+        held = self._values.tile_of(value)
+        if held is not None:
+            return value if held.buffer is target.buffer else None
+        match value:
+            case Select(condition=condition, a=a, b=b) if self._visited is not None:
+                inner, kept = self._visited.in_mask(condition), self._mask_of(target, a)
+                return None if inner is None or kept is None else select(inner, kept, b)
+        return None
 
     def _write_loop(
         self, dims: Sequence[Var], body: Sequence[str], inside: Sequence[Expr], *, stepwise: bool = True

@@ -28,10 +28,13 @@ def explain(lowered: Lowered, prediction: Prediction | None = None) -> str:
     lines = [f"{lowered.entry}: {count} kernel{'s' * (count != 1)}{time}"]
     launches = list(prediction.launches) if prediction is not None else []
     known = len(launches) == count + sum(tiles is not None for tiles in lowered.visited)
-    parts = zip(lowered.kernels, lowered.tilings, lowered.visited, strict=True)
-    for number, (kernel, tiling, tiles) in enumerate(parts, 1):
+    parts = zip(lowered.kernels, lowered.tilings, lowered.visited, lowered.kept, strict=True)
+    for number, (kernel, tiling, tiles, kept) in enumerate(parts, 1):
         lines.append(f"kernel {number} stores {_listed(_array_text(output.array) for output in kernel.outputs)}")
         lines += [f"    {line}" for line in _kernel_lines(kernel, tiling)]
+        if kept:
+            rows = _listed(load.buffer.name for load in kept)
+            lines.append(f"    keeps rows of {rows} in shared memory for all passes")
         if tiles is not None:
             lines += _mask_lines(tiles)
         if known:

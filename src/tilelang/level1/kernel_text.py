@@ -30,7 +30,12 @@ _ATOMICS = {Combiner.SUM: "T.atomic_add", Combiner.MAX: "T.atomic_max", Combiner
 
 
 def kernel_text(
-    kernel: FusedKernel, tiling: Tiling, placement: Placement, names: ExprPrinter, visited: VisitedTiles | None = None
+    kernel: FusedKernel,
+    tiling: Tiling,
+    placement: Placement,
+    names: ExprPrinter,
+    visited: VisitedTiles | None = None,
+    kept: Sequence[Load] = (),
 ) -> list[str]:
     """The lines of a kernel.
 
@@ -40,9 +45,10 @@ def kernel_text(
         placement: Where that puts its axes.
         names: The printer of the module, which knows the names of arrays in memory and of the sizes of tiles.
         visited: The tiles that its loop visits, if not all.
+        kept: Reads of memory of which a block loads whole rows before its loops.
     """
     with names.scope():
-        return _KernelText(kernel, tiling, placement, names, visited).lines()
+        return _KernelText(kernel, tiling, placement, names, visited, kept).lines()
 
 
 class _KernelText(ReductionText):
@@ -58,6 +64,8 @@ class _KernelText(ReductionText):
         header = self._header()
         streamed = [axis for axis in self._kernel.streamed if axis in self._placement.steps]
         passes = passes_of(self._kernel) if streamed else ()
+        for load in self._kept:
+            self._keep(load)
         for n, each in enumerate(passes):
             self._pass(each, passes[n + 1 :])
         if not streamed:

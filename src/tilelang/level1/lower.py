@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import keyword
 from collections.abc import Sequence
 
 from tilelang.dtypes import INT32
 from tilelang.errors import TuningError
-from tilelang.ir.expr import Var
+from tilelang.ir.expr import Load, Var
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.level1.aligned_operands import with_aligned_operands
 from tilelang.level1.collapse_axes import Reshapes, with_collapsed_axes
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.fused import FusedKernel
 from tilelang.level1.graph import Array, Graph, Map, Parameter, Reshaped, axes_for, define, element
+from tilelang.level1.kept_rows import kept_rows
 from tilelang.level1.kernel_text import kernel_text
 from tilelang.level1.launch_text import INDENT
 from tilelang.level1.line_wrap import wrapped
@@ -42,6 +44,7 @@ class Lowered:
         tilings: How each of them is divided.
         visited: The tiles that the loop of each kernel visits where it visits only some; another kernel before it
             lists them.
+        kept: The reads of memory of which blocks of each kernel keep whole rows in shared memory.
         memory: The arrays that pass from one kernel to another through memory.
     """
 
@@ -50,6 +53,7 @@ class Lowered:
     kernels: Sequence[FusedKernel]
     tilings: Sequence[Tiling]
     visited: Sequence[VisitedTiles | None]
+    kept: Sequence[Sequence[Load]]
     memory: Sequence[Array]
 
 
@@ -74,12 +78,16 @@ def lower(
     chosen = _chosen(graph.name, kernels, target, tilings)
     results = set(graph.results)
     memory = [output.array for kernel in kernels for output in kernel.outputs if output.array not in results]
-    kernels = list(map(with_shifted_sums, kernels, chosen))
+    kernels = [
+        kernel if kept_rows(kernel, tiling, target) else with_shifted_sums(kernel, tiling)
+        for kernel, tiling in zip(kernels, chosen, strict=True)
+    ]
     placements = [place_axes(kernel, tiling) for kernel, tiling in zip(kernels, chosen, strict=True)]
     listed = list(map(with_visited_tiles, kernels, chosen, placements))
     kernels, visited = [kernel for kernel, _ in listed], [tiles for _, tiles in listed]
-    text = _module_text(graph, kernels, chosen, placements, visited, memory, target, execution_backend)
-    return Lowered(text, graph.name, kernels, chosen, visited, memory)
+    kept = [kept_rows(kernel, tiling, target) for kernel, tiling in zip(kernels, chosen, strict=True)]
+    made = Lowered("", graph.name, kernels, chosen, visited, kept, memory)
+    return dataclasses.replace(made, text=_module_text(graph, made, placements, target, execution_backend))
 
 
 def _chosen(name: str, kernels: Sequence[FusedKernel], target: Target, texts: Sequence[str]) -> list[Tiling]:
@@ -129,21 +137,19 @@ def _with_distinct_results(graph: Graph) -> Graph:
 
 def _module_text(
     graph: Graph,
-    kernels: Sequence[FusedKernel],
-    tilings: Sequence[Tiling],
+    lowered: Lowered,
     placements: Sequence[Placement],
-    visited: Sequence[VisitedTiles | None],
-    memory: Sequence[Array],
     target: Target,
     execution_backend: str | None,
 ) -> str:
+    kernels, tilings = lowered.kernels, lowered.tilings
     names = ExprPrinter()
     for word in ("T", "tilelang", "main", graph.name, *keyword.kwlist):
         names.name(Var(word, INT32))
     symbols = [f'{names.name(symbol)} = T.dynamic("{symbol.name}")' for symbol in graph.symbols]
     arrays = (*graph.parameters, *graph.results)
     tensors = [f"{names.name(array)}: {_tensor(array, names, 'Tensor')}" for array in arrays]
-    workspaces = [f"{names.name(array)} = {_tensor(array, names, 'alloc_global')}" for array in memory]
+    workspaces = [f"{names.name(array)} = {_tensor(array, names, 'alloc_global')}" for array in lowered.memory]
     workspaces += [_reshape(array, names) for array in _reshaped_arrays(kernels)]
     blocks = [
         f"{names.name(placement.block_names[axis])}={size}"
@@ -151,11 +157,12 @@ def _module_text(
         for axis, size in tiling.blocks.items()
     ]
     body: list[str] = []
-    for kernel, tiling, placement, tiles in zip(kernels, tilings, placements, visited, strict=True):
+    parts = zip(kernels, tilings, placements, lowered.visited, lowered.kept, strict=True)
+    for kernel, tiling, placement, tiles, kept in parts:
         if tiles is not None:
             workspaces += list_workspaces(tiles, placement, names)
             body += listing_lines(tiles, kernel, placement, names)
-        body += kernel_text(kernel, tiling, placement, names, tiles)
+        body += kernel_text(kernel, tiling, placement, names, tiles, kept)
     results = list(range(len(graph.parameters), len(graph.parameters) + len(graph.results)))
     options = [f"out_idx={results}", f'target="{target.kind!s}"']
     options += [f'execution_backend="{execution_backend}"'] if execution_backend else []

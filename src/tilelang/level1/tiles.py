@@ -22,8 +22,10 @@ from tilelang.tune.gemm_space import gemm_configs
 from tilelang.tune.subject import PASS_CONFIGS
 
 _UNKNOWN = 1 << 30  # stands for extents that are not known
-_ELEMENTS = 4096  # of a tile that is computed element by element, for each 128 threads
-_WHOLE_ROW = 32768  # elements of rows that a block holds at once
+_ELEMENTS = 4096  # of a tile of rows that are reduced, or that a CPU computes, for each 128 threads
+_ELEMENTS_AT_ONCE = 1024  # of a tile that a GPU computes element by element, for each 128 threads
+_HELD_BY_THREAD = 16  # elements of whole rows
+_WHOLE_ROW = 16384  # elements of rows that a block holds at once
 _MAX_TILED = 3  # axes of the grid
 _WHOLE_SUM = 512  # elements of an axis that an inner product sums at once
 _COALESCED = 32  # neighbouring elements that threads read together
@@ -52,7 +54,7 @@ def tilings_of(kernel: FusedKernel, target: Target, *, alone: bool = True) -> li
         single = _of_one_product(kernel, target, alone=alone) if len(kernel.reductions) == 1 else []
         return single or _of_products(kernel, target)
     if not kernel.reductions and not kernel.sequences:
-        return _varied(kernel, _of_elements(kernel))
+        return _varied(kernel, _of_elements(kernel, target))
     tilings = _varied(kernel, _of_rows(kernel, target))
     return tilings if kernel.sequences else by_expected_time(kernel, tilings, target.machine)
 
@@ -105,9 +107,9 @@ def _power_of_two(value: int) -> int:
 
 
 # -- elements and rows ---------------------------------------------------------------------------------------------
-def _of_elements(kernel: FusedKernel) -> Tiling:
+def _of_elements(kernel: FusedKernel, target: Target) -> Tiling:
     blocks: dict[Var, int] = {}
-    left = _ELEMENTS
+    left = _ELEMENTS_AT_ONCE if target.is_gpu else _ELEMENTS
     for axis in divisible(kernel)[::-1][:_MAX_TILED]:
         blocks[axis] = min(_power_of_two(extent_of(kernel, axis)), left)
         left //= blocks[axis]
@@ -137,7 +139,8 @@ def _of_rows(kernel: FusedKernel, target: Target) -> Tiling:
         wanted = max(least, min(_ELEMENTS // max(held, 1), fair))
         blocks[row] = min(_power_of_two(extent_of(kernel, row)), 1 << (wanted.bit_length() - 1))
         held *= blocks[row]
-    threads = _THREADS * min(4, max(1, _power_of_two(-(-held // _ELEMENTS))))
+    each = _ELEMENTS // _THREADS if any(axis in blocks for axis in kernel.streamed) else _HELD_BY_THREAD
+    threads = _THREADS * min(4, max(1, _power_of_two(-(-held // (each * _THREADS)))))
     return Tiling(blocks, threads, 2)
 
 

@@ -52,13 +52,13 @@ class VisitedTiles:
     partial_of_block: Var
 
     @property
-    def is_whole(self) -> Expr:
-        """Whether the mask leaves the current tile whole."""
-        return self.number >= self.partial_of_block
+    def is_partial(self) -> Expr:
+        """Whether the mask leaves only a part of the current tile."""
+        return self.number < self.partial_of_block
 
     def unless_whole(self, condition: Expr) -> Expr:
         """A condition that need not be computed for tiles that are left whole."""
-        return binary(BinaryOp.OR, self.is_whole, condition)
+        return binary(BinaryOp.OR, self.number >= self.partial_of_block, condition)
 
     def in_mask(self, condition: Expr) -> Expr | None:
         """What `unless_whole` was given; None for other conditions."""
