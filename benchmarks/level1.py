@@ -26,6 +26,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from gpu import RESULTS, Bench
+from level1_lines import counted
 from level1_rows import GROUPS, close
 
 
@@ -191,7 +192,7 @@ def main() -> None:
     record = {
         "device": device, "torch": torch.__version__, "cuda": torch.version.cuda, "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"), "rounds": args.rounds, "repeats": args.repeats,
-        "summary": found, "rows": [asdict(row) for row in measured],
+        "summary": found, "rows": [asdict(row) for row in measured], "lines": counted(),
     }  # fmt: skip
     path.write_text(json.dumps(record, indent=2) + "\n")
     print(f"kept in {path}; {time.perf_counter() - start:.0f} s")

@@ -101,12 +101,12 @@ def simulate_example(
     load(name).main(**(sizes or {**SIZES[name], **FEWER.get(name, {})}))
 
 
-def benchmark_programs() -> ModuleType:
-    """The kernels that are measured on GPUs."""
+def benchmark_programs(name: str = "gpu_kernels") -> ModuleType:
+    """A module of the benchmarks; by default, that with the kernels that are measured on GPUs."""
     folder = str(ROOT / "benchmarks")
     sys.path.insert(0, folder)
     try:
-        return importlib.import_module("gpu_kernels")
+        return importlib.import_module(name)
     finally:
         sys.path.remove(folder)
 
