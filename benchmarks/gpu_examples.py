@@ -14,12 +14,13 @@ _BACKWARD_TILES = ((64, 128, 256), (64, 64, 128))
 _MLA = ((64, 8192, 550), (128, 4096, 550))
 # (batch, heads of the cache, heads of a group, length), and a number of splits
 _DECODE = (((1, 8, 4, 131072), 16), ((1, 8, 8, 8192), 16), ((16, 8, 8, 32768), 1), ((64, 8, 16, 8192), 1))
-# M, what is asked against float16, and (block_M, block_N, block_K, num_stages, threads)
+# M, what is asked against float16, and (block_M, block_N, block_K, num_stages, threads) with what else is set
+_TWO_PER_SM = {"tl.split": 2, "tl.stages": 5}  # 256 blocks, of which each multiprocessor holds two
 _W4A16 = (
-    (1, 3.4, ((16, 64, 64, 4, 128), (16, 64, 128, 4, 128), (16, 32, 128, 4, 128))),
-    (16, 3.2, ((16, 64, 64, 4, 128), (16, 64, 128, 4, 128), (16, 32, 128, 4, 128))),
-    (64, 2.0, ((64, 64, 64, 4, 128), (64, 64, 128, 4, 128))),
-    (4096, 0.95, ((128, 128, 64, 4, 256), (128, 256, 64, 3, 256), (256, 128, 64, 3, 256))),
+    (1, 3.4, (((8, 128, 256, 4, 256), {}), ((8, 64, 256, 4, 128), _TWO_PER_SM))),
+    (16, 3.2, (((16, 128, 256, 4, 256), {}), ((16, 64, 256, 4, 128), _TWO_PER_SM))),
+    (64, 2.0, (((64, 128, 128, 4, 256), {}), ((64, 128, 256, 4, 256), {}))),
+    (4096, 0.95, (((256, 128, 64, 4, 256), {}), ((256, 128, 128, 4, 256), {}))),
 )
 _GROUPED_TILES = ((128, 128, 64), (128, 256, 64))
 _MLP_TILES = ((128, 128, 64, 4, 256), (256, 64, 64, 4, 256), (256, 96, 64, 3, 256), (192, 128, 64, 3, 384))
@@ -119,8 +120,9 @@ def quantized_rows(bench, kernels) -> None:
         a = torch.randn(rows, size, device="cuda").half()
         c = torch.empty(rows, size, device="cuda").half()
         sides = []
-        for tile in tiles:
-            kernel = kernels.build(module.w4a16_gemm.get_tir(rows, size, size, group, *tile), out_idx=[3])
+        for tile, options in tiles:
+            program = module.w4a16_gemm.get_tir(rows, size, size, group, *tile)
+            kernel = kernels.build(program, out_idx=[3], pass_configs=options)
             close(kernel(a, packed, scales), a @ weights.T, 2e-3, f"W4A16 {rows} {tile}")
             sides.append((tile[:3], lambda a=a, kernel=kernel: kernel(a, packed, scales)))
         theirs = lambda a=a, c=c: torch.matmul(a, weights.T, out=c)  # noqa: E731

@@ -15,7 +15,8 @@ from tilelang.testing import to_device, to_host
 @tilelang.jit(out_idx=[3])
 def w4a16_gemm(M, N, K, group=64, block_M=64, block_N=128, block_K=64, num_stages=3, threads=256, dtype="float16"):
     assert K % group == 0, "groups divide the columns"
-    assert group % block_K == 0, "a tile of weights has one scale per row"
+    assert group % block_K == 0 or block_K % group == 0, "a tile of weights has whole groups, or is part of one"
+    tile_groups = T.ceildiv(block_K, group)
 
     @T.prim_func
     def main(
@@ -28,7 +29,7 @@ def w4a16_gemm(M, N, K, group=64, block_M=64, block_N=128, block_K=64, num_stage
             A_shared = T.alloc_shared((block_M, block_K), dtype)
             W_packed = T.alloc_shared((block_N, block_K // 2), "uint8")
             W_shared = T.alloc_shared((block_N, block_K), dtype)
-            scale = T.alloc_shared((block_N,), dtype)
+            scale = T.alloc_shared((tile_groups, block_N), dtype)
             C_local = T.alloc_fragment((block_M, block_N), "float32")
 
             T.clear(C_local)
@@ -38,7 +39,7 @@ def w4a16_gemm(M, N, K, group=64, block_M=64, block_N=128, block_K=64, num_stage
                 T.copy(scales[k * block_K // group, bx * block_N], scale)
                 for i, j in T.Parallel(block_N, block_K):
                     nibble = (W_packed[i, j // 2] >> T.cast(j % 2 * 4, "uint8")) & 15
-                    W_shared[i, j] = (T.cast(nibble, dtype) - 8) * scale[i]
+                    W_shared[i, j] = (T.cast(nibble, dtype) - 8) * scale[j // group, i]
                 T.gemm(A_shared, W_shared, C_local, transpose_B=True)
             T.copy(C_local, C[by * block_M, bx * block_N])
 

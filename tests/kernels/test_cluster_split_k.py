@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from dequantized_gemm import dequantized
 from device_text import needs_cuda_compiler
 from specialized import gemm_kernel
-from split_k_gemm import ALL_TIMINGS, TARGET, TWO_TIMINGS, check_gemm, draw, lowered
+from split_k_gemm import ALL_TIMINGS, TARGET, TWO_TIMINGS, check, check_gemm, draw, lowered
 
 import tilelang.language as T
 from tilelang.sim.run import simulate
@@ -81,3 +82,10 @@ def test_products_stay_under_way_and_registers_suffice(sizes, tile, blocks):
     made = build(emit(lowered(gemm_kernel(*sizes, *tile), blocks)), TARGET.arch, "nvrtc")
     (used,) = made.resources.values()
     assert (0, 0, False, ()) == (used.spill_bytes, used.local_bytes, used.serialized, made.warnings)
+
+
+@pytest.mark.parametrize("blocks", [2, 4])
+def test_operands_that_threads_compute(blocks):
+    func = dequantized(16, 64, steps=9)
+    a, w = draw((16, 9 * 64)), np.random.default_rng(0).integers(0, 256, (9, 64, 32)).astype(np.uint8)
+    check(func, blocks, [a, w, np.full((16, 64), np.nan, np.float32)], TWO_TIMINGS, owners=1)

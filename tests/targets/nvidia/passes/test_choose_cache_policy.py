@@ -1,6 +1,7 @@
 """The L2 cache is told what a launch reads once and what all its blocks read; nothing where neither is certain."""
 
 import pytest
+from dequantized_gemm import dequantized
 from specialized import TABLE, context, gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
@@ -39,6 +40,10 @@ SKINNY = {"A": "evict_last", "B": "evict_first"}
         # a column of tiles reads its weights several times
         (gemm_kernel(128, 8192, 8192, 64, 64, 64), {}),
         (gemm_kernel(4096, 4096, 4096), {}),
+        # threads compute the weights
+        (dequantized(64, 96), {"A": "evict_first", "W": "evict_first"}),
+        # so small that it stays in any case
+        (gemm_kernel(8, 8192, 1024, 8, 64, 128), {"B": "evict_first"}),
         # one block alone
         (gemm_kernel(64, 64, 1024, 64, 64, 64), {"A": "evict_first", "B": "evict_first"}),
     ],

@@ -3,10 +3,15 @@
 import json
 
 import pytest
+from dequantized_gemm import dequantized
 from examples_of import ROOT
 from specialized import TARGET, gemm_kernel, launch_of
 
 import tilelang.language as T
+from tilelang.options import CompileOptions
+from tilelang.passes.base import PassContext
+from tilelang.passes.runner import run_passes
+from tilelang.targets.nvidia.backend import BACKEND
 from tilelang.targets.nvidia.passes.choose_split_k import choose_split_k
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.target import Target
@@ -44,3 +49,11 @@ def test_sizes_that_are_not_known_split_nothing():
 def test_results_that_only_one_block_could_store_split_nothing():
     assert 4 == split_of(gemm_kernel(512, 512, 16384, 128, 128))
     assert 1 == split_of(gemm_kernel(512, 120, 16384, 128, 24))
+
+
+def test_what_threads_compute_in_a_step_counts_and_few_results_are_received_by_one_block():
+    def split_of_whole(func):
+        return launch_of(run_passes(func, BACKEND.passes, PassContext(CompileOptions(), TARGET))).plan.schedule.split_k
+
+    assert 1 == split_of_whole(gemm_kernel(64, 64, 64 * 32, 64, 64, 64))
+    assert 4 <= split_of_whole(dequantized(16, 64, steps=32))

@@ -20,6 +20,7 @@ import math
 from collections.abc import Sequence
 
 from tilelang.analysis.accesses import accesses
+from tilelang.analysis.whole_stores import overwritten
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.dtypes import INT32, SCALARS
@@ -29,7 +30,7 @@ from tilelang.ir.expr import Const, Expr, Var, binary, const, int_const, select
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Alloc, Assert, Atomic, Bind, For, If, Launch, Print, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Assert, Atomic, Bind, For, If, Launch, ParallelLoop, Print, Seq, Stmt
 from tilelang.ir.visit import jumps, substitute_stmt, walk
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.cluster_sum import ClusterSum
@@ -61,7 +62,8 @@ class GemmLoop:
     Attributes:
         before: The statements before the loop.
         loop: The loop.
-        gemm: The only statement of its body, beside bindings and loads from global memory.
+        gemm: The only statement of its body, beside bindings, loads from global memory, and parallel loops that compute
+            fragments for it.
         after: The epilogue.
     """
 
@@ -95,7 +97,7 @@ def _find_gemm_loop(launch: Launch, blocks: int) -> GemmLoop:
 
 
 def _check_loop(gemm_loop: GemmLoop, blocks: int) -> None:
-    """Refuses loops that do more than to load operands and to multiply them."""
+    """Refuses loops that do more than to load operands, to compute fragments of them, and to multiply them."""
     loop, gemm = gemm_loop.loop, gemm_loop.gemm
     parts = statements_of(loop.body)
     count = int_const(trip_count(loop))
@@ -108,12 +110,19 @@ def _check_loop(gemm_loop: GemmLoop, blocks: int) -> None:
             Scope.GLOBAL,
             Scope.SHARED,
         )
-        if stmt is not gemm and not loads and not isinstance(stmt, Bind | Alloc):
+        if stmt is not gemm and not loads and not isinstance(stmt, Bind | Alloc) and not _computes_fragments(stmt):
             raise NotSplit("the loop does more than to load tiles and to multiply them")
-    loaded = {stmt.dst.buffer.storage for stmt in parts if isinstance(stmt, Copy)}
+    made = {access.buffer.storage for stmt in parts if stmt is not gemm for access in accesses(stmt).writes}
     for stmt in (*gemm_loop.before, *gemm_loop.after):
-        if any(access.buffer.storage in loaded for access in accesses(stmt).all):
+        if any(access.buffer.storage in made for access in accesses(stmt).all):
             raise NotSplit("a tile that the loop loads is used outside of it")
+
+
+def _computes_fragments(stmt: Stmt) -> bool:
+    """Whether a statement does nothing but to overwrite whole fragments."""
+    written = {access.buffer.storage for access in accesses(stmt).writes}
+    in_registers = all(buffer.scope is Scope.FRAGMENT for buffer in written)
+    return isinstance(stmt, ParallelLoop) and in_registers and written <= overwritten(stmt)
 
 
 def _check_initialized(gemm_loop: GemmLoop) -> None:
@@ -121,8 +130,9 @@ def _check_initialized(gemm_loop: GemmLoop) -> None:
     tile, gemm = gemm_loop.tile, gemm_loop.gemm
     if tile.scope is not Scope.FRAGMENT or not is_whole(gemm.c) or tile.rank != _RANK or tile.view_of is not None:
         raise NotSplit(f"'{tile.name}' is no fragment of two dimensions")
-    if (int_const(tile.shape[0]) or 0) % ROWS:
-        raise NotSplit(f"'{tile.name}' has {tile.shape[0]} rows, no multiple of {ROWS}")
+    rows = gemm.sizes[0]
+    if (int_const(rows) or 0) % ROWS:
+        raise NotSplit(f"'{tile.name}' has {rows} rows, no multiple of {ROWS}")
     accumulates = gemm.clear_accum is None or isinstance(gemm.clear_accum, Const) and not gemm.clear_accum.value
     touching = [s for s in gemm_loop.before if any(a.buffer.storage is tile.storage for a in accesses(s).all)]
     last = touching[-1] if touching else None
@@ -198,6 +208,8 @@ def _partitioned_epilogue(
     rows, columns = gemm_loop.tile.static_shape or (0, 0)
     divisors = [n for n in range(blocks, 1, -1) if not (blocks % n or columns % n or columns // n % _MIN_COLUMNS)]
     try:
+        if gemm_loop.gemm.transpose_c:
+            raise NotPartitioned("threads divide its columns among them")
         if not divisors:
             raise NotPartitioned(f"{columns} columns are no multiples of {_MIN_COLUMNS} for each block")
         if consumers > 1 and (rows % (ROWS * consumers) or gemm_loop.gemm.policy is GemmWarpPolicy.FullCol):

@@ -129,7 +129,8 @@ class _Pairs:
                     return self.of(a, added)
         if isinstance(expr, Binary) and expr.op in PAIRED and expr.dtype == "float16":
             return Call(PAIRED[expr.op], (self.of(expr.a), self.of(expr.b)), UINT32)
-        return Reinterpret(pack(tuple(self._lanes(expr))), UINT32)
+        low, high = self._lanes(expr)
+        return Reinterpret(pack((low, low if _same(low, high) else high)), UINT32)
 
     def _lanes(self, expr: Expr) -> Iterator[Expr]:
         for lane in range(_LANES):
