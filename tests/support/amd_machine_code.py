@@ -15,6 +15,10 @@ decoder: Any = pytest.importorskip("tinygrad.renderer.amd", reason="needs tinygr
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # Elf64_Shdr
 _SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym
 _SYMBOLS = 11  # SHT_DYNSYM
+_SEGMENT = struct.Struct("<II6Q")  # Elf64_Phdr
+_LOAD = 1  # PT_LOAD
+_DPP16 = 250  # as the first operand
+_INVALIDATES = (bytes.fromhex("0000ace000000000"), bytes.fromhex("0000b0e000000000"))  # of L0, and of L1
 
 
 @dataclass
@@ -27,12 +31,14 @@ class KernelCode:
             come after.
         kernarg_register: The first of the two that hold the address of the arguments.
         group_ids: Which of the work-group's three ids are given, one register each after the user's.
+        address: Of the first instruction, in the image of the code object.
     """
 
     instructions: dict[int, Any]
     user_registers: int
     kernarg_register: int
     group_ids: tuple[bool, bool, bool]
+    address: int = 0
 
 
 def family(arch: str) -> str:
@@ -60,15 +66,78 @@ def kernel_code(binary: bytes, name: str, arch: str) -> KernelCode:
         rsrc2 >> 1 & 31,
         before,
         (bool(rsrc2 >> 7 & 1), bool(rsrc2 >> 8 & 1), bool(rsrc2 >> 9 & 1)),
+        start,
     )
 
 
+def image(binary: bytes) -> bytes:
+    """What a loader makes of a code object: the bytes of all segments, by address."""
+    (first,) = struct.unpack_from("<Q", binary, 32)
+    size, count = struct.unpack_from("<HH", binary, 54)
+    made = bytearray()
+    for n in range(count):
+        kind, _, offset, address, _, length, in_memory, _ = _SEGMENT.unpack_from(binary, first + n * size)
+        if kind == _LOAD:
+            made.extend(bytes(max(0, address + in_memory - len(made))))
+            made[address : address + length] = binary[offset : offset + length]
+    return bytes(made)
+
+
 def _decoded(code: bytes, instruction_set: str) -> dict[int, Any]:
-    found, place = {}, 0
+    found: dict[int, Any] = {}
+    place = 0
     while place < len(code):
-        found[place] = decoder.decode_inst(code[place:], instruction_set)
+        if instruction_set == "rdna3" and code[place : place + 8] in _INVALIDATES:
+            found[place] = Invalidation()
+        else:
+            found[place] = decoder.decode_inst(code[place:], instruction_set)
+            if type(found[place]).__name__.startswith("VOP3") and _is_permuted(found[place]):
+                place_of_control = place + found[place].size()
+                found[place] = Permuted(found[place], *struct.unpack_from("<I", code, place_of_control))
         place += found[place].size()
     return found
+
+
+def _is_permuted(inst: Any) -> bool:
+    source = getattr(inst, "src0", None)
+    return source is not None and source.offset == _DPP16
+
+
+class Permuted:
+    """An instruction of three operands with a word of data-parallel control, which tinygrad's tables lack.
+
+    Args:
+        inst: Without that word.
+        control: The word.
+    """
+
+    def __init__(self, inst: Any, control: int) -> None:
+        self.inst = inst
+        self.vsrc0 = decoder.dsl.v[control & 0xFF]
+        self.dpp, self.bc = control >> 8 & 0x1FF, control >> 19 & 1
+        self.row_mask, self.bank_mask = control >> 28, control >> 24 & 15
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inst, name)
+
+    def size(self) -> int:
+        """In bytes."""
+        return int(self.inst.size()) + 4
+
+
+@dataclass
+class _Name:
+    name: str
+
+
+class Invalidation:
+    """An invalidation of the first caches of RDNA 3, of a format that tinygrad's tables lack."""
+
+    op = _Name("BUFFER_GL0_INV")
+
+    def size(self) -> int:
+        """In bytes."""
+        return 8
 
 
 def _sections(binary: bytes) -> list[tuple[int, ...]]:

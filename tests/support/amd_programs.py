@@ -4,15 +4,16 @@ import tilelang.language as T
 from tilelang.ir.func import PrimFunc
 
 
-def gemm(k: int, *, stages: int = 2, block: int = 128, depth: int = 32, dtype: str = "float16", rows: int = 0) -> PrimFunc:
+def gemm(k: int, *, stages: int = 2, block: int = 128, depth: int = 32, dtype: str = "float16", accum: str = "float32",
+         rows: int = 0) -> PrimFunc:  # fmt: skip
     """A tiled product of (rows or block) x k and k x block."""
     m = rows or block
 
     @T.prim_func
-    def main(A: T.Tensor((m, k), dtype), B: T.Tensor((k, block), dtype), C: T.Tensor((m, block), "float32")):
+    def main(A: T.Tensor((m, k), dtype), B: T.Tensor((k, block), dtype), C: T.Tensor((m, block), accum)):
         with T.Kernel(1, T.ceildiv(m, block), threads=256) as (bx, by):
             A_s, B_s = T.alloc_shared((block, depth), dtype), T.alloc_shared((depth, block), dtype)
-            C_f = T.alloc_fragment((block, block), "float32")
+            C_f = T.alloc_fragment((block, block), accum)
             T.clear(C_f)
             for step in T.Pipelined(T.ceildiv(k, depth), num_stages=stages):
                 T.copy(A[by * block, step * depth], A_s)

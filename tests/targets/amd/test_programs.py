@@ -1,4 +1,10 @@
-"""Programs of every kind on AMD GPUs: simulated as the reference has them, and compiled to code without scratch."""
+"""Programs of every kind on AMD GPUs: simulated as the reference has them, compiled to code without scratch, executed.
+
+What is executed is the machine code, by AMD's own definitions of its instructions: see `amd_execution`.
+"""
+
+import importlib.util
+import os
 
 import numpy as np
 import pytest
@@ -11,17 +17,20 @@ from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
 from tilelang.sim.run import simulate
 from tilelang.targets.amd.backend import BACKEND
+from tilelang.targets.amd.runtime.device_code import build
 from tilelang.targets.target import Target
 
 pytestmark = needs_clang
+HAS_DECODER = importlib.util.find_spec("tinygrad") is not None
+EXECUTED = ("gfx942", "gfx1100") if os.environ.get("TILELANG_SLOW_TESTS") == "1" else ("gfx1100",)
 
 
 @pytest.fixture(params=["gfx942", "gfx1100"])
 def check(request):
-    """Simulates a program in two orders of waves, and compiles its text."""
+    """Simulates a program in two orders of waves, compiles its text, and executes what that becomes."""
     target = Target("hip", request.param)
 
-    def run(func, *arguments, rtol=0.0, atol=0.0, scratch=False):
+    def run(func, *arguments, rtol=0.0, atol=0.0, scratch=False, executes=True):
         program = lowered(func, target, CompileOptions())
         expected = run_reference_on_copies(func, arguments)
         for seed in range(2):
@@ -29,8 +38,16 @@ def check(request):
             simulate(program, actual, target=target, seed=seed)
             for want, got in zip(expected, actual, strict=True):
                 assert_same(want, got, rtol, atol)
-        text = assembly_of(BACKEND.emit(program).text, target.arch)
+        source = BACKEND.emit(program)
+        text = assembly_of(source.text, target.arch)
         assert scratch or text.count(".private_segment_fixed_size: 0") == text.count(".private_segment_fixed_size:")
+        if executes and HAS_DECODER and target.arch in EXECUTED:
+            from amd_execution import execute
+
+            actual = [np.array(a) for a in arguments]
+            execute(build(source, target.arch, "clang"), actual)
+            for want, got in zip(expected, actual, strict=True):
+                assert_same(want, got, rtol, atol)
         return text
 
     return run
@@ -173,7 +190,7 @@ def test_elementary_functions(check, name):
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs(check, seed):
     program = random_program(500 + seed, launches=2, symbolic=seed % 2 == 0)
-    check(program.func, *program.arguments, scratch=True)
+    check(program.func, *program.arguments, scratch=True, executes=seed % 2 == 1)
 
 
 def test_blocks_of_a_grid_meet():
