@@ -143,7 +143,7 @@ shuffle_xor_float16: names lanes by the bits of a uint32, but a warp of gfx942 h
  --> kernel.py:7:9
 7 |         A[0, 0] = T.shfl_xor(A[0, 0], 1)
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-hint: write T.reduce_sum, T.cumsum and the like on tiles, which suit warps of any size
+hint: write T.reduce_sum, T.cumsum and the like on tiles, which suit warps of any size, or width=64 for shuffles among 64 lanes
 """),
     "a group of several waves": (
         errors.NoLowering, "gfx942", HEADER.replace("128", "256") + """\

@@ -1145,7 +1145,7 @@ def shfl_sync(value: ExprLike, srcLane: ExprLike, width: builtins.int = 32, mask
     Args:
         value: The value of each lane, of any scalar dtype.
         srcLane: The source lane, within segments of `width` lanes.
-        width: 1, 2, 4, 8, 16 or 32.
+        width: 1, 2, 4, 8, 16 or 32; 64 where warps have 64 lanes.
         mask: The participating lanes, one bit each.
     """
 

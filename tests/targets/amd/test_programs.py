@@ -226,3 +226,27 @@ def test_votes_are_of_all_lanes_of_a_wave():
     assert {2**64 - 2**32} == set(map(int, found))
     text = assembly_of(BACKEND.emit(program).text, "gfx942")
     assert "v_cmp_gt_i32" in text or "v_cmp_lt_i32" in text
+
+
+@pytest.mark.parametrize(("arch", "lanes"), [("gfx942", 64), ("gfx1100", 32)])
+def test_shuffles_among_all_lanes_of_a_wave(arch, lanes):
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            t = T.get_thread_binding()
+            total = T.alloc_var("float32", init=A[t])
+            for step in T.unroll(lanes.bit_length() - 1):
+                total += T.shfl_xor(total, lanes // 2 >> step, width=lanes)
+            B[t] = total
+
+    target, a = Target("hip", arch), ints(128)
+    program = lowered(main, target, CompileOptions())
+    expected = np.repeat(a.reshape(-1, lanes).sum(1), lanes)
+    simulated, executed = np.zeros_like(a), np.zeros_like(a)
+    simulate(program, [a, simulated], target=target)
+    np.testing.assert_array_equal(expected, simulated)
+    if HAS_DECODER:
+        from amd_execution import execute
+
+        execute(build(BACKEND.emit(program), arch, "clang"), [a, executed])
+        np.testing.assert_array_equal(expected, executed)

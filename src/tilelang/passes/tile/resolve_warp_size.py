@@ -2,7 +2,8 @@
 
 Takes a tile-level function as the user wrote it, gives one without `WARP_SIZE`. Invariant: masks of lanes have a bit
 for each lane of a warp. Programs write them as 32 bits; where warps are wider, votes and barriers of all lanes get a
-wider mask, and what counts lanes in groups of 32 or names some of them is refused.
+wider mask, and so do shuffles whose width says which lanes they mean: those of fewer than 32 lanes, or of the whole
+warp. What counts lanes in groups of 32, as shuffles do unless told otherwise, or names some lanes is refused.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class _Resolve(Rewriter):
         return self.rebuild_stmt(node)
 
     def _widened(self, call: CallStmt) -> CallStmt:
-        """A vote or barrier of all lanes, with a bit for each; any other call as it is."""
+        """A vote, barrier or shuffle of all lanes, with a bit for each; any other call as it is."""
         lanes, mask = self._machine.warp_size, call.args[0] if call.args else None
-        if lanes != _WIDE.bits or call.routine not in _OF_ALL_LANES:
+        if lanes != _WIDE.bits or call.routine not in _OF_ALL_LANES and _width(call) in (None, LANES):
             return call
         if not isinstance(mask, Expr) or mask.dtype != MASK or int_const(mask) != FULL_MASK:
             return call
@@ -62,14 +63,28 @@ class _Resolve(Rewriter):
     def _check_mask(self, call: CallStmt) -> None:
         """Refuses masks, which come first or are the result, that do not have a bit for each lane."""
         mask = call.args[0] if call.args else call.result
-        lanes = self._machine.warp_size
+        lanes, width = self._machine.warp_size, _width(call)
+        if width is not None and width > lanes:
+            with call.loc:
+                raise NoLowering(
+                    f"{call.routine.name}: a width of {width} lanes, but a warp of {self._machine.name} has {lanes}",
+                    hint=f"write width={lanes}",
+                )
         if lanes != LANES and isinstance(mask, Expr) and mask.dtype == MASK:
             with call.loc:
                 raise NoLowering(
                     f"{call.routine.name}: names lanes by the bits of a {MASK!s}, but a warp of {self._machine.name} "
                     f"has {lanes} lanes",
-                    hint="write T.reduce_sum, T.cumsum and the like on tiles, which suit warps of any size",
+                    hint="write T.reduce_sum, T.cumsum and the like on tiles, which suit warps of any size"
+                    + ("" if width is None else f", or width={lanes} for shuffles among {lanes} lanes"),
                 )
+
+
+def _width(call: CallStmt) -> int | None:
+    """The lanes of a segment of a shuffle; None for other calls."""
+    is_shuffle = isinstance(call.routine, Instruction) and call.routine.dialect_key[:1] == ("shuffle",)
+    width = call.args[-1] if is_shuffle else None
+    return int_const(width) if isinstance(width, Expr) else None
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:

@@ -73,7 +73,7 @@ def test_the_width_of_a_shuffle_is_a_power_of_two():
                 A[0] = T.shfl_up(A[0], 1, width=12)
 
     assert "T.shfl_up: width is 12" == caught.value.message
-    assert "write 1, 2, 4, 8, 16 or 32" == caught.value.hint
+    assert "write 1, 2, 4, 8, 16 or 32, or 64 for wide warps" == caught.value.hint
 
 
 def test_one_thread_of_a_group_or_of_the_block_is_elected():

@@ -221,8 +221,8 @@ _WIDTH = 32  # of the groups of lanes that a shuffle counts in, where it is left
 
 
 def _check_width(what: str, width: Any) -> None:
-    if width not in (1, 2, 4, 8, 16, 32):
-        raise ProgramError(f"{what}: width is {width!r:.40}", hint="write 1, 2, 4, 8, 16 or 32")
+    if width not in (1, 2, 4, 8, 16, 32, 64):
+        raise ProgramError(f"{what}: width is {width!r:.40}", hint="write 1, 2, 4, 8, 16 or 32, or 64 for wide warps")
 
 
 def _check_warp_size(what: str, size: Any) -> None:
@@ -300,7 +300,7 @@ FUNCTIONS = (
         "The value of lane `srcLane`.",
         docs=(
             "The value of each lane, of any scalar dtype.",
-            "1, 2, 4, 8, 16 or 32.",
+            "1, 2, 4, 8, 16 or 32; 64 where warps have 64 lanes.",
             "The participating lanes, one bit each.",
         ),
     ),
