@@ -25,11 +25,11 @@ demo: $(VENV)/.package
 	$(BIN)/python examples/quickstart.py
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # what needs no compiler, no process and no simulated GPU: under two minutes on two cores, for every change
 test-pure: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -r fE --pure $(addprefix tests/,$(PURE)) tests/test_*.py tests/targets/test_*.py
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -r fE --pure $(addprefix tests/,$(PURE)) tests/test_*.py tests/targets/test_*.py
 
 # on a machine with a GPU: the device against the simulator and the reference; elsewhere all of it is skipped
 device-test:

@@ -199,8 +199,9 @@ def unknown(kind: Callable[..., UnknownName], name: str, known: Sequence[str] = 
     folder, _, last = name.rpartition(".")
     if folder == LANGUAGE and last in OTHER_NAMES:
         return kind(f"{shown}: there is no such name", hint=OTHER_NAMES[last])
-    public = {n for n in (*_row(folder), *_below(folder), *known) if not n.startswith("_")}
-    near = nearest(last, sorted(public))
+    near = ""
+    if not last.startswith("_"):  # which tools ask every module for, `unittest.mock` and pytest among them
+        near = nearest(last, sorted({n for n in (*_row(folder), *_below(folder), *known) if not n.startswith("_")}))
     hint = f"did you mean {_shown(f'{folder}.{near}')}?" if near else ""
     return kind(f"{shown}: there is no such name", hint=hint)
 
