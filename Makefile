@@ -17,7 +17,7 @@ SECONDS ?= 60
 # what `make texts` does: write or compare
 WHAT ?= compare
 
-.PHONY: demo test test-pure device-test fuzz texts check bench docs format clean
+.PHONY: demo test test-pure device-test fuzz texts check check-style check-types check-examples check-pages check-rules bench docs format clean
 
 # without torch nothing can hold arrays on a GPU, so the example runs on the CPU there
 demo: $(VENV)/.package
@@ -43,14 +43,25 @@ fuzz: $(VENV)/.dev
 texts: $(VENV)/.dev
 	$(BIN)/python tests/support/kernel_texts.py $(WHAT) build/kernel_texts --jobs $(JOBS)
 
-check: $(VENV)/.dev
+# `make check -j 2` runs two of them at a time
+check: check-style check-types check-examples check-pages check-rules
+
+check-style: $(VENV)/.dev
 	$(BIN)/ruff check .
+
+check-types: $(VENV)/.dev
 	$(BIN)/mypy
+
+check-examples: $(VENV)/.dev
 	$(BIN)/python docs/check_types.py
+
+check-pages: $(VENV)/.dev
 	$(BIN)/python docs/generate_reference.py --check
 	$(BIN)/python docs/generate_stub.py --check
 	$(BIN)/python docs/generate_pass_tables.py --check
 	$(BIN)/python docs/generate_printed_programs.py --check
+
+check-rules: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
 bench: $(VENV)/.package

@@ -4,8 +4,9 @@ What a pass does is the first sentence of its module; what it requires, establis
 """
 
 import re
-import sys
 from pathlib import Path
+
+from generated_file import write_or_check
 
 from tilelang.passes.base import Pass
 from tilelang.passes.properties import INITIAL, Property
@@ -60,16 +61,5 @@ def page(text: str) -> str:
     return text
 
 
-def main() -> None:
-    """Writes the page, or with `--check` fails where it is stale."""
-    text = PATH.read_text(encoding="utf-8")
-    fresh = page(text)
-    if "--check" in sys.argv[1:]:
-        if text != fresh:
-            raise SystemExit(f"the tables of {PATH.name} are not what the passes say: run `make docs`")
-        return
-    PATH.write_text(fresh, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(PATH, page(PATH.read_text(encoding="utf-8")), f"{PATH.name} does not say what the passes say")

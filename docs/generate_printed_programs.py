@@ -5,8 +5,9 @@ the Python blocks above it define.
 """
 
 import re
-import sys
 from pathlib import Path
+
+from generated_file import write_or_check
 
 PATH = Path(__file__).resolve().parent / "from_mathematics_to_a_kernel.md"
 _PRINTED = re.compile(
@@ -33,16 +34,5 @@ def page(text: str) -> str:
     return "".join([*parts, text[place:]])
 
 
-def main() -> None:
-    """Writes the page, or with `--check` fails where it is stale."""
-    text = PATH.read_text(encoding="utf-8")
-    fresh = page(text)
-    if "--check" in sys.argv[1:]:
-        if text != fresh:
-            raise SystemExit(f"{PATH.name} does not show what the compiler prints: run `make docs`")
-        return
-    PATH.write_text(fresh, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(PATH, page(PATH.read_text(encoding="utf-8")), f"{PATH.name} does not show what the compiler prints")

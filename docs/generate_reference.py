@@ -6,9 +6,10 @@ A name stands in the section of the module that defines it, in the order of that
 import enum
 import inspect
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
+
+from generated_file import write_or_check
 
 import tilelang
 import tilelang.language as T
@@ -234,15 +235,5 @@ def reference() -> str:
     return "\n".join([HEAD, contents(body), body]).rstrip() + "\n"
 
 
-def main() -> None:
-    """Writes the document, or with `--check` fails where it is stale."""
-    text = reference()
-    if "--check" in sys.argv[1:]:
-        if not PATH.exists() or PATH.read_text() != text:
-            raise SystemExit(f"{PATH.name} is not what the docstrings say: run `make docs`")
-        return
-    PATH.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(PATH, reference(), f"{PATH.name} is not what the docstrings say")

@@ -12,6 +12,8 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+from generated_file import write_or_check
+
 import tilelang.language as T
 from tilelang.dtypes import DType
 from tilelang.language import (
@@ -128,15 +130,5 @@ def stub() -> str:
     return "".join([HEAD, *sorted(imports), f"\n__all__ = [\n{exported}\n]\n", *definitions, DTYPE_BASE, *dtypes])
 
 
-def main() -> None:
-    """Writes the file, or with `--check` fails where it is stale."""
-    text = stub()
-    if "--check" in sys.argv[1:]:
-        if not PATH.exists() or PATH.read_text(encoding="utf-8") != text:
-            raise SystemExit(f"{PATH.name} of the language is not what its tables say: run `make docs`")
-        return
-    PATH.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(PATH, stub(), f"{PATH.name} of the language is not what its tables say")

@@ -112,11 +112,17 @@ def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.module or ""
 
 
-def layer_violations(path: Path, text: str) -> list[str]:
+@pytest.fixture(scope="module")
+def trees() -> dict[Path, ast.Module]:
+    """The syntax tree of each source file."""
+    return {path: ast.parse(path.read_text()) for path in source_files()}
+
+
+def layer_violations(path: Path, tree: ast.Module) -> list[str]:
     """Each import of a file that goes to the right along the layer line, or is relative."""
     here = package_of(path)
     found = []
-    for line, module in imports(ast.parse(text)):
+    for line, module in imports(tree):
         place = f"{path}:{line}"
         if module.startswith("."):
             found.append(f"{place}: relative import of {module}; write it in full")
@@ -144,8 +150,8 @@ def test_the_layer_line_is_documented() -> None:
     assert LAYERS == re.split(r"[ ·\n]+", line.strip())
 
 
-def test_modules_import_only_from_their_left() -> None:
-    found = [line for path in source_files() for line in layer_violations(path, path.read_text())]
+def test_modules_import_only_from_their_left(trees: dict[Path, ast.Module]) -> None:
+    found = [line for path, tree in trees.items() for line in layer_violations(path, tree)]
     assert [] == found
 
 
@@ -160,7 +166,7 @@ def test_modules_import_only_from_their_left() -> None:
     ],
 )
 def test_the_layer_test_sees_imports_in_every_form(text: str, expected: str) -> None:
-    found = layer_violations(SOURCE / "layout" / "layout.py", text)
+    found = layer_violations(SOURCE / "layout" / "layout.py", ast.parse(text))
     assert 1 == len(found)
     assert expected in found[0]
 
@@ -179,24 +185,16 @@ def names_and_texts(tree: ast.Module) -> Iterator[str]:
                 yield f"{name} {other or ''}"
 
 
-def vendor_words(text: str, folder: str = "") -> set[str]:
+def vendor_words(tree: ast.Module, folder: str = "") -> set[str]:
     """The words of vendors' machines in a file, but of that whose folder it is in."""
-    texts = list(names_and_texts(ast.parse(text)))
+    texts = list(names_and_texts(tree))
     expressions = [expression for vendor, expression in VENDOR_WORDS.items() if vendor != folder]
     return {found.lower() for expression in expressions for each in texts for found in expression.findall(each)}
 
 
-def general_files() -> Iterator[tuple[str, str]]:
-    """The name and the text of each file outside of the folders of vendors."""
-    for path in source_files():
-        if package_of(path) not in VENDOR_WORDS:
-            yield path.relative_to(SOURCE).as_posix(), path.read_text()
-
-
-def test_words_of_a_vendor_stand_in_its_folder() -> None:
+def test_words_of_a_vendor_stand_in_its_folder(trees: dict[Path, ast.Module]) -> None:
     expected = {name: set(words.split()) for name, (words, _) in ALLOWED_WORDS.items()}
-    files = [(path.relative_to(SOURCE).as_posix(), package_of(path), path.read_text()) for path in source_files()]
-    found = {name: vendor_words(text, folder) for name, folder, text in files}
+    found = {path.relative_to(SOURCE).as_posix(): vendor_words(tree, package_of(path)) for path, tree in trees.items()}
     assert expected == {name: words for name, words in found.items() if words}
 
 
@@ -215,7 +213,7 @@ def test_words_of_a_vendor_stand_in_its_folder() -> None:
     ],
 )
 def test_the_word_test_sees_names_and_texts(text: str, expected: set[str]) -> None:
-    assert expected == vendor_words(text)
+    assert expected == vendor_words(ast.parse(text))
 
 
 def widths(tree: ast.Module) -> Iterator[str]:
@@ -228,8 +226,9 @@ def widths(tree: ast.Module) -> Iterator[str]:
                     yield name.id
 
 
-def test_widths_of_warps_are_asked_of_machines() -> None:
-    assert set() == {name for name, text in general_files() if list(widths(ast.parse(text)))}
+def test_widths_of_warps_are_asked_of_machines(trees: dict[Path, ast.Module]) -> None:
+    found = {path for path, tree in trees.items() if package_of(path) not in VENDOR_WORDS and list(widths(tree))}
+    assert set() == found
 
 
 def test_every_source_file_has_its_test_file() -> None:
@@ -258,12 +257,8 @@ def test_files_stay_short() -> None:
     assert {} == long
 
 
-def test_every_source_file_says_what_it_is() -> None:
-    silent = [
-        path.relative_to(SOURCE).as_posix()
-        for path in source_files()
-        if path.read_text().strip() and not ast.get_docstring(ast.parse(path.read_text()))
-    ]
+def test_every_source_file_says_what_it_is(trees: dict[Path, ast.Module]) -> None:
+    silent = [path for path, tree in trees.items() if tree.body and not ast.get_docstring(tree)]
     assert [] == silent
 
 

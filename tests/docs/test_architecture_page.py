@@ -1,9 +1,8 @@
 """The tables of passes and properties in docs/architecture.md are what the passes say, in the order of the pipelines."""
 
-import importlib.util
 import re
-from pathlib import Path
 
+import generate_pass_tables as generator
 import pytest
 
 from tilelang.passes.properties import Property
@@ -11,33 +10,23 @@ from tilelang.targets.amd import backend as hip
 from tilelang.targets.cpu import backend as cpu
 from tilelang.targets.nvidia import backend as cuda
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 
-
-@pytest.fixture(scope="module")
-def generator():
-    spec = importlib.util.spec_from_file_location("generate_pass_tables", DOCS / "generate_pass_tables.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_page_is_what_the_passes_say(generator) -> None:
+def test_the_page_is_what_the_passes_say() -> None:
     text = generator.PATH.read_text()
     assert text == generator.page(text)
 
 
-def test_the_tables_of_passes_are_the_pipelines(generator) -> None:
+def test_the_tables_of_passes_are_the_pipelines() -> None:
     tables = re.findall(r"\| pass \| what it does \|.*\n\|[-|]*\n((?:\|.*\n)+)", generator.PATH.read_text())
     named = [re.findall(r"^\| `(\w+)`", table, re.MULTILINE) for table in tables]
     assert [[p.name for p in backend.BACKEND.passes] for backend in (cpu, cuda, hip)] == named
 
 
-def test_every_property_has_a_row(generator) -> None:
+def test_every_property_has_a_row() -> None:
     text = generator.PATH.read_text()
     assert [] == [each.label for each in Property if f"| {each.label} | {each.meaning}" not in text]
 
 
-def test_a_page_without_a_place_for_a_table_is_refused(generator) -> None:
+def test_a_page_without_a_place_for_a_table_is_refused() -> None:
     with pytest.raises(SystemExit, match="no place for the table 'cpu'"):
         generator.page("# Architecture\n")

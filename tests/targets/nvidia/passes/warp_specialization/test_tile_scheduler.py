@@ -14,7 +14,6 @@ from tilelang.sim.run import simulate
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, MBARRIER_WAIT
 from tilelang.targets.nvidia.passes.warp_specialization.tile_scheduler import TileScheduler
 
-
 LENGTH = 192  # three tiles of different work for each of two heads
 
 
