@@ -23,7 +23,7 @@ from tilelang.language.control import Branch, Loop, Named, PlainLoop, StagedFor,
 from tilelang.language.loop_spec import LoopSpec
 from tilelang.language.loops import serial
 from tilelang.language.proxy import TileProxy
-from tilelang.language.rewrite import Site
+from tilelang.language.rewrite import StatementPlace
 from tilelang.language.stage import OpenScope, Stager, is_mutable, reads_memory
 from tilelang.language.types import TensorType
 
@@ -41,9 +41,11 @@ _PYTHON_COMPARE = {
 class Frame:
     """What `__f` is in rewritten code; one per call."""
 
-    def __init__(self, stager: Stager, sites: tuple[Site, ...], function: str, borrowed: Iterable[str] = ()) -> None:
+    def __init__(
+        self, stager: Stager, places: tuple[StatementPlace, ...], function: str, borrowed: Iterable[str] = ()
+    ) -> None:
         self.stager = stager
-        self._sites = sites
+        self._places = places
         self._function = function
         self._call_site = stager.call_site
         self._depth = stager.depth
@@ -56,14 +58,14 @@ class Frame:
     # -- places -------------------------------------------------------------------------------------------------
     def at(self, index: int) -> None:
         """Control reaches a statement."""
-        site = self._sites[index]
-        loc = site.loc
+        place = self._places[index]
+        loc = place.loc
         if self._call_site is not None:
             loc = dataclasses.replace(loc, caller=self._call_site)
         self.stager.loc = loc
-        self.stager.targets = site.targets
+        self.stager.targets = place.targets
         self.stager.coming = None
-        self.stager.unpacks = site.unpacks
+        self.stager.unpacks = place.unpacks
         self._begun = len(self.stager.statements)
 
     def known(self, value: Any, constant: object) -> Any:

@@ -107,7 +107,7 @@ def run_rewritten(
     stager: Stager, rewritten: Rewritten, args: list[Any], kwargs: Mapping[str, Any], borrowed: set[str] | None = None
 ) -> Any:
     """Runs a rewritten function in a frame of its own and gives what it returns."""
-    frame = Frame(stager, rewritten.sites, rewritten.source.node.name, borrowed or ())
+    frame = Frame(stager, rewritten.places, rewritten.source.node.name, borrowed or ())
     stager.frames.append(frame)
     try:
         return rewritten.function(*args, **kwargs)

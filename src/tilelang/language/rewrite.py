@@ -32,8 +32,8 @@ _SEVERAL = (ast.Tuple, ast.List, ast.Dict, ast.ListComp, ast.DictComp)  # values
 
 
 @record(slots=True)
-class Site:
-    """A place that the frame can name: where, and which names the statement there binds.
+class StatementPlace:
+    """Where a statement is in the user's text, and which names it binds.
 
     `unpacks` is true for a `with` whose target is a tuple or list of names.
     """
@@ -49,12 +49,12 @@ class Rewritten:
 
     Attributes:
         function: Same signature as the user's; to be called with a frame entered.
-        sites: Indexed by the numbers that the rewritten code passes to `frame.at`.
+        places: Indexed by the numbers that the rewritten code passes to `frame.at`.
         source: Where it came from.
     """
 
     function: types.FunctionType
-    sites: tuple[Site, ...]
+    places: tuple[StatementPlace, ...]
     source: FunctionSource
 
     @property
@@ -102,7 +102,7 @@ def rewrite(fn: types.FunctionType, enter: object) -> Rewritten:
         code, fn.__globals__, fn.__name__, fn.__defaults__, tuple(cells[name] for name in code.co_freevars)
     )
     function.__kwdefaults__ = fn.__kwdefaults__
-    return Rewritten(function, tuple(rewriter.sites), source)
+    return Rewritten(function, tuple(rewriter.places), source)
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -175,7 +175,7 @@ _COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: "
 class _Rewriter(ast.NodeTransformer):
     def __init__(self, source: FunctionSource) -> None:
         self.source = source
-        self.sites: list[Site] = []
+        self.places: list[StatementPlace] = []
         self._counts = binding_counts(source.node)
         self._loops: list[str] = []  # names of the loop handles around the current statement
         self._handles = 0
@@ -222,8 +222,8 @@ class _Rewriter(ast.NodeTransformer):
     def _at(
         self, node: ast.AST, end: ast.AST | None = None, targets: tuple[str, ...] = (), *, unpacks: bool = False
     ) -> ast.stmt:
-        self.sites.append(Site(self.source.loc(node, end), targets, unpacks))
-        return ast.Expr(_call("at", ast.Constant(len(self.sites) - 1)))
+        self.places.append(StatementPlace(self.source.loc(node, end), targets, unpacks))
+        return ast.Expr(_call("at", ast.Constant(len(self.places) - 1)))
 
     def visit_Expr(self, node: ast.Expr) -> list[ast.stmt]:
         at = self._at(node)

@@ -20,13 +20,13 @@ _DUAL = {BinaryOp.AND: BinaryOp.OR, BinaryOp.OR: BinaryOp.AND}
 
 def with_masks_in_one_form(kernel: FusedKernel) -> FusedKernel:
     """The kernel with the masks of its reductions in that form."""
-    turn = _Turn()
+    form = _MaskForm()
     return dataclasses.replace(
-        kernel, reductions=tuple(dataclasses.replace(each, body=turn.expr(each.body)) for each in kernel.reductions)
+        kernel, reductions=tuple(dataclasses.replace(each, body=form.expr(each.body)) for each in kernel.reductions)
     )
 
 
-class _Turn(Rewriter):
+class _MaskForm(Rewriter):
     def expr(self, node: Expr) -> Expr:
         node = self.rebuild_expr(node)
         match node:

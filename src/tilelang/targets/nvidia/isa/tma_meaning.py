@@ -170,11 +170,11 @@ def tensor_load(rank: int, multicast: bool, pixels: bool = False) -> Callable[..
                 source = pixel_pieces(view, at, _offsets(values[rank : rank + offsets], lane, what))
             else:
                 source = tensor_pieces(view, at)
-            receivers = [warp]
+            destinations = [warp]
             if multicast:
                 ranks = _ranks(int(values[rank + offsets][lane]), what)
-                receivers = [warp.in_block(r, warp.lane == lane, until_barrier=False) for r in ranks]
-            for there in receivers:
+                destinations = [warp.in_block(r, warp.lane == lane, until_barrier=False) for r in ranks]
+            for there in destinations:
                 address = _begin(there, dst, lane, BOX_ALIGNMENT, what)
                 target = Pieces(dst.buffer, shared_pieces(view, address, source.size), source.size)
                 _load(there, lane, source, target, barrier, what)

@@ -22,7 +22,7 @@ from tilelang.language.regions import Operand, align
 from tilelang.language.types import DTypeLike, plain_dtype
 from tilelang.ops.copy import Copy
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL
-from tilelang.targets.nvidia.language.multicast import receivers, source_of_lowest_rank
+from tilelang.targets.nvidia.language.multicast import multicast_mask, source_of_lowest_rank
 from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.targets.nvidia.requests import request_tma
 
@@ -92,7 +92,7 @@ def tma_copy(
         eviction_policy=eviction_policy,
     )
     counted = None if given["barrier"] is None else barrier_region(what, given["barrier"])  # type: ignore[arg-type]
-    mask = None if given["cluster_mask"] is None else receivers(what, given["cluster_mask"])
+    mask = None if given["cluster_mask"] is None else multicast_mask(what, given["cluster_mask"])
     if counted is None and mask is not None:
         raise ProgramError(f"{what}: only loads are multicast", hint="leave cluster_mask out")
     source, target = align(src, dst, what)

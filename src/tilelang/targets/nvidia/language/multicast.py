@@ -102,7 +102,7 @@ def copy_cluster(
         return
     if mask is not None:
         _check_scopes(what, source, target, (Scope.GLOBAL, Scope.SHARED), "cluster_mask")
-        source = source_of_lowest_rank(source, receivers(what, mask))
+        source = source_of_lowest_rank(source, multicast_mask(what, mask))
     emit_op(Copy(source, target, coalesced_width=width, eviction=given["eviction_policy"]))  # type: ignore[arg-type]
 
 
@@ -151,7 +151,7 @@ def _check_scopes(what: str, source: Region, target: Region, scopes: tuple[Scope
         )
 
 
-def receivers(what: str, cluster_mask: object) -> int:
+def multicast_mask(what: str, cluster_mask: object) -> int:
     """The checked option `cluster_mask`.
 
     Raises:

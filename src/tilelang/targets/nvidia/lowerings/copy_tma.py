@@ -83,10 +83,10 @@ class TmaLoad(ElectOne):
         if barrier is None:
             raise CompilerBug(f"{COPY_TMA_LOAD}: chosen for a copy without a barrier")
 
-        def start(*receivers: Expr) -> None:
+        def start(*multicast_mask: Expr) -> None:
             for box in tma_boxes(*_own_part(op, context), context):
-                args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at, *receivers, *policy)
-                load = tma_load(len(box.at), multicast=bool(receivers), hint=bool(policy))
+                args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at, *multicast_mask, *policy)
+                load = tma_load(len(box.at), multicast=bool(multicast_mask), hint=bool(policy))
                 build.emit(CallStmt(load, args, (box.tensor,), (box.shared,)))
 
         policy: tuple[Expr, ...] = ()

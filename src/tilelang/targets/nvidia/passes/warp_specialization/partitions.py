@@ -81,7 +81,7 @@ class _Producer:
                 kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
                 made = dataclasses.replace(node, var=var, start=start, stop=stop, kind=kind, body=body, pipeline=None)
                 if self._scheduler is not None and node is self._scheduler.loop:
-                    return self._scheduler.with_all_turns(made)
+                    return self._scheduler.with_all_iterations(made)
                 return made
             case While():
                 body = self.visit(node.body)
@@ -102,8 +102,8 @@ class _Producer:
         body: list[Stmt] = []
         for child in node.body:
             if self._scheduler is not None and child is self._scheduler.number:
-                turn = self._renamed(self._scheduler.loop.var)
-                taken = self._scheduler.take(turn, self._fresh(child.var))
+                iteration = self._renamed(self._scheduler.loop.var)
+                taken = self._scheduler.take(iteration, self._fresh(child.var))
                 body += [with_location(s, child.loc) for s in taken]
             elif isinstance(child, Bind):
                 value = self._renamed(child.value)
@@ -246,7 +246,7 @@ class _Consumer(Rewriter):
             return Seq(tuple(expanded), loc=node.loc)
         rebuilt = self.rebuild_stmt(node)
         if self.scheduler is not None and node is self.scheduler.loop and isinstance(rebuilt, For):
-            rebuilt = self.scheduler.with_all_turns(rebuilt)
+            rebuilt = self.scheduler.with_all_iterations(rebuilt)
         if isinstance(node, For) and node in self._loops and isinstance(rebuilt, For):
             rebuilt = dataclasses.replace(rebuilt, kind=ForKind.SERIAL, pipeline=None)
             if node in self.async_mmas:

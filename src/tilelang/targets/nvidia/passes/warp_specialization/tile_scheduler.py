@@ -4,10 +4,10 @@ Takes the loop over tiles of `persist_grid`, in which a block computes every so 
 and consumers do instead of counting, and the kernel that resets the counter. Blocks stay at most a tile apart, so that
 they share what is in L2, and none ends late.
 
-    producer:   number = block; for each turn: wait until a slot is empty; slot = number; arrive at its full barrier;
-                exit if there is no such tile; take the next number; loads...
-    consumers:  for each turn: wait until the slot is full; number = slot; arrive at its empty barrier; exit if there is
-                no such tile; ...
+    producer:   number = block; for each iteration: wait until a slot is empty; slot = number; arrive at its full
+                barrier; exit if there is no such tile; take the next number; loads...
+    consumers:  for each iteration: wait until the slot is full; number = slot; arrive at its empty barrier; exit if
+                there is no such tile; ...
 
 Invariant: every tile is computed once, and both partitions of a block see the same numbers.
 """
@@ -100,11 +100,11 @@ class TileScheduler:
         """Allocates the producer's next number: the first tile of a block is that of its index."""
         return Alloc(self.next_number, self.block)
 
-    def take(self, turn: Expr, number: Var) -> list[Stmt]:
+    def take(self, iteration: Expr, number: Var) -> list[Stmt]:
         """The producer passes its number on, exits the loop if there is no such tile, and takes the next one."""
-        slot, following, taken = turn % _SLOTS, Var("following", INT32, index=True), Var("taken", INT32)
+        slot, following, taken = iteration % _SLOTS, Var("following", INT32, index=True), Var("taken", INT32)
         return [
-            CallStmt(MBARRIER_WAIT, (_at(self.empty, slot), 1 - turn // _SLOTS % 2)),
+            CallStmt(MBARRIER_WAIT, (_at(self.empty, slot), 1 - iteration // _SLOTS % 2)),
             Bind(following, Load(self.next_number, (), INT32)),
             _nonnegative(number, following),
             Store(self.slots, (slot,), number),
@@ -115,13 +115,13 @@ class TileScheduler:
         ]
 
     # -- consumers ------------------------------------------------------------------------------------------------
-    def receive(self, turn: Expr, number: Var, thread: Expr) -> list[Stmt]:
+    def receive(self, iteration: Expr, number: Var, thread: Expr) -> list[Stmt]:
         """Consumers read their number, and exit the loop if there is no such tile."""
-        slot, read, first = turn % _SLOTS, Var("read", INT32), Var("first_lane", INT32, index=True)
+        slot, read, first = iteration % _SLOTS, Var("read", INT32), Var("first_lane", INT32, index=True)
         # what the first lane has read is provably the same in all lanes: ptxas keeps what follows in uniform registers
         shuffled = (_ALL_LANES, read, _ZERO, const(WARP_SIZE, INT32))
         return [
-            CallStmt(MBARRIER_WAIT, (_at(self.full, slot), turn // _SLOTS % 2)),
+            CallStmt(MBARRIER_WAIT, (_at(self.full, slot), iteration // _SLOTS % 2)),
             Bind(read, Load(self.slots, (slot,), INT32)),
             CallStmt(SYNC_WARP, (_ALL_LANES,)),
             If(thread % WARP_SIZE == 0, CallStmt(MBARRIER_ARRIVE, (_at(self.empty, slot),))),
@@ -130,7 +130,7 @@ class TileScheduler:
             If(number >= self.tiles, Break()),
         ]
 
-    def with_all_turns(self, loop: For) -> For:
+    def with_all_iterations(self, loop: For) -> For:
         """The loop of a partition, in which a block may compute any number of tiles."""
         return dataclasses.replace(loop, stop=const(self.tiles, INT32))
 
