@@ -51,8 +51,23 @@ def test_a_failed_assertion_ends_the_wave(arch: str) -> None:
             A[t] = A[t] + 1
 
     source = printed(main, arch)
-    assert "tl_fail(tl_failed, 1);" in source.text
+    assert "tl_record_failure(tl_failed, 1);" in source.text
     assert "failure" == source.launches[0].arguments[-1].kind
     assert ["no negative numbers"] == [message for message, _ in source.asserts]
     text = assembly_of(source.text, arch)
     assert 2 <= text.count("s_endpgm\n") and "cmpswap" in text
+
+
+@needs_clang
+def test_a_failed_assertion_ends_no_wave_that_other_blocks_wait_for() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "int32")):
+        with T.Kernel(4, threads=64) as bx:
+            t = T.get_thread_binding()
+            T.device_assert(A[bx, t] >= 0, "no negative numbers")
+            T.sync_grid()
+            A[bx, t] = A[bx, t] + 1
+
+    text = printed(main, "gfx942").text
+    assert "tl_record_failure(tl_failed, 1);" in text and "endpgm" not in text
+    assert 1 == assembly_of(text, "gfx942").count("s_endpgm\n")
