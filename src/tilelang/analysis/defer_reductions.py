@@ -81,7 +81,7 @@ class Deferral:
 
     def scalings(self, reduction: ParallelReduction) -> list[Scaling]:
         """The loops inside that multiply the sums of a reduction."""
-        scalings = [_scaling(nest) for nest in self.nests() if reduction.op == "+"]
+        scalings = [scaling_of(nest) for nest in self.nests() if reduction.op == "+"]
         return [each for each in scalings if each is not None and each.buffer is reduction.buffer]
 
     def _varies(self, reduction: ParallelReduction, nest: Sequence[Var]) -> bool:
@@ -96,7 +96,7 @@ class Deferral:
         return False
 
 
-def _scaling(nest: ParallelLoop) -> Scaling | None:
+def scaling_of(nest: ParallelLoop) -> Scaling | None:
     """A loop as a multiplication of all elements of a tile; None if it is something else."""
     store = nest.body
     if not isinstance(store, Store) or store.buffer.rank != len(nest.vars) or not isinstance(store.value, Binary):

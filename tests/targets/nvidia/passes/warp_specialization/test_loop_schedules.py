@@ -13,12 +13,13 @@ from specialized import context, launch_of, warp_specialize
 import tilelang.language as T
 from tilelang.ir.buffer import Scope
 from tilelang.ir.sequences import flat_statements
-from tilelang.ir.stmt import Alloc, For
-from tilelang.ir.visit import walk
+from tilelang.ir.stmt import Alloc, For, If, ParallelLoop
+from tilelang.ir.visit import accessed_buffers, walk
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
+from tilelang.ops.reduce import Reduce, ReduceOp
 from tilelang.passes.runner import run_passes
 from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, is_legal, modulo_schedule
 from tilelang.targets.nvidia.backend import BACKEND
@@ -219,3 +220,13 @@ def test_a_mask_before_a_gemm_costs_nothing_since_few_iterations_have_it():
     ((_, made),) = schedule_of(launch).loops
     first_gemm, second_gemm = 1, len(made.order) - 1
     assert [0, first_gemm, second_gemm] == list(made.order[:3])  # else the second one, under which the mask is written
+
+
+def test_a_softmax_of_plain_loops_rescales_rarely_and_adds_to_its_running_sum():
+    launch = launch_of(warp_specialize(flash(1, 256, 64, 64, 64), stages=2))
+    loops = [s for s in walk(launch) if isinstance(s, ParallelLoop)]
+    assert any(isinstance(each.body, If) and "!= 1.0" in str(each.body.condition) for each in loops)
+    assert not any(isinstance(s, Reduce) and s.op is ReduceOp.SUM for s in walk(launch))
+    allocated = {s.buffer.storage for s in walk(launch) if isinstance(s, Alloc)}
+    assert allocated >= {buffer.storage for s in walk(launch) for buffer in accessed_buffers(s) if buffer.scope is Scope.FRAGMENT}
+    assert "part" not in {buffer.name for buffer in allocated}

@@ -19,7 +19,7 @@ from tilelang.ir.expr import Var
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.timeline import Timeline
-from tilelang.ir.visit import Rewriter, accessed_buffers, sub_statements, walk
+from tilelang.ir.visit import Rewriter, accessed_buffers, sub_statements, walk, without
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
@@ -44,6 +44,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import
 from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import UniformScalars
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.transforms.distribute_parallel import distributed
+from tilelang.transforms.running_softmax import with_rare_rescaling
 from tilelang.transforms.split_masks import without_masks
 
 # Versions of tiles that both stages of a loop read, and so hold for two iterations: with fewer, no load overlaps gemms.
@@ -198,10 +199,19 @@ def _why_in_order(found: LoopSchedule) -> str:
 
 
 def with_prepared_loops(launch: Launch, schedules: Iterable[LoopSchedule]) -> Launch:
-    """The launch with the prepared loops in the place of the original ones."""
+    """The launch with the prepared loops in the place of the original ones, and without tiles that these do not use."""
     prepared = {each.loop.var: each for each in schedules}
-    body = _WithPreparedLoops(prepared).visit(launch.body) if prepared else launch.body
-    return dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
+    if not prepared:
+        return launch
+    body = _WithPreparedLoops(prepared).visit(launch.body) or Seq((), loc=launch.loc)
+    annotated = {buffer.storage for buffer, _ in launch.hints.layouts}
+    unused = _used(launch.body) - _used(body) - annotated
+    left = without(body, {s for s in walk(body) if isinstance(s, Alloc) and s.buffer.storage in unused})
+    return dataclasses.replace(launch, body=left)
+
+
+def _used(body: Stmt) -> set[Buffer]:
+    return {buffer.storage for stmt in walk(body) for buffer in accessed_buffers(stmt)}
 
 
 class _WithPreparedLoops(Rewriter):
@@ -229,7 +239,7 @@ def _loop_schedule(
     inside = [group for group in load_groups if any(s is group.parent for s in walk(loop.body))]
     if any(group.parent is not loop.body for group in inside):
         return "it loads tiles in branches or inner loops"
-    operands, prepared = _prepared(loop)
+    operands, prepared = _prepared(loop, launch)
     body = consumer_body(prepared, inside)
     if _is_allocated_across(body):
         return "it allocates buffers"
@@ -324,8 +334,8 @@ def _values(body: LoopBody, launch: Launch, loop: For, consumers: int) -> tuple[
     return tuple(values)
 
 
-def _prepared(loop: For) -> tuple[tuple[Buffer, ...], For]:
-    """The loop with parallel loops distributed and operands converted; and the fragments of these."""
+def _prepared(loop: For, launch: Launch) -> tuple[tuple[Buffer, ...], For]:
+    """The loop with parallel loops distributed, sums rescaled rarely and operands converted; the fragments of these."""
     operands: list[Buffer] = []
     body: list[Stmt] = []
     for stmt in flat_statements(loop.body):
@@ -335,6 +345,8 @@ def _prepared(loop: For) -> tuple[tuple[Buffer, ...], For]:
             body += _with_converted_operands(stmt, operands)
         else:
             body.append(stmt)
+    inside = set(walk(loop))
+    body = with_rare_rescaling(body, (s for s in walk(launch.body) if s not in inside))
     return tuple(operands), dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc))
 
 
@@ -376,5 +388,3 @@ def asynchronous_gemms(body: LoopBody, capabilities: TargetCapabilities, threads
 def _is_allocated_across(body: LoopBody) -> bool:
     """Whether the loop allocates anything but scalars of one statement."""
     return any(len({number for number, _, _ in body.storages.get(b.storage, ())}) > 1 for b in body.allocated)
-
-
