@@ -76,7 +76,7 @@ class DirectCopy:
         rounds = math.prod(op.dst.static_extent or ()) // (plan.elements * context.threads)
         step = Var("i", INT32, index=True)
         with build.block() as body:
-            row, column = _place(op, context.thread + step * context.threads, plan.elements)
+            row, column = _place(op, context.thread, step, context.threads, plan.elements)
             if direct:
                 _load(op, plan.elements, _coordinates(op, layout, row, column), build)
             else:
@@ -111,9 +111,12 @@ def _is_filled_by_waves(layout: Layout, elements: int) -> bool:
     return bool(np.array_equal(table[tuple(np.moveaxis(table, -1, 0))], np.moveaxis(np.indices(layout.shape), 0, -1)))
 
 
-def _place(op: Copy, chunk: Expr, elements: int) -> tuple[Expr, Expr]:
-    """Row and column of the first element of a chunk of LDS, by its number."""
+def _place(op: Copy, thread: Expr, step: Expr, threads: int, elements: int) -> tuple[Expr, Expr]:
+    """Row and column of the first element of the chunk of LDS that a thread fills in a round."""
     across = (op.dst.static_extent or (0,))[-1] // elements
+    if threads % across == 0:  # whole rows in each round, so that addresses differ by constants
+        return thread // across + step * (threads // across), thread % across * elements
+    chunk = thread + step * threads
     return chunk // across, chunk % across * elements
 
 
