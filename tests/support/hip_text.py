@@ -1,6 +1,9 @@
 """Compiles HIP texts, whole ones and those of single operations, and runs texts without words of HIP on the host."""
 
+import subprocess
+import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 
 from cpp import PLAIN, compile_functions
 from hip_kernels import ARCHES, needs_clang
@@ -27,14 +30,19 @@ def printed(func: PrimFunc, arch: str) -> Source:
 
 
 def assembly_of(text: str, arch: str) -> str:
-    """What clang makes of a text, which must be a whole code object and give no warning."""
+    """What clang makes of a text without a warning, of which its assembler and linker make a code object."""
     clang = find_clang()
-    made = clang.compile(text, arch, _FLAGS)
+    made = clang.compile(text, arch, _FLAGS, assembly=True)
     assert made.code is not None, f"{arch}: {made.log[:2000]}"
     assert made.log == ""
-    words = clang.compile(text, arch, _FLAGS, assembly=True)
-    assert words.code is not None
-    return words.code.decode()
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "kernel.s").write_bytes(made.code)
+        as_code = ("-x", "assembler", "-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}", "-c", "kernel.s", "-o", "kernel.o")
+        as_shared = ("-m", "elf64_amdgpu", "-shared", "kernel.o", "-o", "kernel.co")
+        for line in ((*clang.command, *as_code), (*clang.linker, *as_shared)):
+            done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+            assert (0, "") == (done.returncode, done.stdout + done.stderr), f"{arch}: {done.stderr[:2000]}"
+    return made.code.decode()
 
 
 def hip_source(helpers: Iterable[Helper | None], functions: Iterable[str]) -> str:
