@@ -101,6 +101,7 @@ class PassConfigKey(str, enum.Enum):
     TL_PING_PONG = "tl.ping_pong"
     TL_CLUSTER = "tl.cluster"
     TL_SPLIT = "tl.split"
+    TL_WORKSPACE_SPLIT = "tl.workspace_split"
     # all of it, for every kernel of the program: the text that `kernel.explain()` prints
     TL_SCHEDULE = "tl.schedule"
     # False: NaN operands of minima and maxima are dropped, as in published TileLang; here they win
@@ -292,6 +293,7 @@ _SCHEDULE_KEYS = MappingProxyType(
         "ping_pong": PassConfigKey.TL_PING_PONG,
         "cluster": PassConfigKey.TL_CLUSTER,
         "split_k": PassConfigKey.TL_SPLIT,
+        "workspace_split": PassConfigKey.TL_WORKSPACE_SPLIT,
     }
 )
 _LAYOUT_FORMATS = ("txt", "svg", "pdf", "png")

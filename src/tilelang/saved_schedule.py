@@ -76,6 +76,8 @@ class ScheduleOverrides:
         registers: Registers of a consumer's and of a producer's thread.
         loops: The placement of the statements of each pipelined loop, in program order; None for a loop that runs as it
             is written. In loops of consumers the loads of the producer do not count as statements.
+        workspace_split: Blocks that split the reduction of a tile and store their sums, which a second launch adds up
+            (`tl.workspace_split`).
     """
 
     specialized: bool = True
@@ -89,6 +91,7 @@ class ScheduleOverrides:
     split_k: int | None = None
     registers: tuple[int, int] | None = None
     loops: tuple[Placement | None, ...] | None = None
+    workspace_split: int | None = None
 
 
 # -- values that users write ----------------------------------------------------------------------------------------
@@ -179,6 +182,7 @@ KINDS = MappingProxyType(
         "ping_pong": BOOLEAN,
         "cluster": Kind(_extents, f"the extents of a cluster of at most {_MOST_BLOCKS} blocks", "(2, 1)"),
         "split_k": _integer(1, 8),
+        "workspace_split": _integer(1, 64),
         "registers": Kind(
             _registers,
             f"two multiples of {_REGISTER_STEP} from {_LEAST_REGISTERS} to {_MOST_REGISTERS}",

@@ -16,7 +16,7 @@ assert RATES is not None
 
 
 def work(func: PrimFunc, block: tuple[int, ...] = (0,)) -> BlockWork:
-    body = lowered(func, TARGET, CompileOptions.from_user(None, None)).body
+    body = lowered(func, TARGET, CompileOptions.from_user({"tl.split": 1}, None)).body
     launch = next(stmt for stmt in walk(body) if isinstance(stmt, Launch))
     return follow(launch, TARGET.machine, RATES, block, 64, fast_math=False)
 

@@ -91,6 +91,7 @@ class LaunchPlan:
             written.
         timelines: What the cost model says of software-pipelined loops.
         notes: Notes for `kernel.explain()`, such as why a loop is not pipelined.
+        workspace_split: Blocks that split the reduction of a tile and store their sums, for the next launch.
         generated: Whether the compiler made the launch, to prepare another one.
     """
 
@@ -108,13 +109,15 @@ class LaunchPlan:
     placements: tuple[Placement | None, ...] = ()
     timelines: tuple[Timeline, ...] = ()
     notes: tuple[Note, ...] = ()
+    workspace_split: int = 1
     generated: bool = False
 
     @property
     def overrides(self) -> ScheduleOverrides:
         """What a user sets to get this schedule."""
         chosen = ScheduleOverrides(specialized=False) if self.schedule is None else self.schedule.overrides()
-        return dataclasses.replace(chosen, loops=self.placements)
+        split = self.workspace_split if self.workspace_split > 1 else None
+        return dataclasses.replace(chosen, loops=self.placements, workspace_split=split)
 
     def shared_elements(self, buffer: Buffer) -> int:
         """Elements of memory that a shared buffer occupies, with the padding of its layout."""

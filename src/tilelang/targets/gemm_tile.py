@@ -31,5 +31,19 @@ class GemmTile:
     @property
     def split(self) -> int:
         """How many blocks of a cluster split the reduction of a tile."""
-        split = self.switches.get(PassConfigKey.TL_SPLIT.value, 1)
-        return split if isinstance(split, int) else 1
+        return self._number(PassConfigKey.TL_SPLIT)
+
+    @property
+    def parts(self) -> int:
+        """How many blocks split it and store their sums, for a second launch."""
+        return self._number(PassConfigKey.TL_WORKSPACE_SPLIT)
+
+    @property
+    def multicast(self) -> tuple[int, int]:
+        """Blocks of a cluster along N, which share loads of A, and along M, which share those of B."""
+        cluster = self.switches.get(PassConfigKey.TL_CLUSTER.value)
+        return (cluster[0], cluster[1]) if isinstance(cluster, tuple) else (1, 1)
+
+    def _number(self, key: PassConfigKey) -> int:
+        value = self.switches.get(key.value, 1)
+        return value if isinstance(value, int) else 1

@@ -1,6 +1,6 @@
 """Configurations for tiled gemms: tile sizes, stages, threads and schedules.
 
-Ordered by a simple cost model, best first. Invariant: each gives the requested tunables and no others.
+Ordered by expected time, best first. Invariant: each gives the requested tunables and no others.
 """
 
 from __future__ import annotations
@@ -11,11 +11,17 @@ from typing import Any
 
 from tilelang.api import public
 from tilelang.errors import OptionError
+from tilelang.performance.gemm import TiledGemm, gemm_seconds
 from tilelang.targets.gemm_tile import GemmTile
 from tilelang.targets.target import Target, TargetLike, parse_target
 from tilelang.tune.subject import PASS_CONFIGS, Subject
 
-_FEWEST_SHARED = 4  # least K steps of a block that shares a tile; with fewer, synchronization dominates
+_FEWEST_STEPS = 4  # of a block that shares a tile; with fewer, its pipeline is never full
+_FEWEST_BLOCKS = 3  # share of the multiprocessors that blocks which store their sums use at least: a third
+_ALIKE = 0.01  # share of a time: tiles of times that differ by less are in the order of the machine's list
+# Per cycle a multiprocessor multiplies so many pairs, loads so many bytes, and stores so many results; cycles in which
+# a block starts. These are figures of H100; other machines rank tiles in much the same way.
+_PAIRS, _LOADED, _STORED, _START = 2048, 64, 16, 3000
 
 NAMES = ("block_M", "block_N", "block_K", "num_stages", "threads")
 
@@ -50,16 +56,15 @@ def gemm_configs(
     given = {"block_M": block_M, "block_N": block_N, "block_K": block_K}
     wanted = {name: value for name, value in given.items() if value is not None and name not in tunables}
     shapes = [s for s in shapes if all(getattr(s, name) == value for name, value in wanted.items())] or shapes
+    if isinstance(M, int) and isinstance(N, int) and isinstance(K, int):
+        shapes = [shape for shape in shapes if not _is_split(shape) or _has_work(shape, M, N, K, target)]
+        shapes.sort(key=lambda shape: math.log(_expected(shape, M, N, K, target)) // _ALIKE)
+    else:
+        shapes = [shape for shape in shapes if not _is_split(shape)]
     if isinstance(M, int):
         shapes = _not_too_large(shapes, "block_M", M)
     if isinstance(N, int):
         shapes = _not_too_large(shapes, "block_N", N)
-    if isinstance(M, int) and isinstance(N, int) and isinstance(K, int):
-        processors = _processors(target)
-        shapes = [shape for shape in shapes if shape.split == 1 or _is_shared(shape, M, N, K, target)]
-        shapes.sort(key=lambda shape: _cycles(shape, M, N, K, processors))
-    else:
-        shapes = [shape for shape in shapes if shape.split == 1]
     rows = []
     for shape in shapes:
         row = {name: getattr(shape, name) for name in NAMES if name in tunables}
@@ -82,35 +87,39 @@ def default_configs(subject: Subject) -> Callable[..., Any]:
     )
 
 
-def _processors(target: Target) -> int:
-    return target.machine.multiprocessors or 100 if target.is_gpu else 1
-
-
 def _not_too_large(shapes: Sequence[GemmTile], name: str, size: int) -> list[GemmTile]:
     """Configurations whose tiles are at least half full, or else the smallest."""
     smallest = min(getattr(shape, name) for shape in shapes)
     return [shape for shape in shapes if getattr(shape, name) <= max(smallest, 2 * size - 1)]
 
 
-def _is_shared(shape: GemmTile, m: int, n: int, k: int, target: Target) -> bool:
-    """Whether blocks of a cluster that share a tile have enough work each, and all blocks are resident."""
-    blocks = math.ceil(m / shape.block_M) * math.ceil(n / shape.block_N) * shape.split
-    has_work = k >= _FEWEST_SHARED * shape.block_K * shape.split
-    return has_work and blocks <= target.machine.blocks_at_once(shape.split)
+def _is_split(shape: GemmTile) -> bool:
+    """Whether several blocks split the reduction of a tile."""
+    return shape.split > 1 or shape.parts > 1
 
 
-def _cycles(shape: GemmTile, m: int, n: int, k: int, processors: int) -> float:
-    """An estimate of the time of a gemm in cycles of a Hopper SM.
+def _has_work(shape: GemmTile, m: int, n: int, k: int, target: Target) -> bool:
+    """Whether blocks that share tiles have enough work each, all of them run at once, and they are not too few."""
+    blocks = _tiled(shape, m, n, k).blocks
+    most = target.machine.blocks_at_once(shape.split)
+    least = most // _FEWEST_BLOCKS if shape.parts > 1 else 0
+    return k >= _FEWEST_STEPS * shape.block_K * shape.split * shape.parts and least <= blocks <= most
 
-    Per cycle an SM multiplies 2048 pairs or loads 64 bytes from the L2 cache, where loads slow down multiplication, and
-    stores 16 results; a block starts in 3000 cycles. Blocks of a cluster exchange 32 bytes per cycle, and synchronize
-    in 1500 cycles. Other machines rank tiles in much the same way.
-    """
+
+def _tiled(shape: GemmTile, m: int, n: int, k: int) -> TiledGemm:
+    along_n, along_m = shape.multicast
+    sizes = (m, n, k, shape.block_M, shape.block_N, shape.block_K)
+    return TiledGemm(*sizes, along_n=along_n, along_m=along_m, cluster=shape.split, parts=shape.parts)
+
+
+def _expected(shape: GemmTile, m: int, n: int, k: int, target: Target) -> float:
+    """The expected time of a gemm, in seconds; on a machine that nobody has measured, a number that orders tiles."""
+    machine = target.machine
+    gemm = _tiled(shape, m, n, k)
+    if machine.rates is not None and machine.multiprocessors:
+        return gemm_seconds(gemm, machine, machine.rates)
     rows, columns, depth = shape.block_M, shape.block_N, shape.block_K
-    waves = math.ceil(math.ceil(m / rows) * math.ceil(n / columns) * shape.split / processors)
-    pairs, loads = rows * columns * depth / 2048, (rows + columns) * depth * 2 / 64
+    pairs, loads = rows * columns * depth / _PAIRS, gemm.loaded / _LOADED
     step = max(pairs, loads) + 0.15 * min(pairs, loads)
-    sent = rows * columns * 4 * (shape.split - 1) / shape.split / 32
-    meeting = 1500 if shape.split > 1 else 0
-    stored = rows * columns / shape.split / 16
-    return waves * (math.ceil(k / depth / shape.split) * step + stored + sent) + meeting + 3000
+    waves = math.ceil(gemm.blocks / (machine.multiprocessors or 100 if target.is_gpu else 1))
+    return waves * (gemm.steps * step + rows * columns / _STORED) + _START

@@ -62,6 +62,7 @@ from tilelang.targets.nvidia.passes import (
     reconverge_warps,
     split_masked_loops,
     unpack_in_pairs,
+    workspace_split_k,
 )
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.nvidia.passes.keep_computed_operands import keep_computed_operands
@@ -87,6 +88,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         publish_async_barriers.PASS,
         narrow_tile_dtypes.PASS,
         keep_computed_operands(lowerings),
+        workspace_split_k.PASS,
         choose_schedule(lowerings),
         choose_cache_policy.PASS,
         persist_grid.PASS,

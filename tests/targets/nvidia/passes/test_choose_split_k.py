@@ -12,7 +12,7 @@ from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.targets.nvidia.backend import BACKEND
-from tilelang.targets.nvidia.passes.choose_split_k import choose_split_k
+from tilelang.targets.nvidia.passes.choose_split_k import choose_parts, choose_split_k
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.target import Target
 
@@ -21,6 +21,10 @@ MEASURED = json.loads((ROOT / "benchmarks/results/split-k-nvidia-h200.json").rea
 
 def split_of(func, consumers=2, target=TARGET):
     return choose_split_k(flatten_sequences(launch_of(func)), consumers, target.machine)
+
+
+def parts_of(func, target=TARGET):
+    return choose_parts(launch_of(func), target.machine)
 
 
 @pytest.mark.parametrize("row", MEASURED, ids=lambda row: "x".join(map(str, row["shape"] + row["tile"][:2])))
@@ -55,5 +59,26 @@ def test_what_threads_compute_in_a_step_counts_and_few_results_are_received_by_o
     def split_of_whole(func):
         return launch_of(run_passes(func, BACKEND.passes, PassContext(CompileOptions(), TARGET))).plan.schedule.split_k
 
-    assert 1 == split_of_whole(gemm_kernel(64, 64, 64 * 32, 64, 64, 64))
-    assert 4 <= split_of_whole(dequantized(16, 64, steps=32))
+    assert 1 == split_of_whole(gemm_kernel(64, 64, 64 * 16, 64, 64, 64))
+    assert 4 <= split_of_whole(dequantized(16, 64, steps=16))
+
+
+def test_blocks_store_their_sums_where_clusters_do_not_run_at_once():
+    assert 8 == parts_of(gemm_kernel(512, 512, 16384, 128, 128))
+    assert 4 == parts_of(gemm_kernel(128, 4096, 14336, 128, 128))
+
+
+def test_clusters_are_left_where_they_are_faster():
+    assert 1 == parts_of(gemm_kernel(256, 4096, 4096, 128, 128))
+    assert 2 == split_of(gemm_kernel(256, 4096, 4096, 128, 128))
+
+
+def test_blocks_store_no_sums_where_whole_tiles_are_as_fast():
+    assert 1 == parts_of(gemm_kernel(512, 512, 512, 64, 64))
+    assert 1 == parts_of(gemm_kernel(2048, 2048, 2048, 128, 256))
+    assert 1 == parts_of(gemm_kernel(512, 512, 16384), target=Target("cuda", "sm_80"))
+    assert 1 == parts_of(gemm_kernel(T.dynamic("M"), 512, 16384))
+
+
+def test_launches_in_clusters_stay_as_they_are():
+    assert 1 == parts_of(gemm_kernel(512, 512, 16384, cluster=2))

@@ -44,8 +44,9 @@ from tilelang.targets.nvidia.passes.choose_cluster import (
 )
 from tilelang.targets.nvidia.passes.choose_split_k import choose_split_k
 from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order, panel_of
-from tilelang.targets.nvidia.passes.cluster_split_k import NotSplit, split
+from tilelang.targets.nvidia.passes.cluster_split_k import split
 from tilelang.targets.nvidia.passes.costs import is_short_gemm
+from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
 from tilelang.targets.nvidia.passes.warp_specialization.async_mma import has_tile_work, only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
@@ -136,8 +137,7 @@ class _Launches(Rewriter):
             note = Note(f"not specialized: {reason}", node.loc)
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
         node = padded_node
-        notes = [*node.plan.notes, Note(f"specialized: {schedule}", node.loc), *choice.notes]
-        notes += choice.unscheduled
+        notes = [*node.plan.notes, Note(f"specialized: {schedule}", node.loc), *choice.notes, *choice.unscheduled]
         for loop in pipelined:
             requested = 0 if loop.pipeline is None else loop.pipeline.num_stages
             if schedule.stages < requested:

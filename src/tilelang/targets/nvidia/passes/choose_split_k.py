@@ -1,60 +1,105 @@
-"""Chooses whether blocks of a cluster split the reduction of a tile, where tiles are fewer than multiprocessors.
+"""Chooses whether several blocks split the reduction of a tile, where tiles are fewer than multiprocessors.
 
 Takes a launch with one loop of gemms, gives the number of blocks per tile: 1 where whole tiles are faster by estimate.
-Invariant: all blocks run at the same time, and each has some of the results to store, unless these are few.
-
-The cost model is a fit to 136 gemms on an H200, of 64 to 2048 rows, tiles of 64x64 to 128x256 and 1 to 8 blocks per
-tile: a step of the loop takes 90 cycles more than the matrix unit, a launch 5600, an exchange of sums what is listed.
-By it 512x512x16384 in tiles of 128x128 takes 30 us instead of 91 us. Clusters that did not fit at once took up to
-twice as long as those that did. What threads compute in a step, such as weights, is counted by `thread_work`.
+Blocks of a cluster send each other their sums; there are few of them, and all clusters have to run at the same time.
+Otherwise blocks store their sums, and a second launch adds them up. The estimate is that by which the tuner orders
+tiles (`performance/gemm.py`): 512x512x16384 in tiles of 128x128 takes 23 us with 8 blocks per tile instead of 91 us,
+and 29 us with clusters of 4. What threads compute in a step, such as weights, is counted by `thread_work`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from tilelang.ir.expr import int_const
 from tilelang.ir.stmt import For, Launch, ParallelLoop
 from tilelang.ir.visit import walk
+from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
-from tilelang.schedule.modulo import MIN_GAIN
+from tilelang.performance.gemm import TiledGemm, gemm_seconds
 from tilelang.targets.machine import Machine
-from tilelang.targets.nvidia.passes.cluster_split_k import NotSplit, split
-from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import is_pipelined, trip_count
+from tilelang.targets.nvidia.gemm_tiles import CLUSTERS, PARTS
+from tilelang.targets.nvidia.passes.cluster_split_k import split
+from tilelang.targets.nvidia.passes.costs import thread_work
+from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
+    flatten_sequences,
+    is_pipelined,
+    trip_count,
+)
 
-_START_CYCLES = 5600
-_STEP_CYCLES = 90
-_SUM_CYCLES = {1: 0, 2: 4000, 4: 6500, 8: 9000}  # by the number of blocks per tile
 _LEAST_STEPS = 4  # of each block: with fewer, its pipeline is never full
 _FEW_SUMS = 64 * 128  # which one block may receive alone: no more than blocks that share the sums of a larger tile do
+_LEAST_GAIN = 0.05  # of the time: what is less faster by estimate may be slower
 
 
 def choose_split_k(launch: Launch, consumers: int, machine: Machine) -> int:
-    """The number of blocks that split the reduction of a tile.
+    """The number of blocks of a cluster that split the reduction of a tile.
 
     Args:
         launch: A launch from `flatten_sequences`.
         consumers: Consumer warpgroups of each block.
         machine: The machine that runs it.
     """
-    extents = [int_const(extent) for extent in launch.grid]
+    gemm = _tiled_gemm(launch)
+    if gemm is None or launch.plan.workspace_split > 1:
+        return 1
+    best = _fastest([gemm, *_clusters(gemm, machine)], machine).cluster
+    few = gemm.rows * gemm.columns * (best - 1) <= _FEW_SUMS
+    return best if best == 1 or _is_split(launch, best, consumers, few=few) else 1
+
+
+def choose_parts(launch: Launch, machine: Machine) -> int:
+    """The number of blocks that split the reduction of a tile and store their sums."""
+    launch = flatten_sequences(launch)
+    gemm = _tiled_gemm(launch)
+    if gemm is None or gemm.computed:  # nobody has measured these
+        return 1
+    ways = [dataclasses.replace(gemm, parts=parts) for parts in PARTS if _has_work(gemm, parts)]
+    fitting = [way for way in ways if way.blocks <= machine.multiprocessors]
+    return _fastest([gemm, *_clusters(gemm, machine), *fitting], machine).parts
+
+
+def _tiled_gemm(launch: Launch) -> TiledGemm | None:
+    """The gemm that a launch computes; None if it is not the only one, its sizes are not known, or it has a cluster."""
     loops = [s for s in walk(launch.body) if isinstance(s, For) and is_pipelined(s)]
     gemms = [s for s in walk(launch.body) if isinstance(s, Gemm)]
-    steps = int_const(trip_count(loops[0])) if len(loops) == len(gemms) == 1 else None
+    if not len(loops) == len(gemms) == 1 or launch.hints.cluster != (1, 1, 1):
+        return None
+    steps, (gemm,) = int_const(trip_count(loops[0])), gemms
+    extents, sizes = [int_const(extent) for extent in launch.grid], [int_const(size) for size in gemm.sizes]
     tiles = math.prod(extent or 0 for extent in extents)
-    if not tiles or steps is None:
-        return 1
+    rows, columns, depth = (size or 0 for size in sizes)
+    if not tiles or not steps or not rows * columns * depth:
+        return None
+    k = steps * depth
+    stored = {s.dst.buffer: math.prod(s.src.buffer.static_shape or (0,)) for s in walk(loops[0]) if isinstance(s, Copy)}
+    m, n = (stored.get(operand.buffer, 0) // k for operand in (gemm.a, gemm.b))
+    if math.ceil(m / rows) * math.ceil(n / columns) != tiles:  # batches, or groups
+        m, n = rows * tiles, columns
     computed = sum(thread_work(s).cycles for s in walk(loops[0].body) if isinstance(s, ParallelLoop))
-    step = gemm_work(gemms[0]).cycles + computed + _STEP_CYCLES
-    cycles = {
-        blocks: _START_CYCLES + math.ceil(steps / blocks) * step + cost
-        for blocks, cost in _SUM_CYCLES.items()
-        if blocks == 1 or tiles * blocks <= machine.blocks_at_once(blocks) and steps >= blocks * _LEAST_STEPS
-    }
-    best = min(cycles, key=cycles.__getitem__)
-    few = math.prod(int_const(size) or 0 for size in gemms[0].sizes[:2]) * (best - 1) <= _FEW_SUMS
-    return best if cycles[best] < cycles[1] * (1 - MIN_GAIN) and _is_split(launch, best, consumers, few=few) else 1
+    width = max(each.bits for each in gemm.operands) / 8
+    return TiledGemm(m, n, k, rows, columns, depth, width, computed=computed)
+
+
+def _clusters(gemm: TiledGemm, machine: Machine) -> list[TiledGemm]:
+    """The ways to split it in clusters that run at the same time."""
+    ways = [dataclasses.replace(gemm, cluster=blocks) for blocks in CLUSTERS if _has_work(gemm, blocks)]
+    return [way for way in ways if way.blocks <= machine.blocks_at_once(way.cluster)]
+
+
+def _has_work(gemm: TiledGemm, blocks: int) -> bool:
+    return gemm.steps >= blocks * _LEAST_STEPS
+
+
+def _fastest(ways: list[TiledGemm], machine: Machine) -> TiledGemm:
+    """The fastest way, but the first unless another one is clearly faster."""
+    if machine.rates is None or not machine.multiprocessors:
+        return ways[0]
+    seconds = {way: gemm_seconds(way, machine, machine.rates) for way in ways}
+    best = min(ways, key=seconds.__getitem__)
+    return best if seconds[best] < seconds[ways[0]] * (1 - _LEAST_GAIN) else ways[0]
 
 
 def _is_split(launch: Launch, blocks: int, consumers: int, *, few: bool) -> bool:

@@ -1,0 +1,148 @@
+"""Reduction loops of gemms whose iterations several blocks can share, in a cluster or through memory.
+
+Takes a launch from `flatten_sequences`, gives the parts of its program around the one loop of a gemm, and the loop of
+one of several blocks. Invariant: every iteration is run by exactly one block, and shares differ by one at most.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tilelang.analysis.accesses import accesses
+from tilelang.analysis.whole_stores import overwritten
+from tilelang.arith.domain import Domain
+from tilelang.arith.prove import proves
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Const, Expr, Var, binary, const, int_const, select
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.sequences import statements_of
+from tilelang.ir.stmt import Alloc, Assert, Atomic, Bind, For, Launch, ParallelLoop, Print, Seq, Stmt
+from tilelang.ir.visit import jumps, substitute_stmt, walk
+from tilelang.lowering.regions import is_whole
+from tilelang.ops.copy import Copy
+from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.tile.rasterize_grid import smallest
+from tilelang.records import record
+from tilelang.targets.nvidia.isa.wgmma import ROWS
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import is_pipelined, trip_count
+
+_RANK = 2  # of an accumulator
+
+
+class NotSplit(Exception):
+    """Why the reduction of a launch cannot be split, in a few words."""
+
+
+@record(slots=True)
+class GemmLoop:
+    """A launch with one reduction loop that can be split.
+
+    Attributes:
+        before: The statements before the loop.
+        loop: The loop.
+        gemm: The only statement of its body, beside bindings, loads from global memory, and parallel loops that compute
+            fragments for it.
+        after: The epilogue.
+    """
+
+    before: tuple[Stmt, ...]
+    loop: For
+    gemm: Gemm
+    after: tuple[Stmt, ...]
+
+    @property
+    def tile(self) -> Buffer:
+        """The accumulator."""
+        return self.gemm.c.buffer
+
+
+def find_gemm_loop(launch: Launch, blocks: int) -> GemmLoop:
+    """The reduction loop of a launch from `flatten_sequences`, checked for a split into so many blocks."""
+    body = launch.body.body if isinstance(launch.body, Seq) else ()
+    loops = [s for s in body if isinstance(s, For) and any(isinstance(inner, Gemm) for inner in walk(s))]
+    gemms = [s for s in walk(launch.body) if isinstance(s, Gemm)]
+    if len(loops) != 1 or len(gemms) != 1:
+        raise NotSplit("it takes one loop with one gemm, and no other gemms")
+    (loop,), (gemm,) = loops, gemms
+    position = body.index(loop)
+    gemm_loop = GemmLoop(body[:position], loop, gemm, body[position + 1 :])
+    _check_loop(gemm_loop, blocks)
+    _check_initialized(gemm_loop)
+    _check_repeatable(gemm_loop)
+    if any(buffer is gemm_loop.tile for buffer, _ in launch.hints.layouts):
+        raise NotSplit(f"the layout of '{gemm_loop.tile.name}' is annotated")
+    return gemm_loop
+
+
+def _check_loop(gemm_loop: GemmLoop, blocks: int) -> None:
+    """Refuses loops that do more than to load operands, to compute fragments of them, and to multiply them."""
+    loop, gemm = gemm_loop.loop, gemm_loop.gemm
+    parts = statements_of(loop.body)
+    count = int_const(trip_count(loop))
+    if not is_pipelined(loop) or jumps(loop.body):
+        raise NotSplit("the loop of the gemm is not pipelined, or has an early exit")
+    if count is not None and count < blocks:
+        raise NotSplit(f"{blocks} blocks would share iterations of which there are {count}")
+    for stmt in parts:
+        loads = isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (
+            Scope.GLOBAL,
+            Scope.SHARED,
+        )
+        if stmt is not gemm and not loads and not isinstance(stmt, Bind | Alloc) and not _computes_fragments(stmt):
+            raise NotSplit("the loop does more than to load tiles and to multiply them")
+    made = {access.buffer.storage for stmt in parts if stmt is not gemm for access in accesses(stmt).writes}
+    for stmt in (*gemm_loop.before, *gemm_loop.after):
+        if any(access.buffer.storage in made for access in accesses(stmt).all):
+            raise NotSplit("a tile that the loop loads is used outside of it")
+
+
+def _computes_fragments(stmt: Stmt) -> bool:
+    """Whether a statement does nothing but to overwrite whole fragments."""
+    written = {access.buffer.storage for access in accesses(stmt).writes}
+    in_registers = all(buffer.scope is Scope.FRAGMENT for buffer in written)
+    return isinstance(stmt, ParallelLoop) and in_registers and written <= overwritten(stmt)
+
+
+def _check_initialized(gemm_loop: GemmLoop) -> None:
+    """Refuses accumulators that are not cleared before the loop."""
+    tile, gemm = gemm_loop.tile, gemm_loop.gemm
+    if tile.scope is not Scope.FRAGMENT or not is_whole(gemm.c) or tile.rank != _RANK or tile.view_of is not None:
+        raise NotSplit(f"'{tile.name}' is no fragment of two dimensions")
+    rows = gemm.sizes[0]
+    if (int_const(rows) or 0) % ROWS:
+        raise NotSplit(f"'{tile.name}' has {rows} rows, no multiple of {ROWS}")
+    accumulates = gemm.clear_accum is None or isinstance(gemm.clear_accum, Const) and not gemm.clear_accum.value
+    touching = [s for s in gemm_loop.before if any(a.buffer.storage is tile.storage for a in accesses(s).all)]
+    last = touching[-1] if touching else None
+    cleared = isinstance(last, Fill) and isinstance(last.value, Const) and last.value.value == 0 and is_whole(last.dst)
+    if not accumulates or not cleared:
+        raise NotSplit(f"the sums in '{tile.name}' do not begin with T.clear before the loop")
+
+
+def _check_repeatable(gemm_loop: GemmLoop) -> None:
+    """Refuses prologues that several blocks must not run."""
+    for stmt in (inner for each in gemm_loop.before for inner in walk(each)):
+        if isinstance(stmt, Print | Assert | Atomic):
+            raise NotSplit("a statement before the loop must be executed once")
+    for stmt in gemm_loop.before:
+        if any(access.buffer.scope is Scope.GLOBAL for access in accesses(stmt).writes):
+            raise NotSplit("global memory is written before the loop")
+
+
+def split_loop(loop: For, rank: Expr, blocks: int) -> For:
+    """The iterations of one block; where the trip count does not divide, the first blocks have one more."""
+    total = trip_count(loop)
+    if not proves(total >= 0, Domain()):
+        total = binary(BinaryOp.MAX, total, const(0, INT32))
+    share, remainder = total // blocks, total % blocks
+    begin, count = rank * share, share
+    if int_const(remainder) != 0:
+        begin = begin + smallest(rank, remainder)
+        count = count + select(rank < remainder, const(1, INT32), const(0, INT32))
+    var = Var(loop.var.name, INT32, index=True)
+    value = begin + var if loop.step == 1 else (begin + var) * loop.step
+    value = value if int_const(loop.start) == 0 else value + loop.start
+    body = substitute_stmt(loop.body, {loop.var: value})
+    return dataclasses.replace(loop, var=var, start=const(0, INT32), stop=count, step=1, body=body)

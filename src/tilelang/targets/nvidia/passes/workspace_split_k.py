@@ -1,0 +1,266 @@
+"""Split-K through memory: blocks each run a part of a tile's reduction loop, and a second launch adds up their sums.
+
+Takes a tile-level function before schedules are chosen. Where the user asks for it, or a cost model says that it pays,
+a launch with the loop of a gemm becomes two. Each of `n` blocks of the first one runs its share of the iterations and
+stores its sums to a workspace. Blocks of the second one each add up some columns of a tile, always in the same order,
+and run the epilogue with them. Invariant: every iteration is run by exactly one block, shares differ by one iteration
+at most, and no effect on other global memory happens twice.
+
+    sums = T.alloc_global((n, tiles along y, tiles along x, rows, columns))
+    with T.Kernel(tiles along x, tiles along y, n) as (bx, by, part):
+        T.clear(C)
+        for k in T.Pipelined(begin of the share, end of the share): ...; T.gemm(A, B, C)
+        T.copy(C, sums[part, by, bx])
+    with T.Kernel(tiles along x, tiles along y, columns // own columns) as (bx, by, piece):
+        T.pdl_sync()
+        C_own = sums[0, by, bx, own columns] + sums[1, by, bx, own columns] + ...
+        ...; T.copy(C_own, ...)
+
+Unlike a cluster, any number of blocks can share a tile. The second launch begins before the first one ends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+
+from tilelang.analysis.accesses import accesses
+from tilelang.dtypes import INT32
+from tilelang.errors import Note
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Expr, Load, Var, const, int_const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, Launch, ParallelLoop, Seq, Stmt, Store
+from tilelang.ir.visit import Rewriter, any_expr, substitute_stmt, walk
+from tilelang.lowering.regions import whole
+from tilelang.ops.copy import Copy
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.properties import Property
+from tilelang.saved_schedule import ScheduleOverrides
+from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
+from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.nvidia.passes.choose_split_k import choose_parts
+from tilelang.targets.nvidia.passes.gemm_loop import GemmLoop, NotSplit, find_gemm_loop, split_loop
+from tilelang.targets.nvidia.passes.partition_epilogue_n import ColumnPartition, NotPartitioned, partition_epilogue_n
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
+
+_MIN_COLUMNS = 16  # of a block that adds up: full sectors of 32 bytes are stored to global memory
+_PIECES = (8, 4, 2)  # into which the columns of a tile are divided for it
+_TOGETHER = 8  # parts whose loads are on their way at the same time
+_MOST_DIMENSIONS = 3  # of a grid
+
+
+def split(launch: Launch, parts: int, *, required: bool) -> tuple[Alloc, Launch, Launch]:
+    """The workspace, the launch that fills it, and the one that adds up.
+
+    Args:
+        launch: Any launch.
+        parts: Blocks for each tile.
+        required: Whether to do so even where one block has to add up a whole tile.
+
+    Raises:
+        NotSplit: The reduction cannot be split.
+    """
+    launch = flatten_sequences(launch)
+    _check_launch(launch)
+    loop = find_gemm_loop(launch, parts)
+    shape = (const(parts, INT32), *launch.grid[::-1], *loop.tile.shape)
+    sums = Buffer(f"{loop.tile.name}_sums", shape, loop.tile.dtype, Scope.GLOBAL, loc=loop.tile.loc)
+    adding = _adding(launch, loop, sums, required=required)
+    return Alloc(sums, loc=launch.loc), _filling(launch, loop, sums, parts), adding
+
+
+def _check_launch(launch: Launch) -> None:
+    """Refuses launches that cannot become two, whatever their loops are."""
+    if launch.hints.cluster != (1, 1, 1):
+        raise NotSplit("blocks run in clusters already")
+    if any(int_const(extent) is None for extent in launch.grid):
+        raise NotSplit("only the call knows how many tiles there are")
+    for stmt in walk(launch.body):
+        if isinstance(stmt, CallStmt):
+            raise NotSplit(f"the kernel calls {stmt.routine.name} itself")
+        if launch.thread is not None and any_expr(stmt, lambda e: e is launch.thread):
+            raise NotSplit("the kernel names the threads")
+
+
+def _filling(launch: Launch, loop: GemmLoop, sums: Buffer, parts: int) -> Launch:
+    """The launch whose blocks each store their sums of a tile."""
+    grid, block_vars, part, known = _with_dimension(launch, "part", parts)
+    tile = loop.tile
+    used = {access.buffer.storage for access in accesses(loop.loop).all}
+    place = _tile_of(sums, [part, *launch.block_vars[::-1]], tile)
+    body = (
+        *_needed(loop.before, used),
+        split_loop(loop.loop, part, parts),
+        Copy(whole(tile), place, loc=loop.gemm.loc),
+    )
+    tiles = math.prod(int_const(extent) or 1 for extent in launch.grid)
+    text = f"split-K over {parts} blocks for each of {tiles} tiles, whose sums the next launch adds up"
+    plan = dataclasses.replace(launch.plan, workspace_split=parts, notes=(*launch.plan.notes, Note(text, launch.loc)))
+    return _launch(launch, block_vars, grid, [substitute_stmt(stmt, known) for stmt in body], plan)
+
+
+def _adding(launch: Launch, loop: GemmLoop, sums: Buffer, *, required: bool) -> Launch:
+    """The launch whose blocks each add up columns of a tile, and run the epilogue."""
+    tile = loop.tile
+    columns = int_const(tile.shape[-1]) or 0
+    piece = Var("piece", INT32, index=True)
+    counts = [count for count in _PIECES if not columns % count and columns // count >= _MIN_COLUMNS]
+    pieces, own = 1, tile
+    before, after = list(loop.before), list(loop.after)
+    try:
+        if loop.gemm.transpose_c:
+            raise NotPartitioned("threads divide its columns among them")
+        if not counts:
+            raise NotPartitioned(f"{columns} columns are too few")
+        count = const(columns // counts[0], INT32)
+        narrow = Buffer(f"{tile.name}_own", (tile.shape[0], count), tile.dtype, Scope.FRAGMENT, loc=tile.loc)
+        before, after = partition_epilogue_n(ColumnPartition(tile, narrow, piece * count), loop.before, loop.after)
+        pieces, own = counts[0], narrow
+    except NotPartitioned as reason:
+        if not required:
+            raise NotSplit(f"one block would add up whole tiles, since {reason}") from None
+    grid, block_vars, number, known = _with_dimension(launch, "piece", pieces)
+    at = [*launch.block_vars[::-1]]
+    used = {access.buffer.storage for stmt in after for access in accesses(stmt).all} - {own.storage}
+    body: list[Stmt] = [
+        CallStmt(GRID_DEPENDENCY_WAIT, (), loc=launch.loc),
+        *_needed(before, used),
+        Alloc(own, loc=own.loc),
+        *_sum(own, sums, at, number * own.shape[-1], loop),
+        *after,
+    ]
+    note = Note(f"adds up the sums of {sums.shape[0]} blocks for each tile of the launch before", launch.loc)
+    body = [substitute_stmt(stmt, {**known, piece: number}) for stmt in body]
+    made = _launch(launch, block_vars, grid, body, LaunchPlan(notes=(note,)))
+    hints = dataclasses.replace(made.hints, swizzle=None, min_blocks_per_sm=None)
+    return _with_own_names(dataclasses.replace(made, hints=hints))
+
+
+def _with_dimension(
+    launch: Launch, name: str, extent: int
+) -> tuple[tuple[Expr, ...], tuple[Var, ...], Expr, dict[Var, Expr]]:
+    """A grid with one more dimension, the slowest.
+
+    Returns:
+        Its extents, its variables, the index along the new dimension, and what stands for variables that are gone.
+    """
+    var = Var(name, INT32, index=True)
+    if len(launch.grid) < _MOST_DIMENSIONS:
+        return (*launch.grid, const(extent, INT32)), (*launch.block_vars, var), var, {}
+    (*others, last), along = launch.block_vars, launch.grid[-1]
+    grid = (*launch.grid[:-1], along * extent)
+    return grid, (*others, var), var // along, {last: var % along}
+
+
+def _launch(
+    launch: Launch, block_vars: tuple[Var, ...], grid: tuple[Expr, ...], body: Sequence[Stmt], plan: LaunchPlan
+) -> Launch:
+    """A launch like another one, with the layouts of the tiles that it has."""
+    held = {stmt.buffer for each in body for stmt in walk(each) if isinstance(stmt, Alloc)}
+    layouts = tuple((buffer, layout) for buffer, layout in launch.hints.layouts if buffer in held)
+    hints = dataclasses.replace(launch.hints, layouts=layouts)
+    made = dataclasses.replace(launch, block_vars=block_vars, grid=grid, hints=hints, plan=plan)
+    return dataclasses.replace(made, body=Seq(tuple(body), loc=launch.body.loc))
+
+
+def _needed(stmts: Sequence[Stmt], used: Iterable[Buffer]) -> list[Stmt]:
+    """The statements on which those that use some buffers depend."""
+    storages = set(used)
+    kept: list[Stmt] = []
+    for stmt in reversed(stmts):
+        touched = accesses(stmt)
+        if isinstance(stmt, Alloc):
+            if stmt.buffer.storage in storages:
+                kept.append(stmt)
+        elif isinstance(stmt, Bind) or any(access.buffer.storage in storages for access in touched.writes):
+            kept.append(stmt)
+            storages |= {access.buffer.storage for access in touched.all}
+    return kept[::-1]
+
+
+def _tile_of(sums: Buffer, at: Sequence[Expr], tile: Buffer) -> Region:
+    """The place of a block's sums of a tile in the workspace."""
+    one, zero = const(1, INT32), const(0, INT32)
+    return Region(sums, (*at, zero, zero), (*(one for _ in at), *tile.shape))
+
+
+def _sum(own: Buffer, sums: Buffer, at: Sequence[Expr], first: Expr, loop: GemmLoop) -> list[Stmt]:
+    """The sums of all parts, in their order; the loads of some of them are on their way together."""
+    stmts: list[Stmt] = []
+    parts, loc = int_const(sums.shape[0]) or 0, loop.gemm.loc
+    for begin in range(0, parts, _TOGETHER):
+        i, j = (Var(name, INT32, index=True) for name in ("i", "j"))
+        terms: list[Expr] = [Load(own, (i, j), own.dtype)] if begin else []
+        for part in range(begin, min(begin + _TOGETHER, parts)):
+            terms.append(Load(sums, (const(part, INT32), *at, i, first + j), sums.dtype))
+        value = terms[0]
+        for term in terms[1:]:
+            value = value + term
+        stmts.append(ParallelLoop((i, j), own.shape, Store(own, (i, j), value, loc=loc), loc=loc))
+    return stmts
+
+
+def _with_own_names(launch: Launch) -> Launch:
+    """The launch with block indices and tiles that no other launch has."""
+    names = {var: Var(var.name, INT32, index=True) for var in launch.block_vars}
+    held = [stmt.buffer for stmt in walk(launch.body) if isinstance(stmt, Alloc)]
+    tiles = {buffer: dataclasses.replace(buffer) for buffer in held if buffer.view_of is None}
+    layouts = tuple((tiles.get(buffer, buffer), layout) for buffer, layout in launch.hints.layouts)
+    return dataclasses.replace(
+        launch,
+        block_vars=tuple(names.values()),
+        hints=dataclasses.replace(launch.hints, layouts=layouts),
+        body=substitute_stmt(launch.body, names, tiles),
+    )
+
+
+class _Launches(Rewriter):
+    """Splits launches; numbers are those of the launches that come out."""
+
+    def __init__(self, context: PassContext) -> None:
+        self._context = context
+        self._number = 0
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, Launch):
+            return self.rebuild_stmt(node)
+        overrides = self._context.options.launch_schedule(self._number)
+        self._number += 1
+        asked = overrides.workspace_split
+        if not overrides.specialized or not self._context.options.async_mma:
+            return node
+        chosen = asked or (choose_parts(node, self._context.target.machine) if _is_free(overrides) else 1)
+        if chosen == 1:
+            return node
+        try:
+            made = split(node, chosen, required=asked is not None)
+        except NotSplit as reason:
+            if not asked:
+                return node
+            note = Note(f"tl.workspace_split: blocks do not share sums, since {reason}", node.loc)
+            return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
+        self._number += 1
+        return Seq(made, loc=node.loc)
+
+
+def _is_free(overrides: ScheduleOverrides) -> bool:
+    """Whether the user leaves open how blocks share tiles."""
+    if overrides.split_k is not None or overrides.cluster is not None:
+        return False
+    return not overrides.persistent and not overrides.ping_pong
+
+
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    if not context.target.has(Feature.TMA | Feature.WGMMA | Feature.MBARRIER):
+        return func
+    body = _Launches(context).visit(func.body) or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass(
+    "workspace_split_k", _run, Level.TILE, Level.TILE,
+    requires=(Property.GRID_AS_WRITTEN, Property.TENSOR_LAYOUTS_APPLIED, Property.OPERATORS_UNEXPANDED),
+)  # fmt: skip
