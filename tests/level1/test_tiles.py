@@ -6,7 +6,7 @@ import pytest
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Combiner, Graph
 from tilelang.level1.placement import Tiling
-from tilelang.level1.tiles import blocks_of, choose_tiling
+from tilelang.level1.tiles import blocks_of, choose_tiling, parts_of
 from tilelang.targets.target import Target, parse_target
 
 H200 = parse_target({"kind": "cuda", "arch": "sm_90a"})
@@ -36,7 +36,8 @@ def test_columns_that_are_reduced_are_read_along_rows() -> None:
 def test_a_product_has_the_tile_of_the_cost_model() -> None:
     large, long = graphs.matmul(4096, 4096, 4096), graphs.matmul(512, 512, 16384)
     assert ({"i": 128, "j": 256, "k": 64}, 256) == (blocks(large), tiling(large).threads)
-    assert {"tl.split": 2} == tiling(long).switches
+    assert {"i": 128, "j": 128, "k": 64} == blocks(long)
+    assert {"tl.workspace_split": 8} == tiling(long).switches
 
 
 @pytest.mark.parametrize(("d", "expected"), [(64, {"i": 128, "j": 128}), (256, {"i": 128, "j": 64})])
@@ -50,6 +51,12 @@ def test_few_rows_of_attention_are_divided_further() -> None:
 
 def test_tiles_are_no_larger_than_needed() -> None:
     assert {"i": 16, "k": 16} == {k: v for k, v in blocks(graphs.matmul(3, 5, 7)).items() if k != "j"}
+
+
+def test_products_are_split_where_that_is_faster_by_estimate() -> None:
+    (square,), (long,) = (fused_kernels(graphs.matmul(*sizes)) for sizes in ((512, 512, 512), (16, 256, 16384)))
+    assert 1 == parts_of(square, H200)
+    assert 4 < parts_of(long, H200) <= 33
 
 
 def test_blocks_of_a_grid() -> None:

@@ -21,12 +21,14 @@ from tilelang.level1.graph import Array, Graph, KernelResult
 from tilelang.level1.lower import Lowered, lower
 from tilelang.level1.reference import evaluate_graph
 from tilelang.level1.split_calls import split_at_calls
+from tilelang.options import PassConfigKey
 from tilelang.performance.prediction import Prediction
 from tilelang.runtime.arguments import bind
 from tilelang.runtime.arrays import ArrayView
 from tilelang.targets.target import Target
 
 _PROGRAMS = itertools.count(1)
+_SHARING = {key.value for key in (PassConfigKey.TL_SPLIT, PassConfigKey.TL_WORKSPACE_SPLIT, PassConfigKey.TL_CLUSTER)}
 
 
 def load_program(text: str) -> dict[str, Any]:
@@ -57,9 +59,12 @@ def options_for(graph: Graph, lowered: Lowered, options: JitOptions) -> JitOptio
 
 
 def switches_of(lowered: Lowered, options: JitOptions) -> dict[str, object]:
-    """The switches of the compiler: those of tilings, and over them the user's."""
+    """The switches of the compiler: those of tilings, and over them the user's, who may say how blocks share tiles."""
+    own = {str(getattr(key, "value", key)): value for key, value in (options.pass_configs or {}).items()}
     chosen = {name: value for tiling in lowered.tilings for name, value in tiling.switches.items()}
-    return {**chosen, **{str(getattr(key, "value", key)): value for key, value in (options.pass_configs or {}).items()}}
+    if not _SHARING.isdisjoint(own):
+        chosen = {name: value for name, value in chosen.items() if name not in _SHARING}
+    return {**chosen, **own}
 
 
 def predict_program(lowered: Lowered, target: Target, options: JitOptions) -> Prediction:

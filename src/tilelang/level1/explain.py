@@ -13,6 +13,7 @@ from tilelang.level1.graph import Array
 from tilelang.level1.lower import Lowered
 from tilelang.level1.placement import Tiling
 from tilelang.level1.visited_tiles import VisitedTiles
+from tilelang.options import PassConfigKey
 from tilelang.performance.prediction import Prediction
 
 
@@ -57,6 +58,7 @@ def _kernel_lines(kernel: FusedKernel, tiling: Tiling) -> list[str]:
         flight = f", {tiling.stages} tiles in flight" if tiling.stages > 1 else ""
         kept = _listed(reduction.array.name for reduction in kernel.accumulated)
         lines.append(f"each goes through {axes}{flight}; on chip stay {kept}")
+    lines += _sharing_lines(tiling)
     lines.append(f"reads {_listed(_array_text(array) for array in _read(kernel)) or 'nothing'}")
     return lines
 
@@ -68,6 +70,22 @@ def _mask_lines(tiles: VisitedTiles) -> list[str]:
         f"    a kernel before it lists the tiles of {tiles.axis.name} of which {mask} leaves something; "
         "it skips the others, and does not mask those that are left whole"
     ]
+
+
+def _sharing_lines(tiling: Tiling) -> list[str]:
+    """How several blocks share tiles, or what they load."""
+    lines = []
+    parts, split, cluster = (
+        tiling.switches.get(key.value)
+        for key in (PassConfigKey.TL_WORKSPACE_SPLIT, PassConfigKey.TL_SPLIT, PassConfigKey.TL_CLUSTER)
+    )
+    if parts is not None:
+        lines.append(f"{parts} blocks for each tile sum a part each, since tiles are few; a second launch adds them up")
+    if split is not None:
+        lines.append(f"{split} blocks of a cluster for each tile sum a part each, since tiles are few")
+    if isinstance(cluster, tuple):
+        lines.append(f"clusters of {' x '.join(map(str, cluster))} blocks share what they load")
+    return lines
 
 
 def _reduction_text(reduction: FusedReduction) -> str:

@@ -27,6 +27,7 @@ from tilelang.level1.strength import with_cheaper_forms
 from tilelang.level1.tile_list_text import list_workspaces, listing_lines
 from tilelang.level1.tiles import parts_of, tilings_of
 from tilelang.level1.unique import without_duplicates
+from tilelang.level1.unit_rows import with_unit_rows
 from tilelang.level1.visited_tiles import VisitedTiles, with_visited_tiles
 from tilelang.records import record
 from tilelang.targets.target import Target
@@ -120,7 +121,7 @@ def _kernels(graph: Graph, target: Target) -> tuple[Graph, list[FusedKernel]]:
                 graph, partial = made.graph, [*partial, *made.partial]
                 break
         else:
-            return graph, kernels
+            return graph, [with_unit_rows(kernel, target) for kernel in kernels]
 
 
 def _with_distinct_results(graph: Graph) -> Graph:

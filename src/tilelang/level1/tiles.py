@@ -7,6 +7,7 @@ rows take other tiles or numbers of threads where the performance model expects 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -17,6 +18,7 @@ from tilelang.level1.contraction import contraction, without_widening
 from tilelang.level1.fused import FusedKernel, FusedReduction
 from tilelang.level1.placement import Tiling
 from tilelang.level1.tile_work import by_expected_time
+from tilelang.performance.gemm import TiledGemm, gemm_seconds
 from tilelang.targets.target import Target
 from tilelang.tune.gemm_space import gemm_configs
 from tilelang.tune.subject import PASS_CONFIGS
@@ -76,7 +78,13 @@ def parts_of(kernel: FusedKernel, target: Target, *, alone: bool = True) -> int:
     if not streamed or tiling.switches:  # which may split it within a cluster
         return 1
     steps = extent_of(kernel, streamed[-1]) // tiling.blocks[streamed[-1]]
-    return max(1, min(multiprocessors(target) // blocks_of(kernel, tiling), steps // _STEPS_OF_A_PART))
+    most = max(1, min(multiprocessors(target) // blocks_of(kernel, tiling), steps // _STEPS_OF_A_PART))
+    product = _tiled_product(kernel, tiling)
+    machine = target.machine
+    if product is None or machine.rates is None or not machine.multiprocessors:
+        return most
+    rates = machine.rates
+    return min(range(1, most + 1), key=lambda n: gemm_seconds(dataclasses.replace(product, parts=n), machine, rates))
 
 
 def multiprocessors(target: Target) -> int:
@@ -190,6 +198,23 @@ def _of_one_product(kernel: FusedKernel, target: Target, *, alone: bool) -> list
         )
         for config in wanted
     ]
+
+
+def _tiled_product(kernel: FusedKernel, tiling: Tiling) -> TiledGemm | None:
+    """The sizes of a kernel that is one matrix product; None for others."""
+    product = contraction(kernel.reductions[0]) if len(kernel.reductions) == 1 else None
+    divided = _divided(kernel, kernel.reductions[0]) if product is not None else None
+    if product is None or divided is None:
+        return None
+    row, column = divided
+    last = kernel.reductions[0].reduced[-1]
+    if not {row, column, last} <= set(tiling.blocks):
+        return None
+    m, n = extent_of(kernel, row), extent_of(kernel, column)
+    k = math.prod(extent_of(kernel, axis) for axis in kernel.reductions[0].reduced)
+    batch = math.prod(extent_of(kernel, axis) for axis in kernel.grid if axis is not row and axis is not column)
+    tile = (tiling.blocks[row], tiling.blocks[column], tiling.blocks[last])
+    return TiledGemm(m * batch, n, k, *tile, max(product.a.dtype.bits, product.b.dtype.bits) / 8)
 
 
 def _of_products(kernel: FusedKernel, target: Target) -> list[Tiling]:
