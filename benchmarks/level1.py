@@ -1,11 +1,12 @@
 """Measures Level 1 on a GPU: functions marked `@tilelang.compute` against what a user would otherwise call.
 
 Matrix products against cuBLAS, attention against FlexAttention, cuDNN and a kernel of tiles that is written by hand,
-layers against torch.compile; nothing of ours is tuned. torch.compile runs with `max-autotune-no-cudagraphs`: graphs
-would save launches, which do not count here, since the table shows medians of device time. FlexAttention runs with its
-own choice of tiles for the machine. Worker processes compile their rows side by side; when all have done so, one row
-after the other is measured, by the process that compiled it: its sides take turns in random order on random data.
-What fails is a row without times.
+layers against torch.compile; nothing of ours is tuned. Some matrix products are also compared with the fastest of all
+programs that the tuner would consider: the one that is taken without measuring, and the fastest of the first five.
+torch.compile runs with `max-autotune-no-cudagraphs`: graphs would save launches, which do not count here, since the
+table shows medians of device time. FlexAttention runs with its own choice of tiles for the machine. Worker processes
+compile their rows side by side; when all have done so, one row after the other is measured, by the process that
+compiled it: its sides take turns in random order on random data. What fails is a row without times.
 
 Run as `python benchmarks/level1.py [group | group/row ...] [--rounds N] [--workers N] [--seconds N]`; results are kept
 under `results/`.
@@ -27,7 +28,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from gpu import RESULTS, Bench
 from level1_lines import counted
-from level1_rows import GROUPS, close
+from level1_rows import FIRST, FIVE, GROUPS, close
+
+FEW = 5  # programs that a short search measures
 
 
 @dataclass
@@ -72,8 +75,10 @@ def _work(connection, rows: list[tuple[str, str]], args: argparse.Namespace) -> 
     torch.cuda.synchronize()
     connection.send(None)
     while True:
-        calls, failed = prepared[number := connection.recv()]
+        calls, candidates, failed = prepared[number := connection.recv()]
         found = list(failed)
+        if candidates:
+            found += _searched(*rows[number], bench.race(*candidates))
         if len(calls) > 1:
             mine, *others = bench.race(*calls.values())
             rivals = zip(list(calls)[1:], others, strict=True)
@@ -81,14 +86,22 @@ def _work(connection, rows: list[tuple[str, str]], args: argparse.Namespace) -> 
         connection.send(found)
 
 
-def _prepared(torch, group: str, name: str, without: list[str]) -> tuple[dict[str, Any], list[Measured]]:
-    """The calls of a row that give the right result, ours first, and what failed."""
+def _searched(group: str, name: str, times: list[float]) -> list[Measured]:
+    """The first of all programs, and the fastest of the first few, against the fastest one."""
+    best, pairs = min(times), ((FIRST, times[0]), (FIVE, min(times[:FEW])))
+    return [Measured(group, name, rival, mine, best, best / mine) for rival, mine in pairs]
+
+
+def _prepared(
+    torch, group: str, name: str, without: list[str]
+) -> tuple[dict[str, Any], list[Any], list[Measured]]:
+    """The calls of a row that give the right result, ours first, all programs of ours, and what failed."""
     case = next(each for each in GROUPS[group].cases if each.name == name)
     try:
         sides = case.sides(torch)
         result = sides.ours()
     except Exception as error:
-        return {}, [Measured(group, name, "", error=_shown(error))]
+        return {}, [], [Measured(group, name, "", error=_shown(error))]
     calls, failed = {"": sides.ours}, []
     for rival, call in sides.rivals.items():
         if rival in without:
@@ -98,7 +111,7 @@ def _prepared(torch, group: str, name: str, without: list[str]) -> tuple[dict[st
             calls[rival] = call
         except Exception as error:
             failed.append(Measured(group, name, rival, error=_shown(error)))
-    return calls, failed
+    return calls, sides.candidates, failed
 
 
 def _shown(error: Exception) -> str:
@@ -160,6 +173,7 @@ def main() -> None:
     for worker in workers:
         if worker not in ready:
             worker.process.kill()
+            worker.process.join()  # what the driver frees would delay what is measured
     print(f"compiled in {time.perf_counter() - start:.0f} s", flush=True)
     measured: list[Measured] = []
     for row in rows:

@@ -4,11 +4,22 @@ import math
 
 import tilelang
 import tilelang.numpy as tnp
+from tilelang.level1.execution import compile_lowered
+from tilelang.level1.lower import lower
+from tilelang.level1.tiles import tilings_of
 
 
 @tilelang.compute
 def matmul(a, b):
     return a @ b
+
+
+def kernels_of(computation, *arrays):
+    """The compiled programs of a computation with one kernel, one for each tiling; that of a call is the first."""
+    graph, (target, _) = computation.graph(*arrays), computation.options.chosen()
+    (kernel,) = computation.lower(*arrays).kernels
+    programs = [lower(graph, target, tilings=[str(tiling)]) for tiling in tilings_of(kernel, target)]
+    return [compile_lowered(graph, program, computation.options) for program in programs]
 
 
 @tilelang.compute

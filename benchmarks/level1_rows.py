@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import level1_computations as ours
@@ -12,10 +12,18 @@ MODE = "max-autotune-no-cudagraphs"
 
 @dataclass
 class Sides:
-    """What is called."""
+    """What is called.
+
+    Attributes:
+        ours: Our side.
+        rivals: The others, by name.
+        candidates: All programs of ours, the one that is taken without measuring first: the rivals are the fastest of
+            them, on our side the first, and the fastest of the first few.
+    """
 
     ours: Callable[[], Any]
     rivals: dict[str, Callable[[], Any]]
+    candidates: list[Callable[[], Any]] = field(default_factory=list)
 
 
 @dataclass
@@ -97,6 +105,29 @@ def _product(shape) -> Case:
         return Sides(lambda: ours.matmul(a, b), {"cuBLAS": lambda: a @ b})
 
     return Case("x".join(map(str, shape)), sides, 2e-3)
+
+
+# Some of these sizes, and others, on which every program is measured that the tuner would consider
+SEARCHED = (
+    (512, 512, 512), (1536, 1536, 1536), (2560, 2560, 2560), (64, 4096, 4096), (200, 304, 5000), (512, 512, 16384),
+    (768, 768, 12288), (128, 4096, 14336), (512, 4096, 4096), (2048, 4096, 4096), (16, 8192, 8192),
+)  # fmt: skip
+FIRST, FIVE = "best of all", "best of all, five measured"
+
+
+def _searched(shape) -> Case:
+    def sides(torch) -> Sides:
+        m, n, k = shape
+        a, b = _normal(torch, m, k), _normal(torch, k, n)
+        kernels = [kernel for kernel in ours.kernels_of(ours.matmul, a, b) if _is_right(torch, kernel, a, b)]
+        return Sides(lambda: ours.matmul(a, b), {}, [lambda kernel=kernel: kernel(a, b) for kernel in kernels])
+
+    return Case("x".join(map(str, shape)), sides, 2e-3)
+
+
+def _is_right(torch, kernel, a, b) -> bool:
+    close(torch, kernel(a, b), a @ b, 2e-3)
+    return True
 
 
 # -- attention -----------------------------------------------------------------------------------------------------
@@ -332,5 +363,6 @@ GROUPS = {
         [each.case() for each in ATTENTION],
         {"FlexAttention": Goal(1.15, 1.0), "cuDNN": Goal(1.0, 0.95), "Level 2": Goal(0.97, 0.97)},
     ),
+    "search": Group([_searched(shape) for shape in SEARCHED], {FIRST: Goal(0.95, 0.9), FIVE: Goal(0.98, 0.95)}),
     "matmul": Group([_product(shape) for shape in SHAPES], {"cuBLAS": Goal(1.03, 0.95)}),
 }
