@@ -45,7 +45,7 @@ class Feature(enum.Flag):
     STORE_COUNTER = enum.auto()  # vscnt: stores are waited for apart from loads
     SPLIT_COUNTERS = enum.auto()  # a counter and a wait for each kind of memory operation: loadcnt, storecnt, dscnt
     SPLIT_BARRIER = enum.auto()  # s_barrier_signal and s_barrier_wait
-    CACHES_MANY = enum.auto()  # `DIES` dies with an L2 each, which fences of the device write back
+    L2_PER_XCD = enum.auto()  # `XCDS` dies (XCDs) with an L2 each, which fences of the device write back
 
 
 _CDNA2 = (
@@ -55,7 +55,7 @@ _CDNA2 = (
 _CDNA3_4 = (
     Feature.MFMA | Feature.MFMA_F64 | Feature.MFMA_I8 | Feature.DIRECT_TO_LDS | Feature.ROW_BROADCAST
     | Feature.ATOMIC_ADD_F32 | Feature.ATOMIC_ADD_F64 | Feature.ATOMIC_ADD_F16X2 | Feature.ATOMIC_ADD_BF16X2
-    | Feature.CACHES_MANY
+    | Feature.L2_PER_XCD
 )  # fmt: skip
 _CDNA3 = _CDNA3_4 | Feature.MFMA_XF32 | Feature.MFMA_FP8_FNUZ | Feature.CONVERT_FP8_FNUZ
 _CDNA4 = (
@@ -95,7 +95,7 @@ class RegisterFile:
 # Source: clang's -Rpass-analysis=kernel-resource-usage with forced numbers of registers; LLVM, AMDGPUBaseInfo.cpp
 CDNA_REGISTERS = RegisterFile(registers=512, granule=8, max_waves=8, most=512)
 RDNA_REGISTERS = RegisterFile(registers=1536, granule=24, max_waves=16, most=256)
-DIES = 8  # of a GPU whose dies have an L2 each
+XCDS = 8  # dies of a GPU with `L2_PER_XCD`
 SIMDS = 4  # of a compute unit of CDNA, and of the pair of compute units of RDNA that runs a work-group
 
 # Source: HIP Programming Guide, "Hardware implementation", and limits of hipDeviceProp_t

@@ -46,9 +46,9 @@ from tilelang.targets.amd.isa.atomic_text import vector_lanes
 from tilelang.targets.amd.passes import (
     count_direct_loads,
     expand_pipeline,
-    order_blocks,
     plan_pipeline,
     relax_barriers,
+    remap_xcds,
 )
 from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
 
@@ -70,7 +70,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         detect_thread_groups.PASS,
         narrow_tile_dtypes.PASS,
         rasterize_grid.PASS,
-        order_blocks.PASS,
+        remap_xcds.PASS,
         promote_to_registers.PASS,
         choose_lowerings(lowerings),
         plan_pipeline.PASS,

@@ -6,7 +6,7 @@ from hip_kernels import ARCHES, GEMM, PRELUDE, REVERSE, SPILLING, needs_clang, n
 
 from tilelang.errors import CompilerBug, OptionError, ToolchainError
 from tilelang.options import CompileOptions
-from tilelang.targets.amd.isa.save_registers import RECOMPUTE
+from tilelang.targets.amd.isa.save_registers import REMATERIALIZE
 from tilelang.targets.amd.runtime import device_code, hiprtc
 from tilelang.targets.amd.runtime.device_code import HipCode, build, identity
 
@@ -153,7 +153,7 @@ def test_a_disassembler_is_asked_for_all_instructions(tmp_path: Path, monkeypatc
 # a tile of 64 rows whose addresses, if they are all kept, take more registers than there are
 ADDRESSES = (
     PRELUDE
-    + RECOMPUTE.text
+    + REMATERIALIZE.text
     + """\
 extern "C" __global__ THREADS(1024) void addresses(float* __restrict__ x, int n) {
   __shared__ float tile[16384];
@@ -161,7 +161,7 @@ extern "C" __global__ THREADS(1024) void addresses(float* __restrict__ x, int n)
   float sums[32] = {};
 #pragma unroll 1
   for (int k = 0; k < n; ++k) {
-    TL_RECOMPUTE(t);
+    TL_REMATERIALIZE(t);
     tile[t] = x[k * 1024 + t];
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
     __builtin_amdgcn_s_barrier();
@@ -178,7 +178,7 @@ extern "C" __global__ THREADS(1024) void addresses(float* __restrict__ x, int n)
 
 def test_what_spills_is_compiled_for_fewer_registers() -> None:
     given = source(ADDRESSES, "addresses", threads=1024)
-    once = build(source(ADDRESSES.replace("TL_RECOMPUTE(t);", ""), "addresses", threads=1024), "gfx1100", "clang")
+    once = build(source(ADDRESSES.replace("TL_REMATERIALIZE(t);", ""), "addresses", threads=1024), "gfx1100", "clang")
     assert 100 < once.resources["addresses"].spill_bytes
     code = build(given, "gfx1100", "clang")
     assert (0, 0) == (code.resources["addresses"].spill_bytes, code.resources["addresses"].local_bytes)

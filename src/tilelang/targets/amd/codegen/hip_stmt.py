@@ -12,7 +12,7 @@ from tilelang.ir.stmt import Atomic, For, Launch, Print
 from tilelang.isa.instruction import Effect
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.amd.isa.atomic_text import atomic_text
-from tilelang.targets.amd.isa.save_registers import RECOMPUTE
+from tilelang.targets.amd.isa.save_registers import REMATERIALIZE
 from tilelang.targets.gpu.codegen.program import instructions_of
 from tilelang.targets.gpu.codegen.statements import FAILED, ThreadStmtPrinter
 
@@ -35,8 +35,8 @@ class HipStmtPrinter(ThreadStmtPrinter):
 
     def _iteration(self, node: For) -> None:
         if self._is_rolled(node) and self._launch_thread is not None:
-            self._exprs.need(RECOMPUTE)
-            self._out.line(f"TL_RECOMPUTE({self._names[self._launch_thread]});")
+            self._exprs.need(REMATERIALIZE)
+            self._out.line(f"TL_REMATERIALIZE({self._names[self._launch_thread]});")
         super()._iteration(node)
 
     def _atomic_call(self, node: Atomic) -> Template:

@@ -11,14 +11,14 @@ from tilelang.isa.intrinsic import Helper
 
 _MACRO = "TL_SAVE_REGISTERS"
 FLAGS = (f"-D{_MACRO}", "-mllvm", "-disable-machine-sink")
-RECOMPUTE = Helper(
-    "TL_RECOMPUTE",
+REMATERIALIZE = Helper(
+    "TL_REMATERIALIZE",
     f"""\
 // Where registers are scarce, what follows from a value is computed in each iteration of a loop, not kept for all.
 #ifdef {_MACRO}
-#define TL_RECOMPUTE(value) asm volatile("" : "+v"(value))
+#define TL_REMATERIALIZE(value) asm volatile("" : "+v"(value))
 #else
-#define TL_RECOMPUTE(value)
+#define TL_REMATERIALIZE(value)
 #endif
 """,
 )

@@ -19,14 +19,14 @@ from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment
 from tilelang.targets.amd.machines import CDNA_WAVE, Feature
 
-TOGETHER = 16  # lanes
+GROUP_LANES = 16  # that exchange elements with each other
 ROWS = 4  # of a tile in memory, and columns that a lane addresses
 ITEM_BYTES = 2
 BYTES = ROWS * ITEM_BYTES
 
 _LANE = np.arange(CDNA_WAVE)
-_FIRST = _LANE - _LANE % TOGETHER  # of the lanes that act together
-ADDRESSED_ROW = _LANE % TOGETHER // ROWS
+_FIRST = _LANE - _LANE % GROUP_LANES  # of the lanes that act together
+ADDRESSED_ROW = _LANE % GROUP_LANES // ROWS
 """The row of its tile that each lane addresses."""
 COLUMN_LANE = _FIRST + _LANE % ROWS * ROWS
 """The lane that gets the first of the columns that each lane addresses."""
@@ -35,7 +35,7 @@ COLUMN_LANE = _FIRST + _LANE % ROWS * ROWS
 def _simulate(warp: Warp, target: Pointer, source: Pointer) -> None:
     warp.converge((1 << warp.size) - 1, "ds_read_b64_tr_b16")
     values, defined = warp.read_raw(source, ROWS)
-    lanes = _FIRST[:, None] + _LANE[:, None] % TOGETHER // ROWS + ROWS * np.arange(ROWS)
+    lanes = _FIRST[:, None] + _LANE[:, None] % GROUP_LANES // ROWS + ROWS * np.arange(ROWS)
     element = np.broadcast_to(_LANE[:, None] % ROWS, lanes.shape)
     warp.write(target, values[lanes, element], defined=defined[lanes, element])
 

@@ -16,10 +16,10 @@ from tilelang.targets.amd.isa.transposed_read import (
     ADDRESSED_ROW,
     BYTES,
     COLUMN_LANE,
+    GROUP_LANES,
     ITEM_BYTES,
     READ_TRANSPOSED,
     ROWS,
-    TOGETHER,
     suits,
 )
 from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, Share
@@ -60,8 +60,8 @@ class TransposableOperand(ElementOperand):
         self._addressed: tuple[Expr, Expr] | None = None
         if not share.is_read_transposed or not is_contiguous_in_runs(share.region, layout, ROWS):
             return self._lane_start()
-        column_lane = lane // TOGETHER * TOGETHER + lane % ROWS * ROWS
-        self._addressed = self._bind(self._name, *share.tile.coordinates(column_lane, lane % TOGETHER // ROWS))
+        column_lane = lane // GROUP_LANES * GROUP_LANES + lane % ROWS * ROWS
+        self._addressed = self._bind(self._name, *share.tile.coordinates(column_lane, lane % GROUP_LANES // ROWS))
         return None
 
     def fetch(self, step: Expr, *, tail: bool) -> None:

@@ -41,11 +41,11 @@ class _Predicate(Rewriter):
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, If) and node.else_body is None and node.group is None and _only_loads(node.then_body):
-            return _With(node.condition).visit(node.then_body)
+            return _WithCondition(node.condition).visit(node.then_body)
         return self.rebuild_stmt(node)
 
 
-class _With(Rewriter):
+class _WithCondition(Rewriter):
     def __init__(self, condition: Expr) -> None:
         self._condition = condition
 

@@ -1,8 +1,8 @@
-"""Orders the blocks of gemms so that those with neighboring tiles share an L2, on GPUs with one for each die.
+"""Remaps the blocks of gemms to dies (XCDs), so that blocks with neighboring tiles share the L2 of their die.
 
 Takes a tile-level function; a launch of constant extents in which gemms are gets new block indices, from which its own
-are computed at the start of the block. Blocks start on the dies in turn, in the order of their linear index, x fastest;
-here each die gets successive ones. Invariant: the map from the new indices to the others is a bijection of the grid,
+are computed at the start of the block. Blocks start on the XCDs in turn, in the order of their linear index, x fastest;
+here each XCD gets successive ones. Invariant: the map from the new indices to the others is a bijection of the grid,
 and these are provably within it.
 
 Source: AMD Instinct MI300X Workload Optimization, "Programming MI300X with multiple XCDs"; AMD CDNA 3 white paper.
@@ -23,17 +23,17 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.rasterize_grid import Names, bound, smallest
-from tilelang.targets.amd.machines import DIES, Feature
+from tilelang.targets.amd.machines import XCDS, Feature
 
 _NAMES = ("start_x", "start_y", "start_z")
 _MOST = 2**31  # blocks that have a linear index of 32 bits
 
 
-def ordered(launch: Launch) -> Launch:
-    """The launch with its blocks in that order, if it has gemms and tiles in two dimensions at least."""
+def remapped(launch: Launch) -> Launch:
+    """The launch with its blocks remapped, if it has gemms and tiles in two dimensions at least."""
     extents = [int_const(extent) or 0 for extent in launch.grid]
     total = math.prod(extents)
-    if len([extent for extent in extents if extent > 1]) < 2 or not DIES < total < _MOST:
+    if len([extent for extent in extents if extent > 1]) < 2 or not XCDS < total < _MOST:
         return launch
     if not any(isinstance(stmt, Gemm) for stmt in walk(launch.body)):
         return launch
@@ -43,10 +43,10 @@ def ordered(launch: Launch) -> Launch:
     for var, extent in zip(fresh[-2::-1], extents[-2::-1], strict=True):
         started = var + started * extent
     started = name("started", started)
-    each, more = divmod(total, DIES)  # blocks of a die; some dies have one more
-    die = started % DIES
-    before = die * each if not more else die * each + smallest(die, const(more, INT32))
-    number: Expr = name("block", smallest(before + started // DIES, const(total - 1, INT32)))
+    each, more = divmod(total, XCDS)  # blocks of an XCD; some have one more
+    xcd = started % XCDS
+    before = xcd * each if not more else xcd * each + smallest(xcd, const(more, INT32))
+    number: Expr = name("block", smallest(before + started // XCDS, const(total - 1, INT32)))
     indices: list[Expr] = []
     for extent in extents[:-1]:
         indices.append(number % extent)
@@ -57,12 +57,12 @@ def ordered(launch: Launch) -> Launch:
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
-    if not context.target.has(Feature.CACHES_MANY):
+    if not context.target.has(Feature.L2_PER_XCD):
         return func
-    return with_launches(func, ordered)
+    return with_launches(func, remapped)
 
 
 PASS = Pass(
-    "order_blocks", _run, Level.TILE, Level.TILE,
+    "remap_xcds", _run, Level.TILE, Level.TILE,
     requires=(Property.GRID_RASTERIZED, Property.OPERATORS_UNEXPANDED),
 )  # fmt: skip

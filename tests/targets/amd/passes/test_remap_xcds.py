@@ -7,8 +7,8 @@ from gpu import assert_simulates, lower_func
 import tilelang.language as T
 from tilelang.ir.printer import to_text
 from tilelang.passes.base import PassContext
-from tilelang.targets.amd.machines import DIES
-from tilelang.targets.amd.passes import order_blocks
+from tilelang.targets.amd.machines import XCDS
+from tilelang.targets.amd.passes import remap_xcds
 from tilelang.targets.target import Target
 
 
@@ -42,11 +42,11 @@ def test_a_die_gets_successive_blocks():
     width, height = 5, 7
     total = width * height
     started = np.arange(total)
-    die = started % DIES
-    block = die * (total // DIES) + np.minimum(die, total % DIES) + started // DIES
+    die = started % XCDS
+    block = die * (total // XCDS) + np.minimum(die, total % XCDS) + started // XCDS
     assert sorted(block) == list(started)
-    assert all((np.diff(block[die == each]) == 1).all() for each in range(DIES))
-    text = to_text(order_blocks.PASS.run(numbered(width, height), PassContext(target=Target("hip", "gfx942"))).body)
+    assert all((np.diff(block[die == each]) == 1).all() for each in range(XCDS))
+    text = to_text(remap_xcds.PASS.run(numbered(width, height), PassContext(target=Target("hip", "gfx942"))).body)
     assert "started = start_x + start_y * 5" in text
     assert "block = T.min(started % 8 * 4 + T.min(started % 8, 3) + started // 8, 34)" in text
     assert "= block % 5" in text and "= T.min(block // 5, 6)" in text
@@ -64,7 +64,7 @@ def test_a_die_gets_successive_blocks():
     ],
 )
 def test_other_launches_keep_their_order(arch, main):
-    assert main is order_blocks.PASS.run(main, PassContext(target=Target("hip", arch)))
+    assert main is remap_xcds.PASS.run(main, PassContext(target=Target("hip", arch)))
 
 
 def test_it_follows_a_rasterization():
