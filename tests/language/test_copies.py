@@ -6,7 +6,7 @@ from harness import run_everywhere
 
 import tilelang.language as T
 from tilelang.dtypes import INT32
-from tilelang.errors import ProgramError, StagingError
+from tilelang.errors import ProgramError, ProgramWarning, StagingError
 from tilelang.ir.expr import Var
 from tilelang.ir.stmt import Store
 from tilelang.language.proxy import BufferProxy
@@ -52,6 +52,30 @@ def test_a_copy_of_one_element_is_an_assignment(tensor: Tensor, stager: Stager) 
     assert "int32" == store.value.dtype
     T.copy(a[k], s[0], annotations={"order": 1})
     assert isinstance(stager.statements[-1], Copy)
+
+
+def test_a_copy_between_positions_of_tensors_warns_where_a_tile_may_have_been_meant() -> None:
+    with pytest.warns(ProgramWarning) as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float32")):
+            with T.Kernel(2, 2) as (bx, by):
+                T.copy(A[by * 32, bx * 32], B[by * 32, bx * 32])
+                for i, j in T.Parallel(32, 32):
+                    T.copy(A[i, j], B[i, j])
+                tx = T.get_thread_binding()
+                T.copy(A[tx, 0], B[tx, 0])
+
+    (warning,) = caught
+    first, *_, hint = str(warning.message).splitlines()
+    assert (
+        "T.copy: copies one element per block, since neither A[by * 32, bx * 32] nor B[by * 32, bx * 32] says how large "
+        "a tile is"
+    ) == first
+    assert (
+        "hint: give one of them extents, as in A[by * 32 : by * 32 + 64, bx * 32 : bx * 32 + 64], or write "
+        "B[by * 32, bx * 32] = A[by * 32, bx * 32] for one element"
+    ) == hint
 
 
 def test_copy_of_different_extents_is_an_error(stager: Stager) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.dtypes import INT32
-from tilelang.errors import ProgramError, ProgramValueError
+from tilelang.errors import ProgramError, ProgramValueError, warn
 from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import ExprLike, Load, Var, as_expr, cast
@@ -94,7 +94,7 @@ def copy(
             f"{what}: prefer_instruction is {prefer!r:.40}", hint=f"one of {', '.join(_INSTRUCTIONS)}"
         )
     if isinstance(src, Load) and isinstance(dst, Load) and annotations is None:
-        current(what).emit(Store(dst.buffer, dst.indices, cast(src, dst.dtype)))
+        _copy_element(src, dst)
         return
     spread = repeated(src, dst)
     if spread is not None:
@@ -110,6 +110,22 @@ def copy(
             allow_bulk=not forbidden,
         )
     )
+
+
+def _copy_element(src: Load, dst: Load) -> None:
+    """A copy between two positions, which is an assignment; a warning where a tile may have been meant."""
+    stager = current("T.copy")
+    once_a_block = not stager.loops and stager.hints is not None and stager.hints.thread is None
+    if once_a_block and src.buffer.scope is dst.buffer.scope is Scope.GLOBAL:
+        places = [f"{side.buffer.name}[{', '.join(map(str, side.indices))}]" for side in (src, dst)]
+        extents = ", ".join(f"{index} : {index} + 64" for index in src.indices)
+        warn(
+            f"T.copy: copies one element per block, since neither {places[0]} nor {places[1]} says how large a tile is",
+            stager.loc,
+            hint=f"give one of them extents, as in {src.buffer.name}[{extents}], or write {places[1]} = "
+            f"{places[0]} for one element",
+        )
+    stager.emit(Store(dst.buffer, dst.indices, cast(src, dst.dtype)))
 
 
 def _repeat(spread: Repeated) -> None:

@@ -1,5 +1,9 @@
 """Operators that are programs of simpler ones."""
 
+import numpy as np
+import pytest
+
+import tilelang
 import tilelang.language as T
 from tilelang.ir.stmt import Alloc, For, ParallelLoop
 from tilelang.ir.visit import walk
@@ -54,3 +58,35 @@ def test_their_loops_stand_in_their_lines() -> None:
     first = kernel.loc.line
     assert all(line > first for line in lines)
     assert 5 == len(lines)
+
+
+@T.prim_func
+def rows_by_iterations(A: T.Tensor((8, 33), "float16"), B: T.Tensor((8, 33), "float32"), C: T.Tensor((33, 2), "float32")):
+    with T.Kernel(1, threads=64):
+        shared, fragment = T.alloc_shared((8, 33), "float32"), T.alloc_fragment((8, 33), "float32")
+        total = T.alloc_shared((33, 2), "float32")
+        T.clear(total)
+        for i in T.Parallel(8):
+            T.copy(A[i, 0:33], shared[7 - i, 0:33])
+            T.fill(fragment[i, 0:33], 2.0 * i)
+        for i in T.Parallel(8):
+            if i > 3:
+                T.copy(shared[i, 2:9], fragment[i, 0:7])
+            T.transpose(A[i : i + 1, 0:2], total[4 * i : 4 * i + 2, 0:1])
+        for i, k in T.Parallel(8, 2):
+            T.atomic_add(C[0:33, k], shared[i, 0:33])
+        T.copy(fragment, B)
+        T.atomic_add(C, total)
+
+
+@pytest.mark.parametrize(("target", "backend"), [("cpu", "cc"), ("sm_80", "simulator"), ("sm_90a", "simulator")])
+def test_operators_by_element_run_in_parallel_iterations(target, backend):
+    a = (np.arange(8 * 33) % 11 - 5).reshape(8, 33).astype(np.float16)
+    results = []
+    for options in ({"execution_backend": "reference"}, {"target": target, "execution_backend": backend}):
+        b, c = np.zeros((8, 33), np.float32), np.zeros((33, 2), np.float32)
+        tilelang.compile(rows_by_iterations, **options)(a, b, c)
+        results.append((b, c))
+    for expected, actual in zip(*results, strict=True):
+        np.testing.assert_array_equal(expected, actual)
+    assert results[0][0].any() and results[0][1].any()

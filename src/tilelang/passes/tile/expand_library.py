@@ -1,7 +1,8 @@
 """Expands library operators (sort, top-k, online softmax, gather and scatter of rows, ...) to simpler operators.
 
 Takes a tile-level function, gives one without `ArgReduce`, `GatherRows`, `OnlineSoftmax`, `ScatterRows`, `Sort` and
-`TopK`. Invariant: the expansion computes what the operator's reference does, and needs no special feature of the
+`TopK`; copies and fills in iterations of a parallel loop become loops of the thread that executes the iteration.
+Invariant: the expansion computes what the operator's reference does, and needs no special feature of the
 target. Scratch tiles of a pipelined loop are allocated in front of it, since statements of several of its iterations
 may be under way.
 """
@@ -15,9 +16,11 @@ from typing import Any
 
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.builder import Builder
+from tilelang.ir.expr import const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, For, ForKind, Seq, Stmt, TileOp
+from tilelang.ir.stmt import Alloc, For, ForKind, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
+from tilelang.lowering.by_loop import LOOPS
 from tilelang.lowering.library.arg_reduce import expand_arg_reduce
 from tilelang.lowering.library.gather_scatter import expand_gather, expand_scatter
 from tilelang.lowering.library.online_softmax import expand_online_softmax
@@ -46,6 +49,8 @@ class _Expand(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node.kind is ForKind.PIPELINED:
             return self._pipelined(node)
+        if isinstance(node, ParallelLoop):
+            return _ExpandInIterations().rebuild_stmt(node)
         if not isinstance(node, TileOp) or type(node) not in _EXPANSIONS:
             return self.rebuild_stmt(node)
         build = Builder(node.loc)
@@ -63,6 +68,29 @@ class _Expand(Rewriter):
         if not hoist.found:
             return rebuilt
         return Seq((*hoist.found, dataclasses.replace(rebuilt, body=body)), loc=loop.loc)
+
+
+class _ExpandInIterations(Rewriter):
+    """Expands operators of an iteration, which one thread executes, to serial loops."""
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, TileOp):
+            return self.rebuild_stmt(node)
+        build = Builder(node.loc)
+        LOOPS[type(node)].expand(node, build)
+        return _Serial().visit(build.finish())
+
+
+class _Serial(Rewriter):
+    """Makes parallel loops serial."""
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, ParallelLoop):
+            return self.rebuild_stmt(node)
+        body = node.body
+        for var, extent in reversed([*zip(node.vars, node.extents, strict=True)]):
+            body = For(var, const(0, extent.dtype), extent, 1, ForKind.SERIAL, body, loc=node.loc)
+        return body
 
 
 class _HoistAllocations(Rewriter):

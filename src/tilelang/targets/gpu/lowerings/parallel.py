@@ -18,7 +18,7 @@ from tilelang.analysis.reductions import Update
 from tilelang.analysis.thread_accesses import SHARED_BY_THREADS
 from tilelang.analysis.unrolled_loops import values
 from tilelang.dtypes import INT32
-from tilelang.errors import CompilerBug, NoLowering, ProgramValueError
+from tilelang.errors import CompilerBug, NoLowering
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.compare import same_expr
@@ -38,7 +38,6 @@ from tilelang.ir.stmt import (
     Seq,
     Stmt,
     Store,
-    TileOp,
 )
 from tilelang.ir.visit import Rewriter, expressions, loads_of, substitute, substitute_stmt, walk, walk_expr
 from tilelang.layout.thread_values import Fragment
@@ -324,17 +323,12 @@ class _Body(Rewriter):
                     f"'{buffer.name}': is allocated inside of a T.Parallel loop, once per iteration",
                     hint="allocate it before the loop, with a dimension for the iterations",
                 )
-            case CallStmt() | TileOp():
+            case CallStmt():
                 self._check(node)
         return self.rebuild_stmt(node)
 
-    def _check(self, node: CallStmt | TileOp) -> None:
-        """Refuses tile operators, which need all threads, and instructions on fragments."""
-        if isinstance(node, TileOp):
-            raise ProgramValueError(
-                f"{node.name}: is inside of a T.Parallel loop, whose iterations are executed by single threads",
-                hint="write T.serial instead of T.Parallel around it",
-            )
+    def _check(self, node: CallStmt) -> None:
+        """Refuses instructions on fragments."""
         for operand in (*node.args, *node.reads, *node.writes):
             if isinstance(operand, Region) and operand.buffer in self._context.registers:
                 raise NoLowering(
