@@ -60,6 +60,7 @@ check-pages: $(VENV)/.dev
 	$(BIN)/python docs/generate_stub.py --check
 	$(BIN)/python docs/generate_pass_tables.py --check
 	$(BIN)/python docs/generate_printed_programs.py --check
+	$(BIN)/python docs/generate_mistakes.py --check
 
 check-rules: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_architecture.py
@@ -72,6 +73,7 @@ docs: $(VENV)/.package
 	$(BIN)/python docs/generate_stub.py
 	$(BIN)/python docs/generate_pass_tables.py
 	$(BIN)/python docs/generate_printed_programs.py
+	$(BIN)/python docs/generate_mistakes.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

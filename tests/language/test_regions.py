@@ -107,7 +107,7 @@ def test_different_extents_are_an_error_that_names_both(tensor: Tensor, stager: 
     with pytest.raises(ProgramError) as caught:
         align(a, b, "T.copy")
     assert "T.copy: 'shared' is (64, 32) but 'shared_1' is (32, 32)" == caught.value.message
-    assert "slice the larger side, or pass equal extents" == caught.value.hint
+    assert "slice the larger side, as in shared[0:32, 0:32], or pass equal extents" == caught.value.hint
 
 
 def test_a_whole_tensor_beside_a_smaller_tile_is_told_how_to_name_a_position(tensor: Tensor, stager: Stager) -> None:

@@ -76,7 +76,13 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str, str]] = {
         lambda: scale(a, a),
         TypeError,
         "scale: 'size' is a tensor, but a function that returns a kernel takes sizes and options",
-        "make the kernel first, and call that with tensors: `kernel = scale(...)`, `kernel(A, B)`",
+        "make the kernel first, and call that with tensors: `kernel = scale(size, block)`, `kernel(A, B)`",
+    ),
+    "more tensors than a function that makes kernels has parameters": (
+        lambda: scale(8, 8, a),
+        TypeError,
+        "scale: argument 3 is a tensor, but a function that returns a kernel takes sizes and options",
+        "make the kernel first, and call that with tensors: `kernel = scale(size, block)`, `kernel(A, B)`",
     ),
     "a call of a program": (
         lambda: program(a, a),

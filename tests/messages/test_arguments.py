@@ -106,14 +106,14 @@ def test_a_list() -> None:
 
 def test_a_wrong_dtype() -> None:
     assert (
-        "gemm: 'A' has dtype float64, expected float32\nhint: pass A.astype('float32')"
+        "gemm: 'A' has dtype float64, expected float32\nhint: write A = A.astype('float32') before the call, and pass that"
     ) == refused([tensor("A", 3)], (zeros(3, dtype=np.float64),))
 
 
 def test_a_wrong_dtype_of_torch() -> None:
     torch = pytest.importorskip("torch")
     assert (
-        "gemm: 'A' has dtype torch.float32, expected bfloat16\nhint: pass A.to(torch.bfloat16)"
+        "gemm: 'A' has dtype torch.float32, expected bfloat16\nhint: write A = A.to(torch.bfloat16) before the call, and pass that"
     ) == refused([tensor("A", 3, dtype="bfloat16")], (torch.zeros(3),))
 
 
@@ -153,7 +153,7 @@ def test_an_extent_that_no_size_gives() -> None:
 def test_a_transposed_array() -> None:
     assert (
         "gemm: 'A' is not contiguous: its strides are (1, 4), expected (3, 1)\n"
-        "hint: pass numpy.ascontiguousarray(A), or declare the parameter with T.StridedTensor"
+        "hint: write A = numpy.ascontiguousarray(A) before the call, and pass that, or declare the parameter with T.StridedTensor"
     ) == refused([tensor("A", 4, 3)], (zeros(3, 4).T,))
 
 
@@ -161,7 +161,7 @@ def test_a_transposed_tensor_of_torch() -> None:
     torch = pytest.importorskip("torch")
     assert (
         "gemm: 'A' is not contiguous: its strides are (1, 4), expected (3, 1)\n"
-        "hint: pass A.contiguous(), or declare the parameter with T.StridedTensor"
+        "hint: write A = A.contiguous() before the call, and pass that, or declare the parameter with T.StridedTensor"
     ) == refused([tensor("A", 4, 3)], (torch.zeros(3, 4).T,))
 
 
@@ -185,14 +185,14 @@ def test_a_read_only_output() -> None:
     array.flags.writeable = False
     assert (
         "gemm: 'A' is written by the kernel, but the array given is read-only\n"
-        "hint: pass an array that can be written, such as A.copy()"
+        "hint: write A = A.copy() before the call, and pass that"
     ) == refused([tensor("A", 3)], (array,))
 
 
 def test_a_misaligned_array() -> None:
     array = np.zeros(13, np.int8)[1:].view(np.float32)
     assert (
-        "gemm: 'A' starts at an address that is not a multiple of the size of float32\nhint: pass A.copy()"
+        "gemm: 'A' starts at an address that is not a multiple of the size of float32\nhint: write A = A.copy() before the call, and pass that"
     ) == refused([tensor("A", 3)], (array,))
 
 

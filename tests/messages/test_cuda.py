@@ -434,18 +434,18 @@ hint: pass tensors that are all on one device
 """),
     "a wrong dtype": (lambda torch: FakeTensor((8, 4), torch.float16), """\
 scale: 'B' has dtype torch.float16, expected float32
-hint: pass B.to(torch.float32)
+hint: write B = B.to(torch.float32) before the call, and pass that
 """),
     "a wrong shape": (lambda torch: FakeTensor((4, 8), torch.float32), """\
 scale: 'B' has shape (4, 8), expected (8, 4)
 """),
     "a transposed tensor": (lambda torch: FakeTensor((8, 4), torch.float32, strides=(1, 8)), """\
 scale: 'B' is not contiguous: its strides are (1, 8), expected (4, 1)
-hint: pass B.contiguous(), or declare the parameter with T.StridedTensor
+hint: write B = B.contiguous() before the call, and pass that, or declare the parameter with T.StridedTensor
 """),
     "a tensor between two addresses": (lambda torch: FakeTensor((8, 4), torch.float32).shifted(2), """\
 scale: 'B' starts at an address that is not a multiple of the size of float32
-hint: pass B.clone()
+hint: write B = B.clone() before the call, and pass that
 """),
 }
 

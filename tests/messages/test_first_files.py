@@ -228,7 +228,7 @@ def main(A: T.Tensor((8,), "float32")):
             A[i] = T.rng_rand_float()
 """,
         """\
-T.rng_init without seq: is for single GPU threads, which has no meaning on target cpu
+T.rng_init without seq: is for single GPU threads, and target cpu has none
  --> kernel.py:9:9
 9 |         T.rng_init(7)
   |         ^^^^^^^^^^^^^

@@ -65,7 +65,7 @@ T.copy: 'S' is (8, 4) but 'F' is (4, 4)
  --> kernel.py:9:9
 9 |         T.copy(S, F)
   |         ^^^^^^^^^^^^
-hint: slice the larger side, or pass equal extents
+hint: slice the larger side, as in S[0:4, 0:4], or pass equal extents
 """,
     ),
     "a copy of unequal extents of a tensor": (
@@ -286,7 +286,7 @@ tx = T.get_thread_binding()
 A[tx, 0] = 1.0
 """,
         """\
-the thread index: is for single GPU threads, which has no meaning on target cpu
+the thread index: is for single GPU threads, and target cpu has none
  --> kernel.py:8:9
 8 |         A[tx, 0] = 1.0
   |         ^^^^^^^^^^^^^^

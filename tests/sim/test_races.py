@@ -81,7 +81,10 @@ def test_a_read_of_what_another_block_writes(program, seed):
         program.store(out, (bx,), program.load(out, (bx + 1) % 4))
     error = race_of(program, zeros(4), seed=seed)
     assert re.match(r"out\[\d\] is (read by block \d and written|written by block \d and read) by", error.message)
-    assert "let a second T.Kernel read 'out', which starts when all blocks of the first are done" == error.hint
+    assert (
+        "if this adds to 'out', write T.atomic_add; otherwise let a second T.Kernel read 'out', which starts when all blocks "
+        "of the first are done"
+    ) == error.hint
 
 
 @pytest.mark.parametrize("seed", [None, 0, 1, 2, 3])

@@ -74,7 +74,7 @@ class JitFunction(JITImpl):
     def _made(self, args: Sequence[Any], keywords: dict[str, Any]) -> JITKernel:
         """The kernel of a call that is not in the cache of calls."""
         keywords.pop(RETURN_KERNEL, None)  # which a call does anyway
-        values = bind_call(self.func.__name__, self.signature, args, keywords)
+        values = self._bound(args, keywords)
         key = (key_of_value(values), *self.options.chosen())
         if key not in self._kernels:
             self._kernels.setdefault(key, self.options.compile(self.get_tir(*args, **keywords)))
@@ -102,18 +102,33 @@ class JitFunction(JITImpl):
             hint="return the function marked @T.prim_func; or write T.Kernel directly in the body (eager style)",
         )
 
+    def _bound(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by parameter.
+
+        Raises:
+            ArgumentError: They do not fit the signature.
+        """
+        try:
+            return bind_call(self.func.__name__, self.signature, args, keywords)
+        except ArgumentError:
+            self._refuse_arrays(args, keywords)
+            raise
+
     def _refuse_arrays(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """Raises for tensors among the arguments of a function that returns a kernel.
 
         Raises:
             ArgumentError: There is one among the arguments.
         """
-        name = self.func.__name__
-        for parameter, value in bind_call(name, self.signature, args, keywords).items():
+        name, sizes = self.func.__name__, list(self.signature.parameters)
+        more = [str(n + 1) for n in range(len(sizes), len(args))]
+        for parameter, value in [*zip([*sizes, *more], args, strict=False), *keywords.items()]:
             if is_array(value):
+                what = f"argument {parameter}" if parameter in more else f"'{parameter}'"
                 raise ArgumentError(
-                    f"{name}: '{parameter}' is a tensor, but a function that returns a kernel takes sizes and options",
-                    hint=f"make the kernel first, and call that with tensors: `kernel = {name}(...)`, `kernel(A, B)`",
+                    f"{name}: {what} is a tensor, but a function that returns a kernel takes sizes and options",
+                    hint=f"make the kernel first, and call that with tensors: "
+                    f"`kernel = {name}({', '.join(sizes)})`, `kernel(A, B)`",
                 ) from None
 
     def par_compile(
@@ -130,7 +145,7 @@ class JitFunction(JITImpl):
 
     def _parse(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> ParsedArguments:
         known, extra = split_keywords(self.signature, keywords)
-        values = bind_call(self.func.__name__, self.signature, args, known)
+        values = self._bound(args, known)
         return (plain_key(self.signature, values, extra), None), {}
 
 

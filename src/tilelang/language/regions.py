@@ -236,6 +236,12 @@ def _mismatch_hint(a: TileProxy, b: TileProxy) -> str:
         if tile.is_whole and not tile.buffer.scope.on_chip:
             zeros = ", ".join(["0"] * tile.ndim)
             return f"name where the tile begins, as in {tile.name}[{zeros}]: its extents then come from the other side"
+    sizes = [[int_const(as_expr(extent)) for extent in tile.shape] for tile in (a, b)]
+    for large, (ours, theirs) in ((a, sizes), (b, sizes[::-1])):
+        both = list(zip(ours, theirs, strict=False))
+        if len(ours) == len(theirs) and all(x is not None and y is not None and x >= y for x, y in both):
+            part = ", ".join(f"0:{y}" for _, y in both)
+            return f"slice the larger side, as in {large.name}[{part}], or pass equal extents"
     return "slice the larger side, or pass equal extents"
 
 

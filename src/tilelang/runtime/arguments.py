@@ -209,7 +209,7 @@ class _Binding:
             view = dataclasses.replace(view, dtype=as_dtype(lane))
         if view.dtype is None or _storage_name(view.dtype) != lane:
             convert = f"{name}.to(torch.{lane})" if view.framework == "torch" else f"{name}.astype({lane!r})"
-            raise self._fail(f"'{name}' has dtype {view.dtype_text}, expected {dtype!s}", f"pass {convert}")
+            raise self._fail(f"'{name}' has dtype {view.dtype_text}, expected {dtype!s}", _instead(name, convert, spec))
         if len(view.shape) != len(spec.extents) + (dtype.lanes > 1):
             raise self._fail(
                 f"'{name}' has {_dimensions(len(view.shape))}, shape {view.shape}, expected "
@@ -219,12 +219,12 @@ class _Binding:
         if not view.aligned:
             raise self._fail(
                 f"'{name}' starts at an address that is not a multiple of the size of {dtype!s}",
-                f"pass {name}.{copy}()",
+                _instead(name, f"{name}.{copy}()", spec),
             )
         if spec.written and not view.writable:
             raise self._fail(
                 f"'{name}' is written by the kernel, but the array given is read-only",
-                f"pass an array that can be written, such as {name}.{copy}()",
+                _instead(name, f"{name}.{copy}()", spec),
             )
         return view
 
@@ -353,7 +353,7 @@ class _Binding:
                 f"the lanes of {param.dtype!s}"
             )
         if spec.strides is None:
-            self._check_dense(param, view)
+            self._check_dense(spec, view)
         else:
             self._check_strides(param, view, spec.strides)
 
@@ -388,15 +388,15 @@ class _Binding:
         meaning = "" if exact == wanted else f", which is {exact} here"
         return self._fail(f"'{name}' has shape {view.shape}, expected {wanted}{meaning}")
 
-    def _check_dense(self, param: TensorParam, view: ArrayView) -> None:
+    def _check_dense(self, spec: ArgumentSpec, view: ArrayView) -> None:
         if view.is_dense:
             return
-        name = param.name
+        name = spec.param.name
         make = f"{name}.contiguous()" if view.framework == "torch" else f"numpy.ascontiguousarray({name})"
         strides = "no whole elements" if view.strides is None else str(view.strides)
         raise self._fail(
             f"'{name}' is not contiguous: its strides are {strides}, expected {dense_strides(view.shape)}",
-            f"pass {make}, or declare the parameter with T.StridedTensor",
+            f"{_instead(name, make, spec)}, or declare the parameter with T.StridedTensor",
         )
 
     def _check_strides(self, param: TensorParam, view: ArrayView, strides: tuple[Extent, ...]) -> None:
@@ -472,6 +472,11 @@ _STORED_ALIKE: Mapping[str, frozenset[str]] = MappingProxyType(
         **dict.fromkeys(("float8_e5m2", "float8_e5m2fnuz"), frozenset({"float8_e5m2", "float8_e5m2fnuz"})),
     }
 )
+
+
+def _instead(name: str, made: str, spec: ArgumentSpec) -> str:
+    """A hint to pass another array, which keeps a name if the kernel writes it: results in a copy would be lost."""
+    return f"write {name} = {made} before the call, and pass that" if spec.written else f"pass {made}"
 
 
 def _storage_name(dtype: DType) -> str:

@@ -354,7 +354,12 @@ class ShadowMemory:
     def _race(self, element: tuple[int, ...], stamp: int, before: str, now: str) -> DataRace:
         name = self._buffer.name
         (here, _), (there, loc) = self._races.describe(self._races.stamp()), self._races.describe(stamp)
-        if "read" in (before, now):
+        if "read" in (before, now) and loc.file and loc.is_same_place(self._races.loc):
+            hint = (
+                f"if this adds to '{name}', write T.atomic_add; otherwise let a second T.Kernel read '{name}', which "
+                "starts when all blocks of the first are done"
+            )
+        elif "read" in (before, now):
             hint = f"let a second T.Kernel read '{name}', which starts when all blocks of the first are done"
         elif before == now:
             hint = (

@@ -225,7 +225,8 @@ def _from_name(name: str, arch: str, code: tuple[str, ...], what: str) -> Target
 def _unknown_name(what: str, name: str) -> TargetError:
     nicknames = {nickname: family.kind for family in families().values() for nickname in family.nicknames}
     near = nearest(nicknames.get(name.lower(), name.lower()), ["auto", *_aliases(), *ABSENT], 0.5)
-    meant = f"did you mean {near!r}? " if near else ""
+    names = f"write 'auto', {', '.join(map(repr, families()))} or the name of a machine. "
+    meant = f"did you mean {near!r}? " if near else names
     by_text = what == _DEFAULT_TARGET
     syntax = "Use JSON syntax" if by_text else "Pass target options as a dict"
     example = _as_json(_example()) if by_text else _example()

@@ -131,7 +131,7 @@ def refuse_threads(func: PrimFunc, where: str, hint: str) -> None:
         if name:
             with stmt.loc:
                 raise NoLowering(
-                    f"{name}: is for single GPU threads, which has no meaning on {where}", hint=hint
+                    f"{name}: is for single GPU threads, and {where} has none", hint=hint
                 )
 
 
