@@ -42,7 +42,6 @@ def page(text: str) -> str:
     Raises:
         SystemExit: A program has no mistake, or its correction has one.
     """
-
     tilelang.disable_cache()  # what the compiler warns of is not kept in it
 
     def section(found: re.Match[str]) -> str:
