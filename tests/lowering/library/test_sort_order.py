@@ -6,7 +6,9 @@ import pytest
 
 from tilelang.dtypes import FLOAT32, INT32
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Var
+from tilelang.ir.expr import Binary, Var
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.visit import walk_expr
 from tilelang.lowering.library.sort_order import comes_after, follows, same
 
 NAN = float("nan")
@@ -26,3 +28,10 @@ def test_equal_elements_are_told_apart_by_their_places(descending: bool) -> None
     for x, y, m, n in itertools.product(range(3), repeat=4):
         expected = (-x, m) > (-y, n) if descending else (x, m) > (y, n)
         assert expected == bool(evaluate(after, {a: x, b: y, i: m, j: n}))
+
+
+def test_comparisons_do_not_branch() -> None:
+    a, b, i, j = Var("a", FLOAT32), Var("b", FLOAT32), Var("i", INT32), Var("j", INT32)
+    for expr in (follows(a, b), same(a, b), comes_after(a, b, (i, j), descending=True)):
+        found = {node.op for node in walk_expr(expr) if isinstance(node, Binary)}
+        assert found.isdisjoint({BinaryOp.AND, BinaryOp.OR})

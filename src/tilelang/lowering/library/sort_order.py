@@ -1,6 +1,7 @@
 """Comparisons of `T.sort` and related operators, as expressions.
 
-Invariant: NaN is greater than all numbers and equal to NaN, so the order is total.
+Invariant: NaN is greater than all numbers and equal to NaN, so the order is total. All parts of a comparison are
+evaluated, since a branch for each element costs more than a comparison.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ def follows(a: Expr, b: Expr) -> Expr:
     """Whether a is greater than b."""
     if not a.dtype.is_float:
         return binary(BinaryOp.GT, a, b)
-    only_a_is_nan = both(binary(BinaryOp.NE, a, a), binary(BinaryOp.EQ, b, b))
-    return either(binary(BinaryOp.GT, a, b), only_a_is_nan)
+    only_a_is_nan = _and(binary(BinaryOp.NE, a, a), binary(BinaryOp.EQ, b, b))
+    return _or(binary(BinaryOp.GT, a, b), only_a_is_nan)
 
 
 def same(a: Expr, b: Expr) -> Expr:
@@ -22,7 +23,7 @@ def same(a: Expr, b: Expr) -> Expr:
     equal = binary(BinaryOp.EQ, a, b)
     if not a.dtype.is_float:
         return equal
-    return either(equal, both(binary(BinaryOp.NE, a, a), binary(BinaryOp.NE, b, b)))
+    return _or(equal, _and(binary(BinaryOp.NE, a, a), binary(BinaryOp.NE, b, b)))
 
 
 def comes_after(a: Expr, b: Expr, positions: tuple[Expr, Expr] | None, *, descending: bool) -> Expr:
@@ -31,14 +32,17 @@ def comes_after(a: Expr, b: Expr, positions: tuple[Expr, Expr] | None, *, descen
     after = follows(first, then)
     if positions is None:
         return after
-    return either(after, both(unary(UnaryOp.NOT, follows(then, first)), binary(BinaryOp.GT, *positions)))
+    return _or(after, _and(unary(UnaryOp.NOT, follows(then, first)), binary(BinaryOp.GT, *positions)))
 
 
 def both(a: Expr, b: Expr) -> Expr:
-    """Whether two conditions hold."""
+    """Whether two conditions hold, of which the second is evaluated only if the first holds."""
     return binary(BinaryOp.AND, a, b)
 
 
-def either(a: Expr, b: Expr) -> Expr:
-    """Whether one of two conditions holds."""
-    return binary(BinaryOp.OR, a, b)
+def _and(a: Expr, b: Expr) -> Expr:
+    return binary(BinaryOp.BITAND, a, b)
+
+
+def _or(a: Expr, b: Expr) -> Expr:
+    return binary(BinaryOp.BITOR, a, b)
