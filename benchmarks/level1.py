@@ -35,7 +35,10 @@ FEW = 5  # programs that a short search measures
 
 @dataclass
 class Measured:
-    """A row: times in milliseconds, and the rival's over ours; those that failed have an error instead."""
+    """A row: times in milliseconds, and the rival's over ours; those that failed have an error instead.
+
+    `first_s` are the seconds of our first call, which compiles, while other rows do the same.
+    """
 
     group: str
     name: str
@@ -44,6 +47,7 @@ class Measured:
     theirs: float | None = None
     ratio: float | None = None
     error: str = ""
+    first_s: float | None = None
 
 
 class Worker:
@@ -75,14 +79,16 @@ def _work(connection, rows: list[tuple[str, str]], args: argparse.Namespace) -> 
     torch.cuda.synchronize()
     connection.send(None)
     while True:
-        calls, candidates, failed = prepared[number := connection.recv()]
-        found = list(failed)
-        if candidates:
-            found += _searched(*rows[number], bench.race(*candidates))
-        if len(calls) > 1:
-            mine, *others = bench.race(*calls.values())
-            rivals = zip(list(calls)[1:], others, strict=True)
-            found += [Measured(*rows[number], rival, mine, time, time / mine) for rival, time in rivals]
+        row = prepared[number := connection.recv()]
+        found = list(row.failed)
+        if row.candidates:
+            found += _searched(*rows[number], bench.race(*row.candidates))
+        if len(row.calls) > 1:
+            mine, *others = bench.race(*row.calls.values())
+            rivals = zip(list(row.calls)[1:], others, strict=True)
+            found += [
+                Measured(*rows[number], rival, mine, time, time / mine, first_s=row.first_s) for rival, time in rivals
+            ]
         connection.send(found)
 
 
@@ -92,16 +98,27 @@ def _searched(group: str, name: str, times: list[float]) -> list[Measured]:
     return [Measured(group, name, rival, mine, best, best / mine) for rival, mine in pairs]
 
 
-def _prepared(
-    torch, group: str, name: str, without: list[str]
-) -> tuple[dict[str, Any], list[Any], list[Measured]]:
-    """The calls of a row that give the right result, ours first, all programs of ours, and what failed."""
+@dataclass
+class Prepared:
+    """A row that is compiled: calls that give the right result, ours first; all programs of ours; what failed."""
+
+    calls: dict[str, Any]
+    candidates: list[Any]
+    failed: list[Measured]
+    first_s: float = 0.0
+
+
+def _prepared(torch, group: str, name: str, without: list[str]) -> Prepared:
     case = next(each for each in GROUPS[group].cases if each.name == name)
     try:
         sides = case.sides(torch)
+        torch.cuda.synchronize()
+        start = time.perf_counter()
         result = sides.ours()
+        torch.cuda.synchronize()
+        first = time.perf_counter() - start
     except Exception as error:
-        return {}, [], [Measured(group, name, "", error=_shown(error))]
+        return Prepared({}, [], [Measured(group, name, "", error=_shown(error))])
     calls, failed = {"": sides.ours}, []
     for rival, call in sides.rivals.items():
         if rival in without:
@@ -111,7 +128,7 @@ def _prepared(
             calls[rival] = call
         except Exception as error:
             failed.append(Measured(group, name, rival, error=_shown(error)))
-    return calls, sides.candidates, failed
+    return Prepared(calls, sides.candidates, failed, first)
 
 
 def _shown(error: Exception) -> str:
@@ -161,6 +178,7 @@ def main() -> None:
     start = time.perf_counter()
     rows = [(group, case.name) for group, part in wanted for case in GROUPS[group].cases if part in case.name]
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "2"
+    os.environ["TILELANG_DISABLE_CACHE"] = "1"  # first calls compile
     count = min(args.workers, len(rows))
     workers = [Worker(rows[number::count], args) for number in range(count)]
     import torch
@@ -202,6 +220,9 @@ def main() -> None:
         mean, least = each["geomean"] or 0.0, each["least"] or 0.0
         print(f"{each['group']:<10}{each['rival']:<15}{each['rows']:4} rows, {each['failed']} failed, "
               f"geomean {mean:.3f} of {each['goal']}, least {least:.3f} of {each['least_goal']}")
+    firsts = sorted({(row.group, row.name): row.first_s for row in measured if row.first_s}.values())
+    if firsts:
+        print(f"first calls: median {statistics.median(firsts):.2f} s, longest {firsts[-1]:.2f} s")
     path.parent.mkdir(exist_ok=True, parents=True)
     record = {
         "device": device, "torch": torch.__version__, "cuda": torch.version.cuda, "python": platform.python_version(),

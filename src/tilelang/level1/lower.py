@@ -19,6 +19,7 @@ from tilelang.level1.kept_rows import kept_rows
 from tilelang.level1.kernel_text import kernel_text
 from tilelang.level1.launch_text import INDENT
 from tilelang.level1.line_wrap import wrapped
+from tilelang.level1.long_sequences import with_short_sequences
 from tilelang.level1.mask_form import with_masks_in_one_form
 from tilelang.level1.placement import Placement, Tiling, place_axes
 from tilelang.level1.shifted_sums import with_shifted_sums
@@ -72,7 +73,8 @@ def lower(
     Raises:
         TuningError: A kernel has no such tiling.
     """
-    graph = _with_distinct_results(without_duplicates(graph))
+    graph = without_duplicates(with_short_sequences(without_duplicates(graph), target))
+    graph = _with_distinct_results(graph)
     graph, kernels = _kernels(graph, target)
     reshapes = Reshapes()
     kernels = [with_collapsed_axes(kernel, reshapes) for kernel in kernels]
