@@ -435,3 +435,9 @@ def test_arrays_of_gpus_are_known_by_their_interface() -> None:
 
     assert "x: float16[3, 4]" in str(f.graph(OnGPU()))
     assert 'x: T.Tensor((3, 4), "float16")' in f.program(OnGPU())
+
+
+def test_a_lambda_is_a_function() -> None:
+    doubled = tilelang.compute(lambda x: 2 * x)
+    np.testing.assert_array_equal(doubled(np.ones(3, np.float32)), np.full(3, 2.0, np.float32))
+    assert "def computation(" in doubled.program(np.ones(3, np.float32))

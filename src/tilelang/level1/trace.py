@@ -62,7 +62,8 @@ def trace(
             )
     if not leaves:
         raise StagingTypeError(f"{name}: returns no array", loc=loc, hint="return what the function computes")
-    return Graph(name, tuple(arrays), tuple(as_array(leaf).node for leaf in leaves), loc), structure
+    called = name if name.isidentifier() else "computation"  # a lambda has no name that a program could have
+    return Graph(called, tuple(arrays), tuple(as_array(leaf).node for leaf in leaves), loc), structure
 
 
 @contextmanager
