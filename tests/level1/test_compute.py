@@ -159,8 +159,12 @@ def test_a_computation_with_kernels_is_no_single_program() -> None:
         f.program(x)
     assert error.value.message == "f: calls a Level 2 kernel, so that it is no single program"
     assert error.value.hint == (
-        "call it, which runs the programs before and after the kernel; or take the kernel out of it"
+        "call it, which runs the programs before and after the kernel; explain() tells of each of them"
     )
+    lines = f.explain(x).splitlines()
+    assert ["f_0: 1 kernel", f"f: calls the kernel '{kernel.prim_func.name}'", "f_1: 1 kernel"] == [
+        line for line in lines if line.startswith("f")
+    ]
 
 
 def test_calls_with_arrays_in_another_order() -> None:

@@ -28,7 +28,7 @@ from tilelang.level1.execution import compile_lowered, compile_with_calls, predi
 from tilelang.level1.explain import explain
 from tilelang.level1.graph import Graph
 from tilelang.level1.lower import Lowered, lower
-from tilelang.level1.split_calls import has_calls
+from tilelang.level1.split_calls import has_calls, split_at_calls
 from tilelang.level1.structure import Structure
 from tilelang.level1.trace import is_tracing, trace
 from tilelang.level1.tune import Tuned, known_tilings, tilings_of_decision, tune_tilings
@@ -74,7 +74,7 @@ class _Computation:
             raise StagingError(
                 f"{self.graph.name}: calls a Level 2 kernel, so that it is no single program",
                 loc=self.graph.loc,
-                hint="call it, which runs the programs before and after the kernel; or take the kernel out of it",
+                hint="call it, which runs the programs before and after the kernel; explain() tells of each of them",
             )
         if self._decided is not None:
             return lower(self.graph, self._target, tilings=self._decided(self._target))
@@ -83,8 +83,18 @@ class _Computation:
         return lower(self.graph, self._target, tilings=tilings) if tilings else default
 
     def explain(self) -> str:
-        """What was decided, in words."""
-        lowered = self.lowered
+        """What was decided, in words: of each program, and between them the kernels that are called."""
+        if not has_calls(self.graph):
+            return self._explained(self.lowered)
+        parts: list[str] = []
+        for segment in split_at_calls(self.graph):
+            if segment.outputs:
+                parts.append(self._explained(lower(segment.graph, self._target)))
+            if segment.call is not None:
+                parts.append(f"{self.graph.name}: calls the kernel '{segment.call.kernel.prim_func.name}'")
+        return "\n".join(parts)
+
+    def _explained(self, lowered: Lowered) -> str:
         try:
             return explain(lowered, predict_program(lowered, self._target, self._options))
         except (OptionError, ProgramValueError):  # nothing is known of the machine, or of the sizes
