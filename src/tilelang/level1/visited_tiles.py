@@ -16,6 +16,7 @@ from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Var, binary, conjunction, conjuncts, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import Rewriter, loads_of, variables_of
+from tilelang.level1.contraction import contraction
 from tilelang.level1.fused import FusedKernel
 from tilelang.level1.loop_bounds import bounds_range, combined_by, masks_of
 from tilelang.level1.passes import passes_of
@@ -105,9 +106,11 @@ def with_visited_tiles(
 
 
 def _masks(kernel: FusedKernel, tiling: Tiling, placement: Placement) -> list[ExprKey]:
-    """The masks by which tiles are listed; none if the loop is short, or if its bounds say as much."""
+    """The masks by which tiles are listed; none if tiles or loops are small, or if bounds of loops say as much."""
     if len(kernel.streamed) != 1 or kernel.streamed[0] not in tiling.blocks:
         return []
+    if all(contraction(reduction) is None for reduction in kernel.reductions):
+        return []  # reading a tile costs no more than reading the mask
     (axis,) = kernel.streamed
     size = int_const(kernel.extents[axis])
     if size is not None and size <= (_LEAST_TILES - 1) * tiling.blocks[axis]:
