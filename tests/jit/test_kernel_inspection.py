@@ -10,6 +10,7 @@ from tilelang.errors import OptionError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.kernel_inspection import Lowered
+from tilelang.targets.gpu.runtime.resources import Resources
 
 Make = Callable[..., PrimFunc]
 
@@ -103,3 +104,11 @@ def test_every_launch_is_a_kernel_that_is_named_after_the_function() -> None:
     assert ["main_kernel", "main_kernel_1"] == list(kernel.resource_usage)
     for name, threads in (("main_kernel", 64), ("main_kernel_1", 32)):
         assert f'extern "C" __global__ void __launch_bounds__({threads}) {name}(' in kernel.kernel_source
+
+
+def test_a_program_is_serialized_if_any_of_its_kernels_is(monkeypatch: pytest.MonkeyPatch, vector_add: Make) -> None:
+    kernel = JITKernel(vector_add(100))
+    for serialized in (False, True):
+        each = {"first": Resources(40, 0, 0, 0), "second": Resources(32, 0, 8, 0, serialized)}
+        monkeypatch.setattr(JITKernel, "kernel_resources", each)
+        assert (40, 8, serialized) == (kernel.resources.registers, kernel.resources.spill_bytes, kernel.resources.serialized)

@@ -256,6 +256,7 @@ class KernelInspection:
             max((r.shared_bytes for r in found), default=0),
             max((r.spill_bytes for r in found), default=0),
             max((r.local_bytes for r in found), default=0),
+            any(r.serialized for r in found),
             accumulators=max((r.accumulators for r in found), default=0),
         )
 
