@@ -1,12 +1,15 @@
 """Load groups are copies that a producer can do: their tiles are read in one place, their sources are not written."""
 
+import dataclasses
+
 import pytest
 from specialized import gemm_kernel, launch_of
 
 import tilelang.language as T
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.stmt import For
+from tilelang.ir.stmt import For, If
 from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
     find_load_groups,
     flatten_sequences,
@@ -188,3 +191,48 @@ def test_loops_of_any_step_count_from_zero():
     for loop, values in zip(loops, ([2, 5, 8], [9, 5, 1]), strict=True):
         assert 3 == evaluate(trip_count(loop), {})
         assert [0, 1, 2] == [evaluate(iteration_number(loop), {loop.var: value}) for value in values]
+
+
+def with_small_tile(bytes_of_row=4, *, behind=False):
+    """A gemm whose result is scaled by values that each iteration loads; `behind` the last reader of its operands."""
+    rows, dtype = 64 * bytes_of_row // 4, "float32"
+
+    @T.prim_func
+    def main(K: T.Tensor((256, 64), "float16"), V: T.Tensor((rows * 4,), dtype), O: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            K_s = T.alloc_shared((64, 64), "float16")
+            V_s = T.alloc_shared((rows,), dtype)
+            S = T.alloc_fragment((64, 64), "float32")
+            out = T.alloc_fragment((64, 64), "float32")
+            P = T.alloc_fragment((64, 64), "float16")
+            T.clear(out)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(K[k * 64, 0], K_s)
+                T.copy(V[k * rows], V_s)
+                T.gemm(K_s, K_s, S, transpose_B=True, clear_accum=True)
+                if not behind:
+                    for i, j in T.Parallel(64, 64):
+                        S[i, j] *= V_s[i]
+                T.copy(S, P)
+                T.gemm(P, K_s, out)
+                if behind:
+                    for i, j in T.Parallel(64, 64):
+                        out[i, j] *= V_s[i]
+            T.copy(out, O)
+
+    return main
+
+
+def test_a_small_tile_joins_one_that_is_in_use_for_longer():
+    (together,) = load_groups(with_small_tile()).found
+    assert ["K_s", "V_s"] == [tile.name for tile in together.tiles]
+    assert isinstance(together.first, Gemm) and isinstance(together.last, Gemm) and 3 == len(together.readers)
+    assert [["K_s"], ["V_s"]] == names(load_groups(with_small_tile(behind=True)))  # which it would hold for longer
+    assert [["K_s"], ["V_s"]] == names(load_groups(with_small_tile(bytes_of_row=32)))  # 2048 bytes
+
+
+def test_fills_of_whole_loops_are_counted_unless_a_branch_decides():
+    _, key, value = load_groups(attention(trips_of_rows=True)).found
+    assert key.loop is key.fills_each_iteration_of() is value.fills_each_iteration_of()
+    branch = If(key.loop.var > 2, key.parent)
+    assert dataclasses.replace(key, path=(*key.path, branch)).fills_each_iteration_of() is None

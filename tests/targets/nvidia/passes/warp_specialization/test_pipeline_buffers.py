@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from specialized import gemm_kernel, launch_of
 
+import tilelang.language as T
 from tilelang.dtypes import INT32
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, const
@@ -109,3 +110,43 @@ def test_consumers_arrive_at_the_barriers_of_all_blocks_that_load_for_them():
     assert "if thread % 128 < 4:" in text and "mbarrier_arrive_remote(A_s_empty[0:1], sender)" in text
     assert made.signals_cluster
     assert not pipeline_buffer(load_group, Schedule(2, 3), ALONE, wgmma_only=True).signals_cluster
+
+
+def uneven_loops():
+    """A gemm that each iteration of an outer loop repeats another number of times, none at first."""
+
+    @T.prim_func
+    def main(A: T.Tensor((512, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for row in T.serial(6):
+                for k in T.Pipelined(1, row, num_stages=2):
+                    T.copy(A[k * 64, 0], A_s)
+                    T.gemm(A_s, A_s, C_l, transpose_B=True)
+            T.copy(C_l, C)
+
+    return main
+
+
+@given(st.integers(1, 5))
+def test_fills_before_a_loop_are_counted_behind_it_where_trip_counts_differ(versions):
+    (load_group,) = find_load_groups(flatten_sequences(launch_of(uneven_loops())), lambda copy: "").found
+    made = pipeline_buffer(load_group, Schedule(2, versions), ALONE, wgmma_only=True)
+    states, (outer, loop) = PartitionStates([made]), load_group.path
+    assert ["fills"] == [alloc.buffer.name for alloc in states.counters]
+    assert [] == states.behind(outer)
+    assert [] == PartitionStates([made], waits=False, among=states).counters  # it reads the same
+    uses = fills = 0
+    for row in range(6):
+        for k in range(1, row):
+            env, state = {outer.var: row, loop.var: k}, states.state(made)
+            for bind in state.setup:
+                env[bind.var] = evaluate(bind.value, env, load=lambda *_, now=fills: now)
+            assert (uses % versions, uses // versions % 2) == (evaluate(state.index, env), evaluate(state.phase, env))
+            assert () == state.advance
+            uses += 1
+        (count,) = states.behind(loop)
+        fills = evaluate(count.value, {outer.var: row}, load=lambda *_, now=fills: now)
+        assert uses == fills

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -26,6 +26,7 @@ CanLoadAsync = Callable[[Copy], str]
 """Why the copy engine cannot do a load; empty if it can."""
 
 _MIN_STAGES = 2  # with fewer, no load overlaps the use of another
+_SMALL_BYTES = 1024  # of a load that a multiprocessor receives in less time than threads take for a pair of barriers
 
 
 @record(slots=True, eq=False)
@@ -89,6 +90,18 @@ class LoadGroup:
         found = self.scalars.backward_slice(trip_count(step) for step in self.path if isinstance(step, For))
         differs = bool(found.buffers) or not found.variables.isdisjoint(launch.block_vars)
         return differs or self.fill_count().preceding is None
+
+    def counts_fills(self, launch: Launch) -> bool:
+        """Whether each fill has to be counted at run time, not only those of whole loops."""
+        return self.needs_counters(launch) and self.fills_each_iteration_of() is None
+
+    def fills_each_iteration_of(self) -> For | None:
+        """The innermost loop, if each of its iterations fills the tiles once, and its bounds do not change in it."""
+        loop = self.loop
+        if loop is None or self.path[-1] is not loop or loop.body is not self.parent:
+            return None
+        changes = any(self.scalars.changes_within(end, loop.body) for end in (loop.start, loop.stop))
+        return None if changes else loop
 
     def fill_count(self) -> FillCount:
         """How often the tiles are filled, before an iteration and at most."""
@@ -222,15 +235,18 @@ class _Search:
             self._viewed.add(stmt.buffer.storage)
 
     def load_groups(self) -> Iterator[LoadGroup]:
-        """Joins the copies with the same first reader."""
+        """Joins the copies with the same first reader, and small ones to others that are in use for longer."""
         groups: dict[tuple[Seq, Stmt], list[LoadGroup]] = {}
         for load_group in self._found:
             groups.setdefault((load_group.parent, load_group.first), []).append(load_group)
-        for (parent, _), group in groups.items():
-            last = max((load_group.last for load_group in group), key=parent.body.index)
-            readers = tuple(dict.fromkeys(reader for load_group in group for reader in load_group.readers))
-            copies = tuple(copy for load_group in group for copy in load_group.copies)
-            yield dataclasses.replace(group[0], copies=copies, last=last, readers=readers)
+        joined: list[LoadGroup] = []
+        for load_group in map(_joined, groups.values()):
+            around = next((n for n, each in enumerate(joined) if _is_small_within(load_group, each)), None)
+            if around is None:
+                joined.append(load_group)
+            else:
+                joined[around] = _joined((joined[around], load_group))
+        yield from joined
 
     def visit(self, stmt: Stmt, path: tuple[For | If, ...]) -> None:
         """Visits the copies below a statement."""
@@ -290,6 +306,22 @@ class _Search:
                 return "a loop around it has a break or continue in the middle of an iteration"
         all_uniform = all(map(self._scalars.is_uniform, needed))
         return "" if all_uniform else "what it copies depends on what the block computes"
+
+
+def _joined(groups: Sequence[LoadGroup]) -> LoadGroup:
+    """One group of the copies of several with the same parent, of which the first is read first."""
+    last = max((load_group.last for load_group in groups), key=groups[0].parent.body.index)
+    readers = tuple(dict.fromkeys(reader for load_group in groups for reader in load_group.readers))
+    copies = tuple(copy for load_group in groups for copy in load_group.copies)
+    return dataclasses.replace(groups[0], copies=copies, last=last, readers=readers)
+
+
+def _is_small_within(inner: LoadGroup, outer: LoadGroup) -> bool:
+    """Whether a group is small, and all its readers run while the tiles of another one are in use."""
+    if inner.bytes > _SMALL_BYTES or inner.parent is not outer.parent:
+        return False
+    place = inner.parent.body.index
+    return place(outer.first) < place(inner.first) and place(inner.last) <= place(outer.last)
 
 
 def _reads_within(stmt: Stmt, filled: Region) -> bool:

@@ -81,8 +81,9 @@ class _Producer:
                 kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
                 made = dataclasses.replace(node, var=var, start=start, stop=stop, kind=kind, body=body, pipeline=None)
                 if self._scheduler is not None and node is self._scheduler.loop:
-                    return self._scheduler.with_all_iterations(made)
-                return made
+                    made = self._scheduler.with_all_iterations(made)
+                counting = self._states.behind(node, self._renamed)
+                return Seq((made, *counting), loc=node.loc) if counting else made
             case While():
                 body = self.visit(node.body)
                 return body and dataclasses.replace(node, condition=self._renamed(node.condition), body=body)
@@ -204,7 +205,7 @@ def consumer(
     """
     states = PartitionStates(pipelines)
     crossing = [each for program in software_pipelines for each in program.crossing]
-    late_states = PartitionStates(crossing, waits=False)
+    late_states = PartitionStates(crossing, waits=False, among=states)
     computed = {tile for program in software_pipelines for tile in program.computed}
     rewriter = _Consumer(pipelines, computed, states, late_states, thread)
     rewriter.software_pipelines = {each.loop: each for each in software_pipelines}
@@ -241,6 +242,11 @@ class _Consumer(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Seq):
             return self._sequence(node)
+        made = self._stmt(node)
+        counting = self._states.behind(node) if isinstance(node, For) else []
+        return Seq((made, *counting), loc=node.loc) if made is not None and counting else made
+
+    def _stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node in self.software_pipelines:
             expanded = self.software_pipelines[node].expand(self._states, self._late_states, self._thread)
             return Seq(tuple(expanded), loc=node.loc)

@@ -18,8 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, Load, Var, const, int_const, select
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, If, Stmt, Store
+from tilelang.ir.expr import Expr, Load, Var, binary, const, int_const, select
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Stmt, Store
 from tilelang.records import record
 from tilelang.targets.gpu.isa.sync import SYNC_WARP
 from tilelang.targets.nvidia.isa.cluster import mbarrier_arrive_remote
@@ -30,7 +31,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_WAIT,
 )
 from tilelang.targets.nvidia.machines import WARP_SIZE
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, iteration_number, trip_count
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.transforms.versions import versioned
@@ -126,22 +127,43 @@ class PipelineState:
 class PartitionStates:
     """The states of one partition in all pipelines.
 
+    What only run time gives is counted: for a loop all of whose iterations fill a stage, the fills before the loop, by
+    one counter for all its pipelines; elsewhere index and phase, by counters that go on with each fill.
+
     Args:
         pipelines: The pipelines.
         waits: Whether the partition waits by these states; otherwise they have no phase.
+        among: Other states of the same partition, whose counters of loops these read, too.
 
     Attributes:
-        counters: Allocations of the states that are counted at run time, to stand at the beginning of the partition.
+        counters: Allocations of the counters, to stand at the beginning of the partition.
     """
 
-    def __init__(self, pipelines: Sequence[PipelineBuffer], *, waits: bool = True) -> None:
+    def __init__(
+        self, pipelines: Sequence[PipelineBuffer], *, waits: bool = True, among: PartitionStates | None = None
+    ) -> None:
         self.counters: list[Stmt] = []
         self._waits = waits
         self._counted: dict[PipelineBuffer, tuple[Buffer, ...]] = {}
+        self._before: dict[For, Buffer] = {} if among is None else dict(among._before)  # fills before a loop
         for each in pipelines:
-            if each.load_group.fill_count().preceding is None:
+            if each.load_group.fill_count().preceding is not None:
+                continue
+            loop = each.load_group.fills_each_iteration_of()
+            if loop is None:
                 self._counted[each] = tuple(map(_scalar, ("version", "phase") if waits else ("version",)))
                 self.counters += [Alloc(counter, _ZERO) for counter in self._counted[each]]
+            elif loop not in self._before:
+                self._before[loop] = _scalar("fills")
+                self.counters.append(Alloc(self._before[loop], _ZERO))
+
+    def behind(self, loop: For, rename: Callable[[Expr], Expr] = lambda expr: expr) -> list[Stmt]:
+        """What counts the fills of a loop, to stand behind it."""
+        if loop not in self._before:
+            return []
+        counter = self._before[loop]
+        times = rename(binary(BinaryOp.MAX, trip_count(loop), _ZERO))
+        return [Store(counter, (), Load(counter, (), INT32) + times, loc=loop.loc)]
 
     def state(self, each: PipelineBuffer, rename: Callable[[Expr], Expr] = lambda expr: expr) -> PipelineState:
         """The state in the sequence that holds the load group.
@@ -152,6 +174,9 @@ class PartitionStates:
         """
         if each in self._counted:
             return self._from_counters(each)
+        loop = each.load_group.loop
+        if loop is not None and loop in self._before:
+            return self._from_loop(each, loop, rename)
         fills = each.load_group.fill_count()
         assert fills.preceding is not None
         number = rename(fills.preceding)
@@ -166,6 +191,17 @@ class PartitionStates:
             return PipelineState((), version, phase)
         first, second = (Var(text, INT32, index=True) for text in ("version", "phase"))
         return PipelineState((Bind(first, version), Bind(second, phase)), first, second)
+
+    def _from_loop(self, each: PipelineBuffer, loop: For, rename: Callable[[Expr], Expr]) -> PipelineState:
+        """The state from the fills before a loop and the number of the iteration."""
+        fill = Var("fill", INT32, index=True)
+        number = Load(self._before[loop], (), INT32) + rename(iteration_number(loop))
+        bound = Bind(fill, binary(BinaryOp.BITAND, number, const(2**31 - 1, INT32)))  # provably not negative
+        if each.versions == 1:
+            return PipelineState((bound,), _ZERO, fill % 2 if self._waits else _ZERO)
+        version, phase = (Var(text, INT32, index=True) for text in ("version", "phase"))
+        binds = (bound, Bind(version, fill % each.versions), Bind(phase, fill // each.versions % 2))
+        return PipelineState(binds, version, phase) if self._waits else PipelineState(binds[:2], version, _ZERO)
 
     def _from_counters(self, each: PipelineBuffer) -> PipelineState:
         counters = self._counted[each]
