@@ -6,7 +6,14 @@ import pytest
 from loop_optimum import optimum
 
 from tilelang.schedule.loop_graph import Edge, LoopGraph, Work
-from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, is_legal, longest_recurrence, modulo_schedule
+from tilelang.schedule.modulo import (
+    MIN_GAIN,
+    MIN_REORDER_GAIN,
+    ModuloSchedule,
+    is_legal,
+    longest_recurrence,
+    modulo_schedule,
+)
 
 ISSUE, LATENCY = 20, 60
 
@@ -99,3 +106,22 @@ def test_a_schedule_against_a_dependence_is_illegal() -> None:
     assert is_legal(graph, (0, 0, 0, 0, 1), (0, 4, 1, 2, 3))
     assert not is_legal(graph, (0, 0, 0, 0, 1), (0, 1, 2, 4, 3))  # the cast comes to an operand in use
     assert not is_legal(graph, (1, 0, 0, 0, 1), (0, 4, 1, 2, 3))
+
+
+def test_a_gemm_need_not_wait_for_one_whose_sums_it_continues() -> None:
+    waiting = LoopGraph((gemm(500), gemm(500)), (Edge(0, 1, 0), Edge(1, 0, 1)))
+    assert 1000 + 2 * LATENCY == modulo_schedule(waiting).cycles
+    chained = LoopGraph((gemm(500), gemm(500)), (Edge(0, 1, 0, waits=False), Edge(1, 0, 1)))
+    assert ModuloSchedule((0, 0), (0, 1), 1000 + LATENCY) == modulo_schedule(chained)
+    assert not is_legal(chained, (0, 0), (1, 0))
+    both = LoopGraph(chained.work, (*chained.edges, Edge(0, 1, 0)))  # it also overwrites what the other one reads
+    assert modulo_schedule(waiting).cycles == modulo_schedule(both).cycles
+
+
+def test_statements_move_behind_a_gemm_within_an_iteration_for_a_small_gain_and_no_further() -> None:
+    # 0 computes, 1 and 2 sum up what it gives, 3 multiplies it, 4 needs both
+    edges = tuple(conflicts((0, True), (1, False), (3, False)) + conflicts((1, True), (2, True), (4, True)))
+    work = (Work(2000), Work(40), Work(40), gemm(500), Work(2000))
+    graph = LoopGraph(work, (*edges, *conflicts((3, True), (4, False))))
+    assert ModuloSchedule((0,) * 5, (0, 3, 1, 2, 4), 4500 + LATENCY) == modulo_schedule(graph)
+    assert 4580 + LATENCY > modulo_schedule(graph).cycles * (1 + MIN_REORDER_GAIN)

@@ -39,6 +39,7 @@ def _released(graph: LoopGraph, stage: Sequence[int], place: dict[int, int], num
         place[edge.target]
         for edge in graph.edges
         if edge.source == number
+        and edge.waits
         and stage[number] == stage[edge.target] + edge.distance
         and place[edge.target] > place[number]
     ]

@@ -6,6 +6,7 @@ edge of distance 0 in program order, and one back whose distance is the number o
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -55,11 +56,14 @@ class Edge:
         source: The number of a statement.
         target: The number of a statement.
         distance: In iterations.
+        waits: Whether the warps wait for an asynchronous source before they issue the target; the unit runs both in
+            the order in which they are issued.
     """
 
     source: int
     target: int
     distance: int
+    waits: bool = True
 
 
 @record(slots=True)
@@ -118,18 +122,30 @@ class LoopGraph:
         return max(self.unit_cycles, self.warp_cycles)
 
 
-def loop_graph(body: LoopBody, cost: Callable[[Stmt], Work], versions: Mapping[Buffer, int] = NO_VERSIONS) -> LoopGraph:
+def _waits(first: Stmt, second: Stmt) -> bool:
+    return True
+
+
+def loop_graph(
+    body: LoopBody,
+    cost: Callable[[Stmt], Work],
+    versions: Mapping[Buffer, int] = NO_VERSIONS,
+    waits: Callable[[Stmt, Stmt], bool] = _waits,
+) -> LoopGraph:
     """The graph of a loop's body.
 
     Args:
         body: The body, without the loads of its producer if it has one.
         cost: What a statement costs.
         versions: The versions of shared buffers that have several.
+        waits: Whether a later statement waits for an earlier one of the same iteration with which it conflicts.
     """
     edges: dict[Edge, None] = {}
     for storage, touching in body.storages.items():
         users = [(number, write) for number, _, write in touching]
-        edges.update(dict.fromkeys(_conflicts(users, versions.get(storage, 1))))
+        for edge in _conflicts(users, versions.get(storage, 1)):
+            ends = body.statements[edge.source], body.statements[edge.target]
+            edges[edge if edge.distance or waits(*ends) else dataclasses.replace(edge, waits=False)] = None
     for number, stmt in enumerate(body.statements):
         for result in body.results(stmt):
             for user, other in enumerate(body.statements):

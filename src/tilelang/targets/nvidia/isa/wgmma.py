@@ -305,6 +305,37 @@ template <int N> __device__ __forceinline__ void {name}(void* registers) {{
 
 
 @cache
+def define_operands(dtype: DType, count: int) -> Instruction:
+    """Defines an accumulator that the next wgmma instruction overwrites; called with the array.
+
+    The instruction names the registers as operands all the same. For undefined ones the compiler may take any: where it
+    takes those of an accumulator in flight, ptxas injects a wait for it (advice C7517).
+    """
+    kind = "float" if dtype == "float32" else "unsigned"
+    name = f"tl_define_{kind}_operands"
+    text = f"""\
+// Defines registers that the next wgmma instruction overwrites.
+template <int N> __device__ __forceinline__ void {name}(void* registers) {{
+    {kind}* r = reinterpret_cast<{kind}*>(registers);
+#pragma unroll
+    for (int i = 0; i < N; ++i) r[i] = 0;
+}}
+"""
+
+    def simulate(warp: Warp, registers: Pointer) -> None:
+        """Does nothing: no instruction is left of it."""
+
+    return Instruction(
+        f"wgmma_define_operands_{dtype!s}_{count}",
+        {"cuda": f"{name}<{count // per_register(dtype)}>({{0}})"},
+        {"cuda": Helper(name, text)},
+        simulate,
+        needs=Feature.WGMMA,
+        source=_SOURCE.format("wgmma.mma_async"),
+    )
+
+
+@cache
 def wgmma_wait(pending: int) -> Instruction:
     """Waits until at most the `pending` newest wgmma groups of the warpgroup are pending; takes no arguments.
 
@@ -398,4 +429,5 @@ def instructions() -> Iterator[Instruction]:
         assert atom is not None
         yield from forms(atom)
     yield from (WGMMA_FENCE, WGMMA_COMMIT, *map(wgmma_wait, (0, 1)), MATRIX_DESCRIPTOR)
-    yield from (fence_operands(as_dtype(name), 32) for name in ("float32", "float16", "int32"))
+    for operands in (fence_operands, define_operands):
+        yield from (operands(as_dtype(name), 32) for name in ("float32", "float16", "int32"))

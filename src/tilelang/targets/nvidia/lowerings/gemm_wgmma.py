@@ -42,6 +42,7 @@ from tilelang.targets.nvidia.isa.wgmma import (
     WgmmaAtom,
     atom_of,
     columns,
+    define_operands,
     fence_operands,
     wgmma,
     wgmma_wait,
@@ -244,12 +245,18 @@ class _Emission:
         return operand
 
     def _fence_operands(self, sums: Accumulator, held_a: FragmentOperand | None) -> None:
-        """Fences the registers of the accumulator and of A, except those that pending instructions already use."""
+        """Fences the registers of the accumulator and of A, except those that pending instructions already use.
+
+        Those that the first instruction overwrites are defined where others may be in flight.
+        """
         in_flight = self._op.wait != 0 and not self._op.follows_wait
         used = [] if self._op.always_clears or in_flight else [sums.array]
         for registers in used if held_a is None else [*used, held_a.array]:
             fence = fence_operands(registers.dtype, int_const(registers.extent[0]) or 0)
             self._emit.build.emit(CallStmt(fence, (registers,), (registers,), (registers,)))
+        if self._op.always_clears and self._op.wait:
+            define = define_operands(sums.array.dtype, int_const(sums.array.extent[0]) or 0)
+            self._emit.build.emit(CallStmt(define, (sums.array,), (), (sums.array,)))
 
     def _scale_d(self) -> Expr:
         """The predicate `scale-d`: whether the instruction adds to the accumulator."""

@@ -328,3 +328,32 @@ def test_a_tile_is_awaited_by_its_first_reader_and_released_by_its_last_one_in_a
     total = b.astype(np.float32).reshape(5, 64, 64).sum(axis=0)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ total)
     np.testing.assert_array_equal(d, total @ a.astype(np.float32))
+
+
+def test_gemms_that_continue_one_sum_are_issued_without_a_wait_between_them():
+    @T.prim_func
+    def main(Q: T.Tensor((128, 128), "float16"), K: T.Tensor((256, 128), "float16"), O: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=256):
+            Q_s = T.alloc_shared((128, 128), "float16")
+            K_s = T.alloc_shared((64, 128), "float16")
+            S = T.alloc_fragment((128, 64), "float32")
+            largest = T.alloc_fragment((128,), "float32")
+            T.copy(Q, Q_s)
+            T.fill(largest, -1e30)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(K[k * 64, 0], K_s)
+                T.gemm(Q_s[:, :64], K_s[:, :64], S, transpose_B=True, clear_accum=True)
+                T.gemm(Q_s[:, 64:], K_s[:, 64:], S, transpose_B=True)
+                T.reduce_max(S, largest, dim=1, clear=False)
+            T.copy(largest, O)
+
+    kernel = tilelang.compile(main, target=HOPPER, execution_backend="simulator")
+    source = kernel.get_kernel_source()
+    first, second = (source.index(text) for text in ("T.gemm(Q_s[:, :64]", "T.gemm(Q_s[:, 64:]"))
+    assert "tl_wgmma_commit();" in source[first:second] and "tl_wgmma_wait" not in source[first:second]
+    assert "tl_define_float_operands<32>(S);" in source[first:second]
+    rng = np.random.default_rng(0)
+    q, k = (rng.integers(-3, 4, (rows, 128)).astype(np.float16) for rows in (128, 256))
+    out = np.zeros(128, np.float32)
+    kernel(q, k, out)
+    np.testing.assert_array_equal((q.astype(np.float32) @ k.T.astype(np.float32)).max(axis=1), out)

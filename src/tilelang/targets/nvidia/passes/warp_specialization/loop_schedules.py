@@ -23,16 +23,30 @@ from tilelang.ir.visit import Rewriter, accessed_buffers, sub_statements, walk, 
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
+from tilelang.ops.reduce import Reduce
 from tilelang.records import record
 from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.explain import timeline
 from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, Value, Work, loop_graph, reordering_refusal
-from tilelang.schedule.modulo import MIN_GAIN, ModuloSchedule, cycles_of, is_legal, longest_recurrence, modulo_schedule
+from tilelang.schedule.modulo import (
+    MIN_GAIN,
+    MIN_REORDER_GAIN,
+    ModuloSchedule,
+    cycles_of,
+    is_legal,
+    longest_recurrence,
+    modulo_schedule,
+)
 from tilelang.schedule.override_errors import impossible_placement, statement_at, wrong_number_of_loops
-from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work
-from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, converted_operand
+from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work, with_exchange
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
+    TargetCapabilities,
+    adds_to_same_registers,
+    converted_operand,
+    divides_columns,
+)
 from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import (
     VERSIONS,
     computed_tiles,
@@ -83,9 +97,11 @@ class LoopSchedule:
     def applies(self) -> bool:
         """Whether the user asks for it, or it is better than the program's order with a wait behind each gemm.
 
-        A single gemm is not: `async_mma` keeps it in flight until that of the next iteration is issued.
+        A single gemm is not: `async_mma` keeps it in flight until that of the next iteration is issued. Further stages
+        must be worth their prologue and epilogue.
         """
-        gains = self.schedule.cycles < self.graph.serial_cycles * (1 - MIN_GAIN)
+        least = MIN_GAIN if self.schedule.stages > 1 else MIN_REORDER_GAIN
+        gains = self.schedule.cycles < self.graph.serial_cycles * (1 - least)
         return len(self.graph.work) > 1 and (self.required or gains)
 
     @property
@@ -105,7 +121,9 @@ class LoopSchedule:
         places = [place for place, number in enumerate(order) if graph.work[number].asynchronous]
         gemms = {order[place] for place in places}
         waits = any(
-            {edge.source, edge.target} <= gemms and stage[edge.source] == stage[edge.target] + edge.distance
+            edge.waits
+            and {edge.source, edge.target} <= gemms
+            and stage[edge.source] == stage[edge.target] + edge.distance
             for edge in graph.edges
         )
         return len(places) > 1 and places[-1] - places[0] == len(places) - 1 and not waits
@@ -252,11 +270,16 @@ def _loop_schedule(
     # iterations without masks count: `split_masked_loops` makes them of most, in which gemms do what clears are left
     unmasked = without_masks(prepared, domain, UniformScalars(launch).is_uniform)
 
+    divided = {stmt.c.buffer.storage for stmt in runs if isinstance(stmt, Gemm) and divides_columns(stmt)}
+
     def work(stmt: Stmt) -> Work:
         if isinstance(stmt, Gemm) and stmt in runs:
             return gemm_work(stmt)
         left = unmasked(stmt)
-        return Work(0) if left is None or left is not stmt and isinstance(left, Fill) else thread_work(left)
+        if left is None or left is not stmt and isinstance(left, Fill):
+            return Work(0)
+        exchanges = isinstance(left, Reduce) and left.src.buffer.storage in divided
+        return with_exchange(thread_work(left)) if exchanges else thread_work(left)
 
     consumers = threads // WARPGROUP_THREADS
     values = _values(body, launch, loop, consumers)
@@ -264,7 +287,7 @@ def _loop_schedule(
     together = _readers(body, inside) if schedule.stages < _LEAST_CROSSING_VERSIONS else ()
 
     def found(computed: frozenset[Buffer]) -> LoopSchedule:
-        graph = loop_graph(body, work, dict.fromkeys(computed, VERSIONS))
+        graph = loop_graph(body, work, dict.fromkeys(computed, VERSIONS), _waits)
         graph = dataclasses.replace(graph, values=values, registers=registers, together=together)
         return LoopSchedule(prepared, operands, body, graph, modulo_schedule(graph), computed=computed)
 
@@ -279,6 +302,11 @@ def _loop_schedule(
     cycles = cycles_of(best.graph, saved.stage, saved.sequence)
     required = ModuloSchedule(saved.stage, saved.sequence, cycles)
     return dataclasses.replace(best, schedule=required, required=True)
+
+
+def _waits(first: Stmt, second: Stmt) -> bool:
+    """Whether threads wait for a gemm before they issue a statement that conflicts with it."""
+    return not (isinstance(first, Gemm) and isinstance(second, Gemm) and adds_to_same_registers(first, second))
 
 
 def _readers(body: LoopBody, load_groups: Iterable[LoadGroup]) -> tuple[frozenset[int], ...]:

@@ -36,6 +36,7 @@ from tilelang.ops.gemm_wait import GemmWait
 from tilelang.records import record
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import adds_to_same_registers
 from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import version_of
 from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
@@ -167,6 +168,8 @@ class _InFlight:
 
     def blocks(self, stmt: Stmt, versioned: Container[Buffer]) -> bool:
         """Whether a statement touches the accumulator, or overwrites an operand, unless it writes another version."""
+        if isinstance(stmt, Gemm) and adds_to_same_registers(self.gemm, stmt):
+            return False  # it overwrites nothing but the accumulator
         sums, operands = self.gemm.c.buffer.storage, {r.buffer.storage for r in (self.gemm.a, self.gemm.b)}
         operands = {operand for operand in operands if operand not in versioned}
         touched = accesses(stmt).all
@@ -224,7 +227,8 @@ class _Emission:
         releases = [s for each in last for s in self._release(each, iteration)]
         if isinstance(stmt, Gemm) and is_asynchronous:
             yield from self._begin_of_issue()
-            yield dataclasses.replace(moved, wait=-1, follows_wait=True)  # type: ignore[call-arg]
+            continued = any(adds_to_same_registers(each.gemm, stmt) for each in self._in_flight)
+            yield dataclasses.replace(moved, wait=-1, follows_wait=not continued)  # type: ignore[call-arg]
             self._in_flight.append(_InFlight(stmt, releases))
             return
         if stmt in self._pipeline.staged:
