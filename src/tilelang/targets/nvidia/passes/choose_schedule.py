@@ -13,7 +13,6 @@ that stores through shared memory while the next tile is computed.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 from tilelang.arith.domain import of_function
@@ -38,7 +37,7 @@ from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
     Extents,
     cluster_of,
-    divides_grid,
+    is_persistent,
     not_clustered,
     with_multicast,
 )
@@ -59,6 +58,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import (
 )
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import first_release
 from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears
+from tilelang.targets.nvidia.passes.warp_specialization.held_operands import with_held_operands
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
     LoadGroup,
     LoadGroups,
@@ -149,7 +149,7 @@ class _Launches(Rewriter):
             notes.append(Note("results are stored by threads, since flags signal them to other blocks", release.loc))
         plan = dataclasses.replace(node.plan, schedule=schedule, placements=choice.placements, notes=tuple(notes))
         plan = dataclasses.replace(plan, timelines=tuple(each.timeline for each in choice.loop_schedules))
-        node = self._capabilities.with_plans(choice.prepared or node, choice.gemms, schedule.tile_threads)
+        node = self._capabilities.with_plans(choice.prepared or choice.launch, choice.gemms, schedule.tile_threads)
         return dataclasses.replace(node, hints=dataclasses.replace(node.hints, cluster=schedule.cluster), plan=plan)
 
 
@@ -157,6 +157,7 @@ class _Choice:
     """The choice for one launch.
 
     Attributes:
+        launch: The launch, with operands in registers where that pays.
         notes: Overrides that are left out, and what the producer recomputes.
         gemms: The gemms of pipelined loops.
         loop_schedules: The loops that the schedule software-pipelines.
@@ -167,7 +168,8 @@ class _Choice:
     def __init__(
         self, func: PrimFunc, launch: Launch, capabilities: TargetCapabilities, overrides: ScheduleOverrides
     ) -> None:
-        self._func, self._unflattened, self._capabilities = func, launch, capabilities
+        self.launch = launch
+        self._func, self._capabilities = func, capabilities
         self._demoted: dict[Launch, list[Buffer]] = {}
         self._launch = flatten_sequences(launch)
         self._target = capabilities.context.target
@@ -190,6 +192,7 @@ class _Choice:
         load_groups = self._capabilities.load_groups(self._launch)
         self.gemms = self._gemms(load_groups, [load_group for load_group in load_groups.found if load_group.pipelined])
         consumers = self._consumers(self.gemms)
+        load_groups = self._with_held_operands(consumers) or load_groups
         self.notes += self._recomputed(load_groups.found)
         asked, machine = self._overrides.split_k, self._target.machine
         if (blocks := asked or choose_split_k(self._launch, consumers, machine)) > 1:
@@ -198,10 +201,21 @@ class _Choice:
             except (_NotSpecialized, NotSplit) as reason:
                 if asked:
                     self.notes.append(Note(f"tl.split: blocks do not share sums, since {reason}", self._launch.loc))
-                self._split_k, self._launch = 1, flatten_sequences(self._unflattened)
+                self._split_k, self._launch = 1, flatten_sequences(self.launch)
         schedule = self._with_second_versions(load_groups, consumers)
         check_overrides(self._launch, self._overrides, schedule, load_groups.found, machine.shared_bytes)
         return schedule
+
+    def _with_held_operands(self, consumers: int) -> LoadGroups | None:
+        """Holds operands in registers; the load groups of what that makes of the launch, if anything."""
+        held, notes = with_held_operands(self._launch, self.gemms, consumers, self._capabilities)
+        if held is self._launch:
+            return None
+        self.launch = self._launch = held
+        self.notes += notes
+        load_groups = self._capabilities.load_groups(held)
+        self.gemms = self._gemms(load_groups, [group for group in load_groups.found if group.pipelined])
+        return load_groups
 
     def _with_second_versions(self, load_groups: LoadGroups, consumers: int) -> Schedule:
         """The schedule of whole tiles, with two versions of computed tiles where these save cycles and fit."""
@@ -247,7 +261,8 @@ class _Choice:
 
     def _in_clusters(self, load_groups: LoadGroups, consumers: int, cluster: Extents) -> Schedule:
         """The schedule with clusters of these extents; without, if nothing is multicast and the kernel sets none."""
-        schedule = self._best(load_groups, consumers, persistent=self._persistent(cluster))
+        persistent = is_persistent(self._launch, cluster, self._overrides.persistent, self._target.machine)
+        schedule = self._best(load_groups, consumers, persistent=persistent)
         schedule, notes = with_multicast(schedule, self._launch, load_groups.found, self._capabilities, cluster)
         if schedule.persistent and schedule.cluster_size == 1 and self._launch.hints.swizzle is None:
             order = choose_tile_order(self._launch, load_groups.found)
@@ -376,7 +391,7 @@ class _Choice:
 
     def _consumers(self, gemms: Sequence[Gemm]) -> int:
         """The number of consumer warpgroups, each with rows of a gemm; two with columns where one lacks registers."""
-        threads, fixed = self._unflattened.num_threads, self._has_fixed_layouts()
+        threads, fixed = self.launch.num_threads, self._has_fixed_layouts()
         if fixed and threads % WARPGROUP_THREADS:
             text = f"the kernel fixes the layouts of {threads} threads, which are no whole warpgroups"
             raise _NotSpecialized(text)
@@ -393,8 +408,8 @@ class _Choice:
 
     def _asked_refusal(self, count: int, gemms: Sequence[Gemm], *, fixed: bool) -> str:
         """Why the user cannot set `count` warpgroups; empty if nothing speaks against them."""
-        if fixed and count * WARPGROUP_THREADS != self._unflattened.num_threads:
-            return f"layouts in the kernel divide tiles among {self._unflattened.num_threads} threads"
+        if fixed and count * WARPGROUP_THREADS != self.launch.num_threads:
+            return f"layouts in the kernel divide tiles among {self.launch.num_threads} threads"
         return self._consumers_refusal(count, gemms, required=True)
 
     def _consumers_refusal(self, count: int, gemms: Sequence[Gemm], *, required: bool) -> str:
@@ -436,7 +451,7 @@ class _Choice:
         """
         if self._overrides.registers is not None:
             return WARPGROUP_THREADS, self._overrides.registers
-        counts = any(group.needs_counters(self._launch) or group.backward_slice().statements for group in load_groups)
+        counts = any(group.counts_fills(self._launch) or group.backward_slice().statements for group in load_groups)
         return producer_and_registers(self._launch, consumers, needed, counts=counts)
 
     def _mma_in_flight(self, consumers: int, stages: int, only: Gemm | None) -> int:
@@ -478,22 +493,6 @@ class _Choice:
             return False
         depth = (int_const(trip_count(loops[0])) or 0) * (int_const(gemms[0].sizes[2]) or 0)
         return self._overrides.ping_pong or (consumers == 1 or depth < _SHALLOW_K) and self._overrides.consumers is None
-
-    # -- the grid ------------------------------------------------------------------------------------------------
-    def _persistent(self, cluster: Extents) -> bool:
-        """Whether blocks are persistent: if the grid has more than run at once.
-
-        With clusters, only where the grid surely consists of whole ones, since later passes no longer see it. Also
-        where trip counts depend on data: with 1 to 7 iterations of a gemm and much arithmetic 57 us instead of 66 us,
-        although the hardware would balance the load better.
-        """
-        if not divides_grid(self._launch, cluster):
-            return False
-        if self._overrides.persistent is not None:
-            return self._overrides.persistent
-        constants = [count for extent in self._launch.grid if (count := int_const(extent)) is not None]
-        at_once = self._target.machine.blocks_at_once(math.prod(cluster))
-        return len(constants) < len(self._launch.grid) or math.prod(constants) > at_once
 
 
 def _line(stmt: Stmt) -> str:
