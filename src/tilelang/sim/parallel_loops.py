@@ -145,8 +145,10 @@ _STATEMENTS = (Seq, Alloc, Bind, If, Store)
 
 
 def _is_simple(stmt: Stmt) -> bool:
-    """Whether a statement computes, or stores single elements."""
+    """Whether a statement computes, or stores single elements that are visible at once."""
     if type(stmt) not in _STATEMENTS or isinstance(stmt, Alloc) and stmt.buffer.scope is not Scope.VAR:
+        return False
+    if isinstance(stmt, Store) and stmt.asynchronous:
         return False
     return all(node.dtype.lanes == 1 for root in expressions(stmt) for node in walk_expr(root))
 
