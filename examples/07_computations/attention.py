@@ -13,8 +13,11 @@ from tilelang.testing import to_device, to_host
 
 
 @tilelang.compute
-def attention(q, k, v, causal=False, window=None, soft_cap=None, slopes=None):
-    """Full, causal, in a sliding window, with a soft cap, with ALiBi; several heads of q may share one of k and v."""
+def attention(q, k, v, causal=False, window=None, soft_cap=None, slopes=None, documents=None):
+    """Full, causal, in a window, with a soft cap, ALiBi, within documents; several heads of q may share one of k and v.
+
+    Tiles of keys of other documents are skipped: a small kernel finds them by the least and greatest number in a tile.
+    """
     batch, heads, length, dim = q.shape
     groups = k.shape[1]
     q = tnp.reshape(q, (batch, groups, heads // groups, length, dim))
@@ -29,11 +32,13 @@ def attention(q, k, v, causal=False, window=None, soft_cap=None, slopes=None):
         scores = tnp.where(queries >= keys, scores, -tnp.inf)
     if window is not None:
         scores = tnp.where(queries - keys < window, scores, -tnp.inf)
+    if documents is not None:
+        scores = tnp.where(documents[:, None] == documents[None, :], scores, -tnp.inf)
     out = tnp.einsum("bghqk,bgkd->bghqd", tnp.softmax(scores, axis=-1), v)
     return tnp.reshape(out, (batch, heads, length, dim)).astype(v.dtype)
 
 
-def reference(q, k, v, causal=False, window=None, soft_cap=None, slopes=None):
+def reference(q, k, v, causal=False, window=None, soft_cap=None, slopes=None, documents=None):
     q, k, v = (x.astype(np.float32) for x in (q, k, v))
     k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1) for x in (k, v))
     scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
@@ -46,6 +51,8 @@ def reference(q, k, v, causal=False, window=None, soft_cap=None, slopes=None):
         scores = np.where(distance >= 0, scores, -np.inf)
     if window is not None:
         scores = np.where(distance < window, scores, -np.inf)
+    if documents is not None:
+        scores = np.where(documents[:, None] == documents, scores, -np.inf)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True) @ v
 
@@ -55,10 +62,11 @@ def main(batch=1, heads=4, groups=2, length=200, dim=64):
     q = rng.standard_normal((batch, heads, length, dim), dtype=np.float32).astype(np.float16)
     k, v = rng.standard_normal((2, batch, groups, length, dim), dtype=np.float32).astype(np.float16)
     slopes = (2.0 ** -np.arange(1, heads + 1)).astype(np.float32)
-    on_device = to_device(slopes)
+    documents = np.arange(length, dtype=np.int32) * 3 // length
+    on_device = {"slopes": to_device(slopes), "documents": to_device(documents)}
 
     def check(name, **options):
-        given = {**options, "slopes": on_device} if "slopes" in options else options
+        given = {option: on_device.get(option, value) for option, value in options.items()}
         out = to_host(attention(*to_device(q, k, v), **given))
         np.testing.assert_allclose(out.astype(np.float32), reference(q, k, v, **options), rtol=1e-2, atol=1e-2)
         print(f"attention, {name}: {q.shape}, agrees with NumPy")
@@ -68,6 +76,7 @@ def main(batch=1, heads=4, groups=2, length=200, dim=64):
     check("window", causal=True, window=50)
     check("soft cap", soft_cap=5.0)
     check("ALiBi", causal=True, slopes=slopes)
+    check("documents", documents=documents)
     print(attention.program(*to_device(q, k, v), causal=True))
 
 
