@@ -5,7 +5,7 @@ from tilelang.ir.stmt import ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.loop_graph import Work
-from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work, warp_work
+from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work, warp_work, with_exchange
 
 
 @T.prim_func
@@ -53,3 +53,8 @@ def test_special_functions_take_eight_times_as_long_as_an_addition():
 def test_of_what_warps_may_skip_only_the_test_counts():
     *_, skipped = map(thread_work, only(ParallelLoop))
     assert Work(1) == skipped
+
+
+def test_an_exchange_among_warpgroups_occupies_the_warps():
+    assert Work(140) == with_exchange(Work(40))
+    assert Work(140, prefetched=True) == with_exchange(Work(40, prefetched=True))
