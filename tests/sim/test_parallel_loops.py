@@ -180,3 +180,13 @@ def test_several_iterations_may_store_to_one_element():
                 A[i % 4] = i
 
     check(main, ramp(4, dtype="int32"))
+
+
+def test_a_variable_may_be_unused():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1):
+            for i, _ in T.Parallel(64, 2):
+                A[i] = 3
+
+    check(main, ramp(64, dtype="int32"))

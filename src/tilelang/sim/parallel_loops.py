@@ -56,10 +56,11 @@ class ParallelLoops:
         plan = self._plans[loop]
         if plan is None:
             return False
+        places = [self._slots.var(var) for var in loop.vars]  # before the points: an unused variable gets its slot here
         points = _Points(self._slots, self._memory, math.prod(extents))
         indices = np.indices(extents).reshape(len(extents), -1)
-        for var, values in zip(loop.vars, indices, strict=True):
-            points.env[self._slots.var(var)] = values
+        for place, values in zip(places, indices, strict=True):
+            points.env[place] = values
         peaks = dict(zip(loop.vars, extents, strict=True))
         for var in plan.outer:
             points.env[self._slots.var(var)] = self._evaluator.env[var]
