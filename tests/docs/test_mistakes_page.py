@@ -5,18 +5,16 @@ from pathlib import Path
 
 import pytest
 
-import tilelang
-
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 @pytest.fixture
-def generator():
+def generator(monkeypatch):
+    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", None)  # which the generator sets
     spec = importlib.util.spec_from_file_location("generate_mistakes", DOCS / "generate_mistakes.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    yield module
-    tilelang.enable_cache()
+    return module
 
 
 def test_the_page_shows_the_messages_as_they_print(generator, calling_line) -> None:

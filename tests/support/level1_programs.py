@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from tilelang.targets.target import parse_target
 
 RUNS = [("cpu", None), ("cuda", "simulator")]
 """Targets on which programs run anywhere, with their execution backends."""
+
+_NUMBERS = itertools.count()
 
 
 class Builder:
@@ -144,7 +147,7 @@ def attention(
 
 def made(lowered: Lowered, folder: Path) -> Any:
     """The kernel of a program."""
-    path = folder / f"{lowered.entry}.py"
+    path = folder / f"{lowered.entry}_{next(_NUMBERS)}.py"  # bytecode of a name is kept by seconds and size of its text
     path.write_text(lowered.text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
