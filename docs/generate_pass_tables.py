@@ -1,4 +1,4 @@
-"""Writes the tables of passes and of properties in docs/architecture.md; `--check` only says whether they are fresh.
+"""Writes the tables of passes and of properties in docs/passes.md; `--check` only says whether they are fresh.
 
 What a pass does is the first sentence of its module; what it requires, establishes and invalidates is in its record.
 """
@@ -16,7 +16,7 @@ from tilelang.targets.cpu.backend import BACKEND as CPU
 from tilelang.targets.nvidia.backend import BACKEND as CUDA
 
 OWN_OF_HIP = (plan_pipeline.PASS, expand_pipeline.PASS)  # those that share no more than a name with another's
-PATH = Path(__file__).resolve().parent / "architecture.md"
+PATH = Path(__file__).resolve().parent / "passes.md"
 
 
 def passes_table(passes: tuple[Pass, ...], shown: frozenset[str] = frozenset()) -> str:

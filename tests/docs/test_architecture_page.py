@@ -1,4 +1,4 @@
-"""The tables of passes and properties in docs/architecture.md are what the passes say, in the order of the pipelines."""
+"""docs/architecture.md takes five minutes; the tables in docs/passes.md are what the passes say, in the order of the pipelines."""
 
 import re
 
@@ -9,6 +9,11 @@ from tilelang.passes.properties import Property
 from tilelang.targets.amd import backend as hip
 from tilelang.targets.cpu import backend as cpu
 from tilelang.targets.nvidia import backend as cuda
+
+
+def test_the_architecture_takes_five_minutes_to_read() -> None:
+    words = (generator.PATH.parent / "architecture.md").read_text().split()
+    assert len(words) < 1500  # at 300 words a minute
 
 
 def test_the_page_is_what_the_passes_say() -> None:
@@ -29,4 +34,4 @@ def test_every_property_has_a_row() -> None:
 
 def test_a_page_without_a_place_for_a_table_is_refused() -> None:
     with pytest.raises(SystemExit, match="no place for the table 'cpu'"):
-        generator.page("# Architecture\n")
+        generator.page("# Passes\n")
