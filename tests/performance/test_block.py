@@ -6,7 +6,7 @@ from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
-from tilelang.performance.block import follow
+from tilelang.performance.block import estimate_block
 from tilelang.performance.work import BlockWork, Unit
 from tilelang.targets.target import parse_target
 
@@ -18,7 +18,7 @@ assert RATES is not None
 def work(func: PrimFunc, block: tuple[int, ...] = (0,)) -> BlockWork:
     body = lowered(func, TARGET, CompileOptions.from_user({"tl.split": 1}, None)).body
     launch = next(stmt for stmt in walk(body) if isinstance(stmt, Launch))
-    return follow(launch, TARGET.machine, RATES, block, 64, fast_math=False)
+    return estimate_block(launch, TARGET.machine, RATES, block, 64, fast_math=False)
 
 
 def doubled(trips: int) -> PrimFunc:

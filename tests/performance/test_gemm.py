@@ -20,9 +20,10 @@ def seconds(gemm):
 
 
 def of_row(shape, row):
-    rows, columns, depth, along_n, along_m, cluster, parts, _ = row
+    block_m, block_n, block_k, multicast_a, multicast_b, cluster_splits, workspace_splits, _ = row
     return TiledGemm(
-        *shape, rows, columns, depth, along_n=along_n, along_m=along_m, cluster=cluster, parts=parts
+        *shape, block_m, block_n, block_k, multicast_a=multicast_a, multicast_b=multicast_b,
+        cluster_splits=cluster_splits, workspace_splits=workspace_splits,
     )
 
 
@@ -48,19 +49,19 @@ def test_the_best_by_estimate_is_on_average_as_good_as_the_best_that_was_measure
 
 
 def test_sizes_of_the_grid():
-    gemm = TiledGemm(300, 500, 1000, 128, 256, 64, parts=3)
+    gemm = TiledGemm(300, 500, 1000, 128, 256, 64, workspace_splits=3)
     assert (3, 2) == gemm.tiles
     assert 18 == gemm.blocks
     assert 6 == gemm.steps
-    assert (128 + 256) * 64 * 2 == gemm.loaded
+    assert (128 + 256) * 64 * 2 == gemm.loaded_bytes
 
 
 def test_sharing_a_tile_pays_where_tiles_are_few_and_sums_are_long():
     few = TiledGemm(512, 512, 16384, 128, 128, 64)
-    assert seconds(dataclasses.replace(few, parts=8)) < 0.4 * seconds(few)
-    assert seconds(dataclasses.replace(few, cluster=4)) < 0.5 * seconds(few)
+    assert seconds(dataclasses.replace(few, workspace_splits=8)) < 0.4 * seconds(few)
+    assert seconds(dataclasses.replace(few, cluster_splits=4)) < 0.5 * seconds(few)
     many = TiledGemm(2048, 2048, 2048, 128, 256, 64)
-    assert seconds(many) < seconds(dataclasses.replace(many, parts=2))
+    assert seconds(many) < seconds(dataclasses.replace(many, workspace_splits=2))
 
 
 def test_few_rows_are_bound_by_memory():
@@ -71,7 +72,7 @@ def test_few_rows_are_bound_by_memory():
 
 def test_eight_bit_operands_take_half_the_time_of_the_matrix_units():
     wide = TiledGemm(8192, 8192, 8192, 128, 256, 64)
-    narrow = dataclasses.replace(wide, depth=128, operand_bytes=1)
+    narrow = dataclasses.replace(wide, block_k=128, operand_bytes=1)
     assert 0.45 < seconds(narrow) / seconds(wide) < 0.6
 
 

@@ -4,9 +4,9 @@ from tilelang.targets.gemm_tile import GemmTile
 
 
 def test_the_split_is_read_from_the_switches() -> None:
-    assert 1 == GemmTile(64, 64, 32).split
-    assert 4 == GemmTile(64, 64, 32, switches={"tl.split": 4}).split
-    assert (1, 8) == (GemmTile(64, 64, 32).parts, GemmTile(64, 64, 32, switches={"tl.workspace_split": 8}).parts)
+    assert 1 == GemmTile(64, 64, 32).cluster_splits
+    assert 4 == GemmTile(64, 64, 32, switches={"tl.cluster_splits": 4}).cluster_splits
+    assert (1, 8) == (GemmTile(64, 64, 32).workspace_splits, GemmTile(64, 64, 32, switches={"tl.workspace_split": 8}).workspace_splits)
 
 
 def test_clusters_are_read_from_the_switches() -> None:

@@ -84,7 +84,11 @@ def parts_of(kernel: FusedKernel, target: Target, *, alone: bool = True) -> int:
     if product is None or machine.rates is None or not machine.multiprocessors:
         return most
     rates = machine.rates
-    return min(range(1, most + 1), key=lambda n: gemm_seconds(dataclasses.replace(product, parts=n), machine, rates))
+
+    def seconds(splits: int) -> float:
+        return gemm_seconds(dataclasses.replace(product, workspace_splits=splits), machine, rates)
+
+    return min(range(1, most + 1), key=seconds)
 
 
 def multiprocessors(target: Target) -> int:

@@ -1,10 +1,10 @@
-"""Follows the thread-level program of one block: what it does of each kind, and how long it takes alone.
+"""Estimates one block of a thread-level program: the work of each unit, and the time without other blocks.
 
-Every statement is looked at once for all threads of the block, which have an element each in the values of index
-expressions; loops are followed for two iterations, of which the second is taken for all others. A clock for each set of
-warps advances by the instructions that they issue, and waits where a value is used that is still on its way. Waits for
-pipelined copies are not followed: a pipeline of `n` stages bounds the time of an iteration by the latency of a copy
-over `n - 1`.
+An abstract interpreter: every statement is visited once for all threads of the block, each of which has an element in
+the values of index expressions. Of a loop the first iteration is visited, and a few that stand for all others. A clock
+advances by the instructions that are issued, and stalls where a value is used whose load is still in flight. Waits for
+pipelined copies are not modelled one by one: a pipeline of `n` stages bounds the time of an iteration by the latency of
+a copy over `n - 1`.
 """
 
 from __future__ import annotations
@@ -28,43 +28,38 @@ from tilelang.performance.values import first_of
 from tilelang.performance.work import BlockWork, Unit
 from tilelang.targets.machine import Machine, Rates
 
-_UNKNOWN_TRIPS = 4  # iterations of a loop whose number depends on data
+_DEFAULT_TRIPS = 4  # iterations of a loop whose number depends on data
 _LOOP_OVERHEAD = 3  # instructions of an iteration: count, compare, branch
-_SCHEDULERS = 4  # warps that a multiprocessor issues of at the same time
-_REGISTERS_BESIDE = 12  # of a thread, which hold addresses and counters rather than loaded values
-_COPY_ISSUE = 30  # cycles of the thread that starts a copy of a box
-_SHUFFLE_LATENCY = 25
-_FIRST_COPY = 1.5  # latencies of the first copy of a box, whose tensor map is loaded before
-_LONGEST_ON_CHIP = 4  # latencies of shared memory: what takes longer comes from device memory
-_COMPILER_UNROLLS = 4  # iterations of a plain loop that the machine's compiler merges into one
+_ADDRESS_REGISTERS = 12  # of a thread, which hold addresses and counters rather than loaded values
+_MAX_SHARED_LATENCIES = 4  # latencies of shared memory: what takes longer comes from device memory
+_COMPILER_UNROLL = 4  # iterations of a plain loop that the machine's compiler merges into one
 _SAMPLED_TRIPS = 5  # iterations of a loop that decide how long others inside take
-_WARPS_OF_A_GROUP = 4
 
 _Key = tuple[object, int]
 
 
-def follow(
+def estimate_block(
     launch: Launch, machine: Machine, rates: Rates, block: tuple[int, ...], registers: int, *, fast_math: bool
 ) -> BlockWork:
     """The work of one block.
 
     Args:
-        launch: At thread level.
-        machine: Whose program it is.
-        rates: Of the machine.
+        launch: The launch, at thread level.
+        machine: The machine that it was lowered for.
+        rates: How fast that machine is.
         block: The index of the block, per dimension of the grid.
-        registers: Of a thread.
+        registers: Registers of a thread.
         fast_math: Whether functions are the fast ones.
     """
-    follower = _Follower(launch, machine, rates, block, registers, fast_math=fast_math)
-    follower.run(launch.body)
-    work = follower.work
-    work.alone = work.longest = follower.now
-    work.waiting = follower.waiting
+    estimator = _BlockEstimator(launch, machine, rates, block, registers, fast_math=fast_math)
+    estimator.run(launch.body)
+    work = estimator.work
+    work.alone = work.longest = estimator.now
+    work.waiting = estimator.waiting
     return work
 
 
-class _Follower:
+class _BlockEstimator:
     def __init__(
         self, launch: Launch, machine: Machine, rates: Rates, block: tuple[int, ...], registers: int, *, fast_math: bool
     ) -> None:
@@ -76,24 +71,24 @@ class _Follower:
         self._threads = Threads(threads, machine, known)
         self._values = self._threads.values
         self._maps = {each.var: each for each in launch.plan.tensor_maps}
-        self._window_registers = max(4, registers - _REGISTERS_BESIDE)
+        self._window_registers = max(4, registers - _ADDRESS_REGISTERS)
         self._loading = loading_barriers(launch.body)
         self._waited: set[Buffer] = set()  # barriers of copies whose first wait is done
         self.work = BlockWork()
         self.now = float(rates.block)
         self.waiting = 0.0  # cycles of the clock in which memory was waited for
-        self._times = 1.0  # how often the statement at hand is executed, but for unrolled loops
+        self._executions = 1.0  # how often the statement at hand is executed, but for unrolled loops
         self._unrolled: list[tuple[Var, int]] = []
         self._ready: dict[_Key, float] = {}
         self._groups: dict[object, list[float]] = {}  # per asynchronous unit, when its groups are complete
         self._matrix_free = 0.0  # when the matrix units have done what was issued
         self._overlap = 1  # iterations of the innermost loop whose loads are on their way together
-        self._bounds: list[float] = []  # cycles that an iteration of the innermost loop takes at least
+        self._iteration_bounds: list[float] = []  # cycles that an iteration of the innermost loop takes at least
         self._stored = 0.0  # bytes of asynchronous stores since the last commit
 
     # -- statements -----------------------------------------------------------------------------------------
     def run(self, stmt: Stmt) -> None:
-        """Follows a statement."""
+        """Visits a statement."""
         match stmt:
             case Seq(body=body):
                 for each in body:
@@ -102,7 +97,7 @@ class _Follower:
                 self._loop(stmt)
             case While(condition=condition, body=body):
                 self._compute(condition)
-                self._repeat(body, _UNKNOWN_TRIPS)
+                self._repeat(body, _DEFAULT_TRIPS)
             case If():
                 self._branch(stmt)
             case Bind(var=var, value=value):
@@ -122,7 +117,7 @@ class _Follower:
 
     def _loop(self, loop: For) -> None:
         start, stop = self._threads.mean(loop.start), self._threads.mean(loop.stop)
-        trips = _UNKNOWN_TRIPS if start is None or stop is None else len(range(start, stop, loop.step))
+        trips = _DEFAULT_TRIPS if start is None or stop is None else len(range(start, stop, loop.step))
         if trips == 0:
             return
         if loop.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):
@@ -131,48 +126,48 @@ class _Follower:
             self.run(loop.body)
             self._unrolled.pop()
             return
-        outer, self._overlap = self._overlap, min(trips, _COMPILER_UNROLLS) if is_plain(loop.body) else 1
+        outer, self._overlap = self._overlap, min(trips, _COMPILER_UNROLL) if is_plain(loop.body) else 1
         samples = min(trips, _SAMPLED_TRIPS) if depends(loop.body, [loop.var], For) else 1
         places = [int(trips * (sample + 0.5) / samples) for sample in range(samples)]
         self._repeat(loop.body, trips, loop.var, [None if start is None else start + loop.step * at for at in places])
         self._overlap = outer
 
     def _repeat(self, body: Stmt, trips: int, var: Var | None = None, samples: Sequence[int | None] = (None,)) -> None:
-        """Follows one iteration, and some others for all others.
+        """Visits the first iteration, and samples that stand for all others.
 
         Args:
-            body: Of the loop.
-            trips: How many iterations there are.
-            var: The variable of the loop.
-            samples: Values of it, which stand for all others.
+            body: The body of the loop.
+            trips: The number of iterations.
+            var: The loop variable.
+            samples: Values of the loop variable that stand for all but the first.
         """
-        outer, self._bounds = self._bounds, []
-        times, copies, unrolled = self._times, self._copies, self._unrolled
+        outer, self._iteration_bounds = self._iteration_bounds, []
+        times, copies, unrolled = self._executions, self._copies, self._unrolled
         self._unrolled = []
         rest = trips - 1
         self._iterate(body, var, samples[0], times * copies)
         for sample in samples if rest else ():
             share = rest / len(samples)
             before, waited = self.now, self.waiting
-            self._bounds = []
+            self._iteration_bounds = []
             self._iterate(body, var, sample, times * copies * share)
-            least = max(self._bounds, default=0.0)
+            least = max(self._iteration_bounds, default=0.0)
             taken, waits = self.now - before, self.waiting - waited
             if least > taken:
                 taken, waits = least, least
-            self._skip(before + taken * share * copies - self.now)
+            self._advance(before + taken * share * copies - self.now)
             self.waiting = waited + waits * share * copies
-        self._times, self._unrolled, self._bounds = times, unrolled, outer
+        self._executions, self._unrolled, self._iteration_bounds = times, unrolled, outer
 
     def _iterate(self, body: Stmt, var: Var | None, value: int | None, times: float) -> None:
-        self._times = times
+        self._executions = times
         if var is not None:
             self._values.bind(var, value)
         self._issue(_LOOP_OVERHEAD)
         self.run(body)
 
-    def _skip(self, cycles: float) -> None:
-        """Lets time pass: what is on its way stays as far away."""
+    def _advance(self, cycles: float) -> None:
+        """Advances the clock; what is in flight completes by as much later."""
         self.now += cycles
         self._matrix_free += cycles
         for key in self._ready:
@@ -180,9 +175,9 @@ class _Follower:
         for unit, times in self._groups.items():
             self._groups[unit] = [time + cycles for time in times]
 
-    def _await(self, time: float) -> None:
-        """Waits until a value is there."""
-        if time - self.now > _LONGEST_ON_CHIP * self._rates.shared_latency:
+    def _wait_until(self, time: float) -> None:
+        """Stalls until a time, such as that at which a load completes."""
+        if time - self.now > _MAX_SHARED_LATENCIES * self._rates.shared_latency:
             self.waiting += time - self.now
         self.now = max(self.now, time)
 
@@ -223,7 +218,7 @@ class _Follower:
 
     def _count(self, unit: Unit, cycles: float) -> None:
         """Work of a unit, of one copy of the statement and all warps."""
-        self.work.cycles[unit] += cycles * self._times * self._copies
+        self.work.cycles[unit] += cycles * self._executions * self._copies
 
     def _issue(self, instructions: float, special: float = 0.0, conversions: float = 0.0) -> None:
         """All warps issue instructions; the clock is that of one of them."""
@@ -234,7 +229,7 @@ class _Follower:
         self._count(Unit.SPECIAL, special * lanes / rates.special)
         self._count(Unit.CONVERSION, conversions * lanes / rates.conversions)
         # the clock is that of one warp; what others of the block delay it is in the work of the units
-        self.now += (issued + special * (self._machine.warp_size * _SCHEDULERS / rates.special - 1)) * self._copies
+        self.now += (issued + special * (self._machine.warp_size * rates.schedulers / rates.special - 1)) * self._copies
 
     def _compute(self, expr: Expr) -> float:
         """Loads what an expression needs, and computes it; gives when the value is there."""
@@ -246,7 +241,7 @@ class _Follower:
         needed = instructions_of(expr, self._rates, fast_math=self._fast_math)
         if not needed.issued:
             return ready
-        self._await(ready)
+        self._wait_until(ready)
         self._issue(needed.ordinary, needed.special, needed.conversions)
         return self.now + self._rates.arithmetic_latency
 
@@ -265,10 +260,10 @@ class _Follower:
         width = value.dtype.storage_bytes
         match buffer.scope:
             case Scope.GLOBAL:
-                self._await(ready)
+                self._wait_until(ready)
                 self._global_store(buffer, indices, width)
             case Scope.SHARED:
-                self._await(ready)
+                self._wait_until(ready)
                 self._shared("store", buffer, indices, width)
             case _:
                 if any(load.buffer is buffer for load in loads_of(value)):
@@ -280,7 +275,7 @@ class _Follower:
 
     def _atomic(self, buffer: Buffer, indices: tuple[Expr, ...], value: Expr | None, result: Var | None) -> None:
         if value is not None:
-            self._await(self._compute(value))
+            self._wait_until(self._compute(value))
         width = buffer.dtype.storage_bytes if value is None else value.dtype.storage_bytes
         if buffer.scope is Scope.GLOBAL:
             self._global_store(buffer, indices, width)
@@ -302,18 +297,18 @@ class _Follower:
     # -- memory ---------------------------------------------------------------------------------------------
     def _global_load(self, buffer: Buffer, indices: tuple[Expr, ...], width: int) -> float:
         size = self._threads.sector_bytes(buffer, indices, width)
-        self.work.loaded[buffer] += size * self._times * self._copies
+        self.work.loaded[buffer] += size * self._executions * self._copies
         self._count(Unit.LOAD, size / self._rates.loaded_bytes)
         self._issue(1)
         # as many loads are on their way as there are registers for what they load
         window = max(1.0, self._window_registers / max(1, width // 4))
         least = 1 / self._overlap
-        self._await(self.now + self._rates.memory_latency * max(0.0, self._copies / window - least))
+        self._wait_until(self.now + self._rates.memory_latency * max(0.0, self._copies / window - least))
         return self.now + self._rates.memory_latency * least
 
     def _global_store(self, buffer: Buffer, indices: tuple[Expr, ...], width: int) -> None:
         size = self._threads.sector_bytes(buffer, indices, width)
-        self.work.stored[buffer] += size * self._times * self._copies
+        self.work.stored[buffer] += size * self._executions * self._copies
         self._count(Unit.STORE, size / self._rates.stored_bytes)
         self._issue(1)
 
@@ -333,9 +328,9 @@ class _Follower:
         for arg in call.args:
             if isinstance(arg, Region):
                 if arg.buffer.scope in (Scope.LOCAL, Scope.VAR) and instruction.matrix is None:
-                    self._await(self._ready_of(arg.buffer, self._values.offset(arg.buffer, arg.start)))
+                    self._wait_until(self._ready_of(arg.buffer, self._values.offset(arg.buffer, arg.start)))
             else:
-                self._await(self._compute(arg))
+                self._wait_until(self._compute(arg))
         if call.result is not None:
             shuffled = instruction.dialect_key[:1] == ("shuffle",) and isinstance(call.args[1], Expr)
             self._values.bind(call.result, self._threads.of_warps(call.args[1]) if shuffled else None)  # type: ignore[arg-type]
@@ -344,7 +339,7 @@ class _Follower:
         elif instruction.async_unit is not None:
             self._asynchronous(call, instruction)
         elif instruction.shared_rows[0]:
-            self._rows(call, instruction)
+            self._load_matrices(call, instruction)
         elif any(isinstance(arg, Region) and arg.buffer.scope is Scope.BARRIER for arg in call.args):
             self._barrier(call, instruction)
         elif instruction.effect & (Effect.SYNC_BLOCK | Effect.SYNC_SOME | Effect.JOIN_BLOCK):
@@ -368,13 +363,13 @@ class _Follower:
         else:
             if instruction.execution_scope is ExecutionScope.WARP:
                 self._count(Unit.SHARED, self._threads.warps)
-                latency = _SHUFFLE_LATENCY
+                latency = self._rates.shuffle_latency
             self._issue(1)
         if call.result is not None:
             self._ready[call.result, 0] = self.now + latency
 
-    def _rows(self, call: CallStmt, instruction: Instruction) -> None:
-        """Copies of small matrices between shared memory and registers."""
+    def _load_matrices(self, call: CallStmt, instruction: Instruction) -> None:
+        """Loads or stores of matrices by a warp, between shared memory and registers."""
         count, width = instruction.shared_rows
         shared = next(a for a in call.args if isinstance(a, Region) and a.buffer.scope is Scope.SHARED)
         addresses = self._threads.addresses(shared.buffer, shared.start)
@@ -391,17 +386,17 @@ class _Follower:
         operations = 2 * matrix.multiply_adds * matrix.operand_bits / 16
         by_group = instruction.execution_scope is ExecutionScope.WARP_GROUP
         share = rates.matrix_by_group if by_group else rates.matrix_by_warp
-        executed = max(1, warps // _WARPS_OF_A_GROUP) if by_group else warps
+        executed = max(1, warps // rates.warps_per_group) if by_group else warps
         cycles = max(operations / rates.matrix / share, matrix.shared_bytes / rates.shared_bytes) * executed
         self._count(Unit.MATRIX, cycles)
         self._count(Unit.SHARED, matrix.shared_bytes / rates.shared_bytes * executed)
-        self.work.matrix_cycles += operations / rates.matrix * executed * self._times * self._copies
+        self.work.matrix_cycles += operations / rates.matrix * executed * self._executions * self._copies
         for arg in call.args[1:]:
             if isinstance(arg, Region):
-                self._await(self._ready_of(arg.buffer, self._values.offset(arg.buffer, arg.start)))
+                self._wait_until(self._ready_of(arg.buffer, self._values.offset(arg.buffer, arg.start)))
         self._issue(1)
         # groups of warps share the matrix units, which each warp has a quarter of
-        own = cycles * self._copies * (1 if by_group else _SCHEDULERS / warps)
+        own = cycles * self._copies * (1 if by_group else rates.schedulers / warps)
         self._matrix_free = max(self._matrix_free, self.now) + own
         if not by_group:
             self.now = max(self.now, self._matrix_free - own / self._copies)
@@ -436,11 +431,11 @@ class _Follower:
         if pending is None:
             pending = (self._threads.mean(call.args[0]) or 0) if call.args and isinstance(call.args[0], Expr) else 0
         if len(groups) > pending and bounded:
-            self._await(groups[-1 - pending])
+            self._wait_until(groups[-1 - pending])
         elif len(groups) > pending:
             self.now = max(self.now, groups[-1 - pending])
         if bounded:
-            self._bounds.append(self._rates.memory_latency / (pending + 1))
+            self._iteration_bounds.append(self._rates.memory_latency / (pending + 1))
 
     def _copy(self, call: CallStmt, instruction: Instruction, *, stores: bool) -> None:
         """An asynchronous copy between global and shared memory."""
@@ -450,7 +445,7 @@ class _Follower:
         threads = int(self._threads.mask.sum())
         if tensor_map is not None:
             size, buffer = float(box_bytes(tensor_map)), tensor_map.tensor
-            self.now += _COPY_ISSUE * self._copies
+            self.now += self._rates.box_copy_issue * self._copies
             self._issue(1)
         elif moved is not None:
             extents = [self._threads.mean(extent) or 1 for extent in moved.extent]
@@ -464,7 +459,7 @@ class _Follower:
         else:
             self._issue(1)
             return
-        amount = size * self._times * self._copies
+        amount = size * self._executions * self._copies
         if stores:
             self.work.stored[buffer] += amount
             self._count(Unit.STORE, size / self._rates.stored_bytes)
@@ -482,9 +477,9 @@ class _Follower:
             return
         self.now += self._rates.shared_latency
         latency = self._rates.memory_latency
-        first = _FIRST_COPY * latency
+        first = self._rates.first_box_copy * latency
         stages = math.prod(barrier.static_shape or (1,))
         if barrier not in self._waited:
             self._waited.add(barrier)
-            self._await(self._rates.block + first)
-        self._bounds.append(latency / (stages - 1) if stages > 1 else 0.0)
+            self._wait_until(self._rates.block + first)
+        self._iteration_bounds.append(latency / (stages - 1) if stages > 1 else 0.0)

@@ -10,7 +10,7 @@ from tilelang.ir.expr import Expr, int_const
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import For, If, Launch
 from tilelang.ir.visit import walk
-from tilelang.performance.block import follow
+from tilelang.performance.block import estimate_block
 from tilelang.performance.prediction import Prediction, predicted
 from tilelang.performance.registers import expected_registers
 from tilelang.performance.structure import depends
@@ -60,7 +60,7 @@ def _work(launch: Launch, machine: Machine, rates: Rates, registers: int, *, fas
         for extent in grid:
             rest, own = divmod(rest, extent)
             index.append(own)
-        one = follow(launch, machine, rates, tuple(index), registers, fast_math=fast_math)
+        one = estimate_block(launch, machine, rates, tuple(index), registers, fast_math=fast_math)
         block.add(one, 1 / len(places))
     return LaunchWork(
         block, count, launch.num_threads, launch.plan.shared_bytes, registers, math.prod(launch.hints.cluster)

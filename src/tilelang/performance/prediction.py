@@ -10,14 +10,6 @@ from tilelang.performance.work import LaunchWork
 from tilelang.records import record
 from tilelang.targets.machine import Machine, Rates
 
-# Chosen by the kernels of benchmarks/model.py on an H200, none of which was held out.
-_SHARPNESS = 6.0  # of the maximum of the times of units, which are never busy without pause
-_SHARPNESS_OF_LATENCY = 12.0  # of the maximum of these, of the time of blocks alone, and of device memory
-_QUEUEING = 0.9  # by how much loads take longer when memory is busy all the time, relative to one when it is idle
-_MODIFIED = 0.55  # share of the cache that holds results which are not in memory yet
-_RESERVED_SHARED = 1024  # bytes of a block that the system has. Source: CUDA C++ Programming Guide, "Shared Memory"
-_REPLACED = 0.4  # bytes of them that are written back for each byte that comes into the cache
-
 LATENCY = "latency"
 MEMORY = "device memory"
 CACHE = "the cache"
@@ -74,19 +66,19 @@ def _taken(launch: LaunchWork, parts: dict[str, float], machine: Machine, rates:
     inside = {name: time for name, time in parts.items() if name != MEMORY}
     latency = inside.pop(LATENCY)
     waiting = latency * launch.block.waiting / launch.block.alone if launch.block.alone else 0.0
-    chip = _together([latency, _together(list(inside.values()), _SHARPNESS)], _SHARPNESS_OF_LATENCY)
-    # loads take longer the busier memory is: solves t = chip + waiting * _QUEUEING * memory / t
-    chip = (chip + math.sqrt(chip * chip + 4 * waiting * _QUEUEING * memory)) / 2
+    chip = _together([latency, _together(list(inside.values()), rates.unit_norm)], rates.launch_norm)
+    # loads take longer the busier memory is: solves t = chip + waiting * rates.queueing * memory / t
+    chip = (chip + math.sqrt(chip * chip + 4 * waiting * rates.queueing * memory)) / 2
     ramp = min(launch.block.longest, rates.block + 2 * rates.memory_latency) / rates.clock
-    return _together([chip, memory + ramp], _SHARPNESS_OF_LATENCY)
+    return _together([chip, memory + ramp], rates.launch_norm)
 
 
-def _together(times: list[float], sharpness: float) -> float:
+def _together(times: list[float], norm: float) -> float:
     """The time of parts that overlap."""
     longest = max(times, default=0.0)
     if not longest:
         return 0.0
-    return float(longest * math.fsum((time / longest) ** sharpness for time in times) ** (1 / sharpness))
+    return float(longest * math.fsum((time / longest) ** norm for time in times) ** (1 / norm))
 
 
 def _parts(launch: LaunchWork, machine: Machine, rates: Rates) -> dict[str, float]:
@@ -115,7 +107,7 @@ def blocks_at_once(launch: LaunchWork, machine: Machine) -> int:
         machine.blocks_per_multiprocessor,
         machine.threads_per_multiprocessor // (warps * machine.warp_size),
         machine.registers_per_multiprocessor // registers,
-        machine.shared_per_multiprocessor // (launch.shared_bytes + _RESERVED_SHARED),
+        machine.shared_per_multiprocessor // (launch.shared_bytes + machine.reserved_shared),
     ]
     return max(1, min(limits))
 
@@ -128,8 +120,8 @@ def _memory_bytes(launch: LaunchWork, rates: Rates) -> float:
     """
     loaded = sum(min(launch.blocks * size, _size(buffer)) for buffer, size in launch.block.loaded.items())
     stored = sum(launch.blocks * size for size in launch.block.stored.values())
-    kept = rates.cache_bytes * _MODIFIED
-    return loaded + stored * rates.store_weight + min((loaded + stored) * _REPLACED, kept) - min(stored, kept)
+    kept = rates.cache_bytes * rates.dirty_share
+    return loaded + stored * rates.store_weight + min((loaded + stored) * rates.written_back, kept) - min(stored, kept)
 
 
 def _size(buffer: Buffer) -> float:

@@ -1,4 +1,4 @@
-"""What the statements of a block say about it as a whole."""
+"""Properties of a whole body: what its control flow depends on, which loops merge, which barriers count copies."""
 
 from __future__ import annotations
 

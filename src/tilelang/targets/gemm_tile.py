@@ -29,13 +29,13 @@ class GemmTile:
     switches: dict[str, object] = field(default_factory=dict)
 
     @property
-    def split(self) -> int:
+    def cluster_splits(self) -> int:
         """How many blocks of a cluster split the reduction of a tile."""
         return self._number(PassConfigKey.TL_SPLIT)
 
     @property
-    def parts(self) -> int:
-        """How many blocks split it and store their sums, for a second launch."""
+    def workspace_splits(self) -> int:
+        """How many blocks split it and store their sums to a workspace, for a second launch."""
         return self._number(PassConfigKey.TL_WORKSPACE_SPLIT)
 
     @property

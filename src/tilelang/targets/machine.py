@@ -48,6 +48,52 @@ class SharedPhases:
 
 
 @record(slots=True, eq=False)
+class GemmRates:
+    """Constants of the model of tiled gemms (`performance/gemm.py`), fitted to measured gemms.
+
+    Attributes:
+        min_rows: Rows of the smallest matrix instruction of a warp group.
+        step_norm: Exponent of the p-norm that combines the bounds of a step along K.
+        total_norm: Exponent of the p-norm that combines the time of all steps with that of device memory.
+        step_overhead: Cycles of a step beside its loads.
+        power_seconds: Seconds of matrix work up to which the highest clock rate holds, and from which on only
+            `Rates.matrix_sustained`.
+        start_latencies: Latencies of device memory until the first step computes.
+        cache_share: Factor on `Rates.cache_rate` for loads of all blocks together.
+        exposed_latency: Share of the latency of device memory that the stages of a pipeline have to hide.
+        reread_slowdown: By how much longer an operand takes from device memory where several blocks read it.
+        cached_bytes: Largest operand that stays in the cache.
+        multicast_step: Factor on the time of a step with multicast: blocks of a cluster wait for one another.
+        multicast_start: Cycles until a cluster with multicast starts.
+        cluster_step: Factor on the time of a step where blocks of a cluster split the reduction.
+        cluster_exchange: Cycles of their exchange of sums.
+        cluster_exchange_per_block: Cycles of it per block of the cluster.
+        cluster_bytes_per_cycle: Bytes that a block sends per cycle in it.
+        second_launch: Cycles of the launch that adds up the sums which blocks stored in a workspace.
+        second_launch_per_split: Cycles of it per block of a tile.
+    """
+
+    min_rows: int
+    step_norm: float
+    total_norm: float
+    step_overhead: float
+    power_seconds: tuple[float, float]
+    start_latencies: float
+    cache_share: float
+    exposed_latency: float
+    reread_slowdown: float
+    cached_bytes: int
+    multicast_step: float
+    multicast_start: float
+    cluster_step: float
+    cluster_exchange: float
+    cluster_exchange_per_block: float
+    cluster_bytes_per_cycle: float
+    second_launch: float
+    second_launch_per_split: float
+
+
+@record(slots=True, eq=False)
 class Rates:
     """How fast a machine is: what the performance model computes with, in cycles at the highest clock rate.
 
@@ -78,6 +124,18 @@ class Rates:
         barrier: Cycles of a barrier of a block.
         launch: Seconds of a launch in which nothing is done.
         block: Cycles from the start of a block to its first instruction, and from its last one to the next block.
+        schedulers: Warps of which a multiprocessor issues an instruction in the same cycle.
+        warps_per_group: Warps of a warp group, which share a matrix instruction.
+        shuffle_latency: Cycles from a shuffle to its value.
+        box_copy_issue: Cycles of the thread that issues an asynchronous copy of a box.
+        first_box_copy: Latencies of device memory until the first copy of a box is complete, whose tensor map is loaded
+            before.
+        unit_norm: Exponent of the p-norm that combines the times of units, which are never busy without pause.
+        launch_norm: Exponent of the p-norm that combines these with the time of blocks alone and of device memory.
+        queueing: By how much loads take longer when memory is busy all the time, relative to one when it is idle.
+        dirty_share: Share of the cache that holds results which are not in memory yet.
+        written_back: Bytes of them that are written back for each byte that comes into the cache.
+        gemm: Constants of the model of tiled gemms.
         functions: Ordinary instructions and special functions of a call, by the name of the function; those that fast
             mathematics has instead begin with two underscores; "divide" is a division of floats.
     """
@@ -104,6 +162,17 @@ class Rates:
     barrier: float
     launch: float
     block: float
+    schedulers: int
+    warps_per_group: int
+    shuffle_latency: float
+    box_copy_issue: float
+    first_box_copy: float
+    unit_norm: float
+    launch_norm: float
+    queueing: float
+    dirty_share: float
+    written_back: float
+    gemm: GemmRates
     functions: Mapping[str, tuple[int, int]]
 
 
@@ -124,6 +193,7 @@ class Machine:
         registers_per_multiprocessor: Registers of all threads that a multiprocessor holds.
         shared_bytes: Shared memory that a block may have.
         shared_per_multiprocessor: Shared memory of a multiprocessor, for all of its blocks.
+        reserved_shared: Bytes of it that the system takes for each block.
         threads_per_multiprocessor: Threads of all blocks that a multiprocessor holds.
         blocks_per_multiprocessor: Blocks that a multiprocessor holds.
         shared_banks: Banks of shared memory, among which successive words are spread.
@@ -148,6 +218,7 @@ class Machine:
     registers_per_multiprocessor: int = 0
     shared_bytes: int = 0
     shared_per_multiprocessor: int = 0
+    reserved_shared: int = 0
     threads_per_multiprocessor: int = 0
     blocks_per_multiprocessor: int = 0
     shared_banks: int = 0

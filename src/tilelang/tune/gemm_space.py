@@ -95,21 +95,25 @@ def _not_too_large(shapes: Sequence[GemmTile], name: str, size: int) -> list[Gem
 
 def _is_split(shape: GemmTile) -> bool:
     """Whether several blocks split the reduction of a tile."""
-    return shape.split > 1 or shape.parts > 1
+    return shape.cluster_splits > 1 or shape.workspace_splits > 1
 
 
 def _has_work(shape: GemmTile, m: int, n: int, k: int, target: Target) -> bool:
     """Whether blocks that share tiles have enough work each, all of them run at once, and they are not too few."""
     blocks = _tiled(shape, m, n, k).blocks
-    most = target.machine.blocks_at_once(shape.split)
-    least = most // _FEWEST_BLOCKS if shape.parts > 1 else 0
-    return k >= _FEWEST_STEPS * shape.block_K * shape.split * shape.parts and least <= blocks <= most
+    most = target.machine.blocks_at_once(shape.cluster_splits)
+    least = most // _FEWEST_BLOCKS if shape.workspace_splits > 1 else 0
+    splits = shape.cluster_splits * shape.workspace_splits
+    return k >= _FEWEST_STEPS * shape.block_K * splits and least <= blocks <= most
 
 
 def _tiled(shape: GemmTile, m: int, n: int, k: int) -> TiledGemm:
-    along_n, along_m = shape.multicast
+    multicast_a, multicast_b = shape.multicast
     sizes = (m, n, k, shape.block_M, shape.block_N, shape.block_K)
-    return TiledGemm(*sizes, along_n=along_n, along_m=along_m, cluster=shape.split, parts=shape.parts)
+    return TiledGemm(
+        *sizes, multicast_a=multicast_a, multicast_b=multicast_b, cluster_splits=shape.cluster_splits,
+        workspace_splits=shape.workspace_splits,
+    )  # fmt: skip
 
 
 def _expected(shape: GemmTile, m: int, n: int, k: int, target: Target) -> float:
@@ -119,7 +123,7 @@ def _expected(shape: GemmTile, m: int, n: int, k: int, target: Target) -> float:
     if machine.rates is not None and machine.multiprocessors:
         return gemm_seconds(gemm, machine, machine.rates)
     rows, columns, depth = shape.block_M, shape.block_N, shape.block_K
-    pairs, loads = rows * columns * depth / _PAIRS, gemm.loaded / _LOADED
+    pairs, loads = rows * columns * depth / _PAIRS, gemm.loaded_bytes / _LOADED
     step = max(pairs, loads) + 0.15 * min(pairs, loads)
     waves = math.ceil(gemm.blocks / (machine.multiprocessors or 100 if target.is_gpu else 1))
     return waves * (gemm.steps * step + rows * columns / _STORED) + _START

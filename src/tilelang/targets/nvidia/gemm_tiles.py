@@ -24,10 +24,10 @@ _MULTICAST_B: PassConfigs = {PassConfigKey.TL_CLUSTER.value: (1, 2)}  # to two b
 _MULTICAST_A: PassConfigs = {PassConfigKey.TL_CLUSTER.value: (2, 1)}  # to two blocks along N
 _DEFAULT: PassConfigs = {}  # what the compiler chooses
 
-CLUSTERS = (2, 4, 8)
+CLUSTER_SPLITS = (2, 4, 8)
 """Blocks of a cluster that may split the reduction of a tile."""
 
-PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+WORKSPACE_SPLITS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Blocks that may do so and store their sums."""
 
 _HOPPER: dict[tuple[int, int, int], tuple[PassConfigs, ...]] = {
@@ -94,5 +94,5 @@ def gemm_tiles(machine: Machine, rows: int | None) -> list[GemmTile]:
 def _splits(tile: tuple[int, int, int]) -> list[PassConfigs]:
     """The ways to split the reduction of a tile."""
     most = _SPLIT.get(tile, 0)
-    in_clusters: list[PassConfigs] = [{PassConfigKey.TL_SPLIT.value: n} for n in CLUSTERS if n <= most]
-    return in_clusters + [{PassConfigKey.TL_WORKSPACE_SPLIT.value: n} for n in PARTS if most]
+    in_clusters: list[PassConfigs] = [{PassConfigKey.TL_SPLIT.value: n} for n in CLUSTER_SPLITS if n <= most]
+    return in_clusters + [{PassConfigKey.TL_WORKSPACE_SPLIT.value: n} for n in WORKSPACE_SPLITS if most]

@@ -12,7 +12,7 @@ from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.targets.nvidia.backend import BACKEND
-from tilelang.targets.nvidia.passes.choose_split_k import choose_parts, choose_split_k
+from tilelang.targets.nvidia.passes.choose_split_k import choose_cluster_splits, choose_workspace_splits
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 from tilelang.targets.target import Target
 
@@ -20,11 +20,11 @@ MEASURED = json.loads((ROOT / "benchmarks/results/split-k-nvidia-h200.json").rea
 
 
 def split_of(func, consumers=2, target=TARGET):
-    return choose_split_k(flatten_sequences(launch_of(func)), consumers, target.machine)
+    return choose_cluster_splits(flatten_sequences(launch_of(func)), consumers, target.machine)
 
 
 def parts_of(func, target=TARGET):
-    return choose_parts(launch_of(func), target.machine)
+    return choose_workspace_splits(launch_of(func), target.machine)
 
 
 @pytest.mark.parametrize("row", MEASURED, ids=lambda row: "x".join(map(str, row["shape"] + row["tile"][:2])))

@@ -41,7 +41,7 @@ from tilelang.targets.nvidia.passes.choose_cluster import (
     not_clustered,
     with_multicast,
 )
-from tilelang.targets.nvidia.passes.choose_split_k import choose_split_k
+from tilelang.targets.nvidia.passes.choose_split_k import choose_cluster_splits
 from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order, panel_of
 from tilelang.targets.nvidia.passes.cluster_split_k import split
 from tilelang.targets.nvidia.passes.costs import is_short_gemm
@@ -195,7 +195,7 @@ class _Choice:
         load_groups = self._with_held_operands(consumers) or load_groups
         self.notes += self._recomputed(load_groups.found)
         asked, machine = self._overrides.split_k, self._target.machine
-        if (blocks := asked or choose_split_k(self._launch, consumers, machine)) > 1:
+        if (blocks := asked or choose_cluster_splits(self._launch, consumers, machine)) > 1:
             try:
                 return self._split_k_schedule(blocks, consumers)
             except (_NotSpecialized, NotSplit) as reason:

@@ -19,7 +19,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.performance.gemm import TiledGemm, gemm_seconds
 from tilelang.targets.machine import Machine
-from tilelang.targets.nvidia.gemm_tiles import CLUSTERS, PARTS
+from tilelang.targets.nvidia.gemm_tiles import CLUSTER_SPLITS, WORKSPACE_SPLITS
 from tilelang.targets.nvidia.passes.cluster_split_k import split
 from tilelang.targets.nvidia.passes.costs import thread_work
 from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
@@ -34,7 +34,7 @@ _FEW_SUMS = 64 * 128  # which one block may receive alone: no more than blocks t
 _LEAST_GAIN = 0.05  # of the time: what is less faster by estimate may be slower
 
 
-def choose_split_k(launch: Launch, consumers: int, machine: Machine) -> int:
+def choose_cluster_splits(launch: Launch, consumers: int, machine: Machine) -> int:
     """The number of blocks of a cluster that split the reduction of a tile.
 
     Args:
@@ -45,20 +45,20 @@ def choose_split_k(launch: Launch, consumers: int, machine: Machine) -> int:
     gemm = _tiled_gemm(launch)
     if gemm is None or launch.plan.workspace_split > 1:
         return 1
-    best = _fastest([gemm, *_clusters(gemm, machine)], machine).cluster
-    few = gemm.rows * gemm.columns * (best - 1) <= _FEW_SUMS
+    best = _fastest([gemm, *_clusters(gemm, machine)], machine).cluster_splits
+    few = gemm.block_m * gemm.block_n * (best - 1) <= _FEW_SUMS
     return best if best == 1 or _is_split(launch, best, consumers, few=few) else 1
 
 
-def choose_parts(launch: Launch, machine: Machine) -> int:
+def choose_workspace_splits(launch: Launch, machine: Machine) -> int:
     """The number of blocks that split the reduction of a tile and store their sums."""
     launch = flatten_sequences(launch)
     gemm = _tiled_gemm(launch)
-    if gemm is None or gemm.computed:  # nobody has measured these
+    if gemm is None or gemm.operand_cycles:  # nobody has measured these
         return 1
-    ways = [dataclasses.replace(gemm, parts=parts) for parts in PARTS if _has_work(gemm, parts)]
+    ways = [dataclasses.replace(gemm, workspace_splits=n) for n in WORKSPACE_SPLITS if _has_work(gemm, n)]
     fitting = [way for way in ways if way.blocks <= machine.multiprocessors]
-    return _fastest([gemm, *_clusters(gemm, machine), *fitting], machine).parts
+    return _fastest([gemm, *_clusters(gemm, machine), *fitting], machine).workspace_splits
 
 
 def _tiled_gemm(launch: Launch) -> TiledGemm | None:
@@ -80,13 +80,13 @@ def _tiled_gemm(launch: Launch) -> TiledGemm | None:
         m, n = rows * tiles, columns
     computed = sum(thread_work(s).cycles for s in walk(loops[0].body) if isinstance(s, ParallelLoop))
     width = max(each.bits for each in gemm.operands) / 8
-    return TiledGemm(m, n, k, rows, columns, depth, width, computed=computed)
+    return TiledGemm(m, n, k, rows, columns, depth, width, operand_cycles=computed)
 
 
 def _clusters(gemm: TiledGemm, machine: Machine) -> list[TiledGemm]:
     """The ways to split it in clusters that run at the same time."""
-    ways = [dataclasses.replace(gemm, cluster=blocks) for blocks in CLUSTERS if _has_work(gemm, blocks)]
-    return [way for way in ways if way.blocks <= machine.blocks_at_once(way.cluster)]
+    ways = [dataclasses.replace(gemm, cluster_splits=blocks) for blocks in CLUSTER_SPLITS if _has_work(gemm, blocks)]
+    return [way for way in ways if way.blocks <= machine.blocks_at_once(way.cluster_splits)]
 
 
 def _has_work(gemm: TiledGemm, blocks: int) -> bool:

@@ -41,7 +41,7 @@ from tilelang.passes.properties import Property
 from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.machines import Feature
-from tilelang.targets.nvidia.passes.choose_split_k import choose_parts
+from tilelang.targets.nvidia.passes.choose_split_k import choose_workspace_splits
 from tilelang.targets.nvidia.passes.gemm_loop import GemmLoop, NotSplit, find_gemm_loop, split_loop
 from tilelang.targets.nvidia.passes.partition_epilogue_n import ColumnPartition, NotPartitioned, partition_epilogue_n
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
@@ -232,7 +232,7 @@ class _Launches(Rewriter):
         asked = overrides.workspace_split
         if not overrides.specialized or not self._context.options.async_mma:
             return node
-        chosen = asked or (choose_parts(node, self._context.target.machine) if _is_free(overrides) else 1)
+        chosen = asked or (choose_workspace_splits(node, self._context.target.machine) if _is_free(overrides) else 1)
         if chosen == 1:
             return node
         try:
