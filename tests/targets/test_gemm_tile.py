@@ -5,8 +5,9 @@ from tilelang.targets.gemm_tile import GemmTile
 
 def test_the_split_is_read_from_the_switches() -> None:
     assert 1 == GemmTile(64, 64, 32).cluster_splits
-    assert 4 == GemmTile(64, 64, 32, switches={"tl.cluster_splits": 4}).cluster_splits
-    assert (1, 8) == (GemmTile(64, 64, 32).workspace_splits, GemmTile(64, 64, 32, switches={"tl.workspace_split": 8}).workspace_splits)
+    assert 4 == GemmTile(64, 64, 32, switches={"tl.split": 4}).cluster_splits
+    assert 1 == GemmTile(64, 64, 32).workspace_splits
+    assert 8 == GemmTile(64, 64, 32, switches={"tl.workspace_split": 8}).workspace_splits
 
 
 def test_clusters_are_read_from_the_switches() -> None:
