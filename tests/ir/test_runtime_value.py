@@ -32,6 +32,6 @@ def test_conversion_to_text_in_a_kernel_is_a_warning(use):
 
     assert 1 == len(caught)
     text = str(caught[0].message)
-    assert text.startswith("A[2] is made a text while the kernel is staged, where it has no value yet\n")
+    assert text.startswith("A[2] is formatted as text while the kernel is staged, when it has no value yet\n")
     assert text.endswith('hint: write T.print(A[2], "text"), which prints the value when the kernel runs')
     assert "text = use(A[2])" in text

@@ -235,7 +235,7 @@ class Stager(Builder):
         """Warns that the kernel makes a text of a value not known yet; indices and sizes have names that say enough."""
         if self.hints is not None and isinstance(value, Expr) and not isinstance(value, Const) and not value.is_index:
             warn(
-                f"{value!r} is made a text while the kernel is staged, where it has no value yet",
+                f"{value!r} is formatted as text while the kernel is staged, when it has no value yet",
                 self.loc,
                 hint=f'write T.print({value!r}, "text"), which prints the value when the kernel runs',
             )
