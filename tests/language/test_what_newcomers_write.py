@@ -91,13 +91,13 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str, str]] = {
         "compile it first: `kernel = tilelang.compile(program)`, then `kernel(...)`; what kernels call inside is marked "
         "@T.macro",
     ),
-    "an array of the program around": (
+    "an array from outside the kernel": (
         lambda: staged(array_element),
         TypeError,
-        "an array of the program around is indexed by a value known only when the kernel runs",
+        "an array from outside the kernel is indexed by a value known only when the kernel runs",
         f"{PASS_IT}; one number of it, known now, is float(W[3])",
     ),
-    "a whole array of the program around": (
+    "a whole array from outside the kernel": (
         lambda: staged(whole_array),
         TypeError,
         "expected a number or an expression, got ndarray array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)",

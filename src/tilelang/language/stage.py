@@ -326,7 +326,7 @@ _OF_PYTHON = (
         "a function of NumPy is given",
         "write T.exp(x) in place of numpy.exp(x), and likewise for similar functions",
     ),
-    ("only integers, slices", "an array of the program around is indexed by", ARRAY_HINT),
+    ("only integers, slices", "an array from outside the kernel is indexed by", ARRAY_HINT),
     ("define __round__ method", "Python's round is given", "write T.round(x)"),
     ("for divmod()", "Python's divmod is given", "write x // y and x % y"),
     ("for @", "the operator @ is given", "write T.gemm(A, B, C) for tiles, x * y for numbers"),
