@@ -39,7 +39,8 @@ def test_a_text_is_read_as_what_it_was_written_from(schedule: ScheduleOverrides)
         ('[{"xyz": 2}]', "there is no 'xyz'"),
         ('[{"stages": "4"}]', "'stages' is \"4\", expected an integer from 1 to 64"),
         ('[{"epilogue_parts": 9}]', "'epilogue_parts' is 9, expected True, False or a number of parts up to 8"),
-        ('[{"registers": [240, 25]}]', "'registers' is [240, 25], expected two multiples of 8 from 24 to 256"),
+        ('[{"registers": [240]}]', "'registers' is [240], expected two numbers of registers"),
+        ('[{"registers": [240, 0]}]', "'registers' is [240, 0], expected two numbers of registers"),
     ],
 )
 def test_what_is_no_schedule_is_refused_with_the_reason(given: object, reason: str) -> None:

@@ -73,7 +73,7 @@ class ScheduleOverrides:
             issue the gemms of software-pipelined loops one after another (`tl.ping_pong`).
         cluster: Blocks of a cluster along the dimensions of the grid (`tl.cluster`).
         split_k: Blocks of a cluster that split the reduction of a tile (`tl.split`).
-        registers: Registers of a consumer's and of a producer's thread.
+        registers: Registers of a consumer's and of a producer's thread; a target refuses those that it cannot give.
         loops: The placement of the statements of each pipelined loop, in program order; None for a loop that runs as it
             is written. In loops of consumers the loads of the producer do not count as statements.
         workspace_split: Blocks that split the reduction of a tile and store their sums, which a second launch adds up
@@ -110,9 +110,8 @@ class Kind:
     example: str
 
 
-_MOST_BLOCKS = 8  # of a cluster on all GPUs. Source: CUDA C++ Programming Guide, "Thread Block Clusters"
-_MOST_PARTS = 8  # of results that leave one after another
-_LEAST_REGISTERS, _MOST_REGISTERS, _REGISTER_STEP = 24, 256, 8  # Source: PTX ISA, "setmaxnreg"
+_MAX_CLUSTER = 8  # blocks that a cluster may have on all GPUs
+_MAX_EPILOGUE_PARTS = 8
 
 
 def _boolean(value: object) -> bool:
@@ -131,7 +130,7 @@ def _integer(low: int, high: int) -> Kind:
 
 
 def _parts(value: object) -> int:
-    if not isinstance(value, int) or not 0 <= value <= _MOST_PARTS:
+    if not isinstance(value, int) or not 0 <= value <= _MAX_EPILOGUE_PARTS:
         raise ValueError
     return value
 
@@ -140,16 +139,14 @@ def _extents(value: object) -> tuple[int, int, int]:
     sides = tuple(value) if isinstance(value, tuple | list) else (value,)
     if 1 <= len(sides) <= 3 and all(type(side) is int and side >= 1 for side in sides):
         x, y, z = (*sides, 1, 1)[:3]
-        if x * y * z <= _MOST_BLOCKS:
+        if x * y * z <= _MAX_CLUSTER:
             return x, y, z
     raise ValueError
 
 
 def _registers(value: object) -> tuple[int, int]:
-    if isinstance(value, tuple | list) and len(value) == 2:
-        counts = range(_LEAST_REGISTERS, _MOST_REGISTERS + 1, _REGISTER_STEP)
-        if all(type(count) is int and count in counts for count in value):
-            return value[0], value[1]
+    if isinstance(value, tuple | list) and len(value) == 2 and all(type(count) is int and count > 0 for count in value):
+        return value[0], value[1]
     raise ValueError
 
 
@@ -177,17 +174,13 @@ KINDS = MappingProxyType(
         "persistent": BOOLEAN,
         "consumers": _integer(1, 4),
         "stages": _integer(1, 64),
-        "epilogue_parts": Kind(_parts, f"True, False or a number of parts up to {_MOST_PARTS}", "2"),
+        "epilogue_parts": Kind(_parts, f"True, False or a number of parts up to {_MAX_EPILOGUE_PARTS}", "2"),
         "mma_in_flight": _integer(0, 1),
         "ping_pong": BOOLEAN,
-        "cluster": Kind(_extents, f"the extents of a cluster of at most {_MOST_BLOCKS} blocks", "(2, 1)"),
+        "cluster": Kind(_extents, f"the extents of a cluster of at most {_MAX_CLUSTER} blocks", "(2, 1)"),
         "split_k": _integer(1, 8),
         "workspace_split": _integer(1, 64),
-        "registers": Kind(
-            _registers,
-            f"two multiples of {_REGISTER_STEP} from {_LEAST_REGISTERS} to {_MOST_REGISTERS}",
-            "[240, 24]",
-        ),
+        "registers": Kind(_registers, "two numbers of registers", "[240, 24]"),
         "loops": Kind(
             _placements,
             "a list with an object for each pipelined loop, or null for one in program order",

@@ -16,8 +16,8 @@ from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.scalar import BITWISE, COMPARISONS, INTEGER_ONLY, BinaryOp, UnaryOp
 from tilelang.ir.stmt import Launch, ParallelLoop, Seq, Store
 from tilelang.isa.catalogue import INTRINSICS
-from tilelang.targets.cpu.codegen.cpp_types import CPP
-from tilelang.targets.nvidia.codegen.cuda_types import CUDA
+from tilelang.targets.cpu.codegen.cpp_dialect import CPP
+from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA
 
 
 def integer_operators():

@@ -11,8 +11,8 @@ from tilelang.dtypes import FLOAT32, INT64, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var, as_expr, binary, cast, select
 from tilelang.ir.scalar import BinaryOp
-from tilelang.targets.cpu.codegen.cpp_types import CPP
-from tilelang.targets.nvidia.codegen.cuda_types import CUDA
+from tilelang.targets.cpu.codegen.cpp_dialect import CPP
+from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA
 
 I, J, N = index_var("i"), index_var("j"), Var("n", INT64, index=True)
 

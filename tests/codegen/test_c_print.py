@@ -6,7 +6,7 @@ from tilelang.codegen.names import Names
 from tilelang.dtypes import as_dtype
 from tilelang.ir.expr import Var, const
 from tilelang.ir.stmt import Print
-from tilelang.targets.cpu.codegen.cpp_types import CPP
+from tilelang.targets.cpu.codegen.cpp_dialect import CPP
 
 
 def test_text_becomes_the_inside_of_a_string_literal():

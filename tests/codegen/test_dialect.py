@@ -6,7 +6,7 @@ from tilelang.codegen.dialect import is_packed
 from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import NoLowering
 from tilelang.isa.catalogue import INTRINSICS
-from tilelang.targets.cpu.codegen.cpp_types import CPP
+from tilelang.targets.cpu.codegen.cpp_dialect import CPP
 
 
 def test_packed_dtypes_are_those_whose_values_have_another_type_than_their_elements():

@@ -16,7 +16,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Binary, Expr, Load, Var, as_expr, binary, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import For, ForKind, Seq
-from tilelang.targets.nvidia.codegen.cuda_types import CUDA
+from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA
 
 I, J, K, N = (Var(name, dtype, index=True) for name, dtype in (("i", INT32), ("j", INT32), ("k", INT32), ("n", INT64)))
 RANGES = {I: (0, 100), J: (-(2**31), 2**31 - 1), K: (0, 70000), N: (-(2**40), 2**40)}

@@ -9,7 +9,7 @@ from warp_alone import FULL, WarpAlone, run
 
 from tilelang.dtypes import DType, as_dtype
 from tilelang.ir.buffer import Scope
-from tilelang.targets.nvidia.codegen.cuda_types import CUDA
+from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA
 from tilelang.targets.nvidia.isa.atomic import atomic
 from tilelang.targets.nvidia.isa.catalogue import instructions
 from tilelang.targets.nvidia.isa.types import BITS, INTEGERS, cuda_type

@@ -8,7 +8,7 @@ from device_text import cuda_source
 from tilelang.dtypes import SCALARS, as_dtype, lane_dtype
 from tilelang.ir.scalar import BinaryOp, convert, data_binary
 from tilelang.isa.catalogue import INTRINSICS
-from tilelang.targets.nvidia.codegen.cuda_types import CUDA
+from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA
 from tilelang.targets.nvidia.isa.arithmetic import HELPERS
 from tilelang.targets.nvidia.isa.convert import conversion
 from tilelang.targets.nvidia.isa.intrinsics import templates
@@ -124,7 +124,7 @@ def test_vectors_are_cast_lane_by_lane(conversions, source, destination):
 @pytest.fixture(scope="module")
 def sums_and_products():
     texts = []
-    for name in sorted(CUDA.computes):
+    for name in sorted(CUDA.packed_arithmetic):
         kind = cuda_type(SCALARS[name]).name
         texts += [
             f'extern "C" __global__ void {word}_{name}(const {kind}* a, const {kind}* b, {kind}* y, const long long* n) {{'
@@ -132,11 +132,11 @@ def sums_and_products():
             f" y[i] = a[i] {sign} b[i]; }}"
             for word, sign in (("add", "+"), ("sub", "-"), ("mul", "*"))
         ]
-    return Module(cuda_source([INTEGERS, *(cuda_type(SCALARS[name]).helper for name in CUDA.computes)], texts))
+    return Module(cuda_source([INTEGERS, *(cuda_type(SCALARS[name]).helper for name in CUDA.packed_arithmetic)], texts))
 
 
 @pytest.mark.parametrize("op", ["ADD", "SUB", "MUL"])
-@pytest.mark.parametrize("name", sorted(CUDA.computes))
+@pytest.mark.parametrize("name", sorted(CUDA.packed_arithmetic))
 def test_sums_and_products_of_elements_are_rounded_once(sums_and_products, name, op):
     dtype, rng = SCALARS[name], np.random.default_rng(2)
     a = np.tile(samples(dtype), 8)

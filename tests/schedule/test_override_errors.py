@@ -133,6 +133,14 @@ def test_a_warp_group_whose_registers_do_not_hold_the_tiles():
     ]
 
 
+def test_registers_that_a_thread_cannot_have():
+    assert message(gemm_kernel(4096, 4096, 4096), schedule='[{"consumers": 2, "registers": [260, 25]}]') == [
+        "pass_configs: 'registers' is [260, 25], but threads have multiples of 8 from 24 to 256",
+        LAUNCH,
+        "hint: 'registers': [256, 24] is possible",
+    ]
+
+
 def test_more_registers_than_a_multiprocessor_has():
     assert message(
         gemm_kernel(4096, 4096, 4096), kind=ResourceError, schedule='[{"consumers": 2, "registers": [240, 40]}]'

@@ -96,9 +96,10 @@ class ExprPrinter(IndexPrinter):
 
     def storage(self, dtype: DType) -> str:
         """The storage type of a dtype; its definition is added to the helpers."""
-        for helper in self.dialect.storage_helpers(dtype):
-            self.need(helper)
-        return self.dialect.storage_type(dtype)
+        kind = self.dialect.c_type(dtype)
+        if kind.helper is not None:
+            self.need(kind.helper)
+        return kind.name
 
     def value_type(self, dtype: DType) -> str:
         """The value type of a dtype; its definition is added to the helpers."""
@@ -130,7 +131,7 @@ class ExprPrinter(IndexPrinter):
 
     def vector(self, buffer: Buffer, indices: tuple[Expr, ...], dtype: DType, *, const: bool = False) -> str:
         """An lvalue of a vector of consecutive elements of a buffer; binds as a prefix operator."""
-        if not self.dialect.vectors:
+        if not self.dialect.has_vectors:
             raise CompilerBug(f"codegen: access to {dtype!s} in '{buffer.name}' of {buffer.dtype!s}")
         kind = f"{'const ' if const else ''}{self.storage(dtype)}*"
         return f"*({kind})&{self.element(buffer, indices)}"
@@ -201,10 +202,10 @@ class ExprPrinter(IndexPrinter):
         return f"({kind})({found.text})", PREFIX
 
     def _choice(self, condition: Expr, a: Expr, b: Expr, dtype: DType) -> Text:
-        if self.dialect.chooses is not None and self.value_type(dtype) == "float" and better_both(a, b):
-            self.need(self.dialect.chooses)
+        if self.dialect.select is not None and self.value_type(dtype) == "float" and better_both(a, b):
+            self.need(self.dialect.select)
             both = f"{self.value(a)}, {self.value(b)}"
-            return f"{self.dialect.chooses.name}({self.condition(condition)}, {both})", POSTFIX
+            return f"{self.dialect.select.name}({self.condition(condition)}, {both})", POSTFIX
         test = tight(self._value(condition), OR)
         with self.types.given(condition, momentary=True):
             yes = self._arm(a, dtype)
@@ -254,7 +255,7 @@ class ExprPrinter(IndexPrinter):
         if op in COMPARISONS:
             return infix(op, x, y)
         if op in INFIX:
-            if op is BinaryOp.MUL and dtype == "uint16" and not self.dialect.wraps:
+            if op is BinaryOp.MUL and dtype == "uint16" and not self.dialect.overflow_wraps:
                 x = f"{self.dialect.value_type(UINT32)}({x[0]})", POSTFIX  # the product of two may exceed an int
             text, level = infix(op, x, y)
             if dtype.is_bool:
@@ -297,7 +298,7 @@ class ExprPrinter(IndexPrinter):
     # -- arithmetic on packed elements in their storage type ----------------------------------------------------
     def _adds_elements(self, expr: Expr) -> bool:
         """Whether the language has the operator for the storage type."""
-        return isinstance(expr, Binary) and expr.op in _MODULAR and str(expr.dtype) in self.dialect.computes
+        return isinstance(expr, Binary) and expr.op in _MODULAR and str(expr.dtype) in self.dialect.packed_arithmetic
 
     def _of_elements(self, expr: Expr) -> Text:
         """An expression of a packed dtype in its storage type."""
@@ -308,7 +309,7 @@ class ExprPrinter(IndexPrinter):
     # -- signed arithmetic, where overflow is undefined in the language -----------------------------------------
     def _is_modular(self, dtype: DType) -> bool:
         """Whether arithmetic of a dtype must use the unsigned type of its width."""
-        return not self.dialect.wraps and dtype.kind is Kind.INT and dtype.bits >= 32
+        return not self.dialect.overflow_wraps and dtype.kind is Kind.INT and dtype.bits >= 32
 
     def _modular(self, expr: Expr) -> Text:
         """The value of a signed integer in the unsigned type of its width, in which arithmetic wraps."""
@@ -413,12 +414,12 @@ class ExprPrinter(IndexPrinter):
         if dtype.is_float:
             return float_literal(float(value), self.dialect, dtype)
         if value == -(2**31) and dtype.bits == 32:
-            return self.dialect.least[32], POSTFIX  # -2147483648 would be a long, in which sums do not wrap
+            return self.dialect.min_int[32], POSTFIX  # -2147483648 would be a long, in which sums do not wrap
         text = int_literal(int(value), self.dialect)
         if dtype.kind is Kind.UINT:
             text += "ULL" if dtype.bits == 64 else "u" if dtype.bits == 32 else ""
             text = text.replace("LLU", "U").replace("LLu", "u")
-        elif dtype.bits == 64 and "L" not in text and text != self.dialect.least[64]:
+        elif dtype.bits == 64 and "L" not in text and text != self.dialect.min_int[64]:
             text += "LL"
         return text, PREFIX if int(value) < 0 else POSTFIX
 

@@ -85,7 +85,7 @@ def infix(op: BinaryOp, x: Text | IndexText, y: Text | IndexText) -> Text:
 def int_literal(value: int, dialect: Dialect) -> str:
     """A literal of a type that contains the value."""
     if value == -(2**63):
-        return dialect.least[64]
+        return dialect.min_int[64]
     return f"{value}" if -(2**31) < value < 2**31 else f"{value}LL"
 
 
@@ -212,14 +212,15 @@ class IndexPrinter(abc.ABC):
             if max(x.bits, y.bits) < bits:
                 x = self._widened(x, bits)
             width = max(x.bits, y.bits)
-            if self.dialect.shifts and op in _BITS:
+            if self.dialect.divides_by_shifts and op in _BITS:
                 x, y = self._clear(x), self._clear(y)
             return IndexText(*infix(op, x, y), width)
         if amount is not None and amount > 0 and op in _QUOTIENTS | _REMAINDERS:
             short = self._divided(op, a, x, amount)
             if short is not None:
                 return short
-        if self.dialect.shifts and amount is not None and 0 <= amount < 31 and op in (BinaryOp.SHL, BinaryOp.SHR):
+        is_shift = op in (BinaryOp.SHL, BinaryOp.SHR)
+        if self.dialect.divides_by_shifts and is_shift and amount is not None and 0 <= amount < 31:
             if op is BinaryOp.SHR:
                 return IndexText(f"{tight(x, PREFIX)} >> {amount}", SHIFT, x.bits)
             x = self._widened(x, bits)
@@ -238,7 +239,7 @@ class IndexPrinter(abc.ABC):
 
     def _divided(self, op: BinaryOp, a: Expr, x: IndexText, divisor: int) -> IndexText | None:
         """Quotient or remainder by a positive constant, where that is shorter than a call."""
-        if self.dialect.shifts:
+        if self.dialect.divides_by_shifts:
             nonnegative = self.types.is_nonnegative(a)
             if divisor & (divisor - 1) == 0 and (nonnegative or op in _FLOORED):
                 if op in _QUOTIENTS:

@@ -170,7 +170,7 @@ class StmtPrinter(abc.ABC):
             place = exprs.vector(buffer, node.indices, value.dtype)
             self._out.line(f"{place} = {exprs.value(value)};")
         else:
-            part = ".bits" if is_packed(buffer.dtype) and exprs.dialect.moves_bits else ""
+            part = ".bits" if is_packed(buffer.dtype) and exprs.dialect.copies_bits else ""
             place, element = exprs.element(buffer, node.indices), exprs.stored(value, buffer.dtype)
             self._out.line(f"{place}{part} = {element}{part};")
 

@@ -6,19 +6,25 @@ A dialect is a record of names and of functions from dtypes to names; printers n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
+from types import MappingProxyType
 from typing import cast
 
 from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug, NoLowering
 from tilelang.ir.callee import Routine
+from tilelang.isa.c_type import CType
 from tilelang.isa.instruction import PORTABLE, Instruction
 from tilelang.isa.intrinsic import Helper, Intrinsic, Template
 from tilelang.records import record
 
+_INDEX_TYPES = MappingProxyType({32: "int", 64: "int64_t"})
+_MIN_INT = MappingProxyType({32: "(-2147483647 - 1)", 64: "(-9223372036854775807LL - 1)"})
+
 
 @record
 class Dialect:
-    """One language.
+    """One language. What GPUs' languages have in common is the default.
 
     Attributes:
         language: The key of `Routine.texts`.
@@ -26,46 +32,50 @@ class Dialect:
             value, have the compute dtype; for an intrinsic with a bool or int32 `result` the value has that type.
         instructions: The templates of instructions that have no texts, by the first element of their `dialect_key`;
             where that has more elements, a function from these to the template.
-        storage_type: The type of one element in memory.
-        storage_helpers: Helpers that define the storage type.
-        value_type: The type of a value in an expression.
+        c_type: The types of a dtype: its storage type, of one element in memory, and its value type, in expressions.
         conversion: The template of a cast; its operand and value have the storage types.
         helpers: Functions for operators that the language defines otherwise, by name.
-        index_types: Types of exact integers, by bits.
-        least: The smallest integer, by bits.
         nan: NaN, by bits.
         infinity: Positive infinity, by bits.
+        index_types: Types of exact integers, by bits.
+        min_int: The smallest integer, by bits.
         address: A pointer to an element, from the name of a buffer and an offset.
-        wraps: Whether signed overflow wraps in the language.
-        shifts: Whether floor division by a power of two is printed as a shift, for compilers that cannot prove that a
-            value is non-negative.
-        vectors: Whether there are vector accesses.
-        moves_bits: Whether stores of packed elements copy their bits; some compilers vectorize copies of integers, but
+        overflow_wraps: Whether signed overflow wraps in the language.
+        divides_by_shifts: Whether floor division by a power of two is printed as a shift, for compilers that cannot
+            prove that a value is non-negative.
+        has_vectors: Whether there are vector accesses.
+        copies_bits: Whether stores of packed elements copy their bits; some compilers vectorize copies of integers, but
             not of structs.
-        computes: The packed dtypes with arithmetic in their storage type; others are converted to numbers.
-        chooses: A function of both values of a select, for compilers that would branch around one of them; None for a
+        packed_arithmetic: The packed dtypes with arithmetic in their storage type; others are converted to numbers.
+        select: A function of both values of a select, for compilers that would branch around one of them; None for a
             conditional expression.
     """
 
     language: str
     intrinsics: Callable[[str], Mapping[str, Template]]
     instructions: Mapping[str, Template | Callable[..., Template]]
-    storage_type: Callable[[DType], str]
-    storage_helpers: Callable[[DType], tuple[Helper, ...]]
-    value_type: Callable[[DType], str]
+    c_type: Callable[[DType], CType]
     conversion: Callable[[DType, DType], Template]
     helpers: Mapping[str, Helper]
-    index_types: Mapping[int, str]
-    least: Mapping[int, str]
     nan: Mapping[int, str]
     infinity: Mapping[int, str]
-    address: str
-    wraps: bool
-    shifts: bool
-    vectors: bool
-    moves_bits: bool
-    computes: frozenset[str] = frozenset()
-    chooses: Helper | None = None
+    index_types: Mapping[int, str] = field(default_factory=lambda: _INDEX_TYPES)
+    min_int: Mapping[int, str] = field(default_factory=lambda: _MIN_INT)
+    address: str = "&{0}[{1}]"
+    overflow_wraps: bool = False
+    divides_by_shifts: bool = True
+    has_vectors: bool = True
+    copies_bits: bool = False
+    packed_arithmetic: frozenset[str] = frozenset()
+    select: Helper | None = None
+
+    def storage_type(self, dtype: DType) -> str:
+        """The type of one element in memory."""
+        return self.c_type(dtype).name
+
+    def value_type(self, dtype: DType) -> str:
+        """The type of a value in an expression."""
+        return self.c_type(dtype).value
 
     def template(self, intrinsic: Intrinsic, compute: DType) -> Template:
         """The template of an intrinsic for operands of one compute dtype.

@@ -29,6 +29,11 @@ class Helper:
     headers: tuple[str, ...] = ()
 
 
+def needed(*helpers: Helper | None) -> tuple[Helper, ...]:
+    """Those helpers that are not None, in order."""
+    return tuple(helper for helper in helpers if helper is not None)
+
+
 @record(slots=True)
 class Template:
     """The text of an operation in one language: an expression in which `{0}`, `{1}`, ... stand for operands.

@@ -57,6 +57,23 @@ def impossible_consumers(launch: Launch, consumers: int, reason: str, fitting: i
     )
 
 
+def impossible_registers(launch: Launch, registers: tuple[int, int], possible: range) -> ProgramError:
+    """The machine cannot give threads these numbers of registers.
+
+    Args:
+        launch: The launch.
+        registers: Registers of a consumer's and of a producer's thread.
+        possible: The numbers that a thread can have.
+    """
+    nearest = [min(possible, key=lambda count: abs(count - given)) for given in registers]
+    return ProgramError(
+        f"pass_configs: 'registers' is {list(registers)}, but threads have multiples of {possible.step} from "
+        f"{possible[0]} to {possible[-1]}",
+        loc=launch.loc,
+        hint=f"'registers': {nearest} is possible",
+    )
+
+
 def too_many_registers(
     launch: Launch, consumers: int, producers: int, registers: tuple[int, int], pool: int, fitting: tuple[int, int]
 ) -> ResourceError:

@@ -8,7 +8,7 @@ from cpp import NATIVE, PLAIN, call, compile_functions, needs_compiler
 from tilelang.dtypes import SCALARS, DType, as_dtype
 from tilelang.errors import NoLowering
 from tilelang.ir.scalar import convert
-from tilelang.isa.common.convert import conversion, cpp_arithmetic, cpp_type
+from tilelang.isa.common.convert import conversion, cpp_type
 
 pytestmark = needs_compiler
 
@@ -176,7 +176,7 @@ def test_vector_dtypes_have_no_type_of_their_own():
 def test_narrow_values_are_computed_with_in_a_wider_type():
     names = ("float16", "float8_e5m2", "float64", "int4", "uint8", "bool")
     assert ["float", "float", "double", "int32_t", "uint8_t", "bool"] == [
-        cpp_arithmetic(as_dtype(name)) for name in names
+        cpp_type(as_dtype(name)).value for name in names
     ]
 
 

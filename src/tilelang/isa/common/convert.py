@@ -1,6 +1,6 @@
 """C++ types of every dtype, and conversions between them that agree bit for bit with NumPy and ml_dtypes.
 
-`cpp_type` is the type of a dtype in memory, `cpp_arithmetic` that of computations, and `conversion` the text of a cast.
+`cpp_type` is the type of a dtype in memory and in expressions, and `conversion` the text of a cast.
 Invariant: a narrow float is a struct of bits; it becomes a number by `(float)x` and is made by an explicit, correctly
 rounded construction. Conversions have no branches and calls, so that loops over them vectorize.
 """
@@ -9,17 +9,8 @@ from __future__ import annotations
 
 from tilelang.dtypes import DType
 from tilelang.errors import NoLowering
+from tilelang.isa.c_type import CType
 from tilelang.isa.intrinsic import Helper, Template
-from tilelang.records import record
-
-
-@record(slots=True)
-class CppType:
-    """A C++ type and the helper that defines it, if it is not built in."""
-
-    name: str
-    helper: Helper | None = None
-
 
 BIT_CASTS = Helper(
     "bit_casts",
@@ -220,34 +211,35 @@ static inline float round_tf32(float x) {
     needs=(BIT_CASTS,),
 )
 
-_INTEGERS = {f"{sign}int{bits}": CppType(f"{sign}int{bits}_t") for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_INTEGER_NAMES = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_INTEGERS = {name: CType(f"{name}_t", f"{name}_t") for name in _INTEGER_NAMES}
 
-CPP_TYPES: dict[str, CppType] = {
-    "bool": CppType("bool"),
+CPP_TYPES: dict[str, CType] = {
+    "bool": CType("bool", "bool"),
     **_INTEGERS,
-    "int4": CppType("tl::int4", _NIBBLES),
-    "uint4": CppType("tl::uint4", _NIBBLES),
-    "float16": CppType("tl::float16", _MINIFLOAT),
-    "bfloat16": CppType("tl::bfloat16", _BFLOAT16),
-    "float32": CppType("float"),
-    "tfloat32": CppType("float"),
-    "float64": CppType("double"),
-    "float8_e4m3fn": CppType("tl::float8_e4m3fn", _MINIFLOAT),
-    "float8_e5m2": CppType("tl::float8_e5m2", _MINIFLOAT),
-    "float8_e4m3fnuz": CppType("tl::float8_e4m3fnuz", _MINIFLOAT),
-    "float8_e5m2fnuz": CppType("tl::float8_e5m2fnuz", _MINIFLOAT),
-    "float8_e3m4": CppType("tl::float8_e3m4", _MINIFLOAT),
-    "float8_e4m3b11fnuz": CppType("tl::float8_e4m3b11fnuz", _MINIFLOAT),
-    "float8_e8m0fnu": CppType("tl::float8_e8m0fnu", _E8M0),
-    "float6_e2m3fn": CppType("tl::float6_e2m3fn", _MINIFLOAT),
-    "float6_e3m2fn": CppType("tl::float6_e3m2fn", _MINIFLOAT),
-    "float4_e2m1fn": CppType("tl::float4_e2m1fn", _MINIFLOAT),
-    "float4_e2m1_unpacked": CppType("tl::float4_e2m1fn", _MINIFLOAT),
+    "int4": CType("tl::int4", "int32_t", _NIBBLES),
+    "uint4": CType("tl::uint4", "int32_t", _NIBBLES),
+    "float16": CType("tl::float16", "float", _MINIFLOAT),
+    "bfloat16": CType("tl::bfloat16", "float", _BFLOAT16),
+    "float32": CType("float", "float"),
+    "tfloat32": CType("float", "float"),
+    "float64": CType("double", "double"),
+    "float8_e4m3fn": CType("tl::float8_e4m3fn", "float", _MINIFLOAT),
+    "float8_e5m2": CType("tl::float8_e5m2", "float", _MINIFLOAT),
+    "float8_e4m3fnuz": CType("tl::float8_e4m3fnuz", "float", _MINIFLOAT),
+    "float8_e5m2fnuz": CType("tl::float8_e5m2fnuz", "float", _MINIFLOAT),
+    "float8_e3m4": CType("tl::float8_e3m4", "float", _MINIFLOAT),
+    "float8_e4m3b11fnuz": CType("tl::float8_e4m3b11fnuz", "float", _MINIFLOAT),
+    "float8_e8m0fnu": CType("tl::float8_e8m0fnu", "float", _E8M0),
+    "float6_e2m3fn": CType("tl::float6_e2m3fn", "float", _MINIFLOAT),
+    "float6_e3m2fn": CType("tl::float6_e3m2fn", "float", _MINIFLOAT),
+    "float4_e2m1fn": CType("tl::float4_e2m1fn", "float", _MINIFLOAT),
+    "float4_e2m1_unpacked": CType("tl::float4_e2m1fn", "float", _MINIFLOAT),
 }
 
 
-def cpp_type(dtype: DType) -> CppType:
-    """The C++ type that holds one value of a scalar dtype in memory.
+def cpp_type(dtype: DType) -> CType:
+    """The C++ types of a scalar dtype.
 
     Raises:
         NoLowering: The dtype is a vector.
@@ -256,15 +248,6 @@ def cpp_type(dtype: DType) -> CppType:
     if found is None:
         raise NoLowering(f"dtype {dtype!s}: has no C++ type", hint="use its lanes")
     return found
-
-
-def cpp_arithmetic(dtype: DType) -> str:
-    """The built-in C++ type in which values of a dtype are computed with: float for narrow floats, int for nibbles."""
-    if dtype.is_float:
-        return "double" if dtype == "float64" else "float"
-    if dtype.is_int and dtype.bits < 8:
-        return "int32_t"
-    return cpp_type(dtype).name
 
 
 def conversion(source: DType, destination: DType) -> Template:
@@ -279,7 +262,7 @@ def conversion(source: DType, destination: DType) -> Template:
     if destination == "tfloat32":
         return Template("tl::round_tf32((float)({0}))", _TF32)
     if destination.is_bool:
-        return Template(f"(({cpp_arithmetic(source)})({{0}}) != 0)")
+        return Template(f"(({cpp_type(source).value})({{0}}) != 0)")
     if destination == "float16" and (source == "float64" or source.is_int and source.bits > 16):
         return Template("tl::half_of_double((double)({0}))", _HALF_OF_DOUBLE)
     if destination.is_float and destination.bits < 32:

@@ -4,7 +4,7 @@ import pytest
 from hip_text import GENERATIONS, assembly_of, function_of, hip_source, needs_clang
 
 from tilelang.dtypes import SCALARS, as_dtype
-from tilelang.targets.amd.codegen.hip_types import HIP
+from tilelang.targets.amd.codegen.hip_dialect import HIP
 from tilelang.targets.amd.isa.instruction_texts import TEXTS
 from tilelang.targets.amd.isa.types import hip_type
 from tilelang.targets.gpu.isa import fence, sync, warp

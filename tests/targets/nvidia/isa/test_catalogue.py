@@ -10,7 +10,7 @@ from tilelang.dtypes import DType
 from tilelang.errors import SimulationError
 from tilelang.ir.buffer import Scope
 from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
-from tilelang.targets.nvidia.codegen.cuda_types import CUDA
+from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA
 from tilelang.targets.nvidia.isa.catalogue import GPU_MODULES, MODULES, instructions
 from tilelang.targets.nvidia.isa.types import INTEGERS, cuda_type
 from tilelang.targets.target import Target

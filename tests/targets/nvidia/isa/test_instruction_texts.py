@@ -4,7 +4,7 @@ from tilelang.dtypes import as_dtype
 from tilelang.isa.intrinsic import Template
 from tilelang.targets.gpu.isa.extern import call_extern
 from tilelang.targets.gpu.isa.warp import redux, shuffle
-from tilelang.targets.nvidia.codegen.cuda_types import CUDA
+from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA
 from tilelang.targets.nvidia.isa.instruction_texts import TEXTS
 
 

@@ -17,8 +17,8 @@ from tilelang.ir.func import PrimFunc
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Launch
 from tilelang.isa.instruction import Instruction
+from tilelang.targets.amd.codegen.hip_dialect import HIP
 from tilelang.targets.amd.codegen.hip_stmt import HipStmtPrinter
-from tilelang.targets.amd.codegen.hip_types import HIP
 from tilelang.targets.amd.isa.types import PRELUDE
 from tilelang.targets.amd.machines import MAX_GRID
 from tilelang.targets.gpu.codegen.program import ThreadProgram

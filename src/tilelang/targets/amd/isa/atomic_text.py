@@ -15,7 +15,7 @@ from tilelang.dtypes import DType, lane_dtype
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Scope
 from tilelang.ir.stmt import Atomic, MemoryOrder, MemoryScope
-from tilelang.isa.intrinsic import Helper, Template
+from tilelang.isa.intrinsic import Helper, Template, needed
 from tilelang.targets.amd.isa.arithmetic import FUNCTION, HELPERS
 from tilelang.targets.amd.isa.types import BITS, hip_type
 from tilelang.targets.amd.machines import Feature
@@ -109,11 +109,11 @@ def _element_text(op: str, dtype: DType, order: str, scope: str) -> Template:
     if op == "cas":
         call = f"({own.value})tl_atomic_cas{orders}({{0}}, {own.name}({{1}}), {own.name}({{2}}))"
         return Template(call, _together(own.helper, _CAS))
-    old = f"({own.value})old" if own.packed else "old"
+    old = f"({own.value})old" if own.is_packed else "old"
     if op in _OPERATORS:
-        change, needed = f"{own.name}({old} {_OPERATORS[op]} value)", None
+        change, operator = f"{own.name}({old} {_OPERATORS[op]} value)", None
     else:
-        change, needed = f"{own.name}(tl_{op}<{own.value}>({old}, value))", HELPERS[f"tl_{op}"]
+        change, operator = f"{own.name}(tl_{op}<{own.value}>({old}, value))", HELPERS[f"tl_{op}"]
     name = f"tl_atomic_{op}_{dtype!s}"
     text = f"""\
 template <int ORDER, int FAILED, int SCOPE> {FUNCTION} {own.value} {name}({own.name}* element, {own.value} value) {{
@@ -121,7 +121,7 @@ template <int ORDER, int FAILED, int SCOPE> {FUNCTION} {own.value} {name}({own.n
         element, [=]({own.name} old) {{ return {change}; }});
 }}
 """
-    helper = Helper(name, text, needs=tuple(h for h in (own.helper, needed, _UPDATE) if h is not None))
+    helper = Helper(name, text, needs=needed(own.helper, operator, _UPDATE))
     return Template(f"{name}{orders}({{0}}, {{1}})", helper)
 
 
@@ -135,7 +135,7 @@ def _when_failed(order: str) -> str:
 
 def _together(*helpers: Helper | None) -> Helper:
     """Several helpers as one that has no text."""
-    needs = tuple(helper for helper in helpers if helper is not None)
+    needs = needed(*helpers)
     if len(needs) == 1:
         return needs[0]
     return Helper(" and ".join(helper.name for helper in needs), "", needs=needs)
@@ -185,5 +185,5 @@ def _vector_text(dtype: DType, order: str, scope: str) -> Template:
     from.all = value;
 {body}}}
 """
-    helper = Helper(name, text, needs=tuple(h for h in (own.helper, made.helper, single.helper) if h is not None))
+    helper = Helper(name, text, needs=needed(own.helper, made.helper, single.helper))
     return Template(f"{name}({{0}}, {{1}})", helper)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilelang.dtypes import DType, lane_dtype
 from tilelang.errors import NoLowering
-from tilelang.isa.intrinsic import Helper, Template
+from tilelang.isa.intrinsic import Helper, Template, needed
 from tilelang.targets.amd.isa.types import BITS, hip_type
 
 # A half straight from a wide number: a detour through float would round twice. That of integers is exact where a half
@@ -22,7 +22,7 @@ __device__ __forceinline__ half_t tl_half_of(double x) {
     return y;
 }
 """,
-    needs=tuple(helper for helper in (hip_type(DType("float16")).helper,) if helper is not None),
+    needs=needed(hip_type(DType("float16")).helper),
 )
 
 _TF32 = Helper(
@@ -96,5 +96,5 @@ __device__ __forceinline__ {made.name} {_lanes_name(source, destination)}({taken
     return to.all;
 }}
 """
-    needs = (taken.helper, made.helper, hip_type(lane).helper, hip_type(cast).helper, single.helper)
-    return Helper(_lanes_name(source, destination), text, needs=tuple(helper for helper in needs if helper is not None))
+    needs = needed(taken.helper, made.helper, hip_type(lane).helper, hip_type(cast).helper, single.helper)
+    return Helper(_lanes_name(source, destination), text, needs=needs)

@@ -13,31 +13,10 @@ from types import MappingProxyType
 
 from tilelang.dtypes import DType, lane_dtype
 from tilelang.errors import NoLowering
-from tilelang.isa.common.convert import CPP_TYPES, cpp_arithmetic
+from tilelang.isa.c_type import CType
+from tilelang.isa.common.convert import CPP_TYPES
 from tilelang.isa.intrinsic import Helper
-from tilelang.records import record
 from tilelang.targets.amd.isa.device_text import for_device
-
-
-@record(slots=True)
-class HipType:
-    """How HIP text names a dtype.
-
-    Attributes:
-        name: The type of elements in memory; `name{}` is zero.
-        value: The type of values in expressions: float for narrow floats, `int32_t` for nibbles.
-        helper: What defines the types.
-    """
-
-    name: str
-    value: str
-    helper: Helper | None = None
-
-    @property
-    def packed(self) -> bool:
-        """Whether elements are structs, which must be converted to be computed with."""
-        return self.name != self.value
-
 
 # hiprtc knows the words without a header, other compilers do not; some versions have other types of 64 bits
 PRELUDE = """\
@@ -138,11 +117,11 @@ struct {name} : {base} {{
 _FNUZ, _OCP = "defined(__gfx942__)", "defined(__gfx950__) || defined(__GFX12__)"
 
 
-def _decoded(dtype: str, kind: str, machines: str) -> HipType:
+def _decoded(dtype: str, kind: str, machines: str) -> CType:
     base, name = CPP_TYPES[dtype], f"{dtype}_t"
     text = _DECODED.format(name=name, base=base.name, kind=kind, machines=machines)
     assert base.helper is not None
-    return HipType(name, "float", Helper(name, text, needs=(for_device(base.helper),)))
+    return CType(name, "float", Helper(name, text, needs=(for_device(base.helper),)))
 
 
 _WORDS = Helper(
@@ -156,17 +135,17 @@ template <int N> struct __attribute__((aligned(16))) tl_words { uint32x4_t part[
 )
 
 
-def _shared(dtype: DType | str) -> HipType:
+def _shared(dtype: str) -> CType:
     """A dtype that all languages of the C family define alike."""
-    found = CPP_TYPES[str(dtype)]
-    return HipType(found.name, cpp_arithmetic(DType(dtype)), None if found.helper is None else for_device(found.helper))
+    found = CPP_TYPES[dtype]
+    return CType(found.name, found.value, None if found.helper is None else for_device(found.helper))
 
 
-HIP_TYPES: Mapping[str, HipType] = MappingProxyType(
+HIP_TYPES: Mapping[str, CType] = MappingProxyType(
     {
         **{name: _shared(name) for name in CPP_TYPES},
-        "float16": HipType("half_t", "float", _HALF),
-        "bfloat16": HipType("bfloat16_t", "float", _BFLOAT16),
+        "float16": CType("half_t", "float", _HALF),
+        "bfloat16": CType("bfloat16_t", "float", _BFLOAT16),
         "float8_e4m3fn": _decoded("float8_e4m3fn", "fp8", _OCP),
         "float8_e5m2": _decoded("float8_e5m2", "bf8", _OCP),
         "float8_e4m3fnuz": _decoded("float8_e4m3fnuz", "fp8", _FNUZ),
@@ -179,20 +158,20 @@ _WORDS_OF: Mapping[int, str] = MappingProxyType(
 )
 
 
-def words(size: int) -> HipType:
+def words(size: int) -> CType:
     """The type of a short vector of `size` bytes, which only moves bits.
 
     Raises:
         NoLowering: No access has that size.
     """
     if size in _WORDS_OF:
-        return HipType(_WORDS_OF[size], _WORDS_OF[size], _WORDS if size > 4 else None)
+        return CType(_WORDS_OF[size], _WORDS_OF[size], _WORDS if size > 4 else None)
     if size % 16 or not size:
         raise NoLowering(f"HIP: no type of {size} bytes for short vectors", hint="use a power of two of lanes")
-    return HipType(f"tl_words<{size // 16}>", f"tl_words<{size // 16}>", _WORDS)
+    return CType(f"tl_words<{size // 16}>", f"tl_words<{size // 16}>", _WORDS)
 
 
-def hip_type(dtype: DType) -> HipType:
+def hip_type(dtype: DType) -> CType:
     """The HIP type of a dtype: of one element, or of a short vector.
 
     Raises:
@@ -203,6 +182,6 @@ def hip_type(dtype: DType) -> HipType:
     return HIP_TYPES[str(dtype)]
 
 
-def lane_type(dtype: DType) -> HipType:
+def lane_type(dtype: DType) -> CType:
     """The HIP type of one lane of a dtype."""
     return HIP_TYPES[str(lane_dtype(dtype))]

@@ -24,8 +24,8 @@ from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Alloc, Assert, Atomic, CallStmt, For, Launch, Print, Stmt, Store, While
 from tilelang.ir.visit import expressions, walk, walk_expr, written_buffers
 from tilelang.isa.intrinsic import Helper, ordered_helpers
+from tilelang.targets.cpu.codegen.cpp_dialect import CPP
 from tilelang.targets.cpu.codegen.cpp_stmt import ARENA, FAIL, FAILED, CppStmtPrinter
-from tilelang.targets.cpu.codegen.cpp_types import CPP, value_type
 
 _CACHE_LINE_BYTES = 64
 
@@ -104,7 +104,7 @@ class _Program:
     def _convert_scalars(self) -> None:
         for param, argument in self._arguments.items():
             dtype = param.dtype
-            kind = value_type(dtype)
+            kind = CPP.value_type(dtype)
             text = f"({kind}){argument}"
             if is_packed(dtype):
                 text = self._exprs.rounded(text, dtype)
@@ -179,7 +179,7 @@ class _Program:
     def _captured_parameter(self, node: Var | Buffer) -> str:
         if isinstance(node, Buffer):
             return self._pointer(node)
-        return f"{'int64_t' if node.index else value_type(node.dtype)} {self._names[node]}"
+        return f"{'int64_t' if node.index else CPP.value_type(node.dtype)} {self._names[node]}"
 
 
 def _is_sized_at_launch(stmt: Stmt) -> bool:
@@ -213,7 +213,7 @@ def _coordinates(block: str, extents: list[str]) -> list[str]:
 
 def _has_abi_type(param: ScalarParam) -> bool:
     """Whether the type of a scalar in the ABI is its type in expressions."""
-    return param.var.index or _abi_type(param) == value_type(param.dtype)
+    return param.var.index or _abi_type(param) == CPP.value_type(param.dtype)
 
 
 def _abi_type(param: ScalarParam) -> str:

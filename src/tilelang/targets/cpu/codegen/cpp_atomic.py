@@ -14,7 +14,7 @@ from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Expr, Var, binary, cast
 from tilelang.ir.stmt import Atomic, AtomicOp
 from tilelang.isa.intrinsic import Helper
-from tilelang.targets.cpu.codegen.cpp_types import value_type
+from tilelang.targets.cpu.codegen.cpp_dialect import CPP
 
 _FETCH = {
     AtomicOp.ADD: "__atomic_fetch_add",
@@ -49,7 +49,7 @@ def atomic_lines(node: Atomic, exprs: ExprPrinter) -> list[str]:
     if node.result is None:
         return [f"{previous};"]
     text = exprs.loaded(previous, dtype)
-    return [f"const {value_type(dtype)} {exprs.names.declare(node.result)} = {text};"]
+    return [f"const {CPP.value_type(dtype)} {exprs.names.declare(node.result)} = {text};"]
 
 
 def _previous(node: Atomic, exprs: ExprPrinter, lvalue: str, kind: str, value: Expr | None) -> str:

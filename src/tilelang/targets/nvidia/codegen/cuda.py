@@ -21,9 +21,9 @@ from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk, walk_expr
 from tilelang.targets.gpu.codegen.program import ThreadProgram, instructions_of
 from tilelang.targets.gpu.codegen.statements import ARENA
+from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA, RESERVED
 from tilelang.targets.nvidia.codegen.cuda_headers import needed_headers
 from tilelang.targets.nvidia.codegen.cuda_stmt import CudaStmtPrinter
-from tilelang.targets.nvidia.codegen.cuda_types import CUDA, RESERVED
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.isa.extern import is_foreign
 from tilelang.targets.nvidia.isa.source_kernel import SourceKernel

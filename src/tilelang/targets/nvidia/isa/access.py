@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from tilelang.dtypes import DType, as_dtype
 from tilelang.errors import NoLowering
-from tilelang.isa.intrinsic import Helper
+from tilelang.isa.c_type import CType
+from tilelang.isa.intrinsic import Helper, needed
 from tilelang.records import record
-from tilelang.targets.nvidia.isa.types import BITS, CudaType, cuda_type, lane_type, words
+from tilelang.targets.nvidia.isa.types import BITS, cuda_type, lane_type, words
 
 SIZES = (1, 2, 4, 8, 16)  # in bytes; the address is a multiple of the size
 SAMPLES = tuple(
@@ -39,7 +40,7 @@ class Access:
     constraint: str
 
     @property
-    def word(self) -> CudaType:
+    def word(self) -> CType:
         """The type of the bits."""
         return words(self.size)
 
@@ -101,11 +102,6 @@ def access(dtype: DType, what: str, sizes: tuple[int, ...] = SIZES) -> Access:
     if dtype.storage_bytes not in sizes:
         raise NoLowering(f"{what}: no access of {dtype.storage_bytes} bytes, which {dtype!s} has")
     return _BY_SIZE[dtype.storage_bytes]
-
-
-def needed(*helpers: Helper | None) -> tuple[Helper, ...]:
-    """The helpers that there are."""
-    return tuple(helper for helper in helpers if helper is not None)
 
 
 def as_value(dtype: DType, text: str, helper: Helper) -> tuple[str, Helper]:

@@ -7,7 +7,7 @@ value types; a vector is the words that hold its bits.
 from __future__ import annotations
 
 from tilelang.dtypes import DType, lane_dtype
-from tilelang.isa.intrinsic import Helper
+from tilelang.isa.intrinsic import Helper, needed
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.arithmetic import HELPERS
 from tilelang.targets.nvidia.isa.types import BITS, INTEGERS, cuda_type
@@ -164,7 +164,7 @@ def _looped(op: str, dtype: DType, scope: str) -> Words:
     """What has no function of the compilers: a function of our own."""
     own, ptx = cuda_type(dtype), SCOPES[scope]
     name = f"tl_atomic_{op}_{dtype!s}{suffix('relaxed', scope)}"
-    old = f"({own.value})old" if own.packed else "old"
+    old = f"({own.value})old" if own.is_packed else "old"
     needs = [helper for helper in (own.helper, BITS) if helper is not None]
     if op == "cas":
         text = f"""\
@@ -184,7 +184,7 @@ __device__ __forceinline__ {own.value} {name}({own.name}* element, {own.value} s
         change = f"{own.name}(tl_{op}<{own.value}>({old}, value))"
         needs.append(HELPERS[f"tl_{op}"])
     call = f"tl_atomic_update_{ptx}(element, [=]({own.name} old) {{ return {change}; }})"
-    body = f"    return {f'({own.value})' if own.packed else ''}{call};\n"
+    body = f"    return {f'({own.value})' if own.is_packed else ''}{call};\n"
     if op == "add" and dtype in ("float16", "bfloat16"):
         body = _half_add(dtype, ptx, body)
     text = f"__device__ __forceinline__ {own.value} {name}({own.name}* element, {own.value} value) {{\n{body}}}\n"
@@ -237,7 +237,7 @@ __device__ __forceinline__ void {name}(void* element, {word} value) {{
 """
         call = f"{name}({{0}}, tl_bits<{word}>({own.name}({{1}})))"
     helper = Helper(name, text, needs=(INTEGERS,))
-    needs = tuple(h for h in (helper, BITS, own.helper) if h is not None)
+    needs = needed(helper, BITS, own.helper)
     return Words(call, Helper(f"{name} of {dtype!s}", "", needs=needs))
 
 
@@ -273,7 +273,7 @@ def _fenced(words: Words, op: str, dtype: DType, order: str, scope: str) -> Word
         "}",
     ]
     text = "\n".join(line for line in lines if line) + "\n"
-    needs = tuple(helper for helper in (words.helper, own.helper) if helper is not None)
+    needs = needed(words.helper, own.helper)
     places = ", ".join(f"{{{number}}}" for number in range(1 + len(operands)))
     return Words(f"{name}({places})", Helper(name, text, needs=needs), words.retries)
 
@@ -305,7 +305,7 @@ __device__ __forceinline__ void {name}({own.name}* element, {vector.name} value)
 }}
 """
     text = "\n".join(line for line in text.split("\n") if line) + "\n"
-    needs = tuple(helper for helper in (single.helper, own.helper, vector.helper) if helper is not None)
+    needs = needed(single.helper, own.helper, vector.helper)
     return Words(f"{name}({{0}}, {{1}})", Helper(name, text, needs=needs), single.retries)
 
 

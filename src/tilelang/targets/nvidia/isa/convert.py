@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilelang.dtypes import SCALARS, DType, lane_dtype
 from tilelang.errors import NoLowering
-from tilelang.isa.intrinsic import Helper, Template
+from tilelang.isa.intrinsic import Helper, Template, needed
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.types import BITS, cuda_type
 
@@ -159,7 +159,7 @@ __device__ __forceinline__ {result_type.name} {_lanes_name(source, destination)}
 }}
 """
     needs = (source_type.helper, result_type.helper, cuda_type(lane).helper, cuda_type(cast).helper, *pair.needs)
-    return Helper(_lanes_name(source, destination), text, needs=tuple(helper for helper in needs if helper is not None))
+    return Helper(_lanes_name(source, destination), text, needs=needed(*needs))
 
 
 @record(slots=True)

@@ -19,8 +19,9 @@ from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
 from tilelang.targets.nvidia.machines import Feature
 
 _NAME = "set_max_registers_"
-LEAST, MOST, STEP = 24, 256, 8
-"""The numbers of registers that one can ask for."""
+REGISTER_STEP = 8
+REGISTER_COUNTS = range(24, 257, REGISTER_STEP)
+"""The registers of a thread that setmaxnreg can set."""
 
 
 @cache
@@ -32,8 +33,8 @@ def set_max_registers(count: int, increase: bool) -> Instruction:
     Raises:
         CompilerBug: The machine does not take that number.
     """
-    if not LEAST <= count <= MOST or count % STEP:
-        raise CompilerBug(f"setmaxnreg: {count} is no multiple of {STEP} from {LEAST} to {MOST}")
+    if count not in REGISTER_COUNTS:
+        raise CompilerBug(f"setmaxnreg: {count} is not in {REGISTER_COUNTS}")
     way = "inc" if increase else "dec"
 
     def simulate(warp: Warp) -> None:

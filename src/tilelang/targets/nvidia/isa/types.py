@@ -13,29 +13,8 @@ from types import MappingProxyType
 
 from tilelang.dtypes import DType, lane_dtype
 from tilelang.errors import NoLowering
+from tilelang.isa.c_type import CType
 from tilelang.isa.intrinsic import Helper
-from tilelang.records import record
-
-
-@record(slots=True)
-class CudaType:
-    """How CUDA text names a dtype.
-
-    Attributes:
-        name: The type of elements in memory; `name{}` is zero.
-        value: The type of values in expressions: float for narrow floats, `int32_t` for nibbles.
-        helper: What defines the types.
-    """
-
-    name: str
-    value: str
-    helper: Helper | None = None
-
-    @property
-    def packed(self) -> bool:
-        """Whether elements are structs of bits, which must be converted to be computed with."""
-        return self.name != self.value
-
 
 # NVRTC has no <stdint.h>; nvcc and host compilers do
 INTEGERS = Helper(
@@ -295,40 +274,40 @@ template <int N> struct __align__(16) tl_words { uint4 part[N]; };
 )
 
 
-def _integer(name: str) -> CudaType:
-    return CudaType(f"{name}_t", f"{name}_t", INTEGERS)
+def _integer(name: str) -> CType:
+    return CType(f"{name}_t", f"{name}_t", INTEGERS)
 
 
 _E2M1 = _minifloat("float4_e2m1_t", "2, 1, 1, TL_FINITE")
 
-CUDA_TYPES: Mapping[str, CudaType] = MappingProxyType(
+CUDA_TYPES: Mapping[str, CType] = MappingProxyType(
     {
-        "bool": CudaType("bool", "bool"),
+        "bool": CType("bool", "bool"),
         **{name: _integer(name) for bits in (8, 16, 32, 64) for name in (f"int{bits}", f"uint{bits}")},
-        "int4": CudaType("int4_t", "int32_t", _NIBBLES),
-        "uint4": CudaType("uint4_t", "int32_t", _NIBBLES),
-        "float16": CudaType("half_t", "float", _HALF),
-        "bfloat16": CudaType("bfloat16_t", "float", _BFLOAT16),
-        "float32": CudaType("float", "float"),
-        "tfloat32": CudaType("float", "float"),
-        "float64": CudaType("double", "double"),
-        "float8_e4m3fn": CudaType("float8_e4m3_t", "float", _E4M3),
-        "float8_e5m2": CudaType("float8_e5m2_t", "float", _E5M2),
-        "float8_e4m3fnuz": CudaType(
+        "int4": CType("int4_t", "int32_t", _NIBBLES),
+        "uint4": CType("uint4_t", "int32_t", _NIBBLES),
+        "float16": CType("half_t", "float", _HALF),
+        "bfloat16": CType("bfloat16_t", "float", _BFLOAT16),
+        "float32": CType("float", "float"),
+        "tfloat32": CType("float", "float"),
+        "float64": CType("double", "double"),
+        "float8_e4m3fn": CType("float8_e4m3_t", "float", _E4M3),
+        "float8_e5m2": CType("float8_e5m2_t", "float", _E5M2),
+        "float8_e4m3fnuz": CType(
             "float8_e4m3fnuz_t", "float", _minifloat("float8_e4m3fnuz_t", "4, 3, 8, TL_UNSIGNED_ZERO")
         ),
-        "float8_e5m2fnuz": CudaType(
+        "float8_e5m2fnuz": CType(
             "float8_e5m2fnuz_t", "float", _minifloat("float8_e5m2fnuz_t", "5, 2, 16, TL_UNSIGNED_ZERO")
         ),
-        "float8_e8m0fnu": CudaType("float8_e8m0_t", "float", _E8M0),
-        "float8_e3m4": CudaType("float8_e3m4_t", "float", _minifloat("float8_e3m4_t", "3, 4, 3, TL_IEEE")),
-        "float8_e4m3b11fnuz": CudaType(
+        "float8_e8m0fnu": CType("float8_e8m0_t", "float", _E8M0),
+        "float8_e3m4": CType("float8_e3m4_t", "float", _minifloat("float8_e3m4_t", "3, 4, 3, TL_IEEE")),
+        "float8_e4m3b11fnuz": CType(
             "float8_e4m3b11fnuz_t", "float", _minifloat("float8_e4m3b11fnuz_t", "4, 3, 11, TL_UNSIGNED_ZERO")
         ),
-        "float6_e2m3fn": CudaType("float6_e2m3_t", "float", _minifloat("float6_e2m3_t", "2, 3, 1, TL_FINITE")),
-        "float6_e3m2fn": CudaType("float6_e3m2_t", "float", _minifloat("float6_e3m2_t", "3, 2, 3, TL_FINITE")),
-        "float4_e2m1fn": CudaType("float4_e2m1_t", "float", _E2M1),
-        "float4_e2m1_unpacked": CudaType("float4_e2m1_t", "float", _E2M1),
+        "float6_e2m3fn": CType("float6_e2m3_t", "float", _minifloat("float6_e2m3_t", "2, 3, 1, TL_FINITE")),
+        "float6_e3m2fn": CType("float6_e3m2_t", "float", _minifloat("float6_e3m2_t", "3, 2, 3, TL_FINITE")),
+        "float4_e2m1fn": CType("float4_e2m1_t", "float", _E2M1),
+        "float4_e2m1_unpacked": CType("float4_e2m1_t", "float", _E2M1),
     }
 )
 
@@ -336,20 +315,20 @@ CUDA_TYPES: Mapping[str, CudaType] = MappingProxyType(
 _WORDS: Mapping[int, str] = MappingProxyType({1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint2", 16: "uint4"})
 
 
-def words(size: int) -> CudaType:
+def words(size: int) -> CType:
     """The type of a short vector of `size` bytes, which only moves bits.
 
     Raises:
         NoLowering: No access has that size.
     """
     if size in _WORDS:
-        return CudaType(_WORDS[size], _WORDS[size], INTEGERS)
+        return CType(_WORDS[size], _WORDS[size], INTEGERS)
     if size % 16 or not size:
         raise NoLowering(f"CUDA: no type of {size} bytes for short vectors", hint="use a power of two of lanes")
-    return CudaType(f"tl_words<{size // 16}>", f"tl_words<{size // 16}>", _WIDE)
+    return CType(f"tl_words<{size // 16}>", f"tl_words<{size // 16}>", _WIDE)
 
 
-def cuda_type(dtype: DType) -> CudaType:
+def cuda_type(dtype: DType) -> CType:
     """The CUDA type of a dtype: of one element, or of a short vector.
 
     Raises:
@@ -360,6 +339,6 @@ def cuda_type(dtype: DType) -> CudaType:
     return CUDA_TYPES[str(dtype)]
 
 
-def lane_type(dtype: DType) -> CudaType:
+def lane_type(dtype: DType) -> CType:
     """The CUDA type of one lane of a dtype."""
     return CUDA_TYPES[str(lane_dtype(dtype))]

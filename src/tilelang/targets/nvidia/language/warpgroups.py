@@ -17,7 +17,7 @@ from tilelang.language.operators import plain_int
 from tilelang.language.products import product
 from tilelang.language.regions import Operand, tile_region
 from tilelang.ops.gemm import GemmWarpPolicy
-from tilelang.targets.nvidia.isa.registers import LEAST, MOST, STEP, set_max_registers
+from tilelang.targets.nvidia.isa.registers import REGISTER_COUNTS, set_max_registers
 from tilelang.targets.nvidia.requests import request_wgmma
 
 __all__ = [
@@ -161,10 +161,11 @@ def no_set_max_nreg() -> None:
 
 def _set_registers(what: str, reg_count: int, is_inc: bool) -> None:
     number = plain_int(what, "reg_count", reg_count)
-    if not LEAST <= number <= MOST or number % STEP:
+    if number not in REGISTER_COUNTS:
+        least, most, step = REGISTER_COUNTS[0], REGISTER_COUNTS[-1], REGISTER_COUNTS.step
         raise ProgramError(
-            f"{what}: {number} registers, but a thread can have multiples of {STEP} from {LEAST} to {MOST}",
-            hint=f"write {min(max(round(number / STEP) * STEP, LEAST), MOST)}",
+            f"{what}: {number} registers, but a thread can have multiples of {step} from {least} to {most}",
+            hint=f"write {min(max(round(number / step) * step, least), most)}",
         )
     _, hints = inside_kernel(what)
     if hints.min_blocks_per_sm is None:

@@ -20,7 +20,7 @@ from tilelang.layout.thread_values import Fragment
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
-from tilelang.targets.nvidia.isa.registers import MOST, STEP, requested_registers
+from tilelang.targets.nvidia.isa.registers import REGISTER_COUNTS, REGISTER_STEP, requested_registers
 from tilelang.targets.nvidia.machines import MAX_REGISTERS, MAX_THREADS, REGISTERS_PER_SM
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
@@ -93,7 +93,7 @@ def _check_setmaxnreg(launch: Launch) -> set[CallStmt]:
                     hint="let all threads of a warpgroup come here, as in `with T.ws(0):`",
                 )
     blocks = launch.hints.min_blocks_per_sm or 1
-    given = min(REGISTERS_PER_SM // (threads * blocks) // STEP * STEP, MOST)
+    given = min(REGISTERS_PER_SM // (threads * blocks) // REGISTER_STEP * REGISTER_STEP, REGISTER_COUNTS[-1])
     held = [given] * (threads // WARPGROUP_THREADS)
     superfluous: set[CallStmt] = set()
     for stmt, (count, increase) in requests:
@@ -119,11 +119,12 @@ def _check_setmaxnreg(launch: Launch) -> set[CallStmt]:
             held[number] = count
     together = given * len(held)
     if sum(held) > together:
+        excess = -(-(sum(held) - together) // REGISTER_STEP) * REGISTER_STEP
         with requests[-1][0].loc:
             raise ResourceError(
                 f"T.set_max_nreg: the warpgroups of the block ask for {' + '.join(map(str, held))} = {sum(held)} "
                 f"registers of a thread, but have {together} together: {given} each",
-                hint=f"ask for {-(-(sum(held) - together) // STEP) * STEP} fewer; producers need 24 to 40",
+                hint=f"ask for {excess} fewer; producers need 24 to 40",
             )
     return superfluous
 

@@ -14,16 +14,18 @@ from tilelang.options import CompileOptions
 from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.schedule.override_errors import (
     impossible_consumers,
+    impossible_registers,
     too_many_registers,
     too_many_stages,
     wrong_number_of_launches,
 )
+from tilelang.targets.nvidia.isa.registers import REGISTER_COUNTS
 from tilelang.targets.nvidia.machines import REGISTERS_PER_SM
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_of
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
-MOST_CONSUMERS = 4
+MAX_CONSUMERS = 4
 
 
 def check_launches(func: PrimFunc, options: CompileOptions) -> None:
@@ -42,7 +44,7 @@ def check_consumers(launch: Launch, consumers: int, refusal: Callable[[int], str
         refusal: Why a number of them is unsuitable; empty if it is not.
     """
     reason = refusal(consumers)
-    others = sorted(range(1, MOST_CONSUMERS + 1), key=lambda count: abs(count - consumers))
+    others = sorted(range(1, MAX_CONSUMERS + 1), key=lambda count: abs(count - consumers))
     fitting = next((count for count in others if not refusal(count)), None) if reason else None
     if fitting is not None:
         raise impossible_consumers(launch, consumers, reason, fitting)
@@ -55,7 +57,7 @@ def check_overrides(
     load_groups: Sequence[LoadGroup],
     shared_bytes: int,
 ) -> None:
-    """Raises where a schedule has fewer stages than the user sets, or more registers than the machine has.
+    """Raises where a schedule has fewer stages than the user sets, or registers that the machine cannot give.
 
     Args:
         launch: The launch.
@@ -72,6 +74,8 @@ def check_overrides(
         raise too_many_stages(loop, asked, size, shared_bytes, schedule.stages)
     if overrides.registers is not None:
         of_consumers, of_producer = overrides.registers
+        if not {of_consumers, of_producer} <= set(REGISTER_COUNTS):
+            raise impossible_registers(launch, overrides.registers, REGISTER_COUNTS)
         threads = schedule.consumer_threads, WARPGROUP_THREADS
         if threads[0] * of_consumers + threads[1] * of_producer > REGISTERS_PER_SM:
             fitting = registers_of(schedule.consumers)

@@ -6,8 +6,6 @@ import re
 from types import MappingProxyType
 
 from tilelang.codegen.dialect import Dialect
-from tilelang.dtypes import DType
-from tilelang.isa.intrinsic import Helper
 from tilelang.targets.nvidia.isa.arithmetic import CHOOSE, HELPERS
 from tilelang.targets.nvidia.isa.convert import conversion
 from tilelang.targets.nvidia.isa.instruction_texts import TEXTS
@@ -24,42 +22,17 @@ RESERVED = re.compile(
 """Names that the language reserves beyond those of C++."""
 
 
-def storage_type(dtype: DType) -> str:
-    """The type of one element in memory."""
-    return cuda_type(dtype).name
-
-
-def storage_helpers(dtype: DType) -> tuple[Helper, ...]:
-    """What must be defined before the storage type is named."""
-    helper = cuda_type(dtype).helper
-    return () if helper is None else (helper,)
-
-
-def value_type(dtype: DType) -> str:
-    """The type of a value in an expression."""
-    return cuda_type(dtype).value
-
-
 # signed overflow is undefined in CUDA C++, as in C++; __int_as_float and its kin are known without a header.
 # Source: CUDA Math API, "Type Casting Intrinsics"
 CUDA = Dialect(
     language="cuda",
     intrinsics=templates,
     instructions=TEXTS,
-    storage_type=storage_type,
-    storage_helpers=storage_helpers,
-    value_type=value_type,
+    c_type=cuda_type,
     conversion=conversion,
     helpers=HELPERS,
-    index_types=MappingProxyType({32: "int", 64: "int64_t"}),
-    least=MappingProxyType({32: "(-2147483647 - 1)", 64: "(-9223372036854775807LL - 1)"}),
     nan=MappingProxyType({32: "__int_as_float(0x7fc00000)", 64: "__longlong_as_double(0x7ff8000000000000LL)"}),
     infinity=MappingProxyType({32: "__int_as_float(0x7f800000)", 64: "__longlong_as_double(0x7ff0000000000000LL)"}),
-    address="&{0}[{1}]",
-    wraps=False,
-    shifts=True,
-    vectors=True,
-    moves_bits=False,
-    computes=frozenset({"float16", "bfloat16"}),
-    chooses=CHOOSE,
+    packed_arithmetic=frozenset({"float16", "bfloat16"}),
+    select=CHOOSE,
 )

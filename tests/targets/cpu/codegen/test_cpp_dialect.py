@@ -3,7 +3,7 @@
 import pytest
 
 from tilelang.dtypes import as_dtype
-from tilelang.targets.cpu.codegen.cpp_types import storage_helpers, storage_type, value_type
+from tilelang.targets.cpu.codegen.cpp_dialect import CPP
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,9 @@ from tilelang.targets.cpu.codegen.cpp_types import storage_helpers, storage_type
 )
 def test_types_of_elements_and_of_values(name, storage, value):
     dtype = as_dtype(name)
-    assert (storage, value) == (storage_type(dtype), value_type(dtype))
+    assert (storage, value) == (CPP.storage_type(dtype), CPP.value_type(dtype))
 
 
 def test_packed_and_vector_dtypes_need_a_definition():
-    assert () == storage_helpers(as_dtype("int32"))
-    assert ["tl_vector", "bfloat16"] == [h.name for h in storage_helpers(as_dtype("bfloat16x4"))]
+    assert CPP.c_type(as_dtype("int32")).helper is None
+    assert ["tl_vector", "bfloat16"] == [h.name for h in CPP.c_type(as_dtype("bfloat16x4")).helper.needs]

@@ -3,15 +3,14 @@ import pytest
 from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import NoLowering
 from tilelang.isa.catalogue import INTRINSICS
-from tilelang.targets.amd.codegen.hip_types import HIP, storage_helpers, storage_type, value_type
-from tilelang.targets.nvidia.codegen.cuda_types import CUDA
+from tilelang.targets.amd.codegen.hip_dialect import HIP
+from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA
 
 
 def test_every_dtype_has_types() -> None:
     for dtype in SCALARS.values():
-        assert storage_type(dtype) and value_type(dtype)
-        assert all(helper.text for helper in storage_helpers(dtype))
-    assert "uint32x4_t" == value_type(as_dtype("float16x8")) == storage_type(as_dtype("float32x4"))
+        assert HIP.storage_type(dtype) and HIP.value_type(dtype)
+    assert "uint32x4_t" == HIP.value_type(as_dtype("float16x8")) == HIP.storage_type(as_dtype("float32x4"))
 
 
 def test_an_intrinsic_without_a_text_is_refused() -> None:

@@ -15,7 +15,7 @@ from tilelang.ir.expr import Call, Cast, Const, Load, Reinterpret, Var, as_expr,
 from tilelang.ir.scalar import COMPARISONS, INTEGER_ONLY, LOGICAL, BinaryOp
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.isa.intrinsic import ordered_helpers
-from tilelang.targets.nvidia.codegen.cuda_types import CUDA, RESERVED, storage_helpers, storage_type, value_type
+from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA, RESERVED
 
 ZERO = as_expr(0)
 
@@ -34,16 +34,16 @@ ZERO = as_expr(0)
 )
 def test_types_of_elements_and_of_values(name, storage, value):
     dtype = as_dtype(name)
-    assert (storage, value) == (storage_type(dtype), value_type(dtype))
+    assert (storage, value) == (CUDA.storage_type(dtype), CUDA.value_type(dtype))
 
 
 def test_packed_dtypes_are_the_same_in_all_languages():
-    assert {d for d in SCALARS.values() if storage_type(d) != value_type(d)} == {d for d in SCALARS.values() if is_packed(d)}
+    assert {d for d in SCALARS.values() if CUDA.storage_type(d) != CUDA.value_type(d)} == {d for d in SCALARS.values() if is_packed(d)}
 
 
 def test_packed_dtypes_need_a_definition():
-    assert () == storage_helpers(as_dtype("float32"))
-    assert ["half_t"] == [helper.name for helper in storage_helpers(as_dtype("float16"))]
+    assert CUDA.c_type(as_dtype("float32")).helper is None
+    assert "half_t" == CUDA.c_type(as_dtype("float16")).helper.name
 
 
 def printer(*nodes):
