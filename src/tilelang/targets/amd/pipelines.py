@@ -5,37 +5,19 @@ from __future__ import annotations
 from tilelang.lowering.lowering import Lowerings
 from tilelang.passes.base import Pass
 from tilelang.passes.properties import Property, build_pipeline
-from tilelang.passes.thread import (
-    allocate_shared_memory,
-    flatten_shared,
-    hoist_comparisons,
-    hoist_scalar_loads,
-    insert_barriers,
-    narrow_bounds_checks,
-    predicate_bounds,
-    simplify_body,
-)
+from tilelang.passes.sequences import FRONT_END, GPU_SIMPLIFICATION
+from tilelang.passes.thread import allocate_shared_memory, hoist_scalar_loads, insert_barriers, predicate_bounds
 from tilelang.passes.thread.insert_group_barriers import insert_group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.thread.vectorize_atomics import vectorize_atomics
 from tilelang.passes.tile import (
-    apply_tensor_layouts,
-    check_program,
     demote_fragments,
     detect_thread_groups,
-    drop_empty_loops,
-    drop_optional_calls,
-    expand_library,
     flatten_parallel,
-    grow_fragments,
-    inline_bindings,
     narrow_tile_dtypes,
     promote_to_registers,
     rasterize_grid,
-    reduce_flags,
     resolve_warp_size,
-    use_minnum_maxnum,
-    warn_serialized_loops,
 )
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.expand_to_loops import expand_to_loops
@@ -57,16 +39,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
     """The passes from the staged program to the program of one thread."""
     return build_pipeline(
         resolve_warp_size.PASS,
-        drop_optional_calls.PASS,
-        grow_fragments.PASS,
-        check_program.PASS,
-        use_minnum_maxnum.PASS,
-        reduce_flags.PASS,
-        warn_serialized_loops.PASS,
-        expand_library.PASS,
-        inline_bindings.PASS,
-        drop_empty_loops.PASS,
-        apply_tensor_layouts.PASS,
+        *FRONT_END,
         detect_thread_groups.PASS,
         narrow_tile_dtypes.PASS,
         rasterize_grid.PASS,
@@ -89,10 +62,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         insert_group_barriers(WaveBarriers),
         count_direct_loads.PASS,
         relax_barriers.PASS,
-        flatten_shared.PASS,
-        simplify_body.PASS,
-        hoist_comparisons.PASS,
-        narrow_bounds_checks.PASS,
+        *GPU_SIMPLIFICATION,
         # blocks have one tile of the grid, their waves do the same work, and iterations run one after another
         assumes=(Property.PERSISTENT_LOOPS_INSERTED, Property.WARPS_SPECIALIZED, Property.ITERATIONS_OVERLAPPED),
         establishes=(
