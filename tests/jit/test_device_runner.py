@@ -64,7 +64,7 @@ def test_symbolic_sizes_are_compiled_for_multiples_of_128_first() -> None:
     assert "N_div128" not in general.code.source.text
     assert ["N"] == [symbol.name for symbol in general.signature.symbols]
     assert general.grids({"N": 257}) == [(2, 1, 1)]
-    special = runner._variant(runner.caller.variants.usual)
+    special = runner._variant(runner.caller.variants.most_common)
     assert [(2, 1, 1)] == special.grids({"N_div128": 3})
 
 
@@ -79,7 +79,7 @@ def test_the_program_for_the_usual_calls_is_compiled_once_without_a_cache(
     kernel = tilelang.compile(vector_add(100), target="sm_80")
     runner = kernel._runner
     assert isinstance(runner, DeviceRunner)
-    runner._variant(runner.caller.variants.usual)
+    runner._variant(runner.caller.variants.most_common)
     assert [kernel.get_kernel_source()] == compiled
 
 

@@ -18,7 +18,7 @@ DEVICES = Devices("sm_90a", lambda address: 0, lambda: 0)
 
 def test_bound_calls_and_fast_checks_have_the_same_key() -> None:
     params = (tensor("A", M, 4), scalar("x"), tensor("B", M * 2, M, strides=(S, N)))
-    table = ArgumentTable(signature(*params, symbols=(M, S, N)), sizing=["x"])
+    table = ArgumentTable(signature(*params, symbols=(M, S, N)), launch_scalars=["x"])
     a, b = np.zeros((2, 4), np.float32), np.zeros((4, 2, 3), np.float32)[:, :, 0]
     match = table.match((a, -7, b))
     assert match is not None
@@ -31,7 +31,7 @@ def test_only_scalars_that_determine_sizes_are_in_the_key() -> None:
     size, other = ScalarParam(N), scalar("x")
     assert {1: 2} == ArgumentTable(signature(tensor("A", 8), size, other, tensor("B", N))).keys
     assert {} == ArgumentTable(signature(tensor("A", 8), size, other)).keys
-    assert {2: 1} == ArgumentTable(signature(tensor("A", 8), size, other), sizing={"x"}).keys
+    assert {2: 1} == ArgumentTable(signature(tensor("A", 8), size, other), launch_scalars={"x"}).keys
     s = signature(tensor("A", 8), size, other)
     even = N % 2 == 0
     assert {1: 1} == ArgumentTable(dataclasses.replace(s, assumptions=(even,))).keys
@@ -39,7 +39,7 @@ def test_only_scalars_that_determine_sizes_are_in_the_key() -> None:
 
 
 def test_a_float_is_in_the_key_by_its_bits() -> None:
-    table = ArgumentTable(signature(tensor("A", 8), scalar("x", "float32")), sizing={"x"})
+    table = ArgumentTable(signature(tensor("A", 8), scalar("x", "float32")), launch_scalars={"x"})
     match = table.match((np.zeros(8, np.float32), -1.5))
     assert match is not None
     assert struct.unpack("<q", struct.pack("<d", -1.5))[0] == match.key[1]

@@ -16,8 +16,8 @@ from tilelang.runtime.arrays import (
     allocate_on_device,
     borrow,
     framework_of,
-    hand_over,
     is_torch_for_rocm,
+    to_framework_of,
     torch_dtype,
 )
 
@@ -266,13 +266,13 @@ def test_outputs_are_numpy_for_numpy() -> None:
     made = allocate(np.zeros(1), (2, 3), as_dtype("bfloat16"))
     assert isinstance(made, np.ndarray)
     assert ((2, 3), ml_dtypes.bfloat16) == (made.shape, made.dtype)
-    assert made is hand_over(made, np.zeros(1))
+    assert made is to_framework_of(made, np.zeros(1))
 
 
 def test_outputs_are_converted_through_the_array_api_namespace() -> None:
     like = Foreign(np.zeros(1))
     made = allocate(like, (2,), as_dtype("int32"))
-    assert isinstance(hand_over(made, like), Foreign)
+    assert isinstance(to_framework_of(made, like), Foreign)
 
 
 def test_the_first_array_decides_the_framework() -> None:

@@ -410,7 +410,7 @@ def test_plans_without_native_form_are_checked_in_python(monkeypatch: pytest.Mon
 @pytest.mark.skipif(CHECKER is None, reason="needs a C++ compiler")
 def test_without_an_exchange_table_torch_tensors_are_checked_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr("tilelang.runtime.native_call.exchange_of", lambda kind: None)
+    monkeypatch.setattr("tilelang.runtime.native_call.dlpack_exchange", lambda kind: None)
     r = Recorder(signature(tensor("c", 3)), "native")
     for _ in range(3):
         r.call(np.zeros(3, np.float32))

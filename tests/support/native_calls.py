@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tilelang.runtime.checker import exchange_of
+from tilelang.runtime.checker import dlpack_exchange
 from tilelang.targets.gpu.runtime.native_launch import BUILDER
 
 
@@ -14,7 +14,7 @@ def choose_way(way, monkeypatch):
     if way == "python":
         monkeypatch.setattr(BUILDER, "get", lambda: None)
         return
-    if exchange_of(torch.Tensor) is None:
+    if dlpack_exchange(torch.Tensor) is None:
         pytest.skip("torch before 2.10 lends no tensors to machine code")
     BUILDER.start()
     for _ in range(1000):

@@ -15,7 +15,7 @@ from tilelang.ir.expr import Var
 from tilelang.runtime.argument_table import ArgumentTable
 from tilelang.runtime.arguments import bind
 from tilelang.runtime.arrays import Allocation, torch_dtype
-from tilelang.runtime.checker import Checker, Exchange, exchange_of
+from tilelang.runtime.checker import Checker, DlpackExchange, dlpack_exchange
 from tilelang.runtime.fast_path import MISSED
 from tilelang.runtime.native_call import NativeCall, NativePlan
 from tilelang.runtime.parameters import Signature
@@ -30,7 +30,7 @@ from tilelang.targets.nvidia.runtime.cuda_program import CudaProgram
 
 torch = pytest.importorskip("torch")
 CHECKER = build(LAUNCH_TEXT)
-EXCHANGE = exchange_of(torch.Tensor)
+EXCHANGE = dlpack_exchange(torch.Tensor)
 NEEDS_CHECKER = pytest.mark.skipif(CHECKER is None or EXCHANGE is None, reason="needs a C++ compiler and torch >= 2.10")
 HOST = 1  # DLPack's number for host memory, on which the tensors of these tests are
 NAMES = [f"n{n}" for n in range(193)]
@@ -150,8 +150,8 @@ class Kernel:
         self.machine.letters = [f.letters for f in self.program.formats]
         self.flag = ctypes.c_int32(0)
         self.asserts = asserts
-        exchange = Exchange(EXCHANGE.tensor_of, ctypes.cast(self.machine.stream_of, ctypes.c_void_p).value)
-        self.table = ArgumentTable(s, device=True, sizing=self.program.used_names)
+        exchange = DlpackExchange(EXCHANGE.tensor_of, ctypes.cast(self.machine.stream_of, ctypes.c_void_p).value)
+        self.table = ArgumentTable(s, device=True, launch_scalars=self.program.used_names)
         self.native = NativeCall(self.table, CHECKER, (self.slow_path, lambda args: MISSED), exchange, HOST)
         self.call = self.native.call
 

@@ -48,8 +48,8 @@ class DeviceRunner:
         self._lock = threading.Lock()
         self.call: Callable[..., Any] = lambda *args: self.caller.call(*args)
         self.attempt: Callable[..., Any] | None = None
-        self._usual = Variants(signature).usual
-        self.program: Program | None = self._compiled(self._usual)
+        self._most_common = Variants(signature).most_common
+        self.program: Program | None = self._compiled(self._most_common)
         self.code: DeviceCode | None = _code_of(self.program)
         warn_of_spills(func, self.code)
 
@@ -71,7 +71,7 @@ class DeviceRunner:
 
     def _variant(self, specialization: Specialization) -> DeviceProgram:
         """The program of a specialization."""
-        compiled = self.program if specialization == self._usual else self._compiled(specialization)
+        compiled = self.program if specialization == self._most_common else self._compiled(specialization)
         assert compiled is not None
         func = specialized(self._func, specialization)
         outputs = None if func.outputs else self._signature.outputs

@@ -42,7 +42,7 @@ class SimulatorRunner:
         self._func, self._signature, self._target, self._options = func, signature, target, options
         self._variants = Variants(signature)
         self._programs: dict[Specialization, PrimFunc] = {}
-        self._program(self._variants.usual)  # what cannot be compiled is refused at once
+        self._program(self._variants.most_common)  # what cannot be compiled is refused at once
 
     def call(self, *args: Any) -> Any:  # noqa: D102  see `Runner`
         return self.simulate(args)

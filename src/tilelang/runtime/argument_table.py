@@ -49,7 +49,7 @@ class ArgumentTable:
     Args:
         signature: The signature of the kernel.
         device: Whether its tensors are on CUDA devices, not in host memory.
-        sizing: Names of further scalars that determine the launch.
+        launch_scalars: Names of further scalars that determine the grid or other numbers of a launch.
 
     Attributes:
         signature: As given.
@@ -59,11 +59,12 @@ class ArgumentTable:
         key_size: Number of entries of a key.
     """
 
-    def __init__(self, signature: Signature, *, device: bool = False, sizing: Collection[str] = ()) -> None:
+    def __init__(self, signature: Signature, *, device: bool = False, launch_scalars: Collection[str] = ()) -> None:
         self.signature, self.device = signature, device
         self.specs = tuple(signature.specs[i] for i in signature.inputs)
         extents = [extent.value for spec in self.specs for extent in spec.rules if extent.rule is Rule.KEY]
-        keyed = [spec.index for spec in self.specs if spec.kind is not Kind.TENSOR and self._decides(spec, sizing)]
+        scalars = [spec for spec in self.specs if spec.kind is not Kind.TENSOR]
+        keyed = [spec.index for spec in scalars if self._determines_sizes(spec, launch_scalars)]
         first = max(extents, default=LOCATION) + 1
         self.keys = {index: first + n for n, index in enumerate(keyed)}
         self.key_size = first + len(keyed)
@@ -85,13 +86,13 @@ class ArgumentTable:
             return ALIGNMENT_BYTES
         return spec.param.dtype.storage_bytes if spec.kind is Kind.TENSOR else 1
 
-    def _decides(self, spec: ArgumentSpec, sizing: Collection[str]) -> bool:
+    def _determines_sizes(self, spec: ArgumentSpec, launch_scalars: Collection[str]) -> bool:
         param, signature = spec.param, self.signature
         assert isinstance(param, ScalarParam)
         tensors = [p for p in signature.params if isinstance(p, TensorParam)]
         roots = [expr for tensor in tensors for expr in dims_and_strides(tensor)]
         roots += [*signature.assumptions, *(extent for grid in signature.grids for extent in grid)]
-        return param.name in sizing or any(param.var in variables_of(expr) for expr in roots)
+        return param.name in launch_scalars or any(param.var in variables_of(expr) for expr in roots)
 
     def key(self, bound: Bound) -> Key | None:
         """The key of a bound call; None if the fast checks do not support its arrays."""
@@ -171,7 +172,7 @@ class _ArgumentCheck:
             steps = [step // size for step in value.strides if step % size == 0]
         elif not flags.c_contiguous:
             return None
-        fits = value.ndim == self.rank and self._follow(NUMPY, (*value.shape, *steps), key)
+        fits = value.ndim == self.rank and self._match_extents(NUMPY, (*value.shape, *steps), key)
         address: int = value.__array_interface__["data"][0]
         return address if fits else None
 
@@ -185,11 +186,11 @@ class _ArgumentCheck:
             return None
         location = value.get_device() if device else 0
         given = (*value.shape, *value.stride()) if self.strided else value.shape
-        fits = value.ndim == self.rank and self._follow(location, given, key)
+        fits = value.ndim == self.rank and self._match_extents(location, given, key)
         address: int = value.data_ptr()
         return address if fits else None
 
-    def _follow(self, location: int, given: Sequence[int], key: list[int]) -> bool:
+    def _match_extents(self, location: int, given: Sequence[int], key: list[int]) -> bool:
         """Whether extents and strides satisfy their rules; symbolic ones are added to the key."""
         if key[LOCATION] != location and key[LOCATION] != UNKNOWN or len(given) != len(self.rules):
             return False

@@ -29,8 +29,8 @@ from tilelang.runtime.arrays import (
     borrow,
     dense_strides,
     framework_of,
-    hand_over,
     is_torch_tensor,
+    to_framework_of,
 )
 from tilelang.runtime.packed import Packed, allocate_packed, logical, packed_storage, repack, unpack
 from tilelang.runtime.parameters import Signature, dims_and_strides, shape_text, solve, unknown_of
@@ -61,7 +61,7 @@ class Bound:
         """The return value of the call, once it is launched: None, the output, or a list of outputs."""
         for packed in self.packed:
             repack(packed)
-        arrays = [hand_over(array, self.like) for array in self.outputs]
+        arrays = [to_framework_of(array, self.like) for array in self.outputs]
         return None if not arrays else arrays[0] if len(arrays) == 1 else arrays
 
     def address(self, parameter: int) -> int:
@@ -205,11 +205,13 @@ class _Binding:
         if packed_storage(dtype, view):
             self.packed[spec.index] = view
             view = logical(dtype, view)
-        if view.dtype is not None and str(view.dtype) in _STORED_ALIKE.get(lane, ()):
+        if view.dtype is not None and str(view.dtype) in _INTERCHANGEABLE.get(lane, ()):
             view = dataclasses.replace(view, dtype=as_dtype(lane))
         if view.dtype is None or _storage_name(view.dtype) != lane:
             convert = f"{name}.to(torch.{lane})" if view.framework == "torch" else f"{name}.astype({lane!r})"
-            raise self._fail(f"'{name}' has dtype {view.dtype_text}, expected {dtype!s}", _instead(name, convert, spec))
+            raise self._fail(
+                f"'{name}' has dtype {view.dtype_text}, expected {dtype!s}", _replacement_hint(name, convert, spec)
+            )
         if len(view.shape) != len(spec.extents) + (dtype.lanes > 1):
             raise self._fail(
                 f"'{name}' has {_dimensions(len(view.shape))}, shape {view.shape}, expected "
@@ -219,12 +221,12 @@ class _Binding:
         if not view.aligned:
             raise self._fail(
                 f"'{name}' starts at an address that is not a multiple of the size of {dtype!s}",
-                _instead(name, f"{name}.{copy}()", spec),
+                _replacement_hint(name, f"{name}.{copy}()", spec),
             )
         if spec.written and not view.writable:
             raise self._fail(
                 f"'{name}' is written by the kernel, but the array given is read-only",
-                _instead(name, f"{name}.{copy}()", spec),
+                _replacement_hint(name, f"{name}.{copy}()", spec),
             )
         return view
 
@@ -300,10 +302,10 @@ class _Binding:
                         progress = True
         for symbol in self.signature.symbols:
             if symbol in open_symbols:
-                self._do_without(symbol, views)
+                self._bind_absent_symbol(symbol, views)
 
-    def _do_without(self, symbol: Var, views: dict[int, ArrayView]) -> None:
-        """Binds a symbol that only absent tensors determine to 0; the kernel must not depend on it."""
+    def _bind_absent_symbol(self, symbol: Var, views: dict[int, ArrayView]) -> None:
+        """Binds a symbol that only tensors passed as None have to 0; the kernel must not depend on it."""
         params = self.signature.params
         carriers = [
             i for i in self.given if i not in views and isinstance(p := params[i], TensorParam)
@@ -396,7 +398,7 @@ class _Binding:
         strides = "no whole elements" if view.strides is None else str(view.strides)
         raise self._fail(
             f"'{name}' is not contiguous: its strides are {strides}, expected {dense_strides(view.shape)}",
-            f"{_instead(name, make, spec)}, or declare the parameter with T.StridedTensor",
+            f"{_replacement_hint(name, make, spec)}, or declare the parameter with T.StridedTensor",
         )
 
     def _check_strides(self, param: TensorParam, view: ArrayView, strides: tuple[Extent, ...]) -> None:
@@ -461,9 +463,9 @@ class _Binding:
         return array
 
 
-# What a parameter also takes, by the name of its elements: dtypes whose bytes are read as they are. The kinds of one
+# Other dtypes that a parameter takes, by the name of its own: their bytes are read as they are. The kinds of one
 # family of 8-bit floats are passed for each other, as frameworks name them differently; a bool is a byte of 0 or 1.
-_STORED_ALIKE: Mapping[str, frozenset[str]] = MappingProxyType(
+_INTERCHANGEABLE: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "bool": frozenset({"int8", "uint8"}),
         "float4_e2m1_unpacked": frozenset({"float4_e2m1fn", "int8", "uint8"}),
@@ -474,7 +476,7 @@ _STORED_ALIKE: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 
 
-def _instead(name: str, made: str, spec: ArgumentSpec) -> str:
+def _replacement_hint(name: str, made: str, spec: ArgumentSpec) -> str:
     """A hint to pass another array, which keeps a name if the kernel writes it: results in a copy would be lost."""
     return f"write {name} = {made} before the call, and pass that" if spec.written else f"pass {made}"
 

@@ -316,8 +316,8 @@ class Allocation:
 def host_allocation(like: object, shape: tuple[int, ...], dtype: DType) -> Allocation:
     """The allocation of a host array in the framework of `like`.
 
-    Frameworks with immutable arrays get a NumPy array, which `hand_over` converts after the call. Without `like` it is
-    a torch tensor if torch is imported.
+    Frameworks with immutable arrays get a NumPy array, which `to_framework_of` converts after the call. Without `like`
+    it is a torch tensor if torch is imported.
     """
     torch = sys.modules.get("torch")
     row: Any = torch_dtype(dtype)
@@ -373,7 +373,7 @@ def _empty_in_huge_pages(shape: tuple[int, ...], dtype: Any) -> Any:
     return torch.from_numpy(memory[start : start + size_bytes]).view(dtype).view(shape)
 
 
-def hand_over(array: Any, like: object) -> Any:
+def to_framework_of(array: Any, like: object) -> Any:
     """A filled output as an array of the framework of `like`."""
     if like is None or isinstance(like, np.ndarray) or not isinstance(array, np.ndarray):
         return array

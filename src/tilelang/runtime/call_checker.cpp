@@ -2,7 +2,7 @@
 //
 // Takes the arguments and a `Kernel`, which Python wrote (native_call.py has the same structures). Invariant: starts
 // only what bind() of arguments.py has accepted before with arguments of the same key, with other addresses and scalars;
-// whatever is not recognized goes the slow path, which also words every error.
+// every other call takes the slow path, which also words the errors.
 //
 // No header is needed, and no function is linked: those of Python and torch come as addresses. Everything that a call
 // changes is on the stack, so threads may call at once, also while a kernel runs or a device's queue is full.
@@ -77,7 +77,7 @@ struct ArgumentSpec {
     Extent *extents;  // of the shape, then of declared strides
 };
 
-struct Recipe {
+struct Allocation {
     i64 slot;
     Object function, args, keywords;
 };
@@ -89,8 +89,8 @@ struct Plan {
     Object failed;
     i64 first_symbol, symbol_count;
     u64 *symbols;
-    i64 made_count, returned_count;
-    Recipe *made;  // outputs, then workspaces
+    i64 allocation_count, returned_count;
+    Allocation *allocations;  // outputs, then workspaces
 };
 
 struct Kernel {
@@ -162,8 +162,8 @@ static bool is_negated(Object self, Object object) {
     return negated;
 }
 
-// Whether extents, or strides in units of so many bytes, follow their rules; those that may be anything join the key.
-static bool follow(const Extent *rules, const i64 *given, int count, i64 unit, i64 *key) {
+// Whether extents, or strides in units of so many bytes, match their rules; symbolic ones are stored in the key.
+static bool match_extents(const Extent *rules, const i64 *given, int count, i64 unit, i64 *key) {
     for (int axis = 0; axis < count; axis++) {
         if (unit != 1 && given[axis] % unit) return false;
         i64 value = unit == 1 ? given[axis] : given[axis] / unit;
@@ -193,9 +193,9 @@ static bool array(const Kernel *kernel, const ArgumentSpec &spec, Object object,
     *address = (u64)array.data;
     if (array.dtype != spec.numpy_dtype || array.rank != spec.rank || misaligned(spec, *address)) return false;
     if (spec.written && !(array.flags & WRITEABLE)) return false;
-    if (!same_location(NUMPY, key) || !follow(spec.extents, array.shape, array.rank, 1, key)) return false;
+    if (!same_location(NUMPY, key) || !match_extents(spec.extents, array.shape, array.rank, 1, key)) return false;
     if (!spec.strided) return array.flags & C_CONTIGUOUS;
-    return follow(spec.extents + array.rank, array.strides, array.rank, spec.element_bytes, key);
+    return match_extents(spec.extents + array.rank, array.strides, array.rank, spec.element_bytes, key);
 }
 
 static bool tensor(const Kernel *kernel, const ArgumentSpec &spec, Object self, Object object, i64 *key, u64 *address) {
@@ -204,8 +204,8 @@ static bool tensor(const Kernel *kernel, const ArgumentSpec &spec, Object self, 
     *address = (u64)tensor.data + tensor.byte_offset;
     i64 dtype = tensor.code | tensor.bits << 8 | (i64)tensor.lanes << 16;
     if (dtype != spec.dlpack_dtype || tensor.rank != spec.rank || misaligned(spec, *address)) return false;
-    if (!same_location(tensor.device, key) || !follow(spec.extents, tensor.shape, tensor.rank, 1, key)) return false;
-    if (spec.strided ? !follow(spec.extents + tensor.rank, tensor.strides, tensor.rank, 1, key) : !dense(tensor))
+    if (!same_location(tensor.device, key) || !match_extents(spec.extents, tensor.shape, tensor.rank, 1, key)) return false;
+    if (spec.strided ? !match_extents(spec.extents + tensor.rank, tensor.strides, tensor.rank, 1, key) : !dense(tensor))
         return false;
     return !spec.negatable || !(spec.strided || one_element(tensor)) || !is_negated(self, object);
 }
@@ -249,8 +249,8 @@ static Object type_of(const Kernel *kernel, Object object) {
     return *(Object *)((char *)object + kernel->head_bytes - sizeof(Object));
 }
 
-// Whether an argument is what its spec asks for; gives its value.
-static bool fits(const Kernel *kernel, const ArgumentSpec &spec, Object self, Object object, i64 *key, u64 *value) {
+// Whether an argument satisfies its spec; stores its value.
+static bool accepts(const Kernel *kernel, const ArgumentSpec &spec, Object self, Object object, i64 *key, u64 *value) {
     Object type = type_of(kernel, object);
     if (spec.kind == POINTER) return pointer(kernel, spec, object, type, key, value);
     if (spec.kind != TENSOR) return number(kernel, spec, object, type, value);
@@ -264,8 +264,8 @@ static Object slow_path(Object self, Object args) {
 }
 
 // A new array and where it lies; null, with Python's error set, if there is no memory.
-static Object make(const Kernel *kernel, const Recipe &recipe, u64 *address) {
-    Object made = python.call(recipe.function, recipe.args, recipe.keywords);
+static Object make(const Kernel *kernel, const Allocation &allocation, u64 *address) {
+    Object made = python.call(allocation.function, allocation.args, allocation.keywords);
     if (!made) return 0;
     if (type_of(kernel, made) == kernel->array_type) {
         *address = (u64)((const NumpyArray *)((char *)made + kernel->head_bytes))->data;
@@ -300,9 +300,9 @@ static Object run(const Kernel *kernel, const Plan *plan, Object self, Object ar
     Object made[MAX_ALLOCATIONS], result = 0;
     i64 count = 0, answer = 0;
     void *stream = 0;
-    for (; count < plan->made_count; count++) {
-        const Recipe &recipe = plan->made[count];
-        made[count] = make(kernel, recipe, &values[recipe.slot]);
+    for (; count < plan->allocation_count; count++) {
+        const Allocation &allocation = plan->allocations[count];
+        made[count] = make(kernel, allocation, &values[allocation.slot]);
         if (!made[count]) goto end;
     }
     __builtin_memcpy(values + plan->first_symbol, plan->symbols, (u64)plan->symbol_count * sizeof(u64));
@@ -337,7 +337,7 @@ extern "C" Object tilelang_call(Object self, Object args) {
     for (i64 n = 0; n < kernel->spec_count; n++) {
         const ArgumentSpec &spec = kernel->specs[n];
         Object object = python.tuple_item(args, n);
-        if (!fits(kernel, spec, self, object, key, &values[spec.slot])) return slow_path(self, args);
+        if (!accepts(kernel, spec, self, object, key, &values[spec.slot])) return slow_path(self, args);
         if (spec.key) key[spec.key] = (i64)values[spec.slot];
     }
     const Plan *plan = *slot_of(kernel, key);

@@ -58,7 +58,7 @@ class Checker:
         self.library.tilelang_prepare(functions)
         self._add_plan = self.library.tilelang_add_plan
         self._add_plan.argtypes, self._add_plan.restype = [ctypes.c_void_p, ctypes.c_void_p], None
-        # function objects point to the definition, and nobody knows how long those live
+        # function objects point to the definition, and may outlive this object
         entry = address_of(self.library, "tilelang_call")
         self._definition = _MethodDef(b"call", entry, _VARARGS, b"Checks the arguments and starts the kernel.")
         _NEVER_FREED.append((self.library, self._definition))
@@ -124,10 +124,10 @@ def _has_expected_layout(array: np.ndarray) -> bool:
     return (tuple(header.shape[: array.ndim]), tuple(header.strides[: array.ndim])) == (array.shape, array.strides)
 
 
-# -- what torch gives ----------------------------------------------------------------------------------------
+# -- DLPack exchange of torch ---------------------------------------------------------------------------
 @record
-class Exchange:
-    """The C functions of a framework for DLPack exchange.
+class DlpackExchange:
+    """A framework's C functions for DLPack exchange.
 
     Attributes:
         tensor_of: From an object to a DLTensor.
@@ -138,7 +138,7 @@ class Exchange:
     stream_of: int
 
 
-class _Table(ctypes.Structure):
+class _DlpackExchangeApi(ctypes.Structure):
     """Source: dlpack.h of DLPack 1.3, struct DLPackExchangeAPI."""
 
     _fields_ = (
@@ -156,7 +156,7 @@ class _Table(ctypes.Structure):
 _MAJOR = 1
 
 
-def exchange_of(tensor_type: type) -> Exchange | None:
+def dlpack_exchange(tensor_type: type) -> DlpackExchange | None:
     """The functions of a tensor type; None if it has none, like torch before 2.10."""
     capsule = getattr(tensor_type, "__dlpack_c_exchange_api__", None)
     if capsule is None:
@@ -168,9 +168,9 @@ def exchange_of(tensor_type: type) -> Exchange | None:
     except (ValueError, ctypes.ArgumentError):
         return None
     while address:
-        table = _Table.from_address(address)
+        table = _DlpackExchangeApi.from_address(address)
         if table.major == _MAJOR:
-            exchange = Exchange(table.tensor_from_object or 0, table.current_work_stream or 0)
+            exchange = DlpackExchange(table.tensor_from_object or 0, table.current_work_stream or 0)
             return exchange if exchange.tensor_of and exchange.stream_of else None
         address = table.previous
     return None

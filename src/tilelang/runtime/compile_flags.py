@@ -15,7 +15,7 @@ from tilelang.records import record
 STANDARD = "--std=c++17"  # default
 
 # flags whose value may be the next word
-_VALUED = frozenset(
+_WITH_VALUE = frozenset(
     """
     -Xcompiler --compiler-options -Xptxas --ptxas-options -Xlinker --linker-options -Xnvlink --nvlink-options
     -Xarchive --archive-options -gencode --generate-code -arch --gpu-architecture -code --gpu-code -ccbin
@@ -33,11 +33,11 @@ _JOINED = {
 }  # fmt: skip
 
 # flags of nvcc for host code, files and phases, which a compiler of device code does not have
-_NOT_OF_DEVICE = (
+_HOST_ONLY = (
     r"-O\w*(=.*)?|--optimize|-W(?!error$).*|--?expt-.*|--?extended-lambda|-m(32|64)|--machine|-c|--compile|-g|--debug|"
     r"-v|--verbose|--?keep|-shared|--shared|--?res(ource)?-usage|-f[A-Za-z].*|-L.*|-l(?!ineinfo$).*|--(cubin|ptx|fatbin)"
 )
-_VALUES_NOT_OF_DEVICE = frozenset(
+_HOST_ONLY_WITH_VALUE = frozenset(
     """
     -Xcompiler --compiler-options -Xlinker --linker-options -Xnvlink --nvlink-options -Xarchive --archive-options
     -gencode --generate-code -arch --gpu-architecture -code --gpu-code -ccbin --compiler-bindir -t --threads -o
@@ -47,12 +47,12 @@ _VALUES_NOT_OF_DEVICE = frozenset(
 )
 
 # flags of nvcc for device code, which a compiler of the host does not have
-_NOT_OF_HOST = (
+_DEVICE_ONLY = (
     r"--?expt-.*|--?extended-lambda|--?use_fast_math|--?(generate-)?line-?info|-G|--device-debug|--?(ftz|fmad)=.*|"
     r"--?prec-(div|sqrt)=.*|--?res(ource)?-usage|--?extra-device-vectorization|--?keep|-dlto|-rdc=.*|"
     r"--relocatable-device-code=.*|--?restrict"
 )
-_VALUES_NOT_OF_HOST = frozenset(
+_DEVICE_ONLY_WITH_VALUE = frozenset(
     """
     -Xptxas --ptxas-options -Xnvlink --nvlink-options -gencode --generate-code -arch --gpu-architecture -code --gpu-code
     -ccbin --compiler-bindir -t --threads -maxrregcount --maxrregcount -default-stream --default-stream --keep-dir
@@ -80,7 +80,7 @@ def device_flags(flags: Sequence[str]) -> tuple[str, ...]:
     """The flags for a compiler of device code only."""
     result: list[str] = []
     for flag in _read(flags):
-        if flag.name in _VALUES_NOT_OF_DEVICE or re.fullmatch(_NOT_OF_DEVICE, flag.name):
+        if flag.name in _HOST_ONLY_WITH_VALUE or re.fullmatch(_HOST_ONLY, flag.name):
             continue
         if flag.name in _PTXAS:
             result += [f"--ptxas-options={option}" for option in (flag.value or "").split(",") if option]
@@ -95,7 +95,7 @@ def host_flags(flags: Sequence[str]) -> tuple[str, ...]:
     """The flags for a C++ compiler of the host; those that nvcc forwards to it are included."""
     result: list[str] = []
     for flag in _read(flags):
-        if flag.name in _VALUES_NOT_OF_HOST or re.fullmatch(_NOT_OF_HOST, " ".join(flag.words)):
+        if flag.name in _DEVICE_ONLY_WITH_VALUE or re.fullmatch(_DEVICE_ONLY, " ".join(flag.words)):
             continue
         result += (flag.value or "").split(",") if flag.name in _HOST else flag.words
     return tuple(result)
@@ -112,10 +112,10 @@ def _read(flags: Sequence[str]) -> Iterator[_Flag]:
     words = iter(flags)
     for word in words:
         name, equals, value = word.partition("=")
-        if word in _VALUED:
+        if word in _WITH_VALUE:
             following = next(words, None)
             yield _Flag((word,) if following is None else (word, following), word, following)
-        elif equals and name in _VALUED:
+        elif equals and name in _WITH_VALUE:
             yield _Flag((word,), name, value)
         elif word[:2] in ("-D", "-U", "-I") and len(word) > 2:
             yield _Flag((word,), word[:2], word[2:])

@@ -1,4 +1,4 @@
-"""What was looked for on this machine, as `python -m tilelang doctor` tells it: found, or missing and how to get it."""
+"""What `python -m tilelang doctor` reports of one component, such as a compiler: found, or how to get it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tilelang.records import record
 
 @record
 class Finding:
-    """One thing that was looked for.
+    """One component, found or missing.
 
     Attributes:
-        what: Its name.
-        found: What there is; empty if nothing.
-        missing: Why it is not there, and how to get it.
-        compiles: Whether kernels can be compiled by it.
+        what: The name of the component.
+        found: Its version or place; empty if it is missing.
+        missing: Why it is missing, and how to get it.
+        compiles: Whether it compiles kernels.
     """
 
     what: str

@@ -17,7 +17,7 @@ from tilelang.records import record
 from tilelang.runtime.argument_specs import LOCATION, ArgumentSpec, Kind
 from tilelang.runtime.argument_table import NUMPY, UNKNOWN, ArgumentTable, Key
 from tilelang.runtime.arrays import Allocation, dlpack_type, is_torch_for_rocm, torch_dtype
-from tilelang.runtime.checker import HEAD_BYTES, Checker, Exchange, exchange_of, supports_numpy
+from tilelang.runtime.checker import HEAD_BYTES, Checker, DlpackExchange, dlpack_exchange, supports_numpy
 
 HOST_MEMORY, CUDA_DEVICES, ROCM_DEVICES = 1, 2, 10  # Source: dlpack.h, enum DLDeviceType
 _MAX_VALUES, _MAX_KEY, _MAX_ALLOCATIONS = 256, 256, 16  # as in call_checker.cpp
@@ -42,15 +42,15 @@ class _ArgumentSpec(ctypes.Structure):
     )  # fmt: skip
 
 
-class _Recipe(ctypes.Structure):
+class _Allocation(ctypes.Structure):
     _fields_ = (("slot", _WORD), ("function", _ADDRESS), ("args", _ADDRESS), ("keywords", _ADDRESS))
 
 
 class _Plan(ctypes.Structure):
     _fields_ = (
         ("key", _ADDRESS), ("start", _ADDRESS), ("state", _ADDRESS), ("failed", _ADDRESS), ("first_symbol", _WORD),
-        ("symbol_count", _WORD), ("symbols", _ADDRESS), ("made_count", _WORD), ("returned_count", _WORD),
-        ("made", _ADDRESS),
+        ("symbol_count", _WORD), ("symbols", _ADDRESS), ("allocation_count", _WORD), ("returned_count", _WORD),
+        ("allocations", _ADDRESS),
     )  # fmt: skip
 
 
@@ -110,7 +110,7 @@ class NativeCall:
         table: ArgumentTable,
         checker: Checker,
         missed: tuple[Callable[[Any], Any], Callable[[Any], Any]],
-        exchange: Exchange | None = None,
+        exchange: DlpackExchange | None = None,
         device_kind: int | None = None,
     ) -> None:
         torch: Any = sys.modules.get("torch")
@@ -118,7 +118,7 @@ class NativeCall:
         self._keep_alive: list[Any] = []  # what the records point to
         self._plans: dict[Key, Any] = {}
         if exchange is None and torch is not None:
-            exchange = exchange_of(torch.Tensor)
+            exchange = dlpack_exchange(torch.Tensor)
         self.supports_torch = exchange is not None
         self._free_slots = _MANY_PLANS if table.key_size > 1 else _FEW_PLANS
         slots = self._free_slots * _SLOTS_PER_PLAN
@@ -202,14 +202,14 @@ class NativeCall:
         slots = [*signature.outputs, *range(first_workspace, first_workspace + len(plan.workspaces))]
         if len(slots) > _MAX_ALLOCATIONS or first_workspace + len(plan.workspaces) > _MAX_VALUES:
             raise NotNative
-        recipes = [
-            _Recipe(slot, self._object(one.function), self._object(one.args), self._object(one.keywords or None))
+        allocations = [
+            _Allocation(slot, self._object(one.function), self._object(one.args), self._object(one.keywords or None))
             for slot, one in zip(slots, (*plan.outputs, *plan.workspaces), strict=True)
         ]
         memory = _Plan(
             self._array(_WORD, key), plan.start, plan.state, self._object(plan.failed), first_symbol,
-            len(plan.symbols), self._array(_WORD, plan.symbols), len(recipes), len(plan.outputs),
-            self._array(_Recipe, recipes),
+            len(plan.symbols), self._array(_WORD, plan.symbols), len(allocations), len(plan.outputs),
+            self._array(_Allocation, allocations),
         )  # fmt: skip
         self._keep_alive += [memory, plan]
         return memory

@@ -64,7 +64,7 @@ def unpack(dtype: DType, view: ArrayView) -> Packed | None:
         seen = dataclasses.replace(seen, strides=dense_strides(seen.shape))
     if seen.strides is None or seen.shape[-1] > 1 and seen.strides[-1] != 1 or min(seen.strides) < 0:
         return None
-    strides = _without_overlap(seen.shape, seen.strides)
+    strides = _normalized_strides(seen.shape, seen.strides)
     source: Any
     unpacked: Any
     if view.device == "cpu":
@@ -111,7 +111,7 @@ def allocate_packed(like: object, shape: tuple[int, ...], dtype: DType, device: 
     return array
 
 
-def _without_overlap(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+def _normalized_strides(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """The strides, with arbitrary ones for dimensions of extent 1."""
     return tuple(stride if extent > 1 else 1 for extent, stride in zip(shape, strides, strict=True))
 

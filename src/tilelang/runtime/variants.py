@@ -1,4 +1,4 @@
-"""Selects the specialization of a call: divisible sizes, alignment, very large tensors.
+"""Selects the specialization of a call: which sizes are divisible, which tensors aligned, whether offsets need 64 bits.
 
 Invariant: the specialization is valid for the call.
 """
@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # a kernel is ready without what calls need
 ALIGNMENT_BYTES = 16  # the widest access of a thread; assumed unless specialized otherwise
 # 128 fills the tiles that most kernels use, so that no access needs a test; 16 elements of one byte, or 8 of two, are
 # one access of the widest kind
-_MULTIPLES = (128, 16, 8)
-WIDE = 2**31  # elements; from here on 32 bits do not hold the distance between two of them
+_DIVISORS = (128, 16, 8)
+INT32_ELEMENTS = 2**31  # elements; from here on 32 bits do not hold the distance between two of them
 
 
 class Variants:
@@ -30,16 +30,16 @@ class Variants:
 
     def __init__(self, signature: Signature) -> None:
         self._signature = signature
-        self._dividing = _dividing_symbols(signature)
+        self._divisible = _divisibility_symbols(signature)
         self._symbolic = [
             i for i, param in enumerate(signature.params)
             if isinstance(param, TensorParam) and any(int_const(e) is None for e in dims_and_strides(param))
         ]  # fmt: skip
 
     @property
-    def usual(self) -> Specialization:
+    def most_common(self) -> Specialization:
         """The most common specialization: divisible sizes."""
-        return Specialization(tuple((name, _MULTIPLES[0]) for name in self._dividing))
+        return Specialization(tuple((name, _DIVISORS[0]) for name in self._divisible))
 
     def of(self, values: Sequence[ArrayView | int | float], symbols: Sequence[int]) -> Specialization:
         """The specialization of a call.
@@ -52,10 +52,10 @@ class Variants:
         multiples = tuple(
             (symbol.name, factor)
             for symbol, value in zip(signature.symbols, symbols, strict=True)
-            if symbol.name in self._dividing
-            and (factor := next((n for n in _MULTIPLES if value > 0 and value % n == 0), 0))
+            if symbol.name in self._divisible
+            and (factor := next((n for n in _DIVISORS if value > 0 and value % n == 0), 0))
         )
-        wide = any(_is_wide(values[i]) for i in self._symbolic)
+        wide = any(_needs_64_bit_offsets(values[i]) for i in self._symbolic)
         return Specialization(multiples, tuple(self.misaligned(values)), wide)
 
     def misaligned(self, values: Sequence[ArrayView | int | float]) -> dict[str, str]:
@@ -84,14 +84,14 @@ class Variants:
         return Specialization((), tensors if specialization.misaligned else (), specialization.wide)
 
 
-def _is_wide(value: ArrayView | int | float) -> bool:
+def _needs_64_bit_offsets(value: ArrayView | int | float) -> bool:
     if isinstance(value, int | float) or value.strides is None:
         return False
     span = sum(abs(stride) * max(extent - 1, 0) for stride, extent in zip(value.strides, value.shape, strict=True))
-    return span >= WIDE
+    return span >= INT32_ELEMENTS
 
 
-def _dividing_symbols(signature: Signature) -> tuple[str, ...]:
+def _divisibility_symbols(signature: Signature) -> tuple[str, ...]:
     """Names of symbols whose divisibility determines the vector width: extents but the first, and strides.
 
     The first extent of a dense tensor does not affect the offsets of its elements.

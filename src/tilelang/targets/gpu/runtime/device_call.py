@@ -25,7 +25,7 @@ from tilelang.runtime.checker import Checker
 from tilelang.runtime.fast_path import MISSED, FastPath
 from tilelang.runtime.native_call import NativePlan
 from tilelang.runtime.parameters import Signature
-from tilelang.runtime.variants import WIDE, Variants
+from tilelang.runtime.variants import INT32_ELEMENTS, Variants
 from tilelang.targets.cpu.runtime.checker_builder import CheckerBuilder
 from tilelang.targets.gpu.runtime.device_program import DeviceProgram
 from tilelang.targets.gpu.runtime.driver import Driver
@@ -107,7 +107,7 @@ class DeviceCaller:
         self._plans: dict[Any, Plan] = {}
         self._builder = builder
         self._fast_path: FastPath | None = None
-        self._sizing: frozenset[str] = frozenset()  # the scalars that decide how programs are launched
+        self._launch_scalars: frozenset[str] = frozenset()  # the scalars that decide how programs are launched
         self._lock = threading.Lock()
         self.call: Callable[..., Any] = lambda *args: self.slow_path(args)
         self.attempt: Callable[..., Any] | None = None
@@ -219,7 +219,7 @@ class DeviceCaller:
             specialization = self.variants.general(specialization)
         program = self._program_for(specialization, self.variants.misaligned(bound.values))
         names = self._names(bound, program, specialization)
-        if not specialization.wide and any(size >= WIDE for size in program.workspaces(names)):
+        if not specialization.wide and any(size >= INT32_ELEMENTS for size in program.workspaces(names)):
             specialization = dataclasses.replace(specialization, wide=True)
             program = self.program(specialization)
             names = self._names(bound, program, specialization)
@@ -278,10 +278,10 @@ class DeviceCaller:
         """Adds calls with the same sizes to the fast path."""
         assert bound.device is not None
         scalars = {param.name for param in self.signature.params if isinstance(param, ScalarParam)}
-        sizing = self._sizing | (scalars & plan.program.used_names)
-        if self._fast_path is None or sizing != self._sizing:
-            table = ArgumentTable(self.signature, device=True, sizing=sizing)
-            self._sizing = sizing
+        launch_scalars = self._launch_scalars | (scalars & plan.program.used_names)
+        if self._fast_path is None or launch_scalars != self._launch_scalars:
+            table = ArgumentTable(self.signature, device=True, launch_scalars=launch_scalars)
+            self._launch_scalars = launch_scalars
             self._fast_path = FastPath(table, lambda args: self.slow_path(args), self._builder, self._use)
         outputs = [(bound.values[i], self.signature.params[i].dtype) for i in self.signature.outputs]
         allocations = tuple(

@@ -16,7 +16,7 @@ from tilelang.codegen.source import DeviceLaunch, KernelArgument
 from tilelang.errors import DriverError, ResourceError
 from tilelang.records import record
 from tilelang.runtime.arguments import Bound
-from tilelang.runtime.host_numbers import compiled, evaluated
+from tilelang.runtime.host_expressions import compile_expression, evaluate_expression
 from tilelang.runtime.parameters import Signature
 from tilelang.targets.gpu.runtime.device_code import DeviceCode
 from tilelang.targets.gpu.runtime.driver import Driver
@@ -73,9 +73,9 @@ class DeviceProgram(ABC):
         self.launches = code.source.launches
         self.formats = tuple(self._format(launch) for launch in self.launches)
         self._board = board
-        self._grids = [[compiled(text) for text in launch.grid] for launch in self.launches]
-        self._workspaces = [compiled(text) for text in code.source.workspaces]
-        self._shared = [compiled(launch.shared_text or str(launch.shared_bytes)) for launch in self.launches]
+        self._grids = [[compile_expression(text) for text in launch.grid] for launch in self.launches]
+        self._workspaces = [compile_expression(text) for text in code.source.workspaces]
+        self._shared = [compile_expression(launch.shared_text or str(launch.shared_bytes)) for launch in self.launches]
         texts = [text for grid in self._grids for text in grid] + self._workspaces + self._shared
         self.used_names = frozenset(name for text in texts for name in text.co_names)
         self._loaded: dict[int, tuple[int, ...]] = {}
@@ -175,7 +175,7 @@ class DeviceProgram(ABC):
         """
         result = []
         for texts, launch in zip(self._grids, self.launches, strict=True):
-            extents = [int(evaluated(text, names)) for text in texts]
+            extents = [int(evaluate_expression(text, names)) for text in texts]
             for axis, (extent, limit) in enumerate(zip(extents, self.limits.grid, strict=False)):
                 if extent > limit:
                     raise ResourceError(
@@ -200,7 +200,7 @@ class DeviceProgram(ABC):
         Raises:
             ResourceError: The device has less.
         """
-        sizes = [int(evaluated(text, names)) for text in self._shared]
+        sizes = [int(evaluate_expression(text, names)) for text in self._shared]
         for size, launch in zip(sizes, self.launches, strict=True):
             declared = self._declared_bytes(launch)
             available = driver.max_shared_bytes(device) if launch.shared_text else declared + size
@@ -211,7 +211,7 @@ class DeviceProgram(ABC):
 
     def workspaces(self, names: Mapping[str, int | float]) -> list[int]:
         """Bytes of each workspace for these values of symbols and scalar parameters."""
-        return [int(evaluated(text, names)) for text in self._workspaces]
+        return [int(evaluate_expression(text, names)) for text in self._workspaces]
 
     def encoded_maps(self, driver: Driver, names: Mapping[str, int | float]) -> list[tuple[EncodedMaps, ...]]:
         """The tensor maps of each launch for these values of symbols and scalar parameters; none if a GPU has none."""

@@ -19,7 +19,7 @@ from tilelang.codegen.source import TensorMapText
 from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug, DriverError
 from tilelang.records import record
-from tilelang.runtime.host_numbers import compiled, evaluated
+from tilelang.runtime.host_expressions import compile_expression, evaluate_expression
 from tilelang.runtime.native_call import NotNative
 from tilelang.targets.gpu.runtime.launch_block import MAP_ALIGNMENT, MAP_BYTES
 from tilelang.targets.nvidia.isa.tensor_box import MAX_RANK, SWIZZLES, map_fault
@@ -94,8 +94,8 @@ class TensorMapFormula:
             raise CompilerBug(f"the tensor map of '{name}' is inconsistent: {text}")
         data_type(text.dtype)
         self.text, self._name = text, name
-        self._dims: list[CodeType] = [compiled(dim) for dim in text.dims]
-        self._strides: list[CodeType] = [compiled(stride) for stride in text.strides]
+        self._dims: list[CodeType] = [compile_expression(dim) for dim in text.dims]
+        self._strides: list[CodeType] = [compile_expression(stride) for stride in text.strides]
 
     @property
     def used_names(self) -> frozenset[str]:
@@ -104,8 +104,8 @@ class TensorMapFormula:
 
     def shape(self, names: Mapping[str, int | float]) -> TensorMapShape:
         """The map for these values of symbols and scalar parameters."""
-        dims = tuple(int(evaluated(code, names)) for code in self._dims)
-        strides = tuple(int(evaluated(code, names)) for code in self._strides)
+        dims = tuple(int(evaluate_expression(code, names)) for code in self._dims)
+        strides = tuple(int(evaluate_expression(code, names)) for code in self._strides)
         return TensorMapShape(self.text, self._name, dims, strides)
 
 

@@ -1,4 +1,4 @@
-"""Numbers that the host computes for each call, such as grids, as Python expressions over symbols and scalars.
+"""Expressions that the host evaluates for each call, such as grids: Python text over symbols and scalars.
 
 Invariant: an expression can only access these names and the functions listed here.
 """
@@ -13,11 +13,11 @@ from tilelang.errors import CompilerBug
 _FUNCTIONS = {"min": min, "max": max, "abs": abs, "int": int}
 
 
-def compiled(text: str) -> CodeType:
-    """A compiled expression; its `co_names` are the names that it uses.
+def compile_expression(text: str) -> CodeType:
+    """Compiles the text of an expression; the `co_names` of the result are the names that it uses.
 
     Raises:
-        CompilerBug: The text is none.
+        CompilerBug: The text is no expression.
     """
     try:
         return compile(text, "<tilelang number>", "eval")
@@ -25,7 +25,7 @@ def compiled(text: str) -> CodeType:
         raise CompilerBug(f"a number for the host is no Python expression: {text!r}") from error
 
 
-def evaluated(code: CodeType, names: Mapping[str, int | float]) -> int | float:
+def evaluate_expression(code: CodeType, names: Mapping[str, int | float]) -> int | float:
     """The value of an expression."""
     result: int | float = eval(code, {"__builtins__": {}, **_FUNCTIONS}, dict(names))
     return result
