@@ -39,11 +39,6 @@ class Placement:
         """The numbers of the statements in the order in which those of one time run."""
         return tuple(sorted(range(len(self.order)), key=lambda number: self.order[number]))
 
-    @property
-    def keeps_program_order(self) -> bool:
-        """Whether each statement runs where it stands."""
-        return not self.last and list(self.order) == sorted(self.order)
-
     def __str__(self) -> str:
         """As the arguments of `T.Pipelined`."""
         return f"order={list(self.order)}, stage={list(self.stage)}"

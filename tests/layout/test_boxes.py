@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilelang.errors import CompilerBug
-from tilelang.layout.boxes import Boxes, boxed, find_boxes, fits, widest_box
+from tilelang.layout.boxes import Boxes, boxed, find_boxes, fits
 from tilelang.layout.layout import Layout
 from tilelang.layout.shared_memory import offsets, padded, row_major
 from tilelang.layout.xor_swizzle import swizzled
@@ -66,27 +66,6 @@ def test_other_layouts_are_no_boxes() -> None:
     assert find_boxes(swizzled((64, 64), 16, 128, 2), (64, 64), 16) is None
     assert find_boxes(Layout((64, 64), lambda i, j: (j, i)), (64, 64), 16) is None
     assert find_boxes(boxed((64, 64), 16, 128), (128, 64), 16) is None
-
-
-@pytest.mark.parametrize(
-    ("shape", "bits", "widest"),
-    [
-        ((64, 64), 16, 128),
-        ((64, 192), 16, 128),
-        ((64, 32), 16, 64),
-        ((64, 80), 16, 32),
-        ((64, 24), 16, 16),
-        ((64, 20), 16, 0),
-        ((60, 64), 16, 0),
-        ((2, 64, 32), 32, 128),
-        ((64, 64), 8, 64),
-        ((64,), 16, 0),
-        ((64, 0), 16, 0),
-        ((64, 64), 256, 0),
-    ],
-)
-def test_the_widest_box_divides_the_rows(shape: tuple[int, ...], bits: int, widest: int) -> None:
-    assert widest_box(shape, bits) == widest
 
 
 def test_boxes_that_do_not_fit_are_refused() -> None:

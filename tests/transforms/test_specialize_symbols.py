@@ -6,7 +6,7 @@ import tilelang.language as T
 from tilelang.arith.domain import of_function
 from tilelang.arith.prove import proves
 from tilelang.errors import ProgramError
-from tilelang.ir.compare import digest, same_func
+from tilelang.ir.compare import digest
 from tilelang.ir.expr import Var
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.printer import to_text
@@ -44,7 +44,7 @@ def tensor_of(func: PrimFunc, index: int) -> TensorParam:
 
 
 def test_without_facts_nothing_changes(scaled: PrimFunc) -> None:
-    assert same_func(scaled, specialize(scaled, Specialization()))
+    assert digest(scaled) == digest(specialize(scaled, Specialization()))
 
 
 @pytest.mark.parametrize("names", [(), ("M",), ("N",), ("M", "N")])

@@ -104,30 +104,9 @@ def same_expr(a: Expr, b: Expr) -> bool:
     return a is b or expr_key(a) == expr_key(b)
 
 
-def same_func(a: PrimFunc, b: PrimFunc) -> bool:
-    """Whether two functions are equal up to the names of their local variables and buffers."""
-    return _encode(a).tokens == _encode(b).tokens
-
-
 def digest(func: PrimFunc) -> str:
-    """A hexadecimal digest: the same in every process, and equal for functions that are equal by `same_func`."""
+    """A hexadecimal digest: the same in every process, and for functions that differ in local names only."""
     return _digest(repr(_encode(func).tokens).encode())
-
-
-def first_difference(a: PrimFunc, b: PrimFunc) -> str:
-    """The first difference of two functions, as text of both sides; empty if they are equal."""
-    left, right = _encode(a), _encode(b)
-    for i, (x, y) in enumerate(zip(left.tokens, right.tokens, strict=False)):
-        if x != y:
-            where = left.paths[i]
-            if right.paths[i] != where:
-                where = f"{where} (there {right.paths[i]})"
-            return f"{where}: {left.texts[i]} is not {right.texts[i]}"
-    if len(left.tokens) == len(right.tokens):
-        return ""
-    longer = left if len(left.tokens) > len(right.tokens) else right
-    at = min(len(left.tokens), len(right.tokens))
-    return f"{longer.paths[at]}: only one of them has {longer.texts[at]}"
 
 
 def _encode(func: PrimFunc) -> _Encoder:
@@ -147,8 +126,7 @@ class _Encoder:
 
     def __init__(self) -> None:
         self.tokens: list[object] = []
-        self.paths: list[str] = []
-        self.texts: list[str] = []
+        self._where = ""  # the part of the function, for messages
         self._vars: dict[Var, int] = {}
         self._buffers: dict[Buffer, int] = {}
         self._count = 0
@@ -156,49 +134,45 @@ class _Encoder:
         self._seen: dict[int, int] = {}  # id of an expression -> its number, while its variables keep theirs
 
     def function(self, func: PrimFunc) -> None:
-        self._emit(("func", func.name, func.level.value), "func", f"{func.level.value} function {func.name!r}")
+        self.tokens.append(("func", func.name, func.level.value))
         for var in func.symbols:
-            self._define(var, "symbols")
-            self._emit(("symbol", var.name), "symbols", f"symbol {var.name!r}")
+            self._define(var)
+            self.tokens.append(("symbol", var.name))
         for param in func.params:
-            path = f"param {param.name!r}"
-            self._emit((type(param).__name__, param.name), path, f"parameter {param.name!r}")
+            self._where = f"param {param.name!r}"
+            self.tokens.append((type(param).__name__, param.name))
             match param:
                 case TensorParam(buffer=buffer):
-                    self._use_buffer(buffer, path)
+                    self._use_buffer(buffer)
                 case ScalarParam(var=var):
-                    self._define(var, path)
-        self._value(func.attributes, "attrs")
-        self._value(func.assumptions, "assumptions")
-        self._stmt(func.body, "body")
+                    self._define(var)
+        self._where = "attrs"
+        self._value(func.attributes)
+        self._where = "assumptions"
+        self._value(func.assumptions)
+        self._stmt(func.body)
 
-    def _emit(self, token: object, path: str, text: str) -> None:
-        self.tokens.append(token)
-        self.paths.append(path)
-        self.texts.append(text)
-
-    def _define(self, var: Var, path: str) -> None:
+    def _define(self, var: Var) -> None:
         if var in self._vars:
             self._seen.clear()  # one variable bound at two places: its uses get a new number
         self._count += 1
         self._vars[var] = self._count
-        self._emit(("var", str(var.dtype), var.index), path, f"variable {var.name!r} ({var.dtype!s})")
+        self.tokens.append(("var", str(var.dtype), var.index))
 
-    def _use_buffer(self, buffer: Buffer, path: str) -> int:
+    def _use_buffer(self, buffer: Buffer) -> int:
         number = self._buffers.get(buffer)
         if number is None:
             self._count += 1
             number = self._buffers[buffer] = self._count
-            head = ("buffer", str(buffer.dtype), buffer.scope.value, buffer.alignment_bytes, buffer.sequential)
-            self._emit(head, path, f"buffer {buffer.name!r} ({buffer.dtype!s}, {buffer.scope.value})")
-            self._value(buffer.shape, f"{path}.shape")
-            self._value(buffer.strides, f"{path}.strides")
-            self._value(buffer.view_of, f"{path}.view_of")
-            self._value(buffer.address, f"{path}.address")
+            dtype, scope = str(buffer.dtype), buffer.scope.value
+            self.tokens.append(("buffer", dtype, scope, buffer.alignment_bytes, buffer.sequential))
+            for value in (buffer.shape, buffer.strides, buffer.view_of, buffer.address):
+                self._value(value)
         return number
 
-    def _stmt(self, stmt: Stmt, path: str) -> None:
-        self._emit(type(stmt).__name__, path, type(stmt).__name__)
+    def _stmt(self, stmt: Stmt) -> None:
+        self._where = type(stmt).__name__
+        self.tokens.append(self._where)
         if isinstance(stmt, Alloc):
             self._buffers.pop(stmt.buffer, None)
             self._seen.clear()
@@ -206,86 +180,68 @@ class _Encoder:
             if field.name in ("loc", "plan"):  # a plan follows from the rest
                 continue
             value = getattr(stmt, field.name)
-            where = f"{path}.{field.name}"
             if field.name in _DEFINES and value is not None:
                 for var in value if isinstance(value, tuple) else (value,):
-                    self._define(var, where)
+                    self._define(var)
             else:
-                self._value(value, where)
+                self._value(value)
 
-    def _value(self, value: object, path: str) -> None:
-        """The token of any field of a node."""
+    def _value(self, value: object) -> None:
+        """The tokens of any field of a node."""
         if isinstance(value, Expr):
-            number = self._expr(value, path)
-            self._emit(("expr", number), path, _text(value))
+            self.tokens.append(("expr", self._expr(value)))
         elif isinstance(value, Stmt):
-            self._stmt(value, path)
+            self._stmt(value)
         elif isinstance(value, Buffer):
-            self._emit(("use", self._use_buffer(value, path)), path, f"buffer {value.name!r}")
+            self.tokens.append(("use", self._use_buffer(value)))
         elif isinstance(value, tuple | list):
-            self._emit(("items", len(value)), path, f"{len(value)} items")
-            for i, item in enumerate(value):
-                self._value(item, f"{path}[{i}]")
+            self.tokens.append(("items", len(value)))
+            for item in value:
+                self._value(item)
         elif isinstance(value, Mapping):
-            self._value(tuple(value.items()), path)
+            self._value(tuple(value.items()))
         elif isinstance(value, enum.Enum):
-            self._emit((type(value).__name__, value.name), path, value.name)
+            self.tokens.append((type(value).__name__, value.name))
         elif isinstance(value, Callee | Routine):
-            self._emit((type(value).__name__, value.name), path, value.name)
+            self.tokens.append((type(value).__name__, value.name))
             if isinstance(value, Routine):
-                self._value(value.texts, f"{path}.texts")
+                self._value(value.texts)
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            self._emit(type(value).__qualname__, path, type(value).__qualname__)
+            self.tokens.append(type(value).__qualname__)
             for field in dataclasses.fields(value):
                 if not isinstance(getattr(value, field.name), Loc):
-                    self._value(getattr(value, field.name), f"{path}.{field.name}")
+                    self._value(getattr(value, field.name))
         else:
-            self._emit(_plain(value, path), path, repr(value))
+            self.tokens.append(_plain(value, self._where))
 
-    def _expr(self, expr: Expr, path: str) -> int:
+    def _expr(self, expr: Expr) -> int:
         cached = self._seen.get(id(expr))
         if cached is not None:
             return cached
         if isinstance(expr, Var):
-            head: tuple[object, ...] = ("use", self._variable(expr, path))
+            head: tuple[object, ...] = ("use", self._variable(expr))
         elif isinstance(expr, Load):
-            head = ("Load", self._use_buffer(expr.buffer, f"{path}.buffer"), str(expr.dtype))
+            head = ("Load", self._use_buffer(expr.buffer), str(expr.dtype))
         elif isinstance(expr, Call):
             head = ("Call", expr.callee.name, str(expr.dtype))
         else:
             head = _head(expr)
-        operands = [self._expr(child, f"{path}.{i}") for i, child in enumerate(children(expr))]
-        structure = (*head, *operands)
+        structure = (*head, *map(self._expr, children(expr)))
         number = self._numbers.get(structure)
         if number is None:
             self._count += 1
             number = self._numbers[structure] = self._count
-            self._emit(structure, path, _text(expr))
+            self.tokens.append(structure)
         self._seen[id(expr)] = number
         return number
 
-    def _variable(self, var: Var, path: str) -> int:
+    def _variable(self, var: Var) -> int:
         if var not in self._vars:
-            self._define(var, path)
+            self._define(var)
         return self._vars[var]
 
 
-def _text(expr: Expr) -> str:
-    match expr:
-        case Const(value=value, dtype=dtype):
-            return f"{value} ({dtype!s})"
-        case Var(name=name):
-            return f"variable {name!r}"
-        case Binary(op=op) | Unary(op=op):
-            return f"{type(expr).__name__.lower()} {op.value} ({expr.dtype!s})"
-        case Load(buffer=buffer):
-            return f"load of {buffer.name!r}"
-        case Call(callee=callee):
-            return f"call of {callee.name}"
-    return f"{type(expr).__name__.lower()} to {expr.dtype!s}"
-
-
-def _plain(value: object, path: str) -> object:
+def _plain(value: object, where: str) -> object:
     """A token for a value that is not IR; includes its type, so that 1, 1.0 and True differ."""
     if value is None or isinstance(value, bool | str | bytes):
         return type(value).__name__, value if not isinstance(value, str) else str(value)
@@ -302,6 +258,6 @@ def _plain(value: object, path: str) -> object:
     if isinstance(value, type):
         return "type", value.__module__, value.__qualname__
     raise ProgramError(
-        f"{path}: a {type(value).__name__} has no form that stays the same from run to run",
+        f"{where}: a {type(value).__name__} has no form that stays the same from run to run",
         hint="use numbers, strings, tuples or dicts of them",
     )

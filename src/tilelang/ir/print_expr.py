@@ -50,7 +50,7 @@ _PRECEDENCE = MappingProxyType(
         BinaryOp.FLOORMOD: 10,
     }
 )
-_NOT, _SIGN, _ATOM = 3, 11, 12
+_NOT, _SIGN = 3, 11
 _REGROUPS = frozenset({BinaryOp.AND, BinaryOp.OR})  # a op (b op c) needs no parentheses
 
 

@@ -84,11 +84,6 @@ def fits(shape: Sequence[int], element_bits: int, row_bytes: int) -> bool:
     return 0 < rows and rows % PERIOD_ROWS == 0 and columns > 0 and columns * element_bits % (8 * row_bytes) == 0
 
 
-def widest_box(shape: Sequence[int], element_bits: int) -> int:
-    """Bytes of the longest box rows that a tile can be divided into; 0 if there are none."""
-    return next((row for row in (*MODES, CHUNK_BYTES) if fits(shape, element_bits, row)), 0)
-
-
 def find_boxes(layout: Layout | None, shape: Sequence[int], element_bits: int) -> Boxes | None:
     """The boxes of a layout of a tile of this shape; None if it has none.
 

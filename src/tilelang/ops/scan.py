@@ -79,10 +79,7 @@ def running_dtype(op: ScanOp, src: DType, dst: DType) -> DType:
     return DType("int32") if dtype.is_bool and op is ScanOp.SUM else dtype
 
 
-def named_scan(
-    op: ScanOp, src: Region, dst: Region, dim: int, *, reverse: bool = False, init: Expr | None = None
-) -> Scan:
+def named_scan(op: ScanOp, src: Region, dst: Region, dim: int, *, reverse: bool = False) -> Scan:
     """A `Scan` by a named operator."""
     variables, body = binary_combine(_OPERATORS[op], running_dtype(op, src.dtype, dst.dtype))
-    first = () if init is None else (init,)
-    return Scan(f"T.cum{op.value}", variables, body, (src,), (dst,), dim, reverse, first)
+    return Scan(f"T.cum{op.value}", variables, body, (src,), (dst,), dim, reverse)

@@ -166,9 +166,8 @@ CLUSTER_WAIT = _barrier(
 """All threads of a warp wait for the others of the cluster to arrive, after they have; called with nothing."""
 
 
-def _remote(address: str) -> str:
-    """PTX that maps an address of the block's own shared memory to another block (mapa); declares `remote`."""
-    return f"{{ .reg .b32 {address}; mapa.shared::cluster.u32 {address}, "
+_MAPA = "{ .reg .b32 at; mapa.shared::cluster.u32 at, "
+"""PTX that maps an address of the block's own shared memory to another block; the result is `at`."""
 
 
 @cache
@@ -182,7 +181,7 @@ def mbarrier_arrive_remote(*, release: bool = False) -> Instruction:
     operation = "mbarrier.arrive" + ".release.cluster" * release + ".shared::cluster.b64"
     return ptx_statement(
         "mbarrier_arrive_remote" + "_release" * release,
-        f"{_remote('at')}%0, %1; {operation} _, [at]; }}",
+        f"{_MAPA}%0, %1; {operation} _, [at]; }}",
         (shared_address("barrier"), register("int", "block")),
         _arrive_remote,
         "Counts this thread as arrived at the barrier at the same place in another block of the cluster.",
@@ -206,7 +205,7 @@ def cluster_load(dtype: DType) -> Instruction:
     text = f"""\
 __device__ __forceinline__ {how.word.name} {name}(const void* shared, int block) {{
     {how.variable} value;
-    asm volatile("{_remote("at")}%{count}, %{count + 1}; ld.shared::cluster.{how.kind} {how.operands(0)}, [at]; }}"
+    asm volatile("{_MAPA}%{count}, %{count + 1}; ld.shared::cluster.{how.kind} {how.operands(0)}, [at]; }}"
                  : {how.outputs}
                  : {shared_operand("shared")}, "r"(block)
                  : "memory");
@@ -238,7 +237,7 @@ def cluster_store(dtype: DType) -> Instruction:
     name = f"tl_cluster_store_{how.size}"
     text = f"""\
 __device__ __forceinline__ void {name}(void* shared, int block, {how.word.name} value) {{
-    asm volatile("{_remote("at")}%0, %1; st.shared::cluster.{how.kind} [at], {how.operands(2)}; }}"
+    asm volatile("{_MAPA}%0, %1; st.shared::cluster.{how.kind} [at], {how.operands(2)}; }}"
                  :
                  : {shared_operand("shared")}, "r"(block), {how.inputs}
                  : "memory");
@@ -270,7 +269,7 @@ def cluster_store_async(dtype: DType) -> Instruction:
     text = f"""\
 // Stores into another block of the cluster, whose barrier counts the bytes once they are there.
 __device__ __forceinline__ void {name}(void* shared, int block, {how.word.name} value, void* barrier) {{
-    asm volatile("{_remote("at")}%0, %2; .reg .b32 bar; mapa.shared::cluster.u32 bar, %1, %2; "
+    asm volatile("{_MAPA}%0, %2; .reg .b32 bar; mapa.shared::cluster.u32 bar, %1, %2; "
                  "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.{how.kind} [at], "
                  "{how.operands(3)}, [bar]; }}"
                  :

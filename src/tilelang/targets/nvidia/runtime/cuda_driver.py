@@ -36,8 +36,7 @@ _HOST_PORTABLE, _HOST_MAPPED = 1, 2  # CU_MEMHOSTALLOC_*
 _CAPTURE_RELAXED = 2  # enum CUstreamCaptureMode
 
 # enum CUresult
-INVALID_VALUE, OUT_OF_MEMORY, NO_DEVICE = 1, 2, 100
-INVALID_CONTEXT, INVALID_HANDLE = 201, 400
+OUT_OF_MEMORY, NO_DEVICE, INVALID_CONTEXT = 2, 100, 201
 OUT_OF_RESOURCES = 701
 _UNREADABLE = frozenset({200, 209, 222, 300})  # invalid image, no binary for GPU, unsupported PTX, invalid source
 LOST = frozenset({700, 710, 714, 715, 716, 717, 718, 719})  # the context cannot be used any more
