@@ -1,14 +1,21 @@
 """Tests for tilelang.level1.execution."""
 
+import inspect
+import re
 import traceback
+from typing import Any
 
+import array_programs
 import level1_programs
 import numpy as np
 import pytest
 from array_functions import assert_close, numbers, trace
+from array_programs import OF_SOME, PROGRAMS, leaves, operands
 from level1_kernels import scaled_and_shifted
+from numpy_functions import BINARY, BITS, UNARY
 from random_kernels.computations import Computations
 
+import tilelang
 import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.dtypes import DType
@@ -22,6 +29,7 @@ from tilelang.level1.execution import (
     predict_program,
     reference_of,
 )
+from tilelang.level1.functions import NAMES
 from tilelang.level1.graph import Graph, Map, Parameter, axes_for, define, element
 from tilelang.level1.lower import lower
 from tilelang.targets.target import Target, parse_target
@@ -99,6 +107,52 @@ def check_random_computation(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(128))
 def test_random_computations(seed: int) -> None:
     check_random_computation(seed)
+
+
+def test_every_function_has_a_program() -> None:
+    called = re.findall(r"(?:xp|tnp)\.(\w+)", inspect.getsource(array_programs))
+    assert set() == set(NAMES) - {*called, *UNARY, *BINARY, *BITS}
+
+
+def check_functions(name: str, shape: tuple[int, int], **options: Any) -> None:
+    """Compares a computation with NumPy's float64; on a CPU also with its printed program, which gives the same bits."""
+    ours, numpy = PROGRAMS[name]
+    arrays = operands(*shape)
+
+    def f(x: Any, p: Any, i: Any) -> Any:
+        return ours(x, p, i)
+
+    computation = tilelang.compute(**options)(f)
+    found = leaves(computation(*arrays))
+    with np.errstate(all="ignore"):
+        expected = leaves(numpy(*(each.astype(np.float64) if each.dtype.kind == "f" else each for each in arrays)))
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other, 1e-3 if one.dtype == np.float16 else 2e-5)
+    if options["target"] != "cpu":
+        return
+    printed = load_program(computation.program(*arrays))["f"]()
+    again = leaves(printed(*arrays))
+    assert [each.tobytes() for each in found] == [each.tobytes() for each in again]
+
+
+@pytest.mark.slow(every=3)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_functions(name: str) -> None:
+    check_functions(name, (5, 70), target="cpu")
+
+
+@pytest.mark.slow(every=8)
+@pytest.mark.parametrize("shape", [(33, 4), (1, 1), (0, 5), (6, 0)], ids=str)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_functions_of_other_shapes(name: str, shape: tuple[int, int]) -> None:
+    if 0 not in shape or name not in OF_SOME:
+        check_functions(name, shape, target="cpu")
+
+
+@pytest.mark.slow(every=4)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_functions_on_a_simulated_gpu(name: str) -> None:
+    check_functions(name, (33, 4), target={"kind": "cuda", "arch": "sm_90a"}, execution_backend="simulator")
 
 
 def test_calls_have_the_switches_of_the_printed_program() -> None:

@@ -126,3 +126,23 @@ def test_results_of_the_same_rows_share_a_kernel() -> None:
     (kernel,) = fused_kernels(without_duplicates(graph))
     assert 2 == len(kernel.outputs)
     assert 2 == len(kernel.reductions)
+
+
+def test_an_axis_that_is_reduced_and_stored_is_held_whole() -> None:
+    """The scores are sums over the columns of x, which are those of the result, too."""
+    x = np.zeros((40, 700), np.float32)
+    assert 2 == len(fused_kernels(trace(lambda x: tnp.softmax(x @ x.T) @ x, x)))
+    assert 1 == len(fused_kernels(trace(lambda x: tnp.softmax(x @ x.T) @ x, x[:, :64])))
+
+
+def test_every_block_of_a_kernel_stores_something_else() -> None:
+    x = np.zeros((40, 70), np.float32)
+    assert [["subtract"], ["add"]] == [outputs for _, outputs in shown(trace(lambda x: (x - 1.0, x[:, 0] + 1.0), x))]
+
+
+def test_arrays_without_elements_need_no_kernel() -> None:
+    x = np.zeros((0, 70), np.float32)
+    (kernel,) = fused_kernels(trace(lambda x: (tnp.sum(x, axis=0), tnp.sum(x, axis=1), tnp.exp(x)), x))
+    assert [1] == [output.array.rank for output in kernel.outputs]
+    updated = trace(lambda x, i: tnp.zeros((4,)).at[i].add(tnp.sum(x, axis=1)), x, np.zeros(0, np.int32))
+    assert 1 == len(fused_kernels(updated))

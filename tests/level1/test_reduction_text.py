@@ -1,5 +1,7 @@
 """Reductions of tiles."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from array_functions import trace
@@ -49,3 +51,24 @@ def test_a_tile_with_other_values_beyond_its_end_is_masked_anew() -> None:
     """The scores of keys beyond the end are 0, which may be larger than all others."""
     text = text_of(lambda x, w: tnp.softmax(x @ w, axis=-1) @ w.T, zeros(20, 32), zeros(32, 70))
     assert "if_then_else(" in text
+
+
+def test_operands_are_zero_beyond_the_end() -> None:
+    """What is divided by there is 0, or has no value."""
+    x, w = zeros(13, 37), zeros(37, 9)
+    for function in (
+        lambda x, w: ((1 / w[:, 0]) * x) @ w,
+        lambda x, w: (x / (37 - tnp.arange(37))) @ w,
+        lambda x, w: tnp.softmax(x, axis=0) @ w,
+    ):
+        text = "".join(text_of(function, x, w).split())
+        assert "operand_shared[m,k]=T.if_then_else(k_step*block_k+k<37," in text
+
+
+def test_tiles_of_several_arrays_are_reduced_to_the_order_of_the_result() -> None:
+    def assigned(x: Any, centers: Any) -> Any:
+        nearest = tnp.argmin(tnp.sum((x[:, None] - centers) ** 2, axis=-1), axis=1)
+        return (nearest == tnp.arange(5)[:, None]).astype("float32") @ x
+
+    text = text_of(assigned, zeros(70, 9), zeros(5, 9))
+    assert "= T.alloc_fragment((block_k, 5, 9)" in text

@@ -4,12 +4,14 @@ import math
 
 import level1_programs as graphs
 
+import tilelang.language as T
 from tilelang.dtypes import FLOAT32
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Const
+from tilelang.ir.expr import Const, cast
 from tilelang.level1.fuse import fused_kernels
+from tilelang.level1.graph import Combiner
 from tilelang.level1.placement import Tiling, place_axes
-from tilelang.level1.tile_values import TileValues
+from tilelang.level1.tile_values import TileValues, Unknown
 
 
 def test_what_a_tile_holds_is_read_there() -> None:
@@ -34,6 +36,36 @@ def test_values_beyond_the_end() -> None:
     tile = Buffer("tile", (Const(2, i.dtype), Const(16, i.dtype)), FLOAT32, Scope.FRAGMENT)
     largest, total = kernel.reductions
     ragged = frozenset((j,))
-    assert (0.0, None) == (values.beyond(largest.body, ragged), values.beyond(total.body, ragged))
+    assert (0.0, Unknown.FINITE) == (values.beyond(largest.body, ragged), values.beyond(largest.result, ragged))
+    assert Unknown.ANY is values.beyond(total.body, ragged)
     values.hold(largest.body, tile, (i, j), stepwise=True, beyond=-math.inf)
     assert 0.0 == values.beyond(total.body, ragged)
+
+
+def test_what_depends_on_a_ragged_axis_may_be_anything_beyond_it() -> None:
+    g = graphs.Builder()
+    x, w = g.parameter("x", (5, 33)), g.parameter("w", (33,))
+    s = g.reduction("s", (33,), (5,), Combiner.SUM, lambda j, r: graphs.at(x, r, j))
+    rows = g.reduction("rows", (5,), (33,), Combiner.SUM, lambda i, r: graphs.at(x, i, r) * graphs.at(s, r))
+    (kernel,) = fused_kernels(g.graph("weighted", rows))
+    i, k = kernel.extents
+    values = TileValues(place_axes(kernel, Tiling({i: 8, k: 8}, 128, 2)))
+    element, factor, total = graphs.at(x, i, k), graphs.at(w, k), graphs.at(s, k)
+    values.hold(kernel.reductions[0].result, Buffer("s", (Const(8, k.dtype),), FLOAT32, Scope.FRAGMENT), (k,), stepwise=True)
+    of_axis = cast(33 - k, FLOAT32)
+    for expr, expected in [
+        (element * factor, 0.0),
+        (total, Unknown.ANY),
+        (element * total, Unknown.ANY),
+        (element * of_axis, 0.0),
+        (element / of_axis, Unknown.ANY),
+        (of_axis + 1.0, Unknown.FINITE),
+        (element / (factor + 2.0), 0.0),
+        (element * (1.0 / factor), Unknown.ANY),
+        (T.log(element), Unknown.ANY),
+        (element * T.erf(of_axis), 0.0),
+        (element - T.infinity("float32"), -math.inf),
+        (T.exp(element - T.infinity("float32")), 0.0),
+        (T.max(element, of_axis), Unknown.FINITE),
+    ]:
+        assert expected == values.beyond(expr, frozenset((k,))), expr

@@ -53,7 +53,7 @@ class _MustStore(Exception):
 
 
 def fused_kernels(graph: Graph, partial: Iterable[Array] = ()) -> list[FusedKernel]:
-    """The kernels of a graph, in an order in which they can run.
+    """The kernels of a graph, in an order in which they can run; arrays without elements need none.
 
     Args:
         graph: The computation.
@@ -64,7 +64,7 @@ def fused_kernels(graph: Graph, partial: Iterable[Array] = ()) -> list[FusedKern
     stored = set(required)
     for _ in range(_ROUNDS):
         try:
-            kernels = _kernels([array for array in graph.arrays if array in stored])
+            kernels = _kernels([array for array in graph.arrays if array in stored and not _has_zero(array.shape)])
         except _MustStore as found:
             stored.add(found.array)
             continue
@@ -83,7 +83,9 @@ def _kernels(stored: Sequence[Array]) -> list[FusedKernel]:
     for array in stored:
         after = max((n + 1 for n, group in enumerate(groups) if group.is_read_by(array)), default=0)
         if isinstance(array.definition, Scatter):
-            groups += [_Grower(set(stored), array), _Grower(set(stored), array, array.definition)]
+            groups.append(_Grower(set(stored), array))
+            if not _has_zero(array.definition.extents):
+                groups.append(_Grower(set(stored), array, array.definition))
         elif not any(group.takes(array) for group in groups[max(after - 1, 0) :]):
             groups.append(_Grower(set(stored), array))
     return [group.kernel for group in groups]
@@ -100,12 +102,16 @@ def _check_feasible(kernel: FusedKernel, read_through: _ReadThrough) -> None:
         _MustStore: A reduction must be stored, or the array through which it is read.
     """
     streamed = set(kernel.streamed)
+    kept = {axis for reduction in kernel.reductions for axis in reduction.axes}
+    kept |= {axis for output in kernel.outputs for axis in output.axes}
     for reduction in kernel.reductions:
         if set(reduction.reduced) == streamed:
             continue
         shares = not streamed.isdisjoint(reduction.reduced)
-        sizes = [int_const(kernel.extents[axis]) for axis in reduction.reduced]
-        large = contraction(reduction) is None and not all(size is not None and size <= MAX_WHOLE for size in sizes)
+        whole = contraction(reduction) is None
+        held = [axis for axis in reduction.reduced if whole or axis in kept]  # a matrix product can loop over others
+        sizes = [int_const(kernel.extents[axis]) for axis in held]
+        large = not all(size is not None and size <= MAX_WHOLE for size in sizes)
         if shares or large:
             raise _MustStore(_boundary(kernel, reduction, read_through))
     for axis in kernel.sequences:
@@ -118,6 +124,11 @@ def _check_feasible(kernel: FusedKernel, read_through: _ReadThrough) -> None:
         if axis not in set(kernel.grid) and (size is None or size > MAX_WHOLE):
             lacking = next(r for r in kernel.reductions if axis not in set(r.axes))
             raise _MustStore(_boundary(kernel, lacking, read_through))
+
+
+def _writes_once(kernel: FusedKernel) -> bool:
+    """Whether no element is written by several blocks."""
+    return all(set(kernel.grid) <= set(output.axes) for output in kernel.outputs)
 
 
 def _is_as_parallel(kernel: FusedKernel, old: FusedKernel) -> bool:
@@ -194,7 +205,7 @@ class _Grower(Rewriter):
                 self._extents = {**old.extents, **new}
                 self._store(array, tuple(substitute(axis, shared) for axis in axes))
                 _check_feasible(self.kernel, self._read_through)
-                if _is_as_parallel(self.kernel, old):
+                if _writes_once(self.kernel) and _is_as_parallel(self.kernel, old):
                     return True
         except _MustStore:
             pass
@@ -309,7 +320,7 @@ class _Grower(Rewriter):
         """Makes a reduction part of the kernel, and gives its result."""
         definition = array.definition
         assert isinstance(definition, Reduction)
-        if _is_empty(definition):
+        if _has_zero(definition.extents):
             return Const(definition.combiner.neutral(array.dtype), array.dtype)
         before = dict(self._extents)
         own = dict(zip(definition.axes, indices, strict=True))
@@ -419,8 +430,9 @@ class _Inliner(Rewriter):
         return node if indices is node.indices else Load(array, indices, node.dtype)
 
 
-def _is_empty(definition: Reduction) -> bool:
-    return any(int_const(extent) == 0 for extent in definition.extents)
+def _has_zero(extents: Iterable[Expr]) -> bool:
+    """Whether there are no elements over these extents."""
+    return 0 in map(int_const, extents)
 
 
 def _axes_of(array: Array) -> tuple[Var, ...]:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32
-from tilelang.ir.expr import Const, Expr, Load, Var, int_const
+from tilelang.ir.expr import Const, Expr, Load, Var
 from tilelang.ir.visit import loads_of
 from tilelang.level1.graph import Array, Combiner, Scan, Scatter, Sort
 from tilelang.records import record
@@ -126,12 +126,6 @@ class FusedKernel:
         """The kernel without the outputs that nobody reads, such as those whose readers have joined it since."""
         outputs = tuple(output for output in self.outputs if output.array not in unread)
         return self if len(outputs) == len(self.outputs) else dataclasses.replace(self, outputs=outputs)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to store."""
-        extents = [extent for output in self.outputs for extent in output.array.shape]
-        return any(int_const(extent) == 0 for extent in extents)
 
     @property
     def accumulated(self) -> tuple[FusedReduction, ...]:

@@ -114,8 +114,7 @@ def _kernels(graph: Graph, target: Target) -> tuple[Graph, list[FusedKernel]]:
     if target.is_gpu:
         graph, partial = with_aligned_operands(graph, fused_kernels(graph))
     while True:
-        fused = [kernel for kernel in fused_kernels(graph, partial) if not kernel.is_empty]
-        kernels = [with_cheaper_forms(with_masks_in_one_form(kernel)) for kernel in fused]
+        kernels = [with_cheaper_forms(with_masks_in_one_form(each)) for each in fused_kernels(graph, partial)]
         for kernel in kernels:
             parts = parts_of(kernel, target, alone=len(kernels) == 1)
             if not any(output.array in partial for output in kernel.outputs) and can_split(kernel, parts):

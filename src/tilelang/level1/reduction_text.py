@@ -82,7 +82,7 @@ class ReductionText(BlockText):
             old = read_tile(tile, dims)
             self._assign(old, dims, held if clear else binary(reduction.combiner.operator, old, held))
             return
-        order = self._order_of_memory(body, self._values.dims((*dims, *reduced)))
+        order = _with_order_of(dims, self._order_of_memory(body, self._values.dims((*dims, *reduced))))
         source = self._materialized(body, f"{reduction.array.name}_tile", order, neutral)
         for axis in reduced[:-1]:
             position = list(map(id, order)).index(id(axis))
@@ -190,6 +190,12 @@ class ReductionText(BlockText):
         shared = self._shared("operand", axes, dtype)
         self._assign(read_tile(shared, axes), axes, cast(self._masked(inner, axes, Const(0.0, inner.dtype)), dtype))
         return shared, axes
+
+
+def _with_order_of(dims: Sequence[Var], order: Sequence[Var]) -> list[Var]:
+    """Axes of which some come in an order that is given, as they do in the result of a reduction of the others."""
+    kept = iter(dims)
+    return [next(kept) if axis in set(dims) else axis for axis in order]
 
 
 def first_value(reduction: FusedReduction, *, finite: bool) -> Const:

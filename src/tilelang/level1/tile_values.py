@@ -6,9 +6,12 @@ holds beyond the end of a ragged axis, so that masks that change nothing are lef
 
 from __future__ import annotations
 
+import enum
 import math
+import operator
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import ExprKey, expr_key
@@ -17,6 +20,17 @@ from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.visit import Rewriter, variables_of
 from tilelang.level1.fused import ZERO
 from tilelang.level1.placement import Placement
+
+
+class Unknown(enum.Enum):
+    """What is known of a value that may be one or another."""
+
+    FINITE = "a finite number"
+    ANY = "a number, an infinity or NaN"
+
+
+Beyond: TypeAlias = float | Unknown
+"""A value beyond the end of ragged axes."""
 
 
 class TileValues:
@@ -82,65 +96,98 @@ class TileValues:
         return localizer.in_tile(expr) if in_tile else localizer.expr(expr)
 
     # -- beyond the ends ------------------------------------------------------------------------------------------
-    def beyond(self, expr: Expr, ragged: frozenset[Var]) -> float | None:
-        """The value where some ragged axis is beyond its end, if it is the same for all such places; None if unknown.
+    def beyond(self, expr: Expr, ragged: frozenset[Var]) -> Beyond:
+        """The value where some ragged axis is beyond its end, if it is the same for all such places.
 
         Elements beyond the end of an array read as 0. What does not depend on the axes counts as finite.
         """
         known = self._beyond.get(expr_key(expr))
         if known is not None:
             return known
+        found = self._derived(expr, ragged)
+        depends = expr.dtype.is_float and not ragged.isdisjoint(variables_of(expr))
+        return found if depends or found is not Unknown.ANY else Unknown.FINITE
+
+    def _derived(self, expr: Expr, ragged: frozenset[Var]) -> Beyond:
         match expr:
             case Const(value=value):
                 return float(value)
             case Load(indices=indices):
                 outside = any(isinstance(index, Var) and index in ragged for index in indices)
-                return 0.0 if outside and not expr.buffer.scope.on_chip and not self._is_result(expr) else None
+                return 0.0 if outside and not expr.buffer.scope.on_chip and not self._is_result(expr) else Unknown.ANY
             case Cast(a=a):
                 return self.beyond(a, ragged)
             case Select(a=a, b=b):
                 x, y = self.beyond(a, ragged), self.beyond(b, ragged)
-                return x if x == y else None
+                return x if x == y else Unknown.FINITE if _is_finite(x) and _is_finite(y) else Unknown.ANY
             case Unary(op=UnaryOp.NEG, a=a):
                 x = self.beyond(a, ragged)
-                return None if x is None else -x
-            case Call(callee=callee, args=(a,)) if callee.name in _FUNCTIONS:
-                x = self.beyond(a, ragged)
-                return None if x is None else _FUNCTIONS[callee.name](x)
+                return x if isinstance(x, Unknown) else -x
+            case Call(callee=callee, args=(a,)):
+                return _of_function(callee.name, self.beyond(a, ragged))
             case Binary(op=op, a=a, b=b) if expr.dtype.is_float:
-                return _combined(op, self.beyond(a, ragged), self.beyond(b, ragged))
-        return None
+                x, y = self.beyond(a, ragged), self.beyond(b, ragged)
+                if op is BinaryOp.DIV and y is Unknown.FINITE and not ragged.isdisjoint(variables_of(b)):
+                    return Unknown.ANY  # it may be 0 there and nowhere else
+                return _combined(op, x, y)
+        return Unknown.ANY
 
     def _is_result(self, load: Load) -> bool:
         return expr_key(load) in self.known
 
 
-_FUNCTIONS: Mapping[str, Callable[[float], float | None]] = {
-    "exp": lambda x: 0.0 if x == -math.inf else 1.0 if x == 0 else None,
-    "exp2": lambda x: 0.0 if x == -math.inf else 1.0 if x == 0 else None,
-    "__exp2": lambda x: 0.0 if x == -math.inf else 1.0 if x == 0 else None,
-    "abs": abs,
-    "sqrt": lambda x: 0.0 if x == 0 else None,
-    "tanh": lambda x: 0.0 if x == 0 else None,
+_AT_ZERO = {"abs": 0.0, "erf": 0.0, "exp": 1.0, "exp2": 1.0, "__exp2": 1.0, "expm1": 0.0, "log1p": 0.0, "sin": 0.0,
+            "cos": 1.0, "sqrt": 0.0, "tanh": 0.0}  # fmt: skip
+_BOUNDED = {"cos", "erf", "sin", "tanh"}
+
+
+def _is_finite(x: Beyond) -> bool:
+    return x is Unknown.FINITE or not isinstance(x, Unknown) and math.isfinite(x)
+
+
+def _of_function(name: str, x: Beyond) -> Beyond:
+    """The value of a function."""
+    if x == 0.0 and name in _AT_ZERO:
+        return _AT_ZERO[name]
+    if x == -math.inf and name in ("exp", "exp2", "__exp2"):
+        return 0.0
+    return Unknown.FINITE if name in _BOUNDED and _is_finite(x) else Unknown.ANY
+
+
+def _combined(op: BinaryOp, x: Beyond, y: Beyond) -> Beyond:
+    """The value of an operation on floats."""
+    if Unknown.ANY in (x, y):
+        return Unknown.ANY
+    if op is BinaryOp.MUL and 0.0 in (x, y):
+        return 0.0 if _is_finite(x) and _is_finite(y) else Unknown.ANY
+    if op is BinaryOp.DIV and (y == 0.0 or x == 0.0):
+        return Unknown.ANY if y == 0.0 else 0.0
+    if isinstance(x, Unknown) or isinstance(y, Unknown):
+        if _is_finite(x) and _is_finite(y):
+            return Unknown.FINITE if op in _ARITHMETIC else Unknown.ANY
+        infinite = x if isinstance(y, Unknown) else y
+        return _with_infinity(op, infinite, on_left=infinite is x) if not isinstance(infinite, Unknown) else Unknown.ANY
+    value = _ARITHMETIC[op](x, y) if op in _ARITHMETIC else math.nan
+    return Unknown.ANY if math.isnan(value) else value
+
+
+_ARITHMETIC: Mapping[BinaryOp, Callable[[float, float], float]] = {
+    BinaryOp.ADD: operator.add,
+    BinaryOp.SUB: operator.sub,
+    BinaryOp.MUL: operator.mul,
+    BinaryOp.DIV: operator.truediv,
+    BinaryOp.MAX: max,
+    BinaryOp.MIN: min,
 }
 
 
-def _combined(op: BinaryOp, x: float | None, y: float | None) -> float | None:
-    """The value of an operation of which one operand may be any finite number (None)."""
-    if op is BinaryOp.MUL and 0.0 in (x, y):
-        return 0.0 if not any(z is not None and math.isinf(z) for z in (x, y)) else None
-    if op is BinaryOp.DIV and x == 0.0 and y != 0.0:
-        return 0.0
+def _with_infinity(op: BinaryOp, infinite: float, *, on_left: bool) -> Beyond:
+    """The value of an operation on an infinity and an unknown finite number."""
     if op in (BinaryOp.ADD, BinaryOp.SUB):
-        if x is not None and math.isinf(x) and (y is None or not math.isinf(y)):
-            return x
-        if x is not None and y is not None and not math.isinf(x) and not math.isinf(y):
-            return x + y if op is BinaryOp.ADD else x - y
-    if op in (BinaryOp.MAX, BinaryOp.MIN) and x is not None and y is not None:
-        return max(x, y) if op is BinaryOp.MAX else min(x, y)
-    if op in (BinaryOp.MUL, BinaryOp.DIV) and x is not None and y is not None and math.isinf(x) and y > 0:
-        return x
-    return None
+        return infinite if on_left or op is BinaryOp.ADD else -infinite
+    if op in (BinaryOp.MAX, BinaryOp.MIN):
+        return infinite if (infinite > 0) == (op is BinaryOp.MAX) else Unknown.FINITE
+    return 0.0 if op is BinaryOp.DIV and not on_left else Unknown.ANY
 
 
 def read_tile(buffer: Buffer, dims: Sequence[Var]) -> Load:

@@ -15,9 +15,9 @@ from tilelang.level1.functions import reductions
 
 _FUNCTIONS = {
     "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "mean": np.mean, "var": np.var, "std": np.std,
-    "any": np.any, "all": np.all,
+    "any": np.any, "all": np.all, "count_nonzero": np.count_nonzero,
 }  # fmt: skip
-_OF_NOTHING = ("sum", "prod", "any", "all")
+_OF_NOTHING = ("sum", "prod", "any", "all", "count_nonzero")
 
 
 def test_every_function_is_compared() -> None:

@@ -128,6 +128,13 @@ def test_unstack() -> None:
         assert_close(part, other)
 
 
+@pytest.mark.parametrize(("axis", "n"), [(-1, 1), (0, 2), (1, 0), (1, 5)])
+def test_diff(axis: int, n: int) -> None:
+    x = numbers(3, 4)
+    assert_close(run(lambda a: tnp.diff(a, axis=axis, n=n), x), np.diff(x, axis=axis, n=n))
+    assert_close(run(lambda a: tnp.diff(a, axis=axis, prepend=a, append=a), x), np.diff(x, axis=axis, prepend=x, append=x))
+
+
 @pytest.mark.parametrize(("shift", "axis"), [(1, 0), (-2, 1), (7, None), (0, 0), (5, -1)])
 def test_roll(shift: int, axis: Any) -> None:
     x = numbers(3, 4)

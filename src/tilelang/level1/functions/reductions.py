@@ -25,7 +25,7 @@ from tilelang.level1.promotion import Typed, as_float, compute_dtype, sum_dtypes
 from tilelang.level1.values import Axis, Operand, Scalar, TracedArray, as_size
 from tilelang.records import record
 
-__all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var"]
+__all__ = ["all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var"]
 
 
 # -- one reduction -------------------------------------------------------------------------------------------
@@ -251,6 +251,14 @@ def any(x: object, axis: object = None, *, keepdims: bool = False) -> Any:
 def all(x: object, axis: object = None, *, keepdims: bool = False) -> Any:
     """Whether all elements over axes are true, that is not 0; True over no elements."""
     return _truth("all", Combiner.MIN, x, axis, keepdims)
+
+
+@api
+def count_nonzero(x: object, axis: object = None, *, keepdims: bool = False) -> Any:
+    """How many elements over axes are not 0, as an int32."""
+    over = _over("tnp.count_nonzero", as_operand(x, "tnp.count_nonzero"), axis)
+    result = _reduce(over, Combiner.SUM, INT32, Typed(INT32), "count", function=lambda e: cast(as_bool(e), INT32))
+    return _kept_dims(result, over, keepdims=keepdims)
 
 
 def _truth(name: str, combiner: Combiner, x: object, axis: object, keepdims: bool) -> Operand:

@@ -22,6 +22,7 @@ __all__ = [
     "broadcast_arrays",
     "broadcast_to",
     "concat",
+    "diff",
     "expand_dims",
     "flip",
     "matrix_transpose",
@@ -388,6 +389,22 @@ def roll(x: object, shift: int, axis: object = None) -> Any:
     shape, axes = array.node.shape, axes_for(array.node.shape)
     moved = binary(BinaryOp.FLOORMOD, axes[place] - shift, shape[place])
     return _view(array, "rolled", shape, axes, [moved if n == place else a for n, a in enumerate(axes)])
+
+
+@api
+def diff(x: object, *, axis: int = -1, n: int = 1, prepend: object = None, append: object = None) -> Any:
+    """Differences of neighbors along an axis, taken n times, of the array between what is put before and behind it.
+
+    Raises:
+        ProgramIndexError: There is no such axis.
+    """
+    parts = [as_array(as_operand(each, "tnp.diff")) for each in (prepend, x, append) if each is not None]
+    array = parts[0] if len(parts) == 1 else concat(parts, axis=axis)
+    before = (slice(None),) * axis_of("tnp.diff", axis, array)
+    later, earlier = (*before, slice(1, None)), (*before, slice(None, -1))
+    for _ in range(n):
+        array = array[later] - array[earlier]
+    return array
 
 
 @api
