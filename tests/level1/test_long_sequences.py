@@ -9,6 +9,7 @@ from array_functions import trace
 
 import tilelang
 import tilelang.numpy as tnp
+from tilelang.dtypes import as_dtype
 from tilelang.level1 import long_sequences
 from tilelang.level1.long_sequences import with_short_sequences
 from tilelang.level1.reference import evaluate_graph
@@ -48,6 +49,16 @@ def data(dtype: str, *shape: int) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_the_first_elements(size: int, largest: bool, dtype: str) -> None:
     found, expected = results(lambda x: tnp.topk(x, 4, axis=1, largest=largest), data(dtype, 3, size, 2))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float4_e2m1fn"])
+def test_the_first_of_equal_elements(largest: bool, dtype: str) -> None:
+    x = np.full((1, 33), -448 if largest else 448).astype(as_dtype(dtype).numpy)
+    found, expected = results(lambda x: tnp.topk(x, 4, axis=1, largest=largest), x)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 

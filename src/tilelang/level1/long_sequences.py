@@ -18,6 +18,7 @@ from tilelang.ir.expr import Const, Expr, Var, as_expr, binary, const, int_const
 from tilelang.ir.visit import substitute
 from tilelang.level1.graph import Array, Graph, Map, Scan, Sort, axes_for, define, element
 from tilelang.level1.unique import with_arrays
+from tilelang.ops.sort import last_key
 from tilelang.targets.target import Target
 
 LONGEST = 16384  # elements that a block holds
@@ -69,7 +70,8 @@ def _scanned(array: Array, scan: Scan) -> Array:
 def _selected(array: Array, sort: Sort) -> Array:
     along, count = sort.along, array.shape[sort.along]
     dtype = sort.body.dtype
-    shape, inner, body = _chunked(sort, array.shape, sort.extent, _last(dtype, descending=sort.descending))
+    beyond = const(last_key(dtype, descending=sort.descending), dtype)
+    shape, inner, body = _chunked(sort, array.shape, sort.extent, beyond)
     short = (*shape[: along + 1], count, *shape[along + 2 :])
     chunk = as_expr(_CHUNK)
 
@@ -104,15 +106,6 @@ def _chunked(
     places = dict(zip(definition.axes, (*axes[:along], at, *axes[along + 2 :]), strict=True))
     body = substitute(definition.body, places)
     return made, axes, body if size % _CHUNK == 0 else select(at < size, body, beyond)
-
-
-def _last(dtype: DType, *, descending: bool) -> Const:
-    """A value that comes after all others, or is equal to the last ones."""
-    if dtype.is_bool:
-        return Const(not descending, dtype)
-    if dtype.is_float:
-        return const(-math.inf if descending else math.nan, dtype)
-    return const(dtype.limits[not descending], dtype)
 
 
 def _defined(array: Array, suffix: str, shape: Sequence[Expr], dtype: DType, definition: Scan | Sort) -> Array:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 
 import numpy as np
 
+from tilelang.dtypes import DType
 from tilelang.errors import ProgramValueError
 from tilelang.ir.buffer import Region
 from tilelang.ir.scalar import convert
@@ -14,7 +16,16 @@ from tilelang.ops.accumulator_dtype import accumulator_dtype
 from tilelang.ops.along import AlongDimension
 from tilelang.ops.arg_reduce import check_integers
 from tilelang.ops.describe import check_extents, check_memory, check_scalars, operand_text
+from tilelang.ops.reduce import ReduceOp, neutral
 from tilelang.records import record
+
+
+def last_key(dtype: DType, *, descending: bool) -> int | float:
+    """A key that sorts after all others of a dtype, or is equal to the last ones; the first key of the other order."""
+    if descending:
+        return neutral(ReduceOp.MAX, dtype)
+    has_nan = dtype.is_float and math.isnan(float(convert(math.nan, dtype)))
+    return math.nan if has_nan else neutral(ReduceOp.MIN, dtype)
 
 
 @record(eq=False)

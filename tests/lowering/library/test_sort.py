@@ -39,6 +39,23 @@ def test_lines_of_any_length(shape, threads):
     assert_threads_agree(f, values, *results)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["float4_e2m1fn", "float8_e4m3fn", "float8_e5m2", "bool"])
+def test_padding_comes_after_all_keys_of_a_dtype(dtype, descending):
+    @T.prim_func
+    def f(A: T.Tensor((3, 5), dtype), B: T.Tensor((3, 5), dtype), I: T.Tensor((3, 5), "int32")):
+        with T.Kernel(1, threads=32) as _:
+            a, i = T.alloc_shared((3, 5), dtype), T.alloc_shared((3, 5), "int32")
+            T.copy(A, a)
+            T.sort(a, indices=i, descending=descending)
+            T.copy(a, B)
+            T.copy(i, I)
+
+    numpy_dtype = tilelang.dtypes.as_dtype(dtype).numpy
+    values = np.array([[6, 6, 6, 6, 6], [-6, -6, -6, -6, -6], [1, -6, 0, 6, 2]]).astype(numpy_dtype)
+    assert_threads_agree(f, values, np.zeros((3, 5), numpy_dtype), np.zeros((3, 5), np.int32))
+
+
 @needs_cuda_compiler
 def test_the_text_does_not_grow_with_the_line_and_spills_nothing():
     @T.prim_func

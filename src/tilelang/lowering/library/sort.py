@@ -6,7 +6,6 @@ two elements are equal and the order is that of the operator's reference.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -21,8 +20,7 @@ from tilelang.lowering.library.sorting_network import sort_lines
 from tilelang.lowering.loops import parallel, scratch, serial
 from tilelang.lowering.regions import ZERO, axes, indices
 from tilelang.ops.accumulator_dtype import accumulator_dtype
-from tilelang.ops.reduce import ReduceOp, neutral
-from tilelang.ops.sort import Sort, SortOp, TopK
+from tilelang.ops.sort import Sort, SortOp, TopK, last_key
 
 At = tuple[Expr, ...]
 
@@ -95,7 +93,7 @@ def _sorted(op: SortOp, build: Builder, *, with_positions: bool) -> tuple[Buffer
         *line, j = at
         key: Expr = _read(op, op.src, line, j)
         if padded != op.length:
-            key = select(j < op.length, key, const(_extreme_key(op, first=False), dtype))
+            key = select(j < op.length, key, const(last_key(dtype, descending=op.descending), dtype))
         build.emit(Store(keys, at, key))
         if positions is not None:
             build.emit(Store(positions, at, cast(j, INT32)))
@@ -123,14 +121,6 @@ def _extents(op: SortOp, last: int) -> list[Expr]:
     return [const(e, INT32) for e in (*op.outer_extents, last)]
 
 
-def _extreme_key(op: SortOp, *, first: bool) -> int | float:
-    """A key that sorts before all others, or after all others."""
-    dtype = op.src.dtype
-    if op.descending != first:
-        return neutral(ReduceOp.MAX, dtype)
-    return math.nan if dtype.is_float else dtype.limits[1]
-
-
 class _Folds:
     """The first k elements of each row by k reductions, each over the elements that sort after the previous result."""
 
@@ -141,6 +131,9 @@ class _Folds:
         self._best, self._last = self._tile("best", self._dtype), self._tile("last", self._dtype)
         self._where, self._last_where = self._tile("where", INT32), self._tile("last_where", INT32)
         self._keys = self._tile("keys", self._dtype, op.length)
+        self._before_all, self._after_all = (
+            const(last_key(op.src.dtype, descending=order), self._dtype) for order in (not op.descending, op.descending)
+        )
         found = [*op.outer_extents, op.count]
         name = op.src.buffer.name
         self._found = scratch(build, f"{name}_found", found, self._dtype, Scope.SHARED).buffer
@@ -179,11 +172,11 @@ class _Folds:
 
     def _begin(self, line: At, _: Expr) -> None:
         """Initializes the previous result so that all elements sort after it."""
-        self._build.emit(Store(self._last, line, const(_extreme_key(self._op, first=True), self._dtype)))
+        self._build.emit(Store(self._last, line, self._before_all))
         self._build.emit(Store(self._last_where, line, const(-1, INT32)))
 
     def _start(self, line: At, _: Expr) -> None:
-        self._build.emit(Store(self._best, line, const(_extreme_key(self._op, first=False), self._dtype)))
+        self._build.emit(Store(self._best, line, self._after_all))
         self._build.emit(Store(self._where, line, const(self._op.length, INT32)))
 
     def _is_left(self, key: Expr, line: At, j: Expr) -> Expr:
@@ -193,8 +186,7 @@ class _Folds:
 
     def _extreme(self, line: At, j: Expr) -> None:
         key = Load(self._keys, (*line, j), self._dtype)
-        nothing = const(_extreme_key(self._op, first=False), self._dtype)
-        left = select(self._is_left(key, line, j), key, nothing)
+        left = select(self._is_left(key, line, j), key, self._after_all)
         step = BinaryOp.MAX if self._op.descending else BinaryOp.FMIN  # equals MIN for integers
         self._build.emit(Store(self._best, line, binary(step, Load(self._best, line, self._dtype), left)))
 
