@@ -29,7 +29,7 @@ from tilelang.ir.visit import (
     walk,
     written_buffers,
 )
-from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
+from tilelang.isa.instruction import AsyncUnit, Effect, ExecutionScope, Instruction
 from tilelang.records import record
 
 SHARED_BY_THREADS = (Scope.SHARED, Scope.GLOBAL)
@@ -141,10 +141,33 @@ def accesses_memory(stmt: Stmt, relevant: Callable[[Buffer], bool] = is_shared) 
     return accesses, writes
 
 
+def syncs_block(stmt: CallStmt, threads: int, warp_size: int) -> bool:
+    """Whether a call is a barrier of all threads of a block, which may be those of one warp."""
+    effect = stmt.routine.effect if isinstance(stmt.routine, Instruction) else Effect.NONE
+    if Effect.SYNC_BLOCK in effect or Effect.SYNC_WARP not in effect or threads > warp_size:
+        return Effect.SYNC_BLOCK in effect
+    mask, needed = int_const(stmt.args[0]) if isinstance(stmt.args[0], Expr) else None, (1 << threads) - 1
+    return mask is not None and mask & needed == needed
+
+
 def syncs_some_threads(stmt: Stmt) -> bool:
     """Whether a statement synchronizes some threads of the block, beyond those of a warp."""
     routine = stmt.routine if isinstance(stmt, CallStmt) else None
     return isinstance(routine, Instruction) and Effect.SYNC_SOME in routine.effect
+
+
+def arrives_for_warps(stmt: Stmt) -> bool:
+    """Whether a statement arrives at a barrier for which other warps of the block wait."""
+    routine = stmt.routine if isinstance(stmt, CallStmt) else None
+    return isinstance(routine, Instruction) and Effect.ARRIVE in routine.effect
+
+
+def syncs_warps(stmt: Stmt) -> bool:
+    """Whether a statement waits at a barrier of some warps of the block."""
+    routine = stmt.routine if isinstance(stmt, CallStmt) else None
+    if not isinstance(routine, Instruction) or routine.execution_scope is not ExecutionScope.WARP:
+        return False
+    return Effect.SYNC_SOME in routine.effect and Effect.ARRIVE not in routine.effect
 
 
 def transfers_ownership(stmt: Stmt) -> bool:

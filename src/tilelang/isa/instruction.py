@@ -84,6 +84,7 @@ class Effect(enum.Flag):
     JOIN_BLOCK = enum.auto()  # arrival or wait at a barrier of all threads of the block that waits for no memory access
     SYNC_GRID = enum.auto()  # barrier of all blocks of the grid, with visibility of their writes
     SYNC_SOME = enum.auto()  # barrier of some threads of the block, with visibility of their writes
+    ARRIVE = enum.auto()  # arrival at such a barrier for which whole warps wait, without a wait
     SYNC_WARP = enum.auto()  # barrier of the lanes of a warp in the mask that is its first argument
     COMMIT = enum.auto()  # closes a group of work of its asynchronous unit
     WAIT = enum.auto()  # waits for groups of its asynchronous unit

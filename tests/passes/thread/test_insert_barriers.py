@@ -46,7 +46,7 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import walk
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
-from tilelang.targets.nvidia.isa.named_barrier import BAR_SYNC
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
 
 OWN = [T, (T + 3) % 64, 63 - T, T ^ 5, (T * 5) % 64]
 ANY = [*OWN, c(7), T // 2, T % 8 * 8]
@@ -153,6 +153,18 @@ def test_barriers_of_the_user_count(own):
 def test_barriers_of_some_warps_do_not_count():
     some = CallStmt(BAR_SYNC, (c(1), c(64)))
     assert 1 == len(barriers(placed(write(S, T), some, read(S, 63 - T))))
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_no_barrier_stands_where_warps_run_in_turn(loop):
+    wait, arrive = CallStmt(BAR_SYNC, (1 + T // 32, c(64))), CallStmt(BAR_ARRIVE, (2 - T // 32, c(64)))
+    again = write(S, T)
+    body = [again, wait, Seq((read(R, T), read(S, 63 - T))), arrive]
+    launch = placed(*([serial(index("k"), 8, *body)] if loop else body))
+    assert [again] * loop + [wait] == before(launch)
+    own = read(S, 63 - T)
+    assert [own] == before(placed(wait, write(S, T), own, arrive))
+    assert [own] == before(placed(write(S, T), wait, arrive, own))
 
 
 def test_no_barrier_stands_where_threads_go_different_ways():

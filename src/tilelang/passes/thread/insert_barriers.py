@@ -10,7 +10,7 @@ only barriers are added.
 
 Accesses in divergent code are not separated from each other, since no barrier may be executed there. Where threads
 synchronize in divergent code, by named or transaction barriers, those order their accesses; a barrier of the block
-between two such program points could deadlock.
+between two such program points could deadlock, as it would where warps execute statements in turn.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 
 from tilelang.analysis.context_facts import ContextFacts, FactPropagation
 from tilelang.analysis.pending_accesses import (
@@ -37,7 +38,10 @@ from tilelang.analysis.thread_accesses import (
     LoopCarried,
     ThreadAccess,
     accesses_memory,
+    arrives_for_warps,
+    syncs_block,
     syncs_some_threads,
+    syncs_warps,
     thread_accesses,
 )
 from tilelang.analysis.thread_conflicts import Conflicts
@@ -45,7 +49,6 @@ from tilelang.analysis.uniformity import Uniformity, uniformity
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.prove import proves
 from tilelang.errors import CompilerBug, Loc
-from tilelang.ir.expr import Expr, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Atomic, Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import own_jumps, sub_statements, walk
@@ -75,7 +78,8 @@ class _BarrierAnalysis:
     """
 
     def __init__(self, launch: Launch, warp_size: int, domain: Domain, uniform: Uniformity) -> None:
-        self._launch, self._warp_size, self._uniform = launch, warp_size, uniform
+        self._launch, self._uniform = launch, uniform
+        self._syncs_block = functools.partial(syncs_block, threads=launch.num_threads, warp_size=warp_size)
         self._conflicts = Conflicts(launch, uniform)
         self._entry_facts = ContextFacts(domain.with_extents(launch.block_vars, launch.grid), {}, ())
         calls = [s for s in walk(launch.body) if isinstance(s, CallStmt)]
@@ -203,8 +207,8 @@ class _BarrierAnalysis:
 
     def _seq(self, stmt: Seq, state: State | None, facts: ContextFacts) -> State | None:
         for position, child in enumerate(stmt.body):
-            if state is not None and child not in self.before and self._syncs_inside(child):
-                state = self._barrier_before_syncs(child, stmt.body[position + 1 :], state, facts)
+            if state is not None and child not in self.before:
+                state = self._barrier_before(child, self._unbroken(child, stmt.body[position + 1 :]), state, facts)
             state = self._stmt(child, state, facts)
             facts = self._facts.after(child, facts)
         return state
@@ -215,15 +219,21 @@ class _BarrierAnalysis:
             return False
         return any(map(syncs_some_threads, walk(stmt)))
 
-    def _barrier_before_syncs(self, stmt: Stmt, following: Sequence[Stmt], state: State, facts: ContextFacts) -> State:
-        """The state before the first of several statements with divergent synchronization.
+    def _unbroken(self, stmt: Stmt, following: Sequence[Stmt]) -> Sequence[Stmt]:
+        """The following statements from which no barrier may separate a statement, since it could deadlock.
 
-        A barrier that any of them needs is inserted before the first: between them it could deadlock.
+        With divergent synchronization they are more of its kind, with a wait for other warps those up to an arrival.
         """
+        if self._syncs_inside(stmt):
+            return [*takewhile(lambda s: not self._summary(s).relevant or self._syncs_inside(s), following)]
+        if not syncs_warps(stmt):
+            return ()
+        return following[: next((n for n, later in enumerate(following) if arrives_for_warps(later)), 0)]
+
+    def _barrier_before(self, stmt: Stmt, following: Sequence[Stmt], state: State, facts: ContextFacts) -> State:
+        """The state before a statement, behind a barrier if one of those that follow needs one."""
         for later in following:
             if self._summary(later).relevant:
-                if not self._syncs_inside(later):
-                    break
                 state = self._barrier_for(stmt, self._accesses_inside(later, facts)[0], state, facts)
             facts = self._facts.after(later, facts)
         return state
@@ -272,7 +282,7 @@ class _BarrierAnalysis:
         raise _Restart
 
     def _instruction(self, stmt: CallStmt, routine: Instruction, state: State) -> State:
-        if self._is_barrier(stmt, routine):
+        if self._syncs_block(stmt):
             return after_barrier(state)
         if Effect.WAIT in routine.effect and routine.reads_asynchronously:
             return waited_by_some(state, routine.async_unit)
@@ -287,16 +297,7 @@ class _BarrierAnalysis:
     def _changes_state(self, stmt: CallStmt, routine: Instruction) -> bool:
         """Whether an instruction is a barrier, or commits or waits for relevant asynchronous accesses."""
         waits = bool(routine.effect & (Effect.COMMIT | Effect.WAIT)) and routine.async_unit in self._async_units
-        return waits or self._is_barrier(stmt, routine)
-
-    def _is_barrier(self, stmt: CallStmt, routine: Instruction) -> bool:
-        if Effect.SYNC_BLOCK in routine.effect:
-            return True
-        threads = self._launch.num_threads
-        if Effect.SYNC_WARP not in routine.effect or threads > self._warp_size or not isinstance(stmt.args[0], Expr):
-            return False
-        mask, needed = int_const(stmt.args[0]), (1 << threads) - 1
-        return mask is not None and mask & needed == needed
+        return waits or self._syncs_block(stmt)
 
     # -- control flow ----------------------------------------------------------------------------------------
     def _diverged(self, stmt: Stmt, state: State, facts: ContextFacts) -> State:

@@ -40,7 +40,9 @@ def _bar_arrive(warp: Warp, barrier: Any, count: Any) -> None:
     warp.arrive(number, threads)
 
 
-def _of_warps(name: str, operation: str, simulate: Callable[..., Any], comment: str) -> Instruction:
+def _of_warps(
+    name: str, operation: str, simulate: Callable[..., Any], comment: str, effect: Effect = Effect.SYNC_SOME
+) -> Instruction:
     return ptx_statement(
         name,
         f"{operation} %0, %1;",
@@ -48,7 +50,7 @@ def _of_warps(name: str, operation: str, simulate: Callable[..., Any], comment: 
         simulate,
         comment,
         execution_scope=ExecutionScope.WARP,
-        effect=Effect.SYNC_SOME,
+        effect=effect,
         needs=Feature.NONE,
         source=_SOURCE,
     )
@@ -57,7 +59,10 @@ def _of_warps(name: str, operation: str, simulate: Callable[..., Any], comment: 
 BAR_SYNC = _of_warps("bar_sync", "bar.sync", _bar_sync, "Synchronizes so many threads of the block at a named barrier.")
 """A barrier of some warps; called with its number, 0 to 15, and how many threads arrive, a multiple of 32."""
 
-BAR_ARRIVE = _of_warps("bar_arrive", "bar.arrive", _bar_arrive, "Arrives at a barrier that other warps wait at.")
+BAR_ARRIVE = _of_warps(
+    "bar_arrive", "bar.arrive", _bar_arrive, "Arrives at a barrier that other warps wait at.",
+    Effect.SYNC_SOME | Effect.ARRIVE,
+)
 """Arrives at a barrier that others wait at; called as `BAR_SYNC`."""
 
 

@@ -6,6 +6,7 @@ import pytest
 from specialized import launch_of, warp_specialize
 
 import tilelang
+import tilelang.language as T
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import const
 from tilelang.ir.stmt import CallStmt, For, Seq
@@ -45,6 +46,43 @@ def test_three_warpgroups_issue_their_gemms_one_after_another(causal, persistent
 def test_two_warpgroups_do_so_on_request(seed):
     kernel = simulated(flash(256, 128), 256, seed=seed, **{"tl.ping_pong": True})
     assert "2 consumer warpgroups that issue gemms one after another" in kernel.explain()
+
+
+def test_tiles_that_warpgroups_share_are_complete_before_one_issues():
+    @T.prim_func
+    def main(
+        Q: T.Tensor((128, 64), "float16"),
+        K: T.Tensor((128, 64), "float16"),
+        V: T.Tensor((128, 64), "float16"),
+        O: T.Tensor((128, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=256):
+            q, k, v = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            scores, out, most = T.alloc_fragment((128, 64), "float32"), T.alloc_fragment((128, 64), "float32"), T.alloc_fragment((128,), "float32")
+            p = T.alloc_shared((128, 64), "float16")
+            T.copy(Q, q)
+            T.clear(out)
+            for i in T.Pipelined(2, num_stages=2):
+                T.copy(K[i * 64, 0], k)
+                T.gemm(q, k, scores, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullCol)
+                T.reduce_max(scores, most, dim=1)
+                for r, c in T.Parallel(128, 64):
+                    scores[r, c] = T.exp2(scores[r, c] - most[r])
+                T.copy(scores, p)
+                T.copy(V[i * 64, 0], v)
+                T.gemm(p, v, out)
+            T.copy(out, O)
+
+    q, k, v = np.random.default_rng(0).integers(-1, 2, (3, 128, 64)).astype(np.float16)
+    out = np.full((128, 64), np.nan, np.float32)
+    kernel = tilelang.compile(main, target=HOPPER, execution_backend="simulator", pass_configs={"tl.ping_pong": True})
+    kernel(q, k, v, out)
+    assert "issue gemms one after another" in kernel.explain()
+    expected = np.zeros_like(out)
+    for part in (slice(0, 64), slice(64, 128)):
+        scores = q @ k[part].T
+        expected += np.exp2(scores - scores.max(1, keepdims=True)).astype(np.float32) @ v[part]
+    np.testing.assert_allclose(out, expected, rtol=1e-2, atol=1e-2)
 
 
 def test_a_saved_schedule_keeps_the_order():
