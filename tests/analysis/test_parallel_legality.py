@@ -105,6 +105,16 @@ def test_a_scalar_written_now_and_then_runs_in_order():
     assert verdict(nest(*body)).reason
 
 
+def test_what_the_only_iteration_leaves_to_all_threads_is_computed_by_all():
+    own = buffer("own", 1, scope=Scope.LOCAL)
+    for writes in (store(X, load(A, I, J)), store(own, 0, load(A, I, J)), store(X, load(X) + load(A, I, J))):
+        loop = ParallelLoop((I, J), exprs(1, 1), writes)
+        assert verdict(loop, used=True).reason == f"all threads use what the only iteration leaves in '{writes.buffer.name}'"
+        assert verdict(loop).reason == ""
+    assert verdict(ParallelLoop((I, J), exprs(1, 1), store(own, I, load(A, I, J))), used=True).reason == ""
+    assert verdict(ParallelLoop((I, J), exprs(1, 1), store(S, 0, load(A, I, J))), used=True).reason == ""
+
+
 def test_names_and_scalars_of_an_iteration_do_not_matter():
     own = buffer("own", scope=Scope.VAR)
     x = Var("y", own.dtype)

@@ -23,7 +23,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import AtomicOp, ParallelLoop, Stmt, Store
-from tilelang.ir.visit import substitute, walk_expr
+from tilelang.ir.visit import substitute, variables_of, walk_expr
 from tilelang.records import record
 
 _OF_THREAD = (Scope.VAR, Scope.LOCAL)
@@ -108,10 +108,13 @@ class _Checker:
 
     def storage(self, storage: Buffer, storage_accesses: list[Access]) -> None:
         """Checks all accesses to one storage that the loop writes."""
-        if all(self._selects_elements(var, storage_accesses) for var in self._vars()):
-            return  # iterations access disjoint elements
         of_thread = storage.scope in _OF_THREAD
-        if of_thread and storage_accesses[0].write and storage_accesses[0].update is None:
+        if of_thread and not self._vars() and not self._subscripts(storage_accesses):
+            if self._used_outside(storage):
+                self._refuse(f"all threads use what the only iteration leaves in '{storage.name}'")
+        elif all(self._selects_elements(var, storage_accesses) for var in self._vars()):
+            return  # iterations access disjoint elements
+        elif of_thread and storage_accesses[0].write and storage_accesses[0].update is None:
             self._private(storage, storage_accesses)
         elif any(a.update is not None and a.write for a in storage_accesses):
             self._updates(storage, storage_accesses)
@@ -123,6 +126,11 @@ class _Checker:
     def _vars(self) -> list[Var]:
         """The variables that take more than one value."""
         return [var for var in self._extents if var not in self._single]
+
+    def _subscripts(self, storage_accesses: list[Access]) -> bool:
+        """Whether a variable of the loop is part of a subscript."""
+        indices = [index for access in storage_accesses for index in access.start]
+        return any(var in self._extents for index in indices for var in variables_of(index))
 
     def _selects_elements(self, var: Var, storage_accesses: list[Access]) -> bool:
         """Whether iterations that differ in a variable access different elements."""

@@ -47,13 +47,16 @@ def test_loops_that_can_run_side_by_side_are_none(target):
     def main(A: T.Tensor((64, 8), "float32"), S: T.Tensor((64,), "float32"), H: T.Tensor((4,), "int32")):
         with T.Kernel(1, threads=32):
             total, counts = T.alloc_fragment((1,), "float32"), T.alloc_shared((4,), "int32")
+            once = T.alloc_var("float32", init=0.0)
             T.clear(total)
             T.clear(counts)
             for i, j in T.Parallel(64, 8):
                 total[0] += A[i, j]
+            for i in T.Parallel(1):
+                once += A[i, 0]
             for i in T.Parallel(64):
                 value = A[i, 0] * 2
-                S[i] = value + total[0]
+                S[i] = value + total[0] + once
                 counts[T.int32(A[i, 1]) % 4] += 1
             T.copy(counts, H)
 

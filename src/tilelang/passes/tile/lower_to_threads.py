@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from tilelang.analysis.divergence import divergence
 from tilelang.analysis.liveness import Liveness
 from tilelang.analysis.parallel_legality import ParallelLegality, parallel_legality
-from tilelang.analysis.thread_accesses import SHARED_BY_THREADS
+from tilelang.analysis.thread_accesses import SHARED_BY_THREADS, accesses_memory
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.unrolled_loops import unrolled_variables
 from tilelang.arith.domain import Domain, facts_after, of_function
@@ -378,7 +378,8 @@ class _Block:
         distributed, deferred = (None, []) if reduction is None else (reduction.loop, reduction.items)
         if distributed is None:
             legality = self._legality(loop, domain)
-            if legality.reason and loop in self._per_thread.divergent and self._context.threads > 1:
+            in_group = loop in self._per_thread.divergent and self._context.threads > 1
+            if legality.reason and in_group and any(accesses_memory(s)[1] for s in walk(loop)):
                 raise NoLowering(
                     f"T.Parallel: a group of threads cannot run its iterations in order: {legality.reason}",
                     hint="let one thread of the group run a serial loop",

@@ -14,6 +14,7 @@ from tilelang.analysis.liveness import Liveness
 from tilelang.analysis.parallel_legality import parallel_legality
 from tilelang.arith.domain import of_function
 from tilelang.errors import Note, warn
+from tilelang.ir.expr import int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import Rewriter, walk
@@ -39,7 +40,7 @@ class _Launches(Rewriter):
         for loop, context in accesses(node.body).loops:
             if isinstance(loop, ParallelLoop) and not _holds_parallel(loop):
                 how = parallel_legality(loop, context.domain(domain), functools.partial(reads.is_read_outside, loop))
-                if how.reason:
+                if how.reason and any(int_const(extent) != 1 for extent in loop.extents):
                     text = f"T.Parallel: the iterations run serially: {how.reason}"
                     warn(text, loop.loc, hint=_HINT)
                     notes.append(Note(text, loop.loc))

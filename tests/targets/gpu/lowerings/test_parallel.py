@@ -5,6 +5,7 @@ import pytest
 from gpu import assert_simulates
 from simt import SM80, TO_THREADS, assert_threads_agree, ints
 
+import tilelang
 import tilelang.language as T
 from tilelang.analysis.parallel_legality import ParallelLegality
 from tilelang.dtypes import INT32
@@ -95,6 +96,50 @@ def test_effects_happen_once_if_elements_are_replicated():
                 T.atomic_add(B[i], a[i])
 
     assert_threads_agree(f, ints(4, dtype=np.int32), ints(4, dtype=np.int32), ints(4, dtype=np.int32))
+
+
+def test_what_a_single_iteration_leaves_is_there_for_all_threads():
+    @T.prim_func
+    def f(A: T.Tensor((64,), "int32"), O: T.Tensor((4, 64), "int32")):
+        with T.Kernel(1, threads=64) as _:
+            values, tile = T.alloc_shared((64,), "int32"), T.alloc_fragment((64,), "int32")
+            scalar, total = T.alloc_var("int32"), T.alloc_var("int32", init=5)
+            array, of_tile = T.alloc_local((1,), "int32"), T.alloc_var("int32")
+            T.copy(A, values)
+            T.copy(A, tile)
+            for i in T.Parallel(1):
+                scalar = values[i + 2]
+            for i, j in T.Parallel(1, 1):
+                total += values[i + j + 3]
+            for i in T.Parallel(1):
+                array[0] = values[i + 4]
+            for i in T.Parallel(1):
+                of_tile = tile[i + 5]
+            for i in T.Parallel(64):
+                O[0, i], O[1, i], O[2, i], O[3, i] = scalar, total, array[0], of_tile
+
+    assert_threads_agree(f, np.arange(64, dtype=np.int32), np.zeros((4, 64), np.int32))
+
+
+def test_what_a_single_iteration_leaves_is_there_for_all_threads_of_a_group():
+    @T.prim_func
+    def f(A: T.Tensor((64,), "int32"), O: T.Tensor((2, 128), "int32")):
+        with T.Kernel(1, threads=256) as _:
+            values = T.alloc_shared((64,), "int32")
+            T.copy(A, values)
+            with T.ws(1):
+                scalar, array = T.alloc_var("int32"), T.alloc_local((1,), "int32")
+                for i in T.Parallel(1):
+                    scalar = values[i + 2]
+                for i in T.Parallel(1):
+                    array[0] = values[i + 3]
+                for i in T.Parallel(128):
+                    O[0, i], O[1, i] = scalar, array[0]
+
+    out = np.zeros((2, 128), np.int32)
+    target = {"kind": "cuda", "arch": "sm_80"}
+    tilelang.compile(f, target=target, execution_backend="simulator")(np.arange(64, dtype=np.int32), out)
+    assert np.all(out[0] == 2) and np.all(out[1] == 3)
 
 
 def test_previous_values_of_atomics_are_stored_by_the_same_thread():
