@@ -7,7 +7,6 @@ import dataclasses
 from loops import buffer, bx, exprs, i, j, k, load, serial, store
 
 from tilelang.dtypes import BOOL, FLOAT32, INT32, as_dtype
-from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.callee import Routine
 from tilelang.ir.expr import Var, as_expr, const
@@ -153,12 +152,6 @@ def test_variables_of_one_name_get_suffixes_while_both_are_visible():
 def test_a_view_shows_its_storage():
     view = Buffer("V", exprs(1024), FLOAT16, Scope.SHARED, view_of=S)
     assert ['V = T.view(S, (1024,), "float16")'] == lines(Alloc(view))
-
-
-def test_locations_are_shown_on_request():
-    stmt = Alloc(C, loc=Loc("kernel.py", 12))
-    assert ['C = T.alloc_fragment((16, 16), "float32")  # kernel.py:12'] == lines(stmt, mark_loc=True)
-    assert ['C = T.alloc_fragment((16, 16), "float32")'] == lines(stmt)
 
 
 def test_text_does_not_depend_on_what_was_printed_before():

@@ -6,7 +6,7 @@ import pytest
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Combiner, Graph
 from tilelang.level1.placement import Tiling
-from tilelang.level1.tiles import blocks_of, choose_tiling, parts_of
+from tilelang.level1.tiles import blocks_of, choose_tiling, split_count
 from tilelang.targets.target import Target, parse_target
 
 H200 = parse_target({"kind": "cuda", "arch": "sm_90a"})
@@ -55,8 +55,8 @@ def test_tiles_are_no_larger_than_needed() -> None:
 
 def test_products_are_split_where_that_is_faster_by_estimate() -> None:
     (square,), (long,) = (fused_kernels(graphs.matmul(*sizes)) for sizes in ((512, 512, 512), (16, 256, 16384)))
-    assert 1 == parts_of(square, H200)
-    assert 4 < parts_of(long, H200) <= 33
+    assert 1 == split_count(square, H200)
+    assert 4 < split_count(long, H200) <= 33
 
 
 def test_blocks_of_a_grid() -> None:

@@ -62,14 +62,9 @@ _FOR = MappingProxyType(
 _KEYWORDS = MappingProxyType({"transpose_a": "transpose_A", "transpose_b": "transpose_B", "transpose_c": "transpose_C"})
 
 
-def to_text(node: Node, *, mark_loc: bool = False) -> str:
-    """The node as text; statements and functions end with a line break.
-
-    Args:
-        node: A function, statement, expression, region or buffer.
-        mark_loc: Whether each statement ends with a comment that names its place in the user's program.
-    """
-    printer = _Printer(mark_loc=mark_loc)
+def to_text(node: Node) -> str:
+    """A function, statement, expression, region or buffer as text; statements and functions end with a line break."""
+    printer = _Printer()
     match node:
         case PrimFunc():
             printer.func(node)
@@ -85,17 +80,15 @@ def to_text(node: Node, *, mark_loc: bool = False) -> str:
 
 
 class _Printer(ExprPrinter):
-    def __init__(self, *, mark_loc: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
-        self._mark_loc = mark_loc
         self._indent = ""
         self._decided: Mapping[Buffer, Sequence[str]] = {}
 
     # -- lines ----------------------------------------------------------------------------------------------
-    def _line(self, text: str, stmt: Stmt | None = None) -> None:
-        mark = f"  # {stmt.loc}" if self._mark_loc and stmt is not None and stmt.loc.file else ""
-        self.lines.append(f"{self._indent}{text}{mark}" if text else "")
+    def _line(self, text: str) -> None:
+        self.lines.append(f"{self._indent}{text}" if text else "")
 
     def _block(self, body: Stmt, first: Sequence[str] = ()) -> None:
         with self.scope():
@@ -146,42 +139,42 @@ class _Printer(ExprPrinter):
                         self.stmt(child)
             case Bind(var=var, value=value):
                 text = self.expr(value)  # before the name, which the value cannot see
-                self._line(f"T.assume({text})" if isinstance(node, Assume) else f"{self.name(var)} = {text}", node)
+                self._line(f"T.assume({text})" if isinstance(node, Assume) else f"{self.name(var)} = {text}")
             case Alloc(buffer=buffer):
-                self._line(self._alloc(node) + _comment(*self._decided.get(buffer, ())), node)
+                self._line(self._alloc(node) + _comment(*self._decided.get(buffer, ())))
             case Store(buffer=buffer, indices=indices, value=value):
                 element = self.element(buffer, indices, value.dtype.lanes // buffer.dtype.lanes)
                 late = _comment("asynchronous" if node.asynchronous else "")
-                self._line(f"{element} = {self.bare(value, buffer.dtype)}{late}", node)
+                self._line(f"{element} = {self.bare(value, buffer.dtype)}{late}")
             case For() | ParallelLoop() | Launch():
                 self._loop(node)
             case While(condition=condition, body=body):
-                self._line(f"while {self.expr(condition)}:", node)
+                self._line(f"while {self.expr(condition)}:")
                 self._block(body)
             case If():
                 self._if(node, "if")
             case Break():
-                self._line("break", node)
+                self._line("break")
             case Continue():
-                self._line("continue", node)
+                self._line("continue")
             case Atomic():
-                self._line(self._atomic(node), node)
+                self._line(self._atomic(node))
             case Assert(condition=condition, message=message):
-                self._line(f"T.device_assert({self.expr(condition)}, {quote(message)})", node)
+                self._line(f"T.device_assert({self.expr(condition)}, {quote(message)})")
             case Print(operand=operand, message=message):
                 shown = "" if operand is None else self.part(operand)
                 said = f"{', ' if shown else 'msg='}{quote(message)}" if message else ""
-                self._line(f"T.print({shown}{said})", node)
+                self._line(f"T.print({shown}{said})")
             case CallStmt(routine=routine, args=args, result=result):
                 call = f"{routine.name}({', '.join(self.part(a) for a in args)})"
                 call = call if result is None else f"{self.name(result)} = {call}"
                 touched = (self._besides(*each, args) for each in (("reads", node.reads), ("writes", node.writes)))
-                self._line(call + _comment(*touched), node)
+                self._line(call + _comment(*touched))
             case TileOp():
                 fields = ", ".join(self._fields(node, skip={"op", "choice", "plan", "request"}))
-                self._line(f"{node.name}({fields}){_comment(_chosen(node))}", node)
+                self._line(f"{node.name}({fields}){_comment(_chosen(node))}")
             case _:
-                self._line(f"{type(node).__name__}({', '.join(self._fields(node))})", node)
+                self._line(f"{type(node).__name__}({', '.join(self._fields(node))})")
 
     def _besides(self, verb: str, regions: Sequence[Region], args: Sequence[Expr | Region]) -> str:
         """The buffers that a call reads or writes and that are not among its arguments."""
@@ -221,9 +214,9 @@ class _Printer(ExprPrinter):
         with self.scope():
             names = ", ".join(self.name(v) for v in variables)
             if isinstance(node, Launch):
-                self._line(f"with {head} as {names if len(variables) == 1 else f'({names})'}:", node)
+                self._line(f"with {head} as {names if len(variables) == 1 else f'({names})'}:")
             else:
-                self._line(f"for {names} in {head}:{_comment(note)}", node)
+                self._line(f"for {names} in {head}:{_comment(note)}")
             self._block(node.body, first)
 
     def _range(self, node: For) -> str:
@@ -279,7 +272,7 @@ class _Printer(ExprPrinter):
     def _if(self, node: If, keyword: str) -> None:
         group = node.group
         who = "" if group is None else f"  # {'one thread' if group.count == 1 else f'{group.count} threads together'}"
-        self._line(f"{keyword} {self.expr(node.condition)}:{who}", node)
+        self._line(f"{keyword} {self.expr(node.condition)}:{who}")
         self._block(node.then_body)
         if isinstance(node.else_body, If):
             self._if(node.else_body, "elif")

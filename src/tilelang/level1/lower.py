@@ -26,7 +26,7 @@ from tilelang.level1.shifted_sums import with_shifted_sums
 from tilelang.level1.split import can_split, split
 from tilelang.level1.strength import with_cheaper_forms
 from tilelang.level1.tile_list_text import list_workspaces, listing_lines
-from tilelang.level1.tiles import parts_of, tilings_of
+from tilelang.level1.tiles import split_count, tilings_of
 from tilelang.level1.unique import without_duplicates
 from tilelang.level1.unit_rows import with_unit_rows
 from tilelang.level1.visited_tiles import VisitedTiles, with_visited_tiles
@@ -116,7 +116,7 @@ def _kernels(graph: Graph, target: Target) -> tuple[Graph, list[FusedKernel]]:
     while True:
         kernels = [with_cheaper_forms(with_masks_in_one_form(each)) for each in fused_kernels(graph, partial)]
         for kernel in kernels:
-            parts = parts_of(kernel, target, alone=len(kernels) == 1)
+            parts = split_count(kernel, target, alone=len(kernels) == 1)
             if not any(output.array in partial for output in kernel.outputs) and can_split(kernel, parts):
                 made = split(graph, kernel, parts)
                 graph, partial = made.graph, [*partial, *made.partial]

@@ -24,19 +24,19 @@ from tilelang.tune.gemm_space import gemm_configs
 from tilelang.tune.subject import PASS_CONFIGS
 
 _UNKNOWN = 1 << 30  # stands for extents that are not known
-_ELEMENTS = 4096  # of a tile of rows that are reduced, or that a CPU computes, for each 128 threads
-_ELEMENTS_AT_ONCE = 1024  # of a tile that a GPU computes element by element, for each 128 threads
-_HELD_BY_THREAD = 16  # elements of whole rows
-_WHOLE_ROW = 16384  # elements of rows that a block holds at once
-_MAX_TILED = 3  # axes of the grid
-_WHOLE_SUM = 512  # elements of an axis that an inner product sums at once
+_ROW_TILE = 4096  # elements of a tile of rows that are reduced, or that a CPU computes, for each 128 threads
+_ELEMENTWISE_TILE = 1024  # elements of a tile that a GPU computes element by element, for each 128 threads
+_MAX_ELEMENTS_PER_THREAD = 16  # of whole rows
+_MAX_WHOLE_ROW = 16384  # elements of rows that a block holds at once
+_MAX_GRID_AXES = 3
+_MAX_WHOLE_SUM = 512  # elements of an axis that an inner product sums at once
 _COALESCED = 32  # neighbouring elements that threads read together
-_THREADS = 128
-_OTHER_THREADS = (128, 256, 512)  # that are worth measuring
-_ROWS_OF_A_WARP = 16  # of a matrix instruction
-_VALUES_PER_THREAD = 200  # that stay in registers beside addresses
-_STEPS_OF_A_PART = 4  # at least, of a loop that is split
-_BUSY = 128  # blocks that keep a machine busy whose record does not say how many multiprocessors it has
+_THREADS = 128  # of a block
+_THREAD_COUNTS = (128, 256, 512)  # that are worth measuring
+_MMA_ROWS = 16  # of a matrix instruction
+_MAX_VALUES_PER_THREAD = 200  # that stay in registers beside addresses
+_MIN_STEPS_PER_SPLIT = 4  # of a loop whose range several blocks share
+_DEFAULT_MULTIPROCESSORS = 128  # of a machine whose record does not say how many it has
 
 
 def choose_tiling(kernel: FusedKernel, target: Target, *, alone: bool = True) -> Tiling:
@@ -51,35 +51,39 @@ def choose_tiling(kernel: FusedKernel, target: Target, *, alone: bool = True) ->
 
 
 def tilings_of(kernel: FusedKernel, target: Target, *, alone: bool = True) -> list[Tiling]:
-    """The tilings that are worth measuring, the one that is expected to be fastest first; arguments as above."""
+    """The tilings that are worth measuring, the one that is expected to be fastest first; arguments as above.
+
+    Gemms are tiled as the tuner tiles them (`tune.gemm_space`), chains of gemms as attention is, by registers and
+    multiprocessors; others get tiles of whole or partial rows, of which reductions are ordered by `tile_work`.
+    """
     if any(contraction(reduction) is not None for reduction in kernel.reductions):
-        single = _of_one_product(kernel, target, alone=alone) if len(kernel.reductions) == 1 else []
-        return single or _of_products(kernel, target)
+        single = _gemm_tilings(kernel, target, alone=alone) if len(kernel.reductions) == 1 else []
+        return single or _gemm_chain_tilings(kernel, target)
     if not kernel.reductions and not kernel.sequences:
-        return _varied(kernel, _of_elements(kernel, target))
-    tilings = _varied(kernel, _of_rows(kernel, target))
+        return _with_neighbors(kernel, _elementwise_tiling(kernel, target))
+    tilings = _with_neighbors(kernel, _row_tiling(kernel, target))
     return tilings if kernel.sequences else by_expected_time(kernel, tilings, target.machine)
 
 
-def _varied(kernel: FusedKernel, best: Tiling) -> list[Tiling]:
-    """A tiling, and others with half or twice the tile along an axis, or other numbers of threads."""
+def _with_neighbors(kernel: FusedKernel, best: Tiling) -> list[Tiling]:
+    """A tiling, and its neighbors: half or twice the tile along an axis, or other numbers of threads."""
     shapes = [best.blocks]
     for axis, size in best.blocks.items():
         least = min(size, _COALESCED) if kernel.reductions and _is_contiguous(kernel, axis) else 1
         sizes = [other for other in (size // 2, size * 2) if least <= other <= _power_of_two(extent_of(kernel, axis))]
         shapes += [{**best.blocks, axis: other} for other in sizes]
-    return [Tiling(blocks, n, best.stages) for n in dict.fromkeys((best.threads, *_OTHER_THREADS)) for blocks in shapes]
+    return [Tiling(blocks, n, best.stages) for n in dict.fromkeys((best.threads, *_THREAD_COUNTS)) for blocks in shapes]
 
 
-def parts_of(kernel: FusedKernel, target: Target, *, alone: bool = True) -> int:
-    """Into how many parts the streamed axis of a kernel should be split, so that all multiprocessors have work."""
+def split_count(kernel: FusedKernel, target: Target, *, alone: bool = True) -> int:
+    """Into how many ranges the streamed axis of a kernel should be split, so that all multiprocessors have work."""
     tiling = choose_tiling(kernel, target, alone=alone)
     streamed = [axis for axis in kernel.streamed if axis in tiling.blocks]
     if not streamed or tiling.switches:  # which may split it within a cluster
         return 1
     steps = extent_of(kernel, streamed[-1]) // tiling.blocks[streamed[-1]]
-    most = max(1, min(multiprocessors(target) // blocks_of(kernel, tiling), steps // _STEPS_OF_A_PART))
-    product = _tiled_product(kernel, tiling)
+    most = max(1, min(multiprocessors(target) // blocks_of(kernel, tiling), steps // _MIN_STEPS_PER_SPLIT))
+    product = _tiled_gemm(kernel, tiling)
     machine = target.machine
     if product is None or machine.rates is None or not machine.multiprocessors:
         return most
@@ -93,7 +97,7 @@ def parts_of(kernel: FusedKernel, target: Target, *, alone: bool = True) -> int:
 
 def multiprocessors(target: Target) -> int:
     """How many blocks keep a machine busy."""
-    return target.machine.multiprocessors or _BUSY if target.is_gpu else 16
+    return target.machine.multiprocessors or _DEFAULT_MULTIPROCESSORS if target.is_gpu else 16
 
 
 def blocks_of(kernel: FusedKernel, tiling: Tiling) -> int:
@@ -119,10 +123,10 @@ def _power_of_two(value: int) -> int:
 
 
 # -- elements and rows ---------------------------------------------------------------------------------------------
-def _of_elements(kernel: FusedKernel, target: Target) -> Tiling:
+def _elementwise_tiling(kernel: FusedKernel, target: Target) -> Tiling:
     blocks: dict[Var, int] = {}
-    left = _ELEMENTS_AT_ONCE if target.is_gpu else _ELEMENTS
-    for axis in divisible(kernel)[::-1][:_MAX_TILED]:
+    left = _ELEMENTWISE_TILE if target.is_gpu else _ROW_TILE
+    for axis in divisible(kernel)[::-1][:_MAX_GRID_AXES]:
         blocks[axis] = min(_power_of_two(extent_of(kernel, axis)), left)
         left //= blocks[axis]
         if left < 2:
@@ -130,7 +134,7 @@ def _of_elements(kernel: FusedKernel, target: Target) -> Tiling:
     return Tiling(blocks, _THREADS, 1)
 
 
-def _of_rows(kernel: FusedKernel, target: Target) -> Tiling:
+def _row_tiling(kernel: FusedKernel, target: Target) -> Tiling:
     """A few rows for each block, whole if they fit."""
     width = math.prod(extent_of(kernel, axis) for axis in kernel.extents if axis not in set(kernel.grid))
     blocks: dict[Var, int] = {}
@@ -139,19 +143,19 @@ def _of_rows(kernel: FusedKernel, target: Target) -> Tiling:
     if row is not None and _is_contiguous(kernel, row):
         least = min(_COALESCED, _power_of_two(extent_of(kernel, row)))
     held = width
-    if width * least > _WHOLE_ROW and kernel.streamed and not kernel.sequences:
+    if width * least > _MAX_WHOLE_ROW and kernel.streamed and not kernel.sequences:
         axis = kernel.streamed[-1]
         whole = [extent_of(kernel, a) for a in kernel.extents if a not in {*kernel.grid, *kernel.streamed}]
-        step = max(_COALESCED, _ELEMENTS // least // math.prod(whole))
+        step = max(_COALESCED, _ROW_TILE // least // math.prod(whole))
         blocks[axis] = min(1 << (step.bit_length() - 1), _power_of_two(extent_of(kernel, axis)))
         held = blocks[axis] * math.prod(whole)
     if row is not None:
         others = math.prod(extent_of(kernel, axis) for axis in kernel.grid if axis is not row)
         fair = max(1, extent_of(kernel, row) * others // (2 * multiprocessors(target)))
-        wanted = max(least, min(_ELEMENTS // max(held, 1), fair))
+        wanted = max(least, min(_ROW_TILE // max(held, 1), fair))
         blocks[row] = min(_power_of_two(extent_of(kernel, row)), 1 << (wanted.bit_length() - 1))
         held *= blocks[row]
-    each = _ELEMENTS // _THREADS if any(axis in blocks for axis in kernel.streamed) else _HELD_BY_THREAD
+    each = _ROW_TILE // _THREADS if any(axis in blocks for axis in kernel.streamed) else _MAX_ELEMENTS_PER_THREAD
     threads = _THREADS * min(4, max(1, _power_of_two(-(-held // (each * _THREADS)))))
     return Tiling(blocks, threads, 2)
 
@@ -167,7 +171,7 @@ def _is_contiguous(kernel: FusedKernel, axis: Var) -> bool:
 
 
 # -- matrix products -----------------------------------------------------------------------------------------------
-def _divided(kernel: FusedKernel, reduction: FusedReduction) -> tuple[Var, Var] | None:
+def _gemm_axes(kernel: FusedKernel, reduction: FusedReduction) -> tuple[Var, Var] | None:
     """The axes of rows and columns that are divided among blocks; None if one side has other axes."""
     product, grid = contraction(reduction), set(kernel.grid)
     if product is None or not {*product.rows, *product.columns} <= grid:
@@ -176,9 +180,9 @@ def _divided(kernel: FusedKernel, reduction: FusedReduction) -> tuple[Var, Var] 
     return rows, columns
 
 
-def _of_one_product(kernel: FusedKernel, target: Target, *, alone: bool) -> list[Tiling]:
+def _gemm_tilings(kernel: FusedKernel, target: Target, *, alone: bool) -> list[Tiling]:
     (reduction,) = kernel.reductions
-    product, divided = contraction(reduction), _divided(kernel, reduction)
+    product, divided = contraction(reduction), _gemm_axes(kernel, reduction)
     if product is None or divided is None:
         return []
     row, column = divided
@@ -188,11 +192,11 @@ def _of_one_product(kernel: FusedKernel, target: Target, *, alone: bool) -> list
     plain = all(isinstance(without_widening(operand), Load) for operand in (product.a, product.b))
     known: dict[str, Any] = {"M": m * batch, "N": n, "K": k} if _UNKNOWN > max(m, n, k) else {}
     configs = gemm_configs(target=target, **known)
-    switchable, most = alone and plain, 2 * max(m, _ROWS_OF_A_WARP)
+    switchable, most = alone and plain, 2 * max(m, _MMA_ROWS)
     wanted = [c for c in configs if c["block_M"] < most and (switchable or PASS_CONFIGS not in c)]
     wanted = wanted or [min(configs, key=lambda c: (PASS_CONFIGS in c, c["block_M"] * c["block_N"]))]
     last = reduction.reduced[-1]
-    most_deep = max(_ROWS_OF_A_WARP, _power_of_two(extent_of(kernel, last)))
+    most_deep = max(_MMA_ROWS, _power_of_two(extent_of(kernel, last)))
     return [
         Tiling(
             {row: config["block_M"], column: config["block_N"], last: min(config["block_K"], most_deep)},
@@ -204,10 +208,10 @@ def _of_one_product(kernel: FusedKernel, target: Target, *, alone: bool) -> list
     ]
 
 
-def _tiled_product(kernel: FusedKernel, tiling: Tiling) -> TiledGemm | None:
+def _tiled_gemm(kernel: FusedKernel, tiling: Tiling) -> TiledGemm | None:
     """The sizes of a kernel that is one matrix product; None for others."""
     product = contraction(kernel.reductions[0]) if len(kernel.reductions) == 1 else None
-    divided = _divided(kernel, kernel.reductions[0]) if product is not None else None
+    divided = _gemm_axes(kernel, kernel.reductions[0]) if product is not None else None
     if product is None or divided is None:
         return None
     row, column = divided
@@ -221,13 +225,13 @@ def _tiled_product(kernel: FusedKernel, tiling: Tiling) -> TiledGemm | None:
     return TiledGemm(m * batch, n, k, *tile, max(product.a.dtype.bits, product.b.dtype.bits) / 8)
 
 
-def _of_products(kernel: FusedKernel, target: Target) -> list[Tiling]:
+def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:
     """Rows in blocks of the largest size that keeps a block's tiles in registers and all multiprocessors busy."""
     candidates = [
-        (_tiling_of_products(kernel, rows, depth, threads), rows)
+        (_gemm_chain_tiling(kernel, rows, depth, threads), rows)
         for rows, depth, threads in ((128, 128, 256), (128, 64, 256), (64, 128, 128), (64, 64, 128), (64, 32, 128))
     ]
-    fitting = [each for each in candidates if _values_per_thread(kernel, each[0]) <= _VALUES_PER_THREAD]
+    fitting = [each for each in candidates if _values_per_thread(kernel, each[0]) <= _MAX_VALUES_PER_THREAD]
     busy = multiprocessors(target)
 
     def cost(candidate: tuple[Tiling, int]) -> float:
@@ -238,7 +242,7 @@ def _of_products(kernel: FusedKernel, target: Target) -> list[Tiling]:
     return [tiling for tiling, _ in sorted(fitting or candidates[-1:], key=cost)]
 
 
-def _tiling_of_products(kernel: FusedKernel, rows: int, depth: int, threads: int) -> Tiling:
+def _gemm_chain_tiling(kernel: FusedKernel, rows: int, depth: int, threads: int) -> Tiling:
     blocks: dict[Var, int] = {}
     grid = set(kernel.grid)
     apart = [reduction for reduction in kernel.reductions if contraction(reduction) is None]
@@ -248,13 +252,13 @@ def _tiling_of_products(kernel: FusedKernel, rows: int, depth: int, threads: int
             if not set(side) <= grid or any(axis in blocks for axis in side):
                 continue
             by_rows = any(side[-1] in set(r.axes) for r in apart)
-            least = threads // 32 * _ROWS_OF_A_WARP if by_rows else _ROWS_OF_A_WARP
+            least = threads // 32 * _MMA_ROWS if by_rows else _MMA_ROWS
             blocks[side[-1]] = min(rows, max(least, _power_of_two(extent_of(kernel, side[-1]))))
     for reduction in kernel.reductions:
         last = reduction.reduced[-1]
         streamed = reduction in kernel.accumulated
-        if (streamed and not kernel.sequences) or (not streamed and extent_of(kernel, last) > _WHOLE_SUM):
-            blocks[last] = min(depth, max(_ROWS_OF_A_WARP, _power_of_two(extent_of(kernel, last))))
+        if (streamed and not kernel.sequences) or (not streamed and extent_of(kernel, last) > _MAX_WHOLE_SUM):
+            blocks[last] = min(depth, max(_MMA_ROWS, _power_of_two(extent_of(kernel, last))))
     return Tiling(blocks, threads, 2)
 
 

@@ -182,7 +182,7 @@ executing thread and returns a note, or emits nothing and returns "" if it does 
 """
 
 
-def chosen_row(lowerings: Lowerings, op: TileOp) -> tuple[Lowering, Plan]:
+def chosen_lowering(lowerings: Lowerings, op: TileOp) -> tuple[Lowering, Plan]:
     """The lowering that `choose_lowerings` has chosen for an operator, and its plan.
 
     Raises:

@@ -16,12 +16,12 @@ from tilelang.targets.gemm_tile import GemmTile
 from tilelang.targets.target import Target, TargetLike, parse_target
 from tilelang.tune.subject import PASS_CONFIGS, Subject
 
-_FEWEST_STEPS = 4  # of a block that shares a tile; with fewer, its pipeline is never full
-_FEWEST_BLOCKS = 3  # share of the multiprocessors that blocks which store their sums use at least: a third
-_ALIKE = 0.01  # share of a time: tiles of times that differ by less are in the order of the machine's list
-# Per cycle a multiprocessor multiplies so many pairs, loads so many bytes, and stores so many results; cycles in which
-# a block starts. These are figures of H100; other machines rank tiles in much the same way.
-_PAIRS, _LOADED, _STORED, _START = 2048, 64, 16, 3000
+_MIN_STEPS = 4  # of a block that shares a tile; with fewer, its pipeline is never full
+_MIN_OCCUPIED = 3  # share of the multiprocessors that blocks which store their sums use at least: a third
+_EQUAL_TIMES = 0.01  # share of a time: tiles of times that differ by less are in the order of the machine's list
+# For machines without rates, whose tiles are only ranked: multiply-adds, loaded bytes and stored elements of a
+# multiprocessor per cycle; cycles until a block starts
+_MULTIPLY_ADDS, _LOAD_BYTES, _STORE_ELEMENTS, _BLOCK_START = 2048, 64, 16, 3000
 
 NAMES = ("block_M", "block_N", "block_K", "num_stages", "threads")
 
@@ -58,7 +58,7 @@ def gemm_configs(
     shapes = [s for s in shapes if all(getattr(s, name) == value for name, value in wanted.items())] or shapes
     if isinstance(M, int) and isinstance(N, int) and isinstance(K, int):
         shapes = [shape for shape in shapes if not _is_split(shape) or _has_work(shape, M, N, K, target)]
-        shapes.sort(key=lambda shape: math.log(_expected(shape, M, N, K, target)) // _ALIKE)
+        shapes.sort(key=lambda shape: math.log(_expected(shape, M, N, K, target)) // _EQUAL_TIMES)
     else:
         shapes = [shape for shape in shapes if not _is_split(shape)]
     if isinstance(M, int):
@@ -102,9 +102,9 @@ def _has_work(shape: GemmTile, m: int, n: int, k: int, target: Target) -> bool:
     """Whether blocks that share tiles have enough work each, all of them run at once, and they are not too few."""
     blocks = _tiled(shape, m, n, k).blocks
     most = target.machine.blocks_at_once(shape.cluster_splits)
-    least = most // _FEWEST_BLOCKS if shape.workspace_splits > 1 else 0
+    least = most // _MIN_OCCUPIED if shape.workspace_splits > 1 else 0
     splits = shape.cluster_splits * shape.workspace_splits
-    return k >= _FEWEST_STEPS * shape.block_K * splits and least <= blocks <= most
+    return k >= _MIN_STEPS * shape.block_K * splits and least <= blocks <= most
 
 
 def _tiled(shape: GemmTile, m: int, n: int, k: int) -> TiledGemm:
@@ -123,7 +123,7 @@ def _expected(shape: GemmTile, m: int, n: int, k: int, target: Target) -> float:
     if machine.rates is not None and machine.multiprocessors:
         return gemm_seconds(gemm, machine, machine.rates)
     rows, columns, depth = shape.block_M, shape.block_N, shape.block_K
-    pairs, loads = rows * columns * depth / _PAIRS, gemm.loaded_bytes / _LOADED
+    pairs, loads = rows * columns * depth / _MULTIPLY_ADDS, gemm.loaded_bytes / _LOAD_BYTES
     step = max(pairs, loads) + 0.15 * min(pairs, loads)
     waves = math.ceil(gemm.blocks / (machine.multiprocessors or 100 if target.is_gpu else 1))
-    return waves * (gemm.steps * step + rows * columns / _STORED) + _START
+    return waves * (gemm.steps * step + rows * columns / _STORE_ELEMENTS) + _BLOCK_START

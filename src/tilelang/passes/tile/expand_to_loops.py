@@ -15,7 +15,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Print, Stmt, TileOp
 from tilelang.ir.visit import Rewriter
 from tilelang.lowering import loops
-from tilelang.lowering.lowering import ExpandsTiles, Lowerings, chosen_row, expansion
+from tilelang.lowering.lowering import ExpandsTiles, Lowerings, chosen_lowering, expansion
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
@@ -27,7 +27,7 @@ def expand_to_loops(lowerings: Lowerings) -> Pass:
     """The pass for one target's table of lowerings."""
 
     def chosen(op: TileOp) -> ExpandsTiles | None:
-        row, _ = chosen_row(lowerings, op)
+        row, _ = chosen_lowering(lowerings, op)
         return row if isinstance(row, ExpandsTiles) else None
 
     def run(func: PrimFunc, _: PassContext) -> PrimFunc:

@@ -36,7 +36,7 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.propagate import layout_of_view, run_length, vectorized
 from tilelang.layout.solve import Conflict, Solution, solve
 from tilelang.layout.thread_values import Fragment, over_threads, replicated
-from tilelang.lowering.lowering import LoweringContext, Lowerings, chosen_row
+from tilelang.lowering.lowering import LoweringContext, Lowerings, chosen_lowering
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.demote_fragments import view_maps, with_scopes
@@ -270,7 +270,7 @@ class _Inference:
     def _requested_by(self, op: TileOp) -> list[Constraint]:
         with op.loc:
             context = dataclasses.replace(self._context, threads=self._threads(op), shared_layouts=self._fixed)
-            row, plan = chosen_row(self._lowerings, op)
+            row, plan = chosen_lowering(self._lowerings, op)
             requested = list(row.constrain(op, plan, context))
         for request in requested:
             if isinstance(request, SharedLayout) and request.required and isinstance(request.var, Buffer):

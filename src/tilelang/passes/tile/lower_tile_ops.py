@@ -14,7 +14,7 @@ from tilelang.ir.expr import const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import For, ForKind, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter
-from tilelang.lowering.lowering import ExpandsTiles, LoweringContext, Lowerings, chosen_row
+from tilelang.lowering.lowering import ExpandsTiles, LoweringContext, Lowerings, chosen_lowering
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
@@ -49,7 +49,7 @@ class _Lower(Rewriter):
         return self.rebuild_stmt(node)
 
     def _operator(self, op: TileOp) -> Stmt | None:
-        row, plan = chosen_row(self._lowerings, op)
+        row, plan = chosen_lowering(self._lowerings, op)
         build = Builder(op.loc)
         if isinstance(row, ExpandsTiles):
             row.expand(op, build)

@@ -47,7 +47,7 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import Rewriter, expressions, loads_of, sub_statements, substitute_stmt, walk, written_buffers
 from tilelang.layout.blocked import blocked
-from tilelang.lowering.lowering import LoopLowering, LoweringContext, Lowerings, LowersDivergent, chosen_row
+from tilelang.lowering.lowering import LoopLowering, LoweringContext, Lowerings, LowersDivergent, chosen_lowering
 from tilelang.lowering.private_update import private_update
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
@@ -339,7 +339,7 @@ class _Block:
 
     # -- collective statements ------------------------------------------------------------------------------------
     def _operator(self, node: TileOp) -> Stmt | None:
-        lowering, plan = chosen_row(self._lowerings, node)
+        lowering, plan = chosen_lowering(self._lowerings, node)
         build = Builder(node.loc)
         op = _Operands(self._registers).rebuild_stmt(node)
         diverged = node in self._per_thread.divergent_in_group

@@ -23,7 +23,7 @@ from tilelang.targets.gpu.lowerings.combine_reduce import SimtCombineReduce
 from tilelang.targets.gpu.lowerings.gemm_fma import GemmFma
 from tilelang.targets.gpu.lowerings.scan import SimtScan
 
-# The first row that does not refuse does the operator
+# By operator, its lowerings in order of preference: `choose_lowerings` takes the first that accepts
 LOWERINGS: Lowerings = MappingProxyType(
     {
         AtomicTile: (by_loop.ATOMIC,),

@@ -22,7 +22,7 @@ from tilelang.targets.cpu.lowerings.gemm import MicroKernel
 from tilelang.targets.cpu.lowerings.im2col import SerialIm2Col
 from tilelang.targets.cpu.lowerings.reduce import SerialReduce
 
-# The first row that does not refuse does the operator
+# By operator, its lowerings in order of preference: `choose_lowerings` takes the first that accepts
 LOWERINGS: Lowerings = MappingProxyType(
     {
         AtomicTile: (by_loop.ATOMIC,),

@@ -32,7 +32,8 @@ from tilelang.targets.nvidia.lowerings.gemm_mma import GemmMma
 from tilelang.targets.nvidia.lowerings.gemm_wait import WgmmaWait
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
 
-# The first row that does not refuse does the operator
+# By operator, its lowerings in order of preference: `choose_lowerings` takes the first that accepts. Loops are divided
+# among threads by `targets.gpu.lowerings.parallel`, reductions across threads by `thread_all_reduce` beside it
 LOWERINGS: Lowerings = MappingProxyType(
     {
         AtomicTile: (TmaReduce(), by_loop.ATOMIC),

@@ -45,6 +45,9 @@ MAX_REGISTERS = 255  # per thread
 WARP_SIZE = 32
 _RESERVED_SHARED = 1024  # bytes per block, from sm_80 on. Source: CUDA C++ Programming Guide, "Shared Memory"
 
+RESULTS_PER_CYCLE = 128  # of ordinary instructions, per multiprocessor of compute capability 9.0
+WGMMA_FLOP_PER_CYCLE, MMA_FLOP_PER_CYCLE = 4096, 2048  # of 16-bit operands, per multiprocessor of an H100 or H200
+WGMMA_LATENCY = 60  # cycles by which a group of wgmma outlasts its work; measured on an H200
 
 # Ordinary instructions and special functions of one call, as the compiler writes it: counted in SASS of CUDA 13.
 _FUNCTIONS = {
@@ -83,11 +86,11 @@ _H200_GEMM = GemmRates(
 # the kernels of that file, none of which was held out.
 _H200_RATES = Rates(
     clock=1.98e9,
-    matrix=4096,
+    matrix=WGMMA_FLOP_PER_CYCLE,
     matrix_by_group=0.94,
     matrix_by_warp=0.47,
     matrix_sustained=0.75,
-    lanes=128,
+    lanes=RESULTS_PER_CYCLE,
     special=16,
     conversions=64,
     shared_bytes=128,
@@ -100,7 +103,7 @@ _H200_RATES = Rates(
     memory_latency=950,
     shared_latency=30,
     arithmetic_latency=4.5,
-    matrix_latency=60,
+    matrix_latency=WGMMA_LATENCY,
     barrier=30,
     launch=3.1e-6,
     block=700,

@@ -7,7 +7,7 @@ from tilelang.ir.expr import Const
 from tilelang.ir.stmt import CallStmt, If
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
-from tilelang.targets.amd.isa.direct_to_lds import COMMIT_GROUP, DIRECT_LOADS, WAIT_FOR_GROUPS
+from tilelang.targets.amd.isa.direct_to_lds import COMMIT_DIRECT_LOADS, DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS
 from tilelang.targets.amd.isa.wait_counters import WAIT_FOR_DIRECT_LOADS
 from tilelang.targets.amd.passes import count_direct_loads
 from tilelang.targets.target import Target
@@ -44,7 +44,7 @@ def calls(func, routine):
 
 
 def waits(func):
-    assert [] == calls(func, COMMIT_GROUP) + calls(func, WAIT_FOR_GROUPS)
+    assert [] == calls(func, COMMIT_DIRECT_LOADS) + calls(func, WAIT_FOR_DIRECT_LOAD_GROUPS)
     return [s.args[0].value for s in calls(func, WAIT_FOR_DIRECT_LOADS)]
 
 
@@ -53,17 +53,17 @@ def test_a_wait_leaves_the_loads_of_the_newest_groups(groups, expected):
     with Program() as p:
         for times in (4, 3, 2):
             p.issue(times)
-            p.call(COMMIT_GROUP)
-        p.call(WAIT_FOR_GROUPS, groups)
+            p.call(COMMIT_DIRECT_LOADS)
+        p.call(WAIT_FOR_DIRECT_LOAD_GROUPS, groups)
     assert [expected] == waits(p.counted())
 
 
 def test_loads_that_no_commit_follows_are_left_in_flight():
     with Program() as p:
         p.issue(2)
-        p.call(COMMIT_GROUP)
+        p.call(COMMIT_DIRECT_LOADS)
         p.issue(3)
-        p.call(WAIT_FOR_GROUPS, 0)
+        p.call(WAIT_FOR_DIRECT_LOAD_GROUPS, 0)
     assert [3] == waits(p.counted())
 
 
@@ -72,16 +72,16 @@ def pipeline(ahead, *, branch=True):
     with Program() as p:
         for _ in range(ahead):
             p.issue(2)
-            p.call(COMMIT_GROUP)
+            p.call(COMMIT_DIRECT_LOADS)
         with p.serial(0, 8) as k:
-            p.call(WAIT_FOR_GROUPS, ahead - 1)
+            p.call(WAIT_FOR_DIRECT_LOAD_GROUPS, ahead - 1)
             if branch:
                 with p.branch(k + ahead < 8):
                     p.issue(2)
             else:
                 p.issue(2)
-            p.call(COMMIT_GROUP)
-        p.call(WAIT_FOR_GROUPS, 0)
+            p.call(COMMIT_DIRECT_LOADS)
+        p.call(WAIT_FOR_DIRECT_LOAD_GROUPS, 0)
     return p.counted()
 
 
@@ -100,23 +100,23 @@ def test_loads_in_branches_are_issued_in_any_case_with_a_predicate():
 def test_a_path_with_fewer_loads_decides():
     with Program() as p:
         p.issue(2)
-        p.call(COMMIT_GROUP)
+        p.call(COMMIT_DIRECT_LOADS)
         with p.branch(p.thread < 4):
             p.issue(1)
             p.store(p.out, (p.thread,), 0.0)  # which no predicate of a load covers
-        p.call(COMMIT_GROUP)
-        p.call(WAIT_FOR_GROUPS, 1)
+        p.call(COMMIT_DIRECT_LOADS)
+        p.call(WAIT_FOR_DIRECT_LOAD_GROUPS, 1)
     assert [0] == waits(p.counted())
 
 
 def test_a_loop_of_unknown_length_counts_for_nothing():
     with Program() as p:
         p.issue(2)
-        p.call(COMMIT_GROUP)
+        p.call(COMMIT_DIRECT_LOADS)
         with p.serial(0, p.thread):
             p.issue(1)
-        p.call(COMMIT_GROUP)
-        p.call(WAIT_FOR_GROUPS, 1)
+        p.call(COMMIT_DIRECT_LOADS)
+        p.call(WAIT_FOR_DIRECT_LOAD_GROUPS, 1)
     assert [0] == waits(p.counted())
 
 
@@ -124,24 +124,24 @@ def test_loops_of_known_length_count_in_full():
     with Program() as p:
         with p.serial(0, 5):
             p.issue(2)
-        p.call(COMMIT_GROUP)
-        p.call(WAIT_FOR_GROUPS, 1)
+        p.call(COMMIT_DIRECT_LOADS)
+        p.call(WAIT_FOR_DIRECT_LOAD_GROUPS, 1)
     assert [10] == waits(p.counted())
 
 
 def test_the_counter_ends_at_63():
     with Program() as p:
         p.issue(40)
-        p.call(COMMIT_GROUP)
+        p.call(COMMIT_DIRECT_LOADS)
         p.issue(40)
-        p.call(COMMIT_GROUP)
-        p.call(WAIT_FOR_GROUPS, 2)
+        p.call(COMMIT_DIRECT_LOADS)
+        p.call(WAIT_FOR_DIRECT_LOAD_GROUPS, 2)
     assert [63] == waits(p.counted())
 
 
 def test_programs_without_direct_loads_lose_their_marks():
     p = ThreadProgram()
     with p.kernel(1):
-        p.call(COMMIT_GROUP)
-        p.call(WAIT_FOR_GROUPS, 0)
+        p.call(COMMIT_DIRECT_LOADS)
+        p.call(WAIT_FOR_DIRECT_LOAD_GROUPS, 0)
     assert [] == waits(count_direct_loads.PASS.run(p.finish(), PassContext(target=Target("hip", "gfx950"))))

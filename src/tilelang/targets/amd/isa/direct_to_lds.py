@@ -123,10 +123,10 @@ def _mark(name: str, effect: Effect) -> Instruction:
     return Instruction(name, {}, {}, simulate, async_unit=DIRECT_TO_LDS, effect=effect)
 
 
-COMMIT_GROUP = _mark("commit_direct_loads", Effect.COMMIT)
+COMMIT_DIRECT_LOADS = _mark("commit_direct_loads", Effect.COMMIT)
 """Ends a group of direct loads. The hardware counts loads, so that no program of a thread has it; no operands."""
 
-WAIT_FOR_GROUPS = _mark("wait_for_groups_of_direct_loads", Effect.WAIT)
+WAIT_FOR_DIRECT_LOAD_GROUPS = _mark("wait_for_groups_of_direct_loads", Effect.WAIT)
 """Waits until at most so many of the newest groups are in flight, by what becomes a wait for loads; one operand."""
 
 DIRECT_LOADS: Mapping[int, Instruction] = MappingProxyType({size: direct_to_lds(size) for size in SIZES})

@@ -1,7 +1,8 @@
-"""Turns waits for groups of direct loads into waits for loads, which is what the hardware counts.
+"""Turns waits for groups of direct loads into waits for loads (`s_waitcnt vmcnt`), which is what the hardware counts.
 
-Takes a thread-level function with its barriers, gives one without marks of groups. Invariant: a wait leaves at most as
-many loads in flight as every wave has certainly issued since the group that it waits for: too small a number makes a
+Takes a thread-level function with its barriers, in which software pipelines have marked groups of loads by
+`COMMIT_DIRECT_LOADS` and `WAIT_FOR_DIRECT_LOAD_GROUPS`; gives one without these marks. Invariant: a wait leaves at most
+as many loads in flight as every wave has certainly issued since the group that it waits for: too small a number makes a
 wait stronger, too large a one would be a race. Where it lets waits leave more of them in flight, loads in a branch that
 all threads take alike are issued in any case, with a false predicate, so that there are equally many on all paths.
 """
@@ -18,7 +19,7 @@ from tilelang.ir.stmt import Bind, CallStmt, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, sub_statements, walk
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.targets.amd.isa.direct_to_lds import COMMIT_GROUP, DIRECT_LOADS, WAIT_FOR_GROUPS
+from tilelang.targets.amd.isa.direct_to_lds import COMMIT_DIRECT_LOADS, DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS
 from tilelang.targets.amd.isa.wait_counters import MAX_DIRECT_LOADS, WAIT_FOR_DIRECT_LOADS
 
 _GROUPS = 16  # as many of the newest groups as are followed
@@ -33,6 +34,11 @@ def _is(stmt: Stmt, routine: object) -> bool:
 
 def _is_load(stmt: Stmt) -> bool:
     return any(_is(stmt, load) for load in DIRECT_LOADS.values())
+
+
+def _is_mark(stmt: Stmt) -> bool:
+    """Whether a statement is one of the marks of groups that this pass replaces."""
+    return _is(stmt, COMMIT_DIRECT_LOADS) or _is(stmt, WAIT_FOR_DIRECT_LOAD_GROUPS)
 
 
 # -- branches ----------------------------------------------------------------------------------------------------
@@ -70,14 +76,18 @@ def _joined(first: _InFlight, second: _InFlight) -> _InFlight:
     return tuple(min(a, b) for a, b in zip(first, second, strict=False))
 
 
-class _Count:
-    """Follows the loads of a launch, and notes how many each wait may leave in flight."""
+class _InFlightAnalysis:
+    """The forward data-flow analysis of a launch: how many loads each wait may leave in flight.
+
+    Attributes:
+        pending: The loads in flight after each wait.
+    """
 
     def __init__(self) -> None:
         self.pending: dict[Stmt, int] = {}
 
-    def all(self, body: Stmt) -> None:
-        """Follows the loads of a whole launch."""
+    def run(self, body: Stmt) -> None:
+        """Analyzes a whole launch."""
         state: _InFlight = (0,)
         for stmt in flat_statements(body):
             state = self.after(stmt, state)
@@ -86,9 +96,9 @@ class _Count:
         """The loads in flight after a statement."""
         if _is_load(stmt):
             return (state[0] + 1, *state[1:])
-        if _is(stmt, COMMIT_GROUP):
+        if _is(stmt, COMMIT_DIRECT_LOADS):
             return (0, *state[:_GROUPS])
-        if isinstance(stmt, CallStmt) and _is(stmt, WAIT_FOR_GROUPS):
+        if isinstance(stmt, CallStmt) and _is(stmt, WAIT_FOR_DIRECT_LOAD_GROUPS):
             assert isinstance(stmt.args[0], Expr)
             newest = state[: 1 + (int_const(stmt.args[0]) or 0)]
             self.pending[stmt] = min(sum(newest), self.pending.get(stmt, MAX_DIRECT_LOADS))
@@ -107,7 +117,7 @@ class _Count:
         return state
 
     def _after_loop(self, body: Stmt, state: _InFlight, trips: int | None) -> _InFlight:
-        if trips is not None and not any(_is(s, COMMIT_GROUP) or _is(s, WAIT_FOR_GROUPS) for s in walk(body)):
+        if trips is not None and not any(map(_is_mark, walk(body))):
             for _ in range(min(trips, MAX_DIRECT_LOADS)):
                 state = self.after(body, state)
             return state
@@ -119,27 +129,27 @@ class _Count:
 
 
 class _Resolve(Rewriter):
-    """Replaces marks."""
+    """Replaces the marks of groups by waits for numbers of loads."""
 
-    def __init__(self, count: _Count) -> None:
+    def __init__(self, count: _InFlightAnalysis) -> None:
         self._count = count
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        if _is(node, COMMIT_GROUP):
+        if _is(node, COMMIT_DIRECT_LOADS):
             return None
-        if isinstance(node, CallStmt) and _is(node, WAIT_FOR_GROUPS):
+        if isinstance(node, CallStmt) and _is(node, WAIT_FOR_DIRECT_LOAD_GROUPS):
             return CallStmt(WAIT_FOR_DIRECT_LOADS, (const(self._count.pending[node], INT32),), loc=node.loc)
         return self.rebuild_stmt(node)
 
 
 def _counted(launch: Launch) -> Launch:
     if not any(_is_load(s) for s in walk(launch.body)):
-        marks = any(_is(s, COMMIT_GROUP) or _is(s, WAIT_FOR_GROUPS) for s in walk(launch.body))
+        marks = any(map(_is_mark, walk(launch.body)))
         return launch if not marks else dataclasses.replace(launch, body=_Drop().visit(launch.body) or launch.body)
-    body, count = launch.body, _Count()
-    count.all(body)
-    predicated, count_predicated = _Predicate().visit(body) or body, _Count()
-    count_predicated.all(predicated)
+    body, count = launch.body, _InFlightAnalysis()
+    count.run(body)
+    predicated, count_predicated = _Predicate().visit(body) or body, _InFlightAnalysis()
+    count_predicated.run(predicated)
     if sum(count_predicated.pending.values()) > sum(count.pending.values()):
         body, count = predicated, count_predicated
     return dataclasses.replace(launch, body=_Resolve(count).visit(body) or body)
@@ -149,7 +159,7 @@ class _Drop(Rewriter):
     """Drops marks of loads that there are not."""
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        return None if _is(node, COMMIT_GROUP) or _is(node, WAIT_FOR_GROUPS) else self.rebuild_stmt(node)
+        return None if _is_mark(node) else self.rebuild_stmt(node)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

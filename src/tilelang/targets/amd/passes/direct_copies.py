@@ -8,7 +8,7 @@ from __future__ import annotations
 from tilelang.ir.stmt import Stmt
 from tilelang.ops.copy import Copy
 from tilelang.schedule.async_copies import AsyncCopies
-from tilelang.targets.amd.isa.direct_to_lds import COMMIT_GROUP, WAIT_FOR_GROUPS
+from tilelang.targets.amd.isa.direct_to_lds import COMMIT_DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS
 
 COPY_DIRECT = "copy.direct_to_lds"
 
@@ -18,4 +18,4 @@ def is_direct(stmt: Stmt) -> bool:
     return isinstance(stmt, Copy) and stmt.choice == COPY_DIRECT
 
 
-COPIES = AsyncCopies(is_direct, COMMIT_GROUP, WAIT_FOR_GROUPS)
+COPIES = AsyncCopies(is_direct, COMMIT_DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS)

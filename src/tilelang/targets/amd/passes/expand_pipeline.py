@@ -18,7 +18,7 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.schedule.expansion import expand_loops, with_versions
 from tilelang.schedule.loop_body import fills
-from tilelang.targets.amd.isa.direct_to_lds import COMMIT_GROUP, WAIT_FOR_GROUPS
+from tilelang.targets.amd.isa.direct_to_lds import COMMIT_DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS
 from tilelang.targets.amd.passes.direct_copies import COPIES
 
 
@@ -46,11 +46,11 @@ class _Drain(Rewriter):
         made = self.rebuild_stmt(node)
         if not isinstance(made, For) or not any(_commits(stmt) for stmt in flat_statements(made.body)):
             return made
-        return Seq((made, CallStmt(WAIT_FOR_GROUPS, (const(0, INT32),), loc=node.loc)), loc=node.loc)
+        return Seq((made, CallStmt(WAIT_FOR_DIRECT_LOAD_GROUPS, (const(0, INT32),), loc=node.loc)), loc=node.loc)
 
 
 def _commits(stmt: Stmt) -> bool:
-    return isinstance(stmt, CallStmt) and stmt.routine is COMMIT_GROUP
+    return isinstance(stmt, CallStmt) and stmt.routine is COMMIT_DIRECT_LOADS
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

@@ -1,7 +1,8 @@
 """Cost model of the statements of a loop, for the schedule of a software pipeline.
 
-Takes a statement, gives `Work` in cycles of one multiprocessor. Arithmetic of threads is counted by its throughput,
-since several warps hide its latency; asynchronous gemms also by their latency, which a wait exposes.
+Takes a statement, gives `Work` in cycles of one multiprocessor, by the figures of `targets.nvidia.machines`. Arithmetic
+of threads is counted by its throughput, since several warps hide its latency; asynchronous gemms also by their latency,
+which a wait exposes.
 
 Sources: CUDA C++ Programming Guide, "Arithmetic Instructions", throughput of native instructions for compute capability
 9.0: 128 results per cycle in general, 16 of special functions; NVIDIA H100 Tensor Core GPU Architecture: 4096 FLOP per
@@ -23,16 +24,20 @@ from tilelang.ir.visit import expressions, sub_statements, walk_expr
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.loop_graph import Work
 from tilelang.targets.gpu.lowerings.warp_votes import condition_axes
+from tilelang.targets.nvidia.machines import (
+    MMA_FLOP_PER_CYCLE,
+    RESULTS_PER_CYCLE,
+    WGMMA_FLOP_PER_CYCLE,
+    WGMMA_LATENCY,
+)
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
 
-_LANES = 128  # results of ordinary instructions per cycle
 _SPECIAL_COST = 8  # of a special function, relative to an ordinary instruction
-_WGMMA_FLOP, _MMA_FLOP = 4096, 2048  # of 16-bit operands per cycle
-_ISSUE, _LATENCY = 20, 60  # cycles of a gemm
+_GEMM_ISSUE = 20  # cycles of the warps that issue a gemm
 # Cycles of warpgroups that combine partial results of rows through shared memory behind a barrier, which other warps do
 # not hide: all wait. On an H200 MLA decode took 3 % less time with the sums of rows behind the gemm of the values
 _EXCHANGE = 100
-_UNKNOWN = 4  # iterations of a loop whose trip count is unknown
+_DEFAULT_TRIPS = 4  # iterations of a loop whose trip count is unknown
 # M * N * K * bits of a gemm that is too short to hide another warpgroup's wait: 64x128 takes 256 cycles or less. At
 # 4096^3 tiles of 128x128x32 reached 0.85 of cuBLAS with two warpgroups, 0.97 to 1.00 with one.
 _SHORT_GEMM = 64 * 128 * 64 * 16
@@ -40,17 +45,17 @@ _SHORT_GEMM = 64 * 128 * 64 * 16
 
 def gemm_work(gemm: Gemm) -> Work:
     """The work of a gemm that runs asynchronously."""
-    return Work(_gemm_cycles(gemm, _WGMMA_FLOP), asynchronous=True, issue=_ISSUE, latency=_LATENCY)
+    return Work(_gemm_cycles(gemm, WGMMA_FLOP_PER_CYCLE), asynchronous=True, issue=_GEMM_ISSUE, latency=WGMMA_LATENCY)
 
 
-def thread_work(stmt: Stmt, flop: int = _WGMMA_FLOP) -> Work:
+def thread_work(stmt: Stmt, flop: int = WGMMA_FLOP_PER_CYCLE) -> Work:
     """The work of a statement that threads execute.
 
     Args:
         stmt: The statement.
         flop: What tensor cores do per cycle for gemms that threads wait for.
     """
-    return Work(max(1, math.ceil(_instructions(stmt, flop) / _LANES)))
+    return Work(max(1, math.ceil(_instructions(stmt, flop) / RESULTS_PER_CYCLE)))
 
 
 def with_exchange(work: Work) -> Work:
@@ -60,7 +65,7 @@ def with_exchange(work: Work) -> Work:
 
 def warp_work(stmt: Stmt) -> Work:
     """The work of a statement whose gemms are done by warps, by mma."""
-    return thread_work(stmt, _MMA_FLOP)
+    return thread_work(stmt, MMA_FLOP_PER_CYCLE)
 
 
 COPY_WORK = Work(0, prefetched=True)
@@ -89,9 +94,9 @@ def _instructions(stmt: Stmt, flop: int) -> float:
             times = math.prod(int_const(extent) or 1 for extent in stmt.extents)
             return times * _instructions(stmt.body, flop)
         case For():
-            return (int_const(trip_count(stmt)) or _UNKNOWN) * _instructions(stmt.body, flop)
+            return (int_const(trip_count(stmt)) or _DEFAULT_TRIPS) * _instructions(stmt.body, flop)
         case Gemm():
-            return _gemm_cycles(stmt, flop) * _LANES
+            return _gemm_cycles(stmt, flop) * RESULTS_PER_CYCLE
         case TileOp():
             return sum(map(_elements, (*stmt.reads(), *stmt.writes())))
         case Seq():
