@@ -208,13 +208,16 @@ class StmtPrinter(abc.ABC):
         exprs = self._exprs
         template = exprs.dialect.call(node.routine)
         exprs.need(template.helper)
-        args = [exprs.address(a) if isinstance(a, Region) else exprs.argument(a) for a in node.args]
-        text = template.format(*args)
+        text = template.format(*map(self._argument, node.args))
         if node.result is not None:
             kind = exprs.index_type(self._types.declare(node.result)) if node.result.index else ""
             kind = kind or exprs.value_type(node.result.dtype)
             text = f"const {kind} {self._names.declare(node.result)} = {text}"
         self._out.line(f"{text};")
+
+    def _argument(self, argument: Region | Expr) -> str:
+        exprs = self._exprs
+        return exprs.address(argument) if isinstance(argument, Region) else exprs.argument(argument)
 
 
 def users_line(loc: Loc) -> str:

@@ -144,34 +144,46 @@ class _Form:
         places = ("r" if self.a_in_registers else "mk"[not self.transpose_a]) + "nk"[not self.transpose_b]
         return f"tl_wgmma_{self.atom.name}_{places}"
 
-    @property
-    def text(self) -> str:
-        """A function around the instruction, whose operands are arrays in registers and descriptors."""
+    def helper(self, steps: int = 1) -> Helper:
+        """A function around so many instructions along K, whose operands are arrays in registers and descriptors."""
         atom = self.atom
         sums = atom.c.values // per_register(atom.c_dtype)
         kind, letter = ("float", "f") if atom.c_dtype == "float32" else ("unsigned", "r")
-        d = "{" + ", ".join(f"%{i}" for i in range(sums)) + "}"
-        outputs = ", ".join(f'"+{letter}"(d[{i}])' for i in range(sums))
-        if self.a_in_registers:
-            count = atom.a.values // per_register(atom.a_dtype)
-            a = "{" + ", ".join(f"%{sums + i}" for i in range(count)) + "}"
-            inputs = [f'"r"(a_registers[{i}])' for i in range(count)]
-            parameter = "const void* a"
-            setup = "    const unsigned* a_registers = reinterpret_cast<const unsigned*>(a);\n"
-        else:
-            a, inputs, parameter, setup = f"%{sums}", ['"l"(a)'], "unsigned long long a", ""
-        b = sums + len(inputs)
-        inputs += ['"l"(b)', '"r"((int)accumulate)']
-        return (
-            f"__device__ __forceinline__ void {self.name}(void* c, {parameter}, unsigned long long b, "
-            "bool accumulate) {\n"
-            f"    {kind}* d = reinterpret_cast<{kind}*>(c);\n"
-            f"{setup}"
-            f'    asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{b + 1}, 0;\\n"\n'
-            f'                 "{atom.ptx} {d}, {a}, %{b}, p{self._immediates};\\n}}"\n'
-            f"                 : {outputs}\n"
-            f"                 : {', '.join(inputs)});\n"
-            "}\n"
+        setup = [f"{kind}* d = reinterpret_cast<{kind}*>(c);"]
+        parameters, operands = ["void* c"], []
+        inputs: list[str] = []
+        for step in map(str, range(steps)) if steps > 1 else [""]:
+            if self.a_in_registers:
+                count = atom.a.values // per_register(atom.a_dtype)
+                a = _vector(sums + len(inputs), count)
+                inputs += [f'"r"(a{step}_registers[{i}])' for i in range(count)]
+                parameters.append(f"const void* a{step}")
+                setup.append(f"const unsigned* a{step}_registers = reinterpret_cast<const unsigned*>(a{step});")
+            else:
+                a = f"%{sums + len(inputs)}"
+                inputs.append(f'"l"(a{step})')
+                parameters.append(f"unsigned long long a{step}")
+            operands.append(f"{a}, %{sums + len(inputs)}")
+            inputs.append(f'"l"(b{step})')
+            parameters.append(f"unsigned long long b{step}")
+        scale_d = ["p", *("1" for _ in operands[1:])]
+        instructions = [
+            f"{atom.ptx} {_vector(0, sums)}, {of_step}, {accumulates}{self._immediates};"
+            for of_step, accumulates in zip(operands, scale_d, strict=True)
+        ]
+        predicate = f"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{sums + len(inputs)}, 0;"
+        lines = [f'"{line}\\n' for line in (predicate, *instructions)]
+        inputs.append('"r"((int)accumulate)')
+        outputs = [f'"+{letter}"(d[{i}])' for i in range(sums)]
+        name = f"{self.name}_x{steps}" if steps > 1 else self.name
+        margin = "\n" + " " * 17
+        return Helper(
+            name,
+            f"__device__ __forceinline__ void {name}({', '.join(parameters)}, bool accumulate) {{\n"
+            + "".join(f"    {line}\n" for line in setup)
+            + f"    asm volatile({f'{chr(34)}{margin}'.join(lines)}}}\"{margin}"
+            f": {', '.join(outputs)}{margin}: {', '.join(inputs)});\n"
+            "}\n",
         )
 
     @property
@@ -180,6 +192,14 @@ class _Form:
         signs = "" if self.atom.a_dtype.is_int else ", 1, 1"
         majors = [self.transpose_b] if self.a_in_registers else [self.transpose_a, self.transpose_b]
         return signs + ("".join(f", {int(major)}" for major in majors) if self.atom.transposes else "")
+
+
+def _vector(first: int, count: int) -> str:
+    """A vector of consecutive operands of an asm statement."""
+    return "{" + ", ".join(f"%{first + i}" for i in range(count)) + "}"
+
+
+_FORMS: dict[str, _Form] = {}  # by the names of their instructions
 
 
 @cache
@@ -210,6 +230,7 @@ def wgmma(
     if transpose_a and a_in_registers or (transpose_a or transpose_b) and not atom.transposes:
         raise CompilerBug(f"wgmma: {atom.name} has no such form")
     form = _Form(atom, a_in_registers, transpose_a, transpose_b)
+    _FORMS[form.name] = form
     meaning = wgmma_meaning.WgmmaMeaning(
         name=f"wgmma.{atom.name}",
         a=None if a_in_registers else Operand(ROWS, atom.a_dtype, transpose_a),
@@ -222,7 +243,7 @@ def wgmma(
     return Instruction(
         form.name,
         {"cuda": form.name + "({0}, {1}, {2}, {3})"},
-        {"cuda": Helper(form.name, form.text)},
+        {"cuda": form.helper()},
         meaning.simulate,
         execution_scope=ExecutionScope.WARP_GROUP,
         async_unit=WGMMA,
@@ -234,6 +255,20 @@ def wgmma(
         ),
         source=_SOURCE.format("wgmma.mma_async"),
     )
+
+
+def wgmma_sequence(instruction: Instruction, steps: int) -> Helper | None:
+    """A function of C, A and B of so many steps, and whether the first one accumulates, as all others do.
+
+    It is one asm statement, which has each register of C once: NVVM's time grows with the operands of asm statements,
+    and ptxas makes the same instructions of it.
+
+    Args:
+        instruction: Which one to repeat; without a function if it is none of `wgmma`.
+        steps: How often.
+    """
+    form = _FORMS.get(instruction.name)
+    return None if form is None else form.helper(steps)
 
 
 def forms(atom: WgmmaAtom) -> Iterator[Instruction]:
