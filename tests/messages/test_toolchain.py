@@ -17,7 +17,7 @@ from tilelang.targets.cpu.runtime import toolchain
 
 INSTALL = (
     "install g++ (`apt install g++`, `dnf install gcc-c++`, `xcode-select --install`), or `pip install ziglang`, "
-    "or set CXX to a C++ compiler"
+    "or set CXX to a C++ compiler (`CXX=clang++ python ...`)"
 )
 
 
@@ -105,7 +105,8 @@ def test_a_compiler_that_crashes_on_the_kernel(
     flags = next(line for line in message.splitlines() if line.startswith("compiler -"))
     assert (
         f"compiler: {what} while compiling kernel 'main_'\n{said}{place}\n"
-        f"note: the generated source is kernel.cpp; the command was\n{flags}"
+        f"note: the generated source is kernel.cpp; the command was\n{flags}\n"
+        "hint: set CXX to another C++ compiler (`CXX=clang++ python ...`)"
     ) == message
     assert flags.endswith("kernel.cpp -o kernel.so")
 

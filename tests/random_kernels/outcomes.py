@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ from random_kernels.warp_specialized_programs import WarpSpecializedPrograms, sc
 
 from tilelang.errors import ResourceError
 from tilelang.ir.func import PrimFunc
+from tilelang.targets.cpu.runtime import toolchain
 from tilelang.targets.nvidia.present_device import present_arch
 
 ARCHITECTURES = ("sm_80", "sm_75", "sm_90a")
@@ -46,9 +47,6 @@ GENERATORS: dict[str, tuple[type[Any], int, int]] = {  # with how many kernels a
 }
 EXECUTORS = ("cpu", "simulator", "device")
 AGREES, TOO_LARGE, TOO_LONG, DIFFERS = "agrees", "too large", "too long", "differs"
-# libstdc++ reads its special functions for every <cmath>, which takes longer than all the rest of a small kernel; of
-# the linkers, gold needs half the time
-_QUICK = "-D_GLIBCXX_BITS_SPECFUN_H" + (" -fuse-ld=gold" if shutil.which("ld.gold") else "")
 
 
 @dataclass(frozen=True)
@@ -92,6 +90,18 @@ def is_for_hopper(generator: str) -> bool:
     return generator in ("gemms", "warp_specialized", "gemm_loops")
 
 
+@functools.lru_cache(maxsize=1)
+def quick_flags() -> str:
+    """Flags by which a compiler builds a small kernel in less time.
+
+    libstdc++ reads its special functions for every <cmath>, which takes longer than all the rest; of the linkers, gold
+    needs half the time, if it finds the compiler's libraries.
+    """
+    linker = "-fuse-ld=gold"
+    links = toolchain._try(toolchain.find_compiler().command, (linker,)) is None
+    return f"-D_GLIBCXX_BITS_SPECFUN_H{f' {linker}' if links else ''}"
+
+
 def runner(generator: str, executor: str, seed: int) -> Runner:
     """What runs the program of a seed."""
     options = schedule_overrides(Seeded(seed)) if is_for_hopper(generator) else {}
@@ -101,7 +111,7 @@ def runner(generator: str, executor: str, seed: int) -> Runner:
         arch = "sm_90a" if is_for_hopper(generator) else ARCHITECTURES[seed % len(ARCHITECTURES)]
         arch = present_arch() or arch  # the very program that a GPU at hand runs
         return on_simulator(arch, seed % 2 == 0, seed, **options)
-    return on_cpu(f"{'-O1' if seed % 4 == 0 else '-O0'} {_QUICK}")
+    return on_cpu(f"{'-O1' if seed % 4 == 0 else '-O0'} {quick_flags()}")
 
 
 def check(generator: str, seed: int, executors: Sequence[str], limits: Limits) -> Iterator[Result]:

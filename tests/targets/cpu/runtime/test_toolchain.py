@@ -8,7 +8,7 @@ import pytest
 
 from tilelang.errors import ToolchainError
 from tilelang.targets.cpu.runtime import toolchain
-from tilelang.targets.cpu.runtime.toolchain import find_command, find_compiler, processor
+from tilelang.targets.cpu.runtime.toolchain import Compiler, find_compiler, processor
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 
@@ -37,7 +37,7 @@ def test_the_compiler_on_the_path_is_found_and_probed() -> None:
 
 def test_cxx_comes_first_and_may_have_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", f"{shutil.which('c++')} -DX")
-    assert (shutil.which("c++"), "-DX") == find_command()
+    assert (shutil.which("c++"), "-DX") == find_compiler().command
 
 
 def test_cxx_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_cxx_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     assert (
         "CXX=no-such-compiler: no such program\n"
         "hint: unset CXX, or install g++ (`apt install g++`, `dnf install gcc-c++`, `xcode-select --install`), "
-        "or `pip install ziglang`, or set CXX to a C++ compiler"
+        "or `pip install ziglang`, or set CXX to a C++ compiler (`CXX=clang++ python ...`)"
     ) == str(caught.value)
 
 
@@ -61,14 +61,41 @@ def test_no_compiler_at_all_is_an_error_that_says_what_to_install(
     assert (
         "no C++ compiler found: CXX is not set, and none of c++, g++, clang++ and the package ziglang is there\n"
         "hint: install g++ (`apt install g++`, `dnf install gcc-c++`, `xcode-select --install`), "
-        "or `pip install ziglang`, or set CXX to a C++ compiler"
+        "or `pip install ziglang`, or set CXX to a C++ compiler (`CXX=clang++ python ...`)"
     ) == str(caught.value)
 
 
 def test_ziglang_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    assert (sys.executable, "-m", "ziglang", "c++") == find_command()
+    monkeypatch.setattr(toolchain, "_examine", lambda command: Compiler(command, "", ()))
+    assert (sys.executable, "-m", "ziglang", "c++") == find_compiler().command
+
+
+CANNOT_LINK = "for a in \"$@\"; do [ \"$a\" = -shared ] && { echo 'ld: cannot open libstdc++.so' >&2; exit 1; }; done"
+
+
+def test_a_compiler_that_cannot_link_gives_way_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = program(tmp_path / "bin", "c++", CANNOT_LINK)
+    works = program(tmp_path / "other", "c++", f'exec {shutil.which("c++")} "$@"')
+    program(tmp_path / "other", "g++", "exit 1")
+    monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path / "bin"), str(tmp_path / "other"), os.environ["PATH"]]))
+    assert (works,) == find_compiler().command
+    Path(works).unlink()
+    assert find_compiler().command not in [(broken,), (works,)]
+
+
+def test_the_error_of_the_last_compiler_that_cannot_link_has_the_logs_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [program(tmp_path / folder, "g++", CANNOT_LINK) for folder in ("bin", "other")]
+    monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path / "bin"), str(tmp_path / "other"), str(tmp_path / "bin")]))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ToolchainError) as caught:
+        find_compiler()
+    what = "cannot compile a C++ function into a shared object\nld: cannot open libstdc++.so"
+    assert "\n".join(f"{path}: {what}" for path in paths) == caught.value.message
+    assert caught.value.hint.endswith("or set CXX to a C++ compiler (`CXX=clang++ python ...`)")
 
 
 def test_a_known_compiler_is_not_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ checked in Python.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable
@@ -71,19 +72,18 @@ class CheckerBuilder:
 
 def build(*more: Path) -> Checker | None:
     """The checker with further sources, from the cache if possible; None if it cannot be built."""
-    import platform  # noqa: PLC0415  what a first call needs loads none of what building needs
-
-    from tilelang.targets.cpu.runtime.toolchain import find_command, fingerprint  # noqa: PLC0415
+    from tilelang.targets.cpu.runtime.toolchain import find_compiler  # noqa: PLC0415  of no use to a first call
 
     if not supports_python():
         return None
     paths = (CHECKER_TEXT, *more)
     try:
-        command = find_command()
+        compiler = find_compiler()
         texts = [path.read_text(encoding="utf-8") for path in paths]
-        key = cache.key_of(*texts, *command, *_FLAGS, fingerprint(command), platform.machine())
+        key = cache.key_of(*texts, compiler.identity, *_FLAGS)
+        make = functools.partial(_compiled, compiler.command, paths)
         # an open library outlives its file
-        return cache.open_or_make(key, ".so", lambda: _compiled(command, paths), lambda path: Checker(str(path)))
+        return cache.open_or_make(key, ".so", make, lambda path: Checker(str(path)))
     except (ToolchainError, OSError):
         return None
 

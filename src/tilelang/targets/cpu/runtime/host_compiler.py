@@ -29,6 +29,8 @@ _FLAGS = (
 # reordering sums would undo the range reductions of our elementary functions
 _FAST_MATH = ("-freciprocal-math", "-fno-signed-zeros")
 
+_OTHER_COMPILER = "set CXX to another C++ compiler (`CXX=clang++ python ...`)"
+
 _PLACE = re.compile(r"kernel\.cpp:(\d+)(?::\d+)?: (?:fatal )?error: (.*)")
 
 
@@ -111,7 +113,7 @@ def _rejection(
         return ToolchainError(
             f"{compiler}: {what} while compiling kernel '{source.entry}'\n{_shortened(log)}".rstrip(),
             notes=(source_note,),
-            hint=f"check compile_flags={list(options.compile_flags)}" if options.compile_flags else "",
+            hint=f"check compile_flags={list(options.compile_flags)}" if options.compile_flags else _OTHER_COMPILER,
         )
     number = int(location[1])
     generated = source.text.splitlines()[number - 1].strip() if number <= len(source.text.splitlines()) else ""

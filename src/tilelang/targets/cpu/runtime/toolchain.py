@@ -26,7 +26,7 @@ SEARCHED = ("c++", "g++", "clang++")
 
 _INSTALL = (
     "install g++ (`apt install g++`, `dnf install gcc-c++`, `xcode-select --install`), or `pip install ziglang`, "
-    "or set CXX to a C++ compiler"
+    "or set CXX to a C++ compiler (`CXX=clang++ python ...`)"
 )
 
 _PROBE = """
@@ -66,20 +66,24 @@ class Compiler:
 
 
 def find_compiler() -> Compiler:
-    """The compiler to use: $CXX, else the first of c++, g++, clang++, else the one of the package ziglang.
+    """The compiler to use: $CXX, else the first that compiles and links a function.
+
+    It is searched for as c++, g++, clang++, each in all folders of the PATH, and at last in the package ziglang.
 
     Raises:
-        ToolchainError: There is none, or it cannot compile a function.
+        ToolchainError: There is none, or none that can compile a function.
     """
-    return _examine(find_command())
+    logs = []
+    for command in _commands():
+        found = _examine(command)
+        if isinstance(found, Compiler):
+            return found
+        logs.append(f"{shlex.join(command)}: cannot compile a C++ function into a shared object\n{found}")
+    raise ToolchainError("\n".join(logs), hint=_INSTALL)
 
 
-def find_command() -> tuple[str, ...]:
-    """The command of the compiler to use.
-
-    Raises:
-        ToolchainError: There is none.
-    """
+def _commands() -> tuple[tuple[str, ...], ...]:
+    """The commands of the compilers that may be used, the first choice first."""
     chosen = environment("CXX")
     if chosen:
         try:
@@ -91,26 +95,31 @@ def find_command() -> tuple[str, ...]:
         path = shutil.which(words[0])
         if path is None:
             raise ToolchainError(f"CXX={chosen}: no such program", hint=f"unset CXX, or {_INSTALL}")
-        return (path, *words[1:])
-    for name in SEARCHED:
-        path = shutil.which(name)
-        if path is not None:
-            return (path,)
+        return ((path, *words[1:]),)
+    folders: dict[str, str] = {}
+    for folder in os.get_exec_path():
+        folders.setdefault(os.path.realpath(folder), folder)
+    found = [(path,) for name in SEARCHED for at in folders.values() if (path := shutil.which(name, path=at))]
     if importlib.util.find_spec("ziglang") is not None:
-        return (sys.executable, "-m", "ziglang", "c++")
-    raise ToolchainError(
-        "no C++ compiler found: CXX is not set, and none of c++, g++, clang++ and the package ziglang is there",
-        hint=_INSTALL,
-    )
+        return (*found, (sys.executable, "-m", "ziglang", "c++"))
+    if not found:
+        raise ToolchainError(
+            "no C++ compiler found: CXX is not set, and none of c++, g++, clang++ and the package ziglang is there",
+            hint=_INSTALL,
+        )
+    return tuple(found)
 
 
 @lru_cache(maxsize=16)
-def _examine(command: tuple[str, ...]) -> Compiler:
+def _examine(command: tuple[str, ...]) -> Compiler | str:
+    """The compiler of a command; if it cannot compile a function, its log."""
     identity = cache.key_of(*command, fingerprint(command), processor(), *_OPTIONAL, _PROBE)
     known = cache.lookup(identity, ".compiler") if is_cache_enabled() else None
     if known is not None:
         return Compiler(command, identity, tuple(json.loads(known)))
     flags = _probe(command)
+    if isinstance(flags, str):
+        return flags
     if is_cache_enabled():
         cache.store(identity, ".compiler", json.dumps(flags).encode())
     return Compiler(command, identity, flags)
@@ -141,22 +150,17 @@ def processor() -> str:
     return f"{platform.machine()} {hashlib.sha256(chr(10).join(sorted(lines)).encode()).hexdigest()}"
 
 
-def _probe(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The optional flags that the compiler accepts."""
-    log = _try(command, _OPTIONAL)
-    if log is None:
+def _probe(command: tuple[str, ...]) -> tuple[str, ...] | str:
+    """The optional flags that the compiler accepts; its log if it cannot compile without them either."""
+    if _try(command, _OPTIONAL) is None:
         return _OPTIONAL
+    log = _try(command, ())
+    if log is not None:
+        return log.strip()
     accepted: tuple[str, ...] = ()
     for flag in _OPTIONAL:
         if _try(command, (*accepted, flag)) is None:
             accepted = (*accepted, flag)
-    if not accepted:
-        log = _try(command, ())
-        if log is not None:
-            raise ToolchainError(
-                f"{shlex.join(command)}: cannot compile a C++ function into a shared object\n{log.strip()}",
-                hint=_INSTALL,
-            )
     return accepted
 
 
