@@ -8,7 +8,7 @@ import ast
 
 import pytest
 from device_text import ARCHITECTURES, compile_cuda, needs_cuda_compiler
-from random_kernels import runners
+from random_kernels import outcomes, runners
 from random_kernels.checking import check_random, compare, load
 from random_kernels.choices import Seeded
 from random_kernels.gemm_programs import GemmPrograms
@@ -128,6 +128,14 @@ def test_some_programs_of_several_products_and_loops_agree_with_the_reference(se
 @pytest.mark.parametrize("seed", range(6008, 6200))
 def test_programs_of_several_products_and_loops_agree_with_the_reference(seed):
     check_roles(seed)
+
+
+@pytest.mark.parametrize("generator", outcomes.GENERATORS)
+def test_programs_of_fresh_seeds_have_outcomes(generator):
+    limits = outcomes.Limits(reference=10.0, executor=60.0)
+    found = list(outcomes.check(generator, 9001, ("cpu", "simulator"), limits))
+    executors = ["reference", *(["cpu"] if generator != "lanes" else []), "simulator"]
+    assert [(executor, outcomes.AGREES) for executor in executors] == [(each.executor, each.outcome) for each in found]
 
 
 def compiles(arch):

@@ -180,7 +180,7 @@ def compiled_once(func: PrimFunc, arguments: Sequence[Any]) -> Iterator[None]:
         return known[key]
 
     with (
-        mock.patch.object(Variants, "usual", property(lambda self: facts)),
+        mock.patch.object(Variants, "most_common", property(lambda self: facts)),
         mock.patch.object(program, "lowered", lowered),
         mock.patch.object(simulator_runner, "lowered", lowered),
     ):
