@@ -103,9 +103,10 @@ def test_the_environment_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compiled is add(100)
 
 
-def test_a_call_that_does_not_fit_the_function_is_one_error() -> None:
+@pytest.mark.parametrize("method", ["__call__", "compile", "get_tir"])
+def test_a_call_that_does_not_fit_the_function_is_one_error(method: str) -> None:
     with pytest.raises(ArgumentError) as caught:
-        add(100, blok=3)
+        getattr(add, method)(100, blok=3)
     assert "add: got an unexpected keyword argument 'blok'" == caught.value.message
     assert "the signature is add(n: int, block: int = 64, dtype: Any = 'float32')" == caught.value.hint
 

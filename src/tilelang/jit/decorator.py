@@ -88,8 +88,10 @@ class JitFunction(JITImpl):
         """The kernel's program for these arguments, not compiled.
 
         Raises:
+            ArgumentError: The arguments do not fit the function's signature.
             StagingError: The function returns something other than a kernel.
         """
+        self._bound(args, keywords)
         try:
             func = self.func.function(*args, **keywords)
         except TileLangError:
