@@ -183,7 +183,7 @@ def test_sources_round_trip_through_json() -> None:
         "k", ("M", "2"), (32, 2, 1), 99, (2, 1, 1), (KernelArgument("tensor", 0, "void*"),), cooperative=True,
         tensor_maps=(TensorMapText(0, as_dtype("float16"), ("K", "M"), ("K * 2",), (64, 32), 128),), fragments=(("a", 64), ("b", 4)),
     )  # fmt: skip
-    source = Source("cuda", "text", "k", launches=(launch,), workspaces=("4 * M",), foreign=True)
+    source = Source("cuda", "text", "k", launches=(launch,), workspaces=("4 * M",), has_user_code=True)
     assert source == program._source_from_json(program._source_as_json(source))
 
 

@@ -148,7 +148,7 @@ extern "C" __global__ THREADS(256) void direct(const half8* __restrict__ a, cons
 )
 
 
-def source(text: str, entry: str, *, threads: int = 256, shared_bytes: int = 0, foreign: bool = False) -> Source:
+def source(text: str, entry: str, *, threads: int = 256, shared_bytes: int = 0, has_user_code: bool = False) -> Source:
     """The source of one kernel."""
     launch = DeviceLaunch(entry, ("1",), (threads, 1, 1), shared_bytes, (1, 1, 1), ())
-    return Source("hip", text, entry, launches=(launch,), foreign=foreign)
+    return Source("hip", text, entry, launches=(launch,), has_user_code=has_user_code)

@@ -37,7 +37,7 @@ def postprocessed(source: Source, target: Target) -> Source:
         )
     if text == source.text:
         return source
-    return replace(source, text=text, lines={}, foreign=True)  # line numbers may have changed
+    return replace(source, text=text, lines={}, has_user_code=True)  # line numbers may have changed
 
 
 def is_postprocessed(target: Target) -> bool:

@@ -97,7 +97,7 @@ class Source:
         flags: Compiler flags this text needs beyond the defaults.
         launches: The kernels in the order in which they run, for device languages.
         workspaces: Bytes of each workspace, as Python expressions over the names of symbols and scalar parameters.
-        foreign: Whether the text has code of the user: inline PTX, imported source, calls of its functions.
+        has_user_code: Whether the text has code of the user: inline PTX, imported source, calls of its functions.
     """
 
     language: str
@@ -108,7 +108,7 @@ class Source:
     flags: tuple[str, ...] = ()
     launches: tuple[DeviceLaunch, ...] = ()
     workspaces: tuple[str, ...] = ()
-    foreign: bool = False
+    has_user_code: bool = False
 
     @property
     def key_text(self) -> str:

@@ -203,7 +203,7 @@ def _source_as_json(source: Source) -> bytes:
         "flags": list(source.flags),
         "launches": [dataclasses.asdict(launch) for launch in source.launches],
         "workspaces": list(source.workspaces),
-        "foreign": source.foreign,
+        "has_user_code": source.has_user_code,
     }
     return json.dumps({**fields, "places": table}).encode()
 
@@ -223,7 +223,7 @@ def _source_from_json(data: bytes) -> Source:
         tuple(fields["flags"]),
         tuple(_launch_from_json(launch) for launch in fields["launches"]),
         tuple(fields["workspaces"]),
-        fields["foreign"],
+        fields["has_user_code"],
     )
 
 

@@ -1,4 +1,4 @@
-"""`T.atomic_*`: indivisible updates of elements and tiles that several blocks share.
+"""`T.atomic_*`: atomic updates of elements and tiles that several blocks share.
 
 Takes elements (`C[i, j]`), regions and buffers, emits `Atomic` statements and `AtomicTile` operators. Invariant: the
 order of a statement is the one that was asked for.
@@ -57,7 +57,7 @@ def atomic_add(
     *,
     scope: str = "gpu",
 ) -> Expr | None:
-    """Adds to an element, or to every element of a tile, indivisibly.
+    """Adds to an element, or to every element of a tile, atomically.
 
     Outside of a global tensor nothing happens, and the previous value reads as 0.
 
@@ -73,7 +73,7 @@ def atomic_add(
         return_prev: Whether to return the value before the update; elements only.
         use_tma: Steers GPU targets only.
         annotations: Steer GPU targets only.
-        scope: "block", "gpu" or "system": among whose threads the update is indivisible and in order.
+        scope: "block", "gpu" or "system": among whose threads the update is atomic and in order.
 
     Raises:
         ProgramValueError: There is no such order or scope, or extents differ.
@@ -97,7 +97,7 @@ def atomic_max(
     *,
     scope: str = "gpu",
 ) -> Expr | None:
-    """Raises an element, or every element of a tile, to at least `value`, indivisibly. As `T.atomic_add` otherwise."""
+    """Raises an element, or every element of a tile, to at least `value`, atomically. As `T.atomic_add` otherwise."""
     del annotations
     return _update(AtomicOp.MAX, dst, value, memory_order, return_prev, scope)
 
@@ -112,7 +112,7 @@ def atomic_min(
     *,
     scope: str = "gpu",
 ) -> Expr | None:
-    """Lowers an element, or every element of a tile, to at most `value`, indivisibly. As `T.atomic_add` otherwise."""
+    """Lowers an element, or every element of a tile, to at most `value`, atomically. As `T.atomic_add` otherwise."""
     del annotations
     return _update(AtomicOp.MIN, dst, value, memory_order, return_prev, scope)
 
@@ -121,7 +121,7 @@ def atomic_min(
 def atomic_and(
     dst: Load, value: ExprLike, memory_order: str | None = None, return_prev: bool = False, *, scope: str = "gpu"
 ) -> Expr | None:
-    """`dst &= value` on one integer element, indivisibly."""
+    """`dst &= value` on one integer element, atomically."""
     return _update(AtomicOp.AND, dst, value, memory_order, return_prev, scope)
 
 
@@ -129,7 +129,7 @@ def atomic_and(
 def atomic_or(
     dst: Load, value: ExprLike, memory_order: str | None = None, return_prev: bool = False, *, scope: str = "gpu"
 ) -> Expr | None:
-    """`dst |= value` on one integer element, indivisibly."""
+    """`dst |= value` on one integer element, atomically."""
     return _update(AtomicOp.OR, dst, value, memory_order, return_prev, scope)
 
 
@@ -137,7 +137,7 @@ def atomic_or(
 def atomic_xor(
     dst: Load, value: ExprLike, memory_order: str | None = None, return_prev: bool = False, *, scope: str = "gpu"
 ) -> Expr | None:
-    """`dst ^= value` on one integer element, indivisibly."""
+    """`dst ^= value` on one integer element, atomically."""
     return _update(AtomicOp.XOR, dst, value, memory_order, return_prev, scope)
 
 
@@ -145,7 +145,7 @@ def atomic_xor(
 def atomic_exchange(
     dst: Load, value: ExprLike, memory_order: str | None = None, return_prev: bool = True, *, scope: str = "gpu"
 ) -> Expr | None:
-    """Stores a value into one element and returns the previous one, indivisibly."""
+    """Stores a value into one element and returns the previous one, atomically."""
     return _update(AtomicOp.EXCHANGE, dst, value, memory_order, return_prev, scope)
 
 
@@ -153,7 +153,7 @@ def atomic_exchange(
 def atomic_cas(
     dst: Load, compare: ExprLike, value: ExprLike, memory_order: str | None = None, *, scope: str = "gpu"
 ) -> Expr:
-    """Stores a value into one element if it is what is expected there, indivisibly, and returns the previous one.
+    """Stores a value into one element if it is what is expected there, atomically, and returns the previous one.
 
     Args:
         dst: An element `C[i, j]`.
@@ -176,7 +176,7 @@ def atomic_cas(
 
 @api
 def atomic_load(src: Load, memory_order: str = "seq_cst", *, scope: str = "gpu") -> Expr:
-    """The value of one element, read indivisibly.
+    """The value of one element, read atomically.
 
     Args:
         src: The element.
@@ -204,7 +204,7 @@ def atomic_load(src: Load, memory_order: str = "seq_cst", *, scope: str = "gpu")
 
 @api
 def atomic_store(dst: Load, src: ExprLike, memory_order: str = "seq_cst", *, scope: str = "gpu") -> None:
-    """Writes one element indivisibly.
+    """Writes one element atomically.
 
     Args:
         dst: The element.
@@ -225,7 +225,7 @@ def atomic_store(dst: Load, src: ExprLike, memory_order: str = "seq_cst", *, sco
 
 @api
 def atomic_addx2(dst: Operand, value: Value, return_prev: bool = False) -> Expr | None:
-    """Adds two elements to two neighboring ones, each indivisibly: `dst[j] += value[j]`.
+    """Adds two elements to two neighboring ones, each atomically: `dst[j] += value[j]`.
 
     Args:
         dst: The first of the neighbors along the last dimension, or a region of them.
@@ -243,7 +243,7 @@ def atomic_addx2(dst: Operand, value: Value, return_prev: bool = False) -> Expr 
 
 @api
 def atomic_addx4(dst: Operand, value: Value, return_prev: bool = False) -> Expr | None:
-    """Adds four elements to four neighboring ones, each indivisibly. As `T.atomic_addx2` otherwise."""
+    """Adds four elements to four neighboring ones, each atomically. As `T.atomic_addx2` otherwise."""
     return _add_vector("T.atomic_addx4", dst, value, 4, return_prev)
 
 

@@ -21,7 +21,7 @@ __all__ = [
     "gemm",
 ]
 
-MOST_PENDING = 7  # gemms that a program may leave in flight; more were never of use
+MAX_PENDING = 7  # gemms that a program may leave in flight; more were never of use
 
 
 @api
@@ -80,10 +80,10 @@ def gemm(
     if mbar is not None:
         barrier_region(what, mbar)
     pending = plain_int(what, "wg_wait", wg_wait)
-    if not -1 <= pending <= MOST_PENDING:
+    if not -1 <= pending <= MAX_PENDING:
         raise ProgramError(
             f"{what}: wg_wait is {pending}",
-            hint=f"write 0 to wait for the product, -1 to leave that to T.wait_wgmma, or 1 to {MOST_PENDING} products "
+            hint=f"write 0 to wait for the product, -1 to leave that to T.wait_wgmma, or 1 to {MAX_PENDING} products "
             "that may be in flight",
         )
     op = product(what, A, B, C, (transpose_A, transpose_B, transpose_a, transpose_b), policy, clear_accum)

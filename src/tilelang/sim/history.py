@@ -170,7 +170,7 @@ class History:
         return conflict
 
     def atomic(self, units: np.ndarray, stamps: np.ndarray, *, stores: bool = True) -> Conflict | None:
-        """Threads update units indivisibly, or only read them so: that conflicts with plain writes alone."""
+        """Threads update units atomically, or only read them so: that conflicts with plain writes alone."""
         now = "updated by an atomic" if stores else "read by an atomic"
         conflict = (
             self._pending(self._pending_writes, units, stamps, now)
@@ -191,7 +191,7 @@ class History:
         return None
 
     def follow_atomics(self, units: np.ndarray, threads: np.ndarray) -> None:
-        """Threads that update units indivisibly are ordered after those that updated the same units before.
+        """Threads that update units atomically are ordered after those that updated the same units before.
 
         Shapes: (n,) both.
         """

@@ -106,7 +106,7 @@ class Cells:
         self.written[where] = self.whole
 
     def exchange(self, where: tuple[int, ...], change: Callable[[Value], Value | None]) -> Value:
-        """Replaces one element by `change` of it, indivisibly; gives the old value. None from `change` keeps it."""
+        """Replaces one element by `change` of it, atomically; gives the old value. None from `change` keeps it."""
         if not self._contains(where):
             return self.outside
         self._need_defined(where)
@@ -213,7 +213,7 @@ class Cells:
             box: Where.
             values: What, in row-major order.
             defined: Which of the values are; None means all.
-            atomic: Whether the access is indivisible.
+            atomic: Whether the access is atomic.
 
         Raises:
             ReadBeforeWrite: Undefined values are stored to an argument of the kernel.

@@ -302,7 +302,7 @@ class Interpreter:
     def update(
         self, region: Region, change: Callable[[np.ndarray], np.ndarray], order: MemoryOrder = MemoryOrder.RELAXED
     ) -> None:
-        """Replaces the region by `change` of its values, indivisibly as seen from other blocks."""
+        """Replaces the region by `change` of its values, atomically as seen from other blocks."""
         cells, box = self._box(region)
         cells.write(box, change(cells.read(box, atomic=True)), atomic=True)
         if self._races is not None and self._races.release_acquire is not None and order is not MemoryOrder.RELAXED:

@@ -197,7 +197,7 @@ class SimWarp:
     def update(
         self, pointer: Pointer, change: Callable[[Any, int], Any], *, where: np.ndarray | None = None
     ) -> np.ndarray:
-        """Replaces one element per lane, indivisibly and lane after lane; gives the old values. Shape (size,)."""
+        """Replaces one element per lane, atomically and lane after lane; gives the old values. Shape (size,)."""
         cell = self._cell_of(pointer.buffer)
 
         def each(old: np.ndarray, lanes: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ def test_the_line_of_the_first_error_is_the_users_line() -> None:
 
 
 def test_the_users_own_text_is_the_users_fault() -> None:
-    source = Source("hip", "one\n", "k", foreign=True)
+    source = Source("hip", "one\n", "k", has_user_code=True)
     error = rejection(source, made("kernel.hip:1:1: fatal error: 'x.h' file not found"), CompileOptions())
     assert isinstance(error, ToolchainError)
     assert "check the names, types and includes of what T.import_source or T.call_extern was given" == error.hint

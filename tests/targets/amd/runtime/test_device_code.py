@@ -110,7 +110,7 @@ def test_text_that_is_rejected_is_our_fault() -> None:
 
 def test_a_block_with_too_much_declared_shared_memory_is_refused_by_the_compiler() -> None:
     with pytest.raises(ToolchainError, match=r"local memory \(70000\) exceeds limit \(65536\)"):
-        build(source(REVERSE.replace("tile[256]", "tile[17500]"), "reverse", foreign=True), "gfx942", "clang")
+        build(source(REVERSE.replace("tile[256]", "tile[17500]"), "reverse", has_user_code=True), "gfx942", "clang")
 
 
 def test_there_is_no_ptx() -> None:

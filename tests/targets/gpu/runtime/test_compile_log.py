@@ -17,8 +17,8 @@ USER, OTHER = Loc("user.py", 12, 4), Loc("user.py", 13, 4)
 MADE = Compilation(None, "said", "/opt/bin/compiler -O3 kernel.x")
 
 
-def source(*, foreign: bool = False) -> Source:
-    return Source("any", "one\n  two\nthree\n", "k", {2: USER, 5: OTHER}, foreign=foreign)
+def source(*, has_user_code: bool = False) -> Source:
+    return Source("any", "one\n  two\nthree\n", "k", {2: USER, 5: OTHER}, has_user_code=has_user_code)
 
 
 def rejected(source: Source, options: CompileOptions = CompileOptions(), line: int = 2) -> TileLangError:
@@ -40,7 +40,7 @@ def test_our_text_is_our_fault() -> None:
 
 
 def test_the_users_text_and_flags_are_the_users_fault() -> None:
-    foreign, flags = rejected(source(foreign=True)), rejected(source(), CompileOptions(compile_flags=("-x",)))
+    foreign, flags = rejected(source(has_user_code=True)), rejected(source(), CompileOptions(compile_flags=("-x",)))
     assert isinstance(foreign, ToolchainError)
     assert isinstance(flags, ToolchainError)
     assert "check the names, types and includes of what T.import_source was given" == foreign.hint

@@ -73,7 +73,7 @@ def test_narrow_floats_are_computed_with_in_float_and_nibbles_in_int():
     assert ["float", "float", "double", "int32_t", "uint8_t", "bool", "float"] == [
         cuda_type(as_dtype(name)).value for name in names
     ]
-    assert [True, True, False, True, False, False, False] == [cuda_type(as_dtype(name)).packed for name in names]
+    assert [True, True, False, True, False, False, False] == [cuda_type(as_dtype(name)).is_packed for name in names]
 
 
 def test_short_vectors_are_words_of_their_size():

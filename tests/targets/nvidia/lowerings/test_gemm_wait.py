@@ -3,7 +3,7 @@
 from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.options import CompileOptions
-from tilelang.targets.nvidia.isa.wgmma import MOST_PENDING
+from tilelang.targets.nvidia.isa.wgmma import MAX_PENDING
 from tilelang.targets.nvidia.lowerings.gemm_wait import WgmmaWait
 from tilelang.targets.target import Target
 
@@ -15,4 +15,4 @@ def answer(arch, pending):
 def test_it_is_done_where_gemms_are_asynchronous_and_so_many_can_be_in_flight():
     assert not isinstance(answer("sm_90a", 1), Refusal)
     assert Refusal("sm_80 has no asynchronous gemms") == answer("sm_80", 0)
-    assert isinstance(answer("sm_90a", MOST_PENDING + 1), Refusal)
+    assert isinstance(answer("sm_90a", MAX_PENDING + 1), Refusal)

@@ -27,8 +27,8 @@ extern "C" __global__ void k(float* x, int n) {
 """
 
 
-def source(text: str, *, foreign: bool = False) -> Source:
-    return Source("cuda", text, "k", {5: USER, 7: OTHER}, foreign=foreign)
+def source(text: str, *, has_user_code: bool = False) -> Source:
+    return Source("cuda", text, "k", {5: USER, 7: OTHER}, has_user_code=has_user_code)
 
 
 def rejected(source: Source, options: CompileOptions = CompileOptions()) -> TileLangError:
@@ -39,7 +39,7 @@ def rejected(source: Source, options: CompileOptions = CompileOptions()) -> Tile
 
 @needs_nvrtc
 def test_inline_ptx_that_does_not_assemble_shows_the_template_and_its_line() -> None:
-    error = rejected(source(INLINE, foreign=True))
+    error = rejected(source(INLINE, has_user_code=True))
     assert isinstance(error, ToolchainError)
     assert (
         "inline PTX of kernel 'k' does not assemble: Unknown modifier '.bar'; Not a name of any "
@@ -75,7 +75,7 @@ def test_text_of_our_own_that_does_not_compile_is_our_fault() -> None:
 
 @needs_nvrtc
 def test_code_of_the_users_own_that_does_not_compile_is_theirs() -> None:
-    error = rejected(source(INLINE.replace("x[1] = 2.0f", "missing(x)"), foreign=True))
+    error = rejected(source(INLINE.replace("x[1] = 2.0f", "missing(x)"), has_user_code=True))
     assert isinstance(error, ToolchainError)
     assert "nvrtc: rejected kernel 'k', which uses code of your own: generated line 5: identifier" in error.message
     assert USER == error.loc

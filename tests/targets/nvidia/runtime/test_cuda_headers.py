@@ -11,8 +11,8 @@ from tilelang.targets.nvidia.runtime import cuda_headers
 from tilelang.targets.nvidia.runtime.cuda_headers import find_headers, include_flags
 
 
-def source(text: str, *, foreign: bool = True) -> Source:
-    return Source("cuda", text, "main_kernel", {}, (), foreign=foreign)
+def source(text: str, *, has_user_code: bool = True) -> Source:
+    return Source("cuda", text, "main_kernel", {}, (), has_user_code=has_user_code)
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
@@ -42,7 +42,7 @@ def test_headers_are_found_beside_nvrtc_then_in_wheels_then_in_a_toolkit(
     assert (f"-I{toolkit}",) == include_flags(text)
     monkeypatch.setattr("sys.path", [str(tmp_path / "site")])
     assert (f"-I{wheel}",) == include_flags(text)
-    assert (f"-I{wheel}",) == include_flags(source("", foreign=False), given=True)
+    assert (f"-I{wheel}",) == include_flags(source("", has_user_code=False), given=True)
     monkeypatch.setattr(cuda_headers, "find_nvrtc", lambda: str(tmp_path / "cu" / "lib" / "libnvrtc.so.13"))
     assert (f"-I{beside}", f"-I{beside / 'cccl'}") == include_flags(text)
 
@@ -63,7 +63,7 @@ def test_headers_that_are_nowhere_are_one_error(monkeypatch: pytest.MonkeyPatch)
 def test_nothing_is_looked_for_unless_something_is_included(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(cuda_headers, "find_headers")
     assert () == include_flags(source("__device__ float f();"))
-    assert () == include_flags(source("#include <stdint.h>\n", foreign=False))
+    assert () == include_flags(source("#include <stdint.h>\n", has_user_code=False))
 
 
 ROUND_DOWN = """

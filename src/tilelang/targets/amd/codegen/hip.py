@@ -72,8 +72,8 @@ class _Program(ThreadProgram):
     def _statements(self, out: Emitter, launch: Launch, written: Set[Buffer]) -> HipStmtPrinter:
         return HipStmtPrinter(out, self._exprs, launch, written, self._asserts)
 
-    def _preamble(self, foreign: str) -> list[str]:
+    def _preamble(self, user_text: str) -> list[str]:
         return [*PRELUDE.splitlines(), ""]
 
-    def _is_foreign(self, routine: Routine) -> bool:
+    def _is_user_code(self, routine: Routine) -> bool:
         return isinstance(routine, Instruction) and routine.dialect_key[:1] == ("call_extern",)

@@ -62,19 +62,19 @@ def _fits_tf32(source: DType) -> bool:
 
 
 def _scalar(source: DType, destination: DType) -> Template:
-    made, taken = hip_type(destination), hip_type(source)
+    result_type, source_type = hip_type(destination), hip_type(source)
     if destination == "tfloat32":
         return Template("(float)({0})") if _fits_tf32(source) else Template("tl_round_tf32((float)({0}))", _TF32)
     if destination.is_bool:
-        return Template(f"(({taken.value})({{0}}) != 0)", taken.helper)
+        return Template(f"(({source_type.value})({{0}}) != 0)", source_type.helper)
     if destination == "float16" and source == "float64":
         return Template("tl_half_of({0})", _HALF_OF_DOUBLE)
     if destination.is_float and destination.bits < 32:
         wide = "(float)(double)" if source.is_int and source.bits == 64 else "(float)"  # as the reference rounds
-        return Template(f"{made.name}({wide}({{0}}))", made.helper)
+        return Template(f"{result_type.name}({wide}({{0}}))", result_type.helper)
     if destination.is_int and destination.bits < 8:
-        return Template(f"{made.name}((int32_t)({{0}}))", made.helper)
-    return Template(f"({made.name})({{0}})", made.helper)
+        return Template(f"{result_type.name}((int32_t)({{0}}))", result_type.helper)
+    return Template(f"({result_type.name})({{0}})", result_type.helper)
 
 
 def _lanes_name(source: DType, destination: DType) -> str:
@@ -83,18 +83,18 @@ def _lanes_name(source: DType, destination: DType) -> str:
 
 def _lanes_helper(source: DType, destination: DType) -> Helper:
     """The function that casts a short vector lane by lane; compilers pair neighbors where an instruction does."""
-    taken, made = hip_type(source), hip_type(destination)
+    source_type, result_type = hip_type(source), hip_type(destination)
     lane, cast = lane_dtype(source), lane_dtype(destination)
     single = conversion(lane, cast)
     text = f"""\
-__device__ __forceinline__ {made.name} {_lanes_name(source, destination)}({taken.name} x) {{
-    union {{ {taken.name} all; {hip_type(lane).name} lane[{source.lanes}]; }} from;
-    union {{ {made.name} all; {hip_type(cast).name} lane[{source.lanes}]; }} to;
+__device__ __forceinline__ {result_type.name} {_lanes_name(source, destination)}({source_type.name} x) {{
+    union {{ {source_type.name} all; {hip_type(lane).name} lane[{source.lanes}]; }} from;
+    union {{ {result_type.name} all; {hip_type(cast).name} lane[{source.lanes}]; }} to;
     from.all = x;
 #pragma unroll
     for (int i = 0; i < {source.lanes}; ++i) to.lane[i] = {single.format("from.lane[i]")};
     return to.all;
 }}
 """
-    needs = needed(taken.helper, made.helper, hip_type(lane).helper, hip_type(cast).helper, single.helper)
+    needs = needed(source_type.helper, result_type.helper, hip_type(lane).helper, hip_type(cast).helper, single.helper)
     return Helper(_lanes_name(source, destination), text, needs=needs)

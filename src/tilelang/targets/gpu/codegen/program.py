@@ -98,8 +98,8 @@ class ThreadProgram(abc.ABC):
         if self.integers is not None and _FIXED_WIDTH.search(kernels):
             helpers.insert(0, self.integers)
         called = (stmt.routine for stmt in walk(self._func.body) if isinstance(stmt, CallStmt))
-        foreign = bool(self._users) or any(map(self._is_foreign, called))
-        parts = self._preamble("\n".join([*self._users, kernels]) if foreign else "")
+        has_user_code = bool(self._users) or any(map(self._is_user_code, called))
+        parts = self._preamble("\n".join([*self._users, kernels]) if has_user_code else "")
         for helper in ordered_helpers(helpers):
             parts += [helper.text.rstrip("\n"), ""]
         for text in self._users:
@@ -116,7 +116,7 @@ class ThreadProgram(abc.ABC):
             self.flags,
             launches=tuple(self._launches),
             workspaces=sizes,
-            foreign=foreign,
+            has_user_code=has_user_code,
         )
 
     # -- what languages write -----------------------------------------------------------------------------------
@@ -144,11 +144,11 @@ class ThreadProgram(abc.ABC):
     def _statements(self, out: Emitter, launch: Launch, written: Set[Buffer]) -> ThreadStmtPrinter:
         """The printer of the statements of a launch; `written` are the buffers that it may write."""
 
-    def _preamble(self, foreign: str) -> list[str]:
-        """The lines before all helpers; `foreign` is the text that the user's code is part of, if there is any."""
+    def _preamble(self, user_text: str) -> list[str]:
+        """The lines before all helpers; `user_text` is the text that the user's code is part of, if there is any."""
         return []
 
-    def _is_foreign(self, routine: Routine) -> bool:
+    def _is_user_code(self, routine: Routine) -> bool:
         """Whether a routine is source of the user."""
         return False
 

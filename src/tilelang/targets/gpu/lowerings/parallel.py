@@ -345,7 +345,7 @@ class _Body(Rewriter):
         if item is not None:
             return Store(item.partial.buffer, item.partial.at(item.index), self.expr(node.value), loc=node.loc)
         if node in self._legality.atomics:
-            return self._once(self._indivisible(node, self._legality.atomics[node]), node)
+            return self._once(self._atomic_update(node, self._legality.atomics[node]), node)
         value, indices = self.expr(node.value), self.exprs(node.indices)
         if node.buffer in self._context.registers:
             register, at = self._register(node.buffer, node.indices, writes=True)
@@ -360,7 +360,7 @@ class _Body(Rewriter):
             return self._once(If(condition, store, loc=node.loc), node)
         return self._once(store, node)
 
-    def _indivisible(self, node: Store, update: Update) -> Stmt:
+    def _atomic_update(self, node: Store, update: Update) -> Stmt:
         """An atomic update of an element: its operand is the stored value computed from the neutral value."""
         dtype = node.buffer.dtype
         self._olds.update(dict.fromkeys(update.previous, neutral(update.op, dtype)))

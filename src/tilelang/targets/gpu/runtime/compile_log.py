@@ -68,7 +68,7 @@ def rejected_line(
     generated = lines[number - 1].strip() if number <= len(lines) else ""
     message = f"generated line {number}: {complaint}\n    {generated}"
     loc = place_of(source, number)
-    if source.foreign:
+    if source.has_user_code:
         return ToolchainError(
             f"{compilation.compiler}: rejected kernel '{source.entry}', which uses code of your own: {message}",
             loc=loc,

@@ -25,7 +25,7 @@ from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA, RESERVED
 from tilelang.targets.nvidia.codegen.cuda_headers import needed_headers
 from tilelang.targets.nvidia.codegen.cuda_stmt import CudaStmtPrinter
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
-from tilelang.targets.nvidia.isa.extern import is_foreign
+from tilelang.targets.nvidia.isa.extern import is_user_code
 from tilelang.targets.nvidia.isa.source_kernel import SourceKernel
 from tilelang.targets.nvidia.isa.tma import TENSOR_MAP
 from tilelang.targets.nvidia.isa.types import INTEGERS
@@ -99,12 +99,12 @@ class _Program(ThreadProgram):
     def _statements(self, out: Emitter, launch: Launch, written: Set[Buffer]) -> CudaStmtPrinter:
         return CudaStmtPrinter(out, self._exprs, launch, written, self._asserts)
 
-    def _preamble(self, foreign: str) -> list[str]:
-        headers = needed_headers(foreign)
+    def _preamble(self, user_text: str) -> list[str]:
+        headers = needed_headers(user_text)
         return [*(f"#include <{header}>" for header in headers), *([""] if headers else [])]
 
-    def _is_foreign(self, routine: Routine) -> bool:
-        return is_foreign(routine)
+    def _is_user_code(self, routine: Routine) -> bool:
+        return is_user_code(routine)
 
     def _is_early(self, launch: Launch) -> bool:
         return GRID_DEPENDENCY_WAIT in instructions_of(launch)

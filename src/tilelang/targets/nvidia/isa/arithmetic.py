@@ -15,7 +15,7 @@ from tilelang.isa.common.vectors import vectors
 from tilelang.isa.intrinsic import Helper
 from tilelang.targets.nvidia.isa.types import BITS, INTEGERS
 
-_EXTREME = """\
+_MIN_MAX = """\
 template <typename T> __device__ __forceinline__ T {name}(T a, T b) {{ return a {less} b ? a : b; }}
 template <> __device__ __forceinline__ float {name}(float a, float b) {{
 #if __CUDA_ARCH__ >= 800
@@ -30,14 +30,14 @@ template <> __device__ __forceinline__ double {name}(double a, double b) {{ retu
 """
 
 
-def _extreme(kind: str, comment: str, less: str) -> Helper:
-    text = _EXTREME.format(name=f"tl_{kind}", less=less, instruction=kind)
+def _min_max(kind: str, comment: str, less: str) -> Helper:
+    text = _MIN_MAX.format(name=f"tl_{kind}", less=less, instruction=kind)
     return Helper(f"tl_{kind}", f"// {comment}; NaN if either is NaN.\n{text}")
 
 
 # Source: PTX ISA, "Floating Point Instructions: min", "max"; .NaN needs sm_80
-_MAX = _extreme("max", "The larger value", ">")
-_MIN = _extreme("min", "The smaller value", "<")
+_MAX = _min_max("max", "The larger value", ">")
+_MIN = _min_max("min", "The smaller value", "<")
 # Source: PTX ISA, "Floating Point Instructions: min", "max"; without .NaN a NaN operand is dropped
 _FMAX, _FMIN = (
     Helper(
@@ -109,7 +109,7 @@ __device__ __forceinline__ float tl_choose(bool condition, float a, float b) { r
 """,
 )
 """NVVM branches around inline PTX and around more than a few instructions, and ptxas then ends products of warpgroups
-before each other, since registers that they accumulate in meet again behind branches (advice C7511 of ptxas 13.0)."""
+before each other, since the registers of accumulators merge behind branches (advice C7511 of ptxas 13.0)."""
 
 _PACK, _LANE = vectors("__device__ __forceinline__")
 

@@ -174,14 +174,14 @@ def _pack_needs(atom: MmaAtom) -> tuple[Helper, ...]:
 # Where a condition that is the same for the whole warp clears the accumulator, ptxas makes it a predicate of the
 # instruction, DMMA.16x8x16 with UP0, and then rows 8 to 15 are accumulated twice. It does not where it cannot see
 # that all of them are zero. Found with ptxas 13.0 for sm_90a on an H200.
-_HIDE_ZERO = """\
+_OPAQUE_ZERO = """\
     unsigned zero;  // which the assembler does not know: it must not take the clearing of all sums for a predicate
     asm("mov.u32 %0, %%dynamic_smem_size; shr.u32 %0, %0, 31;" : "=r"(zero));
     d[0] = __longlong_as_double(__double_as_longlong(d[0]) | zero);
 """
 
 
-def _wants_hidden_zeros(atom: MmaAtom) -> bool:
+def _needs_opaque_zero(atom: MmaAtom) -> bool:
     return atom.c_dtype == "float64" and atom.shape[0] == 16
 
 
@@ -195,7 +195,7 @@ def _helper_text(atom: MmaAtom, name: str) -> str:
     for count in counts:
         groups.append("{" + ", ".join(f"%{first + i}" for i in range(count)) + "}")
         first += count
-    setup = "".join(line for line, _ in operands) + (_HIDE_ZERO if _wants_hidden_zeros(atom) else "")
+    setup = "".join(line for line, _ in operands) + (_OPAQUE_ZERO if _needs_opaque_zero(atom) else "")
     outputs = ", ".join(f'"+{c_letter}"(d[{i}])' for i in range(sums))
     inputs = ", ".join(f'"{letter}"({value})' for (_, values) in operands for letter, value in values)
     return (

@@ -1,4 +1,4 @@
-"""Indivisible operations on elements of global or shared memory: read-modify-write, compare-and-swap, load and store.
+"""Atomic operations on elements of global or shared memory: read-modify-write, compare-and-swap, load and store.
 
 Gives `atomic(op, dtype, ...)`, which makes the instruction of an operation, `atomic_add_vector(dtype, ...)`, and
 `of_statement`, which chooses among them.
@@ -27,7 +27,7 @@ from tilelang.ir.stmt import Atomic, MemoryOrder, MemoryScope
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.targets.gpu.isa.lanes import REDUCE_OPERATORS, spread
-from tilelang.targets.nvidia.isa.atomic_text import ORDERS, SCOPES, Words, operation_text, suffix, vector_text
+from tilelang.targets.nvidia.isa.atomic_text import ORDERS, SCOPES, AtomicText, operation_text, suffix, vector_text
 
 VECTOR_LANES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {"float32": (4, 2), "float16": (8, 4, 2), "bfloat16": (8, 4, 2)}
@@ -67,7 +67,7 @@ def of_statement(stmt: Atomic) -> Instruction:
 
 @cache
 def atomic(op: str, dtype: DType, order: str = "relaxed", scope: str = "gpu") -> Instruction:
-    """An indivisible operation on one element per lane.
+    """An atomic operation on one element per lane.
 
     It is called with the element's address and, but for "load", the operand; "cas" takes what the element must be (bit
     for bit) and then what it becomes. All but "store" have the previous element as their value, which may be ignored.
@@ -76,7 +76,7 @@ def atomic(op: str, dtype: DType, order: str = "relaxed", scope: str = "gpu") ->
         op: "add", "min", "max", "and", "or", "xor", "exchange", "cas", "load" or "store".
         dtype: Of the element; a scalar.
         order: "relaxed", "acquire", "release", "acq_rel" or "seq_cst".
-        scope: Who sees it indivisibly: the "block", the "gpu" or the "system".
+        scope: For whose threads it is atomic: the "block", the "gpu" or the "system".
 
     Raises:
         NoLowering: There is no such operation on the dtype.
@@ -116,7 +116,7 @@ def _change(op: str, dtype: DType, old: Any, values: list[np.ndarray], lane: int
 
 @cache
 def atomic_add_vector(dtype: DType, order: str = "relaxed", scope: str = "gpu") -> Instruction:
-    """Adds a short vector to neighboring elements of global memory, each of them indivisibly.
+    """Adds a short vector to neighboring elements of global memory, each of them atomically.
 
     It is called with the first element's address, a multiple of the vector's size, and the vector. It has no value.
 
@@ -152,7 +152,7 @@ def _add(dtype: DType, values: np.ndarray, old: Any, lane: int) -> Any:
 
 
 def _record(
-    name: str, order: str, scope: str, words: Words, simulate: Callable[..., Any], result: DType | None
+    name: str, order: str, scope: str, words: AtomicText, simulate: Callable[..., Any], result: DType | None
 ) -> Instruction:
     return Instruction(
         f"{name}{suffix(order, scope)}",

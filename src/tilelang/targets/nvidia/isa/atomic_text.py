@@ -17,8 +17,8 @@ SCOPES = {"block": "cta", "gpu": "gpu", "system": "sys"}  # as PTX names them
 
 
 @record(slots=True)
-class Words:
-    """A template and what must stand before it.
+class AtomicText:
+    """The text of an atomic operation.
 
     Attributes:
         text: The call.
@@ -36,10 +36,10 @@ def suffix(order: str, scope: str) -> str:
     return ("" if order == "relaxed" else f"_{order}") + ("" if scope == "gpu" else f"_{scope}")
 
 
-def operation_text(op: str, dtype: DType, order: str, scope: str) -> Words:
+def operation_text(op: str, dtype: DType, order: str, scope: str) -> AtomicText:
     """The call of an operation on one element."""
     if op in ("load", "store"):
-        return _move(op, dtype, order, scope)
+        return _load_or_store(op, dtype, order, scope)
     words = _read_modify_write(op, dtype, scope)
     return words if order == "relaxed" else _fenced(words, op, dtype, order, scope)
 
@@ -77,10 +77,10 @@ for _op in ("and", "or", "xor"):
     _FUNCTION_TYPES[_op] = _FUNCTION_TYPES["cas"]
 
 
-def _read_modify_write(op: str, dtype: DType, scope: str) -> Words:
+def _read_modify_write(op: str, dtype: DType, scope: str) -> AtomicText:
     taken = _FUNCTION_TYPES[op].get(str(dtype))
     if taken is None:
-        return _looped(op, dtype, scope)
+        return _cas_loop(op, dtype, scope)
     own = cuda_type(dtype)
     same = {"int32": _INT, "uint32": _UINT, "uint64": _UWIDE}.get(str(dtype), own.name) == taken
     pointer = "{0}" if str(dtype) in ("int32", "uint32") or taken in ("float", "double") else f"({taken}*)({{0}})"
@@ -88,7 +88,7 @@ def _read_modify_write(op: str, dtype: DType, scope: str) -> Words:
     text = f"{_FUNCTIONS[op]}{suffix('relaxed', scope)}({', '.join([pointer, *operands])})"
     if same and taken in ("float", "double", _INT, _UINT):
         text = text.replace(f"({taken})({{1}})", "{1}").replace(f"({taken})({{2}})", "{2}")
-    return Words(text if same else f"({own.name}){text}", own.helper)
+    return AtomicText(text if same else f"({own.name}){text}", own.helper)
 
 
 # -- loops around compare-and-swap ----------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ template <typename T, typename F> __device__ __forceinline__ T tl_atomic_update_
 """
 
 
-def _swap(scope: str) -> Helper:
+def _compare_and_swap(scope: str) -> Helper:
     """Compare-and-swap of every size."""
     ptx = SCOPES[scope]
     sizes = (("uint16_t", 16, "h"), ("uint32_t", 32, "r"), ("uint64_t", 64, "l"))
@@ -154,13 +154,13 @@ def _swap(scope: str) -> Helper:
 
 def _update(scope: str) -> Helper:
     ptx = SCOPES[scope]
-    return Helper(f"tl_atomic_update_{ptx}", _UPDATE.format(ptx=ptx), needs=(_swap(scope), _WORDS, BITS))
+    return Helper(f"tl_atomic_update_{ptx}", _UPDATE.format(ptx=ptx), needs=(_compare_and_swap(scope), _WORDS, BITS))
 
 
 _OPERATORS = {"add": "+", "and": "&", "or": "|", "xor": "^"}
 
 
-def _looped(op: str, dtype: DType, scope: str) -> Words:
+def _cas_loop(op: str, dtype: DType, scope: str) -> AtomicText:
     """What has no function of the compilers: a function of our own."""
     own, ptx = cuda_type(dtype), SCOPES[scope]
     name = f"tl_atomic_{op}_{dtype!s}{suffix('relaxed', scope)}"
@@ -174,8 +174,8 @@ __device__ __forceinline__ {own.value} {name}({own.name}* element, {own.value} s
         tl_cas_{ptx}((word*)element, tl_bits<word>({own.name}(seen)), tl_bits<word>({own.name}(next))));
 }}
 """
-        helper = Helper(name, text, needs=(*needs, _swap(scope), _WORDS))
-        return Words(f"{name}({{0}}, {{1}}, {{2}})", helper, retries=dtype.storage_bytes == 1)
+        helper = Helper(name, text, needs=(*needs, _compare_and_swap(scope), _WORDS))
+        return AtomicText(f"{name}({{0}}, {{1}}, {{2}})", helper, retries=dtype.storage_bytes == 1)
     if op == "exchange":
         change = f"{own.name}(value)"
     elif op in _OPERATORS:
@@ -189,7 +189,7 @@ __device__ __forceinline__ {own.value} {name}({own.name}* element, {own.value} s
         body = _half_add(dtype, ptx, body)
     text = f"__device__ __forceinline__ {own.value} {name}({own.name}* element, {own.value} value) {{\n{body}}}\n"
     helper = Helper(name, text, needs=(*needs, _update(scope)))
-    return Words(f"{name}({{0}}, {{1}})", helper, retries=op != "add" or dtype != "float16")
+    return AtomicText(f"{name}({{0}}, {{1}})", helper, retries=op != "add" or dtype != "float16")
 
 
 def _half_add(dtype: DType, ptx: str, otherwise: str) -> str:
@@ -210,7 +210,7 @@ def _half_add(dtype: DType, ptx: str, otherwise: str) -> str:
 # -- loads and stores ----------------------------------------------------------------------------------------------
 
 
-def _move(op: str, dtype: DType, order: str, scope: str) -> Words:
+def _load_or_store(op: str, dtype: DType, order: str, scope: str) -> AtomicText:
     own, size, ptx = cuda_type(dtype), dtype.storage_bytes, SCOPES[scope]
     # PTX orders a load only as acquire, a store only as release
     strong = order in ("seq_cst", "acq_rel", "acquire" if op == "load" else "release")
@@ -238,7 +238,7 @@ __device__ __forceinline__ void {name}(void* element, {word} value) {{
         call = f"{name}({{0}}, tl_bits<{word}>({own.name}({{1}})))"
     helper = Helper(name, text, needs=(INTEGERS,))
     needs = needed(helper, BITS, own.helper)
-    return Words(call, Helper(f"{name} of {dtype!s}", "", needs=needs))
+    return AtomicText(call, Helper(f"{name} of {dtype!s}", "", needs=needs))
 
 
 # -- orders ----------------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def _fences(order: str, scope: str) -> tuple[str, str]:
     return before, fence if order in ("acquire", "acq_rel", "seq_cst") else ""
 
 
-def _fenced(words: Words, op: str, dtype: DType, order: str, scope: str) -> Words:
+def _fenced(words: AtomicText, op: str, dtype: DType, order: str, scope: str) -> AtomicText:
     """The relaxed operation between fences."""
     own = cuda_type(dtype)
     name = f"tl_atomic_{op}_{dtype!s}{suffix(order, scope)}"
@@ -275,13 +275,13 @@ def _fenced(words: Words, op: str, dtype: DType, order: str, scope: str) -> Word
     text = "\n".join(line for line in lines if line) + "\n"
     needs = needed(words.helper, own.helper)
     places = ", ".join(f"{{{number}}}" for number in range(1 + len(operands)))
-    return Words(f"{name}({places})", Helper(name, text, needs=needs), words.retries)
+    return AtomicText(f"{name}({places})", Helper(name, text, needs=needs), words.retries)
 
 
 # -- short vectors -----------------------------------------------------------------------------------------------------
 
 
-def vector_text(dtype: DType, order: str, scope: str) -> Words:
+def vector_text(dtype: DType, order: str, scope: str) -> AtomicText:
     """The call that adds a short vector to elements of global memory."""
     lane, vector = lane_dtype(dtype), cuda_type(dtype)
     own, ptx = cuda_type(lane), SCOPES[scope]
@@ -306,7 +306,7 @@ __device__ __forceinline__ void {name}({own.name}* element, {vector.name} value)
 """
     text = "\n".join(line for line in text.split("\n") if line) + "\n"
     needs = needed(single.helper, own.helper, vector.helper)
-    return Words(f"{name}({{0}}, {{1}})", Helper(name, text, needs=needs), single.retries)
+    return AtomicText(f"{name}({{0}}, {{1}})", Helper(name, text, needs=needs), single.retries)
 
 
 def _vector_add(dtype: DType, ptx: str) -> str:

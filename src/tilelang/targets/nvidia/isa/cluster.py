@@ -1,10 +1,10 @@
 """Clusters: blocks that are scheduled together, have a common barrier and access each other's shared memory.
 
 Gives `CLUSTER_RANK`, `CLUSTER_SIZE`, `CLUSTER_ARRIVE`, `CLUSTER_ARRIVE_RELAXED`, `CLUSTER_WAIT`,
-`mbarrier_arrive_remote`, `cluster_load`, `cluster_store` and `cluster_store_async`. A place in the memory of another
-block is named by the same place in one's own and the rank of the block. Invariant: a block's memory may be touched by
-others from when they have met it until it ends; so the blocks of a cluster meet before they touch each other, and
-before one of them ends that others may still touch.
+`mbarrier_arrive_remote`, `cluster_load`, `cluster_store` and `cluster_store_async`. An address in the memory of
+another block is given as the same address in one's own and the rank of that block. Invariant: a block's memory may be
+accessed by others only after the cluster has synchronized, and until the block ends; so a cluster synchronizes before
+the first such access, and once more before a block ends whose memory others may still access.
 
 Blocks are numbered with x running fastest: that of a block of `cluster_dims=(cx, cy, cz)` is
 `bx % cx + cx * (by % cy + cy * (bz % cz))`.

@@ -145,7 +145,7 @@ def _lanes_helper(source: DType, destination: DType) -> Helper:
     pair = _pair(lane, cast) if source.lanes % 2 == 0 else None
     if pair is None:
         single = conversion(lane, cast)
-        pair = _Pair((single.helper,), f"to.lane[i] = {single.format('from.lane[i]')};")
+        pair = _PairCast((single.helper,), f"to.lane[i] = {single.format('from.lane[i]')};")
     count = source.lanes // 2 if pair.views else source.lanes
     views = [f" {view} pair[{count}];" if view else "" for view in pair.views or ("", "")]
     text = f"""\
@@ -163,7 +163,7 @@ __device__ __forceinline__ {result_type.name} {_lanes_name(source, destination)}
 
 
 @record(slots=True)
-class _Pair:
+class _PairCast:
     """The text that casts lane i, or, where it has views, lanes 2i and 2i + 1.
 
     Attributes:
@@ -272,21 +272,21 @@ _DECODED = {
 }
 
 
-def _pair(source: DType, destination: DType) -> _Pair | None:
+def _pair(source: DType, destination: DType) -> _PairCast | None:
     """How two lanes are cast at once; None where nothing does."""
     if str(source) in _DECODED and destination in ("float16", "float32"):
         name, helper = _DECODED[str(source)]
         if destination == "float16":
-            return _Pair((helper,), f"to.pair[i] = {name}(from.pair[i]);", ("uint16_t", "uint32_t"))
+            return _PairCast((helper,), f"to.pair[i] = {name}(from.pair[i]);", ("uint16_t", "uint32_t"))
         text = (
             f"{{\n        half_t half;\n        const uint32_t halves = {name}(from.pair[i]);\n"
             "        half.bits = (uint16_t)halves;\n        to.lane[2 * i] = (float)half;\n"
             "        half.bits = (uint16_t)(halves >> 16);\n        to.lane[2 * i + 1] = (float)half;\n    }"
         )
-        return _Pair((helper,), text, ("uint16_t", ""))
+        return _PairCast((helper,), text, ("uint16_t", ""))
     through_float = source.is_float and source != "float64" or source.is_int and source.bits <= 16
     if through_float and str(destination) in _ENCODED:
         name, view, helper = _ENCODED[str(destination)]
         values = ", ".join(f"(float)from.lane[{index}]" for index in ("2 * i", "2 * i + 1"))
-        return _Pair((helper,), f"to.pair[i] = {name}({values});", ("", view))
+        return _PairCast((helper,), f"to.pair[i] = {name}({values});", ("", view))
     return None

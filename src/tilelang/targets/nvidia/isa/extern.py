@@ -19,7 +19,7 @@ _OPERAND = re.compile(r"(?<!%)%(\d+)")
 _LETTERS = {16: "h", 32: "r", 64: "l"}
 
 
-def is_foreign(routine: Routine) -> bool:
+def is_user_code(routine: Routine) -> bool:
     """Whether the text of an instruction is the user's own, so that a compiler's complaint about it is for the user."""
     return routine.name in ("inline_ptx", "call_extern", "CUDASourceCodeKernel")
 

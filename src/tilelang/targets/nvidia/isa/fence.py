@@ -1,7 +1,7 @@
 """Proxy fences: order writes of a thread before accesses by the async proxy.
 
-Engines that copy and multiply beside the threads see memory by another way, the asynchronous proxy: what a thread wrote
-is certain to be seen there only after a proxy fence of this thread.
+Copy engine and matrix units access memory through the async proxy: what a thread wrote is visible there only after a
+proxy fence of this thread.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence".
 """

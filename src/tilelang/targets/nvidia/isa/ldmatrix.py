@@ -82,8 +82,8 @@ def ldmatrix(count: int, trans: bool = False) -> Instruction:
         warp.converge(ALL_LANES, "ldmatrix")
         size = row.buffer.dtype.numpy.itemsize
         values, defined = warp.read_raw(row, ROW_BYTES // size, where=warp.lane < count * ROWS)
-        held = _held(atom, np.ascontiguousarray(values).view(np.uint8)).view(target.buffer.dtype.numpy)
-        held_known = _whole(_held(atom, np.repeat(defined, size, axis=1)), held.shape)
+        held = _to_registers(atom, np.ascontiguousarray(values).view(np.uint8)).view(target.buffer.dtype.numpy)
+        held_known = _all_bytes_defined(_to_registers(atom, np.repeat(defined, size, axis=1)), held.shape)
         warp.write(target, held, defined=held_known)
 
     return Instruction(
@@ -118,8 +118,8 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
         warp.converge(ALL_LANES, "stmatrix")
         size = source.buffer.dtype.numpy.itemsize
         values, defined = map(np.ascontiguousarray, warp.read_raw(source, count * REGISTER_BYTES // size))
-        rows = _rows(atom, values.view(np.uint8)).view(row.buffer.dtype.numpy)
-        rows_known = _whole(_rows(atom, np.repeat(defined, size, axis=1)), rows.shape)
+        rows = _to_rows(atom, values.view(np.uint8)).view(row.buffer.dtype.numpy)
+        rows_known = _all_bytes_defined(_to_rows(atom, np.repeat(defined, size, axis=1)), rows.shape)
         warp.write(row, rows, where=warp.lane < count * ROWS, defined=rows_known)
 
     return Instruction(
@@ -134,20 +134,20 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
     )
 
 
-def _held(atom: MatrixCopyAtom, rows: np.ndarray) -> np.ndarray:
+def _to_registers(atom: MatrixCopyAtom, rows: np.ndarray) -> np.ndarray:
     """What each lane holds of matrices given by their rows, in bytes. Shapes: (32, 16) -> (32, 4 * count)."""
     units = rows[: atom.count * ROWS].reshape(atom.count, ROWS, ROWS, 2)
     return np.ascontiguousarray(units[atom.registers.places]).reshape(WARP_SIZE, -1)
 
 
-def _rows(atom: MatrixCopyAtom, held: np.ndarray) -> np.ndarray:
+def _to_rows(atom: MatrixCopyAtom, held: np.ndarray) -> np.ndarray:
     """The rows of the matrices that lanes hold, in bytes; zeros beyond them. Shapes: (32, 4 * count) -> (32, 16)."""
     units = np.zeros((WARP_SIZE // ROWS, ROWS, ROWS, 2), held.dtype)
     units[atom.registers.places] = held.reshape(WARP_SIZE, -1, 2)
     return units.reshape(WARP_SIZE, ROW_BYTES)
 
 
-def _whole(defined: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def _all_bytes_defined(defined: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Which elements have all of their bytes defined."""
     return np.asarray(defined.reshape(*shape, -1).all(axis=-1))
 

@@ -4,7 +4,7 @@ Gives `encode`, and `Operand`, which computes the addresses that an instruction 
 the hardware does, by addition and then an XOR of address bits, independently of the compiler's layout of the tile.
 
 Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions", "Matrix Descriptor Format", "Strides"; the order of
-chunks was measured on an H200 for both majors of every mode.
+chunks was measured on an H200 for both majors of every swizzle.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ CHUNK = 16
 """Bytes that stay together; addresses and distances count them."""
 STEP_BYTES = 32
 """K of every instruction, in bytes of elements of an operand. Source: PTX ISA, "wgmma.mma_async", "Matrix Shape"."""
-CODES = {0: 0, 128: 1, 64: 2, 32: 3}
-"""The code of the mode that permutes within so many bytes."""
-_MODES = {code: mode for mode, code in CODES.items()}
-_PERIOD = 8  # rows, or steps of k, that one pattern of chunks has
+SWIZZLE_CODES = {0: 0, 128: 1, 64: 2, 32: 3}
+"""The code of a swizzle, by the bytes of its span."""
+_SWIZZLES = {code: swizzle for swizzle, code in SWIZZLE_CODES.items()}
+_CORE_ROWS = 8  # rows of a core matrix, or elements along K with M or N contiguous
 _FIELD = (1 << 14) - 1
 _BASE_OFFSET = 7 << 49
 
 
-def encode(address: int, leading: int, stride: int, mode: int) -> int:
+def encode(address: int, leading: int, stride: int, swizzle: int) -> int:
     """The descriptor of a matrix.
 
     Args:
         address: Of its first element, in bytes.
-        leading: The leading distance, in bytes.
-        stride: The stride distance, in bytes.
-        mode: Bytes within which chunks change places: 128, 64, 32, or 0.
+        leading: The leading dimension byte offset.
+        stride: The stride dimension byte offset.
+        swizzle: The bytes within which the swizzle permutes chunks: 128, 64, 32, or 0.
     """
     fields = (address >> 4 & _FIELD, leading >> 4 & _FIELD, stride >> 4 & _FIELD)
-    return fields[0] | fields[1] << 16 | fields[2] << 32 | CODES[mode] << 62
+    return fields[0] | fields[1] << 16 | fields[2] << 32 | SWIZZLE_CODES[swizzle] << 62
 
 
 @record
@@ -75,9 +75,9 @@ class Operand:
             )
         start = (descriptor & _FIELD) << 4
         leading, stride = (descriptor >> 16 & _FIELD) << 4, (descriptor >> 32 & _FIELD) << 4
-        mode = _MODES[descriptor >> 62]
-        address = start + _distances(self.rows, self.depth, self.transposed, leading, stride, mode)
-        chunks: np.ndarray = address ^ (address >> 7 & max(1, mode // CHUNK) - 1) << 4
+        swizzle = _SWIZZLES[descriptor >> 62]
+        address = start + _offsets(self.rows, self.depth, self.transposed, leading, stride, swizzle)
+        chunks: np.ndarray = address ^ (address >> 7 & max(1, swizzle // CHUNK) - 1) << 4
         return chunks
 
     def of_rows(self, chunks: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -98,14 +98,14 @@ class Operand:
 
 
 @lru_cache(maxsize=256)
-def _distances(rows: int, depth: int, transposed: bool, leading: int, stride: int, mode: int) -> np.ndarray:
-    """How far each chunk lies from the start, before chunks change places."""
-    line = mode or CHUNK  # bytes from one row, or step of k, to the next
+def _offsets(rows: int, depth: int, transposed: bool, leading: int, stride: int, swizzle: int) -> np.ndarray:
+    """The offset of each chunk from the start, before the swizzle."""
+    line = swizzle or CHUNK  # bytes from one row, or step of k, to the next
     if not transposed:
         row, chunk = np.arange(rows)[:, None], np.arange(STEP_BYTES // CHUNK)
-        return row % _PERIOD * line + row // _PERIOD * stride + chunk * (CHUNK if mode else leading)
+        return row % _CORE_ROWS * line + row // _CORE_ROWS * stride + chunk * (CHUNK if swizzle else leading)
     k, chunk = np.arange(depth)[:, None], np.arange(rows * 2 // CHUNK)
-    if mode:
-        per = mode // CHUNK
-        return chunk % per * CHUNK + chunk // per * leading + k % _PERIOD * line + k // _PERIOD * stride
-    return chunk * stride + k % _PERIOD * line + k // _PERIOD * leading  # the two distances change roles
+    if swizzle:
+        per = swizzle // CHUNK
+        return chunk % per * CHUNK + chunk // per * leading + k % _CORE_ROWS * line + k // _CORE_ROWS * stride
+    return chunk * stride + k % _CORE_ROWS * line + k // _CORE_ROWS * leading  # the two offsets change roles

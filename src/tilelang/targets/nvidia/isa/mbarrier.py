@@ -336,13 +336,13 @@ FENCE_MBARRIER_INIT = ptx_statement(
 """Makes initialized barriers known beyond the thread, once others are ordered after it; called with nothing."""
 
 
-def _question(operation: str) -> str:
-    """Asks whether a phase is complete; `_ANSWER` follows it."""
+def _wait_asm(operation: str) -> str:
+    """The beginning of the assembly that tests whether a phase is complete; `_WAIT_OPERANDS` follows it."""
     ptx = f"{{ .reg .pred p; mbarrier.{operation}.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }}"
     return f'asm volatile("{ptx}"'
 
 
-_ANSWER = f': "=r"(done) : {_BARRIER.operand}, "r"(parity) : "memory");'
+_WAIT_OPERANDS = f': "=r"(done) : {_BARRIER.operand}, "r"(parity) : "memory");'
 
 MBARRIER_WAIT = Instruction(
     "mbarrier_wait",
@@ -356,11 +356,11 @@ __device__ __forceinline__ void tl_mbarrier_wait(void* barrier, unsigned parity)
     unsigned done;
     do {{
 #if __CUDA_ARCH__ >= 900
-        {_question("try_wait")}
+        {_wait_asm("try_wait")}
 #else
-        {_question("test_wait")}
+        {_wait_asm("test_wait")}
 #endif
-                     {_ANSWER}
+                     {_WAIT_OPERANDS}
     }} while (!done);
 }}
 """,
@@ -383,8 +383,8 @@ MBARRIER_TEST_WAIT = Instruction(
 // Whether the phase of this parity is complete.
 __device__ __forceinline__ bool tl_mbarrier_test_wait(void* barrier, unsigned parity) {{
     unsigned done;
-    {_question("test_wait")}
-                 {_ANSWER}
+    {_wait_asm("test_wait")}
+                 {_WAIT_OPERANDS}
     return done != 0;
 }}
 """,

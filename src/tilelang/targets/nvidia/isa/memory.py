@@ -1,4 +1,4 @@
-"""Loads and stores of global memory with words to the caches, and prefetches.
+"""Loads and stores of global memory with cache hints, and prefetches.
 
 Gives `load(dtype, ...)`, `store(dtype, ...)` and `PREFETCH`. Invariant: hints change no result; an access that is not
 kept reads zero or writes nothing, and touches no memory.
@@ -147,7 +147,7 @@ def _check_level(what: str, level: str) -> None:
 
 @cache
 def prefetch(level: str) -> Instruction:
-    """Brings the cache line of a global address into the "L1" or "L2" cache; called with the address and whether to.
+    """Prefetches the cache line of a global address into "L1" or "L2"; called with the address and a predicate.
 
     "L2::evict_last" keeps it there for long, and "L2::evict_normal" as usual.
 

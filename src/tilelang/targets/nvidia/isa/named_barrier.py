@@ -40,7 +40,7 @@ def _bar_arrive(warp: Warp, barrier: Any, count: Any) -> None:
     warp.arrive(number, threads)
 
 
-def _of_warps(
+def _named_barrier(
     name: str, operation: str, simulate: Callable[..., Any], comment: str, effect: Effect = Effect.SYNC_SOME
 ) -> Instruction:
     return ptx_statement(
@@ -56,10 +56,12 @@ def _of_warps(
     )
 
 
-BAR_SYNC = _of_warps("bar_sync", "bar.sync", _bar_sync, "Synchronizes so many threads of the block at a named barrier.")
+BAR_SYNC = _named_barrier(
+    "bar_sync", "bar.sync", _bar_sync, "Synchronizes so many threads of the block at a named barrier."
+)
 """A barrier of some warps; called with its number, 0 to 15, and how many threads arrive, a multiple of 32."""
 
-BAR_ARRIVE = _of_warps(
+BAR_ARRIVE = _named_barrier(
     "bar_arrive", "bar.arrive", _bar_arrive, "Arrives at a barrier that other warps wait at.",
     Effect.SYNC_SOME | Effect.ARRIVE,
 )

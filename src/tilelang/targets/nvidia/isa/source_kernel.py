@@ -15,7 +15,7 @@ from tilelang.isa.instruction import Instruction
 from tilelang.isa.simulated import Warp
 from tilelang.records import record
 
-_HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)  # comments and strings
+_COMMENTS_AND_STRINGS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)  # comments and strings
 # what may stand between `__global__` and the name with arguments in parentheses.
 # Source: CUDA C++ Programming Guide, "Launch Bounds", "Maximum Number of Registers per Thread", "Thread Block Clusters"
 _QUALIFIERS = frozenset({"__launch_bounds__", "__maxnreg__", "__cluster_dims__", "__block_size__", "__attribute__"})
@@ -78,7 +78,7 @@ def source_kernel(text: str, entry: str, given: int) -> SourceKernel:
 
 def entries_of(text: str) -> list[Entry]:
     """The `__global__` functions that a text defines or declares, in order."""
-    visible = _HIDDEN.sub(lambda found: " " * len(found[0]), text)
+    visible = _COMMENTS_AND_STRINGS.sub(lambda found: " " * len(found[0]), text)
     found = [_entry(visible, match.start(), match.end()) for match in re.finditer(r"\b__global__\b", visible)]
     return [entry for entry in found if entry is not None]
 

@@ -3,8 +3,8 @@
 Gives `tma_load`, `tma_store`, `tma_reduce`, `bulk_load`, `bulk_store`, `TMA_STORE_COMMIT`, `tma_store_wait`,
 `TMA_PREFETCH_MAP`. Every executing thread starts a copy of its own. Invariant: a load's bytes are there
 once the phase of its barrier is complete, on which they are counted, those out of bounds too, which are zero; what a
-store reads may change after a wait for its group by the thread that started it. Engines see memory through the
-asynchronous proxy (`isa.fence`).
+store reads may change after a wait for its group by the thread that started it. The copy engine accesses memory through
+the async proxy (`isa.fence`).
 
 A map is a parameter of the kernel, `const __grid_constant__ tl_tensor_map`; coordinates are in elements, the innermost
 first, and may lie out of bounds. Boxes begin at multiples of 16 bytes of a row, and those that are stored not before

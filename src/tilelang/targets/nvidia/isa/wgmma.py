@@ -31,7 +31,7 @@ WARPGROUP = 128
 """Threads of a warpgroup: four consecutive warps, the first of which has an index that is a multiple of four."""
 ROWS = 64
 """M of every instruction."""
-MOST_PENDING = 7  # groups that a wait can leave pending
+MAX_PENDING = 7  # groups that a wait can leave pending
 _SOURCE = "PTX ISA, 'Asynchronous Warpgroup Level Matrix Instructions: {}'"
 
 
@@ -377,7 +377,7 @@ def wgmma_wait(pending: int) -> Instruction:
     Raises:
         CompilerBug: Nobody can wait for that many.
     """
-    if not 0 <= pending <= MOST_PENDING:
+    if not 0 <= pending <= MAX_PENDING:
         raise CompilerBug(f"wgmma.wait_group: {pending} groups")
 
     def wait(warp: Warp) -> Iterator[Wait]:
@@ -428,8 +428,8 @@ permutation; see `matrix_descriptor`. A distance of 16 bytes further on adds 1 t
 
 
 def _check_pending(what: str, count: int) -> None:
-    if not 0 <= count <= MOST_PENDING:
-        raise ProgramError(f"{what}: {count} groups cannot be left pending", hint=f"write 0 to {MOST_PENDING}")
+    if not 0 <= count <= MAX_PENDING:
+        raise ProgramError(f"{what}: {count} groups cannot be left pending", hint=f"write 0 to {MAX_PENDING}")
 
 
 FUNCTIONS = (

@@ -21,7 +21,7 @@ from tilelang.ir.stmt import Alloc, ParallelLoop, Stmt, Store
 from tilelang.language.api import api
 from tilelang.language.calls import inside_kernel
 from tilelang.language.operators import emit_op, plain_bool, plain_int
-from tilelang.language.products import MOST_PENDING, product
+from tilelang.language.products import MAX_PENDING, product
 from tilelang.language.proxy import BufferProxy, TileProxy
 from tilelang.language.regions import Operand, tile_region
 from tilelang.ops.describe import matrix_axes, operand_text, shape_text
@@ -88,8 +88,8 @@ def gemm_sp(
     what = "T.gemm_sp"
     del annotations
     pending = plain_int(what, "wg_wait", wg_wait)
-    if not -1 <= pending <= MOST_PENDING:
-        raise ProgramValueError(f"{what}: wg_wait is {pending}", hint=f"write a number from -1 to {MOST_PENDING}")
+    if not -1 <= pending <= MAX_PENDING:
+        raise ProgramValueError(f"{what}: wg_wait is {pending}", hint=f"write a number from -1 to {MAX_PENDING}")
     left = _Sparse(what, tile_region(A_sparse, what), tile_region(E, what), transpose_A, transpose_E)
     transposed = False, transpose_B, False, False
     emit_op(product(what, left.written_out(), B, C, transposed, policy, clear_accum))

@@ -18,7 +18,7 @@ from tilelang.layout.constraints import Constraint
 from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Refusal
 from tilelang.lowering.registers import emitter
 from tilelang.ops.gemm_wait import GemmWait
-from tilelang.targets.nvidia.isa.wgmma import MOST_PENDING, fence_operands, wgmma_wait
+from tilelang.targets.nvidia.isa.wgmma import MAX_PENDING, fence_operands, wgmma_wait
 from tilelang.targets.nvidia.machines import Feature
 
 
@@ -31,7 +31,7 @@ class WgmmaWait:
         """Nothing to decide, or why it cannot be done."""
         if not context.target.has(Feature.WGMMA):
             return Refusal(f"{context.target.arch} has no asynchronous gemms")
-        return ACCEPTED if op.pending <= MOST_PENDING else Refusal(f"{op.pending} groups cannot be pending")
+        return ACCEPTED if op.pending <= MAX_PENDING else Refusal(f"{op.pending} groups cannot be pending")
 
     def constrain(self, op: GemmWait, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
         """Any layouts will do."""

@@ -34,7 +34,7 @@ from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, held, p
 from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES
 from tilelang.targets.nvidia.isa.wgmma import (
     MATRIX_DESCRIPTOR,
-    MOST_PENDING,
+    MAX_PENDING,
     ROWS,
     WARPGROUP,
     WGMMA_COMMIT,
@@ -280,7 +280,7 @@ def _target_refusal(op: Gemm, context: LoweringContext) -> str:
         return f"{context.threads} threads are no whole number of warpgroups"
     if (op.a.dtype, op.b.dtype) != op.operands:
         return f"its operands are {op.a.dtype!s} and {op.b.dtype!s}"
-    return "" if op.wait <= MOST_PENDING else f"{op.wait} groups cannot be left pending"
+    return "" if op.wait <= MAX_PENDING else f"{op.wait} groups cannot be left pending"
 
 
 def _operand_refusal(op: Gemm) -> str:

@@ -20,7 +20,7 @@ from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.layout import Layout
 from tilelang.layout.xor_swizzle import MODES
 from tilelang.records import record
-from tilelang.targets.nvidia.isa.matrix_descriptor import CHUNK, CODES, STEP_BYTES
+from tilelang.targets.nvidia.isa.matrix_descriptor import CHUNK, STEP_BYTES, SWIZZLE_CODES
 
 
 @record
@@ -96,7 +96,7 @@ class Tile:
         line = boxes.columns * self.size  # bytes from one line of a box to the next
         box, period = self.shape[-2] * line, PERIOD_ROWS * line
         if boxes.mode_bytes:
-            return (box if self.transposed else 0), period, CODES[boxes.mode_bytes]
+            return (box if self.transposed else 0), period, SWIZZLE_CODES[boxes.mode_bytes]
         return (period, box, 0) if self.transposed else (box, period, 0)
 
     def chunks(self, boxes: Boxes, row: ExprLike, k: ExprLike) -> Expr:

@@ -73,7 +73,7 @@ def _assembler(source: Source, ptx: str, log: str, notes: tuple[Note, ...]) -> T
     said = "; ".join(list(dict.fromkeys(text for _, text in complaints))[:4])
     loc = next((place_of(source, number) for number in reversed(assembly.lines)), None)
     shown = f"\n    {assembly.text}" if assembly.text else ""
-    if source.foreign and assembly.text:
+    if source.has_user_code and assembly.text:
         return ToolchainError(
             f"inline PTX of kernel '{source.entry}' does not assemble: {said}{shown}",
             loc=loc,

@@ -40,7 +40,7 @@ def include_flags(source: Source, *, given: bool = False) -> tuple[str, ...]:
     Raises:
         ToolchainError: It includes headers of CUDA, and these are nowhere.
     """
-    includes = source.foreign and re.search(_INCLUDE, source.text, re.MULTILINE)
+    includes = source.has_user_code and re.search(_INCLUDE, source.text, re.MULTILINE)
     if not includes and not given:
         return ()
     folder = find_headers()

@@ -135,7 +135,7 @@ def _header_flags(source: Source, compiler: str, options: CompileOptions) -> tup
     The text may be a file that the user's flags include.
     """
     given = bool(options.compile_flags)
-    if compiler == "nvcc" or not (source.foreign or given):
+    if compiler == "nvcc" or not (source.has_user_code or given):
         return ()
     headers = import_module("tilelang.targets.nvidia.runtime.cuda_headers")
     flags: tuple[str, ...] = headers.include_flags(source, given=given)
