@@ -9,7 +9,7 @@ from tilelang.targets.amd.isa.types import HIP_TYPES, hip_type, lane_type, words
 def test_every_scalar_has_a_type() -> None:
     assert set(SCALARS) == set(HIP_TYPES)
     assert {"half_t", "bfloat16_t"} == {hip_type(DType(name)).name for name in ("float16", "bfloat16")}
-    assert all(kind.packed == (kind.value in ("float", "int32_t") and kind.name != kind.value) for kind in HIP_TYPES.values())
+    assert all(kind.is_packed == (kind.value in ("float", "int32_t") and kind.name != kind.value) for kind in HIP_TYPES.values())
 
 
 def test_short_vectors_are_words() -> None:
@@ -25,7 +25,7 @@ def sizes():
     for name, dtype in SCALARS.items():
         kind = hip_type(dtype)
         yield kind.helper, f"static_assert(sizeof({kind.name}) == {dtype.storage_bytes}, \"{name}\");"
-        text = f"({kind.value})a[i]" if kind.packed else "a[i]"
+        text = f"({kind.value})a[i]" if kind.is_packed else "a[i]"
         yield None, function_of(f"from_{name}", kind.value, [kind.name], text)
         yield None, function_of(f"to_{name}", kind.name, [kind.value], f"{kind.name}(a[i])")
     for size in (8, 16, 32):
