@@ -15,7 +15,7 @@ from tilelang.level1 import tune as module
 from tilelang.level1.lower import lower
 from tilelang.level1.tune import candidates, known_tilings
 from tilelang.targets.target import parse_target
-from tilelang.tune.executors import SentSubject
+from tilelang.tune.executors import SubjectMessage
 from tilelang.tune.subject import Subject
 
 CPU = parse_target("cpu")
@@ -106,5 +106,5 @@ def test_programs_are_sent_as_texts() -> None:
 
     programs = candidates(graphs.matmul(64, 64, 64), CPU)
     made = JitFunction(module._maker("matmul", [each.text for each in programs]), JitOptions(target=CPU))
-    sent = SentSubject.of(Subject(made))
-    assert "main" == sent.received().program({"number": 0}).name
+    sent = SubjectMessage.of(Subject(made))
+    assert "main" == sent.restore().program({"number": 0}).name

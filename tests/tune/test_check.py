@@ -6,7 +6,7 @@ from tunable import FakeKernel, twice
 
 from tilelang.errors import TuningError
 from tilelang.tune import check
-from tilelang.tune.check import Agreement, Tolerances, difference
+from tilelang.tune.check import MajorityVote, Tolerances, difference
 
 EXACT = Tolerances(0, 0, 0)
 A = np.arange(16, dtype=np.float32)
@@ -44,13 +44,13 @@ def test_arrays_of_any_framework_are_filled_with_nan() -> None:
     torch = pytest.importorskip("torch")
     for dtype in (np.float16, np.float64, np.int8):
         array = np.zeros((2, 3), dtype)
-        assert check._spoil(array)
+        assert check._fill_with_nan(array)
         assert (array != 0).all()
     tensor = torch.zeros((), dtype=torch.bfloat16)
-    assert check._spoil(tensor)
+    assert check._fill_with_nan(tensor)
     assert bool(tensor.isnan())
-    assert not check._spoil(np.zeros(2, bool))
-    assert not check._spoil(3)
+    assert not check._fill_with_nan(np.zeros(2, bool))
+    assert not check._fill_with_nan(3)
 
 
 # -- references ----------------------------------------------------------------------------------------------
@@ -125,8 +125,8 @@ def test_expected_nan_is_correct() -> None:
 
 
 # -- without a reference -------------------------------------------------------------------------------------
-def agreement(*results: np.ndarray) -> Agreement:
-    found = Agreement(EXACT)
+def agreement(*results: np.ndarray) -> MajorityVote:
+    found = MajorityVote(EXACT)
     for number, array in enumerate(results):
         found.add({"x": number}, [("B", array)])
     return found

@@ -9,7 +9,7 @@ import tilelang
 import tilelang.language as T
 from tilelang.errors import OptionError, TuningError
 from tilelang.tune.autotune import TunedFunction
-from tilelang.tune.decisions import Decision, add_decisions, described, find, read_decisions
+from tilelang.tune.decisions import Decision, add_decisions, argument_text, find, read_decisions
 
 
 @pytest.fixture(autouse=True)
@@ -99,4 +99,4 @@ def test_nothing_to_export(folder: Path) -> None:
 
 
 def test_arguments_as_texts() -> None:
-    assert ["3", "'a'", "float32 [2, 3]"] == [described(value) for value in (3, "a", np.zeros((2, 3), np.float32))]
+    assert ["3", "'a'", "float32 [2, 3]"] == [argument_text(value) for value in (3, "a", np.zeros((2, 3), np.float32))]

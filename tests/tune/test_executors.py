@@ -11,7 +11,7 @@ import tilelang
 import tilelang.language as T
 from tilelang.errors import OptionError
 from tilelang.runtime import cache
-from tilelang.tune.executors import SentSubject, compiled_entries, keep, run_tasks
+from tilelang.tune.executors import SubjectMessage, compile_remote, run_tasks, store_entries
 from tilelang.tune.workers import LATE, Failure
 
 
@@ -54,17 +54,17 @@ def test_an_executor_that_cannot_send_a_task_is_refused() -> None:
 
 def test_entries_of_another_cache_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # a size of its own: the factory keeps kernels that other tests compiled, which then make no entries
-    sent = SentSubject.of(subject_of(double, 320))
-    entries = compiled_entries(sent, {"block": 16})
+    sent = SubjectMessage.of(subject_of(double, 320))
+    entries = compile_remote(sent, {"block": 16})
     assert isinstance(entries, dict) and entries
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(folder / "other"))
     assert all(cache.lookup(*name) is None for name in entries)
-    keep(entries)
+    store_entries(entries)
     assert all(cache.lookup(*name) == content for name, content in entries.items())
 
 
 def test_what_does_not_compile_is_a_failure() -> None:
-    assert isinstance(compiled_entries(SentSubject.of(subject_of(double, 64)), {"block": "wide"}), Failure)
+    assert isinstance(compile_remote(SubjectMessage.of(subject_of(double, 64)), {"block": "wide"}), Failure)
 
 
 def test_dask_compiles_and_measures_on_its_workers() -> None:
@@ -89,9 +89,9 @@ def test_dask_compiles_and_measures_on_its_workers() -> None:
 
 
 def test_the_source_of_the_function_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = SentSubject.of(subject_of(double, 64))
+    sent = SubjectMessage.of(subject_of(double, 64))
     assert any("def double" in line for line in sent.lines)
     file = double.__code__.co_filename
     monkeypatch.setattr("linecache.getlines", lambda name: [])
-    sent.received()
+    sent.restore()
     assert list(sent.lines) == linecache.cache[file][2]  # type: ignore[misc]

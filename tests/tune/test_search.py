@@ -190,7 +190,7 @@ def test_invalid_settings_are_refused(settings: dict[str, Any], expected: str) -
 
 
 def test_the_model_chooses_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "is_known", lambda target: True)
+    monkeypatch.setattr(module, "has_rates", lambda target: True)
     monkeypatch.setattr(module, "expected_seconds", lambda subject, config: 1e-6 * (10 - config["x"]))
     found, _ = find(lambda x: FakeKernel(twice, 0.001), *range(8), trials=2)
     assert {6, 7} == {each.config["x"] for each in found.measured}
@@ -206,7 +206,7 @@ def test_what_cannot_be_lowered_is_not_measured(monkeypatch: pytest.MonkeyPatch)
             raise ValueError("no such tile")
         return 1e-6
 
-    monkeypatch.setattr(module, "is_known", lambda target: True)
+    monkeypatch.setattr(module, "has_rates", lambda target: True)
     monkeypatch.setattr(module, "expected_seconds", expected)
     found, _ = find(lambda x: FakeKernel(twice, 0.001), *range(4), trials=2)
     assert ("compile", "ValueError: no such tile") == reasons(found)[0]
@@ -217,7 +217,7 @@ def test_all_are_measured_where_the_model_knows_none(monkeypatch: pytest.MonkeyP
     def expected(subject: Any, config: dict[str, Any]) -> float:
         raise ValueError("a size is symbolic")
 
-    monkeypatch.setattr(module, "is_known", lambda target: True)
+    monkeypatch.setattr(module, "has_rates", lambda target: True)
     monkeypatch.setattr(module, "expected_seconds", expected)
     found, _ = find(lambda x: FakeKernel(twice, 0.001), *range(4), trials=2)
     assert 4 == len(found.measured)

@@ -40,10 +40,10 @@ def test_tunables_join_the_arguments_of_the_call() -> None:
 
 def test_pass_configs_are_merged_with_those_of_the_function() -> None:
     subject = subject_of(scale, 16, options=JitOptions(target="cpu", pass_configs={"tl.stages": 2}))
-    assert subject.jitted is subject.under({"block": 8})
-    other = subject.under({"block": 8, "pass_configs": {"tl.staged": True}})
+    assert subject.jitted is subject.with_pass_configs_of({"block": 8})
+    other = subject.with_pass_configs_of({"block": 8, "pass_configs": {"tl.staged": True}})
     assert {"tl.stages": 2, "tl.staged": True} == other.options.pass_configs
-    assert other is subject.under({"block": 16, "pass_configs": {"tl.staged": True}})
+    assert other is subject.with_pass_configs_of({"block": 16, "pass_configs": {"tl.staged": True}})
 
 
 def test_programs_follow_from_configurations() -> None:

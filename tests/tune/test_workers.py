@@ -8,7 +8,7 @@ import pytest
 
 from tilelang.errors import ProgramError
 from tilelang.tune import workers
-from tilelang.tune.workers import LATE, Failure, can_fork, cores, failure_of, make_all
+from tilelang.tune.workers import LATE, Failure, can_fork, cores, failure_of, run_all
 
 needs_fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
 WAYS = [pytest.param(True, marks=needs_fork, id="processes"), pytest.param(False, id="threads")]
@@ -26,7 +26,7 @@ def test_everything_is_made_once(tmp_path: Path, way: bool) -> None:
             pass
 
     told: list[int] = []
-    assert [None] * 9 == make_all(make, 9, workers=3, timeout=60, progress=told.append)
+    assert [None] * 9 == run_all(make, 9, workers=3, timeout=60, progress=told.append)
     made = [path.name.split(".") for path in tmp_path.iterdir()]
     assert [str(n) for n in range(9)] == sorted(index for index, _ in made)
     assert 9 == told[-1]
@@ -45,7 +45,7 @@ def test_failures_have_a_reason_and_do_not_stop_others(way: bool) -> None:
         Failure("T.copy: shapes differ", "T.copy: shapes differ\nat length\nhint: write less"),
         Failure("ValueError: bad", "ValueError: bad\nvalue"),
         None,
-    ] == make_all(make, 4, workers=2, timeout=60)
+    ] == run_all(make, 4, workers=2, timeout=60)
 
 
 @needs_fork
@@ -58,7 +58,7 @@ def test_hanging_and_crashing_tasks_are_ended() -> None:
         print("loud")
 
     start = time.monotonic()
-    found = make_all(make, 5, workers=2, timeout=0.3)
+    found = run_all(make, 5, workers=2, timeout=0.3)
     assert time.monotonic() - start < 20
     assert [
         Failure("it took longer than 0.3 s"),
@@ -75,7 +75,7 @@ def test_at_the_deadline_the_rest_is_given_up(way: bool) -> None:
         if index:
             time.sleep(0.3)
 
-    found = make_all(make, 12, workers=2, timeout=60, deadline=time.monotonic() + 0.1)
+    found = run_all(make, 12, workers=2, timeout=60, deadline=time.monotonic() + 0.1)
     assert None is found[0]
     assert LATE in found
     assert {None, LATE} == set(found)
@@ -87,7 +87,7 @@ def test_at_least_one_task_is_run_despite_the_deadline(way: bool) -> None:
         if index == 0:
             raise ValueError
 
-    found = make_all(make, 4, workers=1, timeout=60, deadline=time.monotonic() - 1)
+    found = run_all(make, 4, workers=1, timeout=60, deadline=time.monotonic() - 1)
     assert [Failure("ValueError", "ValueError"), None, LATE, LATE] == found
 
 

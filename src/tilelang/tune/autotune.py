@@ -28,7 +28,7 @@ from tilelang.tune.result import TuningResult
 from tilelang.tune.settings import Settings
 from tilelang.tune.space import Configs, configurations
 from tilelang.tune.subject import PASS_CONFIGS, Subject, jitted_function
-from tilelang.tune.tuner import obeyed, tune
+from tilelang.tune.tuner import decided_result, tune
 
 
 @public
@@ -69,7 +69,7 @@ class TunedFunction:
             key = key_of_call(args, keywords)
             kernel = self._kernels.get(key)
             if kernel is None:
-                kernel = self._kernels[key] = self._found(Subject(self.jitted, args, keywords))
+                kernel = self._kernels[key] = self._kernel_of_call(Subject(self.jitted, args, keywords))
             return kernel
         key = self.jitted._quick_key(args, keywords)
         if key in self._recognized:
@@ -80,9 +80,9 @@ class TunedFunction:
             if key is not None:
                 self._recognized[key] = self.jitted, {}
             return self.jitted(*args, **keywords)
-        result = self._tuned(subject)
+        result = self._tune(subject)
         own_args, own_keywords = subject.arguments(result.config)
-        function = self._results[self._key(subject)][0].under(result.config)
+        function = self._results[self._key(subject)][0].with_pass_configs_of(result.config)
         as_given = all(own is given for own, given in zip(own_args, args, strict=True))
         if key is not None and as_given and isinstance(function, EagerFunction):
             self._recognized[key] = function, {n: v for n, v in own_keywords.items() if n not in keywords}
@@ -94,16 +94,16 @@ class TunedFunction:
         Raises:
             TuningError: No configuration can be used; notes say why.
         """
-        return self._tuned(Subject(self.jitted, args, keywords))
+        return self._tune(Subject(self.jitted, args, keywords))
 
     def compile(self, *args: Any, **keywords: Any) -> JITKernel:
         """The kernel of the fastest configuration; eager functions do not run."""
-        return self._found(Subject(self.jitted, args, keywords))
+        return self._kernel_of_call(Subject(self.jitted, args, keywords))
 
-    def _found(self, subject: Subject) -> JITKernel:
+    def _kernel_of_call(self, subject: Subject) -> JITKernel:
         """The kernel of a call, tuned if a tunable has no value."""
         if not self._has_nothing_to_tune(subject):
-            return self._kernel(subject, self._tuned(subject))
+            return self._kernel(subject, self._tune(subject))
         return subject.kernel({})
 
     def report(self, *args: Any, **keywords: Any) -> str:
@@ -137,7 +137,7 @@ class TunedFunction:
             raise OptionError(f"export: '{self.jitted.func.__name__}' has not been tuned yet", hint="call it first")
         add_decisions(path, [decision_of(subject, result) for subject, result in self._results.values()])
 
-    def _tuned(self, subject: Subject) -> TuningResult:
+    def _tune(self, subject: Subject) -> TuningResult:
         with self._lock:
             key = self._key(subject)
             if key not in self._results:
@@ -146,7 +146,7 @@ class TunedFunction:
                     subject,
                     tune(subject, self._configs, self._settings)
                     if decisions is None
-                    else obeyed(subject, find_decision(decisions, subject)),
+                    else decided_result(subject, find_decision(decisions, subject)),
                 )
                 self._recognized.clear()  # what was not tuned may be like this call
                 self._kernels.clear()

@@ -57,16 +57,16 @@ def run(kernel: JITKernel, inputs: Sequence[Any]) -> Outcome:
         TileLangError: It cannot be called so.
     """
     signature = kernel.signature
-    fresh = _own_copies(kernel, inputs)
+    fresh = _copy_written_arguments(kernel, inputs)
     results = as_list(kernel(*fresh))
     kernel.synchronize()
-    if results and all(_spoil(result) for result in results):
-        fresh = _own_copies(kernel, inputs)
+    if results and all(_fill_with_nan(result) for result in results):
+        fresh = _copy_written_arguments(kernel, inputs)
         places = dict(zip(signature.inputs, fresh, strict=True))
         places.update(zip(signature.outputs, results, strict=True))
         arguments = [places[index] for index in range(len(signature.params))]
     else:
-        fresh = arguments = _own_copies(kernel, inputs)
+        fresh = arguments = _copy_written_arguments(kernel, inputs)
     start = time.perf_counter()
     again = as_list(kernel(*arguments))
     kernel.synchronize()
@@ -110,13 +110,13 @@ def expected(ref_prog: Callable[..., Any], kernel: JITKernel, inputs: Sequence[A
     written = [
         (signature.params[index].name, copied)
         for index, value, copied in zip(signature.inputs, inputs, copies, strict=True)
-        if index in signature.written and not _is_same(value, copied)
+        if index in signature.written and not _is_unchanged(value, copied)
     ]
     returned = [(name, result) for name, result in zip(names, results, strict=True) if result is not None]
     return [*returned, *written]
 
 
-def _is_same(value: Any, copied: Any) -> bool:
+def _is_unchanged(value: Any, copied: Any) -> bool:
     """Whether a copy of an array still has the elements of the original; NaN equals NaN."""
     return not difference([("", copied)], [("", value)], Tolerances(0, 0, 0))
 
@@ -137,7 +137,7 @@ def duplicate(value: Any) -> Any:
     return value.clone() if hasattr(value, "clone") else copy.copy(value)
 
 
-def _own_copies(kernel: JITKernel, inputs: Sequence[Any]) -> list[Any]:
+def _copy_written_arguments(kernel: JITKernel, inputs: Sequence[Any]) -> list[Any]:
     """The inputs; arguments that the kernel writes in place are copied."""
     signature = kernel.signature
     return [
@@ -146,7 +146,7 @@ def _own_copies(kernel: JITKernel, inputs: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _spoil(array: Any) -> bool:
+def _fill_with_nan(array: Any) -> bool:
     """Fills an array with bytes 0xFF, which are NaN for floats; returns whether it is supported."""
     view = borrow(array)
     if view is None or view.dtype is None or view.dtype.is_bool:
@@ -205,8 +205,8 @@ def _numpy_difference(found: Any, right: Any, tolerances: Tolerances) -> str:
     return ""
 
 
-class Agreement:
-    """Majority vote on the results of configurations, without a reference.
+class MajorityVote:
+    """A majority vote on the results of configurations, where there is no reference.
 
     The results that most configurations agree on are considered correct.
 
@@ -220,14 +220,14 @@ class Agreement:
 
     def add(self, config: Config, results: Named) -> None:
         """Adds the results of a configuration."""
-        said = ""
+        reason = ""
         for wanted, members, _ in self._groups:
             text = difference(results, wanted, self._tolerances)
             if not text:
                 members.append(config)
                 return
-            said = said or text
-        self._groups.append((results, [config], said))
+            reason = reason or text
+        self._groups.append((results, [config], reason))
 
     def rejections(self, name: str) -> list[Rejection]:
         """The configurations that differ from the majority.

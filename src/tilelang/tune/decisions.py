@@ -67,10 +67,10 @@ def decision_of(subject: Subject, found: SearchResult) -> Decision:
 
 def arguments_of(subject: Subject) -> dict[str, str]:
     """The arguments of a call that are no tunables, as texts."""
-    return {name: described(value) for name, value in subject.pinned.items()}
+    return {name: argument_text(value) for name, value in subject.pinned.items()}
 
 
-def described(value: Any) -> str:
+def argument_text(value: Any) -> str:
     """An argument as text: a tensor by dtype and shape."""
     view = borrow(value)
     return repr(value) if view is None else f"{view.dtype_text} {list(view.shape)}"

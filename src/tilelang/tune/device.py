@@ -12,7 +12,7 @@ from tilelang.targets.target import Target
 from tilelang.tune.workers import cores
 
 
-def check_has_clock(name: str, target: Target, execution_backend: str) -> None:
+def check_can_measure(name: str, target: Target, execution_backend: str) -> None:
     """Raises if kernels cannot be timed.
 
     Raises:

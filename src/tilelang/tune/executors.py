@@ -25,8 +25,8 @@ from tilelang.tune.workers import LATE, Failure, failure_of
 
 
 @record(eq=False)
-class SentSubject:
-    """A subject as it is sent; `Subject` itself has kernels of this process.
+class SubjectMessage:
+    """What is sent to another process of a `Subject`, which itself has kernels of this process.
 
     Attributes:
         kind: The class of the function that makes kernels.
@@ -45,7 +45,7 @@ class SentSubject:
     keywords: Mapping[str, Any]
 
     @classmethod
-    def of(cls, subject: Subject) -> SentSubject:
+    def of(cls, subject: Subject) -> SubjectMessage:
         """What is sent of a subject."""
         jitted = subject.jitted
         kind, arch = str(subject.target.kind), subject.target.arch
@@ -55,19 +55,19 @@ class SentSubject:
         lines = tuple(linecache.getlines(func.__code__.co_filename))
         return cls(type(jitted), func, lines, options, *subject.arguments({}))
 
-    def received(self) -> Subject:
-        """The subject in the process that got it."""
+    def restore(self) -> Subject:
+        """The subject, made anew in the process that received this."""
         file = self.func.__code__.co_filename
         if not linecache.getlines(file):
             linecache.cache[file] = (sum(map(len, self.lines)), None, list(self.lines), file)
         return Subject(self.kind(self.func, self.options), self.args, self.keywords)
 
 
-def compiled_entries(subject: SentSubject, config: Mapping[str, Any]) -> cache.Entries | Failure:
+def compile_remote(subject: SubjectMessage, config: Mapping[str, Any]) -> cache.Entries | Failure:
     """Compiles a configuration; gives the entries of the compile cache that make up its kernel, or why it failed."""
     try:
         with cache.recorded() as entries:
-            subject.received().kernel(config)
+            subject.restore().kernel(config)
     except Exception as error:
         return failure_of(error)
     return entries
@@ -124,7 +124,7 @@ def _result(future: Future[Any], executor: Executor) -> Any:
         ) from error
 
 
-def keep(entries: cache.Entries) -> None:
+def store_entries(entries: cache.Entries) -> None:
     """Stores entries of another machine's compile cache in the one of this process."""
     for (key, suffix), content in entries.items():
         if cache.lookup(key, suffix) != content:

@@ -20,7 +20,7 @@ from tilelang.profile.inputs import TensorSupplyType
 from tilelang.runtime.kernel_param import KernelParam
 from tilelang.runtime.parameters import Signature
 
-_GIVEN: ContextVar[tuple[Any, ...] | None] = ContextVar("autotune_inputs", default=None)
+_AUTOTUNE_INPUTS: ContextVar[tuple[Any, ...] | None] = ContextVar("autotune_inputs", default=None)
 
 
 @public
@@ -35,17 +35,17 @@ def set_autotune_inputs(*tensors: Any) -> Iterator[None]:
         `with set_autotune_inputs(a, b): kernel = matmul(M, N, K)`
     """
     single = len(tensors) == 1 and isinstance(tensors[0], list | tuple)
-    token = _GIVEN.set(tuple(tensors[0]) if single else tensors)
+    token = _AUTOTUNE_INPUTS.set(tuple(tensors[0]) if single else tensors)
     try:
         yield
     finally:
-        _GIVEN.reset(token)
+        _AUTOTUNE_INPUTS.reset(token)
 
 
 @public
 def get_autotune_inputs() -> tuple[Any, ...] | None:
     """The arguments of the surrounding `set_autotune_inputs`, or None outside of one."""
-    return _GIVEN.get()
+    return _AUTOTUNE_INPUTS.get()
 
 
 class Supplier:
@@ -66,7 +66,7 @@ class Supplier:
         of_call: Callable[[JITKernel], Sequence[Any] | None],
     ) -> None:
         self._name, self._kind, self._supply_prog, self._of_call = name, kind, supply_prog, of_call
-        self._kept: dict[str, list[Any]] = {}
+        self._inputs: dict[str, list[Any]] = {}
 
     def inputs(self, kernel: JITKernel) -> tuple[str, list[Any]]:
         """The inputs of a kernel, and a key that is equal for kernels with the same inputs.
@@ -76,25 +76,25 @@ class Supplier:
             TuningError: They cannot be made.
         """
         key = self._key(kernel)
-        if key not in self._kept:
-            self._kept[key] = self._made(kernel)
-        return key, self._kept[key]
+        if key not in self._inputs:
+            self._inputs[key] = self._make_inputs(kernel)
+        return key, self._inputs[key]
 
     def _key(self, kernel: JITKernel) -> str:
         params = [kernel.signature.params[index] for index in kernel.signature.inputs]
         shapes = [tuple(to_text(e) for e in p.shape) if isinstance(p, TensorParam) else () for p in params]
         return repr([(str(p.dtype), shape) for p, shape in zip(params, shapes, strict=True)])
 
-    def _made(self, kernel: JITKernel) -> list[Any]:
+    def _make_inputs(self, kernel: JITKernel) -> list[Any]:
         wanted = len(kernel.signature.inputs)
         given: Sequence[Any] | None = get_autotune_inputs()
         source = "set_autotune_inputs"
         if given is None:
             given, source = self._of_call(kernel), "the call"
         if given is None and self._supply_prog is not None:
-            given, source = self._supplied(kernel), "supply_prog"
+            given, source = self._call_supply_prog(kernel), "supply_prog"
         if given is None:
-            return self._made_up(kernel)
+            return self._generate_inputs(kernel)
         if len(given) != wanted:
             names = kernel.signature.names(kernel.signature.inputs)
             raise ArgumentError(
@@ -103,7 +103,7 @@ class Supplier:
             )
         return list(given)
 
-    def _supplied(self, kernel: JITKernel) -> Sequence[Any]:
+    def _call_supply_prog(self, kernel: JITKernel) -> Sequence[Any]:
         assert self._supply_prog is not None
         params = [KernelParam.of(kernel.signature.params[index]) for index in kernel.signature.inputs]
         try:
@@ -116,7 +116,7 @@ class Supplier:
             ) from error
         return arguments if isinstance(arguments, list | tuple) else [arguments]
 
-    def _made_up(self, kernel: JITKernel) -> list[Any]:
+    def _generate_inputs(self, kernel: JITKernel) -> list[Any]:
         refuse_scalars(self._name, kernel.signature)
         try:
             return kernel.get_profiler(self._kind).make_inputs()

@@ -14,9 +14,9 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.profile.timer import do_bench
 from tilelang.records import record
 from tilelang.tune import check
-from tilelang.tune.check import Agreement
-from tilelang.tune.device import check_has_clock, device_name, is_lost
-from tilelang.tune.executors import SentSubject
+from tilelang.tune.check import MajorityVote
+from tilelang.tune.device import check_can_measure, device_name, is_lost
+from tilelang.tune.executors import SubjectMessage
 from tilelang.tune.inputs import Supplier
 from tilelang.tune.progress import Progress
 from tilelang.tune.race import race
@@ -26,9 +26,9 @@ from tilelang.tune.space import Config, text_of
 from tilelang.tune.subject import Subject
 from tilelang.tune.workers import OUT_OF_TIME, Failure, failure_of
 
-_CHECKING = 0.5  # of the time that is left, at most, until results are checked
-_FAR = 10.0  # times slower than the best at its first call, and that by more than
-_FAR_SECONDS = 0.02  # which no noise of a host comes to: not worth a second look
+_CHECKING_SHARE = 0.5  # of the time that is left, at most, until results are checked
+_MAX_FIRST_CALL_RATIO = 10.0  # times slower than the best at its first call, and that by more than
+_MAX_FIRST_CALL_EXCESS = 0.02  # which no noise of a host comes to: not worth a second look
 
 
 @record
@@ -73,16 +73,16 @@ def measure(
             reference.
         DriverError: One of them crashed the device.
     """
-    return _Measuring(subject, settings, progress, budget, earlier).run(kernels)
+    return _Measurer(subject, settings, progress, budget, earlier).run(kernels)
 
 
-def measured_by_sent(
-    sent: SentSubject, configs: Sequence[Config], settings: Settings, budget: float | None
+def measure_remote(
+    sent: SubjectMessage, configs: Sequence[Config], settings: Settings, budget: float | None
 ) -> Measured | Failure:
     """The times of configurations in another process, which has a device, or why there are none."""
     try:
-        subject = sent.received()
-        check_has_clock(subject.name, subject.target, subject.execution_backend)
+        subject = sent.restore()
+        check_can_measure(subject.name, subject.target, subject.execution_backend)
         kernels = [(config, subject.kernel(config)) for config in configs]
         with Progress(subject.name) as progress:
             return measure(subject, kernels, settings, progress, budget)
@@ -90,7 +90,7 @@ def measured_by_sent(
         return failure_of(error)
 
 
-class _Measuring:
+class _Measurer:
     def __init__(
         self,
         subject: Subject,
@@ -106,8 +106,8 @@ class _Measuring:
         self._start = time.monotonic()
 
     def run(self, kernels: Sequence[tuple[Config, JITKernel]]) -> Measured:
-        kernels, compared = self._tried(kernels)
-        measured, ref_latency = self._raced(kernels)
+        kernels, compared = self._check_results(kernels)
+        measured, ref_latency = self._race_kernels(kernels)
         name = device_name(self._subject.target)
         return Measured(name, tuple(measured), tuple(self._rejected), ref_latency, compared)
 
@@ -123,10 +123,10 @@ class _Measuring:
         if not left:
             raise nothing_found(self._subject.name, [*self._earlier, *self._rejected])
 
-    def _tried(self, kernels: Sequence[tuple[Config, JITKernel]]) -> tuple[list[tuple[Config, JITKernel]], str]:
+    def _check_results(self, kernels: Sequence[tuple[Config, JITKernel]]) -> tuple[list[tuple[Config, JITKernel]], str]:
         """The kernels that run and have correct results, and what these were compared with."""
         checker = _Checker(self._subject.name, self._settings)
-        deadline = self._until(_CHECKING)
+        deadline = self._until(_CHECKING_SHARE)
         seconds: dict[int, float] = {}
         for number, (config, kernel) in enumerate(kernels):
             self._progress.show("checking", number, len(kernels))
@@ -137,7 +137,7 @@ class _Measuring:
             checker.prepare(key, kernel, inputs)
             try:
                 outcome = check.run(kernel, inputs)
-                wrong = checker.fault(key, config, outcome)
+                wrong = checker.mismatch(key, config, outcome)
             except TuningError:
                 raise
             except Exception as error:
@@ -153,7 +153,7 @@ class _Measuring:
                 self._reject(config, "check", Failure(wrong))
             else:
                 seconds[number] = outcome.seconds
-        for rejection in checker.outvoted():
+        for rejection in checker.minority():
             self._rejected.append(rejection)
         wrong_ones = {id(rejection.config) for rejection in self._rejected}
         left = [(n, kernels[n]) for n in seconds if id(kernels[n][0]) not in wrong_ones]
@@ -162,15 +162,15 @@ class _Measuring:
         fair = []
         for number, (config, kernel) in left:
             taken = seconds[number]
-            far = max(_FAR, self._settings.early_stop_factor)
-            if self._settings.early_stop and taken > far * best and taken - best > _FAR_SECONDS:
+            far = max(_MAX_FIRST_CALL_RATIO, self._settings.early_stop_factor)
+            if self._settings.early_stop and taken > far * best and taken - best > _MAX_FIRST_CALL_EXCESS:
                 message = f"its first call took {taken / best:.0f} times as long as that of the fastest"
                 self._reject(config, "slow", Failure(message))
             else:
                 fair.append((config, kernel))
         return fair, checker.compared(len(left))
 
-    def _raced(self, kernels: Sequence[tuple[Config, JITKernel]]) -> tuple[list[Measurement], float | None]:
+    def _race_kernels(self, kernels: Sequence[tuple[Config, JITKernel]]) -> tuple[list[Measurement], float | None]:
         """The times of all, the fastest first, and that of the reference."""
         settings = self._settings
         device = kernels[0][1].get_profiler().device
@@ -232,7 +232,7 @@ class _Checker:
     def __init__(self, name: str, settings: Settings) -> None:
         self._name, self._settings = name, settings
         self._right: dict[str, check.Named] = {}
-        self._agreements: dict[str, Agreement] = {}
+        self._votes: dict[str, MajorityVote] = {}
 
     def prepare(self, key: str, kernel: JITKernel, inputs: Sequence[Any]) -> None:
         """Computes the expected results for these inputs.
@@ -244,7 +244,7 @@ class _Checker:
         if settings.ref_prog is not None and not settings.skip_check and key not in self._right:
             self._right[key] = check.expected(settings.ref_prog, kernel, inputs)
 
-    def fault(self, key: str, config: Config, outcome: check.Outcome) -> str:
+    def mismatch(self, key: str, config: Config, outcome: check.Outcome) -> str:
         """The error in the outcome of a kernel on these inputs; empty if there is none, or it is not known yet."""
         settings = self._settings
         if settings.skip_check:
@@ -252,7 +252,7 @@ class _Checker:
         right = self._right.get(key)
         if right is None:
             results = outcome.results or outcome.written
-            self._agreements.setdefault(key, Agreement(settings.tolerances)).add(config, results)
+            self._votes.setdefault(key, MajorityVote(settings.tolerances)).add(config, results)
             return ""
         done = dict([*outcome.results, *outcome.written])
         results = [(name, done[name]) for name, _ in right]
@@ -264,9 +264,9 @@ class _Checker:
             return failure_of(error).message
         return ""
 
-    def outvoted(self) -> list[Rejection]:
+    def minority(self) -> list[Rejection]:
         """The configurations that differ from the majority."""
-        return [found for agreement in self._agreements.values() for found in agreement.rejections(self._name)]
+        return [found for agreement in self._votes.values() for found in agreement.rejections(self._name)]
 
     def compared(self, count: int) -> str:
         """What results were compared with, as text."""

@@ -24,9 +24,9 @@ Clock = Callable[[Callable[[], Any], int, int], tuple[float, float]]
 _MARGINS = (0.30, 0.15, 0.08, 0.05)
 _ROUNDS = len(_MARGINS) + 1
 _REFERENCE = -1  # its number
-_LOOK_CALLS = 5
-_MOST_CALLS = 300  # per round; more do not improve the estimate
-_LEAST_CALLS = 3  # unless a single one takes longer than a round
+_ESTIMATE_CALLS = 5
+_MAX_CALLS = 300  # per round; more do not improve the estimate
+_MIN_CALLS = 3  # unless a single one takes longer than a round
 
 
 @record(frozen=False)
@@ -110,11 +110,11 @@ def race(
         progress: Called with the numbers of done and all rounds.
     """
     factor = early_stop_factor if early_stop else None
-    course = _Run(dict(runners), clock, warmup, rep, factor, deadline, random.Random(seed), progress)
-    return course.run(reference)
+    racer = _Racer(dict(runners), clock, warmup, rep, factor, deadline, random.Random(seed), progress)
+    return racer.run(reference)
 
 
-class _Run:
+class _Racer:
     def __init__(
         self,
         runners: dict[int, Callable[[], Any]],
@@ -132,7 +132,7 @@ class _Run:
         self._standings = {name: Standing() for name in runners}
         self._failures: dict[int, Failure] = {}
         self._fastest: dict[int, float] = {}  # milliseconds of a call in the first estimate, the minimum
-        self._usual: dict[int, float] = {}  # the latest median, which sets the number of calls
+        self._latest: dict[int, float] = {}  # the latest median, which sets the number of calls
 
     def run(self, reference: Callable[[], Any] | None) -> Race:
         ref_latency = None
@@ -150,9 +150,9 @@ class _Run:
         except _Stopped:
             pass
         if reference is not None and self._fastest:
-            self._usual[_REFERENCE] = self._clock(reference, 1, 1)[0]
+            self._latest[_REFERENCE] = self._clock(reference, 1, 1)[0]
             ref_latency = self._time(_REFERENCE, reference)
-        return self._ended(ref_latency)
+        return self._results(ref_latency)
 
     def _estimate(self) -> list[int]:
         """Estimates the time of each by a short measurement, which sets the number of calls of a round."""
@@ -162,7 +162,7 @@ class _Run:
             if self._fastest:
                 self._check_time()
             try:
-                self._usual[name], self._fastest[name] = self._clock(self._runners[name], 1, _LOOK_CALLS)
+                self._latest[name], self._fastest[name] = self._clock(self._runners[name], 1, _ESTIMATE_CALLS)
             except Exception as error:
                 self._failures[name] = failure_of(error)
         racing = [name for name in self._runners if name in self._fastest]
@@ -181,11 +181,11 @@ class _Run:
         return times
 
     def _time(self, name: int, run: Callable[[], Any]) -> float:
-        usual = max(self._usual[name], 1e-4)
-        least = 1 if usual > self._rep else _LEAST_CALLS
-        calls = max(least, min(_MOST_CALLS, math.ceil(self._rep / usual)))
-        self._usual[name], _ = self._clock(run, max(1, math.ceil(self._warmup / usual)), calls)
-        return self._usual[name]
+        latest = max(self._latest[name], 1e-4)
+        least = 1 if latest > self._rep else _MIN_CALLS
+        calls = max(least, min(_MAX_CALLS, math.ceil(self._rep / latest)))
+        self._latest[name], _ = self._clock(run, max(1, math.ceil(self._warmup / latest)), calls)
+        return self._latest[name]
 
     def _faster(self, racing: list[int], scores: Mapping[int, float], margin: float) -> list[int]:
         """Those that are not much slower than the best."""
@@ -202,7 +202,7 @@ class _Run:
         best = min(times.values(), default=1.0) or 1.0
         return {name: value / best for name, value in times.items()}
 
-    def _ended(self, ref_latency: float | None) -> Race:
+    def _results(self, ref_latency: float | None) -> Race:
         """The results; those measured in more rounds first."""
         looked = self._relative(self._fastest)
         for name, standing in self._standings.items():

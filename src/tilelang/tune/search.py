@@ -1,6 +1,6 @@
 """The search for the fastest configuration: order all by the model, compile the best in parallel, measure them.
 
-Invariant: a configuration that fails in any way does not affect the others, and the reason is recorded.
+Invariant: a configuration that fails in any way does not affect the others, and the rejection_text is recorded.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 
 from tilelang.errors import ProgramWarning, TuningError
 from tilelang.jit.kernel import JITKernel
-from tilelang.tune.executors import SentSubject, compiled_entries, keep, run_tasks
-from tilelang.tune.measure import Measured, measure, measured_by_sent
+from tilelang.tune.executors import SubjectMessage, compile_remote, run_tasks, store_entries
+from tilelang.tune.measure import Measured, measure, measure_remote
 from tilelang.tune.progress import Progress
-from tilelang.tune.rank import expected_of_sent, expected_seconds, is_known, reason
+from tilelang.tune.rank import expected_seconds, expected_seconds_remote, has_rates, rejection_text
 from tilelang.tune.result import Rejection, SearchResult, nothing_found
 from tilelang.tune.settings import Settings
 from tilelang.tune.space import Config, text_of
 from tilelang.tune.subject import Subject
-from tilelang.tune.workers import Failure, cores, failure_of, make_all
+from tilelang.tune.workers import Failure, cores, failure_of, run_all
 
-_COMPILING = 0.5  # of the budget, at most, until all is compiled
-_MEASURING_SECONDS = 3600  # after which an executor is taken to be lost
+_COMPILING_SHARE = 0.5  # of the budget, at most, until all is compiled
+_MEASURING_TIMEOUT_SECONDS = 3600  # after which an executor is taken to be lost
 
 
 def search(subject: Subject, configs: Sequence[Config], settings: Settings) -> tuple[SearchResult, JITKernel]:
@@ -48,8 +48,8 @@ class _Search:
         self._start = time.monotonic()
 
     def run(self) -> tuple[SearchResult, JITKernel]:
-        kernels = self._distinct(self._compiled(self._chosen()))
-        found = self._measured(kernels)
+        kernels = self._without_duplicates(self._compile(self._choose_configs()))
+        found = self._measure(kernels)
         seconds = round(time.monotonic() - self._start, 3)
         order = {id(config): index for index, config in enumerate(self._configs)}
         rejected = tuple(sorted([*self._rejected, *found.rejected], key=lambda each: order[id(each.config)]))
@@ -75,7 +75,7 @@ class _Search:
         self,
         what: str,
         configs: Sequence[Config],
-        remote: Callable[[SentSubject, Config], Any],
+        remote: Callable[[SubjectMessage, Config], Any],
         local: Callable[[Subject, Config], Any],
     ) -> list[Any]:
         """What is made of each configuration, or its failure.
@@ -87,16 +87,16 @@ class _Search:
             local: Does it for one in a process that is forked.
         """
         settings, subject = self._settings, self._subject
-        timeout, deadline = settings.timeout, self._until(_COMPILING)
+        timeout, deadline = settings.timeout, self._until(_COMPILING_SHARE)
 
         def progress(done: int) -> None:
             self._progress.show(what, done, len(configs))
 
         if settings.executor is not None:
-            sent = SentSubject.of(subject)
+            sent = SubjectMessage.of(subject)
             tasks = [partial(remote, sent, config) for config in configs]
             return run_tasks(settings.executor, tasks, timeout=timeout, deadline=deadline, progress=progress)
-        return make_all(
+        return run_all(
             lambda index: local(subject, configs[index]),
             len(configs),
             workers=settings.num_workers or cores(),
@@ -106,12 +106,12 @@ class _Search:
         )
 
     # -- choosing -------------------------------------------------------------------------------------------
-    def _chosen(self) -> list[Config]:
+    def _choose_configs(self) -> list[Config]:
         """The configurations to measure: those that the model expects to be fastest, if it knows the machine."""
         trials, configs = self._settings.trials, list(self._configs)
-        if trials is None or len(configs) <= trials or not is_known(self._subject.target):
+        if trials is None or len(configs) <= trials or not has_rates(self._subject.target):
             return configs
-        found = self._parallel("predicting", configs, expected_of_sent, expected_seconds)
+        found = self._parallel("predicting", configs, expected_seconds_remote, expected_seconds)
         times = {number: each for number, each in enumerate(found) if isinstance(each, float)}
         for number, each in enumerate(found):
             if isinstance(each, Failure):
@@ -121,21 +121,21 @@ class _Search:
             return configs
         ranked = sorted(times, key=lambda number: times[number])
         for rank, number in enumerate(ranked[trials:], trials + 1):
-            self._reject(configs[number], "model", Failure(reason(times[number], rank, trials)))
+            self._reject(configs[number], "model", Failure(rejection_text(times[number], rank, trials)))
         return [configs[number] for number in ranked[:trials]]
 
     # -- compiling ------------------------------------------------------------------------------------------
-    def _compiled(self, configs: Sequence[Config]) -> list[tuple[Config, JITKernel]]:
+    def _compile(self, configs: Sequence[Config]) -> list[tuple[Config, JITKernel]]:
         """The kernels that compile."""
         made: list[Any] = [None]
         if len(configs) > 1 or self._settings.executor is not None:
-            made = self._parallel("compiling", configs, compiled_entries, _fill_cache)
+            made = self._parallel("compiling", configs, compile_remote, _fill_cache)
         kernels = []
         for config, outcome in zip(configs, made, strict=True):
             failure = outcome if isinstance(outcome, Failure) else None
             if failure is None:
                 if isinstance(outcome, dict):
-                    keep(outcome)
+                    store_entries(outcome)
                 try:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore", ProgramWarning)  # slow ones are there to lose
@@ -147,7 +147,7 @@ class _Search:
         self._require(kernels)
         return kernels
 
-    def _distinct(self, kernels: Sequence[tuple[Config, JITKernel]]) -> list[tuple[Config, JITKernel]]:
+    def _without_duplicates(self, kernels: Sequence[tuple[Config, JITKernel]]) -> list[tuple[Config, JITKernel]]:
         """The kernels, without those with the same code as another one."""
         first: dict[str, Config] = {}
         distinct = []
@@ -160,7 +160,7 @@ class _Search:
         return distinct
 
     # -- measuring ------------------------------------------------------------------------------------------
-    def _measured(self, kernels: Sequence[tuple[Config, JITKernel]]) -> Measured:
+    def _measure(self, kernels: Sequence[tuple[Config, JITKernel]]) -> Measured:
         """The times of kernels, on the device of this process or on that of one of the executor's."""
         settings, subject = self._settings, self._subject
         budget = None if settings.budget is None else max(0.0, self._start + settings.budget - time.monotonic())
@@ -168,8 +168,8 @@ class _Search:
             return measure(subject, kernels, settings, self._progress, budget, self._rejected)
         configs = tuple(config for config, _ in kernels)
         alone = dataclasses.replace(settings, executor=None)
-        task = partial(measured_by_sent, SentSubject.of(subject), configs, alone, budget)
-        found: Measured | Failure = run_tasks(settings.executor, [task], timeout=_MEASURING_SECONDS)[0]
+        task = partial(measure_remote, SubjectMessage.of(subject), configs, alone, budget)
+        found: Measured | Failure = run_tasks(settings.executor, [task], timeout=_MEASURING_TIMEOUT_SECONDS)[0]
         if isinstance(found, Failure):
             raise TuningError(f"autotune: '{subject.name}' could not be measured: {found.message}")
         own = {text_of(config): config for config in configs}  # those that came back are copies

@@ -28,10 +28,10 @@ def configurations(configs: Configs, subject: Subject) -> list[Config]:
         TuningError: The function that makes them failed.
     """
     if callable(configs):
-        configs = _made(configs, subject)
+        configs = _call_config_function(configs, subject)
     found: dict[Any, Config] = {}
     pinned = subject.pinned
-    for config in _listed(configs, subject.name):
+    for config in _as_list(configs, subject.name):
         _check(config, subject)
         merged = {name: pinned.get(name, value) for name, value in config.items()}
         found.setdefault(key_of_value(merged), merged)
@@ -56,7 +56,7 @@ def _value_text(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _listed(configs: Any, name: str) -> list[Mapping[str, Any]]:
+def _as_list(configs: Any, name: str) -> list[Mapping[str, Any]]:
     """The configurations as a list."""
     if isinstance(configs, Mapping):
         for key, values in configs.items():
@@ -107,7 +107,7 @@ def _check(config: Mapping[str, Any], subject: Subject) -> None:
             )
 
 
-def _made(make: Callable[..., Any], subject: Subject) -> Any:
+def _call_config_function(make: Callable[..., Any], subject: Subject) -> Any:
     """Calls a function that makes configurations with those arguments of the tuned function that it names.
 
     It may also name `target`, the target of compilation, and `tunables`, the names of parameters without a value.

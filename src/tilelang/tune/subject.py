@@ -60,7 +60,7 @@ class Subject:
         self.given = bind_call(self.name, self.signature, self._args, known, partial=True)
         self._keywords = known
         self.target, self.execution_backend = jitted.options.chosen()
-        self._under: dict[Any, Jitted] = {}
+        self._by_pass_configs: dict[Any, Jitted] = {}
 
     @property
     def is_eager(self) -> bool:
@@ -114,29 +114,29 @@ class Subject:
             args, keywords = self.arguments(config)
             bind_call(self.name, self.signature, args, keywords)
 
-    def under(self, config: Mapping[str, Any]) -> Jitted:
+    def with_pass_configs_of(self, config: Mapping[str, Any]) -> Jitted:
         """The function under the pass_configs of a configuration."""
         extra = config.get(PASS_CONFIGS)
         if not extra:
             return self.jitted
         key = key_of_value(dict(extra))
-        if key not in self._under:
+        if key not in self._by_pass_configs:
             options = self.jitted.options
             merged = {**(options.pass_configs or {}), **extra}
             kind = type(self.jitted)
-            self._under[key] = kind(self.jitted.func, dataclasses.replace(options, pass_configs=merged))
-        return self._under[key]
+            self._by_pass_configs[key] = kind(self.jitted.func, dataclasses.replace(options, pass_configs=merged))
+        return self._by_pass_configs[key]
 
     def kernel(self, config: Mapping[str, Any]) -> JITKernel:
         """The kernel for a configuration, compiled once."""
         args, keywords = self.arguments(config)
-        kernel: JITKernel = self.under(config).compile(*args, **keywords)
+        kernel: JITKernel = self.with_pass_configs_of(config).compile(*args, **keywords)
         return kernel
 
     def program(self, config: Mapping[str, Any]) -> PrimFunc:
         """The program for a configuration, not compiled."""
         args, keywords = self.arguments(config)
-        return self.under(config).get_tir(*args, **keywords)
+        return self.with_pass_configs_of(config).get_tir(*args, **keywords)
 
     # -- the call -------------------------------------------------------------------------------------------
     def inputs(self, kernel: JITKernel) -> list[Any] | None:

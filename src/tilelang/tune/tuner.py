@@ -20,7 +20,7 @@ from tilelang.jit.options import JitOptions
 from tilelang.runtime.parameters import OutIdx, Signature
 from tilelang.targets.target import TargetLike
 from tilelang.tune.decisions import Decision
-from tilelang.tune.device import check_has_clock
+from tilelang.tune.device import check_can_measure
 from tilelang.tune.gemm_space import default_configs
 from tilelang.tune.inputs import get_autotune_inputs, refuse_scalars
 from tilelang.tune.records import Record
@@ -178,10 +178,10 @@ def tune(subject: Subject, configs: Configs | None, settings: Settings) -> Tunin
     subject.check_call(rows[0])
     _check_inputs(subject, rows[0], settings)
     if settings.executor is None:
-        check_has_clock(subject.name, subject.target, subject.execution_backend)
+        check_can_measure(subject.name, subject.target, subject.execution_backend)
     record = Record(subject, rows, settings)
     found = record.load()
-    kernel = None if found is None else _kernel_again(subject, found.measured[0].config)
+    kernel = None if found is None else _recompile(subject, found.measured[0].config)
     reloaded = kernel is not None
     if found is None or kernel is None:
         found, kernel = search(subject, rows, settings)
@@ -193,8 +193,8 @@ def tune(subject: Subject, configs: Configs | None, settings: Settings) -> Tunin
     return TuningResult(**facts, kernel=kernel, reloaded=reloaded)
 
 
-def obeyed(subject: Subject, decision: Decision) -> TuningResult:
-    """The kernel that a file of decisions asks for, as the result of the search that found it."""
+def decided_result(subject: Subject, decision: Decision) -> TuningResult:
+    """The result of the search whose decision a file holds, with the kernel of its configuration."""
     config = dict(decision.config)
     kernel = copy(subject.kernel(config))
     kernel.config, kernel.latency = config, decision.milliseconds
@@ -202,7 +202,7 @@ def obeyed(subject: Subject, decision: Decision) -> TuningResult:
     return TuningResult(subject.name, decision.device, measured, (), kernel=kernel, reloaded=True)
 
 
-def _kernel_again(subject: Subject, config: Config) -> JITKernel | None:
+def _recompile(subject: Subject, config: Config) -> JITKernel | None:
     """The kernel of a configuration that was found before; None if it does not compile any more."""
     try:
         return subject.kernel(config)

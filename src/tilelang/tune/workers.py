@@ -24,7 +24,7 @@ from tilelang.runtime import cache
 OUT_OF_TIME = "there was no time left for it"
 _TICK_SECONDS = 0.5  # polling interval
 
-Make = Callable[[int], object]
+Task = Callable[[int], object]
 
 
 @record
@@ -53,8 +53,8 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(text.partition("\n")[0], text)
 
 
-def make_all(
-    make: Make,
+def run_all(
+    task: Task,
     count: int,
     *,
     workers: int,
@@ -62,12 +62,12 @@ def make_all(
     deadline: float | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> list[Any]:
-    """Calls `make` of 0, 1, ... in parallel; returns the value of each, or its `Failure`.
+    """Calls `task` of 0, 1, ... in parallel; returns the value of each, or its `Failure`.
 
     Uses forked processes; without fork or compile cache threads, in which hanging tasks cannot be ended.
 
     Args:
-        make: The task, whose value can be pickled; its exception is its failure.
+        task: The task, whose value can be pickled; its exception is its failure.
         count: Number of tasks.
         workers: Number of parallel tasks.
         timeout: Time limit of one task, in seconds.
@@ -76,8 +76,8 @@ def make_all(
     """
     workers = max(1, min(workers, count))
     if can_fork():
-        return _Pool(make, count, workers, timeout, deadline, progress).run()
-    return _in_threads(make, count, workers, deadline, progress)
+        return _Pool(task, count, workers, timeout, deadline, progress).run()
+    return _in_threads(task, count, workers, deadline, progress)
 
 
 def can_fork() -> bool:
@@ -93,22 +93,22 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _attempt(make: Make, index: int) -> Any:
+def _attempt(task: Task, index: int) -> Any:
     try:
-        return make(index)
+        return task(index)
     except Exception as error:
         return failure_of(error)
 
 
 def _in_threads(
-    make: Make, count: int, workers: int, deadline: float | None, progress: Callable[[int], object]
+    task: Task, count: int, workers: int, deadline: float | None, progress: Callable[[int], object]
 ) -> list[Any]:
     done: list[int] = []
     compiled: list[int] = []
 
     def one(index: int) -> Any:
         late = deadline is not None and time.monotonic() > deadline and bool(compiled)
-        result = LATE if late else _attempt(make, index)
+        result = LATE if late else _attempt(task, index)
         done.append(index)
         if not isinstance(result, Failure):
             compiled.append(index)
@@ -133,17 +133,17 @@ class _Worker:
 class _Pool:
     def __init__(
         self,
-        make: Make,
+        task: Task,
         count: int,
         workers: int,
         timeout: float,
         deadline: float | None,
         progress: Callable[[int], object],
     ) -> None:
-        self._make, self._wanted, self._timeout = make, workers, timeout
+        self._task, self._max_workers, self._timeout = task, workers, timeout
         self._deadline, self._progress = deadline, progress
         self._context = multiprocessing.get_context("fork")
-        self._waiting = list(range(count))[::-1]
+        self._pending = list(range(count))[::-1]
         self._results: dict[int, Any] = {}
         self._count = count
         self._workers: list[_Worker] = []
@@ -151,63 +151,63 @@ class _Pool:
     def run(self) -> list[Any]:
         try:
             while len(self._results) < self._count:
-                self._employ()
-                self._listen()
-                self._give_up()
+                self._assign_tasks()
+                self._receive_results()
+                self._enforce_time_limits()
                 self._progress(len(self._results))
         finally:
             for worker in self._workers:
                 _end(worker)
         return [self._results[index] for index in range(self._count)]
 
-    def _employ(self) -> None:
+    def _assign_tasks(self) -> None:
         """Assigns tasks to idle workers, and starts missing ones."""
-        while self._waiting and len(self._workers) < self._wanted:
+        while self._pending and len(self._workers) < self._max_workers:
             self._workers.append(self._start())
         for worker in self._workers:
-            if worker.index is None and self._waiting:
-                worker.index, worker.since = self._waiting.pop(), time.monotonic()
-                with contextlib.suppress(OSError):  # it has died, which `_listen` notices
+            if worker.index is None and self._pending:
+                worker.index, worker.since = self._pending.pop(), time.monotonic()
+                with contextlib.suppress(OSError):  # it has died, which `_receive_results` notices
                     worker.connection.send(worker.index)
 
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(self._make, ours, theirs), daemon=True)
+        process = self._context.Process(target=_work, args=(self._task, ours, theirs), daemon=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forking where threads run
             process.start()
         theirs.close()
         return _Worker(process, ours)
 
-    def _listen(self) -> None:
+    def _receive_results(self) -> None:
         busy = {worker.connection: worker for worker in self._workers if worker.index is not None}
         for ready in wait(list(busy), _TICK_SECONDS if self._deadline is None else _TICK_SECONDS / 5):
             worker = busy[ready]  # type: ignore[index]
             try:
                 result = worker.connection.recv()
             except (EOFError, OSError):
-                self._dismiss(worker, Failure(_death(worker)))
+                self._remove_worker(worker, Failure(_exit_text(worker)))
                 continue
             self._results[self._index(worker)] = result
             worker.index = None
 
-    def _give_up(self) -> None:
+    def _enforce_time_limits(self) -> None:
         """Ends tasks that exceed the time limit."""
         now = time.monotonic()
         for worker in [worker for worker in self._workers if worker.index is not None]:
             if now - worker.since > self._timeout:
-                self._dismiss(worker, Failure(f"it took longer than {self._timeout:g} s"))
-        if self._deadline is None or now <= self._deadline or not self._any_made():
+                self._remove_worker(worker, Failure(f"it took longer than {self._timeout:g} s"))
+        if self._deadline is None or now <= self._deadline or not self._any_succeeded():
             return
         for worker in [worker for worker in self._workers if worker.index is not None]:
-            self._dismiss(worker, LATE)
-        self._results.update(dict.fromkeys(self._waiting, LATE))
-        self._waiting.clear()
+            self._remove_worker(worker, LATE)
+        self._results.update(dict.fromkeys(self._pending, LATE))
+        self._pending.clear()
 
-    def _any_made(self) -> bool:
+    def _any_succeeded(self) -> bool:
         return any(not isinstance(result, Failure) for result in self._results.values())
 
-    def _dismiss(self, worker: _Worker, failure: Failure) -> None:
+    def _remove_worker(self, worker: _Worker, failure: Failure) -> None:
         self._results[self._index(worker)] = failure
         self._workers.remove(worker)
         _end(worker)
@@ -217,7 +217,7 @@ class _Pool:
         return worker.index
 
 
-def _work(make: Make, theirs_of_parent: Connection, connection: Connection) -> None:
+def _work(task: Task, theirs_of_parent: Connection, connection: Connection) -> None:
     """The loop of a process: runs tasks until there are no more."""
     theirs_of_parent.close()
     os.setsid()  # compilers that it starts end with it, and Ctrl-C is handled by the parent
@@ -225,7 +225,7 @@ def _work(make: Make, theirs_of_parent: Connection, connection: Connection) -> N
         sys.stdout = sys.stderr = nowhere  # only the parent prints
         with contextlib.suppress(EOFError, OSError):
             while True:
-                connection.send(_attempt(make, connection.recv()))
+                connection.send(_attempt(task, connection.recv()))
         os._exit(0)  # without the parent's exit handlers
 
 
@@ -237,7 +237,7 @@ def _end(worker: _Worker) -> None:
     worker.connection.close()
 
 
-def _death(worker: _Worker) -> str:
+def _exit_text(worker: _Worker) -> str:
     worker.process.join(1)
     status = worker.process.exitcode
     how = signal.Signals(-status).name if status is not None and status < 0 else f"status {status}"
