@@ -24,6 +24,7 @@ from tilelang.records import record
 from tilelang.sim import violations
 from tilelang.sim.effects import EffectCompiler
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
+from tilelang.sim.register_loops import RegisterLoops
 from tilelang.sim.warp import SimWarp
 from tilelang.targets.target import Target
 
@@ -61,6 +62,8 @@ class StatementCompiler:
         self._loc = NOWHERE  # of the innermost statement around that has a place
         self._lanes = LaneCompiler(slots, target.machine.warp_size)
         self._effects = EffectCompiler(slots, self._lanes, target, counting=counting)
+        self._register_loops = RegisterLoops(slots, self._lanes, target.machine.warp_size)
+        self._at_once = not counting  # whether to execute loops over registers so: one by one, operations are counted
 
     def compile(self, stmt: Stmt) -> Code:
         """The statement as code; one without a location has that of the enclosing one."""
@@ -168,6 +171,22 @@ class StatementCompiler:
         return Code(execute, jumps=leaves)
 
     def _for(self, stmt: For) -> Code:
+        at_once = self._register_loops.compile(stmt) if self._at_once else None
+        if at_once is None:
+            return self._loop(stmt)
+        self._at_once = False
+        try:
+            one_by_one = self._loop(stmt)
+        finally:
+            self._at_once = True
+
+        def execute(w: SimWarp) -> None:
+            if not at_once(w):
+                one_by_one.run(w)
+
+        return Code(execute)
+
+    def _loop(self, stmt: For) -> Code:
         start, stop, step = self._lanes.index(stmt.start), self._lanes.index(stmt.stop), stmt.step
         slot = self._slots.var(stmt.var)
         body, loc = self.compile(stmt.body), stmt.loc

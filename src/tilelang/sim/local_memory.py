@@ -19,6 +19,8 @@ from tilelang.sim.races import element_text
 from tilelang.sim.register_hazards import RegisterHazards
 from tilelang.sim.storage import Accessor, Change, Index
 
+Columns = slice | np.ndarray  # the scalars of a buffer that an operation takes of every lane
+
 
 class Registers:
     """A buffer of which every lane has its own.
@@ -151,6 +153,31 @@ class Registers:
             flags = flags[lanes] if np.ndim(flags) else flags
         self.data[where] = array
         self._defined[where] = flags
+
+    # -- many at once ---------------------------------------------------------------------------------------
+    def read_columns(self, columns: Columns) -> tuple[np.ndarray, np.ndarray | None]:
+        """The values of some registers of all lanes, and which are defined, or None if all are. Shapes: (lanes, n)."""
+        defined = self._defined[:, columns] == self._whole
+        return self.data[:, columns].copy(), None if defined.all() else defined
+
+    def write_columns(
+        self, columns: Columns, values: np.ndarray, *, mask: np.ndarray | None, defined: np.ndarray | None
+    ) -> None:
+        """Stores into different registers of all lanes, or where the mask says. Shapes: (lanes, n)."""
+        known = self._whole if defined is None else np.where(defined, self._whole, self._whole.dtype.type(0))
+        if mask is not None:
+            values = np.where(mask, values.astype(self.data.dtype, copy=False), self.data[:, columns])
+            known = np.where(mask, known, self._defined[:, columns])
+        self.data[:, columns] = values
+        self._defined[:, columns] = known
+
+    def contents(self) -> tuple[np.ndarray, np.ndarray]:
+        """All that `restore` needs."""
+        return self.data.copy(), self._flags.copy()
+
+    def restore(self, contents: tuple[np.ndarray, np.ndarray]) -> None:
+        """Puts old contents back."""
+        self.data[:], self._flags[:] = contents
 
     def _access(self, warp: Accessor, offset: Index, count: int, *, write: bool) -> bool:
         """Whether an access happens now; see `RegisterHazards.access`."""

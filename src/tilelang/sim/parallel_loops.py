@@ -8,8 +8,7 @@ to the caller, who executes it iteration by iteration and words the error.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,12 @@ import numpy as np
 from tilelang.errors import CompilerBug, Loc, SimulationError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import expr_key
-from tilelang.ir.expr import Binary, Cast, Const, Expr, Load, Select, Unary, Var
+from tilelang.ir.expr import Binary, Expr, Load, Var
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, If, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import expressions, loads_of, walk, walk_expr
 from tilelang.records import record
+from tilelang.sim.exact_indices import are_exact, exact_parts
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value
 from tilelang.sim.memory import Cells, Memory
@@ -30,7 +30,6 @@ from tilelang.sim.races import RaceDetector, ShadowMemory
 Evaluate = Callable[[Any], Value]  # a closure of `LaneCompiler`, which needs no more of a `Frame` than `_Points` has
 
 _FEWEST, _MOST = 32, 1 << 22  # iterations that are worth it, and that memory holds
-_EXACT_LIMIT = 2**62  # index arithmetic below it is exact in 64 bits
 
 
 class ParallelLoops:
@@ -61,12 +60,12 @@ class ParallelLoops:
         indices = np.indices(extents).reshape(len(extents), -1)
         for place, values in zip(places, indices, strict=True):
             points.env[place] = values
-        peaks = dict(zip(loop.vars, extents, strict=True))
+        peaks: dict[Expr, int] = dict(zip(loop.vars, extents, strict=True))
         for var in plan.outer:
             points.env[self._slots.var(var)] = self._evaluator.env[var]
             if var.index:
                 peaks[var] = abs(self._evaluator.env[var])
-        if not _are_exact(plan.exact, peaks) or self._overlap(plan):
+        if not are_exact(plan.exact, peaks) or self._overlap(plan):
             return False
         try:
             for step in plan.steps:
@@ -100,7 +99,7 @@ class ParallelLoops:
         return _Plan(
             self._steps(loop.body),
             tuple(var for var in used if var not in bound),
-            tuple(exact for stmt in stmts for exact in _exact_parts(stmt)),
+            tuple(exact for stmt in stmts for exact in exact_parts(stmt)),
             tuple(stored),
             tuple(dict.fromkeys([*stored, *(load.buffer for load in loads)])),
         )
@@ -180,65 +179,6 @@ def _moves_with(index: Expr, var: Var, bound: Set[Var]) -> bool:
         if any(isinstance(node, Load) or node in bound for node in walk_expr(rest)):
             return False
     return index is var
-
-
-# -- exactness -----------------------------------------------------------------------------------------------
-def _exact_parts(stmt: Stmt) -> Iterator[tuple[Var | None, Expr]]:
-    """The index arithmetic of a statement, with the variable that it is bound to, if any."""
-    roots = expressions(stmt)
-    if isinstance(stmt, Store):
-        yield from ((None, index) for index in stmt.indices)
-    for root in roots:
-        for node in walk_expr(root):
-            if isinstance(node, Load):
-                yield from ((None, index) for index in node.indices)
-            elif isinstance(node, Binary | Unary) and node.is_index:
-                yield None, node
-    if isinstance(stmt, Bind) and stmt.var.index:
-        yield stmt.var, stmt.value
-
-
-def _are_exact(parts: Iterable[tuple[Var | None, Expr]], peaks: dict[Var, int]) -> bool:
-    """Whether no index arithmetic can leave 64 bits, given the largest magnitudes of variables."""
-    for var, expr in parts:
-        peak = _peak(expr, peaks)
-        if peak >= _EXACT_LIMIT:
-            return False
-        if var is not None:
-            peaks[var] = peak
-    return True
-
-
-def _peak(expr: Expr, peaks: dict[Var, int]) -> int:
-    """The largest magnitude of index arithmetic and of its parts."""
-    match expr:
-        case Const(value=value):
-            return abs(int(value))
-        case Var() if expr.index:
-            return peaks[expr]
-        case Binary(op=op, a=a, b=b) if expr.dtype.is_int and op in _PEAKS:
-            x, y = _peak(a, peaks), _peak(b, peaks)
-            return max(x, y, _PEAKS[op](x, y))
-        case Unary(a=a) if expr.dtype.is_int:
-            return _peak(a, peaks) + 1
-        case Select(a=a, b=b) if expr.dtype.is_int:
-            return max(_peak(a, peaks), _peak(b, peaks))
-        case Cast(a=a) if expr.is_index:
-            return _peak(a, peaks)
-        case Load() | Var() | Cast() if expr.dtype.bits <= 32:
-            return 1 << expr.dtype.bits
-    return _EXACT_LIMIT
-
-
-_PEAKS: dict[BinaryOp, Callable[[int, int], int]] = {
-    BinaryOp.ADD: operator.add,
-    BinaryOp.SUB: operator.add,
-    BinaryOp.MUL: operator.mul,
-    BinaryOp.FLOORDIV: max,
-    BinaryOp.FLOORMOD: max,
-    BinaryOp.MIN: max,
-    BinaryOp.MAX: max,
-}
 
 
 @record(slots=True)

@@ -79,6 +79,13 @@ class RegisterHazards:
             self._check_not_pending(warp, offset, count, write=write)
         return True
 
+    def access_any(self, warp: Accessor) -> bool:
+        """An access to any registers: whether nothing can be wrong with it, since no asynchronous work is pending."""
+        if warp.footprint is not None or warp.completing or self._pending:
+            return False
+        self.fences_at_last_access = warp.fences
+        return True
+
     def _check_not_pending(self, warp: Accessor, offset: Index, count: int, *, write: bool) -> None:
         marks = self._pending_writes + self._pending_reads if write else self._pending_writes
         offsets = np.unique(np.broadcast_to(offset, warp.mask.shape)[warp.mask])
