@@ -80,7 +80,10 @@ def _same_random_numbers_every_time() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a sweep every eighth test runs, or one in as many as its mark says, unless all were asked for."""
+    """Of a sweep the first test runs and every eighth, or one in as many as its mark says, unless all were asked for.
+
+    Each mark counts on its own, so that a file run alone runs what it does among all others.
+    """
     if os.environ.get("TILELANG_SLOW_TESTS"):
         return
     seen: Counter[int] = Counter()
@@ -88,9 +91,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if (mark := item.get_closest_marker("slow")) is None:
             continue
         every = mark.kwargs.get("every", 8)
-        if seen[every] % every:
+        if seen[id(mark)] % every:
             item.add_marker(pytest.mark.skip(reason="a sampled sweep; TILELANG_SLOW_TESTS=1 runs all of it"))
-        seen[every] += 1
+        seen[id(mark)] += 1
 
 
 @pytest.fixture(autouse=True)

@@ -15,13 +15,13 @@ MEASURED = "gfx942"
 SMALLER = {("02_gemm/float8_gemm.py", "block_scaled"): (512, 512, 512, 64, 64)}
 
 
-@pytest.mark.slow(every=2)
+@pytest.mark.slow(every=6)
 @pytest.mark.parametrize("name", PORTABLE)
 def test_example_agrees_with_its_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate_example(monkeypatch, name, MEASURED, SCHEDULES[:1])
 
 
-@pytest.mark.slow(every=34)
+@pytest.mark.slow(every=45)
 @pytest.mark.parametrize("arch", SIMULATED)
 @pytest.mark.parametrize("name", PORTABLE)
 def test_schedules_do_not_change_what_an_example_finds(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,6 +36,7 @@ def compiles(name: str, arch: str) -> None:
         assert (0, 0) == (used.spill_bytes, used.local_bytes), kernel_name
 
 
+@pytest.mark.slow(every=4)
 @needs_clang
 @pytest.mark.parametrize("name", PORTABLE)
 def test_example_compiles_without_spills(name: str) -> None:
@@ -43,7 +44,7 @@ def test_example_compiles_without_spills(name: str) -> None:
 
 
 @needs_clang
-@pytest.mark.slow(every=13)
+@pytest.mark.slow(every=29)
 @pytest.mark.parametrize("arch", [arch for arch in ARCHES if arch != MEASURED])
 @pytest.mark.parametrize("name", PORTABLE)
 def test_example_compiles_without_spills_for_the_other_gpus(name: str, arch: str) -> None:

@@ -36,23 +36,25 @@ def target(arch: str) -> dict[str, str]:
     return {"kind": "cuda", "arch": arch}
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_example_agrees_with_its_reference_on_a_simulated_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate_example(monkeypatch, name, "sm_80", SCHEDULES[:1])
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("name", sorted(ON_HOPPER))
 def test_example_agrees_with_its_reference_on_a_simulated_hopper(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate_example(monkeypatch, name, "sm_90a", SCHEDULES[:1], **ON_HOPPER[name])
 
 
-@pytest.mark.slow(every=16)
+@pytest.mark.slow(every=14)
 @pytest.mark.parametrize("name", sorted(ON_HOPPER))
 def test_schedules_do_not_change_what_an_example_finds_on_hopper(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate_example(monkeypatch, name, "sm_90a", SCHEDULES, **ON_HOPPER[name])
 
 
-@pytest.mark.slow(every=34)
+@pytest.mark.slow(every=37)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_schedules_do_not_change_what_an_example_finds(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +82,7 @@ _SPILLS = "ignore:kernel .* spills registers:tilelang.errors.ProgramWarning"
 
 
 @needs_nvrtc
-@pytest.mark.slow(every=13)
+@pytest.mark.slow(every=31)
 @pytest.mark.filterwarnings(_SPILLS)
 @pytest.mark.parametrize("arch", [arch for arch in ARCHITECTURES if arch != MEASURED])
 @pytest.mark.parametrize("name", sorted(SIZES))

@@ -13,6 +13,7 @@ from tilelang.targets.nvidia.codegen.cuda import emit
 from tilelang.targets.nvidia.runtime.device_code import build
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize(("lazy", "seed"), ALL_TIMINGS)
 def test_two_blocks_with_as_many_steps_each(lazy, seed):
     check_gemm((64, 32, 192), (64, 32, 32), 2, (lazy, seed), stages=2)

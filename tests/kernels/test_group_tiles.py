@@ -219,7 +219,7 @@ class WithinGroup(Rewriter):
         return dataclasses.replace(node, threads=(96 + -(-group.count // 32) * 32, 1, 1), thread=thread, body=body)
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=20)
 @pytest.mark.parametrize("seed", range(5000, 5040))
 def test_whatever_a_block_does_a_group_does(seed):
     def run(func, arguments):

@@ -134,12 +134,13 @@ def check_rows(rows, ta, persistent, timings):
     check(product(sizes, (rows, 64, 32), ta=ta), *tensors(sizes, ta=ta), timings=timings, tl_persistent=persistent)
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize(("rows", "ta"), ROWS)
 def test_rows_that_no_instruction_has(rows, ta):
     check_rows(rows, ta, rows % 32 == 16, [(rows % 16 == 0, 1)])
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=18)
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize(("rows", "ta"), ROWS)
 def test_rows_that_no_instruction_has_at_all_timings(rows, ta, persistent):
@@ -208,6 +209,7 @@ def test_tensors_that_begin_where_no_map_can(first):
     call(compiled(product((72, 40, 40), (64, 32, 32)), **STAYS), (72, 40, 40), first=first)
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize(("ta", "tb"), [(False, False), (False, True), (True, False), (True, True)])
 def test_odd_sizes_with_rows_that_lie_apart(ta, tb):
     func = product((69, 69, 69), (64, 64, 32), ta=ta, tb=tb, pitch=72)

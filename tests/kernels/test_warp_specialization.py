@@ -28,6 +28,7 @@ def check(sizes, tile, timings, **pass_configs):
         np.testing.assert_array_equal(want, c)
 
 
+@pytest.mark.slow(every=5)
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_tiled_product_of_the_seeds(lazy, seed):
@@ -55,6 +56,7 @@ def test_two_warpgroups_share_a_tile():
     check((128, 64, 128), (128, 64, 64), [(True, 0)], stages=2)
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize(("first", "trips"), [(0, 0), (1, 1), (3, 1), (1, 3)])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_loops_that_have_few_iterations_or_none(first, trips, persistent):

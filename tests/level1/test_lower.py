@@ -302,7 +302,7 @@ RANDOM: dict[str, Any] = {
 }
 
 
-@settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(list(RANDOM)), st.integers(1, 140), st.integers(1, 140), st.integers(1, 70))
 def test_random_shapes(tmp_path: Path, name: str, m: int, n: int, k: int) -> None:
     function, *arrays = RANDOM[name](m, n, k)

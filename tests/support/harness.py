@@ -41,7 +41,8 @@ def simulate_on_copies(func: PrimFunc, arguments: Sequence[Any], arch: str = "sm
 
 SIMULATED_AMD = ("gfx942", "gfx950", "gfx1100", "gfx1200")
 BACKENDS = (
-    "auto", "reference", "simulator", *(pytest.param(arch, marks=pytest.mark.slow(every=8)) for arch in SIMULATED_AMD),
+    "auto", "reference", "simulator",
+    *(pytest.param(arch, marks=pytest.mark.slow(every=n)) for arch, n in zip(SIMULATED_AMD, (7, 8, 9, 11), strict=True)),
 )  # fmt: skip
 
 

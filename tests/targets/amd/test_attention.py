@@ -30,6 +30,7 @@ def test_flash_attention(check_program, arch, block_m, causal):
     assert conflicts == ({("shared store", 2)} if (arch, block_m) == ("gfx950", 64) else set())
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("arch", ARCHES)
 def test_multi_head_latent_attention(check_program, arch):
     rng = np.random.default_rng(0)

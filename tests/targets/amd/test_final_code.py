@@ -50,7 +50,7 @@ def pointers(code: HipCode) -> tuple[str, list[int]]:
     return "Q" * count, [number << 40 for number in range(1, count + 1)]
 
 
-@pytest.mark.slow(every=3)
+@pytest.mark.slow(every=6)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_limits_hold(name: str, arch: str) -> None:

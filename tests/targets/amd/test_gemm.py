@@ -74,8 +74,9 @@ def test_tiles_that_whole_instructions_do_not_cover(check_program, arch, size, t
     check_program(*tiled(*size, tile, "float16", "float32"), arch=arch)
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
-@pytest.mark.parametrize("trans_b", [False, True])
+@pytest.mark.parametrize(
+    ("arch", "trans_b"), [("gfx942", False), ("gfx950", True), ("gfx950", False), ("gfx1100", True), ("gfx1201", False)]
+)
 def test_main_loops_have_no_bank_conflicts(check_program, arch, trans_b):
     main = tiled(128, 128, 128, (128, 128, 64), "float16", "float32", threads=256, trans_b=trans_b, out="float16")
     _, counters = check_program(*main, arch=arch, seeds=1)

@@ -32,6 +32,7 @@ def check_gemm(check, *given, **options):
     assert outcome.calls(MATRIX_MULTIPLY)
 
 
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("tile", [(64, 64, 32), (128, 32, 16), (32, 128, 64)])
 def test_warp_policies(check, policy, tile):

@@ -42,6 +42,7 @@ def operations(dtype):
     return [op for op in AtomicOp if dtype.is_int or op not in bits]
 
 
+@pytest.mark.slow(every=2)
 @needs_clang
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1201"])
 def test_every_operation_compiles(arch: str) -> None:

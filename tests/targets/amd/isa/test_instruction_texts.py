@@ -59,6 +59,7 @@ def functions():
             yield [template.helper, kind.helper], function_of(name, kind.value, ["int"], text)
 
 
+@pytest.mark.slow(every=3)
 @needs_clang
 @pytest.mark.parametrize("arch", GENERATIONS)
 def test_texts_compile(arch: str) -> None:

@@ -52,6 +52,7 @@ def atom_of(case):
     return accepted(LOWERING, case.gemm(), context(case)).atom
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
 @pytest.mark.parametrize(("dtype", "accum", "arch"), DTYPES)
 def test_every_dtype_in_both_orders_of_both_operands(dtype, accum, arch, transpose_a, transpose_b):
@@ -67,6 +68,7 @@ def test_operands_of_two_dtypes(dtype, other, arch):
     check(Case(32, 32, 64, dtype, "float32", True, True, arch=arch, dtype_b=other, a_scope=Scope.FRAGMENT))
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize(("a_scope", "b_scope"), list(itertools.product([Scope.SHARED, Scope.FRAGMENT], repeat=2)))
 def test_every_placement(arch, a_scope, b_scope):
@@ -139,6 +141,7 @@ def test_attention_multiplies_its_weights_where_they_are(arch, rows, dim):
 TILES = [(128, 128, 32), (128, 128, 64), (64, 128, 64), (64, 64, 32)]
 
 
+@pytest.mark.slow(every=7)
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("policy", [GemmWarpPolicy.Square, GemmWarpPolicy.FullRow])

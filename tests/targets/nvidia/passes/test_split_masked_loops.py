@@ -93,8 +93,7 @@ def check(func, length, window=None, **configs):
     assert "iterations that mask no element run without masks" in kernel.explain()
 
 
-@pytest.mark.parametrize("form", ["before", "behind", "branch"])
-@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize(("form", "descending"), [("before", False), ("behind", True), ("branch", False)])
 def test_causal_attention_computes_the_same(form, descending):
     check(attention(192, form, descending=descending), 192)
 
