@@ -11,7 +11,7 @@ import tilelang.language as T
 from tilelang.errors import ArgumentError
 from tilelang.ir.expr import int_const
 from tilelang.language.types import TensorType
-from tilelang.level1.calls import Binding, bind_arguments, results_given, signature_of
+from tilelang.level1.calls import Binding, bind_arguments, output_arrays, signature_of
 from tilelang.level1.structure import flatten
 
 X = np.zeros((2, 3), np.float32)
@@ -76,15 +76,15 @@ def test_the_signature_of_a_graph_returns_its_results() -> None:
 
 def test_results_that_are_given_are_made_as_those_that_are_returned() -> None:
     _, structure = flatten({"a": 0, "b": [1, 2]})
-    assert [3, 4, 5] == results_given("f", {"a": 3, "b": (4, 5)}, structure)
+    assert [3, 4, 5] == output_arrays("f", {"a": 3, "b": (4, 5)}, structure)
     with pytest.raises(ArgumentError) as error:
-        results_given("f", [3, 4], structure)
+        output_arrays("f", [3, 4], structure)
     assert str(error.value) == (
         "f: out is a list of 2, but the function returns a dict with 'a', 'b'\n"
         "hint: pass arrays in the form in which they are returned"
     )
     with pytest.raises(ArgumentError) as error:
-        results_given("f", (1, 2), flatten(1)[1])
+        output_arrays("f", (1, 2), flatten(1)[1])
     assert str(error.value) == (
         "f: out is a tuple of 2, but the function returns an array\nhint: pass arrays in the form in which they are returned"
     )

@@ -60,8 +60,8 @@ def test_no_element_contradicts_it(condition, i_values, j_values, a_values, b_va
         bool(evaluate(condition, {i: x, j: y}, load=lambda load, _, a=a, b=b: a if load.buffer is ROWS else b))
         for x, y, a, b in itertools.product(i_values, j_values, a_values, b_values)
     ]
-    assert bool(evaluate(truth.some, env)) or not any(found)
-    assert not bool(evaluate(truth.every, env)) or all(found)
+    assert bool(evaluate(truth.may_hold, env)) or not any(found)
+    assert not bool(evaluate(truth.must_hold, env)) or all(found)
 
 
 @pytest.mark.parametrize("op", [BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE, BinaryOp.EQ, BinaryOp.NE])
@@ -71,15 +71,15 @@ def test_a_comparison_of_two_ranges_is_exact_for_all_their_values(op, rows, colu
     env = dict(zip((*ENDS["i"], *ENDS["j"]), (min(rows), max(rows), min(columns), max(columns)), strict=True))
     inside = itertools.product(range(min(rows), max(rows) + 1), range(min(columns), max(columns) + 1))
     found = [bool(evaluate(binary(op, i, j), {i: x, j: y})) for x, y in inside]
-    assert any(found) is bool(evaluate(truth.some, env))
-    assert all(found) is bool(evaluate(truth.every, env))
+    assert any(found) is bool(evaluate(truth.may_hold, env))
+    assert all(found) is bool(evaluate(truth.must_hold, env))
 
 
 def test_a_truth_in_memory():
     valid = Load(Buffer("valid", (const(9, INT32),), BOOL, Scope.GLOBAL), (j,), BOOL)
     low, high = Var("low", INT32), Var("high", INT32)
     truth = tile_truth(valid, lambda _: Range(low, high))
-    assert ("high != 0", "low != 0") == (repr(truth.some), repr(truth.every))
+    assert ("high != 0", "low != 0") == (repr(truth.may_hold), repr(truth.must_hold))
 
 
 FLOAT = Load(Buffer("x", (const(9, INT32),), FLOAT32, Scope.GLOBAL), (j,), FLOAT32)
@@ -98,12 +98,12 @@ FLOAT = Load(Buffer("x", (const(9, INT32),), FLOAT32, Scope.GLOBAL), (j,), FLOAT
 )
 def test_what_is_not_known_says_yes_and_no(condition):
     truth = tile_truth(condition, range_of)
-    assert (True, False) == tuple(each.value for each in (truth.some, truth.every) if isinstance(each, Const))
+    assert (True, False) == tuple(each.value for each in (truth.may_hold, truth.must_hold) if isinstance(each, Const))
 
 
 def test_one_side_that_is_not_known_leaves_the_other():
     truth = tile_truth(binary(BinaryOp.AND, FLOAT > 0.5, i >= j), range_of)
-    assert ("j_low <= i_high", "False") == (repr(truth.some), repr(truth.every))
+    assert ("j_low <= i_high", "False") == (repr(truth.may_hold), repr(truth.must_hold))
 
 
 def test_elements_of_unknown_range_have_none():

@@ -169,7 +169,7 @@ class BlockText(ABC):
         return f"{self._names.name(load.buffer)}[{', '.join(parts)}]"
 
     # -- tiles ----------------------------------------------------------------------------------------------------
-    def _materialized(self, expr: Expr, name: str, dims: Sequence[Var], neutral: Const | None = None) -> Load:
+    def _materialize(self, expr: Expr, name: str, dims: Sequence[Var], neutral: Const | None = None) -> Load:
         """The tile that holds an expression; made if there is none, with the neutral value beyond ragged ends."""
         held = self._values.tile_of(expr)
         if held is not None and same_axes(held.indices, dims) and held.buffer.scope is Scope.FRAGMENT:
@@ -191,7 +191,7 @@ class BlockText(ABC):
         self._values.hold(expr, buffer, dims, stepwise=self._is_stepwise(expr), beyond=beyond)
         return read_tile(buffer, dims)
 
-    def _keep(self, load: Load) -> None:
+    def _load_rows(self, load: Load) -> None:
         """Loads all that a plain read covers along its last axis, and has loops read it from there."""
         *rows, axis = self._tile_axes(load)
         place, size = self._placement.places[axis], self._text(self._placement.block_names[axis])
@@ -204,12 +204,12 @@ class BlockText(ABC):
         self._write(f"T.copy({self._region(load, axis)}, {name})")
         self._values.known[expr_key(load)] = Load(buffer, (*rows, place.point), load.dtype)
 
-    def _share(self, bodies: Sequence[Expr]) -> None:
+    def _find_shared_values(self, bodies: Sequence[Expr]) -> None:
         """Notes what several bodies read from memory, or compute of that alone, to be held in a tile."""
-        counts = Counter(key for body in bodies for key in set(self._from_memory(body)))
+        counts = Counter(key for body in bodies for key in set(self._memory_values(body)))
         self._shared_values = {key for key, count in counts.items() if count > 1}
 
-    def _from_memory(self, expr: Expr) -> Iterator[ExprKey]:
+    def _memory_values(self, expr: Expr) -> Iterator[ExprKey]:
         """The parts of an expression that vary over a tile, read memory, and no reduction."""
         inner = without_widening(expr)
         if not self._values.dims_of(inner) or isinstance(inner, Var):
@@ -219,30 +219,30 @@ class BlockText(ABC):
             yield expr_key(expr)
         if not isinstance(inner, Load):
             for child in children(inner):
-                yield from self._from_memory(child)
+                yield from self._memory_values(child)
 
-    def _hold_shared(self, expr: Expr) -> None:
+    def _materialize_shared_values(self, expr: Expr) -> None:
         """Holds the largest parts of an expression that other bodies have, too."""
         if expr_key(expr) in self._values.known:
             return
         if expr_key(expr) in self._shared_values:
-            self._materialized(expr, "value", self._order_of_memory(expr, self._values.dims_of(expr)))
+            self._materialize(expr, "value", self._memory_order(expr, self._values.dims_of(expr)))
             return
         for child in () if isinstance(expr, Load) else children(expr):
-            self._hold_shared(child)
+            self._materialize_shared_values(child)
 
-    def _hold_rows(self, expr: Expr, dims: Sequence[Var]) -> None:
+    def _materialize_row_values(self, expr: Expr, dims: Sequence[Var]) -> None:
         """Holds what is costly and varies along fewer axes of a tile than the tile has, so that it is computed once."""
         own = self._values.dims_of(expr)
         if expr_key(expr) in self._values.known or not own:
             return
         if len(own) < len(dims) and _is_costly(expr) and loads_of(expr):
-            self._materialized(expr, "value", own)
+            self._materialize(expr, "value", own)
             return
         for child in () if isinstance(expr, Load) else children(expr):
-            self._hold_rows(child, dims)
+            self._materialize_row_values(child, dims)
 
-    def _order_of_memory(self, body: Expr, dims: Sequence[Var]) -> list[Var]:
+    def _memory_order(self, body: Expr, dims: Sequence[Var]) -> list[Var]:
         """The axes of a tile in the order in which memory has most of them, so that neighbors are read together."""
         loads = (self._plain_load(load) for load in loads_of(body))
         orders = [self._tile_axes(load) for load in loads if load is not None]
@@ -269,12 +269,12 @@ class BlockText(ABC):
         return select(conjunction(conditions), expr, neutral)
 
     def _fragment(self, name: str, dims: Sequence[Var], dtype: DType) -> Buffer:
-        return self._allocated(name, dims, dtype, Scope.FRAGMENT, "fragment")
+        return self._allocate(name, dims, dtype, Scope.FRAGMENT, "fragment")
 
     def _shared(self, name: str, dims: Sequence[Var], dtype: DType) -> Buffer:
-        return self._allocated(f"{name}_shared", dims, dtype, Scope.SHARED, "shared")
+        return self._allocate(f"{name}_shared", dims, dtype, Scope.SHARED, "shared")
 
-    def _allocated(self, name: str, dims: Sequence[Var], dtype: DType, scope: Scope, kind: str) -> Buffer:
+    def _allocate(self, name: str, dims: Sequence[Var], dtype: DType, scope: Scope, kind: str) -> Buffer:
         return self._tile(name, tuple(self._placement.places[axis].size for axis in dims), dtype, scope, kind)
 
     def _tile(
@@ -304,7 +304,7 @@ class BlockText(ABC):
             return
         bindings, result = with_bindings(self._values.localized(value))
         body = [f"{self._names.name(binding.var)} = {self._text(binding.value)}" for binding in bindings]
-        body.append(f"{self._place(target)} = {self._text(result)}")
+        body.append(f"{self._element_text(target)} = {self._text(result)}")
         self._write_loop(dims, body, inside, stepwise=not dims or self._is_stepwise(value))
 
     def _mask_of(self, target: Load, value: Expr) -> Expr | None:
@@ -333,7 +333,7 @@ class BlockText(ABC):
         lines += [INDENT * len(headers) + line for line in body]
         self._blocks[-1 if stepwise else 0].extend(lines)
 
-    def _place(self, target: Load) -> str:
+    def _element_text(self, target: Load) -> str:
         """An element as the target of an assignment."""
         indices = [self._values.localized(index, in_tile=target.buffer.scope.on_chip) for index in target.indices]
         return self._names.element(target.buffer, indices) if indices else f"{self._names.name(target.buffer)}[()]"

@@ -77,18 +77,18 @@ def bind_arguments(
         given = bind_call(name, signature, args, keywords, partial=True)
         keywords = {**keywords, **{each: kind for each, kind in types.items() if each not in given}}
     values = bind_call(name, signature, args, keywords)
-    sorter = _Sorter(name, types)
-    parts = {parameter: sorter.sort(parameter, value) for parameter, value in values.items()}
+    classifier = _ArgumentClassifier(name, types)
+    parts = {parameter: classifier.classify(parameter, value) for parameter, value in values.items()}
 
     def call(arrays: Sequence[Any]) -> Any:
         filled = {parameter: fill(arrays) for parameter, fill in parts.items()}
         bound = inspect.BoundArguments(signature, filled)
         return function(*bound.args, **bound.kwargs)
 
-    return Binding(tuple(sorter.key), tuple(sorter.parameters), tuple(sorter.arrays), call)
+    return Binding(tuple(classifier.key), tuple(classifier.parameters), tuple(classifier.arrays), call)
 
 
-class _Sorter:
+class _ArgumentClassifier:
     """Collects the arrays among the arguments of a call."""
 
     def __init__(self, name: str, types: Mapping[str, TensorType]) -> None:
@@ -97,7 +97,7 @@ class _Sorter:
         self.parameters: list[Declared] = []
         self.arrays: list[Any] = []
 
-    def sort(self, parameter: str, value: Any) -> Callable[[Sequence[Any]], Any]:
+    def classify(self, parameter: str, value: Any) -> Callable[[Sequence[Any]], Any]:
         """Notes what an argument is; gives the function from all arrays to the argument that has them."""
         leaves, structure = flatten(value)
         if not any(_is_tensor(leaf) for leaf in leaves):
@@ -113,13 +113,13 @@ class _Sorter:
     def _array(self, path: str, value: Any) -> tuple[Any, ...]:
         """Notes an array; gives its part of the key."""
         kind = self._types.get(path)
-        shape, dtype = (kind.shape, kind.dtype) if kind is not None else self._facts(path, value)
+        shape, dtype = (kind.shape, kind.dtype) if kind is not None else self._shape_and_dtype(path, value)
         name = "".join(letter if letter.isalnum() else "_" for letter in path.replace("]", "").replace("'", ""))
         self.parameters.append(Declared(name, shape, dtype))
         self.arrays.append(value)
         return (path, None if kind is not None else tuple(map(str, shape)), str(dtype))
 
-    def _facts(self, path: str, value: Any) -> tuple[tuple[Expr, ...], DType]:
+    def _shape_and_dtype(self, path: str, value: Any) -> tuple[tuple[Expr, ...], DType]:
         if isinstance(value, TensorType):
             return value.shape, value.dtype
         view = borrow(value)
@@ -143,7 +143,7 @@ def signature_of(graph: Graph) -> Signature:
     return Signature.of(PrimFunc(graph.name, params, Seq(()), symbols=graph.symbols, outputs=outputs, loc=graph.loc))
 
 
-def results_given(name: str, out: Any, structure: Structure) -> list[Any]:
+def output_arrays(name: str, out: Any, structure: Structure) -> list[Any]:
     """The arrays of `out=`, in the order of results.
 
     Raises:
@@ -152,13 +152,13 @@ def results_given(name: str, out: Any, structure: Structure) -> list[Any]:
     leaves, given = flatten(out)
     if given.paths("out") != structure.paths("out"):
         raise ArgumentError(
-            f"{name}: out is {_form(given)}, but the function returns {_form(structure)}",
+            f"{name}: out is {_structure_text(given)}, but the function returns {_structure_text(structure)}",
             hint="pass arrays in the form in which they are returned",
         )
     return leaves
 
 
-def _form(structure: Structure) -> str:
+def _structure_text(structure: Structure) -> str:
     if structure.kind is None:
         return "an array"
     if issubclass(structure.kind, dict):

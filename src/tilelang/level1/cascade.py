@@ -90,27 +90,27 @@ def incremental(
         if combiner is Combiner.SUM:
             found = separator.factors(body)
         elif combiner in (Combiner.MAX, Combiner.MIN):
-            found = separator.terms_as_parts(body)
+            found = separator.terms_as_factors(body)
         else:
             return NotIncremental(f"{combiner.value} commutes with no factor and no term")
     except _Inseparable as refused:
         return NotIncremental(str(refused))
     op = BinaryOp.MUL if combiner is Combiner.SUM else BinaryOp.ADD
-    form = Incremental(found.rest, tuple(found.exponents.values()), found.alone, op)
+    form = Incremental(found.varying, tuple(found.exponents.values()), found.invariant, op)
     for (_, exponent), (array, how) in itertools.product(form.exponents, running.items()):
         if how in _DIRECTIONS and _slope(exponent, array) not in (0, _DIRECTIONS[how]):
             return NotIncremental(f"factors do not shrink as {array.name} changes, so that they may overflow")
-    if not _holds(form, body, running.keys()):
+    if not _is_valid(form, body, running.keys()):
         return NotIncremental("the form that was derived could not be verified")
     return form
 
 
-def _holds(form: Incremental, body: Expr, running: Set[Buffer]) -> bool:
+def _is_valid(form: Incremental, body: Expr, running: Set[Buffer]) -> bool:
     """Whether f(x, m') = epilogue(m') * g(m, m') * body(x, m), or with + for *, by the normal form of both sides."""
     epilogue, inner = form.epilogue, form.body
     if form.epilogue_op is BinaryOp.ADD:  # a sum is checked as the product of exponentials
         body, inner = (Call(INTRINSICS["exp"], (part,), part.dtype) for part in (body, inner))
-        epilogue = _if_any(epilogue, lambda part: Call(INTRINSICS["exp"], (part,), part.dtype))
+        epilogue = _map_optional(epilogue, lambda part: Call(INTRINSICS["exp"], (part,), part.dtype))
     before = {array: Buffer(f"{array.name}_before", array.shape, array.dtype, array.scope) for array in running}
     right = substitute(inner, {}, before)
     rescale = form.rescale(before)
@@ -120,89 +120,90 @@ def _holds(form: Incremental, body: Expr, running: Set[Buffer]) -> bool:
 
 
 @record(eq=False)
-class _Parts:
-    """`rest * alone`, where `rest` changes by the exponentials of `exponents` when running values change.
+class _Factors:
+    """`varying * invariant`, where `varying` changes by the exponentials of `exponents` when running values change.
 
     Attributes:
-        rest: Depends on running values in exponents only.
-        alone: Depends on running values, and does not vary along the axes; None for 1.
-        exponents: By name, an exponential function and what depends on running values in the exponent of `rest`.
+        varying: Depends on running values in exponents only.
+        invariant: Depends on running values, and does not vary along the axes; None for 1.
+        exponents: By name, an exponential function and what depends on running values in the exponent of `varying`.
     """
 
-    rest: Expr
-    alone: Expr | None
+    varying: Expr
+    invariant: Expr | None
     exponents: Mapping[str, tuple[Callee, Expr]]
 
-    def changes_like(self, other: _Parts) -> bool:
+    def changes_like(self, other: _Factors) -> bool:
         """Whether both change by the same factors."""
-        return _same(self.alone, other.alone) and _same_exponents(self.exponents, other.exponents)
+        return _same(self.invariant, other.invariant) and _same_exponents(self.exponents, other.exponents)
 
 
 class _Separator:
     def __init__(self, along: Set[Var], running: Set[Buffer]) -> None:
         self._along, self._running = along, running
 
-    def _runs(self, expr: Expr) -> bool:
+    def _reads_running(self, expr: Expr) -> bool:
         return any(load.buffer in self._running for load in loads_of(expr))
 
-    def _varies(self, expr: Expr) -> bool:
+    def _varies_along(self, expr: Expr) -> bool:
         return not self._along.isdisjoint(variables_of(expr))
 
     # -- products ---------------------------------------------------------------------------------------------
-    def factors(self, expr: Expr) -> _Parts:
+    def factors(self, expr: Expr) -> _Factors:
         """The parts of an expression as a product."""
-        if not self._runs(expr):
-            return _Parts(expr, None, {})
-        if not self._varies(expr):
-            return _Parts(const(1, expr.dtype), expr, {})
+        if not self._reads_running(expr):
+            return _Factors(expr, None, {})
+        if not self._varies_along(expr):
+            return _Factors(const(1, expr.dtype), expr, {})
         match expr:
             case Binary(op=BinaryOp.MUL, a=a, b=b):
                 return _product(self.factors(a), self.factors(b), expr)
             case Binary(op=BinaryOp.DIV, a=a, b=b):
                 return _quotient(self.factors(a), self.factors(b), expr)
             case Binary(op=BinaryOp.ADD | BinaryOp.SUB as op, a=a, b=b):
-                x, y = self._alike(expr, a, b)
-                return _both(x, y, Binary(op, x.rest, y.rest, expr.dtype))
+                x, y = self._with_equal_factors(expr, a, b)
+                return _merged(x, y, Binary(op, x.varying, y.varying, expr.dtype))
             case Unary(op=UnaryOp.NEG, a=a):
                 x = self.factors(a)
-                return _Parts(-x.rest, x.alone, x.exponents)
-            case Select(condition=condition, a=a, b=b) if not self._runs(condition):
-                x, y = self._alike(expr, a, b)
-                return _both(x, y, select(condition, x.rest, y.rest))
+                return _Factors(-x.varying, x.invariant, x.exponents)
+            case Select(condition=condition, a=a, b=b) if not self._reads_running(condition):
+                x, y = self._with_equal_factors(expr, a, b)
+                return _merged(x, y, select(condition, x.varying, y.varying))
             case Cast(a=a, dtype=dtype) if _widens(a, dtype):
                 x = self.factors(a)
-                return _Parts(cast(x.rest, dtype), _if_any(x.alone, lambda y: cast(y, dtype)), x.exponents)
+                invariant = _map_optional(x.invariant, lambda y: cast(y, dtype))
+                return _Factors(cast(x.varying, dtype), invariant, x.exponents)
             case Call(callee=callee, args=(a,)) if callee.name in EXPONENTIALS:
                 _, term = self.terms(a)
                 assert term is not None
-                return _Parts(expr, None, {callee.name: (callee, term)})
+                return _Factors(expr, None, {callee.name: (callee, term)})
             case Call(callee=callee, args=(a,)) if callee.name == "abs":
                 x = self.factors(a)
 
                 def absolute(part: Expr) -> Expr:
                     return Call(callee, (part,), part.dtype)
 
-                return _Parts(absolute(x.rest), _if_any(x.alone, absolute), x.exponents)
-        raise _Inseparable(f"`{_shown(expr)}` is not a product of {_KINDS}")
+                return _Factors(absolute(x.varying), _map_optional(x.invariant, absolute), x.exponents)
+        raise _Inseparable(f"`{_short_text(expr)}` is not a product of {_KINDS}")
 
-    def _alike(self, expr: Expr, a: Expr, b: Expr) -> tuple[_Parts, _Parts]:
+    def _with_equal_factors(self, expr: Expr, a: Expr, b: Expr) -> tuple[_Factors, _Factors]:
         """The parts of two terms that change by the same factors; a term of 0 changes by any."""
         x, y = self.factors(a), self.factors(b)
-        if not (_is(a, 0) or _is(b, 0) or x.changes_like(y)):
-            raise _Inseparable(f"the terms of `{_shown(expr)}` change by different factors")
+        if not (_is_literal(a, 0) or _is_literal(b, 0) or x.changes_like(y)):
+            raise _Inseparable(f"the terms of `{_short_text(expr)}` change by different factors")
         return x, y
 
     # -- sums -------------------------------------------------------------------------------------------------
-    def terms_as_parts(self, expr: Expr) -> _Parts:
-        """An expression as a sum: what varies along the axis as `rest`, what changes in the loop as `alone`."""
-        varying, alone = self.terms(expr)
-        return _Parts(varying, alone, {})
+    def terms_as_factors(self, expr: Expr) -> _Factors:
+        """An expression as a sum: what varies along the axis as `varying`, what changes in the loop as `invariant`."""
+        varying, invariant = self.terms(expr)
+        return _Factors(varying, invariant, {})
 
     def terms(self, expr: Expr) -> tuple[Expr, Expr | None]:
-        """`varying + alone`, of which only the second depends on running values, and does not vary along the axis."""
-        if not self._runs(expr):
+        """`varying + invariant`: only the second depends on running values, and it does not vary along the axis."""
+        if not self._reads_running(expr):
             return expr, None
-        if not self._varies(expr):
+        if not self._varies_along(expr):
             return const(0, expr.dtype), expr
         match expr:
             case Binary(op=BinaryOp.ADD | BinaryOp.SUB as op, a=a, b=b):
@@ -211,57 +212,58 @@ class _Separator:
                 return _sum(v, w, minus), _sum_of_optional(r, s, minus)
             case Unary(op=UnaryOp.NEG, a=a):
                 v, r = self.terms(a)
-                return -v, _if_any(r, operator.neg)
+                return -v, _map_optional(r, operator.neg)
             case Binary(op=BinaryOp.MUL, a=a, b=b):
-                one, factor = (b, a) if self._runs(b) or self._varies(b) else (a, b)
-                if not self._runs(factor) and not self._varies(factor):
+                one, factor = (b, a) if self._reads_running(b) or self._varies_along(b) else (a, b)
+                if not self._reads_running(factor) and not self._varies_along(factor):
                     v, r = self.terms(one)
-                    return v * factor, _if_any(r, lambda term: term * factor)
-            case Binary(op=BinaryOp.DIV, a=a, b=b) if not self._runs(b) and not self._varies(b):
+                    return v * factor, _map_optional(r, lambda term: term * factor)
+            case Binary(op=BinaryOp.DIV, a=a, b=b) if not self._reads_running(b) and not self._varies_along(b):
                 v, r = self.terms(a)
-                return v / b, _if_any(r, lambda term: term / b)
-            case Select(condition=condition, a=a, b=b) if not self._runs(condition):
+                return v / b, _map_optional(r, lambda term: term / b)
+            case Select(condition=condition, a=a, b=b) if not self._reads_running(condition):
                 (v, r), (w, s) = self.terms(a), self.terms(b)
                 if _is_infinite(b) or _is_infinite(a) or _same(r, s):  # an infinity stays what it is whatever is added
-                    return select(condition, v, w), _either(r, s)
+                    return select(condition, v, w), _first_given(r, s)
             case Cast(a=a, dtype=dtype) if _widens(a, dtype):
                 v, r = self.terms(a)
-                return cast(v, dtype), _if_any(r, lambda term: cast(term, dtype))
-        raise _Inseparable(f"`{_shown(expr)}` is not a sum of {_KINDS}")
+                return cast(v, dtype), _map_optional(r, lambda term: cast(term, dtype))
+        raise _Inseparable(f"`{_short_text(expr)}` is not a sum of {_KINDS}")
 
 
-def _both(x: _Parts, y: _Parts, rest: Expr) -> _Parts:
+def _merged(x: _Factors, y: _Factors, varying: Expr) -> _Factors:
     """What is made of two parts that change by the same factors."""
-    return _Parts(rest, _either(x.alone, y.alone), {**x.exponents, **y.exponents})
+    return _Factors(varying, _first_given(x.invariant, y.invariant), {**x.exponents, **y.exponents})
 
 
-def _product(x: _Parts, y: _Parts, expr: Expr) -> _Parts:
-    alone = y.alone if x.alone is None else x.alone if y.alone is None else x.alone * y.alone
+def _product(x: _Factors, y: _Factors, expr: Expr) -> _Factors:
+    a, b = x.invariant, y.invariant
+    invariant = b if a is None else a if b is None else a * b
     exponents = dict(x.exponents)
     for name, (callee, term) in y.exponents.items():
         exponents[name] = (callee, exponents[name][1] + term if name in exponents else term)
-    return _Parts(_times(x.rest, y.rest, expr), alone, exponents)
+    return _Factors(_times(x.varying, y.varying, expr), invariant, exponents)
 
 
-def _quotient(x: _Parts, y: _Parts, expr: Expr) -> _Parts:
+def _quotient(x: _Factors, y: _Factors, expr: Expr) -> _Factors:
     one = const(1, expr.dtype)
-    alone = x.alone if y.alone is None else (one if x.alone is None else x.alone) / y.alone
+    invariant = x.invariant if y.invariant is None else (one if x.invariant is None else x.invariant) / y.invariant
     exponents = dict(x.exponents)
     for name, (callee, term) in y.exponents.items():
         exponents[name] = (callee, exponents[name][1] - term if name in exponents else -term)
-    return _Parts(x.rest if _is(y.rest, 1) else x.rest / y.rest, alone, exponents)
+    return _Factors(x.varying if _is_literal(y.varying, 1) else x.varying / y.varying, invariant, exponents)
 
 
 def _times(a: Expr, b: Expr, expr: Expr) -> Expr:
-    if _is(a, 1):
+    if _is_literal(a, 1):
         return b
-    return a if _is(b, 1) else Binary(BinaryOp.MUL, a, b, expr.dtype)
+    return a if _is_literal(b, 1) else Binary(BinaryOp.MUL, a, b, expr.dtype)
 
 
 def _sum(a: Expr, b: Expr, minus: bool) -> Expr:
-    if _is(b, 0):
+    if _is_literal(b, 0):
         return a
-    if _is(a, 0):
+    if _is_literal(a, 0):
         return -b if minus else b
     return a - b if minus else a + b
 
@@ -310,11 +312,11 @@ def _difference(new: Expr, old: Expr) -> Expr:
     return new - old
 
 
-def _if_any(expr: Expr | None, function: Callable[[Expr], Expr]) -> Expr | None:
+def _map_optional(expr: Expr | None, function: Callable[[Expr], Expr]) -> Expr | None:
     return None if expr is None else function(expr)
 
 
-def _either(a: Expr | None, b: Expr | None) -> Expr | None:
+def _first_given(a: Expr | None, b: Expr | None) -> Expr | None:
     return b if a is None else a
 
 
@@ -326,7 +328,7 @@ def _same_exponents(a: Mapping[str, tuple[Callee, Expr]], b: Mapping[str, tuple[
     return a.keys() == b.keys() and all(_same(a[name][1], b[name][1]) for name in a)
 
 
-def _is(expr: Expr, value: float) -> bool:
+def _is_literal(expr: Expr, value: float) -> bool:
     return isinstance(expr, Const) and expr.value == value
 
 
@@ -339,6 +341,6 @@ def _widens(expr: Expr, dtype: object) -> bool:
     return expr.dtype.is_float and dtype in (expr.dtype, "float32", "float64") and expr.dtype != "float64"
 
 
-def _shown(expr: Expr) -> str:
+def _short_text(expr: Expr) -> str:
     text = repr(expr)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -28,7 +28,7 @@ def with_collapsed_axes(kernel: FusedKernel, reshaped: Reshape) -> FusedKernel:
         reshaped: Gives the arrays that it reads instead.
     """
     for outer, inner in _neighbors(kernel):
-        if _are_one(kernel, outer, inner):
+        if _can_merge(kernel, outer, inner):
             return with_collapsed_axes(_collapsed(kernel, outer, inner, reshaped), reshaped)
     return kernel
 
@@ -59,7 +59,7 @@ def _neighbors(kernel: FusedKernel) -> Iterator[tuple[Var, Var]]:
         yield from zip(reduction.reduced, reduction.reduced[1:], strict=False)
 
 
-def _are_one(kernel: FusedKernel, outer: Var, inner: Var) -> bool:
+def _can_merge(kernel: FusedKernel, outer: Var, inner: Var) -> bool:
     """Whether two axes may become one: everything has both, as neighboring indices that cover two dimensions."""
     both = {outer, inner}
     if any(int_const(kernel.extents[axis]) is None for axis in both):
@@ -67,25 +67,25 @@ def _are_one(kernel: FusedKernel, outer: Var, inner: Var) -> bool:
     for reduction in kernel.reductions:
         if not both.isdisjoint(reduction.axes):
             return False
-        if not both.isdisjoint(reduction.reduced) and not _reduces(reduction, outer, inner):
+        if not both.isdisjoint(reduction.reduced) and not _reduces_as_neighbors(reduction, outer, inner):
             return False
     if any(not both.isdisjoint(output.axes) for output in kernel.outputs):
         return False
-    return all(_reads_both(kernel, reduction.body, outer, inner) for reduction in kernel.reductions)
+    return all(_reads_as_neighbors(kernel, reduction.body, outer, inner) for reduction in kernel.reductions)
 
 
-def _reduces(reduction: FusedReduction, outer: Var, inner: Var) -> bool:
+def _reduces_as_neighbors(reduction: FusedReduction, outer: Var, inner: Var) -> bool:
     pairs = zip(reduction.reduced, reduction.reduced[1:], strict=False)
     return any(a is outer and b is inner for a, b in pairs) and not reduction.combiner.gives_index
 
 
-def _reads_both(kernel: FusedKernel, body: Expr, outer: Var, inner: Var) -> bool:
+def _reads_as_neighbors(kernel: FusedKernel, body: Expr, outer: Var, inner: Var) -> bool:
     """Whether two axes occur only as neighboring indices of memory."""
     both = {outer, inner}
     for load in loads_of(body):
         if both.isdisjoint(variables_of(load)):
             continue
-        dim = _dim(load, outer)
+        dim = _dim_of(load, outer)
         if dim is None or load.buffer in kernel.by_array or load.indices[dim + 1] is not inner:
             return False
         others = (*load.indices[:dim], *load.indices[dim + 2 :])
@@ -97,7 +97,7 @@ def _reads_both(kernel: FusedKernel, body: Expr, outer: Var, inner: Var) -> bool
     return both.isdisjoint(variables_of(_WithoutLoads().expr(body)))
 
 
-def _dim(load: Load, outer: Var) -> int | None:
+def _dim_of(load: Load, outer: Var) -> int | None:
     """The dimension of which an axis is the index, if there is another one behind it."""
     return next((n for n, index in enumerate(load.indices[:-1]) if index is outer), None)
 
@@ -130,7 +130,7 @@ class _Collapse(Rewriter):
     def expr(self, node: Expr) -> Expr:
         if not isinstance(node, Load):
             return self.rebuild_expr(node)
-        dim = _dim(node, self._outer)
+        dim = _dim_of(node, self._outer)
         if dim is None:
             return node
         buffer: Buffer = node.buffer

@@ -23,7 +23,7 @@ from tilelang.jit.options import JitOptions, environment_key
 from tilelang.jit.signature import is_array
 from tilelang.language.parameters import annotations_of
 from tilelang.language.types import TensorType
-from tilelang.level1.calls import Binding, bind_arguments, results_given
+from tilelang.level1.calls import Binding, bind_arguments, output_arrays
 from tilelang.level1.execution import compile_lowered, compile_with_calls, predict_program, reference_of
 from tilelang.level1.explain import explain
 from tilelang.level1.graph import Graph
@@ -85,16 +85,16 @@ class _Computation:
     def explain(self) -> str:
         """What was decided, in words: of each program, and between them the kernels that are called."""
         if not has_calls(self.graph):
-            return self._explained(self.lowered)
+            return self._explanation(self.lowered)
         parts: list[str] = []
         for segment in split_at_calls(self.graph):
             if segment.outputs:
-                parts.append(self._explained(lower(segment.graph, self._target)))
+                parts.append(self._explanation(lower(segment.graph, self._target)))
             if segment.call is not None:
                 parts.append(f"{self.graph.name}: calls the kernel '{segment.call.kernel.prim_func.name}'")
         return "\n".join(parts)
 
-    def _explained(self, lowered: Lowered) -> str:
+    def _explanation(self, lowered: Lowered) -> str:
         try:
             return explain(lowered, predict_program(lowered, self._target, self._options))
         except (OptionError, ProgramValueError):  # nothing is known of the machine, or of the sizes
@@ -127,7 +127,7 @@ class _Computation:
     def call(self, arrays: Sequence[Any], out: Any) -> Any:
         """The result for the arrays of a call, or `out`, in which it is then."""
         if out is not None:
-            self.run(*arrays, *results_given(self.graph.name, out, self.structure))
+            self.run(*arrays, *output_arrays(self.graph.name, out, self.structure))
             return out
         results = self.run(*arrays)
         if self.structure.kind is None:

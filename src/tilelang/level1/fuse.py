@@ -79,15 +79,15 @@ def _kernels(stored: Sequence[Array]) -> list[FusedKernel]:
     Raises:
         _MustStore: A further array must be stored.
     """
-    groups: list[_Grower] = []
+    groups: list[_KernelBuilder] = []
     for array in stored:
         after = max((n + 1 for n, group in enumerate(groups) if group.is_read_by(array)), default=0)
         if isinstance(array.definition, Scatter):
-            groups.append(_Grower(set(stored), array))
+            groups.append(_KernelBuilder(set(stored), array))
             if not _has_zero(array.definition.extents):
-                groups.append(_Grower(set(stored), array, array.definition))
-        elif not any(group.takes(array) for group in groups[max(after - 1, 0) :]):
-            groups.append(_Grower(set(stored), array))
+                groups.append(_KernelBuilder(set(stored), array, array.definition))
+        elif not any(group.try_add(array) for group in groups[max(after - 1, 0) :]):
+            groups.append(_KernelBuilder(set(stored), array))
     return [group.kernel for group in groups]
 
 
@@ -157,7 +157,7 @@ def _boundary(kernel: FusedKernel, reduction: FusedReduction, read_through: _Rea
     return outer if math.prod(extents[0]) <= math.prod(extents[1]) else own
 
 
-class _Grower(Rewriter):
+class _KernelBuilder(Rewriter):
     """Grows one kernel from the first array that it stores."""
 
     def __init__(self, stored: set[Array], first: Array, updates: Scatter | None = None) -> None:
@@ -190,7 +190,7 @@ class _Grower(Rewriter):
                     stack.append(source)
         return False
 
-    def takes(self, array: Array) -> bool:
+    def try_add(self, array: Array) -> bool:
         """Stores a further array, if it reads the same elements over the same axes."""
         before = (self._extents, self._reductions, self._outputs, self._read, self._read_through)
         old = self.kernel
@@ -199,7 +199,7 @@ class _Grower(Rewriter):
         try:
             axes = self._new_axes(_axes_of(array), _iterated(array))
             own = {axis for axis in axes if isinstance(axis, Var)}
-            shared = self._matching_axes(own, self._probe(array, axes), old.extents)
+            shared = self._matching_axes(own, self._loads_of_definition(array, axes), old.extents)
             if shared or not own:
                 new = {axis: self._extents[axis] for axis in own if axis not in shared}
                 self._extents = {**old.extents, **new}
@@ -212,13 +212,13 @@ class _Grower(Rewriter):
         self._extents, self._reductions, self._outputs, self._read, self._read_through = before
         return False
 
-    def _probe(self, array: Array, axes: Sequence[Expr]) -> tuple[Load, ...]:
+    def _loads_of_definition(self, array: Array, axes: Sequence[Expr]) -> tuple[Load, ...]:
         """What the definition of an array reads."""
         definition = array.definition
         if not isinstance(definition, Reduction):
             loads = loads_of(self._inlined(_body_of(array, axes)))
             followed = [load for load in loads if self._is_followed(load.buffer)]
-            inner = (self._probe(load.buffer, load.indices) for load in followed)  # type: ignore[arg-type]
+            inner = (self._loads_of_definition(load.buffer, load.indices) for load in followed)  # type: ignore[arg-type]
             return (*loads, *itertools.chain.from_iterable(inner))
         own = dict(zip(definition.axes, axes, strict=True))
         reduced = self._new_axes(definition.reduced, [substitute(extent, own) for extent in definition.extents])

@@ -65,12 +65,12 @@ class _KernelText(ReductionText):
         streamed = [axis for axis in self._kernel.streamed if axis in self._placement.steps]
         passes = passes_of(self._kernel) if streamed else ()
         for load in self._kept:
-            self._keep(load)
+            self._load_rows(load)
         for n, each in enumerate(passes):
             self._pass(each, passes[n + 1 :])
         if not streamed:
             bodies = [reduction.body for reduction in self._kernel.reductions if contraction(reduction) is None]
-            self._share([*bodies, *(output.body for output in self._kernel.outputs)])
+            self._find_shared_values([*bodies, *(output.body for output in self._kernel.outputs)])
             for reduction in self._kernel.reductions:
                 self._require(reduction)
         for output in self._kernel.outputs:
@@ -117,7 +117,7 @@ class _KernelText(ReductionText):
                 reduction.array, each, later
             ):
                 finite, neutral = (fill_text(first_value(reduction, finite=f), self._names) for f in (True, False))
-                place = self._place(result)
+                place = self._element_text(result)
                 self._write_loop(dims, [f"{place} = T.if_then_else({place} == {finite}, {neutral}, {place})"], ())
             self._values.known[expr_key(reduction.result)] = accumulation.final(result)
 
@@ -179,7 +179,7 @@ class _KernelText(ReductionText):
         if accumulation.form is not None:
             factor = accumulation.form.rescale(before)
             if factor is not None:
-                held = self._materialized(factor, "rescale", self._values.dims_of(factor))
+                held = self._materialize(factor, "rescale", self._values.dims_of(factor))
                 old = read_tile(tile, dims)
                 self._assign(old, dims, binary(BinaryOp.MUL, old, held))
         self._combine(reduction, accumulation.body, tile, clear=False)
@@ -197,8 +197,8 @@ class _KernelText(ReductionText):
             case Scatter():
                 self._update(output, output.definition)
                 return
-        self._hold_shared(output.body)
-        self._hold_rows(output.body, dims)
+        self._materialize_shared_values(output.body)
+        self._materialize_row_values(output.body, dims)
         held = self._values.tile_of(without_widening(output.body), output.body)
         inside = self._conditions(output, dims)
         # T.copy does not transpose
@@ -228,7 +228,7 @@ class _KernelText(ReductionText):
         definition, along = output.definition, output.along
         assert along is not None
         dims = (*(axis for axis in self._values.dims(output.axes) if axis is not along), along)
-        source = self._names.name(self._materialized(output.body, f"{output.array.name}_keys", dims).buffer)
+        source = self._names.name(self._materialize(output.body, f"{output.array.name}_keys", dims).buffer)
         size: Expr = self._placement.places[along].size
         if isinstance(definition, Scan):
             result = self._fragment(f"{output.array.name}_local", dims, output.body.dtype)
@@ -243,7 +243,7 @@ class _KernelText(ReductionText):
             result = self._sorted(output, definition, source, dims)
         variables = [self._placement.places[axis].local for axis in dims]
         sizes = [*(self._placement.places[axis].size for axis in dims[:-1]), size]
-        target = self._place(output.target)
+        target = self._element_text(output.target)
         value = self._text(self._values.localized(read_tile(result, dims)))
         names = ", ".join(self._names.name(local) for local in variables if local is not None)
         self._write(f"for {names} in T.Parallel({', '.join(map(self._text, sizes))}):")
@@ -278,7 +278,7 @@ class _KernelText(ReductionText):
     def _update(self, output: Output, definition: Scatter) -> None:
         """Combines updates with the elements where they go."""
         dims, combiner = self._values.dims(output.axes), definition.combiner
-        target, inside = self._place(output.target), self._conditions(output, dims)
+        target, inside = self._element_text(output.target), self._conditions(output, dims)
         value = self._text(self._values.localized(output.body))
         store = f"{target} = {value}" if combiner is None else f"{_ATOMICS[combiner]}({target}, {value})"
         self._write_loop(dims, [store], inside)

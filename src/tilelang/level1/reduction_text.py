@@ -73,17 +73,17 @@ class ReductionText(BlockText):
         if product is not None and self._fits_gemm(reduction, product):
             self._gemm(reduction, product, tile, clear=clear)
             return
-        self._hold_shared(body)
+        self._materialize_shared_values(body)
         dims = self._values.dims(reduction.axes)
         reduced = self._values.dims(reduction.reduced)
         neutral = first_value(reduction, finite=False)
         if not self._values.dims(reduction.reduced):
-            held = self._materialized(body, reduction.array.name, dims, None)
+            held = self._materialize(body, reduction.array.name, dims, None)
             old = read_tile(tile, dims)
             self._assign(old, dims, held if clear else binary(reduction.combiner.operator, old, held))
             return
-        order = _with_order_of(dims, self._order_of_memory(body, self._values.dims((*dims, *reduced))))
-        source = self._materialized(body, f"{reduction.array.name}_tile", order, neutral)
+        order = _with_order_of(dims, self._memory_order(body, self._values.dims((*dims, *reduced))))
+        source = self._materialize(body, f"{reduction.array.name}_tile", order, neutral)
         for axis in reduced[:-1]:
             position = list(map(id, order)).index(id(axis))
             order = [each for each in order if each is not axis]

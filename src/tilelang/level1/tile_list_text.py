@@ -115,8 +115,8 @@ class _ListingText:
         within = next_origin(place) <= place.extent
         exists = place.origin < place.extent
         rest = Load(whole, (self._tile,), INT32) == 0
-        inside += self._for_tiles(whole, conjunction([within, truth.every]))
-        inside += self._for_tiles(partial, conjunction([rest, exists, truth.some]))
+        inside += self._for_tiles(whole, conjunction([within, truth.must_hold]))
+        inside += self._for_tiles(partial, conjunction([rest, exists, truth.may_hold]))
         inside += [
             f"T.cumsum({names.name(source)}, {names.name(target)}, dim=0)"
             for source, target in ((partial, partial_place), (whole, whole_place))

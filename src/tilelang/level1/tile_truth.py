@@ -28,12 +28,12 @@ class TileTruth:
     """A condition on a tile.
 
     Attributes:
-        some: False only where it holds for no element.
-        every: True only where it holds for all elements.
+        may_hold: False only where it holds for no element.
+        must_hold: True only where it holds for all elements.
     """
 
-    some: Expr
-    every: Expr
+    may_hold: Expr
+    must_hold: Expr
 
 
 RangeOf = Callable[[Expr], Range | None]
@@ -54,7 +54,7 @@ def tile_truth(condition: Expr, range_of: RangeOf) -> TileTruth:
         case Binary(op=op, a=a, b=b) if condition.dtype.is_bool and op in _AND + _OR and a.dtype.is_bool:
             x, y = tile_truth(a, range_of), tile_truth(b, range_of)
             logical = BinaryOp.AND if op in _AND else BinaryOp.OR
-            return TileTruth(binary(logical, x.some, y.some), binary(logical, x.every, y.every))
+            return TileTruth(binary(logical, x.may_hold, y.may_hold), binary(logical, x.must_hold, y.must_hold))
         case Binary(op=op, a=a, b=b) if a.dtype.is_int:
             p, q = value_range(a, range_of), value_range(b, range_of)
             return _UNKNOWN if p is None or q is None else _compared(op, p, q)
@@ -65,7 +65,7 @@ def tile_truth(condition: Expr, range_of: RangeOf) -> TileTruth:
 
 
 def _negated(truth: TileTruth) -> TileTruth:
-    return TileTruth(unary(UnaryOp.NOT, truth.every), unary(UnaryOp.NOT, truth.some))
+    return TileTruth(unary(UnaryOp.NOT, truth.must_hold), unary(UnaryOp.NOT, truth.may_hold))
 
 
 def _compared(op: BinaryOp, a: Range, b: Range) -> TileTruth:

@@ -25,11 +25,11 @@ from tilelang.performance.work import BlockWork, LaunchWork, Unit
 from tilelang.targets.machine import SECTOR_BYTES, Machine, Rates
 
 _CLEARLY_FASTER = 0.95  # of a time: what is less faster may be slower
-_REGISTERS_BESIDE = 30  # of a thread, beside the elements that it holds
+_ADDRESS_REGISTERS = 30  # of a thread, beside the elements that it holds
 _COMBINING = 250  # cycles in which the threads of a block combine their parts of a reduction
 _MERGED_STEPS = 4  # of a loop, whose loads the compiler of the machine issues together
-_LEAST_ROWS = 64  # that matrix instructions of warp groups have
-_ISSUE_OF_AN_ACCESS = 2  # instructions of a load or a store and its address
+_MIN_MMA_ROWS = 64  # that matrix instructions of warp groups have
+_ACCESS_ISSUE = 2  # instructions of a load or a store and its address
 
 
 def by_expected_time(kernel: FusedKernel, tilings: Sequence[Tiling], machine: Machine) -> list[Tiling]:
@@ -82,10 +82,10 @@ class _Counts:
             conversions += needed.conversions * count
         accesses = 0.0
         for load in self._loads():
-            accesses += self._touch(block.loaded, load, load.buffer.dtype.storage_bytes)
+            accesses += self._count_access(block.loaded, load, load.buffer.dtype.storage_bytes)
         for output in self._kernel.outputs:
-            accesses += self._touch(block.stored, output.target, output.array.stored_dtype.storage_bytes)
-        issued = instructions + special + conversions + accesses * _ISSUE_OF_AN_ACCESS
+            accesses += self._count_access(block.stored, output.target, output.array.stored_dtype.storage_bytes)
+        issued = instructions + special + conversions + accesses * _ACCESS_ISSUE
         rates = self._rates
         block.cycles[Unit.ISSUE] = issued / rates.lanes
         block.cycles[Unit.SPECIAL] = special / rates.special
@@ -94,27 +94,27 @@ class _Counts:
         block.cycles[Unit.STORE] = sum(block.stored.values()) / rates.stored_bytes
         block.matrix_cycles = self._matrix_cycles()
         block.cycles[Unit.MATRIX] = block.matrix_cycles / rates.matrix_by_group
-        registers = min(255, max(32, int(self._held() / self._tiling.threads) + _REGISTERS_BESIDE))
+        registers = min(255, max(32, int(self._live_elements() / self._tiling.threads) + _ADDRESS_REGISTERS))
         self._time(block, issued, accesses, registers)
-        blocks = math.prod(-(-self._extents[axis] // self._inside(axis)) for axis in self._kernel.grid)
+        blocks = math.prod(-(-self._extents[axis] // self._tile_extent(axis)) for axis in self._kernel.grid)
         return LaunchWork(block, blocks, self._tiling.threads, self._shared_bytes(), registers)
 
     # -- sizes ----------------------------------------------------------------------------------------------
-    def _inside(self, axis: Var) -> int:
+    def _tile_extent(self, axis: Var) -> int:
         """Elements of a tile along an axis."""
         whole = 1 if axis in self._grid or axis in self._stepped else self._extents[axis]
         return self._tiling.blocks.get(axis, whole)
 
-    def _through(self, axis: Var) -> int:
+    def _block_extent(self, axis: Var) -> int:
         """Elements that a block goes through along an axis."""
-        return self._inside(axis) if axis in self._grid else self._extents[axis]
+        return self._tile_extent(axis) if axis in self._grid else self._extents[axis]
 
     def _elements(self, axes: Iterable[Var]) -> float:
-        return float(math.prod(map(self._through, axes)))
+        return float(math.prod(map(self._block_extent, axes)))
 
     @property
     def _steps(self) -> int:
-        steps = math.prod(-(-self._extents[axis] // self._inside(axis)) for axis in self._stepped)
+        steps = math.prod(-(-self._extents[axis] // self._tile_extent(axis)) for axis in self._stepped)
         return steps * self._passes if self._stepped else 1
 
     # -- work -----------------------------------------------------------------------------------------------
@@ -138,11 +138,11 @@ class _Counts:
                     found.setdefault((part, load.buffer, variables_of(load)), load)
         return list(found.values())
 
-    def _touch(self, bytes_of: defaultdict[Buffer, float], load: Load, size: int) -> float:
+    def _count_access(self, bytes_of: defaultdict[Buffer, float], load: Load, size: int) -> float:
         """Counts the bytes of an access; gives how many accesses of 16 bytes it takes."""
         amount = self._elements(variables_of(load)) * size
         last = load.indices[-1] if load.indices else None
-        run = (self._inside(last) if isinstance(last, Var) else 1) * size if variables_of(load) else SECTOR_BYTES
+        run = (self._tile_extent(last) if isinstance(last, Var) else 1) * size if variables_of(load) else SECTOR_BYTES
         amount *= max(1.0, SECTOR_BYTES / run)
         bytes_of[load.buffer] += amount
         return amount / min(16, max(size, run))
@@ -152,19 +152,19 @@ class _Counts:
         for reduction in self._kernel.reductions:
             product = contraction(reduction)
             if product is not None:
-                rows = math.prod(map(self._through, product.rows))
-                pad = max(1.0, _LEAST_ROWS / rows)
+                rows = math.prod(map(self._block_extent, product.rows))
+                pad = max(1.0, _MIN_MMA_ROWS / rows)
                 count = self._elements((*reduction.axes, *reduction.reduced))
                 bits = min(operand.dtype.bits for operand in (product.a, product.b))
                 cycles += 2 * count * pad * max(bits, 8) / 16 / self._rates.matrix
         return cycles
 
     # -- resources and time ---------------------------------------------------------------------------------
-    def _held(self) -> float:
+    def _live_elements(self) -> float:
         """Elements that the threads of a block hold at once."""
-        tiles = [math.prod(map(self._inside, (*each.axes, *each.reduced))) for each in self._kernel.reductions
+        tiles = [math.prod(map(self._tile_extent, (*each.axes, *each.reduced))) for each in self._kernel.reductions
                  if contraction(each) is None]  # fmt: skip
-        results = [math.prod(map(self._inside, each.axes)) for each in self._kernel.reductions]
+        results = [math.prod(map(self._tile_extent, each.axes)) for each in self._kernel.reductions]
         return float(max(tiles, default=0) + sum(results)) if self._kernel.reductions else 0.0
 
     def _shared_bytes(self) -> int:
@@ -174,7 +174,7 @@ class _Counts:
             if contraction(reduction) is not None:
                 for load in loads_of(reduction.body):
                     if isinstance(load.buffer, Array) and load.buffer not in self._kernel.by_array:
-                        tile = math.prod(map(self._inside, variables_of(load)))
+                        tile = math.prod(map(self._tile_extent, variables_of(load)))
                         size += tile * load.buffer.dtype.storage_bytes * max(1, self._tiling.stages)
         return size
 
@@ -186,7 +186,7 @@ class _Counts:
         if pipelined:
             waiting = rates.memory_latency * (1 + steps / (stages - 1))
         else:  # as many loads of a thread are on their way as there are registers for what they load
-            rounds = accesses / threads / steps / max(1, (registers - _REGISTERS_BESIDE // 2) // 4)
+            rounds = accesses / threads / steps / max(1, (registers - _ADDRESS_REGISTERS // 2) // 4)
             waiting = rates.memory_latency * max(1.0, steps * max(1 / _MERGED_STEPS, rounds))
         combining = _COMBINING * len(self._kernel.reductions) * (0 if block.matrix_cycles else 1)
         alone = max(computing, waiting) if pipelined else computing + waiting

@@ -20,7 +20,7 @@ from tilelang.targets.target import Target
 
 _NARROW_BITS = 16  # of operands that matrix units take
 _ALIGNMENT_BYTES = 16  # of rows that the copy engine reads
-_LEAST_ELEMENTS = 1 << 16  # of a matrix; with fewer, blocks would be too few to tell
+_MIN_ELEMENTS = 1 << 16  # of a matrix; with fewer, blocks would be too few to tell
 _FEW_ROWS = 16  # of the smallest tile of a machine that has tiles of few rows
 
 
@@ -78,7 +78,7 @@ def _is_row(kernel: FusedKernel, reduction: FusedReduction) -> bool:
         return False
     aligned = shape[-1] * matrix.buffer.dtype.storage_bytes % _ALIGNMENT_BYTES == 0
     by_columns = matrix.indices[0] in reduced and matrix.indices[-1] in set(reduction.axes)
-    return aligned and by_columns and math.prod(shape) >= _LEAST_ELEMENTS
+    return aligned and by_columns and math.prod(shape) >= _MIN_ELEMENTS
 
 
 class _UnitIndices(Rewriter):

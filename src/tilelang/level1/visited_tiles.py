@@ -124,7 +124,7 @@ def _masks(kernel: FusedKernel, tiling: Tiling, placement: Placement) -> list[Ex
     def is_known(condition: Expr) -> bool:
         loads = [load for load in loads_of(condition) if is_ranged(load, kernel, placement)]
         ranges = range_of_elements(placement, {expr_key(load): ends for load in loads})
-        return not isinstance(tile_truth(condition, ranges).some, Const)
+        return not isinstance(tile_truth(condition, ranges).may_hold, Const)
 
     parts = [part for mask in masks for part in conjuncts(mask.expr)]
     if not any(is_known(part) and not bounds_range(part, axis) for part in parts):
