@@ -82,7 +82,7 @@ class Recorder:
     def add_plan(self, bound: Bound) -> None:
         made = tuple(
             host_allocation(bound.like, bound.values[i].shape, self.signature.params[i].dtype)  # type: ignore[union-attr]
-            for i in self.signature.outputs
+            for i in (() if bound.outputs_given else self.signature.outputs)
         )
         self.fast.add_plan(bound, Plan(self, tuple(bound.symbols), made))
 
@@ -99,7 +99,7 @@ class Plan:
 
     def start(self, match: Match) -> Any:
         made = [output.make() for output in self.outputs]
-        for index, array in zip(self.recorder.signature.outputs, made, strict=True):
+        for index, array in zip(self.recorder.signature.outputs, made, strict=False):
             match.values[index] = borrow(array).pointer  # type: ignore[union-attr]
         self.recorder.launched.append((*match.values, *self.symbols))
         if self.recorder.status:
@@ -128,6 +128,25 @@ def test_repeated_calls_take_the_fast_path(way: str) -> None:
     assert r.attempt is not None
     assert r.attempt(a, c) is None
     assert ([(address(a), address(c))] * 2, []) == (r.launched, r.long)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_calls_that_pass_the_outputs_take_it_too(way: str) -> None:
+    r = Recorder(signature(tensor("a", M), tensor("b", M), tensor("c", M, 2), out_idx=[1, 2], symbols=(M,)), way)
+    a, b, c = np.zeros(3, np.float32), np.zeros(3, np.float32), np.zeros((3, 2), np.float32)
+    r.know(a, b, c)
+    assert r.attempt is not None
+    results = [r.call(a, b, c), r.attempt(a, b, c)]
+    assert all(result[0] is b and result[1] is c for result in results)
+    assert ([(address(a), address(b), address(c), 3)] * 2, []) == (r.launched, r.long)
+    assert r.attempt(a) is MISSED
+    r.know(a)
+    made = r.call(a)
+    assert [(3,), (3, 2)] == [each.shape for each in made]
+    assert r.call(a, b, c)[0] is b
+    assert ([], 2) == (r.long, len(r.launched))
+    with pytest.raises(ArgumentError):
+        r.call(a, b, np.zeros((3, 3), np.float32))
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -61,7 +61,8 @@ class HostRunner:
         bound = bind(self.signature, args)
         self.start(bound.c_arguments())
         result = bound.result()
-        self._fast_path.add_plan(bound, _Plan(self, tuple(bound.symbols), _allocations(self.signature, bound)))
+        outputs = () if bound.outputs_given else _allocations(self.signature, bound)
+        self._fast_path.add_plan(bound, _Plan(self, tuple(bound.symbols), outputs))
         return result
 
     def start(self, values: Sequence[int | float]) -> None:
@@ -99,7 +100,7 @@ class _Plan:
     Attributes:
         runner: Whose kernel it is.
         symbols: Their values.
-        outputs: How they are made, in the order of return.
+        outputs: How they are made, in the order of return; none if a call passes them.
     """
 
     runner: HostRunner
@@ -109,7 +110,7 @@ class _Plan:
     def start(self, match: Match) -> Any:
         """See `fast_path.Plan`."""
         arrays = [output.make() for output in self.outputs]
-        for index, array in zip(self.runner.signature.outputs, arrays, strict=True):
+        for index, array in zip(self.runner.signature.outputs, arrays, strict=False):
             view = borrow(array)
             assert view is not None
             match.values[index] = view.pointer

@@ -60,7 +60,7 @@ class ArgumentTable:
     """
 
     def __init__(self, signature: Signature, *, device: bool = False, launch_scalars: Collection[str] = ()) -> None:
-        self.signature, self.device = signature, device
+        self.signature, self.device, self._launch_scalars = signature, device, launch_scalars
         self.specs = tuple(signature.specs[i] for i in signature.inputs)
         extents = [extent.value for spec in self.specs for extent in spec.rules if extent.rule is Rule.KEY]
         scalars = [spec for spec in self.specs if spec.kind is not Kind.TENSOR]
@@ -69,6 +69,11 @@ class ArgumentTable:
         self.keys = {index: first + n for n, index in enumerate(keyed)}
         self.key_size = first + len(keyed)
         self._checks = [_ArgumentCheck(spec, self.keys.get(spec.index, 0), self.alignment(spec)) for spec in self.specs]
+
+    def with_outputs_given(self) -> ArgumentTable:
+        """The fast checks of calls that pass all parameters."""
+        signature = self.signature.with_outputs_given()
+        return ArgumentTable(signature, device=self.device, launch_scalars=self._launch_scalars)
 
     @property
     def is_possible(self) -> bool:

@@ -44,10 +44,11 @@ class Bound:
     Attributes:
         values: One per parameter: an `ArrayView` or a Python number, which can be the address of a tensor.
         symbols: The values of the signature's symbols, in order.
-        outputs: The arrays that were allocated, in the order of return.
+        outputs: The arrays that are returned, in order.
         packed: Unpacked arrays that are packed again after the call.
         like: The argument that determines the framework of the outputs.
         device: The index of the device on which the arrays are; None for host memory.
+        outputs_given: Whether the caller has passed the outputs, which are then returned.
     """
 
     values: list[ArrayView | int | float]
@@ -56,6 +57,7 @@ class Bound:
     packed: list[Packed] = field(default_factory=list)
     like: object = None
     device: int | None = None
+    outputs_given: bool = False
 
     def result(self) -> Any:
         """The return value of the call, once it is launched: None, the output, or a list of outputs."""
@@ -165,6 +167,7 @@ class _Binding:
         bound.values = [views[i] if i in views else numbers[i] for i in range(len(signature.params))]
         bound.symbols = [int(self.env[symbol]) for symbol in signature.symbols]
         bound.outputs = [outputs[i] for i in signature.outputs]
+        bound.outputs_given = len(self.given) > len(signature.inputs)
         return bound
 
     def _fail(self, message: str, hint: str = "") -> ArgumentError:

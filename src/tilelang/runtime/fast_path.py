@@ -51,6 +51,8 @@ class Builder(Protocol):
 class FastPath:
     """The fast path of one kernel.
 
+    Calls that pass the outputs, too, have a fast path of their own, to which this one hands them.
+
     Args:
         table: The fast checks of its arguments.
         slow_path: Executes a call, or raises.
@@ -72,9 +74,17 @@ class FastPath:
         self._can_be_native = True
         self._calls = 0
         self._lock = threading.Lock()
+        self._outputs, self._parameters = table.signature.outputs, len(table.signature.params)
+        self._outputs_given: FastPath | None = None
+        self._attempt_with_outputs: Callable[..., Any] | None = None
+        if self._outputs:
+            self._outputs_given = FastPath(table.with_outputs_given(), slow_path, builder, self._use_with_outputs)
 
     def add_plan(self, bound: Bound, plan: Plan) -> None:
-        """Adds a plan for calls with the key of a bound call."""
+        """Adds a plan for calls with the key of a bound call; it makes no outputs if that call has passed them."""
+        if bound.outputs_given and self._outputs_given is not None:
+            self._outputs_given.add_plan(bound, plan)
+            return
         key = self._table.key(bound) if self._table.is_possible else None
         if key is None:
             return
@@ -102,6 +112,10 @@ class FastPath:
         return self._slow_path(args) if result is MISSED else result
 
     def _attempt(self, args: Any) -> Any:
+        if self._attempt_with_outputs is not None and len(args) == self._parameters:
+            result = self._attempt_with_outputs(*args)
+            given = [args[index] for index in self._outputs]
+            return result if result is MISSED else given[0] if len(given) == 1 else given
         match = self._table.match(args) if self._plans else None
         plan = None if match is None else self._plans.get(match.key)
         if match is None or plan is None:
@@ -111,6 +125,11 @@ class FastPath:
             self._builder.start()
             self._builder.when_ready(self._drop_plans)
         return plan.start(match)
+
+    def _use_with_outputs(self, _: Callable[..., Any], attempt: Callable[..., Any] | None) -> None:
+        self._attempt_with_outputs = attempt
+        if self._native is None:  # which hands on what it does not recognize
+            self._on_change(self.call, self.attempt)
 
     def _drop_plans(self) -> None:
         """Drops the plans once the checker is built: later calls take the slow path, which adds native plans."""

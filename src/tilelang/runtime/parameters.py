@@ -5,6 +5,7 @@ Invariant: every symbolic dim and stride of a `Signature` can be determined from
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -82,6 +83,10 @@ class Signature:
         with func.loc:
             signature._check_symbols()
         return signature
+
+    def with_outputs_given(self) -> Signature:
+        """The signature of calls that pass all parameters."""
+        return dataclasses.replace(self, outputs=(), inputs=tuple(range(len(self.params))))
 
     @functools.cached_property
     def specs(self) -> tuple[ArgumentSpec, ...]:

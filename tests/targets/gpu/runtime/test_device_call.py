@@ -114,6 +114,18 @@ def test_outputs_are_allocated_on_the_device_of_the_inputs(torch: FakeTorch) -> 
     assert 1 == calls.long
 
 
+def test_outputs_that_a_call_passes_are_known_as_inputs_are(cuda: FakeCuda, torch: FakeTorch) -> None:
+    s = signature(tensor("A", 8, 4), tensor("B", 8, 4), tensor("C", 8, 4), out_idx=-1)
+    calls = Calls(cuda, s, lambda specialization: device_code(launch(*THREE)))
+    for _ in range(3):
+        a, b, c = three(torch)
+        assert calls(a, b, c) is c
+        assert [a.pointer, b.pointer, c.pointer] == cuda.launches[-1].values("QQQ")
+    assert 1 == calls.long
+    assert calls(a, b) is not c
+    assert 2 == calls.long
+
+
 def test_a_device_that_is_not_the_current_one_is_entered_for_the_launch(torch: FakeTorch) -> None:
     cuda = FakeCuda(devices=2)
     s = signature(tensor("A", 8, 4), tensor("B", 8, 4), tensor("C", 8, 4))

@@ -283,7 +283,8 @@ class DeviceCaller:
             table = ArgumentTable(self.signature, device=True, launch_scalars=launch_scalars)
             self._launch_scalars = launch_scalars
             self._fast_path = FastPath(table, lambda args: self.slow_path(args), self._builder, self._use)
-        outputs = [(bound.values[i], self.signature.params[i].dtype) for i in self.signature.outputs]
+        made = () if bound.outputs_given else self.signature.outputs
+        outputs = [(bound.values[i], self.signature.params[i].dtype) for i in made]
         allocations = tuple(
             torch_device_allocation(view.shape, torch_dtype(dtype), bound.device)
             for view, dtype in outputs if isinstance(view, ArrayView)
@@ -305,7 +306,7 @@ class _KnownCall:
         plan: What is launched.
         device: Where.
         context: In which the kernels are loaded.
-        outputs: How they are made, in the order of return.
+        outputs: How they are made, in the order of return; none if a call passes them.
     """
 
     caller: DeviceCaller
@@ -321,7 +322,7 @@ class _KnownCall:
             if context != self.context:
                 return MISSED
             tensors = [output.make() for output in self.outputs]
-            for index, tensor in zip(signature.outputs, tensors, strict=True):
+            for index, tensor in zip(signature.outputs, tensors, strict=False):
                 match.values[index] = tensor.data_ptr()
             bound = Bound(list(match.values), outputs=tensors, like=match.like, device=self.device)
             self.caller.launch(driver, self.plan, bound)
