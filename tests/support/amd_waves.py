@@ -10,17 +10,15 @@ Source: AMD Instinct MI300 and CDNA 4 Instruction Set Architecture reference gui
 "LDS address" of memory instructions with LDS, and the integer instructions.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from amd_integers import KEPT, M32, M64, SCALAR, TERNARY, VECTOR, VECTOR64, WAVE, compare
 from amd_lds_state import Access, Lds
 from amd_machine_code import KernelCode
 
-WAVE = 64
 _ALL = (1 << WAVE) - 1
-_M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
 _VCC, _M0, _EXEC, _SHARED_BASE = 106, 124, 126, 235
 _APERTURE = 1 << 48  # where LDS begins among all addresses: the low word of one is that in LDS
 _KERNARG = 0x1000_0000  # where the arguments are
@@ -140,7 +138,7 @@ class Wave:
         if number < 128:
             return self._s[number]
         if 128 <= number <= 208:
-            return number - 128 if number <= 192 else (192 - number) & _M32
+            return number - 128 if number <= 192 else (192 - number) & M32
         if number == 255:
             return int(inst.literal)
         return self._scc if number == 253 else None
@@ -156,11 +154,11 @@ class Wave:
         value = self._get(register, inst)
         if value is None:
             return None
-        return (value | (_M64 & ~_M32)) if 193 <= number <= 208 else value
+        return (value | (M64 & ~M32)) if 193 <= number <= 208 else value
 
     def _set64(self, number: int, value: int | None) -> None:
-        self._s[number] = None if value is None else value & _M32
-        self._s[number + 1] = None if value is None else value >> 32 & _M32
+        self._s[number] = None if value is None else value & M32
+        self._s[number + 1] = None if value is None else value >> 32 & M32
 
     def _mask(self) -> Any:
         """The lanes that run."""
@@ -216,7 +214,7 @@ class Wave:
         read = self._get64 if wide else self._get
         if form.startswith("SOPK"):
             number = inst.simm16 if name.endswith("U32") else inst.simm16 - (inst.simm16 >> 15 << 16)
-            operands = [self._s[inst.sdst.offset], number & _M32]
+            operands = [self._s[inst.sdst.offset], number & M32]
             name = name.replace("K_", "_") if name not in ("S_MOVK_I32", "S_CMOVK_I32") else name
         elif form.startswith("SOP1"):
             operands = [read(inst.ssrc0, inst)]
@@ -228,31 +226,31 @@ class Wave:
             self._save_exec(name, operands[0], inst.sdst.offset)
             return
         if name.startswith(("S_CMP_", "S_BITCMP")):
-            self._scc = None if None in operands else int(_compare(name, *operands))
+            self._scc = None if None in operands else int(compare(name, *operands))
             return
         result, scc = self._scalar_result(name, operands)
         if "sdst" in dir(inst):
             if wide:
                 self._set64(inst.sdst.offset, result)
             else:
-                self._s[inst.sdst.offset] = result if result is None else result & _M32
-        if scc is not _KEPT:
+                self._s[inst.sdst.offset] = result if result is None else result & M32
+        if scc is not KEPT:
             self._scc = scc
 
     def _scalar_result(self, name: str, operands: list[int | None]) -> tuple[int | None, Any]:
         """The result of an instruction, and the condition code."""
         if name.startswith("S_CSELECT"):
-            return (None if self._scc is None else operands[0] if self._scc else operands[1]), _KEPT
+            return (None if self._scc is None else operands[0] if self._scc else operands[1]), KEPT
         if name.startswith("S_CMOV"):
-            return (None if self._scc is None else operands[0] if self._scc else operands[1]), _KEPT
+            return (None if self._scc is None else operands[0] if self._scc else operands[1]), KEPT
         if name in ("S_ADDC_U32", "S_SUBB_U32"):
             operands = [*operands, self._scc]
         if name == "S_MOVK_I32":
-            return operands[1], _KEPT
-        function = _SCALAR.get(name)
+            return operands[1], KEPT
+        function = SCALAR.get(name)
         if function is None or None in operands:
             keeps = name.startswith(("S_BITSET", "S_MOV_", "S_MUL_", "S_SEXT", "S_BFM", "S_FF1", "S_BREV", "S_PACK"))
-            return None, _KEPT if keeps else None
+            return None, KEPT if keeps else None
         return function(*operands)
 
     def _save_exec(self, name: str, value: int | None, destination: int) -> None:
@@ -261,7 +259,7 @@ class Wave:
         self._set64(destination, before)
         operation = {"AND": lambda a, b: a & b, "OR": lambda a, b: a | b, "XOR": lambda a, b: a ^ b,
                      "ANDN2": lambda a, b: a & ~b, "ANDN1": lambda a, b: ~a & b}[name.split("_")[1]]  # fmt: skip
-        after = None if before is None or value is None else operation(value, before) & _M64
+        after = None if before is None or value is None else operation(value, before) & M64
         self._set64(_EXEC, after)
         self._scc = None if after is None else int(after != 0)
 
@@ -322,7 +320,7 @@ class Wave:
             offsets = [inst.offset0 * unit, inst.offset1 * unit]
         else:
             offsets = [inst.offset1 << 8 | inst.offset0]
-        starts = np.concatenate([address[mask] + offset & _M32 for offset in offsets])
+        starts = np.concatenate([address[mask] + offset & M32 for offset in offsets])
         words = np.concatenate([(starts + 4 * n) // 4 for n in range(max(1, bits // 32))])
         if writes:
             self._start("write", words, self._local)
@@ -342,14 +340,14 @@ class Wave:
             lane = self._get(inst.src1, inst) if "READLANE" in name else int(np.argmax(self._mask()))
             value = UNKNOWN if lane is None else int(self._lanes(inst.src0, inst)[lane & 63])
             self._s[inst.vdst.offset % 256] = None if value == UNKNOWN else value
-        elif name in _VECTOR64:
+        elif name in VECTOR64:
             self._vector64(name, inst)
         else:
             self._vector_result(form, name, inst)
 
     def _vector64(self, name: str, inst: Any) -> None:
         """Instructions on 64 bits, by which generic addresses of LDS are computed, too."""
-        function, wide = _VECTOR64[name]
+        function, wide = VECTOR64[name]
         values, unknown = [], np.zeros(WAVE, bool)
         for key, is_wide in zip(("src0", "src1", "src2"), wide, strict=False):
             register = getattr(inst, key)
@@ -360,18 +358,18 @@ class Wave:
                 low, high = self._v[register.offset - 256 : register.offset - 254]
             else:
                 whole = self._get64(register, inst)
-                low = np.full(WAVE, UNKNOWN if whole is None else whole & _M32, np.int64)
+                low = np.full(WAVE, UNKNOWN if whole is None else whole & M32, np.int64)
                 high = np.full(WAVE, UNKNOWN if whole is None else whole >> 32, np.int64)
             unknown |= (low == UNKNOWN) | (high == UNKNOWN)
             values.append((high.astype(np.uint64) << np.uint64(32)) + low.astype(np.uint64) % np.uint64(1 << 32))
         result = function(*values)
-        halves = [(result >> np.uint64(shift) & np.uint64(_M32)).astype(np.int64) for shift in (0, 32)]
+        halves = [(result >> np.uint64(shift) & np.uint64(M32)).astype(np.int64) for shift in (0, 32)]
         self._set_lanes(inst.vdst, np.where(unknown, UNKNOWN, np.stack(halves)), 2)
         if "sdst" in dir(inst):
             self._set64(inst.sdst.offset, None)
 
     def _vector_result(self, form: str, name: str, inst: Any) -> None:
-        function = _VECTOR.get(name)
+        function = VECTOR.get(name)
         operands = self._operands(form, name, inst)
         if function is None or "modifiers" in operands or form == "VOP3SD" and "_CO_" in name and "MAD" not in name:
             self._forget(inst)
@@ -384,7 +382,7 @@ class Wave:
         unknown = np.zeros(WAVE, bool)
         for value in values:
             unknown |= value == UNKNOWN
-        result = np.where(unknown, UNKNOWN, function(*values) & _M32)
+        result = np.where(unknown, UNKNOWN, function(*values) & M32)
         if name.startswith("V_CNDMASK"):
             condition = values[2]
             chosen = np.where(condition == 1, values[1], values[0])
@@ -427,7 +425,7 @@ class Wave:
             a, b = operands["src0"], operands["src1"]
             if not ((a == UNKNOWN) | (b == UNKNOWN))[mask].any():
                 pairs = zip(a.tolist(), b.tolist(), strict=True)
-                told = [on and _compare(name.replace("V_CMPX", "S_CMP").replace("V_CMP", "S_CMP"), x, y)
+                told = [on and compare(name.replace("V_CMPX", "S_CMP").replace("V_CMP", "S_CMP"), x, y)
                         for on, (x, y) in zip(mask.tolist(), pairs, strict=True)]  # fmt: skip
                 result = sum(1 << lane for lane, yes in enumerate(told) if yes)
         self._set64(number, result)
@@ -451,179 +449,9 @@ def _numbers(name: str) -> list[str]:
 
 
 def _takes_three(name: str) -> bool:
-    return name in _THREE or name.startswith("V_CNDMASK")
+    return name in TERNARY or name.startswith("V_CNDMASK")
 
 
 def _selected(value: Any, select: int) -> Any:
     """The part of a value that the selector of a sub-dword operand takes: bytes 0-3, words 0-1, all."""
     return value >> 8 * select & 0xFF if select < 4 else value >> 16 * (select - 4) & 0xFFFF if select < 6 else value
-
-
-_KEPT = object()  # a condition code that an instruction leaves alone
-
-
-def _signed(value: int, bits: int = 32) -> int:
-    return value - (value >> bits - 1 << bits)
-
-
-def _compare(name: str, a: int, b: int) -> bool:
-    if name.startswith("S_BITCMP"):
-        return (a >> (b & 31) & 1) == int(name[8])
-    relation, kind = name.split("_")[2], name.rpartition("_")[2]
-    if kind.startswith("I"):
-        a, b = _signed(a), _signed(b)
-    return {"EQ": a == b, "LG": a != b, "NE": a != b, "GT": a > b, "GE": a >= b, "LT": a < b, "LE": a <= b,
-            "F": False, "T": True}[relation]  # fmt: skip
-
-
-def _logical(function: Callable[..., int], bits: int) -> Callable[..., tuple[int, int]]:
-    """An instruction whose condition code says that its result is not zero."""
-
-    def run(*operands: int) -> tuple[int, int]:
-        result = function(*operands) & ((1 << bits) - 1)
-        return result, int(result != 0)
-
-    return run
-
-
-def _plain(function: Callable[..., int]) -> Callable[..., tuple[int, Any]]:
-    return lambda *operands: (function(*operands) & _M64, _KEPT)
-
-
-def _overflows(value: int) -> int:
-    return int(not -(1 << 31) <= value < 1 << 31)
-
-
-def _field(value: int, place: int, *, signed: bool, bits: int = 32) -> int:
-    """The bits that a field of offset and width takes."""
-    offset, width = place & (bits - 1), place >> 16 & 0x7F
-    found = value >> offset & ((1 << width) - 1)
-    return _signed(found, width) if signed and width else found
-
-
-_SCALAR: dict[str, Callable[..., tuple[int, Any]]] = {
-    "S_ADD_U32": lambda a, b: (a + b & _M32, a + b >> 32),
-    "S_ADDC_U32": lambda a, b, c: (a + b + c & _M32, a + b + c >> 32),
-    "S_SUB_U32": lambda a, b: (a - b & _M32, int(b > a)),
-    "S_SUBB_U32": lambda a, b, c: (a - b - c & _M32, int(b + c > a)),
-    "S_ADD_I32": lambda a, b: (a + b & _M32, _overflows(_signed(a) + _signed(b))),
-    "S_SUB_I32": lambda a, b: (a - b & _M32, _overflows(_signed(a) - _signed(b))),
-    "S_MIN_I32": lambda a, b: (min(a, b, key=_signed), int(_signed(a) < _signed(b))),
-    "S_MAX_I32": lambda a, b: (max(a, b, key=_signed), int(_signed(a) > _signed(b))),
-    "S_MIN_U32": lambda a, b: (min(a, b), int(a < b)),
-    "S_MAX_U32": lambda a, b: (max(a, b), int(a > b)),
-    "S_MUL_I32": _plain(lambda a, b: a * b & _M32),
-    "S_MUL_HI_U32": _plain(lambda a, b: a * b >> 32),
-    "S_MUL_HI_I32": _plain(lambda a, b: _signed(a) * _signed(b) >> 32 & _M32),
-    "S_ABS_I32": _logical(lambda a: abs(_signed(a)), 32),
-    "S_SEXT_I32_I8": _plain(lambda a: _signed(a & 0xFF, 8) & _M32),
-    "S_SEXT_I32_I16": _plain(lambda a: _signed(a & 0xFFFF, 16) & _M32),
-    "S_BFM_B32": _plain(lambda a, b: ((1 << (a & 31)) - 1) << (b & 31) & _M32),
-    "S_BFE_U32": _logical(lambda a, b: _field(a, b, signed=False), 32),
-    "S_BFE_I32": _logical(lambda a, b: _field(a, b, signed=True), 32),
-    "S_PACK_LL_B32_B16": _plain(lambda a, b: a & 0xFFFF | (b & 0xFFFF) << 16),
-    "S_BITSET0_B32": _plain(lambda a, old: old & ~(1 << (a & 31))),
-    "S_BITSET1_B32": _plain(lambda a, old: old | 1 << (a & 31)),
-    "S_FF1_I32_B32": _plain(lambda a: (a & -a).bit_length() - 1 & _M32),
-    **{f"S_LSHL{n}_ADD_U32": (lambda n: lambda a, b: ((a << n) + b & _M32, int((a << n) + b > _M32)))(n) for n in range(1, 5)},
-    **{
-        f"S_{name}_{kind}{bits}": _logical(function, bits)
-        for bits in (32, 64)
-        for kind, name, function in (
-            ("B", "AND", lambda a, b: a & b), ("B", "OR", lambda a, b: a | b), ("B", "XOR", lambda a, b: a ^ b),
-            ("B", "ANDN2", lambda a, b: a & ~b), ("B", "ORN2", lambda a, b: a | ~b), ("B", "NOT", lambda a: ~a),
-            ("B", "NAND", lambda a, b: ~(a & b)), ("B", "NOR", lambda a, b: ~(a | b)), ("B", "XNOR", lambda a, b: ~(a ^ b)),
-        )
-    },
-    **{f"S_MOV_B{bits}": _plain(lambda a: a) for bits in (32, 64)},
-    "S_LSHL_B32": _logical(lambda a, b: a << (b & 31), 32),
-    "S_LSHL_B64": _logical(lambda a, b: a << (b & 63), 64),
-    "S_LSHR_B32": _logical(lambda a, b: a >> (b & 31), 32),
-    "S_LSHR_B64": _logical(lambda a, b: a >> (b & 63), 64),
-    "S_ASHR_I32": _logical(lambda a, b: _signed(a) >> (b & 31), 32),
-    "S_ASHR_I64": _logical(lambda a, b: _signed(a, 64) >> (b & 63), 64),
-}  # fmt: skip
-
-
-def _lane_signed(value: Any, bits: int = 32) -> Any:
-    return value - (value >> bits - 1 & 1) * (1 << bits)
-
-
-def _bits24(value: Any) -> Any:
-    return value & 0xFFFFFF
-
-
-def _product(a: Any, b: Any) -> Any:
-    """The low 64 bits of a product of 32-bit numbers, as signed numbers of NumPy wrap."""
-    return (a.astype(np.uint64) * b.astype(np.uint64)).astype(np.int64)
-
-
-def _counted(mask: Any, base: Any, lanes: Sequence[int]) -> Any:
-    """The bits of a mask below each lane, added to a base."""
-    below = np.array([(1 << min(max(lane, 0), 32)) - 1 for lane in lanes], np.int64)
-    return base + np.array([int(m).bit_count() for m in (mask & below)], np.int64)
-
-
-def _by_table(a: Any, b: Any, c: Any, table: int) -> Any:
-    """The bits that a table of truth gives for the bits of three operands, the first of which counts 4."""
-    rows = (
-        (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c) for row in range(8) if table >> row & 1
-    )
-    return sum(rows, np.zeros(WAVE, np.int64))
-
-
-_VECTOR: dict[str, Callable[..., Any]] = {
-    "V_MOV_B32": lambda a: a,
-    "V_NOT_B32": lambda a: ~a,
-    "V_BFREV_B32": lambda a: sum((a >> bit & 1) << 31 - bit for bit in range(32)),
-    "V_ADD_U32": lambda a, b: a + b,
-    "V_ADD_CO_U32": lambda a, b: a + b,
-    "V_SUB_U32": lambda a, b: a - b,
-    "V_SUBREV_U32": lambda a, b: b - a,
-    "V_LSHLREV_B32": lambda a, b: b << (a & 31),
-    "V_LSHRREV_B32": lambda a, b: b >> (a & 31),
-    "V_ASHRREV_I32": lambda a, b: _lane_signed(b) >> (a & 31),
-    "V_LSHLREV_B16": lambda a, b: b << (a & 15) & 0xFFFF,
-    "V_LSHRREV_B16": lambda a, b: (b & 0xFFFF) >> (a & 15),
-    "V_AND_B32": lambda a, b: a & b,
-    "V_OR_B32": lambda a, b: a | b,
-    "V_XOR_B32": lambda a, b: a ^ b,
-    "V_XNOR_B32": lambda a, b: ~(a ^ b),
-    "V_ADD_U16": lambda a, b: a + b & 0xFFFF,
-    "V_MUL_LO_U16": lambda a, b: (a & 0xFFFF) * (b & 0xFFFF) & 0xFFFF,
-    "V_MUL_U32_U24": lambda a, b: _bits24(a) * _bits24(b),
-    "V_MUL_I32_I24": lambda a, b: _lane_signed(_bits24(a), 24) * _lane_signed(_bits24(b), 24),
-    "V_MUL_LO_U32": _product,
-    "V_MIN_U32": np.minimum,
-    "V_MAX_U32": np.maximum,
-    "V_MIN_I32": lambda a, b: np.minimum(_lane_signed(a), _lane_signed(b)),
-    "V_MAX_I32": lambda a, b: np.maximum(_lane_signed(a), _lane_signed(b)),
-    "V_MBCNT_LO_U32_B32": lambda a, b: _counted(a, b, range(WAVE)),
-    "V_MBCNT_HI_U32_B32": lambda a, b: _counted(a, b, [lane - 32 for lane in range(WAVE)]),
-    "V_CNDMASK_B32": lambda a, b, c: a,
-    "V_BITOP3_B32": lambda a, b, c, table: _by_table(a, b, c, int(table[0])),
-    "V_MAD_U32_U24": lambda a, b, c: _bits24(a) * _bits24(b) + c,
-    "V_MAD_I32_I24": lambda a, b, c: _lane_signed(_bits24(a), 24) * _lane_signed(_bits24(b), 24) + c,
-    "V_LSHL_ADD_U32": lambda a, b, c: (a << (b & 31)) + c,
-    "V_ADD_LSHL_U32": lambda a, b, c: (a + b & _M32) << (c & 31),
-    "V_LSHL_OR_B32": lambda a, b, c: a << (b & 31) | c,
-    "V_AND_OR_B32": lambda a, b, c: a & b | c,
-    "V_OR3_B32": lambda a, b, c: a | b | c,
-    "V_ADD3_U32": lambda a, b, c: a + b + c,
-    "V_XAD_U32": lambda a, b, c: (a ^ b) + c,
-    "V_BFI_B32": lambda a, b, c: a & b | ~a & c,
-    "V_BFE_U32": lambda a, b, c: a >> (b & 31) & ((1 << (c & 31)) - 1),
-    "V_BFE_I32": lambda a, b, c: _lane_signed(a >> (b & 31) & ((1 << (c & 31)) - 1), np.maximum(c & 31, 1)),
-}
-# with which operands have 64 bits
-_VECTOR64: dict[str, tuple[Callable[..., Any], tuple[bool, ...]]] = {
-    "V_LSHL_ADD_U64": (lambda a, b, c: (a << (b & np.uint64(7))) + c, (True, False, True)),
-    "V_LSHLREV_B64": (lambda a, b: b << (a & np.uint64(63)), (False, True)),
-    "V_LSHRREV_B64": (lambda a, b: b >> (a & np.uint64(63)), (False, True)),
-    "V_MAD_U64_U32": (lambda a, b, c: a * b + c, (False, False, True)),
-    "V_MOV_B64": (lambda a: a, (True,)),
-}
-_THREE = frozenset(
-    "V_BITOP3_B32 V_MAD_U32_U24 V_MAD_I32_I24 V_LSHL_ADD_U32 V_ADD_LSHL_U32 V_LSHL_OR_B32 V_AND_OR_B32 V_OR3_B32 V_ADD3_U32 V_XAD_U32 "
-    "V_BFI_B32 V_BFE_U32 V_BFE_I32".split()
-)
