@@ -1,4 +1,7 @@
+import re
+
 import pytest
+from amd_programs import gemm
 from hip_text import GENERATIONS, assembly_of, needs_clang, printed
 from thread_kernels import buffer, kernel
 
@@ -38,6 +41,37 @@ def test_instructions_of_other_gpus_are_refused() -> None:
     with pytest.raises(NoLowering, match="T.bar_sync: is an instruction of other GPUs, and has no HIP text") as caught:
         printed(main, "gfx1100")
     assert __file__ == caught.value.loc.file
+
+
+def test_all_lanes_give_the_address_in_lds_of_the_first_one() -> None:
+    text = printed(gemm(160), "gfx950").text
+    assert 1 == text.count("const int first_thread = __builtin_amdgcn_readfirstlane(thread);")
+    targets = re.findall(r"tl_direct_to_lds_16\(&\w+\[([^]]*)\]", text)
+    assert targets and all("first_thread" in target and not re.search(r"\bthread\b", target) for target in targets)
+    assert "first_thread" not in printed(gemm(160), "gfx942").text
+
+
+@needs_clang
+def test_loops_of_direct_loads_wait_for_nothing_loaded_before_them() -> None:
+    """Rows of C are loaded to registers before the loop, which only waits for its tiles."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128, 512), "float16"), B: T.Tensor((512, 128), "float16"), C: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=256):
+            A_s, B_s = T.alloc_shared((128, 32), "float16"), T.alloc_shared((32, 128), "float16")
+            C_f = T.alloc_fragment((128, 128), "float32")
+            T.copy(C, C_f)
+            for step in T.Pipelined(16, num_stages=2):
+                T.copy(A[0, step * 32], A_s)
+                T.copy(B[step * 32, 0], B_s)
+                T.gemm(A_s, B_s, C_f)
+            T.copy(C_f, C)
+
+    text = printed(main, "gfx950").text
+    code = assembly_of(text, "gfx950")
+    assert 1 >= code[code.index("v_mfma") : code.rindex("v_mfma")].count("vmcnt")
+    assert "tl_loads_are_over();" in text
+    assert "tl_loads_are_over" not in printed(gemm(160), "gfx950").text  # which loads nothing before
 
 
 @needs_clang

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Set
 
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.emitter import Emitter
+from tilelang.dtypes import INT32
 from tilelang.errors import Loc, NoLowering
-from tilelang.ir.buffer import Buffer
-from tilelang.ir.stmt import Atomic, For, Launch, Print
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.callee import Routine
+from tilelang.ir.expr import Var
+from tilelang.ir.stmt import Atomic, CallStmt, For, Launch, Print, Stmt
+from tilelang.ir.visit import expressions, loads_of, substitute, walk
 from tilelang.isa.instruction import Effect
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.amd.isa.atomic_text import atomic_text
+from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS
 from tilelang.targets.amd.isa.save_registers import REMATERIALIZE
+from tilelang.targets.amd.isa.wait_counters import LOADS_ARE_OVER
 from tilelang.targets.gpu.codegen.program import instructions_of
 from tilelang.targets.gpu.codegen.statements import FAILED, ThreadStmtPrinter
 
@@ -31,7 +39,34 @@ class HipStmtPrinter(ThreadStmtPrinter):
         asserts: list[tuple[str, Loc]],
     ) -> None:
         super().__init__(out, exprs, launch, written, asserts)
+        self._launch_body = launch.body
+        self._first_thread: Var | None = None
+        if launch.thread is not None and _has_direct_loads(launch.body):
+            self._first_thread = self._bound_first_thread(launch.thread)
         self._syncs_grid = any(Effect.SYNC_GRID in instruction.effect for instruction in instructions_of(launch))
+
+    def _bound_first_thread(self, thread: Var) -> Var:
+        """The first thread of the wave, which compilers then hold in a scalar register, with what follows from it."""
+        first = Var("first_thread", INT32, index=True)
+        self._types.bind(first, thread)
+        text = f"__builtin_amdgcn_readfirstlane({self._names[thread]})"
+        self._out.line(f"const int {self._names.declare(first)} = {text};")
+        return first
+
+    def _call(self, node: CallStmt) -> None:
+        thread, first = self._launch_thread, self._first_thread
+        if thread is not None and first is not None and _loads_directly(node.routine):
+            target, *others = node.args
+            if isinstance(target, Region):  # all lanes give the address of the first one
+                start = tuple(substitute(index, {thread: first}) for index in target.start)
+                node = dataclasses.replace(node, args=(dataclasses.replace(target, start=start), *others))
+        super()._call(node)
+
+    def _rolled(self, node: For) -> None:
+        if _has_direct_loads(node.body) and _loads_before(node, self._launch_body):
+            self._exprs.need(LOADS_ARE_OVER)
+            self._out.line(f"{LOADS_ARE_OVER.name}();")
+        super()._rolled(node)
 
     def _iteration(self, node: For) -> None:
         if self._is_rolled(node) and self._launch_thread is not None:
@@ -54,6 +89,23 @@ class HipStmtPrinter(ThreadStmtPrinter):
         self._exprs.need(RECORD_FAILURE)
         ends = [] if self._syncs_grid else ["__builtin_amdgcn_endpgm();"]
         return [f"tl_record_failure({FAILED}, {number});", *ends]
+
+
+def _has_direct_loads(body: Stmt) -> bool:
+    return any(isinstance(stmt, CallStmt) and _loads_directly(stmt.routine) for stmt in walk(body))
+
+
+def _loads_before(loop: For, body: Stmt) -> bool:
+    """Whether statements before a loop load from global memory to registers."""
+    for stmt in itertools.takewhile(lambda stmt: stmt is not loop, walk(body)):
+        if any(load.buffer.scope is Scope.GLOBAL for expr in expressions(stmt) for load in loads_of(expr)):
+            return True
+    return False
+
+
+def _loads_directly(routine: Routine) -> bool:
+    """Whether a routine loads to LDS, from the address on that the first lane of a wave gives."""
+    return any(routine is load for load in DIRECT_LOADS.values())
 
 
 RECORD_FAILURE = Helper(

@@ -141,6 +141,17 @@ template <int N> __device__ __forceinline__ void tl_wait_for_direct_loads() {
 """Waits until at most so many of the wave's newest direct loads are in flight; the operand is that constant number."""
 
 
+LOADS_ARE_OVER = Helper(
+    "tl_loads_are_over",
+    """\
+// Before a loop of direct loads, of which the compiler knows nothing: else it would wait in each iteration for what it
+// has loaded to registers before, and so for the loads of the iteration. The number is that of vmcnt(0) alone.
+__device__ __forceinline__ void tl_loads_are_over() { __builtin_amdgcn_s_waitcnt(0x0f70); }
+""",
+)
+"""Tells the compiler that the loads that it knows of are over."""
+
+
 def instructions() -> Iterator[Instruction]:
     """Those of this file, one of each form."""
     yield WAIT_FOR_DIRECT_LOADS
