@@ -13,6 +13,7 @@ MEASURED = "gfx942"
 # two accumulators of 128 x 128 would take all registers of 128 threads on RDNA, and A and B are float32 in LDS
 # where there are no matrix instructions for them
 SMALLER = {("02_gemm/float8_gemm.py", "block_scaled"): (512, 512, 512, 64, 64)}
+pytestmark = pytest.mark.filterwarnings("ignore:T.gemm. gfx.* multiplies no float8")
 
 
 @pytest.mark.slow(every=6)

@@ -106,10 +106,12 @@ class Refusal:
     Attributes:
         reason: Why it is refused, as part of a message.
         is_noted: Whether `kernel.explain()` gives the reason where another lowering accepts.
+        hint: What to write instead; the reason is warned of where another lowering accepts.
     """
 
     reason: str
     is_noted: bool = False
+    hint: str = ""
 
 
 ACCEPTED = Plan()

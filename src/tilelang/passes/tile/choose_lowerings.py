@@ -17,7 +17,7 @@ from tilelang.analysis.fixed_layouts import fixed_layouts
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.dtypes import DType
-from tilelang.errors import NoLowering, Note
+from tilelang.errors import NoLowering, Note, warn
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Const, Expr, const, int_const, unary
 from tilelang.ir.func import Level, PrimFunc
@@ -165,13 +165,18 @@ class _Choose(Rewriter):
         """The first lowering that accepts an operator, with its plan; the names and reasons of all if all refuse."""
         refusals: list[tuple[str, str]] = []
         noted: list[str] = []
+        warned: list[Refusal] = []
         for lowering in rows:
             answer = lowering.accepts(op, self._context)
             if not isinstance(answer, Refusal):
                 self.notes.extend(Note(f"{op.name}: {text}", op.loc) for text in (*noted, answer.note) if text)
+                for refused in warned:
+                    warn(f"{op.name}: {refused.reason}, but by {lowering.name}", op.loc, hint=refused.hint)
                 return lowering, answer
             if answer.is_noted:
                 noted.append(f"no {lowering.name}: {answer.reason}")
+            if answer.hint:
+                warned.append(answer)
             refusals.append((lowering.name, answer.reason))
         return refusals
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lowered_gemm import Case, run
 
 import tilelang
+from tilelang.errors import ProgramWarning
 from tilelang.ir.buffer import Scope
 from tilelang.layout.shared_memory import row_major
 from tilelang.lowering.lowering import LoweringContext
@@ -177,7 +178,9 @@ def explained(func, arch):
 
 def test_what_has_no_matrix_instruction_is_explained():
     no_float8 = "T.gemm: no gemm.mma: gfx90a multiplies no float8_e4m3fn with sums in float32 by matrix instructions"
-    assert no_float8 in explained(gemm(64, dtype="float8_e4m3fn"), "gfx90a")
+    with pytest.warns(ProgramWarning, match="gfx90a multiplies no float8_e4m3fn .* by matrix instructions, but by gemm.fma") as seen:
+        assert no_float8 in explained(gemm(64, dtype="float8_e4m3fn"), "gfx90a")
+    assert "convert the tiles to float16 by T.copy" in str(seen[0].message)
     assert "T.gemm: no" not in explained(gemm(64, dtype="float8_e4m3fn"), "gfx950")
 
 

@@ -34,6 +34,7 @@ from tilelang.targets.machine import Machine
 # Registers of a lane for addresses, and for elements while they are parted; operands of gfx11 are twice as large
 _FOR_OTHERS = {CDNA_WAVE: 48, RDNA_WAVE: 64}
 _WORD_BYTES = 4
+_FLOAT8_BITS = 8
 _MOST_NEIGHBOURS = 8  # bytes of neighbouring columns in a lane; more would be in the banks of those of another lane
 
 
@@ -80,6 +81,12 @@ class GemmMatrix(RegisterGemm):
         if op.operands[0] == atom.matrix.b_dtype:
             return ""
         return f"{context.target.arch} multiplies no {op.multiplied}; {atom.matrix.b_dtype!s} holds them exactly"
+
+    def instead(self, op: Gemm) -> str:
+        """Nobody stores operands in float8 to have single threads multiply them."""
+        if not any(dtype.is_float and dtype.bits <= _FLOAT8_BITS for dtype in op.operands):
+            return ""
+        return "convert the tiles to float16 by T.copy, which holds them exactly, and multiply those"
 
     def instruction(self, atom: MatrixAtom) -> Instruction:
         """The instruction of an atom."""

@@ -118,6 +118,10 @@ class RegisterGemm(abc.ABC):
         del op, atom, context
         return ""
 
+    def instead(self, op: Gemm) -> str:
+        """What to write where there is no instruction and single threads would be a surprise; empty if they are not."""
+        return ""
+
     @abc.abstractmethod
     def instruction(self, atom: Any) -> Instruction:
         """The instruction; its operands are the registers of C, A and B."""
@@ -136,7 +140,8 @@ class RegisterGemm(abc.ABC):
         atom = self.choose(op, context)
         if atom is None:
             what = f"{op.multiplied} with sums in {self.sums(op)!s}"
-            return Refusal(f"{context.target.arch} multiplies no {what} by matrix instructions", is_noted=True)
+            reason = f"{context.target.arch} multiplies no {what} by matrix instructions"
+            return Refusal(reason, is_noted=True, hint=self.instead(op))
         for letter, region in zip("ABC", (op.a, op.b, op.c), strict=True):
             scope = region.buffer.scope
             if scope is not Scope.FRAGMENT and (letter == "C" or scope is not Scope.SHARED):
