@@ -88,6 +88,16 @@ def test_a_nest_follows_what_it_writes() -> None:
     assert () == found.conflicts  # every thread holds all of what is read
 
 
+@pytest.mark.parametrize(("read", "written", "converted"), [(4, 2, "b"), (2, 4, "a"), (4, 4, "a")])
+def test_a_nest_follows_what_is_dearest_to_convert(read: int, written: int, converted: str) -> None:
+    found = solve([
+        FixedLayout("a", blocked((64, 8), 64, 8), reason("a", 1)), FixedLayout("b", blocked((64, 8), 64), reason("b", 2)),
+        AccessLayout("b", "cast", identity((64, 8)), reason("T.Parallel", 3), item_bytes=written),
+        AccessLayout("a", "cast", identity((64, 8)), reason("T.Parallel", 3), writes=False, item_bytes=read),
+    ])  # fmt: skip
+    assert [converted] == [conflict.constraint.var for conflict in found.conflicts]
+
+
 def test_reading_fewer_copies_than_there_are_threads_is_a_conflict() -> None:
     found = solve([
         FixedLayout("a", blocked((64,), 64), reason("a", 1)), FixedLayout("b", replicated((64,), 64), reason("b", 2)),

@@ -47,6 +47,7 @@ class AccessLayout:
         reason: The reason.
         writes: Whether elements are stored; then every replica must be stored. Reads may use any replica.
         free: Number of per-thread inputs of `access`, such as a serial loop in the nest; they are the last ones.
+        item_bytes: What a conversion of one element of `var` counts.
     """
 
     var: Hashable
@@ -55,6 +56,7 @@ class AccessLayout:
     reason: Reason
     writes: bool = True
     free: int = 0
+    item_bytes: int = 1
 
 
 @record(slots=True)

@@ -218,7 +218,7 @@ class _Solver:
         return layout is not None and needed is not None and _suits(use, layout, needed)
 
     def _conversion_cost(self, loop: Hashable, nest: Fragment, *, named: bool = True) -> int:
-        """The elements to convert if a variable had this layout, with its views."""
+        """What conversions count if a variable had this layout, with its views."""
         total = 0
         for name, access in self._views.get(loop, ()) if named else ():
             try:
@@ -230,11 +230,11 @@ class _Solver:
             if layout is not None:
                 needed = _element_layout(use, nest)
                 if needed is None or not _suits(use, layout, needed):
-                    total += _size(layout)
+                    total += _size(layout) * use.item_bytes
         for use in self._of_var.get(loop, ()):
             around = self._need(use)
             if around is not None and not _suits(use, nest, around):
-                total += _size(nest)
+                total += _size(nest) * use.item_bytes
         return total
 
 

@@ -3,8 +3,10 @@
 import itertools
 
 import pytest
+from amd_programs import attention
 from changes import difference
 from examples_of import benchmark_programs
+from hip_text import printed
 
 from tilelang.ir.func import Level
 from tilelang.passes.base import PassContext
@@ -36,3 +38,10 @@ def test_the_text_behind_a_pass_shows_what_the_pass_changed(name, func, arch):
     for before, after in itertools.pairwise(shots):
         if before.func is not after.func and before.text == after.text:
             assert "" == difference(before.func, after.func), after.name
+
+
+def test_what_a_chain_casts_is_moved_through_lds_after_the_cast() -> None:
+    """On gfx11, sums are held as no operand is: halves are moved, not floats."""
+    text = printed(attention(128), "gfx1100").text
+    assert "half_t* const P_shared" in text
+    assert "S_shared" not in text

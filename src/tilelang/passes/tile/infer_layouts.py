@@ -49,11 +49,11 @@ _STAGING_GAIN = 3.0  # least factor by which staging in shared memory must reduc
 _STAGING_ELEMENTS = 1024  # smallest tile for which staging is worth its barriers
 
 
-def infer_layouts(lowerings: Lowerings) -> Pass:
-    """The pass for a target's table of lowerings."""
+def infer_layouts(lowerings: Lowerings, *, by_bytes: bool = False) -> Pass:
+    """The pass for a target's table of lowerings, with conversions compared by their bytes, or by their elements."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
-        return with_body(func, _Launches(func, context, lowerings).visit(func.body))
+        return with_body(func, _Launches(func, context, lowerings, by_bytes).visit(func.body))
 
     return Pass(
         "infer_layouts", run, Level.TILE, Level.TILE,
@@ -63,8 +63,8 @@ def infer_layouts(lowerings: Lowerings) -> Pass:
 
 
 class _Launches(Rewriter):
-    def __init__(self, func: PrimFunc, context: PassContext, lowerings: Lowerings) -> None:
-        self._func, self._context, self._lowerings = func, context, lowerings
+    def __init__(self, func: PrimFunc, context: PassContext, lowerings: Lowerings, by_bytes: bool) -> None:
+        self._func, self._context, self._lowerings, self._by_bytes = func, context, lowerings, by_bytes
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
@@ -75,7 +75,7 @@ class _Launches(Rewriter):
         for _ in range(_ROUNDS):
             if launch is not node:
                 uses = tile_uses(self._func, launch, (Scope.FRAGMENT,))
-            inference = _Inference(launch, uses, self._context, self._lowerings)
+            inference = _Inference(launch, uses, self._context, self._lowerings, self._by_bytes)
             found: list[Note] = []
             conversions = inference.conversions(found)
             if inference.refused:
@@ -129,8 +129,8 @@ class _Inference:
         masked: Nests over parts of fragments, and their replacements masked over the whole fragments.
     """
 
-    def __init__(self, launch: Launch, uses: TileUses, context: PassContext, lowerings: Lowerings) -> None:
-        self._launch, self._lowerings = launch, lowerings
+    def __init__(self, launch: Launch, uses: TileUses, context: PassContext, table: Lowerings, by_bytes: bool) -> None:
+        self._launch, self._lowerings, self._by_bytes = launch, table, by_bytes
         self._groups, self._divergence = ThreadGroups(launch), divergence(launch)
         self._context = LoweringContext(context.target, context.options, launch.num_threads)
         self._lanes = context.target.machine.warp_size
@@ -174,7 +174,7 @@ class _Inference:
         for buffer, of in self._uses.of.items():
             for use in of.nests:
                 if use.map is not None and static_extents(use.nest) is not None:
-                    yield _access_layout(buffer, use), use.nest
+                    yield self._access_layout(buffer, use), use.nest
         for nest in self._uses.nests:
             preference = self._preference(nest)
             if preference is not None:
@@ -184,6 +184,12 @@ class _Inference:
             size = buffer.dtype.storage_bytes
             layout = blocked(shape, self._holders(buffer), warp_size=self._lanes, bytes_per_element=size)
             yield LayoutChoice(buffer, (layout,), Reason("no statement", buffer.loc), -1), None
+
+    def _access_layout(self, buffer: Buffer, use: NestUse) -> AccessLayout:
+        assert use.map is not None
+        reason = Reason("T.Parallel", use.access.loc)
+        size = buffer.dtype.storage_bytes if self._by_bytes else 1
+        return AccessLayout(buffer, use.nest, use.map.map, reason, use.access.write, use.map.free, size)
 
     def _fragments(self) -> list[Buffer]:
         allocated = (stmt.buffer for stmt in walk(self._launch.body) if isinstance(stmt, Alloc))
@@ -491,10 +497,3 @@ class _Inference:
 
 def _writes(op: TileOp, var: Hashable) -> bool:
     return any(region.buffer is var for region in op.writes())
-
-
-def _access_layout(buffer: Buffer, use: NestUse) -> AccessLayout:
-    assert use.map is not None
-    access = use.access
-    reason = Reason("T.Parallel", access.loc)
-    return AccessLayout(buffer, use.nest, use.map.map, reason, writes=access.write, free=use.map.free)

@@ -51,7 +51,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         expand_to_loops(lowerings),
         flatten_parallel.PASS,
         demote_fragments.PASS,
-        infer_layouts(lowerings),
+        infer_layouts(lowerings, by_bytes=True),
         lower_to_threads(lowerings, skip_by_votes),
         vectorize_accesses({}),
         vectorize_atomics(vector_lanes),
