@@ -50,10 +50,10 @@ def pointer_increments(loop: For) -> dict[AddressKey, PointerIncrement]:
     """The addresses that a loop can compute by increments, in program order."""
     found: dict[AddressKey, PointerIncrement] = {}
     if loop.step > 0:
-        changing = {var for stmt in walk(loop.body) if (var := _defined_by(stmt)) is not None}
+        changing = changed_in(loop)
         for region, unrolled in _regions(loop.body, ()):
             place = address_key(region)
-            increment = None if place in found else _increment(region, loop, unrolled, changing)
+            increment = None if place in found else address_increment(region, loop, unrolled, changing)
             if increment is not None:
                 found[place] = increment
     return found
@@ -77,7 +77,22 @@ def _defined_by(stmt: Stmt) -> Var | None:
     return stmt.result if isinstance(stmt, CallStmt | Atomic) else None
 
 
-def _increment(region: Region, loop: For, unrolled: tuple[Var, ...], changing: set[Var]) -> PointerIncrement | None:
+def changed_in(loop: For) -> set[Var]:
+    """The variables that iterations of a loop define."""
+    return {var for stmt in walk(loop.body) if (var := _defined_by(stmt)) is not None}
+
+
+def address_increment(
+    region: Region, loop: For, unrolled: tuple[Var, ...], changing: set[Var]
+) -> PointerIncrement | None:
+    """The start of a region as a pointer that a loop increments; None if its increment is not constant.
+
+    Args:
+        region: It is in the body of the loop.
+        loop: The loop.
+        unrolled: The variables of unrolled loops inside, around the region.
+        changing: What the loop defines; see `changed_in`.
+    """
     buffer, start = region.buffer, region.start
     steps = _steps(start, loop.var, loop.step)
     if steps is None or not any(steps) or not _only_increases(buffer, steps):

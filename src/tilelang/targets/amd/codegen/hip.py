@@ -18,6 +18,7 @@ from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Launch
 from tilelang.isa.instruction import Instruction
 from tilelang.targets.amd.codegen.hip_dialect import HIP
+from tilelang.targets.amd.codegen.hip_expr import HipExprPrinter
 from tilelang.targets.amd.codegen.hip_stmt import HipStmtPrinter
 from tilelang.targets.amd.isa.types import PRELUDE
 from tilelang.targets.amd.machines import MAX_GRID
@@ -70,7 +71,11 @@ class _Program(ThreadProgram):
         return f"(int)__builtin_amdgcn_workitem_id_{axis}()"
 
     def _statements(self, out: Emitter, launch: Launch, written: Set[Buffer]) -> HipStmtPrinter:
+        assert isinstance(self._exprs, HipExprPrinter)
         return HipStmtPrinter(out, self._exprs, launch, written, self._asserts)
+
+    def _printer(self) -> HipExprPrinter:
+        return HipExprPrinter(self._names, self.dialect, self._types)
 
     def _preamble(self, user_text: str) -> list[str]:
         return [*PRELUDE.splitlines(), ""]

@@ -6,17 +6,21 @@ import dataclasses
 import itertools
 from collections.abc import Set
 
-from tilelang.codegen.c_expr import ExprPrinter
+from tilelang.analysis.strides import distance
 from tilelang.codegen.emitter import Emitter
+from tilelang.codegen.index_types import ProvenIndexTypes
 from tilelang.dtypes import INT32
 from tilelang.errors import Loc, NoLowering
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.callee import Routine
+from tilelang.ir.compare import ExprKey
 from tilelang.ir.expr import Var
 from tilelang.ir.stmt import Atomic, CallStmt, For, Launch, Print, Stmt
 from tilelang.ir.visit import expressions, loads_of, substitute, walk
 from tilelang.isa.instruction import Effect
 from tilelang.isa.intrinsic import Helper, Template
+from tilelang.targets.amd.codegen.hip_expr import Divided, HipExprPrinter
+from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, thread_offsets
 from tilelang.targets.amd.isa.atomic_text import atomic_text
 from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS
 from tilelang.targets.amd.isa.save_registers import REMATERIALIZE
@@ -33,13 +37,15 @@ class HipStmtPrinter(ThreadStmtPrinter):
     def __init__(
         self,
         out: Emitter,
-        exprs: ExprPrinter,
+        exprs: HipExprPrinter,
         launch: Launch,
         written: Set[Buffer],
         asserts: list[tuple[str, Loc]],
     ) -> None:
         super().__init__(out, exprs, launch, written, asserts)
         self._launch_body = launch.body
+        self._divided = exprs.divided
+        self._kept_offsets: dict[For, list[str]] = {}  # names of offsets of threads that go along with a loop
         self._first_thread: Var | None = None
         if launch.thread is not None and _has_direct_loads(launch.body):
             self._first_thread = self._bound_first_thread(launch.thread)
@@ -66,9 +72,38 @@ class HipStmtPrinter(ThreadStmtPrinter):
         if _has_direct_loads(node.body) and _loads_before(node, self._launch_body):
             self._exprs.need(LOADS_ARE_OVER)
             self._out.line(f"{LOADS_ARE_OVER.name}();")
+        outside = dict(self._divided)
         super()._rolled(node)
+        self._divided.clear()
+        self._divided.update(outside)
+
+    def _more_pointers(self, loop: For) -> list[str]:
+        """Divides the addresses of global loads into pointers of all threads and offsets of each."""
+        thread, types = self._launch_thread, self._types
+        if thread is None or not isinstance(types, ProvenIndexTypes):
+            return []
+        also = []
+        for (buffer, place), address in thread_offsets(loop, thread, types.domain).items():
+            if types.offset_bits(buffer) == 32:
+                also.append(self._divided_address(loop, buffer, place, address))
+        return also
+
+    def _divided_address(self, loop: For, buffer: Buffer, place: tuple[ExprKey, ...], address: ThreadOffset) -> str:
+        """Declares pointer and offset of an address; gives the increment of the pointer."""
+        exprs, names, size = self._exprs, self._names, buffer.dtype.storage_bytes
+        at, offset = names.fresh(f"{buffer.name}_at"), names.fresh(f"{buffer.name}_offset")
+        first, pointer = exprs.address(Region(buffer, address.pointer.start, ())), address.pointer
+        self._out.line(f"const {exprs.storage(buffer.dtype)}* {at} = {first};")
+        self._out.line(f"unsigned {offset} = ({exprs.offset(buffer, address.indices)}) * {size}u;")
+        moves = {var: (distance(buffer, steps) or 0) * size for var, steps in pointer.unrolled_steps.items()}
+        self._divided[buffer, place] = Divided(at, offset, moves)
+        self._kept_offsets.setdefault(loop, []).append(offset)
+        return f"{at} += {exprs.distance(buffer, pointer.steps)}"
 
     def _iteration(self, node: For) -> None:
+        for offset in self._kept_offsets.get(node, ()):
+            self._exprs.need(KEEP_OFFSET)
+            self._out.line(f"{KEEP_OFFSET.name}({offset});")
         if self._is_rolled(node) and self._launch_thread is not None:
             self._exprs.need(REMATERIALIZE)
             self._out.line(f"TL_REMATERIALIZE({self._names[self._launch_thread]});")
@@ -108,6 +143,14 @@ def _loads_directly(routine: Routine) -> bool:
     return any(routine is load for load in DIRECT_LOADS.values())
 
 
+KEEP_OFFSET = Helper(
+    "tl_keep_offset",
+    """\
+// Hides from the compiler that an offset is the same in each iteration: it would add it to the pointer of all threads
+// before the loop, and increment vectors of 64 bits in it, where a load adds both by itself.
+__device__ __forceinline__ void tl_keep_offset(unsigned& offset) { asm volatile("" : "+v"(offset)); }
+""",
+)
 RECORD_FAILURE = Helper(
     "tl_record_failure",
     """\

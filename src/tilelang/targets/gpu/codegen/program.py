@@ -71,7 +71,7 @@ class ThreadProgram(abc.ABC):
         self._func = func
         self._names = Names(self.words)
         self._types = ProvenIndexTypes(of_calls(func), wide=dict(func.attributes).get(INDEX_BITS) == 64)
-        self._exprs = ExprPrinter(self._names, self.dialect, self._types)
+        self._exprs = self._printer()
         self._out = Emitter()
         self._asserts: list[tuple[str, Loc]] = []
         self._workspaces: list[Buffer] = []
@@ -143,6 +143,10 @@ class ThreadProgram(abc.ABC):
     @abc.abstractmethod
     def _statements(self, out: Emitter, launch: Launch, written: Set[Buffer]) -> ThreadStmtPrinter:
         """The printer of the statements of a launch; `written` are the buffers that it may write."""
+
+    def _printer(self) -> ExprPrinter:
+        """The printer of expressions."""
+        return ExprPrinter(self._names, self.dialect, self._types)
 
     def _preamble(self, user_text: str) -> list[str]:
         """The lines before all helpers; `user_text` is the text that the user's code is part of, if there is any."""

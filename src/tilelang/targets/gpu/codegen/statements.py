@@ -130,8 +130,13 @@ class ThreadStmtPrinter(StmtPrinter):
             self._out.line(f"{pointer_type(buffer, exprs, self._written)} {name} = {first};")
             also.append(f"{name} += {exprs.distance(buffer, increment.steps)}")
             exprs.pointers[buffer, offset] = name, increment.unrolled_steps
+        also += self._more_pointers(node)
         super()._for(node, also)
         exprs.pointers = outside
+
+    def _more_pointers(self, loop: For) -> list[str]:
+        """Declares further pointers that go along with a loop; gives their increments."""
+        return []
 
     def _pragma(self, node: For) -> str:
         if node.kind is ForKind.UNROLLED or node.kind is ForKind.VECTORIZED:
