@@ -51,6 +51,8 @@ class Loc:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if error is None:
+            return
         if isinstance(error, TileLangError) and error.loc is None and self.file:
             error.loc = self
         if isinstance(error, RecursionError) and self.file:

@@ -164,7 +164,7 @@ def _constructor(cls: Any, frozen: bool, slots: bool) -> Any:
         co_names=tuple(names.get(name, name) for name in code.co_names),
         co_consts=tuple(names.get(value, value) if isinstance(value, str) else value for value in code.co_consts),
     )
-    known: dict[str, Any] = {"_assign": object.__setattr__, "_anew": _MADE_ANEW, "__builtins__": {}}
+    known: dict[str, Any] = {"_anew": _MADE_ANEW, "__builtins__": {}}
     if slots:
         known |= {f"_set_f{n}": getattr(cls, f.name).__set__ for n, f in enumerate(fields)}
     known |= {f"_make_f{n}": f.default_factory for n, f in enumerate(fields)}
@@ -193,12 +193,12 @@ def _code_of_shape(shape: tuple[tuple[str, bool], ...], frozen: bool, slots: boo
 
     Args:
         shape: How each field is given, "" for one that is not, and whether a factory makes its default.
-        frozen: Whether fields are assigned around the refusal of the class.
+        frozen: Whether the class refuses assignments.
         slots: Whether its fields are slots, which are assigned by their descriptors.
         post_init: Whether there is more to do.
     """
     given: dict[str, list[str]] = {"": [], "positional": ["self"], "named": []}
-    body: list[str] = []
+    body = ["_fields = self.__dict__"] if frozen and shape and not slots else []  # around `__setattr__`, which refuses
     for n, (how, made) in enumerate(shape):
         name = f"f{n}"
         value = name if how else f"_default_{name}"
@@ -208,7 +208,7 @@ def _code_of_shape(shape: tuple[tuple[str, bool], ...], frozen: bool, slots: boo
         if not frozen:
             body.append(f"self.{name} = {value}")
         else:
-            body.append(f"_set_{name}(self, {value})" if slots else f"_assign(self, {name!r}, {value})")
+            body.append(f"_set_{name}(self, {value})" if slots else f"_fields[{name!r}] = {value}")
     if post_init:
         body.append("self.__post_init__()")
     parameters = ", ".join([*given["positional"], *(["*", *given["named"]] if given["named"] else [])])

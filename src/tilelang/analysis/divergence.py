@@ -130,7 +130,7 @@ class _Values:
         """The position of the sub-statements of a statement; None if no thread of interest executes them."""
         if isinstance(stmt, If) and stmt.group is not None and stmt.group.collective:
             return dataclasses.replace(at, group=stmt)
-        return dataclasses.replace(at, divergent=True) if self.diverges(stmt) else at
+        return dataclasses.replace(at, divergent=True) if self.diverges(stmt) and not at.divergent else at
 
     def _mark(self, stmt: Stmt, at: _Position) -> None:
         """Marks the values that a statement makes per-thread."""

@@ -136,9 +136,9 @@ class _GroupValues(_Values):
         if isinstance(stmt, If) and stmt.group is not None:
             if not stmt.group.overlaps(self._group):
                 return  # other groups assign their own copies
-            if not contains(stmt.group, self._group):
+            if not at.divergent and not contains(stmt.group, self._group):
                 at = dataclasses.replace(at, divergent=True)
-        elif self.diverges(stmt):
+        elif not at.divergent and self.diverges(stmt):
             at = dataclasses.replace(at, divergent=True)
         if isinstance(stmt, For | While):
             at = dataclasses.replace(at, loop=stmt)

@@ -31,6 +31,8 @@ class Sum:
 
     def plus(self, other: Sum, factor: int = 1) -> Sum:
         """`self + factor * other`."""
+        if not other.terms:
+            return Sum(self.terms, self.constant + factor * other.constant)
         terms = dict(self.terms)
         for term, coefficient in other.terms.items():
             total = terms.get(term, 0) + factor * coefficient

@@ -107,6 +107,8 @@ class Analysis(Linearizer):
     # -- facts about atoms ----------------------------------------------------------------------------------
     def bounds(self, expr: Expr) -> Interval:
         """Bounds of any expression."""
+        if isinstance(expr, Const):
+            return self.atom_bounds(expr)
         cached = self._bounds.get(id(expr))
         if cached is None:
             relevant, key = self._relevant(expr), expr_key(expr)

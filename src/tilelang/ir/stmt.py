@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from tilelang.errors import NOWHERE, Loc
+from tilelang.ir.abstract import Abstract
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.callee import Routine
 from tilelang.ir.expr import Expr, Var, conjunction
@@ -447,7 +448,7 @@ class TileMemory(Protocol):
 
 
 @record(eq=False)
-class TileOp(Stmt, abc.ABC):
+class TileOp(Stmt, Abstract):
     """Base class of tile operators: what is computed, independent of how. Subclasses are in `ops`.
 
     Attributes:

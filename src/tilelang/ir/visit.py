@@ -7,6 +7,7 @@ rewritten statement keeps its `loc`.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, TypeVar
@@ -103,12 +104,19 @@ def loads_of(expr: Expr) -> tuple[Load, ...]:
 
 def walk(stmt: Stmt) -> Iterator[Stmt]:
     """The statement and all statements below it, in program order."""
-    stack = [stmt]
-    while stack:
-        node = stack.pop()
-        yield node
-        if below := sub_statements(node):
-            stack.extend(below[::-1])
+    return itertools.chain((stmt,), _below(stmt))
+
+
+def _below(stmt: Stmt) -> tuple[Stmt, ...]:
+    """All statements below a statement, in program order, kept on the node."""
+    cached: tuple[Stmt, ...] | None = stmt.__dict__.get("_below")
+    if cached is None:
+        found: list[Stmt] = []
+        for child in sub_statements(stmt):
+            found.append(child)
+            found += _below(child)
+        cached = stmt.__dict__["_below"] = tuple(found)
+    return cached
 
 
 def sub_statements(stmt: Stmt) -> tuple[Stmt, ...]:
@@ -168,7 +176,14 @@ def needed_bindings(statements: Iterable[Stmt], bindings: Mapping[Var, Bind]) ->
 
 
 def written_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
-    """The buffers that a statement itself may write, not those of its sub-statements."""
+    """The buffers that a statement itself may write, not those of its sub-statements; kept on the node."""
+    cached: tuple[Buffer, ...] | None = stmt.__dict__.get("_written_buffers")
+    if cached is None:
+        cached = stmt.__dict__["_written_buffers"] = _written_buffers(stmt)
+    return cached
+
+
+def _written_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
     match stmt:
         case Store(buffer=buffer):
             return (buffer,)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from html import escape
 
 from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.timeline import Timeline, TimelineSpan
@@ -110,12 +109,12 @@ def _drawn(made: Timeline) -> tuple[list[str], int]:
     place = f"line {made.loc.line}: " if made.loc.line else ""
     titles = textwrap.wrap(place + made.title, _TITLE)
     lines = [
-        f'<text x="8" y="{(n + 1) * _TEXT}" font-size="12">{escape(title)}</text>' for n, title in enumerate(titles)
+        f'<text x="8" y="{(n + 1) * _TEXT}" font-size="12">{_escaped(title)}</text>' for n, title in enumerate(titles)
     ]
     top, scale = (len(titles) + 1) * _TEXT, _WIDTH / max(made.cycles, 1)
     for row, unit in enumerate(made.units):
         y = top + row * _ROW
-        lines.append(f'<text x="8" y="{y + _TEXT}" font-size="12">{escape(unit)}</text>')
+        lines.append(f'<text x="8" y="{y + _TEXT}" font-size="12">{_escaped(unit)}</text>')
         lines.append(f'<rect x="{_LEFT}" y="{y}" width="{_WIDTH}" height="{_ROW - 4}" fill="none" stroke="gray"/>')
         lines += (line for n, span in enumerate(made.spans) if span.unit == unit for line in _bar(n, span, y, scale))
     y = top + len(made.units) * _ROW + 12
@@ -125,8 +124,14 @@ def _drawn(made: Timeline) -> tuple[list[str], int]:
     for span in made.spans:
         y += _TEXT
         text = f"{span.letter} {span.label}: cycles {span.start} to {span.end}"
-        lines.append(f'<text x="{_LEFT}" y="{y}" font-size="12">{escape(text)}</text>')
+        lines.append(f'<text x="{_LEFT}" y="{y}" font-size="12">{_escaped(text)}</text>')
     return lines, y + 2 * _TEXT
+
+
+def _escaped(text: str) -> str:
+    from html import escape  # noqa: PLC0415  it loads a table of entities, which only pictures need
+
+    return escape(text)
 
 
 def _bar(number: int, span: TimelineSpan, y: int, scale: float) -> list[str]:
@@ -134,7 +139,7 @@ def _bar(number: int, span: TimelineSpan, y: int, scale: float) -> list[str]:
     x, width = _LEFT + span.start * scale, max((span.end - span.start) * scale, 2)
     return [
         f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_ROW - 4}" fill="hsl({number * 67 % 360},70%,80%)" '
-        f'stroke="gray"><title>{escape(span.label)}</title></rect>',
+        f'stroke="gray"><title>{_escaped(span.label)}</title></rect>',
         f'<text x="{x + width / 2:.1f}" y="{y + _TEXT}" font-size="12" text-anchor="middle">{span.letter}</text>',
     ]
 
