@@ -1,7 +1,7 @@
 import pytest
 
 import tilelang.language as T
-from tilelang.analysis.unrolled_loops import MOST_STATEMENTS, is_unrolled, subscripting, unrolled_variables, values
+from tilelang.analysis.unrolled_loops import MAX_STATEMENTS, is_unrolled, subscripting, unrolled_variables, values
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.func import PrimFunc
@@ -88,9 +88,9 @@ def test_loops_that_are_left_early_or_grow_too_long_stay():
 
         return f
 
-    assert {"k": ["x"]} == subscripted(of(MOST_STATEMENTS, 32))
-    assert {"k": ["x"]} == subscripted(of(MOST_STATEMENTS // 4, 100))
-    assert {} == subscripted(of(MOST_STATEMENTS + 1, 32))
+    assert {"k": ["x"]} == subscripted(of(MAX_STATEMENTS, 32))
+    assert {"k": ["x"]} == subscripted(of(MAX_STATEMENTS // 4, 100))
+    assert {} == subscripted(of(MAX_STATEMENTS + 1, 32))
 
 
 def test_operators_and_loops_within_count():

@@ -25,7 +25,7 @@ H200 = parse_target({"kind": "cuda", "arch": "sm_90a"})
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(module, "_MOST", 3)
+    monkeypatch.setattr(module, "_MAX_TILINGS", 3)
     return tmp_path
 
 

@@ -18,7 +18,7 @@ from tilelang.ir.visit import expressions, loads_of, sub_statements, variables_o
 from tilelang.records import record
 
 _OF_THREAD = (Scope.LOCAL, Scope.VAR)
-_MOST_ELEMENTS = 1 << 16  # enumerated for one access
+_MAX_ELEMENTS = 1 << 16  # enumerated for one access
 
 Loops = Mapping[Var, range]
 
@@ -90,7 +90,7 @@ def _elements(buffer: Buffer, indices: tuple[Expr, ...], count: int, loops: Loop
     if any(var not in loops for var in names):
         return None
     points = np.prod([len(loops[var]) for var in names], dtype=np.int64) * count
-    if points > _MOST_ELEMENTS:
+    if points > _MAX_ELEMENTS:
         return None
     grid = np.meshgrid(*[np.asarray(loops[var], np.int64) for var in names], indexing="ij")
     first = np.asarray(evaluate(indices[0], dict(zip(names, grid, strict=True)), exact=True))

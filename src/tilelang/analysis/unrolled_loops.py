@@ -15,7 +15,7 @@ from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.stmt import Bind, For, ForKind, Launch, ParallelLoop, Stmt, Store, TileOp
 from tilelang.ir.visit import expressions, jumps, loads_of, sub_statements, walk, walk_expr
 
-MOST_STATEMENTS = 1024
+MAX_STATEMENTS = 1024
 """Limit of the statements per thread after unrolling a loop for a subscript."""
 
 _OF_OPERATOR = 16  # statements of an operator that do not depend on its elements: addresses, waits
@@ -44,7 +44,7 @@ def unrolled_variables(launch: Launch) -> dict[Var, range]:
 def subscripting(launch: Launch) -> dict[For, frozenset[Buffer]]:
     """The serial loops whose variable subscripts tiles of registers in parallel loops, with these tiles.
 
-    Loops that would become longer than `MOST_STATEMENTS`, or with an early exit, are left out.
+    Loops that would become longer than `MAX_STATEMENTS`, or with an early exit, are left out.
     """
     found: dict[For, frozenset[Buffer]] = {}
     for loop in walk(launch.body):
@@ -57,7 +57,7 @@ def subscripting(launch: Launch) -> dict[For, frozenset[Buffer]]:
             for buffer, indices in _elements(nest.body)
             if buffer.scope in (Scope.FRAGMENT, Scope.LOCAL) and _name(indices, loop.var)
         )
-        if tiles and not jumps(loop.body) and _length(loop, launch.num_threads) <= MOST_STATEMENTS:
+        if tiles and not jumps(loop.body) and _length(loop, launch.num_threads) <= MAX_STATEMENTS:
             found[loop] = tiles
     return found
 

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-_MOST_CALLS = 200  # of a macro that calls itself, at a time: Python's own stack ends a little later
+_MAX_CALLS = 200  # of a macro that calls itself, at a time: Python's own stack ends a little later
 
 
 class _Call:
@@ -74,7 +74,7 @@ class Macro:
             raise
         call = _Call(self, args, tuple(kwargs.values()))
         active = [other for other in stager.active_macros if isinstance(other, _Call) and other.macro is self]
-        if call in active or len(active) >= _MOST_CALLS:
+        if call in active or len(active) >= _MAX_CALLS:
             raise StagingError(
                 f"macro '{self._fn.__name__}' calls itself: a macro is inlined, so recursion would never end",
                 hint="write a loop, unroll over plain Python values: `for i in (0, 1, 2):`, or end the recursion by a "

@@ -32,7 +32,7 @@ from tilelang.tune.tuner import tune
 
 _FORMAT = "level1-tilings-1"
 _SUFFIX = ".tilings.json"
-_MOST = 24  # tilings of a kernel that the model looks at
+_MAX_TILINGS = 24  # tilings of a kernel that the model looks at
 _TILINGS = "tilings"  # the key of a decision
 
 
@@ -112,7 +112,7 @@ def candidates(graph: Graph, target: Target) -> list[Lowered]:
     own = [str(tiling) for tiling in default.tilings]
     choices = [own]
     for number, kernel in enumerate(default.kernels):
-        tilings = tilings_of(kernel, target, alone=len(own) == 1)[:_MOST]
+        tilings = tilings_of(kernel, target, alone=len(own) == 1)[:_MAX_TILINGS]
         choices += [[*own[:number], text, *own[number + 1 :]] for text in map(str, tilings) if text != own[number]]
     return [default, *(lower(graph, target, tilings=texts) for texts in choices[1:])]
 

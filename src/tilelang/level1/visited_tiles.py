@@ -25,7 +25,7 @@ from tilelang.level1.tile_truth import Range, RangeOf, tile_truth
 from tilelang.level1.tile_values import TileValues
 from tilelang.records import record
 
-_LEAST_TILES = 8  # of a loop whose tiles are worth a list
+_MIN_TILES = 8  # of a loop whose tiles are worth a list
 
 
 @record(eq=False)
@@ -113,7 +113,7 @@ def _masks(kernel: FusedKernel, tiling: Tiling, placement: Placement) -> list[Ex
         return []  # reading a tile costs no more than reading the mask
     (axis,) = kernel.streamed
     size = int_const(kernel.extents[axis])
-    if size is not None and size <= (_LEAST_TILES - 1) * tiling.blocks[axis]:
+    if size is not None and size <= (_MIN_TILES - 1) * tiling.blocks[axis]:
         return []
     passes = passes_of(kernel)
     if len(passes) != 1 or passes[0].outputs or not variables_of(kernel.extents[axis]).isdisjoint(kernel.extents):

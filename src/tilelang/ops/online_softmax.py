@@ -27,7 +27,7 @@ from tilelang.ops.describe import (
 from tilelang.records import record
 
 LOG2_E = math.log2(math.e)
-_MOST_GROWTH = 8  # in powers of 2
+_MAX_GROWTH = 8  # in powers of 2
 _ON_CHIP = (Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
 
 
@@ -75,8 +75,8 @@ class OnlineSoftmax(TileOp):
     def most_growth(self) -> int:
         """By how many powers of 2 a score may exceed `row_max`, so that its exponential fits the probabilities."""
         if self.probabilities is None:
-            return _MOST_GROWTH
-        return min(_MOST_GROWTH, int(math.log2(self.probabilities.dtype.limits[1])))
+            return _MAX_GROWTH
+        return min(_MAX_GROWTH, int(math.log2(self.probabilities.dtype.limits[1])))
 
     def reads(self) -> tuple[Region, ...]:
         """The scores and what runs."""

@@ -50,8 +50,8 @@ def predicted(launches: list[LaunchWork], machine: Machine, rates: Rates) -> Pre
     total: defaultdict[str, float] = defaultdict(float)
     seconds = 0.0
     for launch in launches:
-        parts = _parts(launch, machine, rates)
-        seconds += _taken(launch, parts, machine, rates) + rates.launch
+        parts = _seconds_of_parts(launch, machine, rates)
+        seconds += _launch_seconds(launch, parts, machine, rates) + rates.launch
         for name, time in parts.items():
             total[name] += time
         total[LAUNCH] += rates.launch
@@ -60,20 +60,20 @@ def predicted(launches: list[LaunchWork], machine: Machine, rates: Rates) -> Pre
     return Prediction(seconds, ordered[0][0] if ordered else LAUNCH, ordered, each)
 
 
-def _taken(launch: LaunchWork, parts: dict[str, float], machine: Machine, rates: Rates) -> float:
+def _launch_seconds(launch: LaunchWork, parts: dict[str, float], machine: Machine, rates: Rates) -> float:
     """Seconds of a launch: its parts overlap, but for the first loads and the last stores of blocks."""
     memory = parts[MEMORY]
     inside = {name: time for name, time in parts.items() if name != MEMORY}
     latency = inside.pop(LATENCY)
     waiting = latency * launch.block.waiting / launch.block.alone if launch.block.alone else 0.0
-    chip = _together([latency, _together(list(inside.values()), rates.unit_norm)], rates.launch_norm)
+    chip = _p_norm([latency, _p_norm(list(inside.values()), rates.unit_norm)], rates.launch_norm)
     # loads take longer the busier memory is: solves t = chip + waiting * rates.queueing * memory / t
     chip = (chip + math.sqrt(chip * chip + 4 * waiting * rates.queueing * memory)) / 2
     ramp = min(launch.block.longest, rates.block + 2 * rates.memory_latency) / rates.clock
-    return _together([chip, memory + ramp], rates.launch_norm)
+    return _p_norm([chip, memory + ramp], rates.launch_norm)
 
 
-def _together(times: list[float], norm: float) -> float:
+def _p_norm(times: list[float], norm: float) -> float:
     """The time of parts that overlap."""
     longest = max(times, default=0.0)
     if not longest:
@@ -81,7 +81,7 @@ def _together(times: list[float], norm: float) -> float:
     return float(longest * math.fsum((time / longest) ** norm for time in times) ** (1 / norm))
 
 
-def _parts(launch: LaunchWork, machine: Machine, rates: Rates) -> dict[str, float]:
+def _seconds_of_parts(launch: LaunchWork, machine: Machine, rates: Rates) -> dict[str, float]:
     """Seconds of each part of a launch."""
     block, processors = launch.block, machine.multiprocessors
     resident = blocks_at_once(launch, machine)

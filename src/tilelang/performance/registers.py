@@ -7,14 +7,14 @@ from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, Launch, Stmt, Store, 
 from tilelang.ir.visit import expressions, loads_of, sub_statements
 from tilelang.targets.machine import Machine
 
-_FEWEST, _MOST = 32, 255  # that the compiler aims for, and that a thread can have
-_BESIDE = 20  # for addresses, counters and parts of expressions
+_MIN_REGISTERS, _MAX_REGISTERS = 32, 255  # that the compiler aims for, and that a thread can have
+_ADDRESS_REGISTERS = 20  # for addresses, counters and parts of expressions
 _REGISTER_BYTES = 4
 
 
 def expected_registers(launch: Launch, machine: Machine) -> int:
     """The registers of a thread: those of the arrays that are live at the same time, and some more."""
-    ranges = _Ranges()
+    ranges = _LiveRanges()
     ranges.visit(launch.body)
     changes: dict[int, int] = {}
     for buffer, (first, last) in ranges.of.items():
@@ -26,10 +26,10 @@ def expected_registers(launch: Launch, machine: Machine) -> int:
         live += changes[place]
         most = max(most, live)
     limit = machine.registers_per_multiprocessor // max(launch.num_threads, 1)
-    return min(_MOST, limit, max(_FEWEST, most + _BESIDE))
+    return min(_MAX_REGISTERS, limit, max(_MIN_REGISTERS, most + _ADDRESS_REGISTERS))
 
 
-class _Ranges:
+class _LiveRanges:
     """From where to where in the program each array of a thread is used.
 
     Attributes:

@@ -30,21 +30,21 @@ from tilelang.lowering.regions import shared_storages
 from tilelang.records import record
 from tilelang.saved_schedule import Placement
 from tilelang.schedule.async_copies import AsyncCopies, target_of
-from tilelang.schedule.loop_body import LoopBody, Touching
+from tilelang.schedule.loop_body import LoopBody, StatementAccess
 from tilelang.schedule.placement_legality import is_filled_behind_readers, version_counts
 from tilelang.transforms.versions import OnVersion, versioned
 
 
-class _Loop:
+class _LoopExpansion:
     """The expansion of one loop.
 
     Args:
         loop: A loop with a plan.
         copies: The asynchronous copies of the target.
-        is_harmless: Whether a statement that runs ahead may run for iterations that there are not.
+        may_overrun: Whether a statement that runs ahead may also run for iterations beyond the last.
     """
 
-    def __init__(self, loop: For, copies: AsyncCopies, is_harmless: Callable[[Stmt], bool]) -> None:
+    def __init__(self, loop: For, copies: AsyncCopies, may_overrun: Callable[[Stmt], bool]) -> None:
         spec = loop.pipeline
         if spec is None or spec.stage is None or spec.order is None:
             raise CompilerBug("expanding a pipelined loop without a plan")
@@ -55,11 +55,11 @@ class _Loop:
         self.versions = {buffer: versioned(buffer, count) for buffer, count in counts.items()}
         self._last = [n for n, stage in enumerate(spec.stage) if stage == self._placement.last]
         self._copies = frozenset(n for n, s in enumerate(self._body.statements) if copies.is_asynchronous(s))
-        self._harmless = frozenset(n for n, s in enumerate(self._body.statements) if is_harmless(s))
+        self._harmless = frozenset(n for n, s in enumerate(self._body.statements) if may_overrun(s))
         self.emitted: set[Stmt] = set()
         self._bound: set[Var] = set()  # variables bound in the loop
         self._sequence = self._placement.sequence
-        self._groups = self._grouped()
+        self._groups = self._commit_groups()
         self._first, self._awaiting = self._waits()
 
     def expand(self) -> Stmt:
@@ -72,15 +72,15 @@ class _Loop:
         for time in range(last):
             present = [n for n in self._sequence if self._placement.stage[n] <= time]
             statements += self._wait(present)
-            statements += self._time(present, {stage: self._at(time - stage) for stage in range(time + 1)})
+            statements += self._statements_at(present, {stage: self._at(time - stage) for stage in range(time + 1)})
         body = self._wait(self._sequence)
         body += [p for p in own if p.buffer.storage not in ahead_of_time]
         ahead = {stage: loop.var + (last - stage) * loop.step for stage in range(last)}
-        body += self._time(self._sequence, {**ahead, last: loop.var})
+        body += self._statements_at(self._sequence, {**ahead, last: loop.var})
         serial = dataclasses.replace(loop, kind=ForKind.SERIAL, pipeline=None, body=Seq(tuple(body), loc=loop.loc))
         return Seq((*statements, serial), loc=loop.loc)
 
-    def _runs_ahead(self, touching: Sequence[Touching]) -> bool:
+    def _runs_ahead(self, touching: Sequence[StatementAccess]) -> bool:
         """Whether a statement that accesses a storage runs before the last stage."""
         return any(self._placement.stage[number] < self._placement.last for number, _, _ in touching)
 
@@ -90,7 +90,7 @@ class _Loop:
         step = number * self._loop.step
         return const(start + step, INT32) if start is not None else self._loop.start + step
 
-    def _time(self, present: Sequence[int], values: Mapping[int, Expr]) -> list[Stmt]:
+    def _statements_at(self, present: Sequence[int], values: Mapping[int, Expr]) -> list[Stmt]:
         """The statements of one time, in order; those of one iteration share a predicate, and each group is committed.
 
         Args:
@@ -193,7 +193,7 @@ class _Loop:
         """Waits until at most `newer` groups are in flight."""
         return CallStmt(self._unit.wait, (const(newer, INT32),), loc=self._loop.loc)
 
-    def _grouped(self) -> list[list[int]]:
+    def _commit_groups(self) -> list[list[int]]:
         """The commit groups of one time, in order."""
         copies = [n for n in self._sequence if n in self._copies]
         if not copies or not self._are_behind_readers():
@@ -253,16 +253,16 @@ class Expanded:
 
 
 def expand_loops(
-    body: Stmt, unit: AsyncCopies, is_harmless: Callable[[Stmt], bool] = lambda stmt: False
+    body: Stmt, unit: AsyncCopies, may_overrun: Callable[[Stmt], bool] = lambda stmt: False
 ) -> Expanded:
     """The statements with their pipelined loops expanded.
 
     Args:
         body: The statements.
         unit: The asynchronous copies of the target.
-        is_harmless: Whether a statement that runs ahead may run for iterations that there are not, without a branch.
+        may_overrun: Whether a statement that runs ahead may also run for iterations beyond the last, without a branch.
     """
-    expand = _Expand(unit, is_harmless)
+    expand = _Expand(unit, may_overrun)
     expanded = expand.visit(body) or Seq((), loc=body.loc)
     return Expanded(expanded, expand.versions, expand.copies)
 
@@ -270,14 +270,14 @@ def expand_loops(
 class _Expand(Rewriter):
     """Expands loops, outer ones first."""
 
-    def __init__(self, unit: AsyncCopies, is_harmless: Callable[[Stmt], bool]) -> None:
-        self._unit, self._is_harmless = unit, is_harmless
+    def __init__(self, unit: AsyncCopies, may_overrun: Callable[[Stmt], bool]) -> None:
+        self._unit, self._may_overrun = unit, may_overrun
         self.versions: list[tuple[Buffer, Buffer]] = []
         self.copies: set[Stmt] = set()
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node.kind is ForKind.PIPELINED:
-            loop = _Loop(node, self._unit, self._is_harmless)
+            loop = _LoopExpansion(node, self._unit, self._may_overrun)
             expanded = loop.expand()
             self.versions += loop.versions.items()
             self.copies |= loop.emitted

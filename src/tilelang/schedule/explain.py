@@ -97,14 +97,14 @@ def timelines_svg(timelines: Sequence[Timeline]) -> str:
     """The text of an SVG file with all timelines, one below the other."""
     lines, top = list[str](), 0
     for made in timelines:
-        drawn, height = _drawn(made)
+        drawn, height = _timeline_svg(made)
         lines += [f'<g transform="translate(0,{top})">', *drawn, "</g>"]
         top += height
     size = f'width="{_LEFT + _WIDTH + 20}" height="{top}"'
     return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace">', *lines, "</svg>", ""])
 
 
-def _drawn(made: Timeline) -> tuple[list[str], int]:
+def _timeline_svg(made: Timeline) -> tuple[list[str], int]:
     """The elements of one timeline, and its height."""
     place = f"line {made.loc.line}: " if made.loc.line else ""
     titles = textwrap.wrap(place + made.title, _TITLE)

@@ -21,7 +21,7 @@ from tilelang.ops.fill import Fill
 from tilelang.passes.tile.check_program import effectful
 
 # the number of a statement, its access to the storage (None: a binding reads it), whether it writes
-Touching = tuple[int, Access | None, bool]
+StatementAccess = tuple[int, Access | None, bool]
 
 
 class LoopBody:
@@ -41,7 +41,7 @@ class LoopBody:
         self._names = {s.var: s for s in body if isinstance(s, Bind)}
         self._promises = {s: self._promised(body[:n]) for n, s in enumerate(body) if s in self.statements}
         self.touched = [self._touched(s) for s in self.statements]
-        self.storages: dict[Buffer, list[Touching]] = {}  # for each storage, the statements that access it
+        self.storages: dict[Buffer, list[StatementAccess]] = {}  # for each storage, the statements that access it
         for number, touched in enumerate(self.touched):
             for storage, access, write in touched:
                 self.storages.setdefault(storage, []).append((number, access, write))

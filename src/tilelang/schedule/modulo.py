@@ -28,7 +28,7 @@ accumulator was rescaled beside the first gemm of the next iteration, which save
 """
 MIN_REORDER_GAIN = 1 / 64
 """The same for another order of a single stage, which costs nothing but the registers that the graph limits."""
-_MOST_STEPS = 1000  # of the search; the first order that it finds is that of a list scheduler
+_MAX_STEPS = 1000  # of the search; the first order that it finds is that of a list scheduler
 _REORDER_STEPS = 400  # of the search for an order of a single stage
 
 
@@ -57,9 +57,9 @@ def modulo_schedule(graph: LoopGraph) -> ModuloSchedule:
     """The best schedule that the search finds; among equals the one with fewer statements in stage 1."""
     count = len(graph.work)
     best = ModuloSchedule((0,) * count, tuple(range(count)), cycles_of(graph, (0,) * count, range(count)))
-    steps = _MOST_STEPS
+    steps = _MAX_STEPS
     for stage in _stages(graph):
-        order = _Order(graph, stage, best.cycles)
+        order = _OrderSearch(graph, stage, best.cycles)
         steps = order.search(steps)
         if order.found is not None:
             best = ModuloSchedule(stage, order.found, order.best_cycles)
@@ -67,7 +67,7 @@ def modulo_schedule(graph: LoopGraph) -> ModuloSchedule:
             break
     if best.stages > 1:
         return best
-    nearest = _NearestOrder(graph, best.stage, best.cycles)
+    nearest = _NearestOrderSearch(graph, best.stage, best.cycles)
     nearest.search(_REORDER_STEPS)
     return best if nearest.found is None else ModuloSchedule(best.stage, nearest.found, nearest.best_cycles)
 
@@ -172,16 +172,16 @@ class Span:
 
 def spans(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> list[Span]:
     """When each statement occupies its unit, by the cost model."""
-    timeline = _played(graph, stage, order)
+    timeline = _timeline_of(graph, stage, order)
     return [timeline.span(number) for number in range(len(graph.work))]
 
 
 def cycles_of(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> int:
     """The cycles of an iteration of the pipelined loop, by the cost model."""
-    return _played(graph, stage, order).end
+    return _timeline_of(graph, stage, order).end
 
 
-def _played(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> _Timeline:
+def _timeline_of(graph: LoopGraph, stage: Sequence[int], order: Sequence[int]) -> _Timeline:
     timeline = _Timeline(graph, _predecessors(graph, stage))
     for number in order:
         timeline.append(number)
@@ -248,7 +248,7 @@ class _Timeline:
         self.warps, self.unit, self.in_flight = self._states.pop()
 
 
-class _Order:
+class _OrderSearch:
     """The search for an order, given the stages.
 
     Attributes:
@@ -315,7 +315,7 @@ class _Order:
         return timeline.start(number), synchronous, timeline.waits(number), -self._critical_path[number], number
 
 
-class _NearestOrder(_Order):
+class _NearestOrderSearch(_OrderSearch):
     """The search for an order of a single stage, near to the program's first: values live about as long as in it."""
 
     min_gain = MIN_REORDER_GAIN

@@ -17,7 +17,7 @@ from tilelang.ir.visit import jumps, walk
 from tilelang.isa.instruction import Instruction
 from tilelang.records import record
 from tilelang.saved_schedule import Placement
-from tilelang.schedule.loop_body import LoopBody, Touching
+from tilelang.schedule.loop_body import LoopBody, StatementAccess
 
 
 def version_counts(body: LoopBody, placement: Placement) -> dict[Buffer, int]:
@@ -30,7 +30,7 @@ def version_counts(body: LoopBody, placement: Placement) -> dict[Buffer, int]:
     return versions
 
 
-def _distance(touching: Sequence[Touching], placement: Placement) -> int:
+def _distance(touching: Sequence[StatementAccess], placement: Placement) -> int:
     """After how many iterations a storage may be reused, with all accesses of the earlier iteration done."""
     stage, order = placement.stage, placement.order
     return max(
@@ -41,7 +41,7 @@ def _distance(touching: Sequence[Touching], placement: Placement) -> int:
     )
 
 
-def is_filled_behind_readers(touching: Sequence[Touching], placement: Placement) -> bool:
+def is_filled_behind_readers(touching: Sequence[StatementAccess], placement: Placement) -> bool:
     """Whether a tile is filled after its last reader of the same time."""
     stages = {placement.stage[number] for number, _, _ in touching}
     filled = [placement.order[n] for n, _, _ in touching if placement.stage[n] == min(stages)]
@@ -49,7 +49,7 @@ def is_filled_behind_readers(touching: Sequence[Touching], placement: Placement)
     return len(stages) == 2 and min(filled) > max(read)
 
 
-def _keeps_order(touching: Sequence[Touching], placement: Placement) -> bool:
+def _keeps_order(touching: Sequence[StatementAccess], placement: Placement) -> bool:
     """Whether accesses to one storage keep their order without further versions of it."""
     stage, order = placement.stage, placement.order
     for n, _, first_writes in touching:
@@ -107,7 +107,7 @@ def violation(body: LoopBody, placement: Placement, outside: Mapping[Buffer, str
     return None
 
 
-def _in_order(touching: Sequence[Touching], placement: Placement) -> bool:
+def _in_order(touching: Sequence[StatementAccess], placement: Placement) -> bool:
     return _keeps_order(touching, placement) or not any(write for _, _, write in touching)
 
 
@@ -115,7 +115,7 @@ def _memory_violation(
     body: LoopBody,
     placement: Placement,
     storage: Buffer,
-    touching: Sequence[Touching],
+    touching: Sequence[StatementAccess],
     outside: Mapping[Buffer, str],
 ) -> Violation | None:
     if not any(write for _, _, write in touching):
@@ -141,7 +141,7 @@ def _memory_violation(
     return None
 
 
-def _keeps_order_within(touching: Sequence[Touching], placement: Placement) -> bool:
+def _keeps_order_within(touching: Sequence[StatementAccess], placement: Placement) -> bool:
     """Whether accesses of one iteration keep their order."""
     time = [(placement.stage[n], placement.order[n]) for n, _, _ in touching]
     return time == sorted(time)

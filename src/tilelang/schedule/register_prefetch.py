@@ -30,7 +30,7 @@ from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.placement_legality import violation
 
-MOST_VERSIONS = 2
+MAX_VERSIONS = 2
 
 
 @record
@@ -68,9 +68,9 @@ def prefetched(
         size = sum(copy.src.dtype.storage_bytes * _elements(copy) for copy in copies)
         if size > register_bytes:
             return f"its tiles would take {size} bytes of registers, and {register_bytes} are spared for them"
-        divided_loop = _divided(loop, copies)
+        divided_loop = _split_copies(loop, copies)
         divided = LoopBody(divided_loop.loop)
-        placement = _placement(divided, divided_loop, min(versions, MOST_VERSIONS))
+        placement = _placement(divided, divided_loop, min(versions, MAX_VERSIONS))
         found = violation(divided, placement, outside)
         if found is None:
             return Prefetched(divided_loop.loop, tuple(divided_loop.registers), placement)
@@ -102,7 +102,7 @@ def _elements(copy: Copy) -> int:
 
 
 @record
-class _Divided:
+class _SplitCopies:
     loop: For
     registers: list[Alloc]
     loads: set[Stmt]
@@ -110,9 +110,9 @@ class _Divided:
     parts: dict[Copy, set[Stmt]]
 
 
-def _divided(loop: For, copies: Collection[Copy]) -> _Divided:
+def _split_copies(loop: For, copies: Collection[Copy]) -> _SplitCopies:
     """The loop with each of these copies as a load to registers and a store from them."""
-    division = _Divided(loop, [], set(), set(), {})
+    division = _SplitCopies(loop, [], set(), set(), {})
     statements: list[Stmt] = []
     for stmt in flat_statements(loop.body):
         if not isinstance(stmt, Copy) or stmt not in copies:
@@ -131,7 +131,7 @@ def _divided(loop: For, copies: Collection[Copy]) -> _Divided:
     return dataclasses.replace(division, loop=dataclasses.replace(loop, body=body))
 
 
-def _placement(body: LoopBody, divided: _Divided, versions: int) -> Placement:
+def _placement(body: LoopBody, divided: _SplitCopies, versions: int) -> Placement:
     """Loads first, then what was between them, then stores."""
     groups = [0 if s in divided.loads else 2 if s in divided.stores else 1 for s in body.statements]
     sequence = sorted(range(len(groups)), key=lambda n: groups[n])

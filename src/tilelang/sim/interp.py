@@ -253,7 +253,7 @@ class StatementCompiler:
                 if not alive.any():
                     break
                 trips += 1
-                if trips == violations.MOST_ITERATIONS:
+                if trips == violations.MAX_ITERATIONS:
                     raise violations.endless()
                 if trips % _TRIPS_PER_YIELD == 0:  # it may spin on a value that others write
                     spins = w.condition() == before

@@ -29,7 +29,7 @@ from tilelang.sim.races import RaceDetector, ShadowMemory
 
 Evaluate = Callable[[Any], Value]  # a closure of `LaneCompiler`, which needs no more of a `Frame` than `_Points` has
 
-_FEWEST, _MOST = 32, 1 << 22  # iterations that are worth it, and that memory holds
+_MIN_ITERATIONS, _MAX_ITERATIONS = 32, 1 << 22  # iterations that are worth it, and that memory holds
 
 
 class ParallelLoops:
@@ -48,7 +48,9 @@ class ParallelLoops:
 
     def run(self, loop: ParallelLoop, extents: Sequence[int], races: RaceDetector | None) -> bool:
         """Executes a loop; False if nothing was done."""
-        if not _FEWEST <= math.prod(extents) <= _MOST or (races is not None and races.release_acquire is not None):
+        if not _MIN_ITERATIONS <= math.prod(extents) <= _MAX_ITERATIONS:
+            return False
+        if races is not None and races.release_acquire is not None:
             return False
         if loop not in self._plans:
             self._plans[loop] = self._plan(loop)

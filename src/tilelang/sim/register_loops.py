@@ -25,7 +25,7 @@ from tilelang.sim.local_memory import Columns, Registers
 from tilelang.sim.register_nests import LARGEST, Nest, Place, nest_of
 from tilelang.sim.warp import SimWarp
 
-_FEWEST = 4  # points at once that are worth it
+_MIN_POINTS = 4  # points at once that are worth it
 
 
 class RegisterLoops:
@@ -43,13 +43,13 @@ class RegisterLoops:
     def compile(self, loop: For) -> Callable[[SimWarp], bool] | None:
         """A function that executes a nest, or says False and has done nothing; None where it is not worth it."""
         nest = nest_of(loop)
-        places = None if nest is None or nest.points < _FEWEST else nest.places()
+        places = None if nest is None or nest.points < _MIN_POINTS else nest.places()
         free = None if nest is None or places is None else nest.independent(places)
         if nest is None or places is None or free is None:
             return None
         order = nest.order(free)
         fold = _fold_of(nest.body, places) if len(order) > 1 else None
-        if fold is None and order.shape[1] < _FEWEST:
+        if fold is None and order.shape[1] < _MIN_POINTS:
             return None
         rows = order if fold is None else order.T.reshape(1, -1)
         compiler = _PointCompiler(self._slots, self._around, self._warp_size, nest, places, rows)

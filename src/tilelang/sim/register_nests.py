@@ -25,7 +25,7 @@ from tilelang.sim.exact_indices import are_exact, exact_parts
 
 Term = tuple[bool, Expr]  # whether it is subtracted, and what it is
 LARGEST = 1 << 31  # of an integer that comes from around a nest
-_MOST = 4096  # points whose places are worked out
+_MAX_POINTS = 4096  # points whose places are worked out
 
 
 @record(slots=True)
@@ -64,7 +64,7 @@ class Nest:
         self.extents = tuple(len(_range(loop)) for loop in loops)
         self.points = math.prod(self.extents)
         self.values: dict[Var, np.ndarray] = {}
-        if self.points <= _MOST:
+        if self.points <= _MAX_POINTS:
             numbers = np.indices(self.extents).reshape(len(loops), -1)
             for loop, number in zip(loops, numbers, strict=True):
                 self.values[loop.var] = number * loop.step + _range(loop).start
@@ -72,7 +72,7 @@ class Nest:
     def places(self) -> Mapping[Load | Store, Place] | None:
         """The place of every access; None if the body does more than compute in registers, or in ways unknown here."""
         stmts = list(walk(self.body))
-        if not 0 < self.points <= _MOST or not all(map(_is_simple, stmts)) or not self._is_exact(stmts):
+        if not 0 < self.points <= _MAX_POINTS or not all(map(_is_simple, stmts)) or not self._is_exact(stmts):
             return None
         accesses: list[Load | Store] = [stmt for stmt in stmts if isinstance(stmt, Store)]
         accesses += [load for stmt in stmts for root in expressions(stmt) for load in loads_of(root)]

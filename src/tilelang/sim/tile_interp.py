@@ -185,7 +185,7 @@ class Interpreter:
     def _while(self, stmt: While) -> None:
         trips = 0
         while self._evaluator.data(stmt.condition):
-            if trips == violations.MOST_ITERATIONS:
+            if trips == violations.MAX_ITERATIONS:
                 raise violations.endless()
             trips += 1
             if self._execute(stmt.body) is _Leave.BREAK:

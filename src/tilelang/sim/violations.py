@@ -17,16 +17,16 @@ from tilelang.errors import (
 )
 from tilelang.sim.history import AccessSite, Conflict
 
-MOST_ITERATIONS = 250_000
+MAX_ITERATIONS = 250_000
 """Iterations after which a `while` is taken to be endless."""
 
 _COMPARE = "compare the index with the extent before the access"
 
 
 def endless() -> SimulationError:
-    """A `while` that has run `MOST_ITERATIONS` times."""
+    """A `while` that has run `MAX_ITERATIONS` times."""
     return SimulationError(
-        f"while: its condition still holds after {MOST_ITERATIONS} iterations",
+        f"while: its condition still holds after {MAX_ITERATIONS} iterations",
         hint="change in the body what the condition reads, or bound the loop: `while condition and n < most:`",
     )
 

@@ -27,7 +27,7 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.shared_memory import offsets
 from tilelang.records import record
 
-_MOST_POINTS = 1 << 18  # threads times iterations that are evaluated
+_MAX_POINTS = 1 << 18  # threads times iterations that are evaluated
 
 
 @record
@@ -100,7 +100,7 @@ class OffsetFolder:
         if not all(var in loops or var in self._values for var in named):
             return None
         threads = max((value.size for value in self._values.values()), default=1)
-        if threads * math.prod(loops.values()) > _MOST_POINTS:
+        if threads * math.prod(loops.values()) > _MAX_POINTS:
             return None
         return self._checked(layout, inner, loops)
 

@@ -34,7 +34,7 @@ from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.passes.thread.vectorize_loops import is_worthwhile, vectorize_around
 
-_MOST_STATEMENTS = 6  # of an innermost loop; with more, its values may spill
+_MAX_STATEMENTS = 6  # of an innermost loop; with more, its values may spill
 
 
 class _Fuse:
@@ -137,7 +137,7 @@ def _is_small(loop: For) -> bool:
     """Whether a loop consists of a few stores to on-chip memory."""
     stmts = [s for s in walk(loop.body) if not isinstance(s, Seq)]
     on_chip = all(isinstance(s, Bind) or isinstance(s, Store) and s.buffer.scope is not Scope.GLOBAL for s in stmts)
-    return on_chip and len(stmts) <= _MOST_STATEMENTS
+    return on_chip and len(stmts) <= _MAX_STATEMENTS
 
 
 def _accessed(loop: For) -> set[Buffer]:

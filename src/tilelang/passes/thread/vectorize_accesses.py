@@ -61,7 +61,7 @@ from tilelang.passes.properties import Property
 from tilelang.passes.thread.uniform_conditions import with_uniform_conditions
 from tilelang.records import record
 
-_MOST_LANES = 64  # longer loops are not unrolled
+_MAX_LANES = 64  # longer loops are not unrolled
 
 Copies = Mapping[int, Instruction]
 """Asynchronous copies from global to shared memory, by bytes per thread; arguments are the destination, the source and
@@ -212,7 +212,7 @@ class _VectorizeLoop:
         return Seq((*self._before, self._lane_loop(body), *self._after), loc=loop.loc)
 
     def _lane_loop(self, body: Stmt) -> Stmt:
-        kind = ForKind.UNROLLED if self._trips <= _MOST_LANES else ForKind.SERIAL
+        kind = ForKind.UNROLLED if self._trips <= _MAX_LANES else ForKind.SERIAL
         return dataclasses.replace(self._loop, body=body, kind=kind)
 
     def _width(self, access: _Access) -> int:

@@ -36,7 +36,7 @@ from tilelang.targets.machine import Machine
 VectorLanes = Mapping[str, tuple[int, ...]]
 """Lanes of vector additions that a machine has an instruction for, by dtype, longest first."""
 
-_MOST_TRIPS = 64  # longer loops are not unrolled
+_MAX_TRIPS = 64  # longer loops are not unrolled
 
 
 class _VectorizeAtomics:
@@ -97,7 +97,7 @@ class _VectorizeAtomics:
             (body,) = body.body
         if node.kind is not ForKind.UNROLLED or int_const(node.start) != 0 or node.step != 1:
             return None
-        if trips is None or not 2 <= trips <= _MOST_TRIPS or not isinstance(body, Atomic) or not self._is_plain(body):
+        if trips is None or not 2 <= trips <= _MAX_TRIPS or not isinstance(body, Atomic) or not self._is_plain(body):
             return None
         each = [substitute_stmt(body, {node.var: const(n, INT32)}) for n in range(trips)]
         run = [stmt for stmt in each if isinstance(stmt, Atomic)]

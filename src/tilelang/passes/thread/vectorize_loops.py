@@ -25,7 +25,7 @@ from tilelang.ir.visit import Rewriter, expressions, loads_of, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
-_FEWEST_TRIPS = 4  # shorter loops are unrolled by compilers, and vectorized as straight code
+_MIN_TRIPS = 4  # shorter loops are unrolled by compilers, and vectorized as straight code
 _WITHOUT_CLAUSE = ("fmin", "fmax")  # OpenMP has no such reductions
 _CHOICE = {"max": (BinaryOp.MAX, BinaryOp.GT), "min": (BinaryOp.MIN, BinaryOp.LT)}
 
@@ -201,7 +201,7 @@ def is_worthwhile(loop: For, inner: For | None = None) -> bool:
     if loop.kind is ForKind.UNROLLED or loop.step != 1:
         return False
     start, stop = int_const(loop.start), int_const(loop.stop)
-    if start is not None and stop is not None and stop - start < _FEWEST_TRIPS:
+    if start is not None and stop is not None and stop - start < _MIN_TRIPS:
         return False
     loads: list[int | None] = []
     for stmt in walk(loop.body):

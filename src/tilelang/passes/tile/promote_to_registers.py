@@ -26,7 +26,7 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.demote_fragments import with_scopes
 
-_MOST_BYTES = 128
+_MAX_BYTES = 128
 """Limit of a tile's bytes per thread: two loads of 16 bytes in each of four iterations."""
 
 
@@ -72,9 +72,9 @@ def _candidates(launch: Launch) -> list[Buffer]:
 
 
 def _fits(tile: Buffer, threads: int) -> bool:
-    """Whether every thread gets at least one element, and at most `_MOST_BYTES`."""
+    """Whether every thread gets at least one element, and at most `_MAX_BYTES`."""
     size, element = tile.bytes or 0, tile.dtype.storage_bytes
-    return tile.dtype.bits >= 8 and threads * element <= size <= threads * _MOST_BYTES
+    return tile.dtype.bits >= 8 and threads * element <= size <= threads * _MAX_BYTES
 
 
 def _loads(access: Access) -> bool:

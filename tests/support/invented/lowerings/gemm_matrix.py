@@ -12,7 +12,7 @@ from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
 class GemmMatrix(RegisterGemm):
     """The lowering."""
 
-    def most_registers(self, context: LoweringContext) -> int:
+    def max_registers(self, context: LoweringContext) -> int:
         """As many as leave some for addresses."""
         return 208
 

@@ -32,10 +32,10 @@ from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, partiti
 from tilelang.targets.machine import Machine
 
 # Registers of a lane for addresses, and for elements while they are parted; operands of gfx11 are twice as large
-_FOR_OTHERS = {CDNA_WAVE: 48, RDNA_WAVE: 64}
+_RESERVED_REGISTERS = {CDNA_WAVE: 48, RDNA_WAVE: 64}
 _WORD_BYTES = 4
 _FLOAT8_BITS = 8
-_MOST_NEIGHBOURS = 8  # bytes of neighbouring columns in a lane; more would be in the banks of those of another lane
+_MAX_NEIGHBOUR_BYTES = 8  # bytes of neighbouring columns in a lane; more would be in the banks of those of another lane
 
 
 class GemmMatrix(RegisterGemm):
@@ -49,12 +49,12 @@ class GemmMatrix(RegisterGemm):
             return TransposableShare, TransposableOperand
         return Share, ElementOperand
 
-    def most_registers(self, context: LoweringContext) -> int:
+    def max_registers(self, context: LoweringContext) -> int:
         """Of those that a lane has if one work-group runs on a compute unit; some are left for others."""
         machine = context.target.machine
         file = register_file(machine)
         waves = -(-context.threads // (machine.warp_size * SIMDS))
-        return min(file.most, file.registers // max(waves, 1)) - _FOR_OTHERS[machine.warp_size]
+        return min(file.most, file.registers // max(waves, 1)) - _RESERVED_REGISTERS[machine.warp_size]
 
     def sums(self, op: Gemm) -> DType:
         """The accumulator dtype of instructions: that of C, or float32 for narrower ones."""
@@ -108,7 +108,7 @@ def _candidates(matrix: MatrixInstruction, op: Gemm, machine: Machine) -> Iterat
     column_run = _run(in_order, n, matrix.groups, size)
     depth = max(1, k_run // matrix.a.values)
     least = max(1, column_run // matrix.c.values)
-    widths = [count for count in (1, 2, 4, 8) if _WORD_BYTES <= count * itemsize <= _MOST_NEIGHBOURS]
+    widths = [count for count in (1, 2, 4, 8) if _WORD_BYTES <= count * itemsize <= _MAX_NEIGHBOUR_BYTES]
     row_counts = widths if _is_rows_first(op.a, op.transpose_a) else []
     column_counts = widths if columns_first else []
     for rows in (1, *(count for count in row_counts if count > 1)):

@@ -30,7 +30,7 @@ from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import Work, loop_graph
 from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, version_counts, violation
 from tilelang.schedule.prefetch import copies_first
-from tilelang.schedule.register_prefetch import MOST_VERSIONS, Prefetched, prefetchable, prefetched
+from tilelang.schedule.register_prefetch import MAX_VERSIONS, Prefetched, prefetchable, prefetched
 from tilelang.targets.amd.passes.direct_copies import is_direct
 from tilelang.transforms.initial_values import with_initial_values_stored
 
@@ -60,18 +60,18 @@ class _Plan(Rewriter):
             return self.rebuild_stmt(node)
         loop = with_initial_values_stored(node)
         spec = loop.pipeline or PipelineSpec()
-        planned = self._planned(node, loop, spec)
+        planned = self._plan_loop(node, loop, spec)
         if isinstance(planned, Prefetched):
-            loop = _placed(planned.loop, spec, planned.placement)
+            loop = _with_placement(planned.loop, spec, planned.placement)
             return Seq((*planned.registers, self.rebuild_stmt(loop) or loop), loc=node.loc)
         if isinstance(planned, Placement):
             self._ahead |= self._direct_ahead(LoopBody(loop), planned)
-            return self.rebuild_stmt(_placed(loop, spec, planned))
+            return self.rebuild_stmt(_with_placement(loop, spec, planned))
         if planned:
             self.notes.append(Note(f"T.Pipelined: the loop stays serial: {planned}", node.loc))
         return self.rebuild_stmt(dataclasses.replace(loop, kind=ForKind.SERIAL, pipeline=None))
 
-    def _planned(self, node: For, loop: For, spec: PipelineSpec) -> Prefetched | Placement | str:
+    def _plan_loop(self, node: For, loop: For, spec: PipelineSpec) -> Prefetched | Placement | str:
         """What runs ahead, or why nothing does; no reason where nothing was asked for."""
         reason = loop_violation(loop)
         if reason:
@@ -83,10 +83,10 @@ class _Plan(Rewriter):
             return found.reason if found else placement if placement.last else "all stages are equal"
         if spec.num_stages < 2:
             return ""
-        direct = self._directly(body, spec.num_stages, outside)
+        direct = self._direct_placement(body, spec.num_stages, outside)
         if direct is not None:
             return direct
-        for versions in range(min(spec.num_stages - 1, MOST_VERSIONS), 0, -1):
+        for versions in range(min(spec.num_stages - 1, MAX_VERSIONS), 0, -1):
             planned = prefetched(loop, outside, versions, self._register_bytes)
             if isinstance(planned, str):
                 return planned
@@ -94,7 +94,7 @@ class _Plan(Rewriter):
                 return planned
         return ""
 
-    def _directly(self, body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> Placement | None:
+    def _direct_placement(self, body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> Placement | None:
         """The placement in which direct loads do all copies; None if some cannot, or if their tiles do not fit."""
         copies = prefetchable(body)
         if not copies or any(not is_direct(copy) or copy.src.buffer.storage in self._safe for copy in copies):
@@ -130,7 +130,7 @@ class _Plan(Rewriter):
         return found
 
 
-def _placed(loop: For, spec: PipelineSpec, placement: Placement) -> For:
+def _with_placement(loop: For, spec: PipelineSpec, placement: Placement) -> For:
     return dataclasses.replace(loop, pipeline=PipelineSpec(spec.num_stages, placement.order, placement.stage))
 
 

@@ -26,14 +26,14 @@ from tilelang.passes.tile.rasterize_grid import Names, bound, smallest
 from tilelang.targets.amd.machines import XCDS, Feature
 
 _NAMES = ("start_x", "start_y", "start_z")
-_MOST = 2**31  # blocks that have a linear index of 32 bits
+_MAX_BLOCKS = 2**31  # blocks that have a linear index of 32 bits
 
 
 def remapped(launch: Launch) -> Launch:
     """The launch with its blocks remapped, if it has gemms and tiles in two dimensions at least."""
     extents = [int_const(extent) or 0 for extent in launch.grid]
     total = math.prod(extents)
-    if len([extent for extent in extents if extent > 1]) < 2 or not XCDS < total < _MOST:
+    if len([extent for extent in extents if extent > 1]) < 2 or not XCDS < total < _MAX_BLOCKS:
         return launch
     if not any(isinstance(stmt, Gemm) for stmt in walk(launch.body)):
         return launch

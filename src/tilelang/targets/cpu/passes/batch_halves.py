@@ -51,7 +51,7 @@ from tilelang.passes.properties import Property
 from tilelang.targets.cpu.isa.halves import NARROW_HALVES, ROUND_HALVES, WIDEN_HALVES
 
 LANES = 256  # elements of a batch: long enough to vectorize sums, short enough for a dozen buffers in the L1 cache
-_FEWEST_TRIPS = 16  # a vector of float32 in the widest registers
+_MIN_TRIPS = 16  # a vector of float32 in the widest registers
 _EXACT = (BinaryOp.MIN, BinaryOp.MAX, BinaryOp.FMIN, BinaryOp.FMAX)  # return one of their operands
 _FLOAT16 = SCALARS["float16"]
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
@@ -72,7 +72,7 @@ def _batched(loop: For) -> Stmt | None:
     """The loop in batches; None if it converts nothing, or batches do not support it."""
     start, stop = int_const(loop.start), int_const(loop.stop)
     trips = None if start is None or stop is None else stop - start
-    if loop.step != 1 or trips is not None and trips < _FEWEST_TRIPS or not _has_halves(loop):
+    if loop.step != 1 or trips is not None and trips < _MIN_TRIPS or not _has_halves(loop):
         return None
     if trips is not None and trips <= 2 * LANES:
         return _batch(loop, loop.start, as_expr(trips), trips)

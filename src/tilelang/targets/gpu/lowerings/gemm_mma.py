@@ -98,7 +98,7 @@ class RegisterGemm(abc.ABC):
     prefetch_barrier: Instruction | None = None
 
     @abc.abstractmethod
-    def most_registers(self, context: LoweringContext) -> int:
+    def max_registers(self, context: LoweringContext) -> int:
         """Maximal number of 32-bit registers per thread for fragments and operands with prefetching."""
 
     @abc.abstractmethod
@@ -245,7 +245,7 @@ class RegisterGemm(abc.ABC):
         fetched = [share for share in (division.a, division.b) if share.region.buffer.scope is Scope.SHARED]
         operands = sum(share.tile.values * share.dtype.storage_bytes for share in fetched)
         fragments = sum(buffer.bytes or 0 for buffer in context.registers.values())
-        return 2 if operands and fragments + 2 * operands <= self.most_registers(context) * _REGISTER_BYTES else 1
+        return 2 if operands and fragments + 2 * operands <= self.max_registers(context) * _REGISTER_BYTES else 1
 
     def _operand(
         self,

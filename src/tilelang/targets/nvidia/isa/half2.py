@@ -25,7 +25,7 @@ from tilelang.targets.nvidia.isa.types import INTEGERS
 UINT32 = SCALARS["uint32"]
 FIELD_BITS = 8
 """Bits of a word that a field must not cross: those that a byte permutation moves."""
-MOST_EXACT = 2048
+MAX_EXACT = 2048
 """Integers of at most this size are exact in float16."""
 
 _ONE = 0x6400  # 1024 as float16
@@ -113,7 +113,7 @@ HALF2: Mapping[str, Mapping[str, Template]] = {
 def half2_of_fields(word: Expr, shifts: tuple[int, int], bits: int, plus: int) -> Expr:
     """The fields of so many bits that begin at `shifts` as float16, plus an integer.
 
-    Each field must lie within a byte, and sums within `MOST_EXACT`.
+    Each field must lie within a byte, and sums within `MAX_EXACT`.
     """
     inside = [shift % FIELD_BITS for shift in shifts]
     first, second = (shift // FIELD_BITS for shift in shifts)

@@ -24,7 +24,7 @@ from tilelang.language.pointers import Place, neighbors, pointer_of
 from tilelang.targets.nvidia.isa.memory import load, store
 
 _WORD = as_dtype("uint32")
-_MOST = 16  # bytes of one instruction before sm_100. Source: PTX ISA, "ld"
+_MAX_BYTES = 16  # bytes of one instruction before sm_100. Source: PTX ISA, "ld"
 
 
 def _load_global(what: str, size: int, src: Place, pred: ExprLike | None = None) -> Expr:
@@ -41,10 +41,10 @@ def _load_global(what: str, size: int, src: Place, pred: ExprLike | None = None)
     keep = Const(True, BOOL) if pred is None else as_bool(pred)
     parts = []
     for touched in _parts(region, size):
-        dtype = _in_elements(region, min(size, _MOST))
+        dtype = _in_elements(region, min(size, _MAX_BYTES))
         loaded = emit_call(what, load(dtype, read_only=True), touched, keep, reads=(touched,))
         assert loaded is not None
-        parts.append(_as_words(loaded, min(size, _MOST)))
+        parts.append(_as_words(loaded, min(size, _MAX_BYTES)))
     return _joined(parts)
 
 
@@ -62,7 +62,7 @@ def _store_global(what: str, size: int, dst: Place, value: ExprLike, pred: ExprL
     """
     region = _first(what, dst, Scope.GLOBAL, size)
     keep = Const(True, BOOL) if pred is None else as_bool(pred)
-    dtype = _in_elements(region, min(size, _MOST))
+    dtype = _in_elements(region, min(size, _MAX_BYTES))
     for touched, part in zip(_parts(region, size), _split(what, value, size), strict=True):
         emit_call(what, store(dtype), touched, _as(part, dtype), keep, writes=(touched,))
 
@@ -113,9 +113,9 @@ def _in_elements(region: Region, size: int) -> DType:
 
 def _parts(region: Region, size: int) -> list[Region]:
     """What each instruction of an access touches."""
-    count = min(size, _MOST) // region.dtype.storage_bytes
+    count = min(size, _MAX_BYTES) // region.dtype.storage_bytes
     *leading, last = region.start
-    starts = [(*leading, last + i * count) for i in range(-(-size // _MOST))]
+    starts = [(*leading, last + i * count) for i in range(-(-size // _MAX_BYTES))]
     return [neighbors(Region(region.buffer, start, region.extent), count) for start in starts]
 
 
@@ -143,7 +143,7 @@ def _split(what: str, value: ExprLike, size: int) -> list[Expr]:
             f"{what}: writes {size} bytes, and {given.dtype!s} has {given.dtype.bits * given.dtype.lanes} bits",
             hint=f"write a value of {_words(size)!s}, such as T.reinterpret(value, {str(_words(size))!r})",
         )
-    if size <= _MOST:
+    if size <= _MAX_BYTES:
         return [given]
     half = given.dtype.lanes // 2
     if not half:
@@ -172,7 +172,7 @@ def _function(kind: str, size: int) -> Callable[..., Any]:
         bound = signature.bind(*args, **keywords)
         return access(f"T.{name}", size, *bound.args, **bound.kwargs)
 
-    by_two = f", by two {'loads' if kind[0] == 'l' else 'stores'}" if size > _MOST else ""
+    by_two = f", by two {'loads' if kind[0] == 'l' else 'stores'}" if size > _MAX_BYTES else ""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`T.{kind}{8 * least}` of {size} bytes, a {_words(size)!s}{by_two}."
     if size == least:

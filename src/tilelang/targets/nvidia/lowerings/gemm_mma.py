@@ -19,7 +19,7 @@ class GemmMma(RegisterGemm):
         """Those that `ldmatrix` loads where it can."""
         return MatrixShare, SharedOperand
 
-    def most_registers(self, context: LoweringContext) -> int:
+    def max_registers(self, context: LoweringContext) -> int:
         """Of the 255 that a thread can have; what is left is for addresses.
 
         Source: CUDA C++ Programming Guide, "Compute Capabilities", maximum number of 32-bit registers per thread.

@@ -38,7 +38,7 @@ _UNIT_BITS = 16
 _UNITS = ROW_BYTES * 8 // _UNIT_BITS  # in a row of a matrix
 _PAIR = 2  # units of a register
 _LANE_DIGITS = 5  # of size 2
-_MOST_DIGITS = 2  # of size 2, of the number of a matrix among those of one instruction
+_MAX_DIGITS = 2  # of size 2, of the number of a matrix among those of one instruction
 
 
 @record(slots=True)
@@ -203,7 +203,7 @@ def _find_blocks(layout: Fragment) -> _Blocks | None:
     if [mode.stride for mode in lanes] != wanted or pair not in value:
         return None
     value.remove(pair)
-    matrices = [mode for mode in value if mode.size == 2][:_MOST_DIGITS]
+    matrices = [mode for mode in value if mode.size == 2][:_MAX_DIGITS]
     rest = coalesced([mode for mode in value if mode not in matrices])
     return _Blocks(pairs, lines, tuple(matrices), rest, coalesced(warps))
 

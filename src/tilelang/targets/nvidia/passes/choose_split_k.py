@@ -29,9 +29,9 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
     trip_count,
 )
 
-_LEAST_STEPS = 4  # of each block: with fewer, its pipeline is never full
+_MIN_STEPS = 4  # of each block: with fewer, its pipeline is never full
 _FEW_SUMS = 64 * 128  # which one block may receive alone: no more than blocks that share the sums of a larger tile do
-_LEAST_GAIN = 0.05  # of the time: what is less faster by estimate may be slower
+_MIN_GAIN = 0.05  # of the time: what is less faster by estimate may be slower
 
 
 def choose_cluster_splits(launch: Launch, consumers: int, machine: Machine) -> int:
@@ -90,7 +90,7 @@ def _clusters(gemm: TiledGemm, machine: Machine) -> list[TiledGemm]:
 
 
 def _has_work(gemm: TiledGemm, blocks: int) -> bool:
-    return gemm.steps >= blocks * _LEAST_STEPS
+    return gemm.steps >= blocks * _MIN_STEPS
 
 
 def _fastest(ways: list[TiledGemm], machine: Machine) -> TiledGemm:
@@ -99,7 +99,7 @@ def _fastest(ways: list[TiledGemm], machine: Machine) -> TiledGemm:
         return ways[0]
     seconds = {way: gemm_seconds(way, machine, machine.rates) for way in ways}
     best = min(ways, key=seconds.__getitem__)
-    return best if seconds[best] < seconds[ways[0]] * (1 - _LEAST_GAIN) else ways[0]
+    return best if seconds[best] < seconds[ways[0]] * (1 - _MIN_GAIN) else ways[0]
 
 
 def _is_split(launch: Launch, blocks: int, consumers: int, *, few: bool) -> bool:

@@ -32,7 +32,7 @@ from tilelang.ir.visit import Rewriter, substitute, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.records import record
-from tilelang.targets.nvidia.isa.half2 import FIELD_BITS, MOST_EXACT, PAIRED, UINT32, half2_of_fields, pair_bits
+from tilelang.targets.nvidia.isa.half2 import FIELD_BITS, MAX_EXACT, PAIRED, UINT32, half2_of_fields, pair_bits
 
 _HALF2 = as_dtype("float16x2")
 _LANES = 2
@@ -123,7 +123,7 @@ class _Pairs:
                 self.unpacks = True
                 return fields
             case Binary(op=BinaryOp.ADD | BinaryOp.SUB as op, a=Cast() as a, b=Const(value=value)) if not plus:
-                added = int(value) if float(value).is_integer() and abs(value) <= MOST_EXACT else 0
+                added = int(value) if float(value).is_integer() and abs(value) <= MAX_EXACT else 0
                 added = added if op is BinaryOp.ADD else -added
                 if added and a.a.dtype.is_int and self._fields(a.a, added) is not None:
                     return self.of(a, added)
@@ -143,7 +143,7 @@ class _Pairs:
             return None
         if not _same(low.word, high.word) or any(f.shift % FIELD_BITS + f.bits > FIELD_BITS for f in (low, high)):
             return None
-        if (1 << low.bits) + abs(plus) > MOST_EXACT:
+        if (1 << low.bits) + abs(plus) > MAX_EXACT:
             return None
         word = low.word if low.word.dtype.kind is Kind.UINT else cast(low.word, as_dtype(f"uint{low.word.dtype.bits}"))
         return half2_of_fields(cast(word, UINT32), (low.shift, high.shift), low.bits, plus)

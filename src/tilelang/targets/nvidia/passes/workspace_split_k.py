@@ -49,7 +49,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatt
 _MIN_COLUMNS = 16  # of a block that adds up: full sectors of 32 bytes are stored to global memory
 _PIECES = (8, 4, 2)  # into which the columns of a tile are divided for it
 _TOGETHER = 8  # parts whose loads are on their way at the same time
-_MOST_DIMENSIONS = 3  # of a grid
+_MAX_DIMENSIONS = 3  # of a grid
 
 
 def split(launch: Launch, parts: int, *, required: bool) -> tuple[Alloc, Launch, Launch]:
@@ -148,7 +148,7 @@ def _with_dimension(
         Its extents, its variables, the index along the new dimension, and what stands for variables that are gone.
     """
     var = Var(name, INT32, index=True)
-    if len(launch.grid) < _MOST_DIMENSIONS:
+    if len(launch.grid) < _MAX_DIMENSIONS:
         return (*launch.grid, const(extent, INT32)), (*launch.block_vars, var), var, {}
     (*others, last), along = launch.block_vars, launch.grid[-1]
     grid = (*launch.grid[:-1], along * extent)

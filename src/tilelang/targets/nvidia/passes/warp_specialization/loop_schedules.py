@@ -54,7 +54,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import (
 )
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, is_pipelined
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import registers_for_tiles, tile_registers
-from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import MOST_STAGES
+from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import MAX_STAGES
 from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import UniformScalars
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.transforms.distribute_parallel import distributed
@@ -63,7 +63,7 @@ from tilelang.transforms.split_masks import without_masks
 
 # Versions of tiles that both stages of a loop read, and so hold for two iterations: with fewer, no load overlaps gemms.
 # MLA decode with two versions reached 499 TFLOP/s in program order on an H200, and 392 in two stages.
-_LEAST_CROSSING_VERSIONS = 3
+_MIN_CROSSING_VERSIONS = 3
 
 
 @record(slots=True, eq=False)
@@ -284,7 +284,7 @@ def _loop_schedule(
     consumers = threads // WARPGROUP_THREADS
     values = _values(body, launch, loop, consumers)
     registers = registers_for_tiles(consumers, reordered_accesses=_threads_access_memory(body))
-    together = _readers(body, inside) if schedule.stages < _LEAST_CROSSING_VERSIONS else ()
+    together = _readers(body, inside) if schedule.stages < _MIN_CROSSING_VERSIONS else ()
 
     def found(computed: frozenset[Buffer]) -> LoopSchedule:
         graph = loop_graph(body, work, dict.fromkeys(computed, VERSIONS), _waits)
@@ -322,8 +322,8 @@ def _violation(body: LoopBody, graph: LoopGraph, placement: Placement) -> str:
     count = len(body.statements)
     if len(placement.stage) != count:
         return f"it has {len(placement.stage)} statements there, but {count} here"
-    if placement.last >= MOST_STAGES:
-        return f"statements of {placement.last + 1} stages would run at once, and at most {MOST_STAGES} can"
+    if placement.last >= MAX_STAGES:
+        return f"statements of {placement.last + 1} stages would run at once, and at most {MAX_STAGES} can"
     if is_legal(graph, placement.stage, placement.sequence):
         return ""
     edges = [(edge.source, edge.target, edge.distance) for edge in graph.edges]
@@ -331,7 +331,7 @@ def _violation(body: LoopBody, graph: LoopGraph, placement: Placement) -> str:
     earlier, later = (statement_at(body.statements[number]) for number in (source, target))
     when = "of the iteration before" if distance else "of the same iteration"
     nearest = nearest_legal(placement, edges)
-    nearest = nearest if nearest.last < MOST_STAGES else in_sequence((0,) * count, range(count))
+    nearest = nearest if nearest.last < MAX_STAGES else in_sequence((0,) * count, range(count))
     return f"{later} would run before {earlier} {when}, on which it depends; {nearest} is the nearest that keeps it"
 
 

@@ -22,7 +22,7 @@ _OTHER_REGISTERS = 40  # for addresses, loops and values in flight
 _LOADING_REGISTERS = 40
 # In program order, where ptxas may still move values, and in any other where threads compute in registers alone: ptxas
 # 13.0 spilled none of attention forward with 136 of 160 for tiles
-_LEAST_OTHER_REGISTERS = 24
+_MIN_OTHER_REGISTERS = 24
 # Where gemms in flight hold what they touch and threads access memory, too: ptxas 13.0 spilled 200 registers of the
 # backward pass of attention with 208 of 240 for tiles, and 18 with 192
 _OTHER_REGISTERS_REORDERED = 36
@@ -63,7 +63,7 @@ def registers_for_tiles(consumers: int, *, reordered_accesses: bool = False) -> 
         reordered_accesses: Whether a loop runs in another order than that of the program, and threads access memory in
             it.
     """
-    other = _OTHER_REGISTERS_REORDERED if reordered_accesses else _LEAST_OTHER_REGISTERS
+    other = _OTHER_REGISTERS_REORDERED if reordered_accesses else _MIN_OTHER_REGISTERS
     return _REGISTERS.get(consumers, (0, 0))[0] - other
 
 

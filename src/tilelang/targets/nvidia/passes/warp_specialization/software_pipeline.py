@@ -50,7 +50,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
 )
 from tilelang.transforms.versions import OnVersion
 
-MOST_STAGES = 2
+MAX_STAGES = 2
 
 
 @record(slots=True, eq=False)
