@@ -146,7 +146,7 @@ def test_the_program_runs_by_itself() -> None:
     assert compiled.compile(*shapes).prim_func.script() == program.get_tir().script()
 
 
-def test_a_computation_with_kernels_is_no_single_program() -> None:
+def test_a_computation_that_calls_kernels() -> None:
     kernel = scaled_and_shifted(target="cpu")
 
     @tilelang.compute(target="cpu")
@@ -154,17 +154,22 @@ def test_a_computation_with_kernels_is_no_single_program() -> None:
         return kernel(x + 1, 2.0)[0] * x
 
     x = numbers(5)
-    assert_close(f(x), (x + 1) * 2 * x)
-    with pytest.raises(StagingError) as error:
-        f.program(x)
-    assert error.value.message == "f: calls a Level 2 kernel, so that it is no single program"
-    assert error.value.hint == (
-        "call it, which runs the programs before and after the kernel; explain() tells of each of them"
-    )
+    found = f(x)
+    assert_close(found, (x + 1) * 2 * x)
+    text = f.program(x)
+    assert ["f_0", "f_1"] == [part.entry for part in f.lower(x).parts]
+    assert f.lower(x).text == text
+    np.testing.assert_array_equal(found, load_program(text)["f"](kernel)(x))
     lines = f.explain(x).splitlines()
     assert ["f_0: 1 kernel", f"f: calls the kernel '{kernel.prim_func.name}'", "f_1: 1 kernel"] == [
         line for line in lines if line.startswith("f")
     ]
+    with pytest.raises(StagingError) as error:
+        f.compile(x)
+    assert error.value.message == "f: calls a Level 2 kernel, so that it is no single kernel"
+    assert error.value.hint == (
+        "call it, or make a function of the text that program() gives, which takes the called kernels"
+    )
 
 
 def test_calls_with_arrays_in_another_order() -> None:

@@ -21,7 +21,9 @@ import tilelang.numpy as tnp
 from tilelang.dtypes import DType
 from tilelang.errors import ArgumentError
 from tilelang.jit.options import JitOptions
+from tilelang.level1.calling_program import lower_computation
 from tilelang.level1.execution import (
+    arrays_of_parts,
     compile_lowered,
     compile_with_calls,
     load_program,
@@ -74,13 +76,17 @@ def test_kernels_run_between_programs() -> None:
         return y - z * w, z
 
     graph = trace(f, numbers(5), numbers(5))
-    run = compile_with_calls(graph, CPU, OPTIONS)
+    lowered = lower_computation(graph, CPU)
+    run = compile_with_calls(graph, lowered, OPTIONS)
     x, w = numbers(5), numbers(5, seed=1)
     for found, expected in zip(run(x, w), reference_of(graph)(x, w), strict=True):
         assert_close(found, expected)
     given = [np.empty(5, np.float32) for _ in "ab"]
     run(x, w, *given)
     assert_close(given[1], run(x, w)[1])
+    (first, (one, other)), (second, (*_, scaled)) = arrays_of_parts(graph, lowered, OPTIONS, [x, w])
+    assert ("f_0", "f_1", True, True) == (first.name, second.name, one is x, other is w)
+    assert_close(scaled, np.exp(x) + w + 2)
 
 
 def test_errors_in_a_program_show_its_lines() -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import level1_programs as graphs
 import numpy as np
 import pytest
+from level1_kernels import scaled_and_shifted
 
 import tilelang
+import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.errors import OptionError, TuningError
 from tilelang.level1 import tune as module
@@ -66,6 +68,23 @@ def test_the_fastest_program_is_taken_from_then_on(folder: Path) -> None:
     again = scaled()
     assert tilings == tuple(str(each) for each in again.lower(X).tilings)
     assert tilings == known_tilings(lower(again.graph(X), CPU), CPU)
+
+
+def test_parts_between_calls_are_tuned_one_by_one(folder: Path) -> None:
+    kernel = scaled_and_shifted(target="cpu")
+
+    @tilelang.compute(target="cpu")
+    def f(x: Any) -> Any:
+        return kernel(tnp.exp(x), 2.0)[0] * x
+
+    x = X.reshape(-1)
+    for given in (x, T.Tensor(x.shape, "float32")):
+        result = f.tune(given, budget_s=120)
+        assert ("f", {"f_0", "f_1"}) == (result.name, set(result.config))
+    np.testing.assert_allclose(f(x), np.exp(x) * 2 * x, rtol=1e-6)
+    f.export(folder / "f.json")
+    decisions = json.loads((folder / "f.json").read_text())["decisions"]
+    assert [str(each) for each in f.lower(x).tilings] in [decision["config"]["tilings"] for decision in decisions]
 
 
 def test_decisions_are_exported_and_obeyed(folder: Path) -> None:

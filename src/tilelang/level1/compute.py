@@ -23,15 +23,16 @@ from tilelang.jit.options import JitOptions, environment_key
 from tilelang.jit.signature import is_array
 from tilelang.language.parameters import annotations_of
 from tilelang.language.types import TensorType
+from tilelang.level1.calling_program import lower_computation
 from tilelang.level1.calls import Binding, bind_arguments, output_arrays
 from tilelang.level1.execution import compile_lowered, compile_with_calls, predict_program, reference_of
 from tilelang.level1.explain import explain
 from tilelang.level1.graph import Graph
-from tilelang.level1.lower import Lowered, lower
+from tilelang.level1.lower import Lowered
 from tilelang.level1.split_calls import has_calls, split_at_calls
 from tilelang.level1.structure import Structure
 from tilelang.level1.trace import is_tracing, trace
-from tilelang.level1.tune import Tuned, known_tilings, tilings_of_decision, tune_tilings
+from tilelang.level1.tune import Tuned, known_tilings, tilings_of_decision, tune_computation
 from tilelang.runtime.arrays import borrow
 from tilelang.targets.target import Target, TargetLike
 from tilelang.tune.decisions import Decision, add_decisions, find
@@ -67,29 +68,22 @@ class _Computation:
         """The Level 2 program: as a file of decisions or an earlier search says, or as is expected to be fastest.
 
         Raises:
-            StagingError: The computation calls kernels, so that it is several programs.
             TuningError: A file of decisions does not fit.
         """
-        if has_calls(self.graph):
-            raise StagingError(
-                f"{self.graph.name}: calls a Level 2 kernel, so that it is no single program",
-                loc=self.graph.loc,
-                hint="call it, which runs the programs before and after the kernel; explain() tells of each of them",
-            )
         if self._decided is not None:
-            return lower(self.graph, self._target, tilings=self._decided(self._target))
-        default = lower(self.graph, self._target)
+            return lower_computation(self.graph, self._target, tilings=self._decided(self._target))
+        default = lower_computation(self.graph, self._target)
         tilings = known_tilings(default, self._target)
-        return lower(self.graph, self._target, tilings=tilings) if tilings else default
+        return lower_computation(self.graph, self._target, tilings=tilings) if tilings else default
 
     def explain(self) -> str:
         """What was decided, in words: of each program, and between them the kernels that are called."""
         if not has_calls(self.graph):
             return self._explanation(self.lowered)
-        parts: list[str] = []
+        programs, parts = iter(self.lowered.parts), []
         for segment in split_at_calls(self.graph):
             if segment.outputs:
-                parts.append(self._explanation(lower(segment.graph, self._target)))
+                parts.append(self._explanation(next(programs)))
             if segment.call is not None:
                 parts.append(f"{self.graph.name}: calls the kernel '{segment.call.kernel.prim_func.name}'")
         return "\n".join(parts)
@@ -102,9 +96,8 @@ class _Computation:
 
     def tune(self, arrays: Sequence[Any], settings: Mapping[str, Any]) -> Tuned:
         """Measures programs, and takes the fastest from now on."""
-        _ = self.lowered  # refuses what is no single program
-        known = all(borrow(array) is not None for array in arrays)
-        tuned = tune_tilings(self.graph, self._target, self._options, arrays if known else None, **settings)
+        given = arrays if all(borrow(array) is not None for array in arrays) else None
+        tuned = tune_computation(self.graph, self.lowered, self._target, self._options, given, settings)
         for name in ("lowered", "kernel", "run"):
             self.__dict__.pop(name, None)
         self._decided = lambda target: tuned.tilings
@@ -112,7 +105,17 @@ class _Computation:
 
     @functools.cached_property
     def kernel(self) -> JITKernel:
-        """The compiled program: it takes the parameters of the graph, and returns its results."""
+        """The compiled program: it takes the parameters of the graph, and returns its results.
+
+        Raises:
+            StagingError: The computation calls kernels, so that it is several programs.
+        """
+        if has_calls(self.graph):
+            raise StagingError(
+                f"{self.graph.name}: calls a Level 2 kernel, so that it is no single kernel",
+                loc=self.graph.loc,
+                hint="call it, or make a function of the text that program() gives, which takes the called kernels",
+            )
         return compile_lowered(self.graph, self.lowered, self._options)
 
     @functools.cached_property
@@ -121,7 +124,7 @@ class _Computation:
         if self._backend == "reference":
             return reference_of(self.graph)
         if has_calls(self.graph):
-            return compile_with_calls(self.graph, self._target, self._options)
+            return compile_with_calls(self.graph, self.lowered, self._options)
         return self.kernel
 
     def call(self, arrays: Sequence[Any], out: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,9 @@ from tilelang.jit.prediction import predicted
 from tilelang.jit.program import lowered as lower_to_threads
 from tilelang.level1.calls import signature_of
 from tilelang.level1.graph import Array, Graph, KernelResult
-from tilelang.level1.lower import Lowered, lower
+from tilelang.level1.lower import Lowered
 from tilelang.level1.reference import evaluate_graph
-from tilelang.level1.split_calls import split_at_calls
+from tilelang.level1.split_calls import Segment, split_at_calls
 from tilelang.options import PassConfigKey
 from tilelang.performance.prediction import Prediction
 from tilelang.runtime.arguments import bind
@@ -79,29 +79,51 @@ def predict_program(lowered: Lowered, target: Target, options: JitOptions) -> Pr
     return predicted(lower_to_threads(func, target, compile_options), target, compile_options)
 
 
-def compile_with_calls(graph: Graph, target: Target, options: JitOptions) -> Callable[..., Any]:
+def compile_with_calls(graph: Graph, lowered: Lowered, options: JitOptions) -> Callable[..., Any]:
     """Runs the parts of a graph, and the kernels that it calls between them; arguments as for a kernel of the graph."""
-    segments = split_at_calls(graph)
-    kernels = [
-        compile_lowered(part.graph, lower(part.graph, target), options) if part.outputs else None for part in segments
-    ]
+    steps = _steps(graph, lowered, options)
 
     def run(*arrays: Any) -> Any:
         count = len(graph.parameters)
         values = dict(zip(graph.parameters, arrays[:count], strict=True))
-        results: Any = None
-        for part, kernel in zip(segments, kernels, strict=True):
-            if kernel is not None:
-                given = arrays[count:] if part.call is None else ()
-                results = kernel(*[values[array] for array in part.inputs], *given)
-                values.update(zip(part.outputs, _as_list(results), strict=True))
-            if part.call is not None:
-                passed = [values[each] if isinstance(each, Array) else each for each in part.call.arguments]
-                made = _as_list(part.call.kernel(*passed))
-                values.update((array, made[_position(array)]) for array in part.made)
-        return results
+        for part, kernel in steps[:-1]:
+            _run_part(part, kernel, values)
+        part, kernel = steps[-1]
+        assert kernel is not None
+        return kernel(*[values[array] for array in part.inputs], *arrays[count:])
 
     return run
+
+
+def arrays_of_parts(
+    graph: Graph, lowered: Lowered, options: JitOptions, arrays: Sequence[Any]
+) -> Iterator[tuple[Graph, list[Any]]]:
+    """The graph of each part that has a program, and what it takes in a call with these arrays."""
+    values = dict(zip(graph.parameters, arrays, strict=True))
+    for part, kernel in _steps(graph, lowered, options):
+        if kernel is not None:
+            yield part.graph, [values[array] for array in part.inputs]
+        _run_part(part, kernel, values)
+
+
+def _steps(graph: Graph, lowered: Lowered, options: JitOptions) -> list[tuple[Segment, JITKernel | None]]:
+    """The parts of a graph with the kernels of their programs, if they have any."""
+    programs = iter(lowered.parts)
+    return [
+        (part, compile_lowered(part.graph, next(programs), options) if part.outputs else None)
+        for part in split_at_calls(graph)
+    ]
+
+
+def _run_part(part: Segment, kernel: JITKernel | None, values: dict[Array, Any]) -> None:
+    """Runs a part and the call behind it, and adds their results to the values."""
+    if kernel is not None:
+        results = kernel(*[values[array] for array in part.inputs])
+        values.update(zip(part.outputs, _as_list(results), strict=True))
+    if part.call is not None:
+        passed = [values[each] if isinstance(each, Array) else each for each in part.call.arguments]
+        made = _as_list(part.call.kernel(*passed))
+        values.update((array, made[_position(array)]) for array in part.made)
 
 
 def _as_list(results: Any) -> list[Any]:

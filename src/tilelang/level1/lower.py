@@ -48,6 +48,7 @@ class Lowered:
             lists them.
         kept: The reads of memory of which blocks of each kernel keep whole rows in shared memory.
         memory: The arrays that pass from one kernel to another through memory.
+        parts: The programs between calls of Level 2 kernels, which `entry` takes as arguments then; empty without.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Lowered:
     visited: Sequence[VisitedTiles | None]
     kept: Sequence[Sequence[Load]]
     memory: Sequence[Array]
+    parts: Sequence[Lowered] = ()
 
 
 def lower(
@@ -172,12 +174,6 @@ def _module_text(
     options += [f"pass_configs={switches}"] if switches else []
     lines = wrapped(
         [
-            f'"""{graph.name}: a Level 2 program, written by tilelang.compute."""',
-            "",
-            "import tilelang",
-            "import tilelang.language as T",
-            "",
-            "",
             f"@tilelang.jit({', '.join(options)})",
             f"def {graph.name}({', '.join(blocks)}):",
             *(INDENT + line for line in symbols),
@@ -192,7 +188,15 @@ def _module_text(
             "",
         ]
     )
-    return "\n".join(lines)
+    return module_header(graph.name) + "\n".join(lines)
+
+
+def module_header(name: str) -> str:
+    """What a module begins with."""
+    return (
+        f'"""{name}: a Level 2 program, written by tilelang.compute."""\n\n'
+        "import tilelang\nimport tilelang.language as T\n\n\n"
+    )
 
 
 def _reshaped_arrays(kernels: Sequence[FusedKernel]) -> list[Array]:

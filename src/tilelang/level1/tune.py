@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -16,16 +16,17 @@ from tilelang.ir.func import PrimFunc
 from tilelang.jit.decorator import JitFunction
 from tilelang.jit.options import JitOptions
 from tilelang.jit.program import package_fingerprint
-from tilelang.level1.execution import options_for, program_of
+from tilelang.level1.execution import arrays_of_parts, options_for, program_of
 from tilelang.level1.graph import Graph
 from tilelang.level1.lower import Lowered, lower
+from tilelang.level1.split_calls import split_at_calls
 from tilelang.level1.tiles import tilings_of
 from tilelang.options import is_cache_enabled
 from tilelang.records import record
 from tilelang.runtime import cache
 from tilelang.targets.target import Target
 from tilelang.tune.decisions import Decision
-from tilelang.tune.result import TuningResult
+from tilelang.tune.result import Measurement, TuningResult
 from tilelang.tune.settings import Settings
 from tilelang.tune.subject import PASS_CONFIGS, Subject
 from tilelang.tune.tuner import tune
@@ -58,6 +59,53 @@ class Tuned:
 def tilings_of_decision(decision: Decision) -> tuple[str, ...]:
     """The texts of tilings that a decision holds."""
     return tuple(decision.config.get(_TILINGS, ()))
+
+
+def tune_computation(
+    graph: Graph,
+    lowered: Lowered,
+    target: Target,
+    options: JitOptions,
+    arrays: Sequence[Any] | None,
+    settings: Mapping[str, Any],
+) -> Tuned:
+    """Measures programs of a computation; between calls of Level 2 kernels, each part has programs of its own.
+
+    Args:
+        graph: The computation.
+        lowered: It without tuning.
+        target: What it is compiled for.
+        options: What the decorator was given.
+        arrays: The arrays of a call; made up without them.
+        settings: As `tune_tilings` takes them; parts share the seconds equally.
+    """
+    if not lowered.parts:
+        return tune_tilings(graph, target, options, arrays, **settings)
+    given: Iterable[tuple[Graph, Sequence[Any] | None]]
+    if arrays is None:
+        given = [(part.graph, None) for part in split_at_calls(graph) if part.outputs]
+    else:
+        given = arrays_of_parts(graph, lowered, options, arrays)
+    budget = settings["budget_s"]
+    shared = {**settings, "budget_s": None if budget is None else budget / len(lowered.parts)}
+    tuned = [tune_tilings(part, target, options, own, **shared) for part, own in given]
+    tilings = tuple(tiling for each in tuned for tiling in each.tilings)
+    _remember(lowered, target, tilings)
+    return Tuned(tilings, _joined(graph.name, [each.result for each in tuned]))
+
+
+def _joined(name: str, results: Sequence[TuningResult]) -> TuningResult:
+    """The result of searches for parts that run one after another: the fastest configuration of each."""
+    config = {result.name: result.config for result in results}
+    latency = sum(result.latency for result in results)
+    rounds = min(result.measured[0].rounds for result in results)
+    return TuningResult(
+        name,
+        results[0].device,
+        (Measurement(config, latency, 1.0, rounds),),
+        tuple(rejection for result in results for rejection in result.rejected),
+        seconds=sum(result.seconds for result in results),
+    )
 
 
 def tune_tilings(
@@ -95,9 +143,14 @@ def tune_tilings(
     )
     result = tune(Subject(made), configs, settings)
     tilings = tuple(map(str, programs[result.config["number"]].tilings))
-    if is_cache_enabled():
-        cache.store(_key(programs[0], target), _SUFFIX, json.dumps(tilings).encode())
+    _remember(programs[0], target, tilings)
     return Tuned(tilings, result)
+
+
+def _remember(default: Lowered, target: Target, tilings: Sequence[str]) -> None:
+    """Keeps what was found beside the compile cache."""
+    if is_cache_enabled():
+        cache.store(_key(default, target), _SUFFIX, json.dumps(tilings).encode())
 
 
 def known_tilings(default: Lowered, target: Target) -> tuple[str, ...]:
