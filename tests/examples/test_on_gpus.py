@@ -36,7 +36,7 @@ def target(arch: str) -> dict[str, str]:
     return {"kind": "cuda", "arch": arch}
 
 
-@pytest.mark.slow(every=3)
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_example_agrees_with_its_reference_on_a_simulated_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate_example(monkeypatch, name, "sm_80", SCHEDULES[:1])
@@ -71,6 +71,7 @@ def compiles(name: str, arch: str) -> None:
         assert 0 < kernel.resources.registers <= 255
 
 
+@pytest.mark.slow(every=2)
 @needs_nvrtc
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_example_compiles_for_hopper(name: str) -> None:

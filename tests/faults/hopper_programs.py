@@ -335,6 +335,7 @@ PROGRAMS = {
         gemm((128, 128, 256), (64, 64, 64), persistent=False, in_flight=0, cluster=(2, 2)), NARROW
     ),
     "cluster": Program(cluster, NARROW),
-    "paged loads": Program(listed, NARROW),
+    # each page is loaded from row 0 and column 0
+    "paged loads": Program(listed, NARROW | {"coordinates swapped"}),
     "release and acquire": Program(handed_over, frozenset({"coordinates swapped", "block barrier removed"})),
 }

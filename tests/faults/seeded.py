@@ -9,7 +9,7 @@ does: loops whose bodies check their own bounds, for instance, are not extended.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tilelang.dtypes import BOOL
 from tilelang.ir.buffer import Region, Scope
@@ -30,6 +30,19 @@ class Fault:
     kind: str
     place: str
     func: PrimFunc
+
+
+def sample(corpora: Mapping[str, Sequence[Fault]], every: int) -> dict[str, list[Fault]]:
+    """Of the faults of each kind one in so many, but at least one, by the program that they are in."""
+    kinds: dict[str, list[tuple[str, Fault]]] = {}
+    for name, faults in corpora.items():
+        for fault in faults:
+            kinds.setdefault(fault.kind, []).append((name, fault))
+    chosen: dict[str, list[Fault]] = {name: [] for name in corpora}
+    for kind, found in kinds.items():
+        for name, fault in found[(sum(map(ord, kind)) + 1) % min(every, len(found)) :: every]:
+            chosen[name].append(fault)
+    return chosen
 
 
 def seeded_faults(func: PrimFunc, changes: Mapping[str, Change] | None = None) -> Iterator[Fault]:

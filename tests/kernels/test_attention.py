@@ -10,6 +10,7 @@ from tilelang.targets.nvidia.codegen.cuda import emit
 from tilelang.targets.nvidia.runtime.device_code import build
 
 
+@pytest.mark.slow(every=3)
 @needs_cuda_compiler
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dim,block_n", [(128, 80), (64, 128)])

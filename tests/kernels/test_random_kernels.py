@@ -119,6 +119,7 @@ def check_roles(seed):
         check_random(seed, check, 1, 1, WarpSpecializedPrograms)
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("seed", range(6004, 6008))
 def test_some_programs_of_several_products_and_loops_agree_with_the_reference(seed):
     check_roles(seed)

@@ -29,6 +29,7 @@ def test_a_k_tail_that_the_block_does_not_divide(K):
     np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
 def test_transposed_operands_of_sizes_that_tiles_do_not_divide(trans_a, trans_b):
@@ -251,6 +252,7 @@ def test_thread_counts_never_change_results(threads):
     np.testing.assert_array_equal(a.reshape(2, 50)[:, ::-1].ravel(), b)
 
 
+@pytest.mark.slow(every=5)
 @pytest.mark.parametrize("tiles", [(1, 1), (5, 3), (8, 7), (17, 2)])
 @pytest.mark.parametrize("blocks", [1, 3, 8])
 def test_persistent_blocks_visit_every_tile_once(tiles, blocks):

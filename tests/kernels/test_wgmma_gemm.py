@@ -86,6 +86,7 @@ def test_tiled_products(sizes, tile, options):
     check(product(*sizes, tile, **options), *arguments(sizes, options))
 
 
+@pytest.mark.slow(every=3)
 @needs_cuda_compiler
 @pytest.mark.parametrize(("sizes", "tile", "options"), CASES[:8])
 def test_tiled_products_compile_without_waits_between_their_instructions(sizes, tile, options):

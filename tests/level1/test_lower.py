@@ -23,7 +23,10 @@ from tilelang.level1.values import TracedArray
 from tilelang.targets.target import parse_target
 
 f32 = np.float32
-on_targets = pytest.mark.parametrize(("kind", "backend"), graphs.RUNS, ids=["cpu", "simulator"])
+on_targets = pytest.mark.parametrize(
+    ("kind", "backend"),
+    [pytest.param(*graphs.RUNS[0], id="cpu"), pytest.param(*graphs.RUNS[1], id="simulator", marks=pytest.mark.slow(every=2))],
+)
 
 
 def normal(*shape: int, dtype: type = np.float32, seed: int = 0) -> np.ndarray:

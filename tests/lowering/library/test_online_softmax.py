@@ -99,6 +99,7 @@ SCORES = {
 }
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_scores_of_any_size(executor, name):

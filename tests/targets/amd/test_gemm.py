@@ -68,6 +68,7 @@ def test_every_dtype(check_program, arch, dtype, accum):
         check_program(*main, arch=arch, seeds=1)
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize(("size", "tile"), [((70, 50, 45), (64, 64, 32)), ((5, 9, 3), (16, 16, 16))])
 def test_tiles_that_whole_instructions_do_not_cover(check_program, arch, size, tile):

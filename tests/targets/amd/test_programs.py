@@ -95,6 +95,7 @@ def test_softmax(check, columns):
     check(main, floats(16, columns), floats(16, columns, dtype="float16"), rtol=2e-3, atol=1e-6)
 
 
+@pytest.mark.slow(every=5)
 @pytest.mark.parametrize("reduce", [T.reduce_sum, T.reduce_max, T.reduce_absmax])
 @pytest.mark.parametrize(("shape", "dim", "threads"), [((4, 1024), 1, 256), ((256, 32), 0, 512), ((3, 72), 1, 64)])
 def test_reductions(check, reduce, shape, dim, threads):

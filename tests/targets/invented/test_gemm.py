@@ -39,6 +39,7 @@ def test_warp_policies(check, policy, tile):
     check_gemm(check, 128, 128, 64, tile, policy=policy)
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
 def test_transposed_operands(check, trans_a, trans_b):

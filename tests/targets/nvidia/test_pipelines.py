@@ -33,6 +33,7 @@ def _programs():
     yield "attention", kernels.attention_program(2, 8, 1024, 64, causal=True)
 
 
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize(("name", "func"), tuple(_programs()))
 def test_the_text_behind_a_pass_shows_what_the_pass_changed(name, func, arch):

@@ -85,6 +85,7 @@ def added(stmt, arch):
     return assembly_of(hip_source([template.helper], [function_of("f", kind, [kind], text)]), arch)
 
 
+@pytest.mark.slow(every=2)
 @needs_clang
 @pytest.mark.parametrize("arch", GENERATIONS)
 @pytest.mark.parametrize("dtype", ["float16x2", "bfloat16x2", "float16x8"])

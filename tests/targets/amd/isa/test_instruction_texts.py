@@ -69,6 +69,7 @@ def test_texts_compile(arch: str) -> None:
     assert "s_barrier" in text
 
 
+@pytest.mark.slow(every=2)
 @needs_clang
 @pytest.mark.parametrize("arch", GENERATIONS)
 @pytest.mark.parametrize(("offset", "instruction"), [(1, "quad_perm:[1,0,3,2]"), (2, "quad_perm:[2,3,0,1]"), (8, "swizzle")])

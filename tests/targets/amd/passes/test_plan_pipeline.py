@@ -45,6 +45,7 @@ def notes(func, arch="gfx942"):
     return [note.text for note in launch_of(func, arch).plan.notes]
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("stages", [0, 1, 2, 3, 4])
 def test_any_number_of_stages_gives_the_same_product(arch, stages):

@@ -67,7 +67,7 @@ def operand(rng, rows, columns, dtype, exact_in):
     return rng.integers(lowest, largest, (rows, columns), endpoint=True).astype(as_dtype(dtype).numpy)
 
 
-@pytest.mark.slow(every=13)
+@pytest.mark.slow(every=25)
 @pytest.mark.parametrize("clear", [False, True])
 @pytest.mark.parametrize("place", range(len(CASES)))
 def test_tiles_are_multiplied_without_accesses_out_of_bounds(library, place, clear):

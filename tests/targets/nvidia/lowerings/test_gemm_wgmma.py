@@ -94,6 +94,7 @@ def test_integers_have_fewer_widths(columns):
     check(case(64, columns, 32, "int8", "int32", transpose_b=True))
 
 
+@pytest.mark.slow(every=5)
 @pytest.mark.parametrize("policy", GemmWarpPolicy)
 @pytest.mark.parametrize(("m", "n", "threads"), [(64, 96, 256), (192, 24, 384), (128, 48, 256)])
 @pytest.mark.parametrize("transposed", [False, True])

@@ -137,6 +137,7 @@ def simulated(func, length, causal=False, one_tile=False, stretch=1, **pass_conf
     return kernel
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("length", [32, 64, 96, 160])
 def test_any_number_of_iterations_gives_the_same(length):
     kernel = simulated(attention(length), length)

@@ -104,6 +104,6 @@ FAULTS = {
 def test_the_simulator_finds_faults(fault, monkeypatch):
     method, change = FAULTS[fault]
     monkeypatch.setattr(TileScheduler, method, change(getattr(TileScheduler, method)))
-    made = lowered(causal(), blocks=2, persistent=True)
+    made = lowered(causal(128), blocks=2, persistent=True)
     with pytest.raises((tilelang.errors.SimulationError, AssertionError)):
-        simulated(made)
+        simulated(made, 128)
