@@ -42,8 +42,8 @@ def test_bytes_and_functions_are_those_of_all_iterations() -> None:
 def test_time_alone_grows_with_the_iterations() -> None:
     assert RATES is not None
     few, many = work(doubled(8)), work(doubled(64))
-    assert 7 < (many.alone - RATES.block) / (few.alone - RATES.block) < 8.5
-    assert 60 * RATES.memory_latency / 4 < many.waiting < 64 * RATES.memory_latency  # four iterations are merged
+    assert 7 < (many.duration - RATES.block) / (few.duration - RATES.block) < 8.5
+    assert 60 * RATES.memory_latency / 4 < many.memory_stalls < 64 * RATES.memory_latency  # four iterations are merged
 
 
 def product(threads: int) -> PrimFunc:
@@ -69,7 +69,7 @@ def test_matrix_work_does_not_depend_on_the_warpgroups(threads: int) -> None:
     assert RATES is not None
     found = work(product(threads))
     assert 2 * 128 * 128 * 1024 / RATES.matrix == pytest.approx(found.matrix_cycles)
-    assert found.alone > found.matrix_cycles
+    assert found.duration > found.matrix_cycles
     assert 2 * 2 * 128 * 1024 == pytest.approx(sum(found.loaded.values()))
 
 
@@ -81,4 +81,4 @@ def test_blocks_with_more_iterations_take_longer() -> None:
                 for i in T.Parallel(1024):
                     B[k, i] = A[k, i]
 
-    assert work(main, (63,)).alone > 5 * work(main, (0,)).alone
+    assert work(main, (63,)).duration > 5 * work(main, (0,)).duration

@@ -8,7 +8,7 @@ assert RATES is not None
 
 
 def launch(blocks: int, **work: float) -> LaunchWork:
-    block = BlockWork(alone=work.get("alone", 1000.0), longest=work.get("alone", 1000.0))
+    block = BlockWork(duration=work.get("duration", 1000.0), max_duration=work.get("duration", 1000.0))
     block.cycles[Unit.ISSUE] = work.get("issue", 100.0)
     return LaunchWork(block, blocks, 128, 0, 32)
 

@@ -190,5 +190,5 @@ class _Counts:
             waiting = rates.memory_latency * max(1.0, steps * max(1 / _MERGED_STEPS, rounds))
         combining = _COMBINING * len(self._kernel.reductions) * (0 if block.matrix_cycles else 1)
         alone = max(computing, waiting) if pipelined else computing + waiting
-        block.alone = block.longest = rates.block + alone + combining + rates.memory_latency
-        block.waiting = min(waiting, alone)
+        block.duration = block.max_duration = rates.block + alone + combining + rates.memory_latency
+        block.memory_stalls = min(waiting, alone)

@@ -54,8 +54,8 @@ def estimate_block(
     estimator = _BlockEstimator(launch, machine, rates, block, registers, fast_math=fast_math)
     estimator.run(launch.body)
     work = estimator.work
-    work.alone = work.longest = estimator.now
-    work.waiting = estimator.waiting
+    work.duration = work.max_duration = estimator.now
+    work.memory_stalls = estimator.memory_stalls
     return work
 
 
@@ -76,7 +76,7 @@ class _BlockEstimator:
         self._waited: set[Buffer] = set()  # barriers of copies whose first wait is done
         self.work = BlockWork()
         self.now = float(rates.block)
-        self.waiting = 0.0  # cycles of the clock in which memory was waited for
+        self.memory_stalls = 0.0  # cycles of the clock in which memory was waited for
         self._executions = 1.0  # how often the statement at hand is executed, but for unrolled loops
         self._unrolled: list[tuple[Var, int]] = []
         self._ready: dict[_Key, float] = {}
@@ -148,15 +148,15 @@ class _BlockEstimator:
         self._iterate(body, var, samples[0], times * copies)
         for sample in samples if rest else ():
             share = rest / len(samples)
-            before, waited = self.now, self.waiting
+            before, waited = self.now, self.memory_stalls
             self._iteration_bounds = []
             self._iterate(body, var, sample, times * copies * share)
             least = max(self._iteration_bounds, default=0.0)
-            taken, waits = self.now - before, self.waiting - waited
+            taken, waits = self.now - before, self.memory_stalls - waited
             if least > taken:
                 taken, waits = least, least
             self._advance(before + taken * share * copies - self.now)
-            self.waiting = waited + waits * share * copies
+            self.memory_stalls = waited + waits * share * copies
         self._executions, self._unrolled, self._iteration_bounds = times, unrolled, outer
 
     def _iterate(self, body: Stmt, var: Var | None, value: int | None, times: float) -> None:
@@ -178,24 +178,24 @@ class _BlockEstimator:
     def _wait_until(self, time: float) -> None:
         """Stalls until a time, such as that at which a load completes."""
         if time - self.now > _MAX_SHARED_LATENCIES * self._rates.shared_latency:
-            self.waiting += time - self.now
+            self.memory_stalls += time - self.now
         self.now = max(self.now, time)
 
     def _branch(self, stmt: If) -> None:
         self._compute(stmt.condition)
         parts = self._parts(stmt)
-        start, mask, free, waiting = self.now, self._threads.mask, self._matrix_free, self.waiting
+        start, mask, free, waiting = self.now, self._threads.mask, self._matrix_free, self.memory_stalls
         ends: list[tuple[float, float, float]] = []
         for body, part in parts:
             if body is None or not part.any():
                 continue
-            self.now, self._matrix_free, self.waiting = start, free, waiting
+            self.now, self._matrix_free, self.memory_stalls = start, free, waiting
             self._threads.select(part)
             self.run(body)
-            ends.append((self.now, self.waiting, self._matrix_free))
+            ends.append((self.now, self.memory_stalls, self._matrix_free))
         self._threads.select(mask)
         if ends:
-            self.now, self.waiting, _ = max(ends)
+            self.now, self.memory_stalls, _ = max(ends)
             self._matrix_free = max(free for _, _, free in ends)
 
     def _parts(self, stmt: If) -> list[tuple[Stmt | None, np.ndarray]]:

@@ -65,11 +65,11 @@ def _launch_seconds(launch: LaunchWork, parts: dict[str, float], machine: Machin
     memory = parts[MEMORY]
     inside = {name: time for name, time in parts.items() if name != MEMORY}
     latency = inside.pop(LATENCY)
-    waiting = latency * launch.block.waiting / launch.block.alone if launch.block.alone else 0.0
+    waiting = latency * launch.block.memory_stalls / launch.block.duration if launch.block.duration else 0.0
     chip = _p_norm([latency, _p_norm(list(inside.values()), rates.unit_norm)], rates.launch_norm)
     # loads take longer the busier memory is: solves t = chip + waiting * rates.queueing * memory / t
     chip = (chip + math.sqrt(chip * chip + 4 * waiting * rates.queueing * memory)) / 2
-    ramp = min(launch.block.longest, rates.block + 2 * rates.memory_latency) / rates.clock
+    ramp = min(launch.block.max_duration, rates.block + 2 * rates.memory_latency) / rates.clock
     return _p_norm([chip, memory + ramp], rates.launch_norm)
 
 
@@ -90,7 +90,7 @@ def _seconds_of_parts(launch: LaunchWork, machine: Machine, rates: Rates) -> dic
     rounds = full * resident + left
     parts = {unit.value: rounds * cycles / rates.clock for unit, cycles in block.cycles.items()}
     waves = full + bool(rest)
-    parts[LATENCY] = max(block.longest, waves * block.alone) / rates.clock
+    parts[LATENCY] = max(block.max_duration, waves * block.duration) / rates.clock
     sustained = launch.blocks * block.matrix_cycles / processors / rates.matrix_sustained / rates.clock
     if sustained:
         parts[POWER] = max(parts.get(POWER, 0.0), sustained)

@@ -33,18 +33,18 @@ class BlockWork:
 
     Attributes:
         cycles: Of each unit of the multiprocessor.
-        alone: Cycles that it takes if no other block delays it.
-        longest: The same of the block that takes longest.
-        waiting: Cycles of `alone` in which it waits for device memory.
+        duration: Cycles that it takes if no other block delays it.
+        max_duration: The same of the block that takes longest.
+        memory_stalls: Cycles of `duration` in which it waits for device memory.
         loaded: Bytes that it loads of each buffer in global memory.
         stored: Bytes that it stores to each.
         matrix_cycles: Those of matrix units at their full rate.
     """
 
     cycles: defaultdict[Unit, float] = field(default_factory=_zeros)
-    alone: float = 0.0
-    longest: float = 0.0
-    waiting: float = 0.0
+    duration: float = 0.0
+    max_duration: float = 0.0
+    memory_stalls: float = 0.0
     loaded: defaultdict[Buffer, float] = field(default_factory=_zeros)
     stored: defaultdict[Buffer, float] = field(default_factory=_zeros)
     matrix_cycles: float = 0.0
@@ -57,9 +57,9 @@ class BlockWork:
             for buffer, size in others.items():
                 mine[buffer] += size * share
         self.matrix_cycles += other.matrix_cycles * share
-        self.alone += other.alone * share
-        self.waiting += other.waiting * share
-        self.longest = max(self.longest, other.longest)
+        self.duration += other.duration * share
+        self.memory_stalls += other.memory_stalls * share
+        self.max_duration = max(self.max_duration, other.max_duration)
 
 
 @record
