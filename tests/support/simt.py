@@ -216,8 +216,9 @@ class InStep:
         return mask
 
     def do_callstmt(self, stmt, mask):
-        name, operation, *_ = stmt.routine.name.split("_")
-        assert name in ("shuffle", "redux"), name
+        name, _, operation = stmt.routine.name.partition("_")
+        operation = operation.split("_")[0]
+        assert name in ("shuffle", "redux", "any"), name
         active, value, *offset = (self.spread(self.value(a, mask)) for a in stmt.args)
         thread = np.arange(self.threads)
         lane = thread % LANES
@@ -226,6 +227,10 @@ class InStep:
             lanes = np.flatnonzero(named[t]) + t - lane[t]
             assert (lanes < self.threads).all(), "a mask names lanes that do not exist"
             assert mask[lanes].all(), "a lane named by the mask does not come"
+        if name == "any":
+            votes = [value[t - lane[t] + np.flatnonzero(named[t])].any() for t in thread]
+            self.set(stmt.result, np.array(votes), mask)
+            return mask
         if name == "redux":
             fold = functools.partial(data_binary, REDUCE_OPERATORS[operation], dtype=stmt.result.dtype)
             totals = [functools.reduce(fold, value[t - lane[t] + np.flatnonzero(named[t])]) for t in thread]

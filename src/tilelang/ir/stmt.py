@@ -54,8 +54,7 @@ class Bind(Stmt):
 class Alloc(Stmt):
     """Allocates a buffer with undefined contents, visible in the rest of the enclosing `Seq`.
 
-    Inside a loop every iteration has a new buffer. A view allocates no memory. `init` is the initial value of a mutable
-    scalar.
+    Inside a loop every iteration has a new buffer. A view allocates no memory. `init`: the first value of a scalar.
     """
 
     buffer: Buffer
@@ -132,6 +131,7 @@ class ParallelLoop(Stmt):
         body: One iteration.
         coalesced_width: Elements per access, if the user sets it.
         layout: Which thread runs which iterations, as set by the user or decided by a pass.
+        seldom_updates: Whether the updates of a reduction leave most of its elements as they are.
     """
 
     vars: tuple[Var, ...]
@@ -139,6 +139,7 @@ class ParallelLoop(Stmt):
     body: Stmt
     coalesced_width: int | None = None
     layout: Fragment | None = None
+    seldom_updates: bool = False
 
 
 @record(eq=False)

@@ -42,6 +42,7 @@ def parallel(
     letters: str = LETTERS,
     coalesced_width: int | None = None,
     layout: Fragment | None = None,
+    seldom_updates: bool = False,
 ) -> None:
     """`for i, j, ... in T.Parallel(*extents)` with the body that `element` emits; no loop for a single element."""
     if not extents:
@@ -51,7 +52,7 @@ def parallel(
     with build.block() as statements:
         element(variables)
     body = as_body(statements, build.loc)
-    build.emit(ParallelLoop(variables, tuple(extents), body, coalesced_width, layout))
+    build.emit(ParallelLoop(variables, tuple(extents), body, coalesced_width, layout, seldom_updates))
 
 
 def serial(build: Builder, name: str, start: Expr, stop: Expr, body: Callable[[Var], None]) -> None:
@@ -184,7 +185,8 @@ def _accumulate(parts: ReduceParts, build: Builder, into: Region) -> None:
         value = parts.combine(load(into, rest, along), parts.source(at[:outer], at[outer], at[outer + 1 :]))
         build.emit(Store(into.buffer, indices(into, rest, along), value))
 
-    parallel(build, [*parts.outer, parts.op.src.extent[parts.op.dim], *parts.inner], element)
+    extents = [*parts.outer, parts.op.src.extent[parts.op.dim], *parts.inner]
+    parallel(build, extents, element, seldom_updates=parts.op.seldom_updates)
 
 
 def _reduce_symbolic(parts: ReduceParts, build: Builder, out: Sequence[Expr]) -> None:

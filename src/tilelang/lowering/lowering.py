@@ -23,6 +23,7 @@ from tilelang.ir.stmt import ParallelLoop, TileOp
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment
+from tilelang.lowering.change_votes import ChangeVotes
 from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
 from tilelang.records import record
@@ -71,6 +72,7 @@ class LoweringContext:
         shared_layouts: Layouts of shared buffers that are not row-major.
         unrolled: Values of the variables of unrolled loops.
         tensor_maps: Collects the tensor maps of the launch.
+        change_votes: The votes on changes of reduced tiles.
         has_producer: Whether a producer warp loads tiles concurrently; then extra instructions cost less than waits.
     """
 
@@ -83,6 +85,7 @@ class LoweringContext:
     shared_layouts: Mapping[Buffer, Layout] = field(default_factory=dict)
     unrolled: Mapping[Var, range] = field(default_factory=dict)
     tensor_maps: TensorMaps = field(default_factory=TensorMaps)
+    change_votes: ChangeVotes = field(default_factory=ChangeVotes)
     has_producer: bool = False
 
     def tensor_map(

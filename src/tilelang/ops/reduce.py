@@ -96,7 +96,7 @@ class Reduce(AlongDimension):
     Shapes: dst is src without `dim`, or with extent 1 there; a tile of one dimension reduces to one element. Max and
     min propagate NaN if `nan_propagate`; otherwise they ignore NaN, and NaN alone reduce to the neutral element.
     Accumulates in `accumulator_dtype` of both dtypes and converts to dst's dtype once. An empty dimension gives the
-    operator's neutral element.
+    operator's neutral element. `seldom_updates` tells that most elements of dst stay as they are.
     """
 
     op: ReduceOp
@@ -105,6 +105,7 @@ class Reduce(AlongDimension):
     dim: int
     clear: bool = True
     nan_propagate: bool = True
+    seldom_updates: bool = False
 
     @property
     def name(self) -> str:

@@ -11,6 +11,13 @@ from hypothesis import strategies as st
 import tilelang.language as T
 from tilelang.dtypes import as_dtype
 from tilelang.ir.scalar import convert
+from tilelang.ir.stmt import CallStmt, For
+from tilelang.ir.visit import walk
+from tilelang.passes.base import PassContext
+from tilelang.passes.runner import run_passes
+from tilelang.targets.gpu.isa.warp import ANY
+from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.target import Target
 
 EXECUTORS = {
     "reference": run_reference_on_copies,
@@ -104,6 +111,33 @@ SCORES = {
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_scores_of_any_size(executor, name):
     check(EXECUTORS[executor], SCORES[name])
+
+
+def rows_by_warps(name):
+    """Scores of 64 rows, of which each warp of 128 threads holds 16."""
+    return np.tile(SCORES[name], (4, 2))
+
+
+@pytest.mark.parametrize("name", ["ordinary", "growing", "one row far up", "far below zero", "huge"])
+def test_rows_that_lie_in_warps(name):
+    check(simulate_on_copies, rows_by_warps(name), rows=64, columns=2 * COLUMNS, threads=128)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_no_number_spoils_its_row_alone_in_a_warp(bad):
+    scores, values = rows_by_warps("growing"), np.ones((12 * COLUMNS, WIDTH), np.float16)
+    scores[18, 37] = bad
+    func = attention(6, rows=64, columns=2 * COLUMNS, threads=128)
+    _, _, output, _ = simulate_on_copies(func, [scores, values, np.zeros((64, WIDTH), "f"), np.zeros(64, "f")])
+    assert np.isnan(output[18]).all()
+    np.testing.assert_allclose(np.delete(output, 18, axis=0), 1, rtol=2e-3)
+
+
+def test_warps_vote_once_in_a_step():
+    context = PassContext(target=Target("cuda", "sm_80"))
+    lowered = run_passes(attention(6, rows=64, columns=32, threads=128), BACKEND.passes, context)
+    loop = next(s for s in walk(lowered.body) if isinstance(s, For) and any(isinstance(e, CallStmt) for e in walk(s)))
+    assert 1 == sum(isinstance(s, CallStmt) and s.routine is ANY for s in walk(loop))
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

@@ -4,12 +4,16 @@ Takes an `OnlineSoftmax`, emits a `Reduce`, parallel loops and a `Copy`. Exponen
 `row_max` holds: the largest score at the time when it last moved. It moves when a score exceeds it by more than
 `most_growth` powers of 2. Invariant: no exponential overflows the probabilities, and none of a finite score is NaN.
 
+Most steps move no reference. The search for the largest score starts at the limit that moves it, so that warps of a GPU
+find by one vote that they may skip the rest of the search, and all that a moved reference asks for.
+
 The accumulator is rescaled, and probabilities are converted, behind all that needs only the scores, so that a software
 pipeline may run the latter while a gemm uses both.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -17,7 +21,7 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Call, Expr, Load, Var, binary, const, int_const, select
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Bind, If, Store
+from tilelang.ir.stmt import If, Store
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.lowering.loops import parallel, scratch
 from tilelang.lowering.regions import axes, indices, load
@@ -63,13 +67,17 @@ def expand_online_softmax(op: OnlineSoftmax, build: Builder) -> None:
     """The step as simpler statements."""
     step, scores = _Step(op, build), matrix_axes(op.scores)
     rows, columns = (op.scores.extent[axis] for axis in scores)
-    build.emit(Reduce(ReduceOp.MAX, op.scores, step.found.region, scores[1], nan_propagate=False))
-    parallel(build, (rows,), lambda at: step.move_reference(*at))
+    parallel(build, (rows,), lambda at: step.keep_exponent(*at))
+    parallel(build, (rows,), lambda at: step.start_search(*at))
+    search = Reduce(ReduceOp.MAX, op.scores, step.found.region, scores[1], clear=False, nan_propagate=False)
+    build.emit(dataclasses.replace(search, seldom_updates=True))
+    parallel(build, (rows,), lambda at: step.move_exponent(*at))
     parallel(build, (rows, columns), lambda at: step.subtract_far_reference(*at))
     parallel(build, (rows, columns), lambda at: step.exponential(*at))
     parallel(build, (rows,), lambda at: step.rescale_sum(*at))
     parallel(build, (rows, columns), lambda at: step.add(*at))
     parallel(build, (rows, op.output.extent[matrix_axes(op.output)[1]]), lambda at: step.rescale_output(*at))
+    parallel(build, (rows,), lambda at: step.move_reference(*at))
     if op.probabilities is not None:
         build.emit(Copy(op.scores, op.probabilities))
 
@@ -78,8 +86,7 @@ class _Step:
     """What is done with each row i, or with each element (i, j).
 
     Attributes:
-        found: The largest score of each row of the tile; then what is subtracted from its scaled scores. These share
-            registers, since a schedule reckons with all tiles that it finds.
+        found: The limit, or the largest score of the row if that is larger.
     """
 
     def __init__(self, op: OnlineSoftmax, build: Builder) -> None:
@@ -96,53 +103,71 @@ class _Step:
             return _rows(scratch(build, name, (extent,), op.dtype, Scope.FRAGMENT))
 
         self.found = row_tile("max")
-        self._alpha = row_tile("alpha")  # what older sums are multiplied by; 1 where the reference has not moved
+        self._exponent = row_tile("exponent")  # what is subtracted from scaled scores
 
-    def move_reference(self, i: Var) -> None:
-        """Moves the reference of a row whose scores exceed it by too much."""
-        found, old = self.found.load(i), self._reference.load(i)
-        growth, new = Var("growth", self._dtype), Var("new", self._dtype)
-        moves = growth > self._most_growth  # not from -inf to -inf, where growth is NaN
-        self._build.emit(Bind(growth, (found - old) * self._scale))
-        self._build.emit(Bind(new, select(moves, found, old)))
-        self._alpha.store(self._build, (i,), select(moves, _exp2(-growth), self._one))
-        self._reference.store(self._build, (i,), new)
-        exponent = Var("exponent", self._dtype)
-        self._build.emit(Bind(exponent, self._exponent(new)))
-        self.found.store(self._build, (i,), select(self._is_far(exponent), self._zero, exponent))
-
-    def _exponent(self, reference: Expr) -> Expr:
-        """A reference, scaled; 0 for a row without scores."""
+    def keep_exponent(self, i: Var) -> None:
+        """Finds what is subtracted from the scaled scores of a row unless its reference moves."""
+        reference = self._reference.load(i)
         has_scores = binary(BinaryOp.GT, reference, const(-math.inf, self._dtype))
-        return select(has_scores, reference * self._scale, self._zero)
+        self._exponent.store(self._build, (i,), select(has_scores, self._unless_far(reference), self._zero))
 
-    def _is_far(self, exponent: Expr) -> Expr:
-        return binary(BinaryOp.GT, abs(exponent), const(_FAR, self._dtype))
+    def start_search(self, i: Var) -> None:
+        """Starts the search for the largest score at the limit, which no score exceeds in most tiles."""
+        self.found.store(self._build, (i,), self._limit(i))
+
+    def _limit(self, i: Var) -> Expr:
+        """The largest score that leaves the reference of a row where it is; none leaves a far one."""
+        reference, nothing = self._reference.load(i), const(-math.inf, self._dtype)
+        return select(self._is_far(reference), nothing, reference + self._most_growth / self._scale)
+
+    def _moves(self, i: Var) -> Expr:
+        return self.found.load(i) > self._limit(i)
+
+    def _moved(self, i: Var) -> Expr:
+        """The reference of a row where it moves; it never falls."""
+        return binary(BinaryOp.FMAX, self.found.load(i), self._reference.load(i))
+
+    def _is_far(self, reference: Expr) -> Expr:
+        return binary(BinaryOp.GT, abs(reference * self._scale), const(_FAR, self._dtype))
+
+    def _unless_far(self, reference: Expr) -> Expr:
+        """A reference, scaled; 0 for a far one, which has been subtracted from the scores."""
+        return select(self._is_far(reference), self._zero, reference * self._scale)
+
+    def move_exponent(self, i: Var) -> None:
+        """Finds what is subtracted from the scaled scores of a row whose reference moves."""
+        self._update(self._exponent, (i,), self._unless_far(self._moved(i)), self._moves(i))
 
     def subtract_far_reference(self, i: Var, j: Var) -> None:
         """Subtracts the reference from a score before it is scaled, if that is far."""
-        reference = self._reference.load(i)
-        condition = self._is_far(self._exponent(reference))
-        self._update(self._scores, (i, j), self._scores.load(i, j) - reference, condition)
+        subtracted = select(self._is_far(self._moved(i)), self._moved(i), self._zero)
+        self._update(self._scores, (i, j), self._scores.load(i, j) - subtracted, self._moves(i))
 
     def exponential(self, i: Var, j: Var) -> None:
         """Replaces a score by its exponential."""
-        exponent = self._scores.load(i, j) * self._scale - self.found.load(i)
+        exponent = self._scores.load(i, j) * self._scale - self._exponent.load(i)
         self._scores.store(self._build, (i, j), _exp2(exponent))
+
+    def _alpha(self, i: Var) -> Expr:
+        """What older sums of a row are multiplied by where its reference moves."""
+        return _exp2((self._reference.load(i) - self._moved(i)) * self._scale)
 
     def rescale_sum(self, i: Var) -> None:
         """Multiplies the running sum of a row."""
-        self._row_sum.store(self._build, (i,), self._row_sum.load(i) * self._alpha.load(i))
+        factor = select(self._moves(i), self._alpha(i), self._one)
+        self._row_sum.store(self._build, (i,), self._row_sum.load(i) * factor)
 
     def add(self, i: Var, j: Var) -> None:
         """Adds an exponential to the running sum of its row."""
         self._row_sum.store(self._build, (i,), self._row_sum.load(i) + self._scores.load(i, j))
 
     def rescale_output(self, i: Var, j: Var) -> None:
-        """Multiplies an element of the accumulator if the reference of its row has moved."""
-        alpha = self._alpha.load(i)
-        condition = binary(BinaryOp.NE, alpha, self._one)
-        self._update(self._output, (i, j), self._output.load(i, j) * alpha, condition)
+        """Multiplies an element of the accumulator if the reference of its row moves."""
+        self._update(self._output, (i, j), self._output.load(i, j) * self._alpha(i), self._moves(i))
+
+    def move_reference(self, i: Var) -> None:
+        """Moves the reference of a row whose scores exceed the limit."""
+        self._update(self._reference, (i,), self._moved(i), self._moves(i))
 
     def _update(self, tile: _Tile, at: Sequence[Expr], value: Expr, condition: Expr) -> None:
         with self._build.block() as then:

@@ -183,15 +183,17 @@ class _Block:
 
     def _seq(self, node: Seq, domain: Domain) -> Stmt | None:
         body: list[Stmt] = []
-        for child in node.body:
-            lowered = self.stmt(child, domain)
-            domain = facts_after(child, domain)
-            if lowered is None:
-                continue
-            # bindings and allocations are visible to the statements that follow
-            visible = isinstance(child, Bind | Alloc) or isinstance(child, Atomic) and child.result is not None
-            for part in lowered.body if visible and isinstance(lowered, Seq) else (lowered,):
-                self._append(body, part)
+        with self._context.change_votes.sequence():
+            for child in node.body:
+                lowered = self.stmt(child, domain)
+                domain = facts_after(child, domain)
+                # bindings, allocations and votes are visible to the statements that follow
+                visible = isinstance(child, Bind | Alloc) or isinstance(child, Atomic) and child.result is not None
+                visible = self._context.change_votes.follow(child) or visible
+                parts = lowered.body if visible and isinstance(lowered, Seq) else (lowered,)
+                for part in parts:
+                    if part is not None:
+                        self._append(body, part)
         return Seq(tuple(body), loc=node.loc) if body else None
 
     def _append(self, body: list[Stmt], part: Stmt) -> None:
@@ -396,10 +398,7 @@ class _Block:
             if distributed is None:
                 lower_strided(loop, legality, self._context, build)
                 return build.finish()
-        undeferred = [item for item in distributed.accumulated if not any(item is other for other in deferred)]
-        distributed.init_partials(build, undeferred)
-        distributed.iterations(build)
-        distributed.finish(build, undeferred)
+        distributed.emit(build, deferred)
         return build.finish()
 
     def _legality(self, loop: ParallelLoop, domain: Domain) -> ParallelLegality:

@@ -17,13 +17,13 @@ from tilelang.analysis.parallel_legality import ATOMICS, ParallelLegality, Paral
 from tilelang.analysis.reductions import Update
 from tilelang.analysis.thread_accesses import SHARED_BY_THREADS
 from tilelang.analysis.unrolled_loops import values
-from tilelang.dtypes import INT32
+from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug, NoLowering
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.compare import same_expr
-from tilelang.ir.expr import Expr, Load, Var, as_expr, binary, cast, conjunction, const
-from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.expr import Expr, Load, Var, as_expr, binary, cast, conjunction, const, unary
+from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
@@ -44,6 +44,7 @@ from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.private_update import private_update
 from tilelang.records import record
+from tilelang.targets.gpu.isa.warp import ANY
 from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition, ThreadDigit, ValueDigit
 from tilelang.targets.gpu.lowerings.register_index import RegisterIndices, is_replicated
 from tilelang.targets.gpu.lowerings.thread_all_reduce import Partial, ThreadReducer, each, neutral
@@ -51,6 +52,8 @@ from tilelang.targets.gpu.lowerings.unrolling import may_lie_in_registers
 from tilelang.targets.gpu.lowerings.update_predicate import update_predicate
 
 ZERO = const(0, INT32)
+_MAXIMA = ("max", "fmax")
+_MINIMA = ("min", "fmin")
 
 
 @record(slots=True, eq=False)
@@ -99,6 +102,14 @@ class DistributedLoop:
         self._register_indices = RegisterIndices(self._partition, loop.vars)
         self.accumulated = [self._accumulate(reduction) for reduction in legality.reductions]
 
+    def emit(self, build: Builder, deferred: Sequence[Accumulated]) -> None:
+        """Emits the loop; some of its reductions are completed after an outer loop."""
+        items = [item for item in self.accumulated if not any(item is other for other in deferred)]
+        self.init_partials(build, items)
+        self.iterations(build)
+        if not self._loop.seldom_updates or not self._finish_where_exceeded(build, items):
+            self.finish(build, items)
+
     def init_partials(self, build: Builder, items: Sequence[Accumulated]) -> None:
         """Initializes partial results to the neutral value."""
         for item in items:
@@ -110,6 +121,34 @@ class DistributedLoop:
         reducer.all_reduce([item.partial for item in items])
         for item in items:
             self._store_totals(item, build, outer or self._loop)
+
+    def _finish_where_exceeded(self, build: Builder, items: Sequence[Accumulated]) -> bool:
+        """Combines partial extrema in warps in which one exceeds an old value; False if warps cannot tell alone."""
+        reducer = ThreadReducer(build, self._thread, self._context.threads, self._context.target)
+        if not items or not all(self._is_extremum_in_warp(item, reducer) for item in items):
+            return False
+        exceeded = Buffer("exceeded", (), BOOL, Scope.VAR)
+        build.emit(Alloc(exceeded, const(False, BOOL)))
+        for item in items:
+            buffer, indices = self._held(item)
+            old, found = Load(buffer, indices, buffer.dtype), item.partial.load(item.index)
+            is_within = found <= old if item.reduction.op in _MAXIMA else found >= old  # false for NaN
+            either = binary(BinaryOp.OR, Load(exceeded, (), BOOL), unary(UnaryOp.NOT, is_within))
+            vote = Store(exceeded, (), either, loc=self._loop.loc)
+            build.emit(self._partition.emit_loops(vote, loc=build.loc, only=item.axes))
+        lanes = Var("any_lane", BOOL)
+        build.emit(CallStmt(ANY, (reducer.mask(), Load(exceeded, (), BOOL)), result=lanes))
+        with build.block() as body:
+            self.finish(build, items)
+        build.emit(If(lanes, as_body(body, self._loop.loc)))
+        if len(items) == 1:
+            self._context.change_votes.add(items[0].reduction.buffer, lanes)
+        return True
+
+    def _is_extremum_in_warp(self, item: Accumulated, reducer: ThreadReducer) -> bool:
+        """Whether an element is the largest or smallest value of lanes of a warp, each of which holds the old one."""
+        is_extremum = item.reduction.op in _MAXIMA or item.reduction.op in _MINIMA
+        return is_extremum and item.reduction.buffer in self._context.registers and reducer.is_shuffled(item.partial)
 
     def can_scale(self, item: Accumulated, scaling: Scaling) -> bool:
         """Whether each thread knows by what to multiply its partial results."""
@@ -123,8 +162,7 @@ class DistributedLoop:
         """Multiplies partial results as the sum is multiplied."""
         pairs = zip(scaling.indices, item.reduction.indices, strict=True)
         factor = substitute(scaling.factor, {var: index for var, index in pairs if isinstance(var, Var)})
-        body = _Body(self._loop, self._legality, self._context, self._register_indices, (), None)
-        factor = substitute(body.expr(factor), self._register_indices.coordinates)
+        factor = substitute(self._body().expr(factor), self._coordinates)
         value = binary(BinaryOp.MUL, item.partial.load(item.index), factor)
         store = Store(item.partial.buffer, item.partial.at(item.index), value, loc=scaling.nest.loc)
         build.emit(self._partition.emit_loops(store, loc=build.loc, only=item.axes))
@@ -152,22 +190,32 @@ class DistributedLoop:
     def _store_totals(self, item: Accumulated, build: Builder, outer: For | ParallelLoop) -> None:
         """Combines the old value of each element with the total."""
         reduction, partial = item.reduction, item.partial
-        buffer, dtype = reduction.buffer, reduction.buffer.dtype
-        body = _Body(self._loop, self._legality, self._context, self._register_indices, (), None)
-        coordinates = self._register_indices.coordinates
-        indices = tuple(substitute(index, coordinates) for index in body.exprs(reduction.indices))
-        if buffer in self._context.registers:
-            layout = self._context.fragments[buffer]
-            held = self._register_indices.of(buffer, layout, reduction.indices, self._context.unrolled, writes=False)
-            buffer, indices = self._context.registers[buffer], (held,)
-        value = partial.combine(Load(buffer, indices, dtype), partial.load(item.index))
+        buffer, indices = self._held(item)
+        value = partial.combine(Load(buffer, indices, buffer.dtype), partial.load(item.index))
         store: Stmt = Store(buffer, indices, value, loc=reduction.updates[0].store.loc)
         predicate = update_predicate(reduction, outer)
-        tests = [] if predicate is None else [substitute(body.expr(predicate), coordinates)]
+        tests = [] if predicate is None else [substitute(self._body().expr(predicate), self._coordinates)]
         is_storing = self._is_storing_thread(item) if buffer.scope in SHARED_BY_THREADS else None
         tests += [] if is_storing is None else [is_storing]
         store = If(conjunction(tests), store, loc=store.loc) if tests else store
         build.emit(self._partition.emit_loops(store, loc=build.loc, only=item.axes))
+
+    def _held(self, item: Accumulated) -> tuple[Buffer, tuple[Expr, ...]]:
+        """Where the executing thread finds the element: in its registers, or in memory."""
+        buffer, at = item.reduction.buffer, item.reduction.indices
+        if buffer in self._context.registers:
+            layout = self._context.fragments[buffer]
+            held = self._register_indices.of(buffer, layout, at, self._context.unrolled, writes=False)
+            return self._context.registers[buffer], (held,)
+        return buffer, tuple(substitute(index, self._coordinates) for index in self._body().exprs(at))
+
+    def _body(self) -> _Body:
+        """Replaces fragments by registers in what surrounds the iterations."""
+        return _Body(self._loop, self._legality, self._context, self._register_indices, (), None)
+
+    @property
+    def _coordinates(self) -> Mapping[Var, Expr]:
+        return self._register_indices.coordinates
 
     def _is_storing_thread(self, item: Accumulated) -> Expr | None:
         """Whether the executing thread stores the totals: one of the threads that hold the same."""

@@ -144,6 +144,12 @@ class ThreadReducer:
         for (partial, _, _), slot in zip(left, places, strict=True):
             self._load_totals(partial, *slot)
 
+    def is_shuffled(self, partial: Partial) -> bool:
+        """Whether partials are combined by shuffles alone."""
+        lanes = [digit for digit in partial.along if _is_of_lanes(digit, self._lanes)]
+        is_redux = 1 << len(lanes) == self._lanes and self._has_redux(partial)
+        return bool(lanes) and len(lanes) == len(partial.along) and not is_redux
+
     def mask(self) -> Expr:
         """The existing lanes of the executing warp."""
         dtype = SCALARS[f"uint{self._lanes}"]

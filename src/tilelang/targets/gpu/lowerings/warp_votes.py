@@ -29,11 +29,29 @@ from tilelang.targets.gpu.lowerings.thread_all_reduce import ThreadReducer
 
 def skip_by_votes(loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, build: Builder) -> str:
     """Emits a loop that warps may skip and gives the note on it; "" if its condition is not one of whole rows."""
-    branch, axes = loop.body, condition_axes(loop)
-    if not isinstance(branch, If) or not axes or loop.layout is None or context.thread is None:
+    branch = loop.body
+    if not isinstance(branch, If) or loop.layout is None or context.thread is None:
         return ""
     if legality.reductions or legality.atomics or legality.last_value_stores or legality.live_out:
         return ""
+    known = context.change_votes.implied_by(branch.condition)
+    axes = condition_axes(loop, is_voted=known is not None)
+    if not axes:
+        return ""
+    lanes = _vote(loop, branch, axes, legality, context, build) if known is None else known
+    with build.block() as body:
+        DistributedLoop(_without_branch(loop, branch), loop.layout, legality, context).iterations(build)
+    build.emit(If(lanes, as_body(body, loop.loc)))
+    return "warps skip it where its condition holds for none of their rows"
+
+
+def _vote(
+    loop: ParallelLoop, branch: If, axes: tuple[int, ...], legality: ParallelLegality, context: LoweringContext,
+    build: Builder,
+) -> Var:  # fmt: skip
+    """Emits a vote on a condition; gives the variable that holds the result."""
+    assert loop.layout is not None
+    assert context.thread is not None
     rows = Buffer("any_row", (), BOOL, Scope.VAR)
     vote = Store(rows, (), binary(BinaryOp.OR, Load(rows, (), BOOL), branch.condition), loc=branch.loc)
     votes = ParallelLoop(loop.vars, loop.extents, vote, layout=loop.layout, loc=loop.loc)
@@ -43,10 +61,7 @@ def skip_by_votes(loop: ParallelLoop, legality: ParallelLegality, context: Lower
     mask = ThreadReducer(build, context.thread, context.threads, context.target).mask()
     lanes = Var("any_lane", BOOL)
     build.emit(CallStmt(ANY, (mask, Load(rows, (), BOOL)), result=lanes))
-    with build.block() as body:
-        DistributedLoop(_without_branch(loop, branch), loop.layout, legality, context).iterations(build)
-    build.emit(If(lanes, as_body(body, loop.loc)))
-    return "warps skip it where its condition holds for none of their rows"
+    return lanes
 
 
 def _without_branch(loop: ParallelLoop, branch: If) -> ParallelLoop:
@@ -62,11 +77,11 @@ def _without_branch(loop: ParallelLoop, branch: If) -> ParallelLoop:
     return dataclasses.replace(loop, body=dataclasses.replace(store, value=chosen))
 
 
-def condition_axes(loop: ParallelLoop) -> tuple[int, ...]:
+def condition_axes(loop: ParallelLoop, *, is_voted: bool = False) -> tuple[int, ...]:
     """The dimensions of a loop that select the rows to which its condition applies.
 
     There are none if the body is more than a branch that stores to fragments, or if its condition is one of single
-    elements or reads more than fragments.
+    elements, for which a vote does not pay unless it has been taken, or reads more than fragments.
     """
     branch = loop.body
     if not isinstance(branch, If) or branch.else_body is not None or branch.group is not None:
@@ -81,4 +96,4 @@ def condition_axes(loop: ParallelLoop) -> tuple[int, ...]:
         return ()
     long = [axis for axis, extent in enumerate(loop.extents) if int_const(extent) != 1]
     axes = tuple(axis for axis in long if loop.vars[axis] in used)
-    return axes if len(axes) < len(long) and used <= frozenset(loop.vars) else ()
+    return axes if (is_voted or len(axes) < len(long)) and used <= frozenset(loop.vars) else ()
