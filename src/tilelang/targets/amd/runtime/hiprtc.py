@@ -18,6 +18,7 @@ from tilelang.errors import ToolchainError
 from tilelang.records import record
 from tilelang.targets.amd.runtime.hip_library import find_library
 from tilelang.targets.gpu.runtime.compile_log import Compilation
+from tilelang.targets.gpu.runtime.runtime_compiler import RuntimeCompiler
 
 _OTHERWISE = "or compile with execution_backend='clang', which needs no ROCm"
 INSTALL = f"install ROCm, {_OTHERWISE}"
@@ -26,7 +27,7 @@ _KNOWN_BEFORE = ("gfx90a",)
 
 
 @record
-class Hiprtc:
+class Hiprtc(RuntimeCompiler):
     """An opened hiprtc.
 
     Attributes:
@@ -34,6 +35,7 @@ class Hiprtc:
         version: That of ROCm, as "6.2.41133"; empty if the file's name does not say.
     """
 
+    prefix = "hiprtc"
     library: ctypes.CDLL
     version: str
 
@@ -50,32 +52,7 @@ class Hiprtc:
         if major < _REPORTS_UNKNOWN and arch not in _KNOWN_BEFORE:
             raise ToolchainError(f"{self} cannot compile for {arch}", hint=f"install ROCm 6.0 or newer, {_OTHERWISE}")
         options = (f"--offload-arch={arch}", *flags)
-        program = ctypes.c_void_p()
-        self._call("hiprtcCreateProgram", ctypes.byref(program), text.encode("utf-8", "backslashreplace"),
-                   b"kernel.hip", 0, None, None)  # fmt: skip
-        try:
-            words = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
-            status = self.library.hiprtcCompileProgram(program, len(options), words)
-            log = self._bytes("hiprtcGetProgramLogSize", "hiprtcGetProgramLog", program)
-            code = self._bytes("hiprtcGetCodeSize", "hiprtcGetCode", program) if status == 0 else None
-        finally:
-            self.library.hiprtcDestroyProgram(ctypes.byref(program))
-        said = log.rstrip(b"\0").decode("utf-8", "replace").strip()
-        return Compilation(code, said, " ".join(["hiprtc", *options, "kernel.hip"]))
-
-    def _call(self, name: str, *args: object) -> None:
-        status = getattr(self.library, name)(*args)
-        if status:
-            explain = self.library.hiprtcGetErrorString
-            explain.restype = ctypes.c_char_p
-            raise ToolchainError(f"{self}: {name} failed: {explain(status).decode()}")
-
-    def _bytes(self, size_name: str, name: str, program: ctypes.c_void_p) -> bytes:
-        size = ctypes.c_size_t()
-        self._call(size_name, program, ctypes.byref(size))
-        buffer = ctypes.create_string_buffer(max(size.value, 1))
-        self._call(name, program, buffer)
-        return buffer.raw[: size.value]
+        return self._compile_program(text, "kernel.hip", options, "Code", {})
 
 
 @functools.lru_cache(maxsize=1)

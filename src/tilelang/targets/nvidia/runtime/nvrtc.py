@@ -20,6 +20,7 @@ from tilelang.errors import ToolchainError
 from tilelang.records import record
 from tilelang.runtime.compile_flags import with_standard
 from tilelang.targets.gpu.runtime.compile_log import Compilation
+from tilelang.targets.gpu.runtime.runtime_compiler import RuntimeCompiler
 
 INSTALL = (
     "pip install nvidia-cuda-nvrtc (NVRTC of CUDA 13), or `pip install nvidia-cuda-nvrtc-cu12` for drivers of CUDA 12, "
@@ -83,7 +84,7 @@ BUILTIN_FLAGS = tuple(f"-D__builtin_{name}={known}" for name, known in _BUILTINS
 
 
 @record
-class Nvrtc:
+class Nvrtc(RuntimeCompiler):
     """An opened NVRTC.
 
     Attributes:
@@ -92,6 +93,7 @@ class Nvrtc:
         numbers: The architectures that it supports: 90 for sm_90.
     """
 
+    prefix = "nvrtc"
     library: ctypes.CDLL
     version: tuple[int, int]
     numbers: tuple[int, ...]
@@ -122,39 +124,7 @@ class Nvrtc:
         quiet = ("--no-cache",) if self.version >= _NO_CACHE_SINCE else ()
         bare = ("--minimal",) if minimal and self.version >= _MINIMAL_SINCE else ()
         options = (chosen, *quiet, *bare, *with_standard(flags))
-        program = ctypes.c_void_p()
-        names = (ctypes.c_char_p * len(_HEADERS))(*_HEADERS)
-        headers = (ctypes.c_char_p * len(_HEADERS))(*_HEADERS.values())
-        self._call("nvrtcCreateProgram", ctypes.byref(program), text.encode("utf-8", "backslashreplace"),
-                   b"kernel.cu", len(_HEADERS), headers, names)  # fmt: skip
-        try:
-            words = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
-            status = self.library.nvrtcCompileProgram(program, len(options), words)
-            log = self._text("nvrtcGetProgramLogSize", "nvrtcGetProgramLog", program)
-            code = None
-            if status == 0:
-                kind = "PTX" if ptx else "CUBIN"
-                code = self._bytes(f"nvrtcGet{kind}Size", f"nvrtcGet{kind}", program)
-        finally:
-            self.library.nvrtcDestroyProgram(ctypes.byref(program))
-        return Compilation(code, log.strip(), " ".join(["nvrtc", *options, "kernel.cu"]))
-
-    def _call(self, name: str, *args: object) -> None:
-        status = getattr(self.library, name)(*args)
-        if status:
-            explain = self.library.nvrtcGetErrorString
-            explain.restype = ctypes.c_char_p
-            raise ToolchainError(f"{self}: {name} failed: {explain(status).decode()}")
-
-    def _bytes(self, size_name: str, name: str, program: ctypes.c_void_p) -> bytes:
-        size = ctypes.c_size_t()
-        self._call(size_name, program, ctypes.byref(size))
-        buffer = ctypes.create_string_buffer(size.value)
-        self._call(name, program, buffer)
-        return buffer.raw
-
-    def _text(self, size_name: str, name: str, program: ctypes.c_void_p) -> str:
-        return self._bytes(size_name, name, program).rstrip(b"\0").decode("utf-8", "replace")
+        return self._compile_program(text, "kernel.cu", options, "PTX" if ptx else "CUBIN", _HEADERS)
 
 
 @functools.lru_cache(maxsize=1)
