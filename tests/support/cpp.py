@@ -15,7 +15,7 @@ from tilelang.isa.intrinsic import Helper, ordered_helpers
 from tilelang.runtime import cache
 
 NATIVE = ("-O3", "-march=native", "-fwrapv", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
-PLAIN = ("-O1",)  # whatever the compiler's default processor is: the portable paths
+PLAIN = ("-O0",)  # whatever the compiler's default processor is: the portable paths
 COMPILER = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
