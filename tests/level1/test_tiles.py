@@ -63,3 +63,9 @@ def test_blocks_of_a_grid() -> None:
     (kernel,) = fused_kernels(graphs.attention((2, 16, 1000, 4096, 64)))
     axis = {each.name: each for each in kernel.extents}
     assert 2 * 16 * 8 == blocks_of(kernel, Tiling({axis["i"]: 128}, 128, 2))
+
+
+def test_a_cpu_computes_no_rows_that_are_not_there_and_long_steps() -> None:
+    cpu = parse_target("cpu")
+    assert {"i": 16, "j": 64, "k": 128} == blocks(graphs.matmul(16, 1024, 1024, "float32"), cpu)
+    assert 32 == blocks(graphs.matmul(128, 128, 70, "float32"), cpu)["k"]

@@ -35,6 +35,8 @@ _THREADS = 128  # of a block
 _THREAD_COUNTS = (128, 256, 512)  # that are worth measuring
 _MMA_ROWS = 16  # of a matrix instruction
 _MAX_VALUES_PER_THREAD = 200  # that stay in registers beside addresses
+_CPU_STEPS = (128, 64, 32)  # of a sum of products, for which a CPU keeps results in registers
+_STEP_START = 4  # products that take as long as it takes to load and store the results of a step
 _MIN_STEPS_PER_SPLIT = 4  # of a loop whose range several blocks share
 _DEFAULT_MULTIPROCESSORS = 128  # of a machine whose record does not say how many it has
 
@@ -197,15 +199,26 @@ def _gemm_tilings(kernel: FusedKernel, target: Target, *, alone: bool) -> list[T
     wanted = wanted or [min(configs, key=lambda c: (PASS_CONFIGS in c, c["block_M"] * c["block_N"]))]
     last = reduction.reduced[-1]
     most_deep = max(_MMA_ROWS, _power_of_two(extent_of(kernel, last)))
-    return [
+    most_rows, least_deep = (_UNKNOWN, 1) if target.is_gpu else (_power_of_two(m), _cpu_step(k))
+    tilings = [
         Tiling(
-            {row: config["block_M"], column: config["block_N"], last: min(config["block_K"], most_deep)},
+            {
+                row: min(config["block_M"], most_rows),
+                column: config["block_N"],
+                last: min(max(config["block_K"], least_deep), most_deep),
+            },
             config["threads"],
             config["num_stages"],
             config.get(PASS_CONFIGS, {}) if switchable else {},
         )
         for config in wanted
     ]
+    return list({str(tiling): tiling for tiling in tilings}.values())
+
+
+def _cpu_step(k: int) -> int:
+    """How much of a sum of k products a CPU adds up at a time: much, if the last step is not mostly beyond the end."""
+    return min(_CPU_STEPS, key=lambda step: -(-k // step) * (step + _STEP_START))
 
 
 def _tiled_gemm(kernel: FusedKernel, tiling: Tiling) -> TiledGemm | None:
