@@ -36,6 +36,7 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "4",
     "OMP_WAIT_POLICY": "passive",
 }
+ENDLESS = 90.0  # seconds after which a program that still runs, such as a kernel in a deadlock, is ended and reported
 PATIENCE = 5  # seconds until programs that have begun when the time is over are given up, and not counted
 
 
@@ -80,6 +81,7 @@ def run(options: argparse.Namespace) -> list[Result]:
     end, found = time.time() + options.seconds, []
     queues: list[Any] = [context.Queue() for _ in range(options.jobs)]
     places = [(options.start + n, "", True) for n in range(options.jobs)]
+    begun = [time.time()] * options.jobs
 
     def start(n: int, seed: int) -> Any:
         arguments = (seed, options.jobs, end, options.generators, options.executors, queues[n])
@@ -100,12 +102,20 @@ def run(options: argparse.Namespace) -> list[Result]:
                         print(f"{got.generator} {got.seed} on {got.executor}: {got.message}", flush=True)
                 else:
                     places[n] = (got[2], got[1], got[0] == "ends")
+                    begun[n] = time.time()
+            seed, generator, told = places[n]
+            if alive and generator and time.time() - begun[n] > ENDLESS:
+                processes[n].kill()
+                processes[n].join()
+                queues[n] = context.Queue()  # it may have held the lock of this one
+                alive, told = False, True
+                found.append(Result(generator, "process", seed, DIFFERS, "endless"))
+                print(f"{generator} {seed}: has not ended in {ENDLESS:.0f} s", flush=True)
             if not alive and time.time() < end:
-                seed, generator, told = places[n]
                 if not told:
                     found.append(Result(generator, "process", seed, DIFFERS, "the process ended"))
                     print(f"{generator} {seed}: the process ended with {processes[n].exitcode}", flush=True)
-                processes[n] = start(n, seed + options.jobs)
+                processes[n], begun[n] = start(n, seed + options.jobs), time.time()
     for process in processes:
         process.kill()
     return found
