@@ -319,6 +319,6 @@ def test_a_while_loop_that_does_not_end_is_reported(threads, monkeypatch):
             threads.store(n, (), threads.load(n) % 5 + 1)
         return threads.load(n)
 
-    monkeypatch.setattr(violations, "MOST_ITERATIONS", 20)
+    monkeypatch.setattr(violations, "MAX_ITERATIONS", 20)
     with pytest.raises(SimulationError, match="while: its condition still holds after 20 iterations"):
         per_thread(threads, body)

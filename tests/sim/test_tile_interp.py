@@ -198,7 +198,7 @@ def test_a_while_loop_that_does_not_end_is_reported(program, monkeypatch):
     out = program.tensor("out", (1,), "int32")
     with program.launch(1), program.loop(program.load(out, 0) < 100):
         program.store(out, (0,), (program.load(out, 0) + 1) % 7)
-    monkeypatch.setattr(violations, "MOST_ITERATIONS", 20)
+    monkeypatch.setattr(violations, "MAX_ITERATIONS", 20)
     with pytest.raises(SimulationError, match="while: its condition still holds after 20 iterations"):
         program.run(zeros(1, dtype="int32"))
 
