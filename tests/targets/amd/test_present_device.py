@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tilelang.targets.amd import present_device
 from tilelang.targets.amd.present_device import present_arch
 from tilelang.targets.target import Target, parse_target
 
@@ -10,6 +11,7 @@ from tilelang.targets.target import Target, parse_target
 @pytest.fixture(autouse=True)
 def _no_nvidia(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("tilelang.targets.nvidia.present_device.present_arch", lambda: None)
+    monkeypatch.setattr(present_device, "_DEVICE_NODES", ("/dev/null",))
     present_arch.cache_clear()
     yield
     present_arch.cache_clear()
@@ -75,3 +77,10 @@ def test_without_the_library_there_is_no_device(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("ctypes.CDLL", no_library)
     assert present_arch() is None and present_arch() is None
     assert len(set(asked)) == len(asked) > 1
+
+
+def test_without_a_device_node_no_library_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(present_device, "_DEVICE_NODES", ("/dev/no such device",))
+    monkeypatch.setattr(present_device, "open_library", lambda name: pytest.fail(f"{name} is searched"))
+    assert present_arch() is None

@@ -1,14 +1,16 @@
 """The architecture of the AMD GPU of this machine.
 
 Takes nothing, gives the name of a machine. Invariant: HIP is asked at most once per process, and not at all where its
-library is not installed.
+library is not installed, or Linux has no device for it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import re
+import sys
 
 from tilelang.targets.amd.machines import arch_of
 from tilelang.targets.amd.runtime.hip_library import open_library
@@ -17,6 +19,9 @@ from tilelang.targets.amd.runtime.hip_library import open_library
 _QUERIES = ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties")
 _PROPERTIES_BYTES, _NAME_BYTES = 8192, 256
 _ARCH = re.compile(rb"gfx[0-9a-f]+")
+# Without one of these HIP has no device, and its library is searched in many places.
+# Source: ROCm documentation, "Running ROCm Docker containers"; "Use ROCm on Radeon GPUs", WSL
+_DEVICE_NODES = ("/dev/kfd", "/dev/dxg")
 
 
 @functools.lru_cache(maxsize=1)
@@ -25,6 +30,8 @@ def present_arch() -> str | None:
 
     Cached, since devices do not change while a process runs.
     """
+    if sys.platform == "linux" and not any(map(os.path.exists, _DEVICE_NODES)):
+        return None
     library = open_library("amdhip64")
     return None if library is None else _query(library)
 
