@@ -85,6 +85,13 @@ def test_fragments_with_padding_along_every_side(a, b, dtype, accum):
     check(Case(37, 21, 21, dtype, accum, a_scope=a, b_scope=b))
 
 
+@pytest.mark.parametrize("shape", [(1, 32, 32), (32, 1, 32), (1, 1, 21)])
+@pytest.mark.parametrize(("a", "b"), SCOPES)
+@pytest.mark.parametrize(("dtype", "accum"), [("float16", "float32"), ("int8", "int32"), ("tfloat32", "float32")])
+def test_a_single_row_in_a_fragment_stands_for_all_rows_of_the_instruction(a, b, dtype, accum, shape):
+    check(Case(*shape, dtype, accum, a_scope=a, b_scope=b))
+
+
 @pytest.mark.parametrize("transpose_b", [False, True])
 def test_a_tile_that_is_one_version_of_several(transpose_b):
     check(Case(32, 32, 48, stages=3, transpose_b=transpose_b))

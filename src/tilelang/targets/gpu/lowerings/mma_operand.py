@@ -245,7 +245,8 @@ class FragmentOperand:
             along_k = k + step * share.step
             value = rounded(emit.load(self._held, self._place(row, along_k)))
             inside = [self._k + along_k < share.depth] if tail else []
-            if share.cover > share.rows and share.dtype == "tfloat32":  # moved values may be undefined
+            # moved values may be undefined beyond the rows, except copies of a single row, as C has copies of its sums
+            if share.cover > share.rows > 1 and share.dtype == "tfloat32":
                 inside.append(self._row + row < share.rows)
             if inside:
                 value = Select(emit.short(conjunction(inside)), value, const(0, share.dtype), share.dtype)
