@@ -70,8 +70,8 @@ def test_loops_of_direct_loads_wait_for_nothing_loaded_before_them() -> None:
     text = printed(main, "gfx950").text
     code = assembly_of(text, "gfx950")
     assert 1 >= code[code.index("v_mfma") : code.rindex("v_mfma")].count("vmcnt")
-    assert "tl_loads_are_over();" in text
-    assert "tl_loads_are_over" not in printed(gemm(160), "gfx950").text  # which loads nothing before
+    assert "tl_wait_for_tracked_loads();" in text
+    assert "tl_wait_for_tracked_loads" not in printed(gemm(160), "gfx950").text  # which loads nothing before
 
 
 @needs_clang

@@ -24,7 +24,7 @@ from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, thread_off
 from tilelang.targets.amd.isa.atomic_text import atomic_text
 from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS
 from tilelang.targets.amd.isa.save_registers import REMATERIALIZE
-from tilelang.targets.amd.isa.wait_counters import LOADS_ARE_OVER
+from tilelang.targets.amd.isa.wait_counters import WAIT_FOR_TRACKED_LOADS
 from tilelang.targets.gpu.codegen.program import instructions_of
 from tilelang.targets.gpu.codegen.statements import FAILED, ThreadStmtPrinter
 
@@ -70,8 +70,8 @@ class HipStmtPrinter(ThreadStmtPrinter):
 
     def _rolled(self, node: For) -> None:
         if _has_direct_loads(node.body) and _loads_before(node, self._launch_body):
-            self._exprs.need(LOADS_ARE_OVER)
-            self._out.line(f"{LOADS_ARE_OVER.name}();")
+            self._exprs.need(WAIT_FOR_TRACKED_LOADS)
+            self._out.line(f"{WAIT_FOR_TRACKED_LOADS.name}();")
         outside = dict(self._divided)
         super()._rolled(node)
         self._divided.clear()

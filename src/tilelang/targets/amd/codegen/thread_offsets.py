@@ -25,7 +25,7 @@ from tilelang.ir.visit import expressions, loads_of, sub_statements, variables_o
 from tilelang.records import record
 
 _BYTE_BITS = 8
-_MOST_BYTES = 2**31  # of an offset
+_MAX_BYTES = 2**31  # of an offset
 
 
 @record
@@ -54,7 +54,7 @@ def thread_offsets(loop: For, thread: Var, domain: Domain) -> dict[AddressKey, T
             continue
         increment = address_increment(region, loop, tuple(unrolled), changing)
         divided = None if increment is None else _divided(increment, thread)
-        if divided is not None and _reach(load.buffer, divided, dict(unrolled), domain) < _MOST_BYTES:
+        if divided is not None and _reach(load.buffer, divided, dict(unrolled), domain) < _MAX_BYTES:
             found[key] = divided
     return found
 
@@ -66,7 +66,7 @@ def _loads(stmt: Stmt, unrolled: tuple[tuple[Var, int], ...]) -> Iterator[tuple[
             if load.buffer.scope is Scope.GLOBAL:
                 yield load, dict(unrolled)
     if isinstance(stmt, For) and stmt.kind is ForKind.UNROLLED:
-        unrolled = (*unrolled, (stmt.var, (int_const(stmt.stop) or _MOST_BYTES) - 1))
+        unrolled = (*unrolled, (stmt.var, (int_const(stmt.stop) or _MAX_BYTES) - 1))
     for child in sub_statements(stmt):
         yield from _loads(child, unrolled)
 
@@ -95,11 +95,11 @@ def _reach(buffer: Buffer, address: ThreadOffset, unrolled: dict[Var, int], doma
         if int_const(index) == 0:
             continue
         if stride is None or stride < 0 or span.low is None or span.low < 0 or span.high is None:
-            return _MOST_BYTES
+            return _MAX_BYTES
         total += stride * span.high
     for var, steps in address.pointer.unrolled_steps.items():
         step = distance(buffer, steps)
         if step is None or step < 0:
-            return _MOST_BYTES
+            return _MAX_BYTES
         total += step * unrolled[var]
     return total * buffer.dtype.storage_bytes

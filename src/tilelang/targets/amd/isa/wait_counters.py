@@ -1,8 +1,8 @@
 """Waits of a wave for its own accesses to memory, which its counters count.
 
 Gives `wait_for_lds`, `wait_for_loads` and `wait_for_stores`, which wait for all, per generation of counters, and
-`WAIT_FOR_DIRECT_LOADS`, which may leave the newest in flight. Invariant: texts are volatile assembly with exact
-numbers, since compilers agree neither on the meaning of the built-in's operand nor on which waits they insert
+`WAIT_FOR_DIRECT_LOADS`, which may leave the newest in flight; and `WAIT_FOR_TRACKED_LOADS`, a helper that compilers
+understand. Invariant: texts of instructions are volatile assembly with exact numbers, since compilers agree neither on the meaning of the built-in's operand nor on which waits they insert
 themselves; more accesses in flight than were counted make a wait stronger, never weaker.
 
 Source: LLVM, SIInsertWaitcnts.cpp and "User Guide for AMDGPU Backend", "Memory Model"; RDNA 4 Instruction Set
@@ -141,15 +141,15 @@ template <int N> __device__ __forceinline__ void tl_wait_for_direct_loads() {
 """Waits until at most so many of the wave's newest direct loads are in flight; the operand is that constant number."""
 
 
-LOADS_ARE_OVER = Helper(
-    "tl_loads_are_over",
+WAIT_FOR_TRACKED_LOADS = Helper(
+    "tl_wait_for_tracked_loads",
     """\
 // Before a loop of direct loads, of which the compiler knows nothing: else it would wait in each iteration for what it
 // has loaded to registers before, and so for the loads of the iteration. The number is that of vmcnt(0) alone.
-__device__ __forceinline__ void tl_loads_are_over() { __builtin_amdgcn_s_waitcnt(0x0f70); }
+__device__ __forceinline__ void tl_wait_for_tracked_loads() { __builtin_amdgcn_s_waitcnt(0x0f70); }
 """,
 )
-"""Tells the compiler that the loads that it knows of are over."""
+"""Waits for all loads, by the built-in: the compiler then inserts no wait of its own for those that it tracks."""
 
 
 def instructions() -> Iterator[Instruction]:

@@ -22,7 +22,7 @@ from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.isa.wgmma import wgmma_sequence
 
 Argument = Region | Expr
-_FEWEST = 8  # steps: statements of fewer save little time, and ptxas moves other instructions between those of a loop
+_MIN_STEPS = 8  # statements of fewer save little time, and ptxas moves other instructions between those of a loop
 
 
 @record(slots=True)
@@ -52,7 +52,7 @@ def sequence_of(nest: For) -> WgmmaSequence | None:
     places = {tuple(map(expr_key, c.start)) for c, *_ in steps if isinstance(c, Region)}
     later = [accumulate for _, _, _, accumulate, *_ in steps[1:]]
     accumulating = all(isinstance(each, Const) and each.value for each in later)
-    if helper is None or len(steps) < _FEWEST or len(places) > 1 or not accumulating:
+    if helper is None or len(steps) < _MIN_STEPS or len(places) > 1 or not accumulating:
         return None
     c, _, _, accumulate, *_ = steps[0]
     return WgmmaSequence(helper, c, [(a, b) for _, a, b, *_ in steps], accumulate)
