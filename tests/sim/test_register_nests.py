@@ -7,7 +7,7 @@ from tilelang.dtypes import FLOAT32, INT32
 from tilelang.errors import NOWHERE
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var, as_expr, const
-from tilelang.ir.stmt import For, ForKind, Seq, Store
+from tilelang.ir.stmt import Bind, For, ForKind, Seq, Store
 from tilelang.sim.register_nests import nest_of
 
 I, J, OUTER = (Var(name, INT32, index=True) for name in ("i", "j", "outer"))
@@ -117,6 +117,7 @@ def test_points_of_independent_loops_stand_in_rows():
 
 
 def test_what_is_the_same_at_every_point_is_around_the_nest():
-    nest, bound = nest_of(loop(I, 4, store(A, I, 0.0))), Var("bound", INT32, index=True)
-    assert nest.is_around(OUTER * 2, {bound})
-    assert not any(nest.is_around(expr, {bound}) for expr in (I + OUTER, bound, at(B, 0)))
+    bound = Var("bound", INT32, index=True)
+    nest = nest_of(loop(I, 4, Seq((Bind(bound, I * 2), store(A, bound, 0.0)))))
+    assert nest.is_around(OUTER * 2)
+    assert not any(nest.is_around(expr) for expr in (I + OUTER, bound, at(B, 0)))

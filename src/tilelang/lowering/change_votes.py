@@ -73,10 +73,12 @@ class ChangeVotes:
 
     def follow(self, stmt: Stmt) -> bool:
         """Notes what a statement has changed; gives whether statements behind it may use a vote that it took."""
-        new, self._new = self._new, None
+        found: list[tuple[_Value, Var]] = []
+        if self._new is not None and isinstance(stmt, ParallelLoop):
+            result, vote = self._new
+            found = [(each, vote) for each in self._values if each.tile is result]
+        self._new = None
         written = {buffer.storage for part in walk(stmt) for buffer in written_buffers(part)}
-        starts = self._values if new is not None and isinstance(stmt, ParallelLoop) else []
-        found = [(each, new[1]) for each in starts if new is not None and each.tile is new[0]]
         self._votes = [(each, v) for each, v in self._votes if written.isdisjoint(each.storages)]
         self._votes += found
         self._values = [each for each in self._values if written.isdisjoint(each.storages)]
@@ -99,8 +101,7 @@ class ChangeVotes:
 
 def _stored(stmt: Stmt) -> _Value | None:
     """What a parallel loop stores to a whole tile, if that is computed from elements at the same place."""
-    store = stmt.body if isinstance(stmt, ParallelLoop) else None
-    if not isinstance(stmt, ParallelLoop) or not isinstance(store, Store):
+    if not isinstance(stmt, ParallelLoop) or not isinstance(store := stmt.body, Store):
         return None
     if len(store.indices) != len(stmt.vars) or any(a is not b for a, b in zip(store.indices, stmt.vars, strict=True)):
         return None

@@ -43,9 +43,10 @@ class RegisterLoops:
     def compile(self, loop: For) -> Callable[[SimWarp], bool] | None:
         """A function that executes a nest, or says False and has done nothing; None where it is not worth it."""
         nest = nest_of(loop)
-        places = None if nest is None or nest.points < _MIN_POINTS else nest.places()
-        free = None if nest is None or places is None else nest.independent(places)
-        if nest is None or places is None or free is None:
+        if nest is None or nest.points < _MIN_POINTS or (places := nest.places()) is None:
+            return None
+        free = nest.independent(places)
+        if free is None:
             return None
         order = nest.order(free)
         fold = _fold_of(nest.body, places) if len(order) > 1 else None
@@ -78,7 +79,7 @@ def _fold_of(body: Stmt, places: Mapping[Load | Store, Place]) -> tuple[Store, L
     if len(stores) != 1 or not isinstance(store := stores[0], Store) or not isinstance(update := store.value, Binary):
         return None
     loads = [access for access in places if isinstance(access, Load) and access.buffer.storage is store.buffer.storage]
-    if len(loads) != 1 or update.dtype != store.buffer.dtype != loads[0].dtype:
+    if len(loads) != 1 or update.dtype != store.buffer.dtype:
         return None
     (load,) = loads
     same = [expr_key(i) for i in load.indices] == [expr_key(i) for i in store.indices]
@@ -189,7 +190,6 @@ class _PointCompiler(LaneCompiler):
         super().__init__(Slots(), warp_size)
         self._outer_slots, self._around = slots, around
         self._nest, self._places, self._rows = nest, places, rows
-        self._bound = {stmt.var for stmt in walk(nest.body) if isinstance(stmt, Bind)}
 
     def frames(self) -> list[list[Value]]:
         """The values of the slots for each row of points; None for those that are not the nest's."""
@@ -206,14 +206,14 @@ class _PointCompiler(LaneCompiler):
     # -- expressions ----------------------------------------------------------------------------------------
     def index(self, expr: Expr) -> Closure:
         """The exact value of an integer expression: an int, or one for every point of every lane."""
-        if isinstance(expr, Const) or not self._nest.is_around(expr, self._bound):
+        if isinstance(expr, Const) or not self._nest.is_around(expr):
             return super().index(expr)
         outer = self._around.index(expr)
         return lambda points: points.spread_index(outer(points.warp))  # type: ignore[attr-defined]
 
     def data(self, expr: Expr) -> Closure:
         """The value of an expression in its dtype."""
-        if isinstance(expr, Const) or not self._nest.is_around(expr, self._bound):
+        if isinstance(expr, Const) or not self._nest.is_around(expr):
             return super().data(expr)
         outer = self._around.data(expr)
         return lambda points: points.spread(outer(points.warp))  # type: ignore[attr-defined]
@@ -249,7 +249,7 @@ class _PointCompiler(LaneCompiler):
         update = store.value
         assert isinstance(update, Binary)
         total, each = Var("total", load.dtype), Var("each", load.dtype)
-        self._bound |= {total, each}
+        self._nest.bound |= {total, each}
         a, b = (total, each) if update.a is load else (each, total)
         combine, operands = self.data(dataclasses.replace(update, a=a, b=b)), self.data(operand)
         slots = self._slots.var(total), self._slots.var(each)

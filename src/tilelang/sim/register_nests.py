@@ -56,11 +56,13 @@ class Nest:
         extents: The iterations of each.
         points: The product of these.
         values: The value of each loop's variable at every point, exact.
+        bound: The variables that the body binds.
     """
 
     def __init__(self, loops: tuple[For, ...]) -> None:
         self._loops = loops
         self.body = loops[-1].body
+        self.bound = {stmt.var for stmt in walk(self.body) if isinstance(stmt, Bind)}
         self.extents = tuple(len(_range(loop)) for loop in loops)
         self.points = math.prod(self.extents)
         self.values: dict[Var, np.ndarray] = {}
@@ -76,32 +78,31 @@ class Nest:
             return None
         accesses: list[Load | Store] = [stmt for stmt in stmts if isinstance(stmt, Store)]
         accesses += [load for stmt in stmts for root in expressions(stmt) for load in loads_of(root)]
-        bound = {stmt.var for stmt in stmts if isinstance(stmt, Bind)}
         try:
-            return {access: self._place(access, bound) for access in accesses}
+            return {access: self._place(access) for access in accesses}
         except _TooHard:
             return None
 
-    def is_around(self, expr: Expr, bound: set[Var]) -> bool:
+    def is_around(self, expr: Expr) -> bool:
         """Whether an expression is the same at every point, whatever the nest does."""
-        return not loads_of(expr) and not any(var in self.values or var in bound for var in variables_of(expr))
+        return not loads_of(expr) and not any(var in self.values or var in self.bound for var in variables_of(expr))
 
-    def _place(self, access: Load | Store, bound: set[Var]) -> Place:
-        sums = [list(self._terms(index, bound)) for index in access.indices]
+    def _place(self, access: Load | Store) -> Place:
+        sums = [list(self._terms(index)) for index in access.indices]
         parts = [[(negative, term) for negative, term, is_own in terms if not is_own] for terms in sums]
         own = [[(negative, term) for negative, term, is_own in terms if is_own] for terms in sums]
         return Place(tuple([self._sum(terms) for terms in own]), tuple([tuple(terms) for terms in parts]))
 
-    def _terms(self, index: Expr, bound: set[Var], negative: bool = False) -> Iterator[tuple[bool, Expr, bool]]:
+    def _terms(self, index: Expr, negative: bool = False) -> Iterator[tuple[bool, Expr, bool]]:
         """The terms of an index, and of each whether it is the nest that decides it."""
         variables = variables_of(index)
         if not loads_of(index) and variables <= self.values.keys():
             yield negative, index, True
-        elif self.is_around(index, bound):
+        elif self.is_around(index):
             yield negative, index, False
         elif isinstance(index, Binary) and index.op in (BinaryOp.ADD, BinaryOp.SUB):
-            yield from self._terms(index.a, bound, negative)
-            yield from self._terms(index.b, bound, negative != (index.op is BinaryOp.SUB))
+            yield from self._terms(index.a, negative)
+            yield from self._terms(index.b, negative != (index.op is BinaryOp.SUB))
         else:
             raise _TooHard
 
@@ -124,12 +125,11 @@ class Nest:
 
     def _is_exact(self, stmts: list[Stmt]) -> bool:
         """Whether no index arithmetic with the variables of the nest can leave 64 bits."""
-        bound = {stmt.var for stmt in stmts if isinstance(stmt, Bind)}
         peaks: dict[Expr, int] = {var: int(np.abs(values).max()) for var, values in self.values.items()}
         for stmt in stmts:
             for root in expressions(stmt):
                 for node in walk_expr(root):
-                    if not isinstance(node, Const) and self.is_around(node, bound):
+                    if not isinstance(node, Const) and self.is_around(node):
                         peaks[node] = LARGEST
         return are_exact((part for stmt in stmts for part in exact_parts(stmt)), peaks)
 
