@@ -1,9 +1,10 @@
 """Waits of a wave for its own accesses to memory, which its counters count.
 
-Gives `wait_for_lds`, `wait_for_loads` and `wait_for_stores`, which wait for all, per generation of counters, and
-`WAIT_FOR_DIRECT_LOADS`, which may leave the newest in flight; and `WAIT_FOR_TRACKED_LOADS`, a helper that compilers
-understand. Invariant: texts of instructions are volatile assembly with exact numbers, since compilers agree neither on the meaning of the built-in's operand nor on which waits they insert
-themselves; more accesses in flight than were counted make a wait stronger, never weaker.
+Gives `wait_for_lds`, `wait_for_loads` and `wait_for_stores`, which wait for all, per generation of counters,
+`WAIT_FOR_DIRECT_LOADS`, which may leave the newest in flight, and `WAIT_FOR_TRACKED_LOADS`, a helper that compilers
+understand. Invariant: texts of instructions are volatile assembly with exact numbers, since compilers agree neither on
+the meaning of the built-in's operand nor on which waits they insert themselves; more accesses in flight than were
+counted make a wait stronger, never weaker.
 
 Source: LLVM, SIInsertWaitcnts.cpp and "User Guide for AMDGPU Backend", "Memory Model"; RDNA 4 Instruction Set
 Architecture, "Data Dependency Resolution"; AMD Instinct MI300 Instruction Set Architecture, "Manually Inserted Wait
