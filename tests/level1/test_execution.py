@@ -165,7 +165,7 @@ def test_calls_have_the_switches_of_the_printed_program() -> None:
     target = parse_target({"kind": "cuda", "arch": "sm_90a"})
     graph = level1_programs.matmul(512, 512, 16384)
     lowered = lower(graph, target)
-    assert {"tl.workspace_split": 8} == lowered.tilings[0].switches
+    assert {"tl.workspace_split": 8} == lowered.tilings[0].pass_configs
     options = options_for(graph, lowered, JitOptions(target=target, pass_configs={"tl.split": 4}))
     assert {"tl.split": 4} == options.pass_configs
     assert {"tl.workspace_split": 8} == options_for(graph, lowered, JitOptions(target=target)).pass_configs

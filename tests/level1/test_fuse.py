@@ -8,10 +8,10 @@ from array_functions import trace
 
 import tilelang.numpy as tnp
 from tilelang.ir.expr import Expr
+from tilelang.level1.deduplicate import without_duplicates
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.fused import FusedKernel
 from tilelang.level1.graph import Combiner, Graph
-from tilelang.level1.unique import without_duplicates
 
 
 def shown(graph: Graph) -> list[tuple[list[str], list[str]]]:

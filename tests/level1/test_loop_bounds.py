@@ -6,7 +6,7 @@ import pytest
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Graph
-from tilelang.level1.loop_bounds import Combined, loop_range
+from tilelang.level1.loop_bounds import ReducedBody, loop_range
 from tilelang.level1.placement import Tiling, place_axes
 from tilelang.level1.tile_values import TileValues
 
@@ -16,7 +16,7 @@ def range_of(graph: Graph, *, neutral: float | None = None) -> tuple[str, str]:
     axis = {each.name: each for each in kernel.extents}
     values = TileValues(place_axes(kernel, Tiling({axis["i"]: 16, axis["j"]: 32}, 128, 2)))
     combined = [
-        Combined(r.body, float(r.combiner.neutral(r.body.dtype)) if neutral is None else neutral)
+        ReducedBody(r.body, float(r.combiner.neutral(r.body.dtype)) if neutral is None else neutral)
         for r in kernel.accumulated
     ]
     return loop_range(axis["j"], combined, values, "whole", ExprPrinter())

@@ -6,16 +6,16 @@ import pytest
 from array_functions import trace
 
 import tilelang.numpy as tnp
+from tilelang.level1.data_passes import data_passes
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Graph
 from tilelang.level1.online_softmax import SoftmaxStep, softmax_step
-from tilelang.level1.passes import passes_of
-from tilelang.level1.strength import with_cheaper_forms
+from tilelang.level1.strength_reduction import with_reduced_strength
 
 
 def step_of(graph: Graph) -> SoftmaxStep | None:
-    kernel = with_cheaper_forms(fused_kernels(graph)[-1])
-    (each, *later) = passes_of(kernel)
+    kernel = with_reduced_strength(fused_kernels(graph)[-1])
+    (each, *later) = data_passes(kernel)
     return None if later else softmax_step(each, kernel.outputs)
 
 

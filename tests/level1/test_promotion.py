@@ -5,7 +5,15 @@ import pytest
 
 from tilelang.dtypes import SCALARS, DType
 from tilelang.errors import ProgramTypeError
-from tilelang.level1.promotion import Typed, as_float, compute_dtype, holds, promote, sum_dtype, sum_dtypes
+from tilelang.level1.promotion import (
+    OperandDType,
+    as_float,
+    compute_dtype,
+    holds_all_values,
+    promote,
+    sum_dtype,
+    sum_dtypes,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +30,7 @@ from tilelang.level1.promotion import Typed, as_float, compute_dtype, holds, pro
 )  # fmt: skip
 def test_two_dtypes(a: str, b: str, expected: str) -> None:
     for x, y in ((a, b), (b, a)):
-        assert Typed(DType(expected)) == promote("tnp.add", (Typed(DType(x)), Typed(DType(y))))
+        assert OperandDType(DType(expected)) == promote("tnp.add", (OperandDType(DType(x)), OperandDType(DType(y))))
 
 
 @pytest.mark.parametrize(
@@ -34,17 +42,17 @@ def test_two_dtypes(a: str, b: str, expected: str) -> None:
     ],
 )  # fmt: skip
 def test_weak_operands_follow_strong_ones(strong: str, weak: str, expected: str) -> None:
-    assert Typed(DType(expected)) == promote("tnp.add", (Typed(DType(strong)), Typed(DType(weak), weak=True)))
+    assert OperandDType(DType(expected)) == promote("tnp.add", (OperandDType(DType(strong)), OperandDType(DType(weak), weak=True)))
 
 
 def test_weak_operands_alone_stay_weak() -> None:
-    weak = [Typed(DType(name), weak=True) for name in ("int32", "float32")]
-    assert Typed(DType("float32"), weak=True) == promote("tnp.add", weak)
+    weak = [OperandDType(DType(name), weak=True) for name in ("int32", "float32")]
+    assert OperandDType(DType("float32"), weak=True) == promote("tnp.add", weak)
 
 
 def test_an_integer_that_a_float_does_not_hold_is_an_error() -> None:
     with pytest.raises(ProgramTypeError) as error:
-        promote("operator +", (Typed(DType("int32")), Typed(DType("float32"))))
+        promote("operator +", (OperandDType(DType("int32")), OperandDType(DType("float32"))))
     assert error.value.message == (
         "operator +: int32 with float32 would lose precision silently; float32 has integers exactly only up to 2**24, "
         "int32 has greater ones"
@@ -54,7 +62,7 @@ def test_an_integer_that_a_float_does_not_hold_is_an_error() -> None:
 
 def test_unsigned_and_signed_integers_of_64_bits_are_an_error() -> None:
     with pytest.raises(ProgramTypeError) as error:
-        promote("tnp.add", (Typed(DType("int64")), Typed(DType("uint64"))))
+        promote("tnp.add", (OperandDType(DType("int64")), OperandDType(DType("uint64"))))
     assert error.value.message == (
         "tnp.add: int64 with uint64 would lose precision silently; there is no integer dtype that has all values of both"
     )
@@ -80,7 +88,7 @@ def test_a_float_holds_another_one_if_conversions_there_and_back_change_nothing(
     values = values[np.isfinite(values.astype(np.float32))]
     with np.errstate(all="ignore"):
         back = values.astype(np.float32).astype(dtype.numpy).astype(np.float32)
-    assert bool((back == values.astype(np.float32)).all()) == holds(dtype, other)
+    assert bool((back == values.astype(np.float32)).all()) == holds_all_values(dtype, other)
 
 
 def test_narrow_floats_are_computed_in_float32() -> None:

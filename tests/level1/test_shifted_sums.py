@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import tilelang
 import tilelang.numpy as tnp
+from tilelang.level1.data_passes import data_passes
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.fused import FusedKernel
-from tilelang.level1.passes import passes_of
 from tilelang.level1.placement import Tiling
 from tilelang.level1.shifted_sums import with_shifted_sums
 
@@ -49,16 +49,16 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", SQUARED)
 def test_one_pass_is_enough(name: str) -> None:
-    assert 1 == len(passes_of(kernel_of(SQUARED[name])))
+    assert 1 == len(data_passes(kernel_of(SQUARED[name])))
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_take_two(name: str) -> None:
-    assert 2 == len(passes_of(kernel_of(OTHERS[name])))
+    assert 2 == len(data_passes(kernel_of(OTHERS[name])))
 
 
 def test_values_that_stay_on_chip_are_looked_at_twice() -> None:
-    assert 2 == len(passes_of(kernel_of(SQUARED["deviations"], stream=False)))
+    assert 2 == len(data_passes(kernel_of(SQUARED["deviations"], stream=False)))
 
 
 @tilelang.compute

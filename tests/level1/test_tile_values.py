@@ -22,7 +22,7 @@ def test_what_a_tile_holds_is_read_there() -> None:
     largest, total = kernel.reductions
     assert "x[bx * block_i + i, j_step * block_j + j]" == repr(values.localized(largest.body))
     values.enter()
-    values.hold(largest.body, tile, (i, j), stepwise=True, beyond=-math.inf)
+    values.hold(largest.body, tile, (i, j), loop_variant=True, padding=-math.inf)
     assert "T.exp(tile[i, j] - largest[bx * block_i + i])" == repr(values.localized(total.body))
     assert values.tile_of(largest.body) is not None
     values.leave()
@@ -36,10 +36,10 @@ def test_values_beyond_the_end() -> None:
     tile = Buffer("tile", (Const(2, i.dtype), Const(16, i.dtype)), FLOAT32, Scope.FRAGMENT)
     largest, total = kernel.reductions
     ragged = frozenset((j,))
-    assert (0.0, Unknown.FINITE) == (values.beyond(largest.body, ragged), values.beyond(largest.result, ragged))
-    assert Unknown.ANY is values.beyond(total.body, ragged)
-    values.hold(largest.body, tile, (i, j), stepwise=True, beyond=-math.inf)
-    assert 0.0 == values.beyond(total.body, ragged)
+    assert (0.0, Unknown.FINITE) == (values.padding(largest.body, ragged), values.padding(largest.result, ragged))
+    assert Unknown.ANY is values.padding(total.body, ragged)
+    values.hold(largest.body, tile, (i, j), loop_variant=True, padding=-math.inf)
+    assert 0.0 == values.padding(total.body, ragged)
 
 
 def test_what_depends_on_a_ragged_axis_may_be_anything_beyond_it() -> None:
@@ -51,7 +51,7 @@ def test_what_depends_on_a_ragged_axis_may_be_anything_beyond_it() -> None:
     i, k = kernel.extents
     values = TileValues(place_axes(kernel, Tiling({i: 8, k: 8}, 128, 2)))
     element, factor, total = graphs.at(x, i, k), graphs.at(w, k), graphs.at(s, k)
-    values.hold(kernel.reductions[0].result, Buffer("s", (Const(8, k.dtype),), FLOAT32, Scope.FRAGMENT), (k,), stepwise=True)
+    values.hold(kernel.reductions[0].result, Buffer("s", (Const(8, k.dtype),), FLOAT32, Scope.FRAGMENT), (k,), loop_variant=True)
     of_axis = cast(33 - k, FLOAT32)
     for expr, expected in [
         (element * factor, 0.0),
@@ -68,4 +68,4 @@ def test_what_depends_on_a_ragged_axis_may_be_anything_beyond_it() -> None:
         (T.exp(element - T.infinity("float32")), 0.0),
         (T.max(element, of_axis), Unknown.FINITE),
     ]:
-        assert expected == values.beyond(expr, frozenset((k,))), expr
+        assert expected == values.padding(expr, frozenset((k,))), expr

@@ -37,7 +37,7 @@ def test_a_product_has_the_tile_of_the_cost_model() -> None:
     large, long = graphs.matmul(4096, 4096, 4096), graphs.matmul(512, 512, 16384)
     assert ({"i": 128, "j": 256, "k": 64}, 256) == (blocks(large), tiling(large).threads)
     assert {"i": 128, "j": 128, "k": 64} == blocks(long)
-    assert {"tl.workspace_split": 8} == tiling(long).switches
+    assert {"tl.workspace_split": 8} == tiling(long).pass_configs
 
 
 @pytest.mark.parametrize(("d", "expected"), [(64, {"i": 128, "j": 128}), (256, {"i": 128, "j": 64})])

@@ -12,13 +12,13 @@ from tilelang.errors import Loc, StagingError, StagingTypeError
 from tilelang.ir.expr import as_expr
 from tilelang.level1.graph import Graph
 from tilelang.level1.structure import Structure
-from tilelang.level1.trace import Declared, is_tracing, trace
+from tilelang.level1.trace import ParameterSpec, is_tracing, trace
 
 PLACE = Loc("program.py", 3)
 
 
 def traced(function: Callable[..., Any]) -> tuple[Graph, Structure]:
-    declared = [Declared(name, (as_expr(4),), DType("float16")) for name in ("x", "y")]
+    declared = [ParameterSpec(name, (as_expr(4),), DType("float16")) for name in ("x", "y")]
     return trace("f", PLACE, declared, lambda arrays: function(*arrays))
 
 

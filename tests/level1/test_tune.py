@@ -124,6 +124,6 @@ def test_programs_are_sent_as_texts() -> None:
     from tilelang.jit.options import JitOptions
 
     programs = candidates(graphs.matmul(64, 64, 64), CPU)
-    made = JitFunction(module._maker("matmul", [each.text for each in programs]), JitOptions(target=CPU))
+    made = JitFunction(module._program_maker("matmul", [each.text for each in programs]), JitOptions(target=CPU))
     sent = SubjectMessage.of(Subject(made))
     assert "main" == sent.restore().program({"number": 0}).name

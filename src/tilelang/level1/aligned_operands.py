@@ -1,7 +1,7 @@
-"""Gives operands of matrix products rows that begin at multiples of 16 bytes, where those in memory do not.
+"""Pads the rows of gemm operands to multiples of 16 bytes.
 
-Only such rows are copied by vectors and copy engines. One kernel more copies the operand to rows with zeros at the end,
-which costs about as much as reading it once, while a product reads each element many times.
+Vector accesses and copy engines need aligned rows. An additional kernel copies the operand to padded rows, which costs
+about as much as reading it once; the gemm reads each element many times.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Iterator, Sequence
 
 from tilelang.ir.expr import Const, Load, Var, const, int_const, select
 from tilelang.level1.contraction import contraction, without_widening
+from tilelang.level1.deduplicate import with_arrays
 from tilelang.level1.fused import FusedKernel
 from tilelang.level1.graph import Array, Graph, Map, Parameter, axes_for, define, element
-from tilelang.level1.unique import with_arrays
 
 ALIGNMENT_BYTES = 16
-_READ_OFTEN = 256  # rows and columns of a product, of which each reads every element of the other's operand
+_MIN_REUSE = 256  # rows and columns of a gemm: how often each element of the other operand is read
 
 
 def with_aligned_operands(graph: Graph, kernels: Sequence[FusedKernel]) -> tuple[Graph, list[Array]]:
-    """The graph with aligned copies of parameters that large matrix products read, and the copies, to be stored.
+    """The graph with aligned copies of parameters that large gemms read, and the copies, which must be stored.
 
     Args:
         graph: The computation.
@@ -31,13 +31,13 @@ def with_aligned_operands(graph: Graph, kernels: Sequence[FusedKernel]) -> tuple
 
 
 def _unaligned(kernels: Sequence[FusedKernel]) -> Iterator[Array]:
-    """The parameters whose rows begin elsewhere."""
+    """The parameters with unaligned rows that large gemms read."""
     for kernel in kernels:
         for reduction in kernel.reductions:
             product = contraction(reduction)
             if product is None:
                 continue
-            if any(_extent(kernel, side) < _READ_OFTEN for side in (product.rows, product.columns)):
+            if any(_extent(kernel, side) < _MIN_REUSE for side in (product.rows, product.columns)):
                 continue
             for operand in map(without_widening, (product.a, product.b)):
                 if isinstance(operand, Load) and isinstance(operand.buffer, Array) and _is_unaligned(operand.buffer):
@@ -56,7 +56,7 @@ def _is_unaligned(array: Array) -> bool:
 
 
 def _aligned(array: Array) -> Array:
-    """An array of the same elements with longer rows, which end in zeros."""
+    """A copy of an array with rows padded by zeros."""
     assert array.static_shape is not None
     columns, step = array.static_shape[-1], ALIGNMENT_BYTES // array.dtype.storage_bytes
     shape = (*array.shape[:-1], const(-(-columns // step) * step, array.shape[-1].dtype))

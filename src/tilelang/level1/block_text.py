@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from collections import ChainMap, Counter
 from collections.abc import Iterator, Sequence
@@ -16,20 +15,20 @@ from tilelang.ir.expr import Binary, Call, Const, Expr, Load, Select, Var, conju
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import children, loads_of, variables_of
+from tilelang.level1.common_subexpressions import hoist_common_subexpressions
 from tilelang.level1.contraction import without_widening
 from tilelang.level1.fused import ZERO, FusedKernel, FusedReduction
-from tilelang.level1.graph import Array
+from tilelang.level1.graph import Array, same_axes
 from tilelang.level1.launch_text import INDENT, count_text
-from tilelang.level1.loop_bounds import Combined, loop_range
+from tilelang.level1.loop_bounds import ReducedBody, loop_range
 from tilelang.level1.placement import ONE, Placement, Tiling, next_origin
-from tilelang.level1.repeated import with_bindings
 from tilelang.level1.tile_list_text import visiting_lines
 from tilelang.level1.tile_values import TileValues, read_tile
 from tilelang.level1.visited_tiles import VisitedTiles
 
 
 class BlockText(ABC):
-    """Writes the statements of a block; subclasses say how reductions that are read come to be."""
+    """Writes the statements of a block; subclasses compute the reductions that expressions read."""
 
     def __init__(
         self,
@@ -44,23 +43,23 @@ class BlockText(ABC):
         self._visited, self._kept = visited, kept
         self._values = TileValues(placement)
         self._allocations: list[str] = []
-        # the statements of the kernel, and of the loops that are being written; those of a loop begin with its loads
+        # statements of the kernel, then of each open loop; the loads of a loop come first in its body
         self._blocks: list[list[str]] = [[]]
         self._loads = [0]
         self._shared_values: set[ExprKey] = set()
 
     @abstractmethod
-    def _require(self, reduction: FusedReduction) -> None:
+    def _ensure_computed(self, reduction: FusedReduction) -> None:
         """Computes a reduction that an expression reads, if no tile holds it."""
 
     # -- loops ----------------------------------------------------------------------------------------------------
     def _count(self, var: Var, extent: Expr) -> str:
-        """The blocks, or steps, along an axis."""
+        """The number of blocks, or of loop iterations, along an axis."""
         return count_text(var, extent, self._values, self._names)
 
     @contextmanager
-    def _loop(self, axes: Sequence[Var], combined: Sequence[Combined]) -> Iterator[None]:
-        """Writes the loops over the tiles of axes around what is written inside, and combines what is given."""
+    def _loop(self, axes: Sequence[Var], combined: Sequence[ReducedBody]) -> Iterator[None]:
+        """Writes loops over the tiles of axes around the statements written inside; `combined` bounds their ranges."""
         headers: list[str] = []
         first: list[str] = []
         for axis in axes:
@@ -94,31 +93,32 @@ class BlockText(ABC):
 
     @contextmanager
     def _before_loops(self) -> Iterator[None]:
-        """Writes before the loops that are being written."""
+        """Statements written inside go before all open loops."""
         blocks, loads, known = self._blocks, self._loads, self._values.known
         self._blocks, self._loads, self._values.known = blocks[:1], loads[:1], ChainMap(known.maps[-1])
         yield
         self._blocks, self._loads, self._values.known = blocks, loads, known
 
-    def _is_stepwise(self, expr: Expr) -> bool:
-        """Whether an expression changes from one step of a loop to the next."""
+    def _is_loop_variant(self, expr: Expr) -> bool:
+        """Whether an expression may change from one loop iteration to the next."""
         if any(axis in self._placement.steps for axis in variables_of(expr)):
             return True
         read = [load.buffer for load in loads_of(expr)]
         if not all(isinstance(buffer, Array) for buffer in read):
             return True
         streamed = set(self._kernel.streamed)
-        return any(not streamed.isdisjoint(r.reduced) or self._is_stepwise(r.body) for r in self._kernel.reads(expr))
+        reads = self._kernel.reads(expr)
+        return any(not streamed.isdisjoint(r.reduced) or self._is_loop_variant(r.body) for r in reads)
 
     def _plain_load(self, expr: Expr) -> Load | None:
-        """A read of memory in which each axis of the tile is one index."""
+        """The load, if an expression is one of global memory whose tiled indices are distinct axes plus offsets."""
         if not isinstance(expr, Load) or expr.buffer.scope.on_chip or expr_key(expr) in self._values.known:
             return None
         axes = [self._offset_and_axis(index)[1] for index in expr.indices if self._values.dims_of(index)]
         return expr if axes and None not in set(axes) and len(set(axes)) == len(axes) else None
 
     def _offset_and_axis(self, index: Expr) -> tuple[Expr | None, Var | None]:
-        """An index as an offset, which may be none, and an axis of the tile; None for the axis of any other index."""
+        """The offset and the axis of an index `offset + axis`; the axis is None for an index of another form."""
         match index:
             case Var():
                 return None, index
@@ -128,8 +128,8 @@ class BlockText(ABC):
                 return offset, axis
         return None, None
 
-    def _is_zero_beyond(self, load: Load) -> bool:
-        """Whether a plain read of elements beyond the ends of ragged axes is one beyond the array, which gives 0."""
+    def _is_zero_padded(self, load: Load) -> bool:
+        """Whether a plain load past the ends of ragged axes is also out of bounds of the array, where loads give 0."""
         for index, size in zip(load.indices, load.buffer.shape, strict=True):
             offset, axis = self._offset_and_axis(index)
             if offset is None or axis is None or axis not in self._placement.steps:
@@ -145,12 +145,12 @@ class BlockText(ABC):
         return True
 
     def _tile_axes(self, load: Load) -> list[Var]:
-        """The axes of the tile that a plain read covers, in the order of memory."""
+        """The tiled axes of a plain load, in the order of its dimensions."""
         axes = [self._offset_and_axis(index)[1] for index in load.indices if self._values.dims_of(index)]
         return [axis for axis in axes if axis is not None]
 
     def _region(self, load: Load, whole: Var | None = None) -> str:
-        """The part of an array that a tile of reads covers; all of an axis that is given."""
+        """The region of an array that a tile of a plain load covers; all of the axis `whole`."""
         tiled = [bool(self._values.dims_of(index)) for index in load.indices]
         trailing = all(tiled[tiled.index(True) :])
         parts = []
@@ -170,29 +170,29 @@ class BlockText(ABC):
 
     # -- tiles ----------------------------------------------------------------------------------------------------
     def _materialize(self, expr: Expr, name: str, dims: Sequence[Var], neutral: Const | None = None) -> Load:
-        """The tile that holds an expression; made if there is none, with the neutral value beyond ragged ends."""
+        """The tile that holds an expression, computed if there is none; padded with the neutral value if given."""
         held = self._values.tile_of(expr)
         if held is not None and same_axes(held.indices, dims) and held.buffer.scope is Scope.FRAGMENT:
             if neutral is None or self._masked(expr, dims, neutral) is expr:
                 return held
         for other in self._kernel.reads(expr):
-            self._require(other)
+            self._ensure_computed(other)
         load = self._plain_load(without_widening(expr))
         buffer = self._fragment(name if load is None else f"{load.buffer.name}_tile", dims, expr.dtype)
         ragged = self._ragged(dims)
         if load is not None and same_axes(self._tile_axes(load), dims) and (
-            neutral is None or not ragged or neutral.value == 0 and self._is_zero_beyond(load)
+            neutral is None or not ragged or neutral.value == 0 and self._is_zero_padded(load)
         ):
             self._write_load(expr, f"T.copy({self._region(load)}, {self._names.name(buffer)})")
-            beyond: float | None = 0.0
+            padding: float | None = 0.0
         else:
             self._assign(read_tile(buffer, dims), dims, expr if neutral is None else self._masked(expr, dims, neutral))
-            beyond = None if neutral is None else float(neutral.value)
-        self._values.hold(expr, buffer, dims, stepwise=self._is_stepwise(expr), beyond=beyond)
+            padding = None if neutral is None else float(neutral.value)
+        self._values.hold(expr, buffer, dims, loop_variant=self._is_loop_variant(expr), padding=padding)
         return read_tile(buffer, dims)
 
     def _load_rows(self, load: Load) -> None:
-        """Loads all that a plain read covers along its last axis, and has loops read it from there."""
+        """Copies whole rows of a plain load to shared memory, where loops read them."""
         *rows, axis = self._tile_axes(load)
         place, size = self._placement.places[axis], self._text(self._placement.block_names[axis])
         sizes = tuple(self._placement.places[row].size for row in rows)
@@ -205,12 +205,12 @@ class BlockText(ABC):
         self._values.known[expr_key(load)] = Load(buffer, (*rows, place.point), load.dtype)
 
     def _find_shared_values(self, bodies: Sequence[Expr]) -> None:
-        """Notes what several bodies read from memory, or compute of that alone, to be held in a tile."""
+        """Records the subexpressions of global memory that several bodies have, to compute each once, into a tile."""
         counts = Counter(key for body in bodies for key in set(self._memory_values(body)))
         self._shared_values = {key for key, count in counts.items() if count > 1}
 
     def _memory_values(self, expr: Expr) -> Iterator[ExprKey]:
-        """The parts of an expression that vary over a tile, read memory, and no reduction."""
+        """The subexpressions that vary over a tile and read global memory, but no reduction."""
         inner = without_widening(expr)
         if not self._values.dims_of(inner) or isinstance(inner, Var):
             return
@@ -222,7 +222,7 @@ class BlockText(ABC):
                 yield from self._memory_values(child)
 
     def _materialize_shared_values(self, expr: Expr) -> None:
-        """Holds the largest parts of an expression that other bodies have, too."""
+        """Computes tiles of the largest subexpressions that other bodies share."""
         if expr_key(expr) in self._values.known:
             return
         if expr_key(expr) in self._shared_values:
@@ -232,7 +232,7 @@ class BlockText(ABC):
             self._materialize_shared_values(child)
 
     def _materialize_row_values(self, expr: Expr, dims: Sequence[Var]) -> None:
-        """Holds what is costly and varies along fewer axes of a tile than the tile has, so that it is computed once."""
+        """Computes costly subexpressions that vary along fewer axes than the tile into smaller tiles, once."""
         own = self._values.dims_of(expr)
         if expr_key(expr) in self._values.known or not own:
             return
@@ -243,7 +243,7 @@ class BlockText(ABC):
             self._materialize_row_values(child, dims)
 
     def _memory_order(self, body: Expr, dims: Sequence[Var]) -> list[Var]:
-        """The axes of a tile in the order in which memory has most of them, so that neighbors are read together."""
+        """The axes of a tile, ordered as the load with most of them orders them, so that accesses coalesce."""
         loads = (self._plain_load(load) for load in loads_of(body))
         orders = [self._tile_axes(load) for load in loads if load is not None]
         longest = max(orders, key=len, default=[])
@@ -251,13 +251,13 @@ class BlockText(ABC):
         return [*others, *(axis for axis in longest if any(axis is each for each in dims))]
 
     def _ragged(self, dims: Sequence[Var]) -> frozenset[Var]:
-        """The axes of a tile whose ends matter: those that are reduced."""
+        """The axes of a tile whose padding matters: those that a loop reduces."""
         return frozenset(axis for axis in dims if axis in self._placement.steps)
 
     def _masked(self, expr: Expr, dims: Sequence[Var], neutral: Const) -> Expr:
-        """An expression that has the neutral value beyond the ends of ragged axes."""
+        """The expression, with the neutral value past the ends of ragged axes."""
         ragged = self._ragged(dims)
-        if not ragged or self._values.beyond(expr, ragged) == neutral.value:
+        if not ragged or self._values.padding(expr, ragged) == neutral.value:
             return expr
         conditions = [axis < self._placement.places[axis].extent for axis in dims if axis in ragged]
         match expr:
@@ -302,13 +302,16 @@ class BlockText(ABC):
             self._write(f"if {self._text(self._visited.is_partial)}:")
             self._blocks[-1].extend(INDENT + line for line in lines)
             return
-        bindings, result = with_bindings(self._values.localized(value))
+        bindings, result = hoist_common_subexpressions(self._values.localized(value))
         body = [f"{self._names.name(binding.var)} = {self._text(binding.value)}" for binding in bindings]
         body.append(f"{self._element_text(target)} = {self._text(result)}")
-        self._write_loop(dims, body, inside, stepwise=not dims or self._is_stepwise(value))
+        self._write_loop(dims, body, inside, loop_variant=not dims or self._is_loop_variant(value))
 
     def _mask_of(self, target: Load, value: Expr) -> Expr | None:
-        """Masks of what a tile holds already, without the condition by which tiles that are left whole pass them."""
+        """A masked value that the target tile holds unmasked, with the mask alone; None for other values.
+
+        Tiles that the mask keeps whole need no such statement, so the test for them goes around it.
+        """
         held = self._values.tile_of(value)
         if held is not None:
             return value if held.buffer is target.buffer else None
@@ -319,7 +322,7 @@ class BlockText(ABC):
         return None
 
     def _write_loop(
-        self, dims: Sequence[Var], body: Sequence[str], inside: Sequence[Expr], *, stepwise: bool = True
+        self, dims: Sequence[Var], body: Sequence[str], inside: Sequence[Expr], *, loop_variant: bool = True
     ) -> None:
         """Writes statements for all elements of a tile for which conditions hold."""
         headers = []
@@ -331,7 +334,7 @@ class BlockText(ABC):
         headers += [f"if {' and '.join(map(self._text, inside))}:"] if inside else []
         lines = [INDENT * depth + header for depth, header in enumerate(headers)]
         lines += [INDENT * len(headers) + line for line in body]
-        self._blocks[-1 if stepwise else 0].extend(lines)
+        self._blocks[-1 if loop_variant else 0].extend(lines)
 
     def _element_text(self, target: Load) -> str:
         """An element as the target of an assignment."""
@@ -343,7 +346,7 @@ class BlockText(ABC):
 
     def _write_load(self, expr: Expr, line: str) -> None:
         """Writes a load before the other statements of a loop, or before all loops."""
-        if len(self._blocks) > 1 and self._is_stepwise(expr):
+        if len(self._blocks) > 1 and self._is_loop_variant(expr):
             self._blocks[-1].insert(self._loads[-1], line)
             self._loads[-1] += 1
         else:
@@ -353,9 +356,8 @@ class BlockText(ABC):
         return self._names.expr(expr)
 
 
-
 def fill_text(value: Const, names: ExprPrinter) -> str:
-    """A literal, of which those at the limits of a dtype are written by name."""
+    """A literal; the limits of a dtype are written as `T.min_value` and `T.max_value`."""
     for name, limit in zip(("min", "max"), value.dtype.limits, strict=True):
         if value.value == limit:
             return f'T.{name}_value("{value.dtype!s}")'
@@ -365,8 +367,3 @@ def fill_text(value: Const, names: ExprPrinter) -> str:
 def _is_costly(expr: Expr) -> bool:
     """Whether a float takes many instructions: a function or a division."""
     return expr.dtype.is_float and (isinstance(expr, Call) or isinstance(expr, Binary) and expr.op is BinaryOp.DIV)
-
-
-def same_axes(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
-    """Whether two lists have the same axes in the same order."""
-    return len(a) == len(b) and all(map(operator.is_, a, b))

@@ -1,6 +1,6 @@
-"""From a graph that calls Level 2 kernels to a Python module: programs, and a function that runs all of them in turn.
+"""The Python module of a graph that calls Level 2 kernels: a program for each part, and a function that runs all.
 
-The kernels are the user's, so that the function takes them as arguments. Without calls, the module is that of the one
+The called kernels are the user's, so the function takes them as arguments. Without calls, the module is that of the one
 program.
 """
 

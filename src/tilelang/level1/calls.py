@@ -21,7 +21,7 @@ from tilelang.jit.signature import bind_call, is_array, key_of_value
 from tilelang.language.types import TensorType
 from tilelang.level1.graph import Graph
 from tilelang.level1.structure import Structure, flatten
-from tilelang.level1.trace import Declared
+from tilelang.level1.trace import ParameterSpec
 from tilelang.records import record
 from tilelang.runtime.arrays import borrow
 from tilelang.runtime.parameters import Signature
@@ -39,7 +39,7 @@ class Binding:
     """
 
     key: tuple[Any, ...]
-    parameters: tuple[Declared, ...]
+    parameters: tuple[ParameterSpec, ...]
     arrays: tuple[Any, ...]
     call: Callable[[Sequence[Any]], Any]
 
@@ -94,11 +94,11 @@ class _ArgumentClassifier:
     def __init__(self, name: str, types: Mapping[str, TensorType]) -> None:
         self._name, self._types = name, types
         self.key: list[Any] = []
-        self.parameters: list[Declared] = []
+        self.parameters: list[ParameterSpec] = []
         self.arrays: list[Any] = []
 
     def classify(self, parameter: str, value: Any) -> Callable[[Sequence[Any]], Any]:
-        """Notes what an argument is; gives the function from all arrays to the argument that has them."""
+        """Records an argument; gives the function that rebuilds it from the arrays of a call."""
         leaves, structure = flatten(value)
         if not any(_is_tensor(leaf) for leaf in leaves):
             self.key.append((parameter, key_of_value(value)))
@@ -111,11 +111,11 @@ class _ArgumentClassifier:
         return lambda arrays: structure.rebuild([leaf if n is None else arrays[n] for n, leaf in places])
 
     def _array(self, path: str, value: Any) -> tuple[Any, ...]:
-        """Notes an array; gives its part of the key."""
+        """Records an array; gives its part of the key."""
         kind = self._types.get(path)
         shape, dtype = (kind.shape, kind.dtype) if kind is not None else self._shape_and_dtype(path, value)
         name = "".join(letter if letter.isalnum() else "_" for letter in path.replace("]", "").replace("'", ""))
-        self.parameters.append(Declared(name, shape, dtype))
+        self.parameters.append(ParameterSpec(name, shape, dtype))
         self.arrays.append(value)
         return (path, None if kind is not None else tuple(map(str, shape)), str(dtype))
 

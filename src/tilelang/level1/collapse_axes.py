@@ -1,7 +1,7 @@
 """Makes one axis of two that are reduced together and are neighbors in memory wherever they are read.
 
-A tile of the one axis is as long as a block needs it, also where images have rows of 7 elements. The arrays that are
-read get another shape, by `T.reshape`.
+Tiles of the collapsed axis can be long, even where images have rows of 7 elements. The arrays that are read are
+reshaped by `T.reshape`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Reshape = Callable[[Array, int], Array]
 """From an array and a dimension to the array in which that dimension and the next are one."""
 
 
-def with_collapsed_axes(kernel: FusedKernel, reshaped: Reshape) -> FusedKernel:
+def with_collapsed_axes(kernel: FusedKernel, reshape_array: Reshape) -> FusedKernel:
     """The kernel with as few reduced axes as the arrays that it reads allow.
 
     Args:
@@ -29,7 +29,7 @@ def with_collapsed_axes(kernel: FusedKernel, reshaped: Reshape) -> FusedKernel:
     """
     for outer, inner in _neighbors(kernel):
         if _can_merge(kernel, outer, inner):
-            return with_collapsed_axes(_collapsed(kernel, outer, inner, reshaped), reshaped)
+            return with_collapsed_axes(_collapsed(kernel, outer, inner, reshape_array), reshape_array)
     return kernel
 
 
@@ -37,21 +37,17 @@ class Reshapes:
     """The arrays of a program in other shapes, each made once."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[Array, int], Array] = {}
+        self._define: dict[tuple[Array, int], Array] = {}
 
     def __call__(self, array: Array, dim: int) -> Array:
         """See `Reshape`."""
-        if (array, dim) not in self._made:
-            shape = (*array.shape[:dim], _product(*array.shape[dim : dim + 2]), *array.shape[dim + 2 :])
-            self._made[array, dim] = define(
+        if (array, dim) not in self._define:
+            merged = folded(array.shape[dim] * array.shape[dim + 1])
+            shape = (*array.shape[:dim], merged, *array.shape[dim + 2 :])
+            self._define[array, dim] = define(
                 array.name, shape, array.dtype, Reshaped(array), stored_dtype=array.stored_dtype, loc=array.loc
             )
-        return self._made[array, dim]
-
-
-def _product(a: Expr, b: Expr) -> Expr:
-    """The product of two constants."""
-    return folded(a * b)
+        return self._define[array, dim]
 
 
 def _neighbors(kernel: FusedKernel) -> Iterator[tuple[Var, Var]]:
@@ -107,11 +103,11 @@ class _WithoutLoads(Rewriter):
         return as_expr(0) if isinstance(node, Load) else self.rebuild_expr(node)
 
 
-def _collapsed(kernel: FusedKernel, outer: Var, inner: Var, reshaped: Reshape) -> FusedKernel:
+def _collapsed(kernel: FusedKernel, outer: Var, inner: Var, reshape_array: Reshape) -> FusedKernel:
     merged = Var(inner.name, inner.dtype, index=True)
-    extent = _product(kernel.extents[outer], kernel.extents[inner])
+    extent = folded(kernel.extents[outer] * kernel.extents[inner])
     extents = {merged if axis is inner else axis: size for axis, size in kernel.extents.items() if axis is not outer}
-    collapse = _Collapse(outer, merged, reshaped)
+    collapse = _Collapse(outer, merged, reshape_array)
     reductions = tuple(
         dataclasses.replace(
             each,
@@ -124,8 +120,8 @@ def _collapsed(kernel: FusedKernel, outer: Var, inner: Var, reshaped: Reshape) -
 
 
 class _Collapse(Rewriter):
-    def __init__(self, outer: Var, merged: Var, reshaped: Reshape) -> None:
-        self._outer, self._merged, self._reshaped = outer, merged, reshaped
+    def __init__(self, outer: Var, merged: Var, reshape_array: Reshape) -> None:
+        self._outer, self._merged, self._reshaped = outer, merged, reshape_array
 
     def expr(self, node: Expr) -> Expr:
         if not isinstance(node, Load):

@@ -65,7 +65,7 @@ class _Computation:
 
     @functools.cached_property
     def lowered(self) -> Lowered:
-        """The Level 2 program: as a file of decisions or an earlier search says, or as is expected to be fastest.
+        """The Level 2 program, tiled as a file of decisions or an earlier search says, otherwise by the model.
 
         Raises:
             TuningError: A file of decisions does not fit.
@@ -91,7 +91,7 @@ class _Computation:
     def _explanation(self, lowered: Lowered) -> str:
         try:
             return explain(lowered, predict_program(lowered, self._target, self._options))
-        except (OptionError, ProgramValueError):  # nothing is known of the machine, or of the sizes
+        except (OptionError, ProgramValueError):  # the machine has no rates, or a size is symbolic
             return explain(lowered)
 
     def tune(self, arrays: Sequence[Any], settings: Mapping[str, Any]) -> Tuned:
@@ -128,7 +128,7 @@ class _Computation:
         return self.kernel
 
     def call(self, arrays: Sequence[Any], out: Any) -> Any:
-        """The result for the arrays of a call, or `out`, in which it is then."""
+        """The result for the arrays of a call; `out`, with the result written to it, if that is given."""
         if out is not None:
             self.run(*arrays, *output_arrays(self.graph.name, out, self.structure))
             return out
@@ -172,8 +172,8 @@ class ComputeFunction:
         by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         self._names = tuple(name for name, each in self.signature.parameters.items() if each.kind in by_position)
         self._computations: dict[Any, _Computation] = {}
-        # by the arguments of calls as they were given, with the places of the arrays among them
-        self._recognized: dict[Any, tuple[_Computation, tuple[int, ...]]] = {}
+        # by the key of a call's arguments, with the positions of the arrays among them
+        self._fast_path: dict[Any, tuple[_Computation, tuple[int, ...]]] = {}
         functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -198,8 +198,8 @@ class ComputeFunction:
 
     def _run(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
         out = None if self._takes_out else keywords.pop("out", None)
-        key = self._quick_key(args, keywords)
-        known = self._recognized.get(key)
+        key = self._fast_path_key(args, keywords)
+        known = self._fast_path.get(key)
         if known is not None:
             computation, places = known
             given = (*args, *keywords.values())
@@ -212,13 +212,13 @@ class ComputeFunction:
             order = [names.index(name) for name in self.signature.parameters if name in names]
             places = tuple(place for place in order if is_array(values[place]))
             if len(places) == len(binding.arrays):  # none is a default
-                self._recognized[key] = computation, places
+                self._fast_path[key] = computation, places
         return result
 
-    def _quick_key(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def _fast_path_key(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """A key that is cheap to compute and equal only for calls of one computation; None if there is none.
 
-        What else a call must satisfy, the kernel checks.
+        The kernel checks the rest.
         """
         key: list[Any] = [environment_key(), *keywords]
         tensors = plain_tensor_types()

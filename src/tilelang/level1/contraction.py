@@ -1,4 +1,4 @@
-"""Recognizes sums of products of two operands, which matrix units compute."""
+"""Recognizes reductions that are matrix products, which matrix units compute."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def contraction(reduction: FusedReduction, body: Expr | None = None) -> Contract
 
     Args:
         reduction: The reduction.
-        body: What stands in place of its body, as its incremental form does.
+        body: Used instead of its body: that of its incremental form.
     """
     if reduction.combiner is not Combiner.SUM:
         return None

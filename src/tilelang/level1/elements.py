@@ -1,4 +1,4 @@
-"""From operands of any kind to arrays of the graph: broadcasting, and functions applied element by element."""
+"""Broadcasting, and elementwise functions of operands of any kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilelang.ir.expr import Const, Expr, as_expr, cast, int_const
 from tilelang.jit.signature import is_array
 from tilelang.language.extents import difference, shape_text
 from tilelang.level1.graph import Definition, Map, axes_for, define, element
-from tilelang.level1.promotion import Typed
+from tilelang.level1.promotion import OperandDType
 from tilelang.level1.values import Operand, Scalar, TracedArray
 
 
@@ -84,7 +84,7 @@ def broadcast_shapes(what: str, *shapes: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def map_elements(
-    name: str, function: Callable[..., Expr], operands: Sequence[Operand], result: Typed, what: str = ""
+    name: str, function: Callable[..., Expr], operands: Sequence[Operand], result: OperandDType, what: str = ""
 ) -> Operand:
     """`function` of the elements of operands that are broadcast: a scalar if all of them are, else a new array.
 
@@ -112,7 +112,7 @@ def map_elements(
 
 
 def new_array(
-    name: str, shape: Sequence[Expr], definition: Definition, dtype: DType, result: Typed, *, part: bool = False
+    name: str, shape: Sequence[Expr], definition: Definition, dtype: DType, result: OperandDType, *, part: bool = False
 ) -> TracedArray:
     """A new array of the graph, called after the variable that the user's line assigns, if there is one.
 
@@ -146,4 +146,4 @@ def as_array(operand: Operand) -> TracedArray:
         return operand
     assert isinstance(operand, Scalar)
     body = cast(operand.expr, operand.dtype) if isinstance(operand.expr, Const) else operand.expr
-    return new_array("value", (), Map((), body), body.dtype, operand.typed)
+    return new_array("value", (), Map((), body), body.dtype, operand.operand_dtype)

@@ -1,4 +1,4 @@
-"""How a graph runs: by its meaning, as one compiled program, or as several with kernels of the user between them."""
+"""Runs a graph: in NumPy, as one compiled program, or as several with the user's kernels between them."""
 
 from __future__ import annotations
 
@@ -52,35 +52,35 @@ def program_of(text: str, entry: str) -> PrimFunc:
 
 
 def options_for(graph: Graph, lowered: Lowered, options: JitOptions) -> JitOptions:
-    """The options of its kernel: the user's, and under them the switches that the text of the program sets."""
+    """The options of its kernel: the user's, which override those that the program text sets."""
     count = len(graph.parameters)
     outputs = list(range(count, count + len(graph.results)))
-    return dataclasses.replace(options, out_idx=outputs, pass_configs=switches_of(lowered, options))
+    return dataclasses.replace(options, out_idx=outputs, pass_configs=pass_configs_of(lowered, options))
 
 
-def switches_of(lowered: Lowered, options: JitOptions) -> dict[str, object]:
-    """The switches of the compiler: those of tilings, and over them the user's, who may say how blocks share tiles."""
+def pass_configs_of(lowered: Lowered, options: JitOptions) -> dict[str, object]:
+    """The `pass_configs` of tilings, overridden by the user's; if he sets how blocks share tiles, tilings do not."""
     own = {str(getattr(key, "value", key)): value for key, value in (options.pass_configs or {}).items()}
-    chosen = {name: value for tiling in lowered.tilings for name, value in tiling.switches.items()}
+    chosen = {name: value for tiling in lowered.tilings for name, value in tiling.pass_configs.items()}
     if not _SHARING.isdisjoint(own):
         chosen = {name: value for name, value in chosen.items() if name not in _SHARING}
     return {**chosen, **own}
 
 
 def predict_program(lowered: Lowered, target: Target, options: JitOptions) -> Prediction:
-    """The predicted time of a Level 2 program, which is lowered for that and not compiled.
+    """The predicted time of a Level 2 program; it is lowered for that, but not compiled.
 
     Raises:
         OptionError: The model has no figures of the machine.
         ProgramValueError: A size is symbolic.
     """
     func = program_of(lowered.text, lowered.entry)
-    compile_options = options_of(func, switches_of(lowered, options), options.compile_flags)
+    compile_options = options_of(func, pass_configs_of(lowered, options), options.compile_flags)
     return predicted(lower_to_threads(func, target, compile_options), target, compile_options)
 
 
 def compile_with_calls(graph: Graph, lowered: Lowered, options: JitOptions) -> Callable[..., Any]:
-    """Runs the parts of a graph, and the kernels that it calls between them; arguments as for a kernel of the graph."""
+    """A function that runs the parts of a graph and the kernels between them; it is called as a kernel of the graph."""
     steps = _steps(graph, lowered, options)
 
     def run(*arrays: Any) -> Any:
@@ -136,7 +136,7 @@ def _position(array: Array) -> int:
 
 
 def reference_of(graph: Graph) -> Callable[..., Any]:
-    """Runs a graph by its meaning in NumPy, on host arrays."""
+    """A function that computes a graph in NumPy, on host arrays."""
     signature = signature_of(graph)
     count = len(graph.parameters)
 

@@ -1,4 +1,4 @@
-"""What the compiler decided for a computation, in words: kernels, what is fused in each, tiles, bytes."""
+"""Describes what the compiler decided for a computation: kernels, what is fused in each, tiles, bytes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _sharing_lines(tiling: Tiling) -> list[str]:
     """How several blocks share tiles, or what they load."""
     lines = []
     parts, split, cluster = (
-        tiling.switches.get(key.value)
+        tiling.pass_configs.get(key.value)
         for key in (PassConfigKey.TL_WORKSPACE_SPLIT, PassConfigKey.TL_SPLIT, PassConfigKey.TL_CLUSTER)
     )
     if parts is not None:

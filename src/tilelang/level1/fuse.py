@@ -1,9 +1,9 @@
 """Groups the arrays of a graph into kernels.
 
-A kernel grows from an array that is stored: maps are inlined into their readers, and a reduction joins the kernel of
-its reader if the reader's axes are its own. Axes that are reduced become one where both sides read the same elements,
-which is what lets softmax and the matrix product behind it share one loop. What cannot join is stored, and read from
-memory. Invariant: every array of `stored` is computed by exactly one kernel, before the kernels that read it.
+A kernel is built from an array that is stored: maps are inlined into their readers, and a reduction is fused into the
+kernel of its reader if the reader's axes are its own. Reduced axes of two reductions are unified where both read the
+same elements, so that softmax and the gemm after it share one loop. What cannot be fused is stored to memory.
+Invariant: every array of `stored` is computed by exactly one kernel, before the kernels that read it.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ from tilelang.level1.graph import (
     axes_for,
     body_at,
     element,
+    same_axes,
 )
 
-MAX_WHOLE = 512  # elements of an axis that a block may hold beside a tile of another one
-ENOUGH_ROWS = 64  # rows of which blocks reduce one or more, so that the machine is busy
-FEW_ELEMENTS = 1 << 16  # of an array that one launch more costs more than idle multiprocessors
-_ROUNDS = 100
+MAX_AXIS_IN_BLOCK = 512  # elements of an axis that a block may hold whole, beside a tile of another axis
+MIN_BUSY_ROWS = 64  # rows that keep the machine busy, where a block reduces one or more of them
+MAX_SMALL_ELEMENTS = 1 << 16  # of an array for which another launch costs more than idle multiprocessors
+_MAX_ROUNDS = 100
 
 
 class _MustStore(Exception):
@@ -52,17 +53,17 @@ class _MustStore(Exception):
         self.array = array
 
 
-def fused_kernels(graph: Graph, partial: Iterable[Array] = ()) -> list[FusedKernel]:
+def fused_kernels(graph: Graph, materialized: Iterable[Array] = ()) -> list[FusedKernel]:
     """The kernels of a graph, in an order in which they can run; arrays without elements need none.
 
     Args:
         graph: The computation.
-        partial: Arrays that are to be stored.
+        materialized: Arrays that must be stored, beside the results.
     """
-    required = {*partial, *(array for array in graph.results if not isinstance(array.definition, Parameter))}
+    required = {*materialized, *(array for array in graph.results if not isinstance(array.definition, Parameter))}
     required |= {a for a in graph.arrays if not isinstance(a.definition, Map | Reduction | Parameter)}
     stored = set(required)
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         try:
             kernels = _kernels([array for array in graph.arrays if array in stored and not _has_zero(array.shape)])
         except _MustStore as found:
@@ -91,12 +92,12 @@ def _kernels(stored: Sequence[Array]) -> list[FusedKernel]:
     return [group.kernel for group in groups]
 
 
-# by a reduction, or None for what is stored, and an array that its body reads: the outermost map on the way
+# by a reduction (None for an output) and an array that its body reads: the outermost map that is inlined between them
 _ReadThrough = Mapping[tuple[Array | None, Array], Array]
 
 
 def _check_feasible(kernel: FusedKernel, read_through: _ReadThrough) -> None:
-    """Refuses what one loop cannot compute.
+    """Checks that one loop can compute a kernel.
 
     Raises:
         _MustStore: A reduction must be stored, or the array through which it is read.
@@ -109,19 +110,19 @@ def _check_feasible(kernel: FusedKernel, read_through: _ReadThrough) -> None:
             continue
         shares = not streamed.isdisjoint(reduction.reduced)
         whole = contraction(reduction) is None
-        held = [axis for axis in reduction.reduced if whole or axis in kept]  # a matrix product can loop over others
+        held = [axis for axis in reduction.reduced if whole or axis in kept]  # a gemm can loop over others
         sizes = [int_const(kernel.extents[axis]) for axis in held]
-        large = not all(size is not None and size <= MAX_WHOLE for size in sizes)
+        large = not all(size is not None and size <= MAX_AXIS_IN_BLOCK for size in sizes)
         if shares or large:
             raise _MustStore(_boundary(kernel, reduction, read_through))
     for axis in kernel.sequences:
         size = int_const(kernel.extents[axis])
         for reduction in kernel.reductions:
-            if axis in set(reduction.axes) and (size is None or size > MAX_WHOLE):
+            if axis in set(reduction.axes) and (size is None or size > MAX_AXIS_IN_BLOCK):
                 raise _MustStore(reduction.array)
     for axis in kernel.parallel:
         size = int_const(kernel.extents[axis])
-        if axis not in set(kernel.grid) and (size is None or size > MAX_WHOLE):
+        if axis not in set(kernel.grid) and (size is None or size > MAX_AXIS_IN_BLOCK):
             lacking = next(r for r in kernel.reductions if axis not in set(r.axes))
             raise _MustStore(_boundary(kernel, lacking, read_through))
 
@@ -132,40 +133,36 @@ def _writes_once(kernel: FusedKernel) -> bool:
 
 
 def _is_as_parallel(kernel: FusedKernel, old: FusedKernel) -> bool:
-    """Whether a kernel that stores more has as many blocks to run as before, or enough of them."""
-    if _same(kernel.grid, old.grid) and _same(kernel.streamed, old.streamed):
+    """Whether a kernel with a further output has as many blocks as before, or enough of them."""
+    if same_axes(kernel.grid, old.grid) and same_axes(kernel.streamed, old.streamed):
         return True
-    rows, elements = (math.prod(int_const(k.extents[a]) or MAX_WHOLE for a in k.grid) for k in (kernel, old))
-    return not old.reductions and not old.sequences and (rows >= ENOUGH_ROWS or elements <= FEW_ELEMENTS)
-
-
-def _same(a: Sequence[Var], b: Sequence[Var]) -> bool:
-    return len(a) == len(b) and all(map(operator.is_, a, b))
+    rows, elements = (math.prod(int_const(k.extents[a]) or MAX_AXIS_IN_BLOCK for a in k.grid) for k in (kernel, old))
+    return not old.reductions and not old.sequences and (rows >= MIN_BUSY_ROWS or elements <= MAX_SMALL_ELEMENTS)
 
 
 def _boundary(kernel: FusedKernel, reduction: FusedReduction, read_through: _ReadThrough) -> Array:
-    """What to store instead of a reduction in the kernel: what is made of it, unless that is larger.
+    """The array to store so that a reduction leaves the kernel: the map that reads it, unless that is larger.
 
-    An operand of a matrix product is stored as a whole, so that no block computes it again.
+    The whole operand of a gemm is stored, so that blocks do not compute it again.
     """
     own = reduction.array
     readers = [r for r in kernel.reductions if reduction in kernel.reads(r.body)]
     for product in (r for r in readers if contraction(r) is not None):
         return read_through.get((product.array, own), own)
     outer = next((outer for (_, source), outer in read_through.items() if source is own), own)
-    extents = [[int_const(extent) or MAX_WHOLE for extent in array.shape] for array in (outer, own)]
+    extents = [[int_const(extent) or MAX_AXIS_IN_BLOCK for extent in array.shape] for array in (outer, own)]
     return outer if math.prod(extents[0]) <= math.prod(extents[1]) else own
 
 
 class _KernelBuilder(Rewriter):
-    """Grows one kernel from the first array that it stores."""
+    """Builds one kernel from the first array that it stores."""
 
     def __init__(self, stored: set[Array], first: Array, updates: Scatter | None = None) -> None:
         self._stored = stored
         self._extents: dict[Var, Expr] = {}
         self._reductions: dict[Array, FusedReduction] = {}
         self._outputs: list[Output] = []
-        self._read: list[Load] = []  # elements that the kernel reads, with reductions not yet followed
+        self._read: list[Load] = []  # the kernel's loads, of arrays in memory and of reductions that are not fused yet
         self._read_through: dict[tuple[Array | None, Array], Array] = {}
         if updates is None:
             self._store(first, self._new_axes(_axes_of(first), _iterated(first)))
@@ -175,7 +172,7 @@ class _KernelBuilder(Rewriter):
 
     @property
     def kernel(self) -> FusedKernel:
-        """What has grown."""
+        """The kernel as built so far."""
         return FusedKernel(self._extents, tuple(self._reductions.values()), tuple(self._outputs))
 
     def is_read_by(self, array: Array) -> bool:
@@ -191,7 +188,7 @@ class _KernelBuilder(Rewriter):
         return False
 
     def try_add(self, array: Array) -> bool:
-        """Stores a further array, if it reads the same elements over the same axes."""
+        """Adds a further output, if it reads the same elements over the same axes; tells whether it was added."""
         before = (self._extents, self._reductions, self._outputs, self._read, self._read_through)
         old = self.kernel
         self._extents, self._reductions = dict(self._extents), dict(self._reductions)
@@ -199,7 +196,7 @@ class _KernelBuilder(Rewriter):
         try:
             axes = self._new_axes(_axes_of(array), _iterated(array))
             own = {axis for axis in axes if isinstance(axis, Var)}
-            shared = self._matching_axes(own, self._loads_of_definition(array, axes), old.extents)
+            shared = self._unifiable_axes(own, self._loads_of_definition(array, axes), old.extents)
             if shared or not own:
                 new = {axis: self._extents[axis] for axis in own if axis not in shared}
                 self._extents = {**old.extents, **new}
@@ -213,7 +210,7 @@ class _KernelBuilder(Rewriter):
         return False
 
     def _loads_of_definition(self, array: Array, axes: Sequence[Expr]) -> tuple[Load, ...]:
-        """What the definition of an array reads."""
+        """The loads of an array's definition, through maps and fused reductions."""
         definition = array.definition
         if not isinstance(definition, Reduction):
             loads = loads_of(self._inlined(_body_of(array, axes)))
@@ -225,25 +222,25 @@ class _KernelBuilder(Rewriter):
         places = dict(zip(definition.axes + definition.reduced, (*axes, *reduced), strict=True))
         return loads_of(self._inlined(substitute(definition.body, places)))
 
-    def _matching_axes(self, own: set[Var], loads: Sequence[Load], before: Mapping[Var, Expr]) -> dict[Var, Expr]:
-        """Axes of the kernel in place of some of an array's own, by the element of both that has most of them."""
+    def _unifiable_axes(self, own: set[Var], loads: Sequence[Load], before: Mapping[Var, Expr]) -> dict[Var, Expr]:
+        """The axes of the kernel that an array's own can be, by the load that both have and that matches most axes."""
         best: dict[Var, Var] = {}
         new = {axis for axis in self._extents if axis not in before}
         for load in loads:
             for other in self._read:
                 if other.buffer is load.buffer:
-                    found = _unified(load.indices, other.indices, new, before) or {}
+                    found = _unify(load.indices, other.indices, new, before) or {}
                     mine = {axis: place for axis, place in found.items() if axis in own}
                     if len(mine) > len(best) and self._same_extents(mine, before):
                         best = mine
         return dict(best)
 
     def _store(self, array: Array, axes: tuple[Expr, ...]) -> None:
-        """Adds an array to those that the kernel stores."""
+        """Adds an output."""
         definition = array.definition
         own = tuple(axis for axis in axes if isinstance(axis, Var))
         if isinstance(definition, Reduction):
-            body = self._joined(array, axes)
+            body = self._fused_result(array, axes)
             self._outputs.append(Output(array, axes, own, body))
             return
         inlined = self._inlined(_body_of(array, axes))
@@ -260,7 +257,7 @@ class _KernelBuilder(Rewriter):
             self._outputs.append(Output(array, axes, own, body))
 
     def _with_split_axes(self, axes: tuple[Expr, ...], body: Expr) -> tuple[tuple[Expr, ...], Expr]:
-        """Two axes in place of one whose quotient and remainder are indices of a reduction, as in a reshape."""
+        """Splits an axis whose quotient and remainder are indices of a reduction, as after a reshape, into two."""
         indices = [i for load in loads_of(body) if self._is_followed(load.buffer) for i in load.indices]
         for index in indices:
             match index:
@@ -281,12 +278,12 @@ class _KernelBuilder(Rewriter):
         return axes, body
 
     def _is_followed(self, buffer: Buffer) -> bool:
-        """Whether reads of an array are reads of a reduction that may join the kernel."""
+        """Whether an array is a reduction that may be fused into the kernel."""
         stored = self._stored - {output.array for output in self._outputs}
         return isinstance(buffer, Array) and isinstance(buffer.definition, Reduction) and buffer not in stored
 
     def _update(self, array: Array, definition: Scatter) -> None:
-        """Adds updates of elements of an array."""
+        """Adds the updates of a scatter."""
         axes = self._new_axes(definition.axes, definition.extents)
         places = dict(zip(definition.axes, axes, strict=True))
         *indices, body = (self._inlined(substitute(e, places)) for e in (*definition.indices, definition.body))
@@ -308,7 +305,7 @@ class _KernelBuilder(Rewriter):
         return Domain().with_extents(self._extents, self._extents.values())
 
     def _inlined(self, body: Expr, reader: Array | None = None) -> Expr:
-        """A body, of a reduction if that is given, in which maps are replaced by their bodies; reductions stay."""
+        """A body with maps inlined; `reader` is the reduction whose body it is, if it is one."""
         stored = self._stored - {output.array for output in self._outputs}
         inliner = _Inliner(stored)
         inlined = simplify(inliner.expr(body), self._domain)
@@ -316,8 +313,8 @@ class _KernelBuilder(Rewriter):
             self._read_through.setdefault((reader, source), outermost)
         return inlined
 
-    def _join(self, array: Array, indices: Sequence[Expr]) -> Expr:
-        """Makes a reduction part of the kernel, and gives its result."""
+    def _add_reduction(self, array: Array, indices: Sequence[Expr]) -> Expr:
+        """Adds a reduction to the kernel; gives a read of its result."""
         definition = array.definition
         assert isinstance(definition, Reduction)
         if _has_zero(definition.extents):
@@ -344,7 +341,7 @@ class _KernelBuilder(Rewriter):
         return made.result
 
     def _flattened(self, reduced: Sequence[Var], body: Expr) -> tuple[tuple[Var, ...], Expr]:
-        """One axis in place of several, along which positions count."""
+        """Flattens the reduced axes, along which arg reductions count positions, into one."""
         extents = [self._extents.pop(axis) for axis in reduced]
         flat = Var(reduced[-1].name, reduced[-1].dtype, index=True)
         self._extents[flat] = simplify(reduce(operator.mul, extents))
@@ -358,11 +355,11 @@ class _KernelBuilder(Rewriter):
     def _shared_axes(
         self, reduced: Sequence[Var], axes: Sequence[Var], loads: Sequence[Load], before: Mapping[Var, Expr]
     ) -> dict[Var, Expr]:
-        """Axes of the kernel in place of reduced ones, such that both sides read the same elements."""
+        """The axes of the kernel that reduced axes can be, as both index the same elements; empty if there are none."""
         for load in loads:
             for other in self._read:
                 if other.buffer is load.buffer:
-                    found = _unified(load.indices, other.indices, set(reduced), before)
+                    found = _unify(load.indices, other.indices, set(reduced), before)
                     if not found or len(found) < len(reduced):
                         continue
                     if set(found.values()).isdisjoint(axes) and self._same_extents(found, before):
@@ -374,22 +371,22 @@ class _KernelBuilder(Rewriter):
 
     # -- reductions that are read ---------------------------------------------------------------------------------
     def expr(self, node: Expr) -> Expr:
-        """Follows reads of reductions, each of which joins the kernel or is stored."""
+        """Replaces reads of reductions, which are fused into the kernel or stored."""
         if isinstance(node, Load) and self._is_followed(node.buffer):
             assert isinstance(node.buffer, Array)
-            return self._joined(node.buffer, node.indices)
+            return self._fused_result(node.buffer, node.indices)
         return self.rebuild_expr(node)
 
-    def _joined(self, array: Array, indices: tuple[Expr, ...]) -> Expr:
+    def _fused_result(self, array: Array, indices: tuple[Expr, ...]) -> Expr:
         """The result of a reduction at indices that are axes of the kernel.
 
         Raises:
-            _MustStore: They are others, or the kernel has it at other ones.
+            _MustStore: They are no axes of the kernel, or the kernel has the reduction at other axes.
         """
         own = [index for index, extent in zip(indices, array.shape, strict=True) if int_const(extent) != 1]
         known = self._reductions.get(array)
         if known is not None:
-            if len(known.axes) != len(own) or not all(map(operator.is_, known.axes, own)):
+            if not same_axes(known.axes, own):
                 raise _MustStore(array)
             return known.result
         axes = [index for index in own if isinstance(index, Var) and index in self._extents]
@@ -400,7 +397,7 @@ class _KernelBuilder(Rewriter):
             for axis, extent in zip(axes, extents, strict=True)
         ):
             raise _MustStore(array)
-        return self._join(array, indices)
+        return self._add_reduction(array, indices)
 
 
 class _Inliner(Rewriter):
@@ -444,7 +441,7 @@ def _axes_of(array: Array) -> tuple[Var, ...]:
 
 
 def _iterated(array: Array) -> tuple[Expr, ...]:
-    """The extents of the axes over which an array is computed: a sort looks at more elements than it may keep."""
+    """The extents of the axes over which an array is computed; a top-k reads more elements than it stores."""
     shape = list(array.shape)
     if isinstance(array.definition, Sort):
         shape[array.definition.along] = array.definition.extent
@@ -462,10 +459,10 @@ def _body_of(array: Array, axes: Sequence[Expr]) -> Expr:
     return substitute(definition.body, dict(zip(definition.axes, axes, strict=True)))
 
 
-def _unified(
+def _unify(
     pattern: Sequence[Expr], other: Sequence[Expr], free: set[Var], axes: Mapping[Var, Expr]
 ) -> dict[Var, Var] | None:
-    """Which axes the free ones of a pattern must be for both index tuples to be the same; None if none fit."""
+    """The substitution of free axes that makes a pattern equal to other indices; None if there is none."""
     found: dict[Var, Var] = {}
     for a, b in _pairs(pattern, other):
         if isinstance(a, Var) and a in free:

@@ -1,4 +1,4 @@
-"""What one kernel computes, before it is decided how: reductions and outputs over common axes."""
+"""A fused kernel before tiling: reductions and outputs over common axes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FusedReduction:
 
     Attributes:
         array: The array of the graph.
-        axes: The axes of the kernel that its dimensions are; those of extent 1 have none.
+        axes: The axes of the kernel for its dimensions, without those of extent 1.
         reduced: The axes of the kernel that it reduces.
         combiner: How.
         body: What it combines. Reads of other reductions of the kernel have exactly their axes as indices.
@@ -36,7 +36,7 @@ class FusedReduction:
 
     @property
     def result(self) -> Load:
-        """A read of the result; only a key, since dimensions of extent 1 have no index."""
+        """A read of the result; used as a key, as dimensions of extent 1 have no index."""
         return Load(self.array, self.axes, self.array.dtype)
 
 
@@ -97,7 +97,7 @@ class FusedKernel:
 
     @cached_property
     def streamed(self) -> tuple[Var, ...]:
-        """The axes of the last reduction, over which the kernel loops where they do not fit on the chip."""
+        """The axes of the last reduction: a block loops over them if they do not fit on chip."""
         return self.reductions[-1].reduced if self.reductions else ()
 
     @cached_property
@@ -113,7 +113,7 @@ class FusedKernel:
 
     @cached_property
     def grid(self) -> tuple[Var, ...]:
-        """The parallel axes that all reductions have, so that blocks that divide them repeat nothing."""
+        """The parallel axes that all reductions have: dividing them among blocks repeats no work."""
         return tuple(axis for axis in self.parallel if all(axis in set(r.axes) for r in self.reductions))
 
     @property
@@ -123,11 +123,11 @@ class FusedKernel:
             yield from loads_of(body)
 
     def without(self, unread: Set[Array]) -> FusedKernel:
-        """The kernel without the outputs that nobody reads, such as those whose readers have joined it since."""
+        """The kernel without outputs that nothing reads, such as those whose readers were fused into it later."""
         outputs = tuple(output for output in self.outputs if output.array not in unread)
         return self if len(outputs) == len(self.outputs) else dataclasses.replace(self, outputs=outputs)
 
     @property
     def accumulated(self) -> tuple[FusedReduction, ...]:
-        """The reductions over the streamed axes; the others belong to a step of the loop, or stand before it."""
+        """The reductions over the streamed axes; others are computed in an iteration, or before the loop."""
         return tuple(r for r in self.reductions if set(r.reduced) == set(self.streamed))

@@ -18,6 +18,7 @@ its `stored_dtype`, too.
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -56,7 +57,7 @@ class Combiner(enum.Enum):
         return _OPERATORS[self]
 
     def neutral(self, dtype: DType) -> Number:
-        """What changes no value that it is combined with; the result over no elements."""
+        """The neutral element, which is the result over no elements."""
         if self is Combiner.PROD:
             return 1
         return neutral(_REDUCTIONS[self.operator], dtype)
@@ -279,6 +280,11 @@ def axes_for(shape: Sequence[object], names: Sequence[str] = "ijklmn") -> tuple[
     return tuple(
         Var(names[n] if n < len(names) else f"{names[-1]}{n}", dtype, index=True) for n in range(len(shape))
     )
+
+
+def same_axes(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
+    """Whether two lists have the same axes in the same order."""
+    return len(a) == len(b) and all(map(operator.is_, a, b))
 
 
 def _expressions(definition: Definition) -> tuple[Expr, ...]:

@@ -1,4 +1,4 @@
-"""`x[...]`: from the index that a user writes to index expressions.
+"""`x[...]`: the index expressions of an index that a user writes.
 
 Integers, slices, None and `...` give a view; integer arrays gather, by NumPy's rules of broadcasting and of where the
 new dimensions stand. Negative integers, and negative values of integer arrays, count from the end. Where an integer
@@ -47,7 +47,7 @@ class Selection:
 
 @record(eq=False)
 class _Slice:
-    """A dimension of the result that walks along one of the array; None for one of extent 1 that is new."""
+    """A slice of one dimension of the array."""
 
     start: Expr
     step: int
@@ -68,7 +68,7 @@ def index(array: TracedArray, key: object) -> Operand:
     selected = _select(array.node.shape, items)
     node = array.node
     body = element(node, selected.indices)
-    return new_array("view", selected.shape, Map(selected.axes, body), node.dtype, array.typed)
+    return new_array("view", selected.shape, Map(selected.axes, body), node.dtype, array.operand_dtype)
 
 
 def select_elements(shape: Sequence[Expr], key: object) -> Selection:
@@ -77,7 +77,7 @@ def select_elements(shape: Sequence[Expr], key: object) -> Selection:
 
 
 def domain_of(*expressions: Expr) -> Domain:
-    """What is known of the variables of expressions: the ranges of axes, and that symbolic sizes are not negative."""
+    """The ranges of the variables of expressions: those of axes, and that symbolic sizes are not negative."""
     domain = Domain()
     for var in dict.fromkeys(var for expr in expressions for var in variables_of(expr)):
         if isinstance(var, Axis):
@@ -87,7 +87,7 @@ def domain_of(*expressions: Expr) -> Domain:
     return domain
 
 
-# -- what an index consists of -------------------------------------------------------------------------------
+# -- items of an index -----------------------------------------------------------------------------------------
 def _items(shape: Sequence[Expr], key: object) -> list[Any]:
     """The index as ints, scalars, slices, None and integer arrays, one for each dimension besides the Nones."""
     given = list(key) if isinstance(key, tuple) else [key]
@@ -107,24 +107,25 @@ def _items(shape: Sequence[Expr], key: object) -> list[Any]:
 def _integer(item: object) -> int | Operand:
     """An integer, as an int where it is known now."""
     if isinstance(item, bool | np.bool_):
-        raise _refused("a bool", "write x[None] for a new dimension, and tnp.where to choose by a condition")
+        raise _index_type_error("a bool", "write x[None] for a new dimension, and tnp.where to choose by a condition")
     if isinstance(item, int | np.integer):
         return int(item)
     if isinstance(item, list):
-        raise _refused("a list", "write x[i] for each of its integers i, and tnp.stack or tnp.concat")
+        raise _index_type_error("a list", "write x[i] for each of its integers i, and tnp.stack or tnp.concat")
     operand = as_operand(item, "x[...]")
     if operand.dtype.is_bool:
-        raise _refused(
+        raise _index_type_error(
             "an array of bools, so that the number of elements would depend on values",
             "write tnp.where(condition, x, y), which keeps the shape",
         )
     if not operand.dtype.is_int:
-        raise _refused(f"{operand.dtype!s}", 'indices are integers: i.astype("int32"), or i // n in place of i / n')
+        hint = 'indices are integers: i.astype("int32"), or i // n in place of i / n'
+        raise _index_type_error(f"{operand.dtype!s}", hint)
     number = int_const(simplify(operand.expr)) if isinstance(operand, Scalar) else None
     return operand if number is None else number
 
 
-def _refused(found: str, hint: str) -> ProgramTypeError:
+def _index_type_error(found: str, hint: str) -> ProgramTypeError:
     return ProgramTypeError(f"x[...]: an index is {found}", hint=hint)
 
 
@@ -197,7 +198,7 @@ def _select(shape: Sequence[Expr], items: Sequence[Any]) -> Selection:
             continue
         extent = next(rest)
         if isinstance(item, slice):
-            found = _sliced(item, extent)
+            found = _clipped_slice(item, extent)
             parts.append((found, len(extents)))
             extents.append(found.extent)
         else:
@@ -205,19 +206,19 @@ def _select(shape: Sequence[Expr], items: Sequence[Any]) -> Selection:
     axes = axes_for(extents)
     where = axes[first : first + len(together)]
     indices = [
-        _walk(part.start, part.step, axes[at]) if isinstance(part, _Slice) else position(part, at, where)
+        _slice_index(part.start, part.step, axes[at]) if isinstance(part, _Slice) else position(part, at, where)
         for part, at in parts
     ]
     return Selection(tuple(extents), axes, tuple(indices))
 
 
-def _walk(start: Expr, step: int, axis: Var) -> Expr:
-    """`start + step * axis`, without terms that are nothing."""
+def _slice_index(start: Expr, step: int, axis: Var) -> Expr:
+    """`start + step * axis`, without a start of 0 and a step of 1."""
     walked = axis if step == 1 else axis * step
     return walked if int_const(start) == 0 else start + walked
 
 
-def _sliced(item: slice, extent: Expr) -> _Slice:
+def _clipped_slice(item: slice, extent: Expr) -> _Slice:
     """A slice of a dimension, clipped to it as in Python."""
     step = 1 if item.step is None else _bound(item.step)
     if not isinstance(step, int) or step == 0:

@@ -1,6 +1,6 @@
-"""Rows that a block loads once, into shared memory, because several passes over them read them.
+"""Rows that a block loads to shared memory once, because several of its passes read them.
 
-They are too long for registers, but two blocks with such rows fit on a multiprocessor, so that one loads while the
+They are too long for registers. Two blocks with their rows must fit on a multiprocessor, so that one loads while the
 other computes.
 """
 
@@ -13,29 +13,29 @@ from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.visit import loads_of, variables_of
 from tilelang.level1.contraction import contraction
+from tilelang.level1.data_passes import Pass, data_passes
 from tilelang.level1.fused import FusedKernel
 from tilelang.level1.graph import Array
-from tilelang.level1.passes import Pass, passes_of
 from tilelang.level1.placement import Tiling
 from tilelang.targets.target import Target
 
-_BLOCKS = 2  # of a multiprocessor
-_BESIDE = 4096  # bytes of shared memory that a block needs beside its rows
+_BLOCKS_PER_MULTIPROCESSOR = 2
+_OTHER_BYTES = 4096  # of shared memory that a block needs beside its rows
 
 
 def kept_rows(kernel: FusedKernel, tiling: Tiling, target: Target) -> tuple[Load, ...]:
-    """The reads of memory of which a block keeps whole rows; none where they do not fit, or are read once."""
+    """The loads of which a block keeps whole rows; none if they do not fit, or one pass reads them."""
     if not target.is_gpu or len(kernel.streamed) != 1 or kernel.streamed[0] not in tiling.blocks:
         return ()
     if any(contraction(reduction) is not None for reduction in kernel.reductions):
         return ()
     (axis,) = kernel.streamed
-    passes = passes_of(kernel)
+    passes = data_passes(kernel)
     if len(passes) < 2:
         return ()
     read = {expr_key(load): load for each in passes for load in _rows_read(each, kernel, axis)}
     counts = Counter(key for each in passes for key in {expr_key(load) for load in _rows_read(each, kernel, axis)})
-    left = (target.machine.shared_per_multiprocessor or 0) // _BLOCKS - _BESIDE
+    left = (target.machine.shared_per_multiprocessor or 0) // _BLOCKS_PER_MULTIPROCESSOR - _OTHER_BYTES
     kept: list[Load] = []
     for key, load in read.items():
         size = _bytes(load, kernel, tiling)
@@ -46,7 +46,7 @@ def kept_rows(kernel: FusedKernel, tiling: Tiling, target: Target) -> tuple[Load
 
 
 def _rows_read(each: Pass, kernel: FusedKernel, axis: Var) -> Iterator[Load]:
-    """The reads of a pass that go along an axis as the last dimension of an array, and along others of the grid."""
+    """The loads of a pass whose last index is the axis, and whose other indices are axes of the grid."""
     bodies: list[Expr] = [accumulation.body for accumulation in each.accumulations]
     for body in (*bodies, *(output.body for output in each.outputs)):
         for load in loads_of(body):
@@ -58,7 +58,7 @@ def _rows_read(each: Pass, kernel: FusedKernel, axis: Var) -> Iterator[Load]:
 
 
 def _bytes(load: Load, kernel: FusedKernel, tiling: Tiling) -> int | None:
-    """What the rows of a block take; None if that is not known."""
+    """The bytes of a block's rows; None if they are not known."""
     (axis,) = kernel.streamed
     extent = int_const(kernel.extents[axis])
     if extent is None:

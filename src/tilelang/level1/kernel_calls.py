@@ -12,13 +12,13 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.language.extents import difference, folded, shape_text
 from tilelang.level1.elements import as_array, as_operand, new_array
 from tilelang.level1.graph import Array, KernelCall, KernelResult
-from tilelang.level1.promotion import Typed
+from tilelang.level1.promotion import OperandDType
 from tilelang.level1.values import TracedArray
 from tilelang.runtime.argument_specs import ArgumentSpec, Kind
 
 
 def call_kernel(kernel: JITKernel, arguments: Sequence[Any]) -> Any:
-    """The results of a kernel for arrays without values: an array, or a list of them.
+    """The results of a kernel call in a computation: an array, or a list of arrays.
 
     Raises:
         ArgumentError: The arguments do not fit the kernel, or it returns nothing.
@@ -45,7 +45,8 @@ def call_kernel(kernel: JITKernel, arguments: Sequence[Any]) -> Any:
     for position, index in enumerate(signature.outputs):
         param = signature.specs[index].tensor
         shape = [folded(substitute(extent, sizes)) for extent in param.shape]
-        results.append(new_array(param.name, shape, KernelResult(call, position), param.dtype, Typed(param.dtype)))
+        result = KernelResult(call, position)
+        results.append(new_array(param.name, shape, result, param.dtype, OperandDType(param.dtype)))
     return results[0] if len(results) == 1 else results
 
 

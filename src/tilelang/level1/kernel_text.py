@@ -1,4 +1,4 @@
-"""The text of one kernel, `with T.Kernel(...)` and its body, as an author of tile programs would write it."""
+"""The text of one kernel, `with T.Kernel(...)` and its body, as a user would write it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tilelang.ir.expr import Expr, Load, Var, binary, const, int_const
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import loads_of
-from tilelang.level1.block_text import fill_text, same_axes
+from tilelang.level1.block_text import fill_text
 from tilelang.level1.contraction import contraction, without_widening
+from tilelang.level1.data_passes import Accumulation, Pass, data_passes
 from tilelang.level1.fused import FusedKernel, FusedReduction, Output
-from tilelang.level1.graph import Array, Combiner, Scan, Scatter, Sort
+from tilelang.level1.graph import Array, Combiner, Scan, Scatter, Sort, same_axes
 from tilelang.level1.launch_text import INDENT, launch_lines
-from tilelang.level1.loop_bounds import combined_by
+from tilelang.level1.loop_bounds import reduced_body
 from tilelang.level1.online_softmax import SoftmaxStep, softmax_step
-from tilelang.level1.passes import Accumulation, Pass, passes_of
 from tilelang.level1.placement import Placement, Tiling
-from tilelang.level1.reduction_text import ReductionText, first_value
+from tilelang.level1.reduction_text import ReductionText, initial_value
 from tilelang.level1.tile_values import read_tile
 from tilelang.level1.visited_tiles import VisitedTiles
 
@@ -43,9 +43,9 @@ def kernel_text(
         kernel: What it computes.
         tiling: How it is divided.
         placement: Where that puts its axes.
-        names: The printer of the module, which knows the names of arrays in memory and of the sizes of tiles.
+        names: The printer of the module, with the names of arrays in memory and of tile sizes.
         visited: The tiles that its loop visits, if not all.
-        kept: Reads of memory of which a block loads whole rows before its loops.
+        kept: Loads of which a block copies whole rows to shared memory before its loops.
     """
     with names.scope():
         return _KernelText(kernel, tiling, placement, names, visited, kept).lines()
@@ -56,14 +56,14 @@ class _KernelText(ReductionText):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        # by what is stored first of several outputs: the tiles of sorted values, and of their positions
+        # by the first output of one sort: the tiles of its values and, if they are stored, of their positions
         self._sorted_tiles: dict[Array, tuple[Buffer, Buffer | None]] = {}
 
     def lines(self) -> list[str]:
         """The text."""
         header = self._header()
         streamed = [axis for axis in self._kernel.streamed if axis in self._placement.steps]
-        passes = passes_of(self._kernel) if streamed else ()
+        passes = data_passes(self._kernel) if streamed else ()
         for load in self._kept:
             self._load_rows(load)
         for n, each in enumerate(passes):
@@ -72,7 +72,7 @@ class _KernelText(ReductionText):
             bodies = [reduction.body for reduction in self._kernel.reductions if contraction(reduction) is None]
             self._find_shared_values([*bodies, *(output.body for output in self._kernel.outputs)])
             for reduction in self._kernel.reductions:
-                self._require(reduction)
+                self._ensure_computed(reduction)
         for output in self._kernel.outputs:
             if not streamed or set(self._kernel.streamed).isdisjoint(output.axes):
                 self._store(output)
@@ -83,7 +83,7 @@ class _KernelText(ReductionText):
 
     # -- passes ---------------------------------------------------------------------------------------------------
     def _pass(self, each: Pass, later: Sequence[Pass]) -> None:
-        """Writes a loop over the streamed axes, and what its results are after it."""
+        """Writes a loop over the streamed axes, and records its results."""
         step = None if later else softmax_step(each, self._kernel.outputs)
         if step is not None and self._fits_gemm(step.output.reduction, step.product):
             self._softmax_pass(each, step)
@@ -97,7 +97,7 @@ class _KernelText(ReductionText):
             if isinstance(load.buffer, Array)
         }
         tiles = {a: self._accumulator(a.reduction, finite=a.reduction.array in rescaled) for a in each.accumulations}
-        with self._loop(self._kernel.streamed, [] if each.outputs else [*map(combined_by, each.accumulations)]):
+        with self._loop(self._kernel.streamed, [] if each.outputs else [*map(reduced_body, each.accumulations)]):
             before: dict[Buffer, Buffer] = {
                 array: Buffer(f"{array.name}_before", array.shape, array.dtype, Scope.GLOBAL)
                 for array in rescaled
@@ -105,7 +105,7 @@ class _KernelText(ReductionText):
             for accumulation in each.accumulations:
                 array = accumulation.reduction.array
                 if array in before:
-                    self._keep_before(accumulation.reduction, tiles[accumulation], before[array])
+                    self._save_before(accumulation.reduction, tiles[accumulation], before[array])
                 self._accumulate(accumulation, tiles[accumulation], before)
             for output in each.outputs:
                 self._store(output)
@@ -116,7 +116,7 @@ class _KernelText(ReductionText):
             if reduction.array in rescaled and reduction.combiner is not Combiner.SUM and self._is_read(
                 reduction.array, each, later
             ):
-                finite, neutral = (fill_text(first_value(reduction, finite=f), self._names) for f in (True, False))
+                finite, neutral = (fill_text(initial_value(reduction, finite=f), self._names) for f in (True, False))
                 place = self._element_text(result)
                 self._write_loop(dims, [f"{place} = T.if_then_else({place} == {finite}, {neutral}, {place})"], ())
             self._values.known[expr_key(reduction.result)] = accumulation.final(result)
@@ -125,9 +125,9 @@ class _KernelText(ReductionText):
         """Writes a loop whose steps are `T.online_softmax` and a matrix product."""
         tiles = {a: self._accumulator(a.reduction, finite=False) for a in each.accumulations}
         reduction = step.output.reduction
-        with self._loop(self._kernel.streamed, [*map(combined_by, each.accumulations)]):
+        with self._loop(self._kernel.streamed, [*map(reduced_body, each.accumulations)]):
             for other in self._kernel.reads(step.scores):
-                self._require(other)
+                self._ensure_computed(other)
             dims = self._values.dims((*step.maximum.reduction.axes, *step.maximum.reduction.reduced))
             scores = self._scores(step, dims)
             operands = [scores, *(tiles[a] for a in (step.output, step.maximum, step.total))]
@@ -138,15 +138,15 @@ class _KernelText(ReductionText):
                 exponentials = self._fragment("probabilities", dims, dtype)
                 options.append(f"probabilities={self._names.name(exponentials)}")
             self._write(f"T.online_softmax({', '.join([*map(self._names.name, operands), *options])})")
-            self._values.hold(step.exponential, exponentials, dims, stepwise=True)
+            self._values.hold(step.exponential, exponentials, dims, loop_variant=True)
             self._combine(reduction, step.output.body, tiles[step.output], clear=False)
         for a in (step.total, step.output):
             result = read_tile(tiles[a], self._values.dims(a.reduction.axes))
             self._values.known[expr_key(a.reduction.result)] = a.final(result)
 
     def _scores(self, step: SoftmaxStep, dims: Sequence[Var]) -> Buffer:
-        """The tile of the scores, which exponentials replace: of a product that nothing else reads, or a new one."""
-        masked = self._masked(step.scores, dims, first_value(step.maximum.reduction, finite=False))
+        """The tile of the scores, which exponentials overwrite: of a gemm if nothing else reads it, or a new one."""
+        masked = self._masked(step.scores, dims, initial_value(step.maximum.reduction, finite=False))
         bodies = [step.product.b, *(output.body for output in self._kernel.outputs)]
         others = {load.buffer for body in bodies for load in loads_of(body)}
         for source in self._kernel.reads(step.scores):
@@ -166,8 +166,8 @@ class _KernelText(ReductionText):
         bodies += [a.form.epilogue for a in own.accumulations if a.form is not None and a.form.epilogue is not None]
         return any(load.buffer is array for body in bodies for load in loads_of(body))
 
-    def _keep_before(self, reduction: FusedReduction, tile: Buffer, before: Buffer) -> None:
-        """Copies a running value aside, before the step changes it."""
+    def _save_before(self, reduction: FusedReduction, tile: Buffer, before: Buffer) -> None:
+        """Copies a running value before the iteration changes it."""
         dims = self._values.dims(reduction.axes)
         kept = self._fragment(before.name, dims, tile.dtype)
         self._write(f"T.copy({self._names.name(tile)}, {self._names.name(kept)})")
@@ -188,7 +188,7 @@ class _KernelText(ReductionText):
     def _store(self, output: Output) -> None:
         """Stores the current tile of an output."""
         for other in self._kernel.reads(output.body):
-            self._require(other)
+            self._ensure_computed(other)
         dims = self._values.dims(output.axes)
         match output.definition:
             case Scan() | Sort():
@@ -209,7 +209,7 @@ class _KernelText(ReductionText):
         self._assign(output.target, dims, output.body, inside)
 
     def _conditions(self, output: Output, dims: Sequence[Var]) -> list[Expr]:
-        """What holds for elements of a tile that exist, where stores of others would not be beyond the array."""
+        """The bounds checks of a store, without those that the array's own bounds imply."""
         plain = {
             index
             for index, size in zip(output.indices, output.array.shape, strict=True)
@@ -250,7 +250,7 @@ class _KernelText(ReductionText):
         self._write(f"{INDENT}{target} = {value}")
 
     def _sorted(self, output: Output, definition: Sort, source: str, dims: Sequence[Var]) -> Buffer:
-        """The tile of the first elements of a sorted one, or of their positions; both come of one statement."""
+        """The tile of the sorted values or of their positions; one statement computes both."""
         count, size = output.array.shape[definition.along], self._placement.places[dims[-1]].size
         alike = [other for other in self._kernel.outputs if _sorts_alike(other, output)]
         for other in alike[: alike.index(output)]:
@@ -276,7 +276,7 @@ class _KernelText(ReductionText):
         return places if definition.gives_index and places is not None else values
 
     def _update(self, output: Output, definition: Scatter) -> None:
-        """Combines updates with the elements where they go."""
+        """Writes the updates of a scatter."""
         dims, combiner = self._values.dims(output.axes), definition.combiner
         target, inside = self._element_text(output.target), self._conditions(output, dims)
         value = self._text(self._values.localized(output.body))
@@ -285,7 +285,7 @@ class _KernelText(ReductionText):
 
 
 def _sorts_alike(a: Output, b: Output) -> bool:
-    """Whether two outputs are of the same sorted values."""
+    """Whether one sort gives two outputs."""
     one, other = a.definition, b.definition
     if not isinstance(one, Sort) or not isinstance(other, Sort) or a.along is not b.along:
         return False

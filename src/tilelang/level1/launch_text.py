@@ -26,7 +26,7 @@ def launch_lines(
     grid, decoded = list(grid), list[str]()
     counts = [count(var, extent) for var, extent in grid]
     for n, (_, extent) in enumerate(grid):
-        if int_const(extent) is None:  # a grid has at least one block; one without elements does nothing
+        if int_const(extent) is None:  # a grid has at least one block; without elements it does nothing
             counts[n] = f"T.max({counts[n]}, 1)"
     if len(grid) > 3:
         merged, grid, sizes = grid[2:], grid[:2], counts[2:]

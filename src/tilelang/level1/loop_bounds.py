@@ -1,4 +1,4 @@
-"""The range of a streamed loop: steps in which a mask leaves nothing to combine are left out."""
+"""The range of a loop over tiles: iterations that a mask excludes are skipped, as with a causal mask."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from tilelang.ir.expr import Binary, Expr, Select, Var
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import Rewriter, variables_of, walk_expr
-from tilelang.level1.passes import Accumulation
+from tilelang.level1.data_passes import Accumulation
 from tilelang.level1.placement import next_origin
 from tilelang.level1.tile_values import TileValues
 from tilelang.records import record
 
 
 @record(eq=False)
-class Combined:
-    """A body that a loop combines, and the value that changes nothing."""
+class ReducedBody:
+    """A body that a loop reduces, and the neutral value of the reduction."""
 
     body: Expr
     neutral: float
 
 
-def combined_by(accumulation: Accumulation) -> Combined:
-    """What a reduction combines in its pass."""
+def reduced_body(accumulation: Accumulation) -> ReducedBody:
+    """The body that a reduction combines in its pass."""
     reduction = accumulation.reduction
-    return Combined(accumulation.body, float(reduction.combiner.neutral(reduction.body.dtype)))
+    return ReducedBody(accumulation.body, float(reduction.combiner.neutral(reduction.body.dtype)))
 
 
 def loop_range(
-    axis: Var, combined: Sequence[Combined], values: TileValues, whole: str, names: ExprPrinter
+    axis: Var, combined: Sequence[ReducedBody], values: TileValues, whole: str, names: ExprPrinter
 ) -> tuple[str, str]:
-    """The first step, or "" if it is 0, and the number of the step behind the last.
+    """The first iteration, or "" if it is 0, and the end of the range.
 
     Args:
         axis: The axis whose tiles the loop visits.
         combined: All that the loop combines.
         values: What the block holds.
-        whole: The number of steps without masks.
+        whole: The number of iterations without masks.
         names: How expressions are printed.
     """
     place = values.placement.places[axis]
@@ -47,7 +47,7 @@ def loop_range(
     starts: list[str] = []
     stops: list[str] = []
     for condition in masks_of(axis, combined, values):
-        for bound in _at_least_zero(condition.expr):
+        for bound in _nonnegative_forms(condition.expr):
             factor = bound.coefficient(axis)
             rest = Affine({v: c * -factor for v, c in bound.terms.items() if v is not axis}, bound.constant * -factor)
             if factor == -1:  # axis <= rest
@@ -62,8 +62,8 @@ def loop_range(
     return first, f"T.ceildiv(T.min({', '.join([extent, *stops])}), {size})" if stops else whole
 
 
-def masks_of(axis: Var, combined: Sequence[Combined], values: TileValues) -> list[ExprKey]:
-    """The conditions on an axis without which all bodies have a value that changes nothing."""
+def masks_of(axis: Var, combined: Sequence[ReducedBody], values: TileValues) -> list[ExprKey]:
+    """The conditions on an axis where all bodies have their neutral value if the condition is false."""
     found = {
         expr_key(node.condition): None
         for each in combined
@@ -72,23 +72,23 @@ def masks_of(axis: Var, combined: Sequence[Combined], values: TileValues) -> lis
     }
     return [
         key for key in found
-        if all(values.beyond(_Without(key).expr(each.body), frozenset()) == each.neutral for each in combined)
+        if all(values.padding(_Without(key).expr(each.body), frozenset()) == each.neutral for each in combined)
     ]  # fmt: skip
 
 
 def bounds_range(condition: Expr, axis: Var) -> bool:
-    """Whether a condition gives a loop over an axis a first or a last step."""
-    return any(abs(bound.coefficient(axis)) == 1 for bound in _at_least_zero(condition))
+    """Whether a condition bounds the range of a loop over an axis."""
+    return any(abs(bound.coefficient(axis)) == 1 for bound in _nonnegative_forms(condition))
 
 
-def _at_least_zero(condition: Expr) -> Iterator[Affine]:
+def _nonnegative_forms(condition: Expr) -> Iterator[Affine]:
     """Affine forms that are not negative where a condition holds."""
     if not isinstance(condition, Binary):
         return
     op, a, b = condition.op, condition.a, condition.b
     if op is BinaryOp.AND:
-        yield from _at_least_zero(a)
-        yield from _at_least_zero(b)
+        yield from _nonnegative_forms(a)
+        yield from _nonnegative_forms(b)
         return
     forms = {
         BinaryOp.LE: [b - a],
@@ -129,7 +129,7 @@ def _plus(expr: Expr, constant: int) -> Expr:
 
 
 class _Without(Rewriter):
-    """Takes the other side of each choice by a condition."""
+    """Replaces each select by a condition with the operand for false."""
 
     def __init__(self, condition: ExprKey) -> None:
         self._condition = condition

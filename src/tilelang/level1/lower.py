@@ -1,4 +1,4 @@
-"""From a graph to the text of a Level 2 module, and what the compiler decided on the way."""
+"""Lowers a graph to the text of a Level 2 module, and records the decisions."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tilelang.errors import TuningError
 from tilelang.ir.expr import Load, Var
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.level1.aligned_operands import with_aligned_operands
+from tilelang.level1.canonical_masks import with_canonical_masks
+from tilelang.level1.chunk_sequences import with_chunked_sequences
 from tilelang.level1.collapse_axes import Reshapes, with_collapsed_axes
+from tilelang.level1.deduplicate import without_duplicates
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.fused import FusedKernel
+from tilelang.level1.gemv_as_gemm import with_gemv_as_gemm
 from tilelang.level1.graph import Array, Graph, Map, Parameter, Reshaped, axes_for, define, element
 from tilelang.level1.kept_rows import kept_rows
 from tilelang.level1.kernel_text import kernel_text
 from tilelang.level1.launch_text import INDENT
 from tilelang.level1.line_wrap import wrapped
-from tilelang.level1.long_sequences import with_short_sequences
-from tilelang.level1.mask_form import with_masks_in_one_form
 from tilelang.level1.placement import Placement, Tiling, place_axes
 from tilelang.level1.shifted_sums import with_shifted_sums
 from tilelang.level1.split import can_split, split
-from tilelang.level1.strength import with_cheaper_forms
+from tilelang.level1.strength_reduction import with_reduced_strength
 from tilelang.level1.tile_list_text import list_workspaces, listing_lines
 from tilelang.level1.tiles import split_count, tilings_of
-from tilelang.level1.unique import without_duplicates
-from tilelang.level1.unit_rows import with_unit_rows
 from tilelang.level1.visited_tiles import VisitedTiles, with_visited_tiles
 from tilelang.records import record
 from tilelang.targets.target import Target
@@ -44,9 +44,8 @@ class Lowered:
             kernel takes the parameters of the graph and returns its results, all in order.
         kernels: The kernels, in the order in which they run.
         tilings: How each of them is divided.
-        visited: The tiles that the loop of each kernel visits where it visits only some; another kernel before it
-            lists them.
-        kept: The reads of memory of which blocks of each kernel keep whole rows in shared memory.
+        visited: For each kernel whose loop visits only some tiles, which; another kernel before it lists them.
+        kept: For each kernel, the loads of which blocks keep whole rows in shared memory.
         memory: The arrays that pass from one kernel to another through memory.
         parts: The programs between calls of Level 2 kernels, which `entry` takes as arguments then; empty without.
     """
@@ -75,7 +74,7 @@ def lower(
     Raises:
         TuningError: A kernel has no such tiling.
     """
-    graph = without_duplicates(with_short_sequences(without_duplicates(graph), target))
+    graph = without_duplicates(with_chunked_sequences(without_duplicates(graph), target))
     graph = _with_distinct_results(graph)
     graph, kernels = _kernels(graph, target)
     reshapes = Reshapes()
@@ -111,20 +110,20 @@ def _chosen(name: str, kernels: Sequence[FusedKernel], target: Target, texts: Se
 
 
 def _kernels(graph: Graph, target: Target) -> tuple[Graph, list[FusedKernel]]:
-    """The kernels of a graph, and the graph in which those with few blocks are split."""
-    partial: list[Array] = []
+    """The kernels of a graph, which is rewritten where operands are aligned or reductions split."""
+    materialized: list[Array] = []
     if target.is_gpu:
-        graph, partial = with_aligned_operands(graph, fused_kernels(graph))
+        graph, materialized = with_aligned_operands(graph, fused_kernels(graph))
     while True:
-        kernels = [with_cheaper_forms(with_masks_in_one_form(each)) for each in fused_kernels(graph, partial)]
+        kernels = [with_reduced_strength(with_canonical_masks(each)) for each in fused_kernels(graph, materialized)]
         for kernel in kernels:
             parts = split_count(kernel, target, alone=len(kernels) == 1)
-            if not any(output.array in partial for output in kernel.outputs) and can_split(kernel, parts):
+            if not any(output.array in materialized for output in kernel.outputs) and can_split(kernel, parts):
                 made = split(graph, kernel, parts)
-                graph, partial = made.graph, [*partial, *made.partial]
+                graph, materialized = made.graph, [*materialized, *made.partial]
                 break
         else:
-            return graph, [with_unit_rows(kernel, target) for kernel in kernels]
+            return graph, [with_gemv_as_gemm(kernel, target) for kernel in kernels]
 
 
 def _with_distinct_results(graph: Graph) -> Graph:
@@ -170,8 +169,8 @@ def _module_text(
     results = list(range(len(graph.parameters), len(graph.parameters) + len(graph.results)))
     options = [f"out_idx={results}", f'target="{target.kind!s}"']
     options += [f'execution_backend="{execution_backend}"'] if execution_backend else []
-    switches = {name: value for tiling in tilings for name, value in tiling.switches.items()}
-    options += [f"pass_configs={switches}"] if switches else []
+    pass_configs = {name: value for tiling in tilings for name, value in tiling.pass_configs.items()}
+    options += [f"pass_configs={pass_configs}"] if pass_configs else []
     lines = wrapped(
         [
             f"@tilelang.jit({', '.join(options)})",
@@ -200,7 +199,7 @@ def module_header(name: str) -> str:
 
 
 def _reshaped_arrays(kernels: Sequence[FusedKernel]) -> list[Array]:
-    """The arrays that kernels read under another shape, those of which others are made before them."""
+    """The reshaped arrays that kernels read; an array comes before reshapes of it."""
     found: dict[Array, None] = {}
     for kernel in kernels:
         for load in kernel.loads:

@@ -1,8 +1,8 @@
-"""A normal form of real-valued expressions, in which algebraic identities are seen.
+"""A normal form of real-valued expressions, by which algebraic identities are proven.
 
 An expression becomes a sum of products; a product has a coefficient, powers of atoms, and an exponent that is a sum
-again. Takes two expressions, tells whether they are equal for all values of what they read. Invariant: a yes holds in
-real arithmetic wherever both sides are defined; a no means nothing.
+again. Takes two expressions, tells whether they are equal for all values of what they read. Invariant: True holds in
+real arithmetic wherever both sides are defined; False means that no proof was found.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Select, Unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.visit import walk_expr
 
-_BASES = {"exp": "e", "exp2": "2", "exp10": "10", "__exp2": "2"}
-_MAX_CONDITIONS = 5  # of which all combinations are looked at
+EXPONENTIALS = {"exp": "e", "exp2": "2", "exp10": "10", "__exp2": "2"}
+"""The bases of exponential functions, by the name of the intrinsic."""
+
+_MAX_CONDITIONS = 5  # whose combinations of truth values are all tried
 _MAX_TERMS = 64
 
 # powers of atoms and, by base, exponents; both sorted
@@ -32,7 +34,7 @@ class _TooLarge(Exception):
     """The normal form has too many terms."""
 
 
-def ratio_is_one(a: Expr, b: Expr) -> bool:
+def is_proven_equal(a: Expr, b: Expr) -> bool:
     """Whether two expressions are proven equal."""
     conditions = dict.fromkeys(
         expr_key(node.condition) for root in (a, b) for node in walk_expr(root) if isinstance(node, Select)
@@ -68,8 +70,8 @@ def _normal(expr: Expr, truths: Mapping[ExprKey, bool]) -> _Sum:
             return _plus({}, _normal(a, truths), Fraction(-1))
         case Cast(a=a, dtype=dtype) if a.dtype.is_float and dtype.is_float:
             return _normal(a, truths)
-        case Call(callee=callee, args=(a,)) if callee.name in _BASES:
-            return _exponential(_BASES[callee.name], a, truths)
+        case Call(callee=callee, args=(a,)) if callee.name in EXPONENTIALS:
+            return _exponential(EXPONENTIALS[callee.name], a, truths)
         case Call(callee=callee, args=(a,)) if callee.name == "abs":
             return _absolute(_normal(a, truths))
         case Call(callee=callee, args=args):
@@ -121,11 +123,11 @@ def _times(a: _Sum, b: _Sum) -> _Sum:
         raise _TooLarge
     result: _Sum = {}
     for (one, x), (other, y) in itertools.product(a.items(), b.items()):
-        result = _plus(result, {_joined(one, other): x * y}, Fraction(1))
+        result = _plus(result, {_monomial_product(one, other): x * y}, Fraction(1))
     return result
 
 
-def _joined(a: _Monomial, b: _Monomial) -> _Monomial:
+def _monomial_product(a: _Monomial, b: _Monomial) -> _Monomial:
     powers: dict[Hashable, int] = dict(a[0])
     for atom, power in b[0]:
         powers[atom] = powers.get(atom, 0) + power

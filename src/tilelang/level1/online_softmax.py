@@ -1,8 +1,8 @@
-"""Recognizes the passes whose steps `T.online_softmax` computes: a running maximum, sum of exponentials and product.
+"""Recognizes passes that `T.online_softmax` computes: a running maximum, a sum of exponentials, and a gemm of them.
 
-These are three incremental forms of one kernel; the statement does the same, and rescales only where a maximum has
-grown by much. It keeps scores unscaled, and a maximum that may be smaller than the largest score, so that nothing else
-may read its maximum and sum.
+These are three incremental forms of one kernel; the operator computes the same, and rescales only if a maximum has
+grown by much. Its scores are unscaled, and its maximum may be smaller than the largest score, so that nothing else may
+read its maximum and sum.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from tilelang.ir.expr import Binary, Call, Const, Expr, Select, const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import loads_of
 from tilelang.level1.contraction import Contraction, contraction, without_widening
+from tilelang.level1.data_passes import Accumulation, Pass
 from tilelang.level1.fused import Output
 from tilelang.level1.graph import Combiner
-from tilelang.level1.passes import Accumulation, Pass
-from tilelang.level1.strength import LOG2_E
+from tilelang.level1.strength_reduction import LOG2_E
 from tilelang.records import record
 
 
 @record(eq=False)
 class SoftmaxStep:
-    """A step of an online softmax.
+    """The operands of an online softmax.
 
     Attributes:
         scores: What is combined into the maximum, divided by the scale.
         scale: Positive.
-        exponential: As the sum and the product have it.
+        exponential: The exponential of a score, as the sum and the gemm read it.
         maximum: The running maximum.
         total: The running sum of exponentials.
-        output: The product of exponentials and another operand, a sum over the same axes.
+        output: The gemm of exponentials and another operand, a sum over the same axes.
         product: Its operands.
     """
 
@@ -47,11 +47,11 @@ class SoftmaxStep:
 
 
 def softmax_step(each: Pass, outputs: Sequence[Output]) -> SoftmaxStep | None:
-    """The step of an only pass; None if it does anything else.
+    """The online softmax that the only pass of a kernel computes; None if it computes something else.
 
     Args:
         each: The pass.
-        outputs: What is stored behind it.
+        outputs: What is stored after it.
     """
     if len(each.accumulations) != 3 or each.outputs:
         return None
@@ -86,7 +86,7 @@ def _reads(expr: Expr, buffers: Set[Buffer]) -> bool:
 
 
 def _unscaled(expr: Expr) -> tuple[Expr, float]:
-    """An expression without its positive constant factor, also where a condition chooses between it and -inf."""
+    """An expression and its positive constant factor, also under a mask of -inf."""
     match expr:
         case Binary(op=BinaryOp.MUL, a=a, b=Const(value=value)) if value > 0:
             return a, float(value)

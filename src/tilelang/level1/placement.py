@@ -1,4 +1,4 @@
-"""Where the elements of a kernel's axes are: in which block, at which step of a loop, at which place of a tile."""
+"""How the axes of a kernel map to blocks, loop iterations and tiles."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ class Tiling:
     """How a kernel is divided.
 
     Attributes:
-        blocks: The axes that are divided, and how many elements of each a tile has; of the axes that are not here, a
-            block of the grid has one element, and others stay whole.
+        blocks: The tile size of each divided axis. Of other axes, a block has one element if they are in the grid, and
+            all elements otherwise.
         threads: Of a block.
-        stages: Tiles of a pipelined loop that are in flight.
-        switches: Keys and values of `pass_configs` to compile it with.
+        stages: The `num_stages` of pipelined loops.
+        pass_configs: Options to compile it with.
     """
 
     blocks: Mapping[Var, int]
     threads: int
     stages: int
-    switches: Mapping[str, object] = field(default_factory=dict)
+    pass_configs: Mapping[str, object] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """The text by which decisions in files name it."""
+        """The text by which files of decisions identify it."""
         sizes = [f"{axis.name} {size}" for axis, size in self.blocks.items()]
-        switches = [f"{name} {value}" for name, value in self.switches.items()]
-        return ", ".join([*sizes, f"{self.threads} threads", f"{self.stages} stages", *switches])
+        pass_configs = [f"{name} {value}" for name, value in self.pass_configs.items()]
+        return ", ".join([*sizes, f"{self.threads} threads", f"{self.stages} stages", *pass_configs])
 
 
 @record(eq=False)
 class Place:
-    """An axis in a kernel.
+    """The index along an axis, in terms of block, iteration and tile.
 
     Attributes:
-        origin: Where the tile begins; the element itself if there is no `local`.
-        local: The place in the tile; None where there is one element.
+        origin: The index of the first element of the tile, or of the only one.
+        local: The index within the tile; None for a tile of one element.
         size: The extent of the tile.
         extent: The extent of the axis.
         ragged: Whether the last tile may be shorter.
@@ -56,7 +56,7 @@ class Place:
 
     @property
     def point(self) -> Expr:
-        """The place in the whole axis."""
+        """The index of an element along the axis."""
         if self.local is None:
             return self.origin
         return self.local if int_const(self.origin) == 0 else self.origin + self.local
@@ -64,13 +64,13 @@ class Place:
 
 @record(eq=False)
 class Placement:
-    """The places of all axes of a kernel, and the loops and the grid that give them.
+    """The places of all axes of a kernel, and its grid and loops.
 
     Attributes:
         places: By axis, in the order of the kernel.
         grid: The variables of the grid, and how many blocks there are along each; the fastest first.
-        steps: For each axis that is divided into the steps of a loop, the variable of the loop.
-        block_names: The name of the size of each divided axis's tile.
+        steps: The loop variable of each axis that a loop divides.
+        block_names: The variable with the tile size of each divided axis.
     """
 
     places: Mapping[Var, Place]

@@ -1,4 +1,4 @@
-"""Which dtype the result of an operation on several operands has, and in which it is computed.
+"""Type promotion: the dtype of the result of an operation, and the one in which it is computed.
 
 The rules of the Python array API standard, and beyond it one: operands of different kinds are accepted where the result
 holds every value of each of them; no conversion that may lose precision happens silently. A number of Python, a size
@@ -18,14 +18,14 @@ from tilelang.records import record
 
 
 @record
-class Typed:
-    """The dtype of an operand, and whether it gives way to that of others."""
+class OperandDType:
+    """The dtype of an operand, and whether it is weak: whether the operation takes the dtype of the others."""
 
     dtype: DType
     weak: bool = False
 
 
-def promote(what: str, operands: Sequence[Typed]) -> Typed:
+def promote(what: str, operands: Sequence[OperandDType]) -> OperandDType:
     """The dtype of the result of `what`.
 
     Raises:
@@ -35,55 +35,58 @@ def promote(what: str, operands: Sequence[Typed]) -> Typed:
     weak = {operand.dtype.kind for operand in operands if operand.weak}
     if not strong:
         default = FLOAT32 if Kind.FLOAT in weak else INT32 if Kind.INT in weak else BOOL
-        return Typed(default, weak=True)
-    result = reduce(lambda a, b: _pair(what, a, b), strong)
+        return OperandDType(default, weak=True)
+    result = reduce(lambda a, b: _common_dtype(what, a, b), strong)
     if Kind.FLOAT in weak and not result.is_float:
         result = as_float(what, result)
     elif Kind.INT in weak and result.is_bool:
         result = INT32
-    return Typed(result)
+    return OperandDType(result)
 
 
 def as_float(what: str, dtype: DType) -> DType:
-    """The dtype of a function of floats: float32 for integers that it holds.
+    """The dtype in which a function of floats takes a dtype: itself for floats, float32 for integers that it holds.
 
     Raises:
         ProgramTypeError: float32 does not hold all of them.
     """
-    return dtype if dtype.is_float else _pair(what, dtype, FLOAT32)
+    return dtype if dtype.is_float else _common_dtype(what, dtype, FLOAT32)
 
 
-def holds(dtype: DType, other: DType) -> bool:
-    """Whether a dtype has all values of another one."""
+def holds_all_values(dtype: DType, other: DType) -> bool:
+    """Whether a dtype represents all values of another one."""
     if dtype == other or other.is_bool:
         return True
     if dtype.is_bool or dtype.is_int and other.is_float:
         return False
     (low, high), (other_low, other_high) = dtype.limits, other.limits
     if other.is_int and dtype.is_float:
-        return bool(max(abs(other_low), other_high + 1) <= 2 ** _digits(dtype))  # integers up to it are exact
+        return bool(max(abs(other_low), other_high + 1) <= 2 ** _significand_bits(dtype))  # integers up to it are exact
     if not (low <= other_low and other_high <= high):
         return False
-    return dtype.is_int or _digits(dtype) >= _digits(other) and _least(dtype) <= _least(other)
+    if dtype.is_int:
+        return True
+    precise = _significand_bits(dtype) >= _significand_bits(other)
+    return precise and _min_subnormal(dtype) <= _min_subnormal(other)
 
 
-def _digits(dtype: DType) -> int:
-    """Binary digits of a float, the leading one included."""
+def _significand_bits(dtype: DType) -> int:
+    """Bits of a float's significand, the implicit one included."""
     return 11 if dtype == "tfloat32" else int(ml_dtypes.finfo(dtype.numpy).nmant) + 1
 
 
-def _least(dtype: DType) -> float:
+def _min_subnormal(dtype: DType) -> float:
     return float(ml_dtypes.finfo(dtype.numpy).smallest_subnormal)
 
 
-def _pair(what: str, a: DType, b: DType) -> DType:
+def _common_dtype(what: str, a: DType, b: DType) -> DType:
     for dtype, other in ((a, b), (b, a)):
-        if holds(dtype, other):
+        if holds_all_values(dtype, other):
             return dtype
     if a.is_int and b.is_int:  # of either sign
-        wider = next((d for d in _SIGNED if holds(d, a) and holds(d, b)), None)
+        wider = next((d for d in _SIGNED if holds_all_values(d, a) and holds_all_values(d, b)), None)
     elif a.is_float and b.is_float:
-        wider = next((d for d in (FLOAT32, FLOAT64) if holds(d, a) and holds(d, b)), None)
+        wider = next((d for d in (FLOAT32, FLOAT64) if holds_all_values(d, a) and holds_all_values(d, b)), None)
     else:
         wider = None
     if wider is not None:
@@ -92,7 +95,7 @@ def _pair(what: str, a: DType, b: DType) -> DType:
         needed = "there is no integer dtype that has all values of both"
     else:
         float_dtype, integer = (a, b) if a.is_float else (b, a)
-        exact = f"2**{_digits(float_dtype)}"
+        exact = f"2**{_significand_bits(float_dtype)}"
         needed = f"{float_dtype!s} has integers exactly only up to {exact}, {integer!s} has greater ones"
     target = a if a.is_float else b
     raise ProgramTypeError(

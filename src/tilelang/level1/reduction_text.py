@@ -1,4 +1,4 @@
-"""The statements that reduce tiles: `T.gemm` for sums of products, `T.reduce_sum` and its kin for others."""
+"""The statements that reduce tiles: `T.gemm` for sums of products, `T.reduce_sum` and the like for others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Cast, Const, Expr, Load, Var, binary, cast, const, select
 from tilelang.ir.scalar import BinaryOp
-from tilelang.level1.block_text import BlockText, same_axes
+from tilelang.level1.block_text import BlockText
 from tilelang.level1.contraction import Contraction, contraction, without_widening
 from tilelang.level1.fused import FusedReduction
-from tilelang.level1.graph import Combiner
+from tilelang.level1.graph import Combiner, same_axes
 from tilelang.level1.tile_values import read_tile
 
 _REDUCE = {Combiner.SUM: "reduce_sum", Combiner.MAX: "reduce_max", Combiner.MIN: "reduce_min"}
@@ -24,29 +24,29 @@ class ReductionText(BlockText):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._best: dict[Buffer, Buffer] = {}  # for each tile of positions, that of the values there
+        self._best: dict[Buffer, Buffer] = {}  # by the tile of positions, the tile of the extrema there
 
     def _accumulator(self, reduction: FusedReduction, *, finite: bool) -> Buffer:
-        """Allocates the accumulator of a reduction, with the value over no elements."""
+        """Allocates the accumulator of a reduction, and initializes it."""
         buffer = self._result_tile(reduction)
         if reduction.combiner.gives_index:
             dims = self._values.dims(reduction.axes)
             best = self._best[buffer] = self._fragment(f"{reduction.array.name}_best", dims, reduction.body.dtype)
-            self._write_fill(best, first_value(reduction, finite=False))
+            self._write_fill(best, initial_value(reduction, finite=False))
             self._write_fill(buffer, const(0, buffer.dtype))
         else:
-            self._write_fill(buffer, first_value(reduction, finite=finite))
-        self._values.hold(reduction.result, buffer, self._values.dims(reduction.axes), stepwise=True)
+            self._write_fill(buffer, initial_value(reduction, finite=finite))
+        self._values.hold(reduction.result, buffer, self._values.dims(reduction.axes), loop_variant=True)
         return buffer
 
     # -- reductions of a tile ---------------------------------------------------------------------------------------
-    def _require(self, reduction: FusedReduction) -> None:
+    def _ensure_computed(self, reduction: FusedReduction) -> None:
         """Computes a reduction that the body of another one reads, if no tile holds it."""
         if expr_key(reduction.result) in self._values.known:
             return
-        if len(self._blocks) > 1 and not self._is_stepwise(reduction.result):
+        if len(self._blocks) > 1 and not self._is_loop_variant(reduction.result):
             with self._before_loops():
-                self._require(reduction)
+                self._ensure_computed(reduction)
             return
         steps = [axis for axis in reduction.reduced if axis in self._placement.steps]
         if steps:
@@ -56,7 +56,7 @@ class ReductionText(BlockText):
         else:
             buffer = self._result_tile(reduction)
             self._combine(reduction, reduction.body, buffer, clear=True)
-            self._values.hold(reduction.result, buffer, self._values.dims(reduction.axes), stepwise=True)
+            self._values.hold(reduction.result, buffer, self._values.dims(reduction.axes), loop_variant=True)
 
     def _result_tile(self, reduction: FusedReduction) -> Buffer:
         """Allocates the tile of the result of a reduction."""
@@ -68,7 +68,7 @@ class ReductionText(BlockText):
     def _combine(self, reduction: FusedReduction, body: Expr, tile: Buffer, *, clear: bool) -> None:
         """Combines the current tile of a body into the tile of the result."""
         for other in self._kernel.reads(body):
-            self._require(other)
+            self._ensure_computed(other)
         product = contraction(reduction, body)
         if product is not None and self._fits_gemm(reduction, product):
             self._gemm(reduction, product, tile, clear=clear)
@@ -76,7 +76,7 @@ class ReductionText(BlockText):
         self._materialize_shared_values(body)
         dims = self._values.dims(reduction.axes)
         reduced = self._values.dims(reduction.reduced)
-        neutral = first_value(reduction, finite=False)
+        neutral = initial_value(reduction, finite=False)
         if not self._values.dims(reduction.reduced):
             held = self._materialize(body, reduction.array.name, dims, None)
             old = read_tile(tile, dims)
@@ -92,7 +92,7 @@ class ReductionText(BlockText):
             source = read_tile(partial, order)
         position = list(map(id, order)).index(id(reduced[-1]))
         if reduction.combiner.gives_index:
-            self._find(reduction, source, tile, position, clear=clear)
+            self._reduce_to_position(reduction, source, tile, position, clear=clear)
         else:
             self._reduce(reduction, source.buffer, tile, position, clear=clear)
 
@@ -109,8 +109,10 @@ class ReductionText(BlockText):
             old = read_tile(target, dims)
             self._assign(old, dims, old * read_tile(part, dims))
 
-    def _find(self, reduction: FusedReduction, source: Load, tile: Buffer, dim: int, *, clear: bool) -> None:
-        """Finds the position of an extremum in a tile, and keeps the better one of it and an earlier one."""
+    def _reduce_to_position(
+        self, reduction: FusedReduction, source: Load, tile: Buffer, dim: int, *, clear: bool
+    ) -> None:
+        """Finds the position of the extremum of a tile, and combines it with that of earlier tiles."""
         name, dims = reduction.array.name, self._values.dims(reduction.axes)
         function = f"T.arg{reduction.combiner.operator.value}({self._names.name(source.buffer)}"
         if clear:
@@ -161,12 +163,12 @@ class ReductionText(BlockText):
             self._assign(old, (row, column), old * product.scale)
 
     def _reduces_rows(self, row: Var) -> bool:
-        """Whether tiles are also reduced along their rows, so that a warp had better hold rows whole."""
+        """Whether tiles are also reduced along rows, which is fastest where a warp holds whole rows."""
         others = (r for r in self._kernel.reductions if contraction(r) is None)
         return any(row in set(r.axes) for r in others)
 
     def _operand_dtype(self, operand: Expr) -> DType | None:
-        """The dtype of an operand that is an element of an array, or rounded; None for one that follows the other."""
+        """The dtype of an operand that is loaded or rounded; None for one that takes the dtype of the other operand."""
         inner = without_widening(operand)
         return inner.dtype if isinstance(inner, Cast) or self._plain_load(inner) is not None else None
 
@@ -179,27 +181,27 @@ class ReductionText(BlockText):
         if held is not None and (held.buffer.scope is Scope.SHARED or fragment and same_axes(held.indices, axes)):
             return held.buffer, held.indices  # type: ignore[return-value]
         load = self._plain_load(inner)
-        if load is not None and load.dtype == dtype and self._is_zero_beyond(load):
+        if load is not None and load.dtype == dtype and self._is_zero_padded(load):
             order = self._tile_axes(load)
             shared = self._shared(load.buffer.name, order, dtype)
             self._write_load(inner, f"T.copy({self._region(load)}, {self._names.name(shared)})")
-            self._values.hold(inner, shared, order, stepwise=self._is_stepwise(inner), beyond=0.0)
+            self._values.hold(inner, shared, order, loop_variant=self._is_loop_variant(inner), padding=0.0)
             return shared, order
         for other in self._kernel.reads(inner):
-            self._require(other)
+            self._ensure_computed(other)
         shared = self._shared("operand", axes, dtype)
         self._assign(read_tile(shared, axes), axes, cast(self._masked(inner, axes, Const(0.0, inner.dtype)), dtype))
         return shared, axes
 
 
 def _with_order_of(dims: Sequence[Var], order: Sequence[Var]) -> list[Var]:
-    """Axes of which some come in an order that is given, as they do in the result of a reduction of the others."""
+    """`order`, with those axes that are in `dims` in the order of `dims`: that of the result of a reduction."""
     kept = iter(dims)
     return [next(kept) if axis in set(dims) else axis for axis in order]
 
 
-def first_value(reduction: FusedReduction, *, finite: bool) -> Const:
-    """The value of an accumulator over no elements; a finite one in its place if differences of it are formed."""
+def initial_value(reduction: FusedReduction, *, finite: bool) -> Const:
+    """The initial value of an accumulator: the neutral one, or a finite one in its place if `finite`."""
     dtype = reduction.body.dtype
     if finite and reduction.combiner is not Combiner.SUM:
         return const(dtype.limits[reduction.combiner is Combiner.MIN], dtype)

@@ -1,4 +1,4 @@
-"""The meaning of a graph, in NumPy: what every other way of running a computation is compared with.
+"""Evaluates a graph in NumPy: the reference that all other ways to run a computation are compared with.
 
 Scalar expressions have the meaning that `ir.evaluate` gives them; sums and products of floats are float64. Arrays are
 not rounded to the dtype in which memory would hold them, except for results.
@@ -45,14 +45,14 @@ def evaluate_graph(graph: Graph, arguments: Sequence[np.ndarray], sizes: Mapping
         arguments: An array for each parameter.
         sizes: The values of the symbolic sizes.
     """
-    run = _Run(arguments, sizes)
+    run = _Evaluator(arguments, sizes)
     for array in graph.arrays:
         run.define(array)
     return [np.asarray(convert(run.values[array], array.stored_dtype)) for array in graph.results]
 
 
-class _Run:
-    """The values of arrays, each of its `dtype`."""
+class _Evaluator:
+    """Computes the values of arrays, each in its `dtype`."""
 
     def __init__(self, arguments: Sequence[np.ndarray], sizes: Mapping[Var, int]) -> None:
         self._arguments, self._sizes = arguments, sizes
@@ -79,7 +79,7 @@ class _Run:
             case Reduction():
                 return self._reduction(array.definition, shape)
             case Scan(axes=axes, along=along, combiner=combiner, body=body):
-                values = self._wide(self._body(body, axes, shape))
+                values = self._in_float64(self._body(body, axes, shape))
                 accumulate = np.add.accumulate if combiner is Combiner.SUM else np.multiply.accumulate
                 return np.asarray(accumulate(values, axis=along, dtype=values.dtype))
             case Sort():
@@ -100,7 +100,7 @@ class _Run:
         return np.broadcast_to(np.asarray(convert(value, body.dtype)), shape)
 
     def _load(self, load: Load, indices: tuple[Any, ...]) -> Any:
-        """An element, or 0 where there is none: those are not chosen, or not defined."""
+        """An element, or 0 out of bounds: such elements are not selected, or undefined."""
         assert isinstance(load.buffer, Array)
         values = self.values[load.buffer]
         if not indices:
@@ -122,18 +122,19 @@ class _Run:
         if shape and shape[0] > 1 and math.prod((*shape, *extents)) > MAX_ELEMENTS:
             return np.concatenate([self._rows(reduction, shape, start) for start in range(shape[0])])
         values = self._body(reduction.body, axes, (*shape, *extents))
-        return _combined(reduction.combiner, self._wide(values), over, reduction.combiner.neutral(reduction.body.dtype))
+        neutral = reduction.combiner.neutral(reduction.body.dtype)
+        return _combined(reduction.combiner, self._in_float64(values), over, neutral)
 
     def _rows(self, reduction: Reduction, shape: tuple[int, ...], start: int) -> np.ndarray:
         """The part of a large reduction at one position of the first axis."""
         first, row = reduction.axes[0], Var(reduction.axes[0].name, reduction.axes[0].dtype, index=True)
         part = dataclasses.replace(reduction, axes=(row, *reduction.axes[1:]))
-        inner = _Run(self._arguments, {**self._sizes, first: start})
+        inner = _Evaluator(self._arguments, {**self._sizes, first: start})
         inner.values = self.values
         return inner._reduction(part, (1, *shape[1:]))
 
     @staticmethod
-    def _wide(values: np.ndarray) -> np.ndarray:
+    def _in_float64(values: np.ndarray) -> np.ndarray:
         """Floats as float64."""
         is_float = values.dtype.kind not in "biu" and "int" not in values.dtype.name
         return values.astype(FLOAT64.numpy) if is_float else values
@@ -142,7 +143,7 @@ class _Run:
         extent = self._shape((sort.extent,))[0]
         whole = (*shape[: sort.along], extent, *shape[sort.along + 1 :])
         values = self._body(sort.body, sort.axes, whole)
-        keys = self._wide(values)
+        keys = self._in_float64(values)
         if sort.descending:
             backwards = np.flip(np.argsort(np.flip(keys, sort.along), axis=sort.along, kind="stable"), sort.along)
             order = extent - 1 - backwards

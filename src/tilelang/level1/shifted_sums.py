@@ -1,39 +1,39 @@
-"""Sums of squared deviations from a mean, in the same loop as the mean.
+"""Computes sums of squared deviations from a mean in the same loop as the mean.
 
 With a reference r that is near the mean m of n values x, and t = m - r, sums are taken of x - r instead of x:
 
     sum(x) = sum(x - r) + n * r        sum((x - m) ** 2) = sum((x - r) ** 2) - n * t ** 2,  t = sum(x - r) / n
 
-That holds for every r, and loses no digits where r is as near to m as the values are. The reference is the mean of a
-few values, so that one of them far from all others does little. Takes a kernel, gives one whose loop reads no sum of
-its own. Invariant: the identity was checked by `normal_form.py` for the very expression that is replaced.
+The identities hold for every r, and cancel no digits where r is about as near to m as the values are. The reference is
+the mean of a few values, so that one outlier has little effect. Takes a kernel, gives one whose loop reads no sum that
+it computes. Invariant: `normal_form.py` proved the identity for the expression that is replaced.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 
 from tilelang.dtypes import FLOAT32, INT32
-from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.compare import expr_key
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Expr, Var, as_expr, const, int_const
 from tilelang.ir.visit import Rewriter, loads_of, substitute, variables_of
+from tilelang.level1.common_subexpressions import ReplaceExprs
 from tilelang.level1.fused import FusedKernel, FusedReduction
 from tilelang.level1.graph import Array, Combiner
-from tilelang.level1.normal_form import ratio_is_one
+from tilelang.level1.normal_form import is_proven_equal
 from tilelang.level1.placement import Tiling
 from tilelang.records import record
 
-_SAMPLES = 32  # values of which the reference is the mean
+_SAMPLES = 32  # values whose mean is the reference
 _ROUNDING = 2.0**-22  # relative error of a reciprocal of the number of values, as a constant in float32
 
 
 def with_shifted_sums(kernel: FusedKernel, tiling: Tiling) -> FusedKernel:
-    """The kernel with deviations from means that its loops accumulate, taken from references instead."""
+    """The kernel with deviations from references in place of those from means that the same loop computes."""
     if not any(axis in tiling.blocks for axis in kernel.streamed):
-        return kernel  # the values stay on chip for a second look
+        return kernel  # the values stay on chip, where a second pass reads them
     for total in kernel.accumulated:
         for squares in kernel.accumulated:
             deviations = _deviations(kernel, total, squares)
@@ -68,7 +68,7 @@ def _deviations(kernel: FusedKernel, total: FusedReduction, squares: FusedReduct
         return None
     count = math.prod(size or 0 for size in sizes)
     x, m, r = (Var(name, FLOAT32) for name in "xmr")
-    finder = _Deviating(total, set(kernel.streamed), x, m)
+    finder = _AbstractMean(total, set(kernel.streamed), x, m)
     body = finder.expr(squares.body)
     if finder.mean is None or variables_of(body) != {x, m} or loads_of(body):
         return None
@@ -79,7 +79,7 @@ def _deviations(kernel: FusedKernel, total: FusedReduction, squares: FusedReduct
     linear = at[1, 1] - at[1, 0] - square
     t = m - r
     expected = substitute(body, {m: r}) + t * (_float(linear) * (x - r) + _float(square) * t)
-    if not math.isfinite(linear + square) or not ratio_is_one(body, expected):
+    if not math.isfinite(linear + square) or not is_proven_equal(body, expected):
         return None
     return _Deviations(finder.mean, count, linear, square)
 
@@ -91,10 +91,10 @@ def _is_mean(expr: Expr, total: Array, count: int) -> bool:
         return False
     v, w = Var("v", FLOAT32), Var("w", FLOAT32)
     of_one, of_other, of_sum = (
-        _Replaced({expr_key(load): value for load in loads}).expr(expr) for value in (v, w, v + w)
+        ReplaceExprs({expr_key(load): value for load in loads}).expr(expr) for value in (v, w, v + w)
     )
     factor = float(evaluate(substitute(of_one, {v: _float(1)}), {}))
-    return abs(factor * count - 1) < _ROUNDING and ratio_is_one(of_sum, of_one + of_other)
+    return abs(factor * count - 1) < _ROUNDING and is_proven_equal(of_sum, of_one + of_other)
 
 
 def _shifted(
@@ -111,8 +111,8 @@ def _shifted(
     )
     r, count = reference.result, _float(found.count)
     from_mean = (found.linear + found.square) / found.count
-    # readers of the sums find what they were, by what is accumulated instead
-    full = _Replaced(
+    # readers of the sums get the original values, computed from the shifted ones
+    full = ReplaceExprs(
         {
             expr_key(total.result): total.result + r * count,
             expr_key(squares.result): squares.result + total.result * (total.result * _float(from_mean)),
@@ -123,7 +123,7 @@ def _shifted(
         if each is total:
             body = each.body - r
         elif each is squares:
-            body = _Replaced({expr_key(found.mean): r}).expr(each.body)
+            body = ReplaceExprs({expr_key(found.mean): r}).expr(each.body)
         else:
             body = full.expr(each.body)
         reductions.append(dataclasses.replace(each, body=body))
@@ -136,22 +136,11 @@ def _float(value: float) -> Const:
     return const(value, FLOAT32)
 
 
-class _Replaced(Rewriter):
-    """Other expressions in place of given ones."""
-
-    def __init__(self, places: Mapping[ExprKey, Expr]) -> None:
-        self._places = places
-
-    def expr(self, node: Expr) -> Expr:
-        found = self._places.get(expr_key(node))
-        return self.rebuild_expr(node) if found is None else found
-
-
-class _Deviating(Rewriter):
-    """A body with variables for the value that a sum adds, and for what is read of the sum.
+class _AbstractMean(Rewriter):
+    """Replaces the body of a sum by a variable, and the mean that is computed of the sum by another.
 
     Attributes:
-        mean: What is read of the sum; None if nothing is, or different things are.
+        mean: The first expression of the sum alone; None before one is found.
     """
 
     def __init__(self, total: FusedReduction, along: set[Var], x: Var, m: Var) -> None:

@@ -1,8 +1,8 @@
-"""Splits reductions of kernels that have too few blocks for a machine, and combines the parts in a second kernel.
+"""Split-K: splits the reductions of a kernel with too few blocks, and combines the parts in a second kernel.
 
 Takes a graph and one of its kernels, gives a graph in which the reductions of the kernel's first pass are made of
-partial ones over ranges of the streamed axis. A part of a reduction that is rescaled in a loop is combined by the same
-factor, so that attention with one query becomes a kernel over ranges of keys and one that joins their results.
+partial ones over ranges of the streamed axis. Parts that a loop rescales are rescaled by the same factor when combined,
+so that attention with one query becomes a kernel over ranges of keys and one that combines their results (split-KV).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Load, Var, as_expr, binary, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import Rewriter
+from tilelang.level1.data_passes import Accumulation, data_passes
+from tilelang.level1.deduplicate import with_arrays
 from tilelang.level1.fused import ZERO, FusedKernel, FusedReduction
 from tilelang.level1.graph import Array, Graph, Map, Reduction, define, element
-from tilelang.level1.passes import Accumulation, passes_of
-from tilelang.level1.unique import with_arrays
 from tilelang.records import record
 
-GRANULE = 256  # elements of a range are a multiple of it, and so of every tile
+GRANULE = 256  # the length of a range is a multiple of it, hence of every tile
 
 
 @record(eq=False)
@@ -29,7 +29,7 @@ class Split:
 
     Attributes:
         graph: It has the same results.
-        partial: The partial reductions, which are to be stored.
+        partial: The partial reductions, which must be stored.
     """
 
     graph: Graph
@@ -37,7 +37,7 @@ class Split:
 
 
 def can_split(kernel: FusedKernel, parts: int) -> bool:
-    """Whether the first pass of a kernel can be split along the last of its streamed axes, into 2 to so many ranges."""
+    """Whether the first pass of a kernel can be split along its last streamed axis, into 2 to `parts` ranges."""
     if not kernel.streamed or kernel.sequences or any(r.combiner.gives_index for r in kernel.reductions):
         return False
     extent = int_const(kernel.extents[kernel.streamed[-1]])
@@ -77,12 +77,12 @@ class _Splitter(Rewriter):
         rest = self._extent - self._number * self._length
         whole = self._parts * self._length == self._extent
         self._range: Expr = as_expr(self._length) if whole else binary(BinaryOp.MIN, as_expr(self._length), rest)
-        self._partial: dict[Buffer, Array] = {}  # what stands for an array of the kernel in one range
-        self._within: dict[Buffer, Array] = {}  # the same for those that have the streamed axis
+        self._partial: dict[Buffer, Array] = {}  # the partial reduction of an array of the kernel
+        self._within: dict[Buffer, Array] = {}  # the same for reductions that have the streamed axis
 
     def split(self, graph: Graph) -> Split:
         """The graph, split."""
-        first = passes_of(self._kernel)[0]
+        first = data_passes(self._kernel)[0]
         combined: dict[Array, Array] = {}
         for reduction in self._kernel.reductions:
             if self._axis in set(reduction.axes):
@@ -106,7 +106,7 @@ class _Splitter(Rewriter):
         return self.rebuild_expr(node)
 
     def _read(self, reduction: FusedReduction) -> Expr:
-        """A read of a reduction of the kernel, of the range where it has one."""
+        """A read of a reduction of the kernel, in its range if it has one."""
         array = reduction.array
         if array in self._within:
             axes = [axis if axis is not self._axis else self._inner for axis in reduction.axes]
@@ -119,7 +119,7 @@ class _Splitter(Rewriter):
         return [self._kernel.extents[axis] for axis in axes]
 
     def _inner_reduction(self, reduction: FusedReduction) -> Array:
-        """A reduction that belongs to a step of the loop, over the elements of a range."""
+        """A reduction that an iteration computes, with the streamed axis restricted to a range."""
         own = [axis if axis is not self._axis else self._inner for axis in reduction.axes]
         shape = [self._range if axis is self._inner else self._kernel.extents[axis] for axis in own]
         definition = Reduction(
@@ -141,7 +141,7 @@ class _Splitter(Rewriter):
         return define(f"{array.name}_part", shape, reduction.body.dtype, definition, loc=array.loc)
 
     def _combined(self, accumulation: Accumulation, combined: dict[Array, Array]) -> Array:
-        """The reduction made of its parts, which stands for the original."""
+        """The reduction of the parts, which replaces the original."""
         reduction, array = accumulation.reduction, accumulation.reduction.array
         part = Var("part", INT32, index=True)
         value: Expr = element(self._partial[array], [part, *reduction.axes])
@@ -162,7 +162,7 @@ class _Splitter(Rewriter):
 
 
 class _AtParts(Rewriter):
-    """Reads of running values as reads of parts, where they stand for earlier ones, or of combined arrays."""
+    """Replaces reads of running values: those before an iteration by parts, others by combined arrays."""
 
     def __init__(
         self, splitter: _Splitter, part: Var, before: dict[Buffer, Buffer], combined: dict[Array, Array]
@@ -186,6 +186,6 @@ class _AtParts(Rewriter):
 
 
 def _full(array: Array, axes: Sequence[Var]) -> list[Expr]:
-    """The indices of an array from the axes of its dimensions, of which those of extent 1 have none."""
+    """The indices of an array for the axes of a fused reduction, which has none for dimensions of extent 1."""
     own = iter(axes)
     return [ZERO if int_const(extent) == 1 else next(own) for extent in array.shape]

@@ -1,29 +1,15 @@
-"""Splits a graph where it calls Level 2 kernels: into graphs without calls, between which the kernels run.
+"""Splits a graph at its calls of Level 2 kernels, into graphs without calls.
 
-What two of these graphs have in common is computed by both; only results of kernels, and what kernels are given, pass
-through memory.
+Arrays that two of these graphs need are computed by both; only the arguments and results of calls pass through memory.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from tilelang.ir.visit import substitute
-from tilelang.level1.graph import (
-    Array,
-    Definition,
-    Graph,
-    KernelCall,
-    KernelResult,
-    Map,
-    Parameter,
-    Reduction,
-    Scan,
-    Scatter,
-    Sort,
-)
+from tilelang.level1.deduplicate import with_sources
+from tilelang.level1.graph import Array, Graph, KernelCall, KernelResult, Parameter
 from tilelang.records import record
 
 
@@ -82,18 +68,7 @@ def _segment(
     for position, array in enumerate(inputs):
         new[array] = dataclasses.replace(array, definition=Parameter(position))
     for array in used.arrays[len(known) :]:
-        new[array] = dataclasses.replace(array, definition=_with_sources(array.definition, new))
+        new[array] = dataclasses.replace(array, definition=with_sources(array.definition, new))
     results = tuple(new[array] for array in used.results)
     part = Graph(f"{graph.name}_{number}", tuple(new[array] for array in inputs), results, graph.loc)
     return Segment(part, inputs, used.results, call, tuple(made))
-
-
-def _with_sources(definition: Definition, new: dict[Array, Array]) -> Definition:
-    """A definition that reads other arrays."""
-    assert isinstance(definition, Map | Reduction | Scan | Sort | Scatter)
-    buffers: Mapping[Any, Any] = new
-    changes: dict[str, object] = {"body": substitute(definition.body, {}, buffers)}
-    if isinstance(definition, Scatter):
-        changes["base"] = new[definition.base]
-        changes["indices"] = tuple(substitute(index, {}, buffers) for index in definition.indices)
-    return dataclasses.replace(definition, **changes)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
-"""Arguments and results that are made of several arrays: lists, tuples and dicts, also nested.
+"""Flattens nested lists, tuples and dicts of arrays, as pytrees of JAX do.
 
-Takes a value, gives its leaves and its structure, which is hashable and puts leaves together again.
+Takes a value, gives its leaves and its structure, which is hashable and rebuilds the value from leaves.
 """
 
 from __future__ import annotations

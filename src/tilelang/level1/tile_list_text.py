@@ -1,8 +1,8 @@
-"""The statements that list the tiles of which a mask leaves something, and those with which a loop visits them.
+"""The kernel that lists the tiles of which a mask keeps something, and the statements by which a loop visits them.
 
-A block of the listing kernel belongs to the blocks of the loop's kernel for which the mask is the same. It finds the
-ranges of the elements that the mask reads: once of those in the rows of the block, and chunk by chunk of those in tiles
-along the listed axis. Positions beyond the end stand for the last one, which changes no range.
+A block of the listing kernel serves all blocks of the loop's kernel that have the same mask. It reduces the elements
+that the mask reads to their ranges: once for those in the rows of the block, and chunk by chunk for those in tiles
+along the listed axis. Positions past the end read the last element, which changes no range.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tilelang.ir.visit import loads_of, substitute
 from tilelang.level1.fused import ZERO, FusedKernel
 from tilelang.level1.launch_text import INDENT, count_text, launch_lines
 from tilelang.level1.placement import ONE, Placement, next_origin
-from tilelang.level1.tile_truth import Range, tile_truth
+from tilelang.level1.tile_condition import Range, tile_condition
 from tilelang.level1.tile_values import TileValues
 from tilelang.level1.visited_tiles import VisitedTiles, is_ranged, range_of_elements, tile_axes
 
-_CHUNK = 32  # tiles that a block looks at together
+_CHUNK = 32  # tiles that a block classifies in one step
 _THREADS = 128
 
 
@@ -107,7 +107,7 @@ class _ListingText:
             axes = tile_axes(load, self._placement)
             lines, ranges[expr_key(load)] = self._range(load, axes)
             (inside if visited.axis in set(axes) else before).extend(lines)
-        truth = tile_truth(visited.condition, range_of_elements(self._placement, ranges))
+        truth = tile_condition(visited.condition, range_of_elements(self._placement, ranges))
         place = self._placement.places[visited.axis]
         whole, whole_place = (self._fragment(name, (_CHUNK,)) for name in ("whole", "whole_place"))
         partial, partial_place = (self._fragment(name, (_CHUNK,)) for name in ("partial", "partial_place"))
@@ -148,7 +148,7 @@ class _ListingText:
         return ", ".join(self._names.name(var) for var, _ in self._visited.grid)
 
     def _range(self, load: Load, axes: Sequence[Var]) -> tuple[list[str], Range]:
-        """The statements that find the range of what is read, and the range."""
+        """The statements that reduce a load to its range on each tile, and the range."""
         if not axes:
             value = _as_int(self._values.localized(load))
             return [], Range(value, value)
@@ -206,5 +206,5 @@ class _ListingText:
 
 
 def _as_int(value: Expr) -> Expr:
-    """A value that can be reduced: a truth as 0 or 1."""
+    """A value that can be reduced: a bool as 0 or 1."""
     return cast(value, INT32) if value.dtype.is_bool else value

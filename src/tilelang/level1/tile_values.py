@@ -1,7 +1,7 @@
-"""Expressions over the axes of a kernel as expressions over a block's tiles.
+"""Translates expressions over the axes of a kernel to expressions over a block's tiles.
 
-Keeps which expressions the block already holds in a tile, so that every later use reads the tile; and what such a tile
-holds beyond the end of a ragged axis, so that masks that change nothing are left out.
+Records which expressions the block already holds in tiles, so that later uses read the tile, and the padding of such a
+tile past the end of a ragged axis, so that redundant masks are left out.
 """
 
 from __future__ import annotations
@@ -23,54 +23,54 @@ from tilelang.level1.placement import Placement
 
 
 class Unknown(enum.Enum):
-    """What is known of a value that may be one or another."""
+    """What is known of padding that has no single value."""
 
     FINITE = "a finite number"
     ANY = "a number, an infinity or NaN"
 
 
-Beyond: TypeAlias = float | Unknown
-"""A value beyond the end of ragged axes."""
+Padding: TypeAlias = float | Unknown
+"""The value of an expression past the end of ragged axes."""
 
 
 class TileValues:
-    """What a block holds on chip.
+    """The tiles that a block holds on chip.
 
     Attributes:
         placement: Where the axes are.
-        known: By the structure of an expression over the kernel's axes, another one over tiles; on-chip buffers are
-            read at axes. The maps of inner loops come first.
+        known: By the structure of an expression over the kernel's axes, the read of the tile that holds it, at axes.
+            The maps of inner loops come first.
     """
 
     def __init__(self, placement: Placement) -> None:
         self.placement = placement
         self.known: ChainMap[ExprKey, Expr] = ChainMap()
-        self._beyond: dict[ExprKey, float] = {}
+        self._padding: dict[ExprKey, float] = {}
 
     def enter(self) -> None:
-        """Begins a loop, whose tiles are gone after it."""
+        """Begins the body of a loop."""
         self.known = self.known.new_child()
 
     def leave(self) -> None:
-        """Ends a loop."""
+        """Ends the body of a loop, whose tiles later code does not see."""
         self.known = self.known.parents
 
     def hold(
-        self, expr: Expr, buffer: Buffer, dims: Sequence[Var], *, stepwise: bool, beyond: float | None = None
+        self, expr: Expr, buffer: Buffer, dims: Sequence[Var], *, loop_variant: bool, padding: float | None = None
     ) -> None:
-        """Notes that a tile holds an expression.
+        """Records that a tile holds an expression.
 
         Args:
             expr: Over the axes of the kernel.
             buffer: The tile.
             dims: The axes that its dimensions are.
-            stepwise: Whether the tile is gone after the current loop.
-            beyond: What it holds beyond the end of ragged axes; None if it is not known.
+            loop_variant: Whether the tile is valid in the body of the current loop only.
+            padding: Its value past the end of ragged axes; None if it is not known.
         """
         maps = self.known.maps
-        (maps[0] if stepwise else maps[-1])[expr_key(expr)] = read_tile(buffer, dims)
-        if beyond is not None:
-            self._beyond[expr_key(expr)] = beyond
+        (maps[0] if loop_variant else maps[-1])[expr_key(expr)] = read_tile(buffer, dims)
+        if padding is not None:
+            self._padding[expr_key(expr)] = padding
 
     def tile_of(self, *exprs: Expr) -> Load | None:
         """The read of the tile that holds one of some expressions; None if there is no such tile."""
@@ -81,7 +81,7 @@ class TileValues:
         return None
 
     def dims(self, axes: Iterable[Expr]) -> tuple[Var, ...]:
-        """Those of some axes along which the block has tiles, in the order of the kernel."""
+        """Those of some axes that have tiles, in the order of the kernel."""
         chosen = set(axes)
         places = self.placement.places.items()
         return tuple(axis for axis, place in places if axis in chosen and place.local is not None)
@@ -91,24 +91,24 @@ class TileValues:
         return self.dims(variables_of(expr))
 
     def localized(self, expr: Expr, *, in_tile: bool = False) -> Expr:
-        """The expression over tiles, the variables of parallel loops over them, and blocks; or an index of a tile."""
+        """The expression over tiles and the variables of loops and blocks; `in_tile` gives an index of a tile."""
         localizer = _Localizer(self)
         return localizer.in_tile(expr) if in_tile else localizer.expr(expr)
 
-    # -- beyond the ends ------------------------------------------------------------------------------------------
-    def beyond(self, expr: Expr, ragged: frozenset[Var]) -> Beyond:
-        """The value where some ragged axis is beyond its end, if it is the same for all such places.
+    # -- padding --------------------------------------------------------------------------------------------------
+    def padding(self, expr: Expr, ragged: frozenset[Var]) -> Padding:
+        """The value of an expression where some ragged axis is past its end.
 
-        Elements beyond the end of an array read as 0. What does not depend on the axes counts as finite.
+        Loads out of bounds of an array give 0. What does not depend on the axes counts as finite.
         """
-        known = self._beyond.get(expr_key(expr))
+        known = self._padding.get(expr_key(expr))
         if known is not None:
             return known
         found = self._derived(expr, ragged)
         depends = expr.dtype.is_float and not ragged.isdisjoint(variables_of(expr))
         return found if depends or found is not Unknown.ANY else Unknown.FINITE
 
-    def _derived(self, expr: Expr, ragged: frozenset[Var]) -> Beyond:
+    def _derived(self, expr: Expr, ragged: frozenset[Var]) -> Padding:
         match expr:
             case Const(value=value):
                 return float(value)
@@ -116,19 +116,19 @@ class TileValues:
                 outside = any(isinstance(index, Var) and index in ragged for index in indices)
                 return 0.0 if outside and not expr.buffer.scope.on_chip and not self._is_result(expr) else Unknown.ANY
             case Cast(a=a):
-                return self.beyond(a, ragged)
+                return self.padding(a, ragged)
             case Select(a=a, b=b):
-                x, y = self.beyond(a, ragged), self.beyond(b, ragged)
+                x, y = self.padding(a, ragged), self.padding(b, ragged)
                 return x if x == y else Unknown.FINITE if _is_finite(x) and _is_finite(y) else Unknown.ANY
             case Unary(op=UnaryOp.NEG, a=a):
-                x = self.beyond(a, ragged)
+                x = self.padding(a, ragged)
                 return x if isinstance(x, Unknown) else -x
             case Call(callee=callee, args=(a,)):
-                return _of_function(callee.name, self.beyond(a, ragged))
+                return _of_function(callee.name, self.padding(a, ragged))
             case Binary(op=op, a=a, b=b) if expr.dtype.is_float:
-                x, y = self.beyond(a, ragged), self.beyond(b, ragged)
+                x, y = self.padding(a, ragged), self.padding(b, ragged)
                 if op is BinaryOp.DIV and y is Unknown.FINITE and not ragged.isdisjoint(variables_of(b)):
-                    return Unknown.ANY  # it may be 0 there and nowhere else
+                    return Unknown.ANY  # the divisor may be 0 in the padding alone
                 return _combined(op, x, y)
         return Unknown.ANY
 
@@ -141,12 +141,12 @@ _AT_ZERO = {"abs": 0.0, "erf": 0.0, "exp": 1.0, "exp2": 1.0, "__exp2": 1.0, "exp
 _BOUNDED = {"cos", "erf", "sin", "tanh"}
 
 
-def _is_finite(x: Beyond) -> bool:
+def _is_finite(x: Padding) -> bool:
     return x is Unknown.FINITE or not isinstance(x, Unknown) and math.isfinite(x)
 
 
-def _of_function(name: str, x: Beyond) -> Beyond:
-    """The value of a function."""
+def _of_function(name: str, x: Padding) -> Padding:
+    """The value of a function of padding."""
     if x == 0.0 and name in _AT_ZERO:
         return _AT_ZERO[name]
     if x == -math.inf and name in ("exp", "exp2", "__exp2"):
@@ -154,8 +154,8 @@ def _of_function(name: str, x: Beyond) -> Beyond:
     return Unknown.FINITE if name in _BOUNDED and _is_finite(x) else Unknown.ANY
 
 
-def _combined(op: BinaryOp, x: Beyond, y: Beyond) -> Beyond:
-    """The value of an operation on floats."""
+def _combined(op: BinaryOp, x: Padding, y: Padding) -> Padding:
+    """The value of an operation on padding."""
     if Unknown.ANY in (x, y):
         return Unknown.ANY
     if op is BinaryOp.MUL and 0.0 in (x, y):
@@ -181,7 +181,7 @@ _ARITHMETIC: Mapping[BinaryOp, Callable[[float, float], float]] = {
 }
 
 
-def _with_infinity(op: BinaryOp, infinite: float, *, on_left: bool) -> Beyond:
+def _with_infinity(op: BinaryOp, infinite: float, *, on_left: bool) -> Padding:
     """The value of an operation on an infinity and an unknown finite number."""
     if op in (BinaryOp.ADD, BinaryOp.SUB):
         return infinite if on_left or op is BinaryOp.ADD else -infinite
@@ -213,6 +213,6 @@ class _Localizer(Rewriter):
         return self.rebuild_expr(node)
 
     def in_tile(self, index: Expr) -> Expr:
-        """The place along a dimension of a tile."""
+        """The index of a tile for an axis."""
         place = self._values.placement.places.get(index) if isinstance(index, Var) else None
         return index if place is None or place.local is None else place.local

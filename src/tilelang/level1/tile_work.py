@@ -1,7 +1,7 @@
-"""What a kernel that is divided into tiles does, counted without writing its program: to compare many tilings at once.
+"""Predicts the time of a tiled kernel from its graph, without lowering it, to compare many tilings.
 
-The same record as for lowered programs goes into the same model (`performance/prediction.py`); its counts are coarser,
-and take microseconds.
+The counts go into the same record and model as those of lowered programs (`performance/prediction.py`); they are
+coarser, and take microseconds.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.visit import loads_of, variables_of
 from tilelang.level1.contraction import contraction
+from tilelang.level1.data_passes import data_passes
 from tilelang.level1.fused import FusedKernel
 from tilelang.level1.graph import Array
-from tilelang.level1.passes import passes_of
 from tilelang.level1.placement import Tiling
 from tilelang.performance.arithmetic import instructions_of
 from tilelang.performance.prediction import predicted
 from tilelang.performance.work import BlockWork, LaunchWork, Unit
 from tilelang.targets.machine import SECTOR_BYTES, Machine, Rates
 
-_CLEARLY_FASTER = 0.95  # of a time: what is less faster may be slower
-_ADDRESS_REGISTERS = 30  # of a thread, beside the elements that it holds
-_COMBINING = 250  # cycles in which the threads of a block combine their parts of a reduction
-_MERGED_STEPS = 4  # of a loop, whose loads the compiler of the machine issues together
-_MIN_MMA_ROWS = 64  # that matrix instructions of warp groups have
-_ACCESS_ISSUE = 2  # instructions of a load or a store and its address
+_CLEARLY_FASTER = 0.95  # of a time; smaller differences are within the error of the model
+_ADDRESS_REGISTERS = 30  # of a thread, beside its elements
+_COMBINING = 250  # cycles to combine the threads' parts of a reduction
+_MERGED_STEPS = 4  # iterations whose loads the vendor's compiler issues together, by unrolling
+_MIN_MMA_ROWS = 64  # of matrix instructions of warp groups
+_ACCESS_ISSUE = 2  # instructions of an access and its address
 
 
-def by_expected_time(kernel: FusedKernel, tilings: Sequence[Tiling], machine: Machine) -> list[Tiling]:
-    """Tilings in the order of their predicted times; the first given one stays first unless another is clearly faster.
+def sorted_by_predicted_time(kernel: FusedKernel, tilings: Sequence[Tiling], machine: Machine) -> list[Tiling]:
+    """Tilings by predicted time; the first one stays first unless another is clearly faster.
 
-    They stay as they are where the machine, or a size, is not known.
+    The order stays where the machine has no rates, or a size is symbolic.
     """
     sizes = {axis: bounds(extent, kernel.domain).high for axis, extent in kernel.extents.items()}
     known = {axis: size for axis, size in sizes.items() if size is not None}
     if machine.rates is None or not machine.multiprocessors or len(known) < len(sizes):
         return list(tilings)
-    times = expected_seconds(kernel, tilings, machine, machine.rates, known)
+    times = predicted_seconds(kernel, tilings, machine, machine.rates, known)
     order = sorted(range(len(tilings)), key=lambda number: times[number])
     if times[order[0]] > _CLEARLY_FASTER * times[0]:
         order.remove(0)
@@ -49,11 +49,11 @@ def by_expected_time(kernel: FusedKernel, tilings: Sequence[Tiling], machine: Ma
     return [tilings[number] for number in order]
 
 
-def expected_seconds(
+def predicted_seconds(
     kernel: FusedKernel, tilings: Sequence[Tiling], machine: Machine, rates: Rates, extents: Mapping[Var, int]
 ) -> list[float]:
     """The predicted times of tilings."""
-    passes = len(passes_of(kernel))
+    passes = len(data_passes(kernel))
     counts = [_Counts(kernel, tiling, rates, extents, passes) for tiling in tilings]
     return [predicted([each.launch()], machine, rates).seconds for each in counts]
 
@@ -106,7 +106,7 @@ class _Counts:
         return self._tiling.blocks.get(axis, whole)
 
     def _block_extent(self, axis: Var) -> int:
-        """Elements that a block goes through along an axis."""
+        """Elements that a block computes along an axis."""
         return self._tile_extent(axis) if axis in self._grid else self._extents[axis]
 
     def _elements(self, axes: Iterable[Var]) -> float:
@@ -119,7 +119,7 @@ class _Counts:
 
     # -- work -----------------------------------------------------------------------------------------------
     def _bodies(self) -> Iterator[tuple[Expr, tuple[Var, ...]]]:
-        """What threads compute, and over which axes."""
+        """The bodies that threads compute, and their axes."""
         for reduction in self._kernel.reductions:
             if contraction(reduction) is None:
                 yield reduction.body, (*reduction.axes, *reduction.reduced)
@@ -185,7 +185,7 @@ class _Counts:
         computing = block.cycles[Unit.MATRIX] + issued / threads
         if pipelined:
             waiting = rates.memory_latency * (1 + steps / (stages - 1))
-        else:  # as many loads of a thread are on their way as there are registers for what they load
+        else:  # registers for the loaded elements limit the loads of a thread in flight
             rounds = accesses / threads / steps / max(1, (registers - _ADDRESS_REGISTERS // 2) // 4)
             waiting = rates.memory_latency * max(1.0, steps * max(1 / _MERGED_STEPS, rounds))
         combining = _COMBINING * len(self._kernel.reductions) * (0 if block.matrix_cycles else 1)

@@ -1,8 +1,8 @@
-"""How a kernel is divided into tiles, for a machine.
+"""Chooses tiles for a kernel and a machine.
 
-Kernels that are one matrix product take the best tile by the cost model of the tuner. Others choose the largest tiles
-whose elements fit into the registers of a block, and that leave enough blocks for all multiprocessors; reductions of
-rows take other tiles or numbers of threads where the performance model expects them to be clearly faster.
+Kernels that are one gemm take the best tile by the cost model of the tuner. Others take the largest tiles whose
+elements fit into the registers of a block, and that give all multiprocessors work; reductions of rows take other tiles
+or numbers of threads where the performance model predicts that they are clearly faster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilelang.ir.visit import loads_of, variables_of
 from tilelang.level1.contraction import contraction, without_widening
 from tilelang.level1.fused import FusedKernel, FusedReduction
 from tilelang.level1.placement import Tiling
-from tilelang.level1.tile_work import by_expected_time
+from tilelang.level1.tile_work import sorted_by_predicted_time
 from tilelang.performance.gemm import TiledGemm, gemm_seconds
 from tilelang.targets.target import Target
 from tilelang.tune.gemm_space import gemm_configs
@@ -30,15 +30,15 @@ _MAX_ELEMENTS_PER_THREAD = 16  # of whole rows
 _MAX_WHOLE_ROW = 16384  # elements of rows that a block holds at once
 _MAX_GRID_AXES = 3
 _MAX_WHOLE_SUM = 512  # elements of an axis that an inner product sums at once
-_COALESCED = 32  # neighbouring elements that threads read together
+_COALESCED = 32  # contiguous elements of a coalesced access
 _THREADS = 128  # of a block
-_THREAD_COUNTS = (128, 256, 512)  # that are worth measuring
+_THREAD_COUNTS = (128, 256, 512)  # candidates
 _MMA_ROWS = 16  # of a matrix instruction
-_MAX_VALUES_PER_THREAD = 200  # that stay in registers beside addresses
-_CPU_STEPS = (128, 64, 32)  # of a sum of products, for which a CPU keeps results in registers
-_STEP_START = 4  # products that take as long as it takes to load and store the results of a step
-_MIN_STEPS_PER_SPLIT = 4  # of a loop whose range several blocks share
-_DEFAULT_MULTIPROCESSORS = 128  # of a machine whose record does not say how many it has
+_MAX_VALUES_PER_THREAD = 200  # in registers, beside addresses
+_CPU_STEPS = (128, 64, 32)  # elements of K that a CPU sums with the results in registers
+_STEP_OVERHEAD = 4  # elements of K that take as long as loading and storing the results of a step
+_MIN_STEPS_PER_SPLIT = 4  # iterations of a block, where several blocks split a loop
+_DEFAULT_MULTIPROCESSORS = 128  # of a machine whose record has no number
 
 
 def choose_tiling(kernel: FusedKernel, target: Target, *, alone: bool = True) -> Tiling:
@@ -47,7 +47,7 @@ def choose_tiling(kernel: FusedKernel, target: Target, *, alone: bool = True) ->
     Args:
         kernel: What it computes.
         target: For which machine.
-        alone: Whether the module has no other kernel, so that switches of the compiler may be set for this one.
+        alone: Whether the module has no other kernel, so that `pass_configs` may be set for this one.
     """
     return tilings_of(kernel, target, alone=alone)[0]
 
@@ -64,7 +64,7 @@ def tilings_of(kernel: FusedKernel, target: Target, *, alone: bool = True) -> li
     if not kernel.reductions and not kernel.sequences:
         return _with_neighbors(kernel, _elementwise_tiling(kernel, target))
     tilings = _with_neighbors(kernel, _row_tiling(kernel, target))
-    return tilings if kernel.sequences else by_expected_time(kernel, tilings, target.machine)
+    return tilings if kernel.sequences else sorted_by_predicted_time(kernel, tilings, target.machine)
 
 
 def _with_neighbors(kernel: FusedKernel, best: Tiling) -> list[Tiling]:
@@ -78,10 +78,10 @@ def _with_neighbors(kernel: FusedKernel, best: Tiling) -> list[Tiling]:
 
 
 def split_count(kernel: FusedKernel, target: Target, *, alone: bool = True) -> int:
-    """Into how many ranges the streamed axis of a kernel should be split, so that all multiprocessors have work."""
+    """The number of ranges into which a kernel's streamed axis is split, so that all multiprocessors have work."""
     tiling = choose_tiling(kernel, target, alone=alone)
     streamed = [axis for axis in kernel.streamed if axis in tiling.blocks]
-    if not streamed or tiling.switches:  # which may split it within a cluster
+    if not streamed or tiling.pass_configs:  # the options may split it within a cluster
         return 1
     steps = extent_of(kernel, streamed[-1]) // tiling.blocks[streamed[-1]]
     most = max(1, min(multiprocessors(target) // blocks_of(kernel, tiling), steps // _MIN_STEPS_PER_SPLIT))
@@ -98,7 +98,7 @@ def split_count(kernel: FusedKernel, target: Target, *, alone: bool = True) -> i
 
 
 def multiprocessors(target: Target) -> int:
-    """How many blocks keep a machine busy."""
+    """The number of blocks that keep a machine busy."""
     return target.machine.multiprocessors or _DEFAULT_MULTIPROCESSORS if target.is_gpu else 16
 
 
@@ -114,7 +114,7 @@ def extent_of(kernel: FusedKernel, axis: Var) -> int:
 
 
 def divisible(kernel: FusedKernel) -> tuple[Var, ...]:
-    """The axes of the grid that may be divided into tiles: no extent depends on them."""
+    """The axes of the grid that can be tiled: no extent depends on them."""
     fixed = frozenset[Var]().union(*map(variables_of, kernel.extents.values()))
     return tuple(axis for axis in kernel.grid if axis not in fixed)
 
@@ -217,8 +217,8 @@ def _gemm_tilings(kernel: FusedKernel, target: Target, *, alone: bool) -> list[T
 
 
 def _cpu_step(k: int) -> int:
-    """How much of a sum of k products a CPU adds up at a time: much, if the last step is not mostly beyond the end."""
-    return min(_CPU_STEPS, key=lambda step: -(-k // step) * (step + _STEP_START))
+    """The tile size along K on a CPU: large, unless most of the last step is padding."""
+    return min(_CPU_STEPS, key=lambda step: -(-k // step) * (step + _STEP_OVERHEAD))
 
 
 def _tiled_gemm(kernel: FusedKernel, tiling: Tiling) -> TiledGemm | None:
@@ -258,13 +258,13 @@ def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:
 def _gemm_chain_tiling(kernel: FusedKernel, rows: int, depth: int, threads: int) -> Tiling:
     blocks: dict[Var, int] = {}
     grid = set(kernel.grid)
-    apart = [reduction for reduction in kernel.reductions if contraction(reduction) is None]
+    others = [reduction for reduction in kernel.reductions if contraction(reduction) is None]
     for reduction in kernel.reductions:
         product = contraction(reduction)
         for side in (product.rows, product.columns) if product is not None else ():
             if not set(side) <= grid or any(axis in blocks for axis in side):
                 continue
-            by_rows = any(side[-1] in set(r.axes) for r in apart)
+            by_rows = any(side[-1] in set(r.axes) for r in others)
             least = threads // 32 * _MMA_ROWS if by_rows else _MMA_ROWS
             blocks[side[-1]] = min(rows, max(least, _power_of_two(extent_of(kernel, side[-1]))))
     for reduction in kernel.reductions:
@@ -276,12 +276,12 @@ def _gemm_chain_tiling(kernel: FusedKernel, rows: int, depth: int, threads: int)
 
 
 def _values_per_thread(kernel: FusedKernel, tiling: Tiling) -> float:
-    """The elements of tiles that each thread holds: results, and what is computed of those of products."""
+    """The elements that each thread holds: accumulators, and a copy of the largest gemm result of an iteration."""
     grid = set(kernel.grid)
 
     def size(axis: Var) -> int:
         return tiling.blocks.get(axis, 1 if axis in grid else extent_of(kernel, axis))
 
     held = [math.prod(map(size, reduction.axes)) for reduction in kernel.reductions]
-    stepwise = max((h for h, r in zip(held, kernel.reductions, strict=True) if r not in kernel.accumulated), default=0)
-    return (sum(held) + stepwise) / tiling.threads
+    per_step = max((h for h, r in zip(held, kernel.reductions, strict=True) if r not in kernel.accumulated), default=0)
+    return (sum(held) + per_step) / tiling.threads

@@ -1,4 +1,4 @@
-"""Runs a user's function once on arrays without values, and gives the graph of what it computes."""
+"""Traces a user's function: runs it once on arrays without values, and gives its graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TRACING: ContextVar[bool] = ContextVar("tracing", default=False)
 
 
 @record(eq=False)
-class Declared:
+class ParameterSpec:
     """A parameter of a graph: its name, and the shape and dtype that it has for a call."""
 
     name: str
@@ -35,7 +35,7 @@ def is_tracing() -> bool:
 
 
 def trace(
-    name: str, loc: Loc, parameters: Sequence[Declared], run: Callable[[list[Any]], Any]
+    name: str, loc: Loc, parameters: Sequence[ParameterSpec], run: Callable[[list[Any]], Any]
 ) -> tuple[Graph, Structure]:
     """The graph of a user's function, and how its result is made of the results of the graph.
 
@@ -46,8 +46,8 @@ def trace(
         run: Calls the function with arrays in the place of those.
 
     Raises:
-        StagingTypeError: It gives something else than arrays.
-        StagingError: It hands an array to a function of another library.
+        StagingTypeError: It returns something else than arrays.
+        StagingError: It passes an array to a function of another library.
     """
     arrays = [define(each.name, each.shape, each.dtype, Parameter(n), loc=loc) for n, each in enumerate(parameters)]
     with tracing():
@@ -68,7 +68,7 @@ def trace(
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """Calls of functions marked `@tilelang.compute` inside are part of the one around."""
+    """Inside, calls of functions marked `@tilelang.compute` are inlined."""
     token = _TRACING.set(True)
     try:
         yield
@@ -85,5 +85,5 @@ def tracing() -> Iterator[None]:
         _TRACING.reset(token)
 
 
-# what libraries say where their functions are given arrays of a computation
+# errors of libraries whose functions get arrays of a computation
 _OF_LIBRARIES = (("__array_ufunc__", "numpy"), (r"must be .*Tensor.*, not TracedArray", "torch"))

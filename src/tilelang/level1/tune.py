@@ -1,7 +1,7 @@
-"""Finds how the kernels of a computation are best divided, by measuring what the model expects to be fastest.
+"""Tunes the tilings of a computation: measures the programs that the model predicts to be fastest.
 
-Takes a graph, gives the texts of tilings, which `lower` obeys. What was found is kept beside the compile cache, under
-the program that is made without it, and for this version of the package.
+Takes a graph, gives the texts of tilings, which `lower` takes. Results are kept beside the compile cache, keyed by the
+untuned program and the version of the package.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TILINGS = "tilings"  # the key of a decision
 
 @record(eq=False)
 class Tuned:
-    """What was found.
+    """The result of a search.
 
     Attributes:
         tilings: The text of the tiling of each kernel.
@@ -50,7 +50,7 @@ class Tuned:
     result: TuningResult
 
     def decision(self, arguments: Mapping[str, str], target: Target) -> Decision:
-        """The same as an entry of a file of decisions."""
+        """The result as an entry of a file of decisions."""
         result = self.result
         config = {_TILINGS: list(self.tilings)}
         return Decision(result.name, arguments, str(target), config, result.latency, result.device)
@@ -73,11 +73,11 @@ def tune_computation(
 
     Args:
         graph: The computation.
-        lowered: It without tuning.
+        lowered: Its program without tuning.
         target: What it is compiled for.
         options: What the decorator was given.
         arrays: The arrays of a call; made up without them.
-        settings: As `tune_tilings` takes them; parts share the seconds equally.
+        settings: Those of `tune_tilings`; parts share the seconds equally.
     """
     if not lowered.parts:
         return tune_tilings(graph, target, options, arrays, **settings)
@@ -90,11 +90,11 @@ def tune_computation(
     shared = {**settings, "budget_s": None if budget is None else budget / len(lowered.parts)}
     tuned = [tune_tilings(part, target, options, own, **shared) for part, own in given]
     tilings = tuple(tiling for each in tuned for tiling in each.tilings)
-    _remember(lowered, target, tilings)
-    return Tuned(tilings, _joined(graph.name, [each.result for each in tuned]))
+    _store(lowered, target, tilings)
+    return Tuned(tilings, _merged_results(graph.name, [each.result for each in tuned]))
 
 
-def _joined(name: str, results: Sequence[TuningResult]) -> TuningResult:
+def _merged_results(name: str, results: Sequence[TuningResult]) -> TuningResult:
     """The result of searches for parts that run one after another: the fastest configuration of each."""
     config = {result.name: result.config for result in results}
     latency = sum(result.latency for result in results)
@@ -137,24 +137,24 @@ def tune_tilings(
     configs = [_config(number, each, graph, options) for number, each in enumerate(programs)]
     shared = options_for(graph, programs[0], options)
     own = dataclasses.replace(shared, target=target, pass_configs=options.pass_configs)
-    made = JitFunction(_maker(graph.name, [program.text for program in programs]), own)
+    made = JitFunction(_program_maker(graph.name, [program.text for program in programs]), own)
     settings = Settings(
         budget=budget_s, trials=trials, executor=executor, supply_prog=None if arrays is None else _supply(arrays)
     )
     result = tune(Subject(made), configs, settings)
     tilings = tuple(map(str, programs[result.config["number"]].tilings))
-    _remember(programs[0], target, tilings)
+    _store(programs[0], target, tilings)
     return Tuned(tilings, result)
 
 
-def _remember(default: Lowered, target: Target, tilings: Sequence[str]) -> None:
-    """Keeps what was found beside the compile cache."""
+def _store(default: Lowered, target: Target, tilings: Sequence[str]) -> None:
+    """Keeps a result beside the compile cache."""
     if is_cache_enabled():
         cache.store(_key(default, target), _SUFFIX, json.dumps(tilings).encode())
 
 
 def known_tilings(default: Lowered, target: Target) -> tuple[str, ...]:
-    """What was found for a program before; empty if nothing was."""
+    """The result of an earlier search for a program; empty without one."""
     data = cache.lookup(_key(default, target), _SUFFIX) if is_cache_enabled() else None
     return () if data is None else tuple(json.loads(data))
 
@@ -171,12 +171,12 @@ def candidates(graph: Graph, target: Target) -> list[Lowered]:
 
 
 def _config(number: int, program: Lowered, graph: Graph, options: JitOptions) -> dict[str, Any]:
-    """A program as a configuration: its number and the switches of the compiler."""
+    """A program as a configuration of the tuner: its number and its `pass_configs`."""
     return {"number": number, PASS_CONFIGS: dict(options_for(graph, program, options).pass_configs or {})}
 
 
-def _maker(name: str, texts: Sequence[str]) -> Callable[[int], PrimFunc]:
-    """The function that makes one of some programs; it can be sent to other processes."""
+def _program_maker(name: str, texts: Sequence[str]) -> Callable[[int], PrimFunc]:
+    """The function that stages one of the programs; it can be sent to other processes."""
 
     def make(number: int) -> PrimFunc:
         return program_of(texts[number], name)

@@ -1,8 +1,8 @@
-"""What a function marked `@tilelang.compute` sees: arrays and scalars that have no values yet.
+"""The arrays and scalars that a function marked `@tilelang.compute` is traced with; they have no values.
 
 A `TracedArray` stands for an array of the graph. A `Scalar` is one number as an expression: a literal, a symbolic size,
 or, inside `tnp.compute`, an expression over the axes of the array that is being defined. Operators on them are the
-functions of `tilelang.numpy`. Neither has a truth value or a Python number to give.
+functions of `tilelang.numpy`. Conversions to bool, int and float raise errors that say what to write instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilelang.language.extents import folded, plain, product, shape_text
 from tilelang.language.types import TensorType
 from tilelang.level1.api import api
 from tilelang.level1.graph import Array
-from tilelang.level1.promotion import Typed
+from tilelang.level1.promotion import OperandDType
 from tilelang.records import record
 
 Operator = Callable[..., Any]
@@ -69,13 +69,13 @@ class Operand:
     """Base class of arrays and scalars.
 
     Attributes:
-        dtype: The dtype by the rules of promotion, which is that of a result; arithmetic on narrow floats is float32.
+        dtype: The dtype by the rules of promotion; arithmetic on narrow floats is float32.
         weak: Whether it takes the dtype of what it is combined with.
     """
 
     dtype: DType
     weak: bool
-    __array_ufunc__ = None  # NumPy scalars leave `scalar * array` to us
+    __array_ufunc__ = None  # NumPy scalars leave `scalar * array` to `__rmul__`
     __hash__ = object.__hash__
 
     __add__, __radd__ = _binary("add")
@@ -108,9 +108,9 @@ class Operand:
         return len(self.shape)
 
     @property
-    def typed(self) -> Typed:
-        """What promotion looks at."""
-        return Typed(self.dtype, self.weak)
+    def operand_dtype(self) -> OperandDType:
+        """The dtype and its weakness, for promotion."""
+        return OperandDType(self.dtype, self.weak)
 
     @api
     def astype(self, dtype: object) -> Any:
@@ -200,7 +200,7 @@ class TracedArray(Operand):
 
     @property
     def __tilelang_type__(self) -> TensorType:
-        """What a Level 2 kernel is compiled for that takes this array."""
+        """The tensor type for which a Level 2 kernel that takes this array is compiled."""
         return TensorType(self.node.shape, self.dtype)
 
     def __tilelang_call__(self, kernel: object, arguments: Sequence[Any]) -> Any:

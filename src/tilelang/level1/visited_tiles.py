@@ -1,8 +1,8 @@
-"""Which tiles a loop visits where a mask depends on values in memory: those of which the mask leaves something.
+"""Block-sparse masks that depend on values in memory: which tiles a loop visits.
 
-A kernel before it lists them for each block, by what the mask's condition is on a whole tile (`tile_truth.py`): first
-those that it leaves a part of, then those that it leaves whole, on which it need not be computed. A tile that it
-excludes adds nothing to what the loop combines, as where `loop_bounds.py` leaves out steps by the indices alone.
+A kernel before the loop lists the tiles for each block, by evaluating the mask on whole tiles (`tile_condition.py`):
+first partial tiles, of which the mask keeps some elements, then whole tiles, of which it keeps all, so that it need not
+be computed there. Tiles of which it keeps nothing are skipped, as `loop_bounds.py` skips steps by indices alone.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Var, binary, con
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import Rewriter, loads_of, variables_of
 from tilelang.level1.contraction import contraction
+from tilelang.level1.data_passes import data_passes
 from tilelang.level1.fused import FusedKernel
-from tilelang.level1.loop_bounds import bounds_range, combined_by, masks_of
-from tilelang.level1.passes import passes_of
+from tilelang.level1.loop_bounds import bounds_range, masks_of, reduced_body
 from tilelang.level1.placement import Placement, Tiling, next_origin
-from tilelang.level1.tile_truth import Range, RangeOf, tile_truth
+from tilelang.level1.tile_condition import Range, RangeOf, tile_condition
 from tilelang.level1.tile_values import TileValues
 from tilelang.records import record
 
@@ -34,12 +34,12 @@ class VisitedTiles:
 
     Attributes:
         axis: The axis.
-        condition: The mask: what holds for elements that count.
+        condition: The mask: true for elements that are kept.
         grid: The grid of the kernel that lists them: the part of the loop's grid on which the mask depends.
-        partial, whole: The lists of tiles of which the mask leaves a part, or everything; a row for each block.
-        partial_count, whole_count: How many they are.
+        partial, whole: The lists of partial and whole tiles; a row for each block.
+        partial_count, whole_count: Their lengths.
         number: The variable of the loop, which counts the tiles.
-        partial_of_block: The number of tiles of which it leaves a part, as the block calls it.
+        partial_of_block: The variable with the number of the block's partial tiles.
     """
 
     axis: Var
@@ -54,15 +54,15 @@ class VisitedTiles:
 
     @property
     def is_partial(self) -> Expr:
-        """Whether the mask leaves only a part of the current tile."""
+        """Whether the current tile is partial."""
         return self.number < self.partial_of_block
 
     def unless_whole(self, condition: Expr) -> Expr:
-        """A condition that need not be computed for tiles that are left whole."""
+        """A condition that is not computed for whole tiles."""
         return binary(BinaryOp.OR, self.number >= self.partial_of_block, condition)
 
     def in_mask(self, condition: Expr) -> Expr | None:
-        """What `unless_whole` was given; None for other conditions."""
+        """The argument of `unless_whole` that gave a condition; None for other conditions."""
         match condition:
             case Binary(op=BinaryOp.OR, a=Binary(a=number), b=b) if number is self.number:
                 return b
@@ -72,7 +72,7 @@ class VisitedTiles:
 def with_visited_tiles(
     kernel: FusedKernel, tiling: Tiling, placement: Placement
 ) -> tuple[FusedKernel, VisitedTiles | None]:
-    """A kernel whose loop visits listed tiles, if that saves it something, and which these are.
+    """The kernel, with a loop over listed tiles if that skips any, and the lists.
 
     Args:
         kernel: What is computed.
@@ -86,17 +86,17 @@ def with_visited_tiles(
     condition = conjunction(mask.expr for mask in masks)
     behind = {var for each in variables_of(condition) for var in _variables_of_place(each, placement)}
 
-    def stored(name: str) -> Buffer:
+    def workspace(name: str) -> Buffer:
         return Buffer(f"{axis.name}_{name}", (), INT32, Scope.GLOBAL)
 
     visited = VisitedTiles(
         axis,
         condition,
         tuple((var, extent) for var, extent in placement.grid if var in behind),
-        partial=stored("partial"),
-        whole=stored("whole"),
-        partial_count=stored("partial_count"),
-        whole_count=stored("whole_count"),
+        partial=workspace("partial"),
+        whole=workspace("whole"),
+        partial_count=workspace("partial_count"),
+        whole_count=workspace("whole_count"),
         number=Var(f"{axis.name}_number", INT32, index=True),
         partial_of_block=Var(f"{axis.name}_masked", INT32),
     )
@@ -106,25 +106,25 @@ def with_visited_tiles(
 
 
 def _masks(kernel: FusedKernel, tiling: Tiling, placement: Placement) -> list[ExprKey]:
-    """The masks by which tiles are listed; none if tiles or loops are small, or if bounds of loops say as much."""
+    """The masks by which tiles are listed; none for short loops, or if loop bounds already express them."""
     if len(kernel.streamed) != 1 or kernel.streamed[0] not in tiling.blocks:
         return []
     if all(contraction(reduction) is None for reduction in kernel.reductions):
-        return []  # reading a tile costs no more than reading the mask
+        return []  # loading a tile costs no more than loading the mask
     (axis,) = kernel.streamed
     size = int_const(kernel.extents[axis])
     if size is not None and size <= (_MIN_TILES - 1) * tiling.blocks[axis]:
         return []
-    passes = passes_of(kernel)
+    passes = data_passes(kernel)
     if len(passes) != 1 or passes[0].outputs or not variables_of(kernel.extents[axis]).isdisjoint(kernel.extents):
         return []
-    masks = masks_of(axis, [combined_by(each) for each in passes[0].accumulations], TileValues(placement))
+    masks = masks_of(axis, [reduced_body(each) for each in passes[0].accumulations], TileValues(placement))
     ends = Range(Var("low", INT32), Var("high", INT32))
 
     def is_known(condition: Expr) -> bool:
         loads = [load for load in loads_of(condition) if is_ranged(load, kernel, placement)]
         ranges = range_of_elements(placement, {expr_key(load): ends for load in loads})
-        return not isinstance(tile_truth(condition, ranges).may_hold, Const)
+        return not isinstance(tile_condition(condition, ranges).may_hold, Const)
 
     parts = [part for mask in masks for part in conjuncts(mask.expr)]
     if not any(is_known(part) and not bounds_range(part, axis) for part in parts):
@@ -146,7 +146,7 @@ def tile_axes(expr: Expr, placement: Placement) -> tuple[Var, ...]:
 
 
 def range_of_elements(placement: Placement, loads: Mapping[ExprKey, Range]) -> RangeOf:
-    """The ranges on a tile of axes, by their places, and of elements of arrays, as given."""
+    """The function that gives the ranges of axes on a tile, and of loads as given."""
 
     def range_of(expr: Expr) -> Range | None:
         if isinstance(expr, Load):
@@ -168,7 +168,7 @@ def _variables_of_place(axis: Var, placement: Placement) -> frozenset[Var]:
 
 
 class _UnlessWhole(Rewriter):
-    """Choices by a mask that do not compute it for tiles that it leaves whole."""
+    """Selects by a mask, which is not computed for whole tiles."""
 
     def __init__(self, visited: VisitedTiles, masks: Set[ExprKey]) -> None:
         self._visited, self._masks = visited, masks

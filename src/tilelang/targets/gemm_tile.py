@@ -18,7 +18,7 @@ class GemmTile:
         block_K: How much of the summed dimension is loaded at once.
         num_stages: Versions of the operands' tiles.
         threads: Threads of a block.
-        switches: Keys and values of `pass_configs` to compile it with.
+        pass_configs: Keys and values to compile it with.
     """
 
     block_M: int
@@ -26,7 +26,7 @@ class GemmTile:
     block_K: int
     num_stages: int = 3
     threads: int = 128
-    switches: dict[str, object] = field(default_factory=dict)
+    pass_configs: dict[str, object] = field(default_factory=dict)
 
     @property
     def cluster_splits(self) -> int:
@@ -41,9 +41,9 @@ class GemmTile:
     @property
     def multicast(self) -> tuple[int, int]:
         """Blocks of a cluster along N, which share loads of A, and along M, which share those of B."""
-        cluster = self.switches.get(PassConfigKey.TL_CLUSTER.value)
+        cluster = self.pass_configs.get(PassConfigKey.TL_CLUSTER.value)
         return (cluster[0], cluster[1]) if isinstance(cluster, tuple) else (1, 1)
 
     def _number(self, key: PassConfigKey) -> int:
-        value = self.switches.get(key.value, 1)
+        value = self.pass_configs.get(key.value, 1)
         return value if isinstance(value, int) else 1

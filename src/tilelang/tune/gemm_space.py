@@ -68,7 +68,7 @@ def gemm_configs(
     rows = []
     for shape in shapes:
         row = {name: getattr(shape, name) for name in NAMES if name in tunables}
-        rows.append({**row, PASS_CONFIGS: dict(shape.switches)} if shape.switches else row)
+        rows.append({**row, PASS_CONFIGS: dict(shape.pass_configs)} if shape.pass_configs else row)
     return rows
 
 

@@ -6,4 +6,4 @@ from tilelang.targets.machine import Machine
 
 def test_tiles_have_one_version_and_no_switches() -> None:
     tiles = gemm_tiles(Machine("native"), None)
-    assert {(1, 128, ())} == {(tile.num_stages, tile.threads, tuple(tile.switches)) for tile in tiles}
+    assert {(1, 128, ())} == {(tile.num_stages, tile.threads, tuple(tile.pass_configs)) for tile in tiles}

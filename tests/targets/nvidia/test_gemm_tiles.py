@@ -10,7 +10,7 @@ from tilelang.targets.nvidia.machines import MACHINES
 def test_stages_and_schedules_are_those_of_the_machine(arch: str, stages: set[int], scheduled: bool) -> None:
     tiles = gemm_tiles(MACHINES[arch], None)
     assert stages == {tile.num_stages for tile in tiles}
-    assert scheduled == any(tile.switches for tile in tiles)
+    assert scheduled == any(tile.pass_configs for tile in tiles)
 
 
 def test_gemms_of_few_rows_have_one_row_of_tiles_on_hopper() -> None:

@@ -1,4 +1,4 @@
-"""Functions of `tilelang.numpy` that make arrays from numbers and shapes; nothing of them is kept in memory."""
+"""Functions of `tilelang.numpy` that create arrays from numbers and shapes; they are inlined where they are read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilelang.level1.elements import as_array, as_operand, new_array, read
 from tilelang.level1.functions.shaping import as_extents
 from tilelang.level1.graph import Map, axes_for
 from tilelang.level1.indexing import count_of_range
-from tilelang.level1.promotion import Typed, compute_dtype
+from tilelang.level1.promotion import OperandDType, compute_dtype
 from tilelang.level1.values import Scalar, TracedArray
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
 
 @api
 def arange(start: object, stop: object = None, step: object = 1, *, dtype: object = None) -> Any:
-    """start, start + step, ... as long as it is below `stop`; from 0 to `start` if `stop` is left out.
+    """The range from `start` up to but not including `stop`; from 0 to `start` if `stop` is left out.
 
     Without a dtype, integers take the dtype of what they are combined with, as a number of Python does; int32 by
     themselves.
@@ -57,9 +57,9 @@ def arange(start: object, stop: object = None, step: object = 1, *, dtype: objec
     (axis,) = axes = axes_for(shape)
     body: Expr = axis * known if known != 1 else axis
     body = body if int_const(begin) == 0 else begin + body
-    typed = Typed(INT32, weak=True) if dtype is None else Typed(as_dtype(dtype))
-    body = cast(body, compute_dtype(typed.dtype))
-    return new_array("range", shape, Map(axes, body), body.dtype, typed)
+    operand_dtype = OperandDType(INT32, weak=True) if dtype is None else OperandDType(as_dtype(dtype))
+    body = cast(body, compute_dtype(operand_dtype.dtype))
+    return new_array("range", shape, Map(axes, body), body.dtype, operand_dtype)
 
 
 def _float_range(numbers: list[Expr], dtype: DType) -> TracedArray:
@@ -71,21 +71,21 @@ def _float_range(numbers: list[Expr], dtype: DType) -> TracedArray:
     (axis,) = axes = axes_for((extent,))
     computed = compute_dtype(dtype)
     body = const(start, computed) + cast(axis, computed) * const(step, computed)
-    return new_array("range", (extent,), Map(axes, body), computed, Typed(dtype))
+    return new_array("range", (extent,), Map(axes, body), computed, OperandDType(dtype))
 
 
 @api
 def linspace(start: float, stop: float, num: int, *, dtype: object = None, endpoint: bool = True) -> Any:
-    """So many evenly spaced numbers from `start` to `stop`, which is the last one if `endpoint`."""
-    typed = Typed(FLOAT32 if dtype is None else as_dtype(dtype))
+    """`num` evenly spaced numbers from `start` to `stop`, which is the last one if `endpoint`."""
+    operand_dtype = OperandDType(FLOAT32 if dtype is None else as_dtype(dtype))
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps > 0 else 0.0
-    computed = compute_dtype(typed.dtype)
+    computed = compute_dtype(operand_dtype.dtype)
     (axis,) = axes = axes_for((num,))
     body = const(start, computed) + cast(axis, computed) * const(step, computed)
     if endpoint and num > 1:
         body = select(axis < num - 1, body, const(stop, computed))
-    return new_array("range", (as_expr(num),), Map(axes, body), computed, typed)
+    return new_array("range", (as_expr(num),), Map(axes, body), computed, operand_dtype)
 
 
 @api
@@ -144,10 +144,10 @@ def _filled(what: str, shape: tuple[Expr, ...], value: object, dtype: object) ->
         raise ProgramTypeError(
             f"{what}: the value is an array with dimensions", hint="write tnp.broadcast_to(x, shape)"
         )
-    typed = Typed(operand.dtype if dtype is None else as_dtype(dtype))
+    operand_dtype = OperandDType(operand.dtype if dtype is None else as_dtype(dtype))
     axes = axes_for(shape)
-    body = cast(read(operand), compute_dtype(typed.dtype))
-    return new_array("filled", shape, Map(axes, body), body.dtype, typed)
+    body = cast(read(operand), compute_dtype(operand_dtype.dtype))
+    return new_array("filled", shape, Map(axes, body), body.dtype, operand_dtype)
 
 
 @api
@@ -161,11 +161,11 @@ def eye(n_rows: Any, n_cols: Any = None, *, k: int = 0, dtype: object = "float32
         dtype: That of the matrix.
     """
     shape = as_extents("tnp.eye", (n_rows, n_rows if n_cols is None else n_cols))
-    typed = Typed(as_dtype(dtype))
-    computed = compute_dtype(typed.dtype)
+    operand_dtype = OperandDType(as_dtype(dtype))
+    computed = compute_dtype(operand_dtype.dtype)
     i, j = axes = axes_for(shape)
     body = select(i + k == j, const(1, computed), const(0, computed))
-    return new_array("eye", shape, Map(axes, body), computed, typed)
+    return new_array("eye", shape, Map(axes, body), computed, operand_dtype)
 
 
 @api
@@ -197,4 +197,4 @@ def _triangle(what: str, x: object, k: int, *, lower: bool) -> TracedArray:
     i, j = axes[-2:]
     kept = j <= i + k if lower else j >= i + k
     body = select(kept, value, const(0, value.dtype))
-    return new_array("triangle", array.node.shape, Map(axes, body), value.dtype, array.typed)
+    return new_array("triangle", array.node.shape, Map(axes, body), value.dtype, array.operand_dtype)

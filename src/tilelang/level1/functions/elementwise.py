@@ -21,7 +21,7 @@ from tilelang.isa.catalogue import INTRINSICS
 from tilelang.language.math import apply
 from tilelang.level1.api import api
 from tilelang.level1.elements import as_operand, map_elements
-from tilelang.level1.promotion import Typed, as_float, compute_dtype, promote
+from tilelang.level1.promotion import OperandDType, as_float, compute_dtype, promote
 from tilelang.level1.values import Operand, Scalar
 
 __all__ = [
@@ -143,9 +143,9 @@ def elementwise(
     """
     what = f"tnp.{name}"
     operands = [as_operand(value, what) for value in values]
-    common = promote(what, [operand.typed for operand in operands])
+    common = promote(what, [operand.operand_dtype for operand in operands])
     if floats:
-        common = Typed(as_float(what, common.dtype) if not common.weak else FLOAT32, common.weak)
+        common = OperandDType(as_float(what, common.dtype) if not common.weak else FLOAT32, common.weak)
     if not accepts(common.dtype):
         raise ProgramTypeError(
             f"{what}: takes {_NEEDED[accepts]}, not {common.dtype!s}", hint='convert first: x.astype("int32")'
@@ -153,8 +153,8 @@ def elementwise(
     for operand in operands:
         _check_fits(what, operand, common.dtype)
     computed = compute_dtype(common.dtype)
-    typed = Typed(result or common.dtype, common.weak)
-    return map_elements(name, lambda *xs: function(*[cast(x, computed) for x in xs]), operands, typed, what)
+    operand_dtype = OperandDType(result or common.dtype, common.weak)
+    return map_elements(name, lambda *xs: function(*[cast(x, computed) for x in xs]), operands, operand_dtype, what)
 
 
 def _check_fits(what: str, operand: Operand, dtype: DType) -> None:
@@ -174,7 +174,7 @@ def _check_fits(what: str, operand: Operand, dtype: DType) -> None:
 _ONE, _TWO = ("x",), ("x1", "x2")
 
 
-def _made(
+def _define(
     name: str, about: str, function: Callable[..., Expr], places: tuple[str, ...], **options: Any
 ) -> Callable[..., Any]:
     """A public function of the operands named `places`; see `elementwise` for the options."""
@@ -194,26 +194,26 @@ def _intrinsic(name: str, about: str, intrinsic: str = "") -> Callable[..., Any]
     """A function of floats that is one intrinsic."""
     callee = INTRINSICS[intrinsic or name]
     places = _ONE if callee.arity == 1 else _TWO
-    return _made(name, about, lambda *xs: apply(callee, *xs), places, floats=True)
+    return _define(name, about, lambda *xs: apply(callee, *xs), places, floats=True)
 
 
-def _test(name: str, about: str) -> Callable[..., Any]:
-    """A test of floats that is one intrinsic; on integers as they are, since floats do not hold all of them."""
+def _predicate(name: str, about: str) -> Callable[..., Any]:
+    """A predicate on floats that is one intrinsic; constant for integers, which are not converted."""
     callee = INTRINSICS[name]
 
     def test(x: Expr) -> Expr:
         return as_expr(apply(callee, x)) if x.dtype.is_float else Const(name == "isfinite", BOOL)
 
-    return _made(name, about, test, _ONE, result=BOOL)
+    return _define(name, about, test, _ONE, result=BOOL)
 
 
 def _rounding(name: str, about: str) -> Callable[..., Any]:
-    """A function to integral values; of integers the same values."""
-    return _made(name, about, lambda x: as_expr(apply(INTRINSICS[name], x)) if x.dtype.is_float else x, _ONE)
+    """Rounds floats to integral values; integers stay as they are."""
+    return _define(name, about, lambda x: as_expr(apply(INTRINSICS[name], x)) if x.dtype.is_float else x, _ONE)
 
 
-def _operator(op: BinaryOp, name: str, about: str, **options: Any) -> Callable[..., Any]:
-    return _made(name, about, lambda x, y: binary(op, x, y), _TWO, **options)
+def _binary_op(op: BinaryOp, name: str, about: str, **options: Any) -> Callable[..., Any]:
+    return _define(name, about, lambda x, y: binary(op, x, y), _TWO, **options)
 
 
 acos, acosh = _intrinsic("acos", "The inverse cosine."), _intrinsic("acosh", "The inverse hyperbolic cosine.")
@@ -233,41 +233,43 @@ sigmoid = _intrinsic("sigmoid", "1 / (1 + exp(-x)).")
 sin, sinh = _intrinsic("sin", "The sine."), _intrinsic("sinh", "The hyperbolic sine.")
 tan, tanh = _intrinsic("tan", "The tangent."), _intrinsic("tanh", "The hyperbolic tangent.")
 
-isfinite = _test("isfinite", "Whether x is neither infinite nor NaN.")
-isinf, isnan = _test("isinf", "Whether x is infinite."), _test("isnan", "Whether x is not a number.")
+isfinite = _predicate("isfinite", "Whether x is neither infinite nor NaN.")
+isinf, isnan = _predicate("isinf", "Whether x is infinite."), _predicate("isnan", "Whether x is not a number.")
 
 ceil = _rounding("ceil", "The smallest integral value not below x.")
 floor = _rounding("floor", "The largest integral value not above x.")
 round = _rounding("round", "The nearest integral value; of two, the even one.")
 trunc = _rounding("trunc", "x without its fraction.")
 
-add = _operator(BinaryOp.ADD, "add", "x1 + x2.")
-subtract = _operator(BinaryOp.SUB, "subtract", "x1 - x2.")
-multiply = _operator(BinaryOp.MUL, "multiply", "x1 * x2.")
-divide = _operator(BinaryOp.DIV, "divide", "x1 / x2, a float.", floats=True)
-floor_divide = _operator(BinaryOp.FLOORDIV, "floor_divide", "x1 / x2 rounded down; of integers, 0 where x2 is 0.")
-remainder = _operator(BinaryOp.FLOORMOD, "remainder", "x1 - floor_divide(x1, x2) * x2, which has the sign of x2.")
-maximum = _operator(BinaryOp.MAX, "maximum", "The greater of x1 and x2; NaN if one of them is.", accepts=_any)
-minimum = _operator(BinaryOp.MIN, "minimum", "The smaller of x1 and x2; NaN if one of them is.", accepts=_any)
+add = _binary_op(BinaryOp.ADD, "add", "x1 + x2.")
+subtract = _binary_op(BinaryOp.SUB, "subtract", "x1 - x2.")
+multiply = _binary_op(BinaryOp.MUL, "multiply", "x1 * x2.")
+divide = _binary_op(BinaryOp.DIV, "divide", "x1 / x2, a float.", floats=True)
+floor_divide = _binary_op(BinaryOp.FLOORDIV, "floor_divide", "x1 / x2 rounded down; of integers, 0 where x2 is 0.")
+remainder = _binary_op(BinaryOp.FLOORMOD, "remainder", "x1 - floor_divide(x1, x2) * x2, which has the sign of x2.")
+maximum = _binary_op(BinaryOp.MAX, "maximum", "The greater of x1 and x2; NaN if one of them is.", accepts=_any)
+minimum = _binary_op(BinaryOp.MIN, "minimum", "The smaller of x1 and x2; NaN if one of them is.", accepts=_any)
 
-equal = _operator(BinaryOp.EQ, "equal", "Whether x1 == x2.", accepts=_any, result=BOOL)
-not_equal = _operator(BinaryOp.NE, "not_equal", "Whether x1 != x2.", accepts=_any, result=BOOL)
-less = _operator(BinaryOp.LT, "less", "Whether x1 < x2.", accepts=_any, result=BOOL)
-less_equal = _operator(BinaryOp.LE, "less_equal", "Whether x1 <= x2.", accepts=_any, result=BOOL)
-greater = _operator(BinaryOp.GT, "greater", "Whether x1 > x2.", accepts=_any, result=BOOL)
-greater_equal = _operator(BinaryOp.GE, "greater_equal", "Whether x1 >= x2.", accepts=_any, result=BOOL)
+equal = _binary_op(BinaryOp.EQ, "equal", "Whether x1 == x2.", accepts=_any, result=BOOL)
+not_equal = _binary_op(BinaryOp.NE, "not_equal", "Whether x1 != x2.", accepts=_any, result=BOOL)
+less = _binary_op(BinaryOp.LT, "less", "Whether x1 < x2.", accepts=_any, result=BOOL)
+less_equal = _binary_op(BinaryOp.LE, "less_equal", "Whether x1 <= x2.", accepts=_any, result=BOOL)
+greater = _binary_op(BinaryOp.GT, "greater", "Whether x1 > x2.", accepts=_any, result=BOOL)
+greater_equal = _binary_op(BinaryOp.GE, "greater_equal", "Whether x1 >= x2.", accepts=_any, result=BOOL)
 
-bitwise_and = _operator(BinaryOp.BITAND, "bitwise_and", "x1 & x2; of bools, whether both hold.", accepts=_integral)
-bitwise_or = _operator(BinaryOp.BITOR, "bitwise_or", "x1 | x2; of bools, whether one of them holds.", accepts=_integral)
-bitwise_xor = _operator(BinaryOp.BITXOR, "bitwise_xor", "x1 ^ x2; of bools, whether they differ.", accepts=_integral)
-bitwise_left_shift = _operator(BinaryOp.SHL, "bitwise_left_shift", "x1 << x2.", accepts=_integer)
-bitwise_right_shift = _operator(BinaryOp.SHR, "bitwise_right_shift", "x1 >> x2.", accepts=_integer)
-bitwise_invert = _made("bitwise_invert", "All bits inverted; of bools, not x.", lambda x: ~x, _ONE, accepts=_integral)
+bitwise_and = _binary_op(BinaryOp.BITAND, "bitwise_and", "x1 & x2; of bools, whether both hold.", accepts=_integral)
+bitwise_or = _binary_op(
+    BinaryOp.BITOR, "bitwise_or", "x1 | x2; of bools, whether one of them holds.", accepts=_integral
+)
+bitwise_xor = _binary_op(BinaryOp.BITXOR, "bitwise_xor", "x1 ^ x2; of bools, whether they differ.", accepts=_integral)
+bitwise_left_shift = _binary_op(BinaryOp.SHL, "bitwise_left_shift", "x1 << x2.", accepts=_integer)
+bitwise_right_shift = _binary_op(BinaryOp.SHR, "bitwise_right_shift", "x1 >> x2.", accepts=_integer)
+bitwise_invert = _define("bitwise_invert", "All bits inverted; of bools, not x.", lambda x: ~x, _ONE, accepts=_integral)
 
 
 def _logical(name: str, about: str, function: Callable[..., Expr], places: tuple[str, ...]) -> Callable[..., Any]:
     """A function of truth values; a number is true if it is not 0."""
-    return _made(name, about, lambda *xs: function(*map(as_bool, xs)), places, accepts=_any, result=BOOL)
+    return _define(name, about, lambda *xs: function(*map(as_bool, xs)), places, accepts=_any, result=BOOL)
 
 
 logical_and = _logical("logical_and", "Whether both are true.", lambda x, y: binary(BinaryOp.AND, x, y), _TWO)
@@ -275,11 +277,11 @@ logical_or = _logical("logical_or", "Whether one of them is true.", lambda x, y:
 logical_xor = _logical("logical_xor", "Whether just one of them is true.", lambda x, y: binary(BinaryOp.NE, x, y), _TWO)
 logical_not = _logical("logical_not", "Whether x is not true.", lambda x: unary(UnaryOp.NOT, x), _ONE)
 
-abs = _made("abs", "The magnitude.", builtins.abs, _ONE)
-negative = _made("negative", "-x.", lambda x: -x, _ONE)
-positive = _made("positive", "x itself.", lambda x: x, _ONE)
-reciprocal = _made("reciprocal", "1 / x.", lambda x: 1.0 / x, _ONE, floats=True)
-square = _made("square", "x * x.", lambda x: x * x, _ONE)
+abs = _define("abs", "The magnitude.", builtins.abs, _ONE)
+negative = _define("negative", "-x.", lambda x: -x, _ONE)
+positive = _define("positive", "x itself.", lambda x: x, _ONE)
+reciprocal = _define("reciprocal", "1 / x.", lambda x: 1.0 / x, _ONE, floats=True)
+square = _define("square", "x * x.", lambda x: x * x, _ONE)
 
 
 def _sign(x: Expr) -> Expr:
@@ -302,15 +304,15 @@ def _logaddexp(x: Expr, y: Expr) -> Expr:
     return select(x == y, x + const(math.log(2), x.dtype), greater_one + apply(INTRINSICS["log1p"], ratio))
 
 
-expm1 = _made("expm1", "e to the power x, minus 1.", _expm1, _ONE, floats=True)
-logaddexp = _made("logaddexp", "log(exp(x1) + exp(x2)).", _logaddexp, _TWO, floats=True)
-relu = _made("relu", "The greater of x and 0.", lambda x: binary(BinaryOp.MAX, x, const(0, x.dtype)), _ONE)
-sign = _made("sign", "-1, 0 or 1; NaN for NaN.", _sign, _ONE)
-signbit = _made(
+expm1 = _define("expm1", "e to the power x, minus 1.", _expm1, _ONE, floats=True)
+logaddexp = _define("logaddexp", "log(exp(x1) + exp(x2)).", _logaddexp, _TWO, floats=True)
+relu = _define("relu", "The greater of x and 0.", lambda x: binary(BinaryOp.MAX, x, const(0, x.dtype)), _ONE)
+sign = _define("sign", "-1, 0 or 1; NaN for NaN.", _sign, _ONE)
+signbit = _define(
     "signbit", "Whether the sign of x is negative, of zeros too.",
     lambda x: as_expr(apply(INTRINSICS["copysign"], const(1, x.dtype), x)) < 0, _ONE, floats=True, result=BOOL,
 )  # fmt: skip
-silu = _made("silu", "x * sigmoid(x).", lambda x: x * apply(INTRINSICS["sigmoid"], x), _ONE, floats=True)
+silu = _define("silu", "x * sigmoid(x).", lambda x: x * apply(INTRINSICS["sigmoid"], x), _ONE, floats=True)
 
 
 @api
@@ -356,4 +358,4 @@ def pow(x1: object, x2: object) -> Any:
 def astype(x: object, dtype: object) -> Any:
     """The values of x converted to a dtype, and rounded to it: integers wrap, floats are truncated to integers."""
     operand, target = as_operand(x, "tnp.astype"), as_dtype(dtype)
-    return map_elements("astype", lambda value: cast(value, target), [operand], Typed(target))
+    return map_elements("astype", lambda value: cast(value, target), [operand], OperandDType(target))

@@ -16,7 +16,7 @@ from tilelang.level1.api import api
 from tilelang.level1.axes import axis_of
 from tilelang.level1.elements import as_array, as_operand, broadcast_shapes, new_array
 from tilelang.level1.graph import Combiner, Map, Reduction, axes_for, element
-from tilelang.level1.promotion import SumDTypes, Typed, compute_dtype, promote, sum_dtypes
+from tilelang.level1.promotion import OperandDType, SumDTypes, compute_dtype, promote, sum_dtypes
 from tilelang.level1.values import TracedArray
 
 __all__ = ["einsum", "matmul", "outer", "tensordot", "vecdot"]
@@ -50,7 +50,7 @@ def contract(
         ProgramTypeError: The dtypes do not fit each other.
     """
     extents = _extents(what, arrays, labels)
-    common = promote(what, [array.typed for array in arrays]).dtype
+    common = promote(what, [array.operand_dtype for array in arrays]).dtype
     summed = tuple(label for label in extents if label not in output)
     dtypes = sum_dtypes(common, dtype, accumulate) if summed else _product_dtypes(common, dtype)
     used = (*output, *summed)
@@ -67,7 +67,7 @@ def contract(
     sizes = tuple(extents[label] for label in summed)
     definition = Reduction(kept, over, sizes, Combiner.SUM, body) if over else Map(kept, body)
     shape = [extents[label] for label in output]
-    return new_array("product", shape, definition, body.dtype, Typed(dtypes.result), part=part)
+    return new_array("product", shape, definition, body.dtype, OperandDType(dtypes.result), part=part)
 
 
 def _read(array: TracedArray, labels: Labels, axes: dict[str, Var]) -> Expr:
@@ -253,42 +253,42 @@ def _parsed(subscripts: str, arrays: Sequence[TracedArray]) -> tuple[list[Labels
     inputs, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = inputs.split(",")
     if len(terms) != len(arrays):
-        raise _misfit(subscripts, f"there are {len(terms)} terms for {len(arrays)} arrays")
+        raise _subscript_error(subscripts, f"there are {len(terms)} terms for {len(arrays)} arrays")
     for term in (*terms, result):
         wrong = next((letter for letter in term.replace("...", "", 1) if not letter.isalpha()), "")
         if wrong:
-            raise _misfit(subscripts, f"{wrong!r} is neither a letter nor '...'")
+            raise _subscript_error(subscripts, f"{wrong!r} is neither a letter nor '...'")
     labels: list[Labels] = []
     widest = 0  # dimensions for which ... stands
     for term, array in zip(terms, arrays, strict=True):
         given = len(term.replace("...", ""))
         rest = array.ndim - given
         if rest < 0 or rest and "..." not in term:
-            raise _misfit(subscripts, f"'{term}' names {given} dimensions of an array of {array.ndim}")
-        labels.append(_spread(term, rest))
+            raise _subscript_error(subscripts, f"'{term}' names {given} dimensions of an array of {array.ndim}")
+        labels.append(_expand_ellipsis(term, rest))
         widest = max(widest, rest)
     if not arrow:
         count = Counter("".join(terms).replace("...", ""))
         result = ("..." if widest else "") + "".join(sorted(letter for letter, times in count.items() if times == 1))
-    output = _spread(result, widest)
+    output = _expand_ellipsis(result, widest)
     known = {label for own in labels for label in own}
     if len(set(output)) < len(output):
-        raise _misfit(subscripts, f"the result names '{next(x for x in output if output.count(x) > 1)}' twice")
+        raise _subscript_error(subscripts, f"the result names '{next(x for x in output if output.count(x) > 1)}' twice")
     unknown = next((label for label in output if label not in known), None)
     if unknown is not None:
-        raise _misfit(subscripts, f"the result has '{unknown}', and no array has")
+        raise _subscript_error(subscripts, f"the result has '{unknown}', and no array has")
     if widest and "..." not in result:
-        raise _misfit(subscripts, "the result lacks '...', which arrays have")
+        raise _subscript_error(subscripts, "the result lacks '...', which arrays have")
     return labels, output
 
 
-def _spread(term: str, rank: int) -> Labels:
+def _expand_ellipsis(term: str, rank: int) -> Labels:
     """The labels of a term, in which `...` stands for so many dimensions."""
     before, dots, after = term.partition("...")
     return (*before, *(f".{n}" for n in range(-rank, 0)), *after) if dots else tuple(before)
 
 
-def _misfit(subscripts: str, found: str) -> ProgramValueError:
+def _subscript_error(subscripts: str, found: str) -> ProgramValueError:
     return ProgramValueError(
         f"tnp.einsum: in {subscripts!r}, {found}",
         hint='write a letter for each dimension of each array, as in "bhqd,bhkd->bhqk"',

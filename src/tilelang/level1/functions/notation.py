@@ -6,18 +6,17 @@ An axis is a weak integer, as a number of Python is: `x[i, j] * i` has the dtype
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Callable
 from typing import Any
 
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramTypeError, ProgramValueError
-from tilelang.ir.expr import Const, Expr, Load, Var, cast
+from tilelang.ir.expr import Const, Load, Var, cast
 from tilelang.ir.visit import substitute
 from tilelang.level1.api import api
 from tilelang.level1.elements import as_operand, new_array, read
 from tilelang.level1.functions.shaping import as_extents
-from tilelang.level1.graph import Array, Map
+from tilelang.level1.graph import Array, Map, same_axes
 from tilelang.level1.promotion import compute_dtype
 from tilelang.level1.values import Axis, Scalar, TracedArray
 
@@ -67,15 +66,11 @@ def compute(shape: Any, function: Callable[..., Any]) -> Any:
             "tnp.compute: the function gives an expression over an axis that is none of the array's",
             hint="reduce axes of tnp.reduce_axis inside the function, as in tnp.sum(x[i, k], axis=k)",
         )
-    if isinstance(value, Load) and isinstance(value.buffer, Array) and _are(value.indices, axes):
+    if isinstance(value, Load) and isinstance(value.buffer, Array) and same_axes(value.indices, axes):
         return TracedArray(value.buffer, weak=result.weak)  # nothing but a reduction
     fresh: dict[Var, Any] = {axis: Var(axis.name, INT32, index=True) for axis in axes}
     body = cast(value, compute_dtype(result.dtype)) if isinstance(value, Const) else substitute(value, fresh)
-    return new_array("computed", extents, Map(tuple(fresh.values()), body), body.dtype, result.typed)
-
-
-def _are(indices: tuple[Expr, ...], axes: tuple[Axis, ...]) -> bool:
-    return len(indices) == len(axes) and all(map(operator.is_, indices, axes))
+    return new_array("computed", extents, Map(tuple(fresh.values()), body), body.dtype, result.operand_dtype)
 
 
 def _parameter_names(function: Callable[..., Any], rank: int) -> list[str]:

@@ -21,7 +21,7 @@ from tilelang.level1.axes import axes_of, axis_of
 from tilelang.level1.elements import as_array, as_operand, new_array
 from tilelang.level1.functions import elementwise as el
 from tilelang.level1.graph import Combiner, Map, Reduction, axes_for, element
-from tilelang.level1.promotion import Typed, as_float, compute_dtype, sum_dtypes
+from tilelang.level1.promotion import OperandDType, as_float, compute_dtype, sum_dtypes
 from tilelang.level1.values import Axis, Operand, Scalar, TracedArray, as_size
 from tilelang.records import record
 
@@ -30,7 +30,7 @@ __all__ = ["all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "mi
 
 # -- one reduction -------------------------------------------------------------------------------------------
 @record
-class _Over:
+class _ReducedDomain:
     """What is reduced: the elements of an array along axes, or an expression of index notation over axes.
 
     Attributes:
@@ -55,7 +55,7 @@ class _Over:
         return folded(product(self.extents))
 
 
-def _over(what: str, operand: Operand, axis: object) -> _Over:
+def _reduced_domain(what: str, operand: Operand, axis: object) -> _ReducedDomain:
     """What a call reduces.
 
     Raises:
@@ -66,18 +66,18 @@ def _over(what: str, operand: Operand, axis: object) -> _Over:
     given = list(axis) if isinstance(axis, Iterable) and not isinstance(axis, Operand) else [axis]
     of_notation = [each for each in given if isinstance(each, Scalar)]
     if of_notation or isinstance(operand, Scalar) and operand.axes:
-        return _over_notation(what, operand, given)
+        return _notation_domain(what, operand, given)
     array = as_array(operand)
     positions, shape = axes_of(what, axis, array), array.node.shape
     axes = axes_for(shape)
     kept = [n for n in range(array.ndim) if n not in positions]
-    return _Over(
+    return _ReducedDomain(
         element(array.node, axes), tuple(axes[n] for n in kept), tuple(shape[n] for n in kept),
         tuple(axes[n] for n in positions), tuple(shape[n] for n in positions), positions,
     )  # fmt: skip
 
 
-def _over_notation(what: str, operand: Operand, given: list[Any]) -> _Over:
+def _notation_domain(what: str, operand: Operand, given: list[Any]) -> _ReducedDomain:
     reduced = [each.expr for each in given if isinstance(each, Scalar) and isinstance(each.expr, Axis)]
     if len(reduced) < len(given) or not builtins.all(axis.reduced for axis in reduced):
         raise ProgramTypeError(
@@ -92,51 +92,52 @@ def _over_notation(what: str, operand: Operand, given: list[Any]) -> _Over:
     if len(set(reduced)) < len(reduced):
         raise ProgramValueError(f"{what}: an axis of tnp.reduce_axis is named twice")
     kept = tuple(axis for axis in operand.axes if axis not in set(reduced))
-    return _Over(
+    return _ReducedDomain(
         operand.expr, kept, tuple(axis.extent for axis in kept), tuple(reduced),
         tuple(axis.extent for axis in reduced), None,
     )  # fmt: skip
 
 
 def _reduce(
-    over: _Over,
+    domain: _ReducedDomain,
     combiner: Combiner,
     combined: DType,
-    result: Typed,
+    result: OperandDType,
     name: str,
     *,
     part: bool = False,
     function: Callable[[Expr], Expr] | None = None,
 ) -> Operand:
     """The reduction of `function` of the elements in the dtype `combined`; an element of it in index notation."""
-    fresh = {axis: Var(axis.name, axis.dtype, index=True) for axis in (*over.kept, *over.reduced)}
-    body = cast(substitute(over.body, fresh), combined) if function is None else function(substitute(over.body, fresh))
-    kept = tuple(fresh[axis] for axis in over.kept)
+    fresh = {axis: Var(axis.name, axis.dtype, index=True) for axis in (*domain.kept, *domain.reduced)}
+    value = substitute(domain.body, fresh)
+    body = cast(value, combined) if function is None else function(value)
+    kept = tuple(fresh[axis] for axis in domain.kept)
     dtype = INT32 if combiner.gives_index else combined
     definition: Map | Reduction
-    if over.reduced:
-        definition = Reduction(kept, tuple(fresh[axis] for axis in over.reduced), over.extents, combiner, body)
+    if domain.reduced:
+        definition = Reduction(kept, tuple(fresh[axis] for axis in domain.reduced), domain.extents, combiner, body)
     else:
         definition = Map(kept, cast(0, INT32) if combiner.gives_index else body)
-    array = new_array(name, over.shape, definition, dtype, result, part=part)
-    if over.positions is not None:
+    array = new_array(name, domain.shape, definition, dtype, result, part=part)
+    if domain.positions is not None:
         return array
-    return Scalar(element(array.node, over.kept), result.dtype, weak=result.weak)
+    return Scalar(element(array.node, domain.kept), result.dtype, weak=result.weak)
 
 
-def _kept_dims(value: Operand, over: _Over, *, keepdims: bool) -> Operand:
+def _with_keepdims(value: Operand, domain: _ReducedDomain, *, keepdims: bool) -> Operand:
     """The result of a reduction, with reduced axes of extent 1 if they are to be kept."""
-    if not keepdims or not isinstance(value, TracedArray) or not over.positions:
+    if not keepdims or not isinstance(value, TracedArray) or not domain.positions:
         return value
-    rank = value.ndim + len(over.positions)
-    kept: TracedArray = value[tuple(None if n in over.positions else slice(None) for n in range(rank))]
+    rank = value.ndim + len(domain.positions)
+    kept: TracedArray = value[tuple(None if n in domain.positions else slice(None) for n in range(rank))]
     return kept
 
 
-def _check_some(what: str, over: _Over) -> None:
-    """Raises where there is nothing to reduce, and no value for that."""
-    if int_const(over.count) == 0:
-        where = "the axis has" if len(over.extents) == 1 else "the axes have"
+def _check_not_empty(what: str, domain: _ReducedDomain) -> None:
+    """Raises for a reduction over no elements that has no value then."""
+    if int_const(domain.count) == 0:
+        where = "the axis has" if len(domain.extents) == 1 else "the axes have"
         raise ProgramValueError(
             f"{what}: {where} no elements, and there is no {what.removeprefix('tnp.')} of nothing",
             hint="only sum, prod, any, all and logsumexp have a value for no elements",
@@ -175,9 +176,9 @@ def _sum(
     name: str, combiner: Combiner, x: object, axis: object, dtype: object, keepdims: bool, accumulate: object
 ) -> Operand:
     operand = as_operand(x, f"tnp.{name}")
-    over, dtypes = _over(f"tnp.{name}", operand, axis), sum_dtypes(operand.dtype, dtype, accumulate)
-    result = _reduce(over, combiner, dtypes.combined, Typed(dtypes.result), name)
-    return _kept_dims(result, over, keepdims=keepdims)
+    domain, dtypes = _reduced_domain(f"tnp.{name}", operand, axis), sum_dtypes(operand.dtype, dtype, accumulate)
+    result = _reduce(domain, combiner, dtypes.combined, OperandDType(dtypes.result), name)
+    return _with_keepdims(result, domain, keepdims=keepdims)
 
 
 # -- extrema -------------------------------------------------------------------------------------------------
@@ -203,10 +204,10 @@ def min(x: object, axis: object = None, *, keepdims: bool = False) -> Any:
 
 def _extremum(name: str, combiner: Combiner, x: object, axis: object, keepdims: bool) -> Operand:
     operand = as_operand(x, f"tnp.{name}")
-    over = _over(f"tnp.{name}", operand, axis)
-    _check_some(f"tnp.{name}", over)
-    result = _reduce(over, combiner, compute_dtype(operand.dtype), operand.typed, name)
-    return _kept_dims(result, over, keepdims=keepdims)
+    domain = _reduced_domain(f"tnp.{name}", operand, axis)
+    _check_not_empty(f"tnp.{name}", domain)
+    result = _reduce(domain, combiner, compute_dtype(operand.dtype), operand.operand_dtype, name)
+    return _with_keepdims(result, domain, keepdims=keepdims)
 
 
 @api
@@ -234,10 +235,10 @@ def _position(name: str, combiner: Combiner, x: object, axis: object, keepdims: 
     operand = as_operand(x, what)
     if isinstance(operand, TracedArray) and axis is not None and not isinstance(axis, Operand):
         axis = axis_of(what, axis, operand)
-    over = _over(what, operand, axis)
-    _check_some(what, over)
-    result = _reduce(over, combiner, compute_dtype(operand.dtype), Typed(INT32), name)
-    return _kept_dims(result, over, keepdims=keepdims)
+    domain = _reduced_domain(what, operand, axis)
+    _check_not_empty(what, domain)
+    result = _reduce(domain, combiner, compute_dtype(operand.dtype), OperandDType(INT32), name)
+    return _with_keepdims(result, domain, keepdims=keepdims)
 
 
 # -- truth ---------------------------------------------------------------------------------------------------
@@ -256,14 +257,19 @@ def all(x: object, axis: object = None, *, keepdims: bool = False) -> Any:
 @api
 def count_nonzero(x: object, axis: object = None, *, keepdims: bool = False) -> Any:
     """How many elements over axes are not 0, as an int32."""
-    over = _over("tnp.count_nonzero", as_operand(x, "tnp.count_nonzero"), axis)
-    result = _reduce(over, Combiner.SUM, INT32, Typed(INT32), "count", function=lambda e: cast(as_bool(e), INT32))
-    return _kept_dims(result, over, keepdims=keepdims)
+    domain = _reduced_domain("tnp.count_nonzero", as_operand(x, "tnp.count_nonzero"), axis)
+
+    def one_if_true(value: Expr) -> Expr:
+        return cast(as_bool(value), INT32)
+
+    result = _reduce(domain, Combiner.SUM, INT32, OperandDType(INT32), "count", function=one_if_true)
+    return _with_keepdims(result, domain, keepdims=keepdims)
 
 
 def _truth(name: str, combiner: Combiner, x: object, axis: object, keepdims: bool) -> Operand:
-    over = _over(f"tnp.{name}", as_operand(x, f"tnp.{name}"), axis)
-    return _kept_dims(_reduce(over, combiner, BOOL, Typed(BOOL), name, function=as_bool), over, keepdims=keepdims)
+    domain = _reduced_domain(f"tnp.{name}", as_operand(x, f"tnp.{name}"), axis)
+    result = _reduce(domain, combiner, BOOL, OperandDType(BOOL), name, function=as_bool)
+    return _with_keepdims(result, domain, keepdims=keepdims)
 
 
 # -- statistics ----------------------------------------------------------------------------------------------
@@ -281,11 +287,11 @@ def mean(x: object, axis: object = None, *, dtype: object = None, keepdims: bool
 def _mean(name: str, x: object, axis: object, dtype: object, *, keepdims: bool) -> Operand:
     what = f"tnp.{name}"
     operand = as_operand(x, what)
-    over = _over(what, operand, axis)
-    _check_some(what, over)
+    domain = _reduced_domain(what, operand, axis)
+    _check_not_empty(what, domain)
     result = as_dtype(dtype) if dtype is not None else as_float(what, operand.dtype)
-    total = _reduce(over, Combiner.SUM, compute_dtype(result), Typed(result), "sum", part=True)
-    divided: Operand = el.divide(_kept_dims(total, over, keepdims=keepdims), as_size(over.count))
+    total = _reduce(domain, Combiner.SUM, compute_dtype(result), OperandDType(result), "sum", part=True)
+    divided: Operand = el.divide(_with_keepdims(total, domain, keepdims=keepdims), as_size(domain.count))
     return divided
 
 
@@ -313,22 +319,22 @@ def _var(name: str, x: object, axis: object, correction: float, *, keepdims: boo
         raise ProgramTypeError(f"{what}: takes an array", hint="write it before tnp.compute, or as sums and squares")
     array = as_array(operand)
     distance = el.subtract(array, _mean(name, array, axis, None, keepdims=True))
-    over = _over(what, distance, axis)
+    domain = _reduced_domain(what, distance, axis)
     dtype, square = compute_dtype(distance.dtype), lambda d: d * d
-    total = _reduce(over, Combiner.SUM, dtype, distance.typed, "squares", part=True, function=square)
-    count = el.subtract(as_size(over.count), correction) if correction else as_size(over.count)
-    divided: Operand = el.divide(_kept_dims(total, over, keepdims=keepdims), count)
+    total = _reduce(domain, Combiner.SUM, dtype, distance.operand_dtype, "squares", part=True, function=square)
+    count = el.subtract(as_size(domain.count), correction) if correction else as_size(domain.count)
+    divided: Operand = el.divide(_with_keepdims(total, domain, keepdims=keepdims), count)
     return divided
 
 
 # -- exponentials --------------------------------------------------------------------------------------------
 def exponential_sum(what: str, array: TracedArray, axis: object) -> tuple[Any, Any, Any]:
     """The maximum m of an array over axes, exp(array - m), and the sum of that; reduced axes have extent 1."""
-    over = _over(what, array, axis)
+    domain = _reduced_domain(what, array, axis)
     dtype = as_float(what, array.dtype)
-    greatest = _reduce(over, Combiner.MAX, compute_dtype(dtype), Typed(dtype), "max", part=True)
-    greatest = _kept_dims(greatest, over, keepdims=True)
+    greatest = _reduce(domain, Combiner.MAX, compute_dtype(dtype), OperandDType(dtype), "max", part=True)
+    greatest = _with_keepdims(greatest, domain, keepdims=True)
     exponentials = el.exp(el.subtract(array, greatest))
-    over = _over(what, exponentials, axis)
-    total = _reduce(over, Combiner.SUM, compute_dtype(dtype), Typed(dtype), "sum", part=True)
-    return greatest, exponentials, _kept_dims(total, over, keepdims=True)
+    domain = _reduced_domain(what, exponentials, axis)
+    total = _reduce(domain, Combiner.SUM, compute_dtype(dtype), OperandDType(dtype), "sum", part=True)
+    return greatest, exponentials, _with_keepdims(total, domain, keepdims=True)

@@ -1,4 +1,4 @@
-"""Functions of `tilelang.numpy` that choose among elements: by conditions, by positions, and updates at positions."""
+"""Functions of `tilelang.numpy` that select elements, by conditions or positions, and updates at positions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def where(condition: object, x1: object, x2: object) -> Any:
         raise ProgramTypeError(
             f"{what}: the condition is {test.dtype!s}, not bool", hint="write tnp.where(x != 0, ...), or a comparison"
         )
-    common = promote(what, (x.typed, y.typed))
+    common = promote(what, (x.operand_dtype, y.operand_dtype))
     dtype = compute_dtype(common.dtype)
     return map_elements("where", lambda c, a, b: select(c, cast(a, dtype), cast(b, dtype)), (test, x, y), common)
 
@@ -113,7 +113,7 @@ def take_along_axis(x: object, indices: object, axis: object = -1) -> Any:
     zero = as_expr(0)
     rest = [zero if int_const(extent) == 1 else axis for extent, axis in zip(array.node.shape, axes, strict=True)]
     body = element(array.node, [own if n == place else rest[n] for n in range(array.ndim)])
-    return new_array("taken", shape, Map(axes, body), body.dtype, array.typed)
+    return new_array("taken", shape, Map(axes, body), body.dtype, array.operand_dtype)
 
 
 def _integers(what: str, indices: object) -> Operand:
@@ -176,7 +176,7 @@ class IndexedUpdate:
         """
         what, array, selected = f"array.at[...].{name}", self._array, self._selected
         updates = as_operand(values, what)
-        if promote(what, (array.typed, updates.typed)).dtype != array.dtype:
+        if promote(what, (array.operand_dtype, updates.operand_dtype)).dtype != array.dtype:
             raise ProgramTypeError(
                 f"{what}: the values are {updates.dtype!s}, and {array.dtype!s}, the dtype of the array, lacks some",
                 hint=f'convert the values: y.astype("{array.dtype!s}")',
@@ -191,4 +191,4 @@ class IndexedUpdate:
         dtype = compute_dtype(array.dtype)
         body = cast(read(updates, selected.axes), dtype)
         definition = Scatter(array.node, selected.axes, selected.shape, selected.indices, body, combiner)
-        return new_array(name, array.node.shape, definition, dtype, array.typed)
+        return new_array(name, array.node.shape, definition, dtype, array.operand_dtype)

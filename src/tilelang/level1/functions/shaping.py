@@ -1,4 +1,4 @@
-"""Functions of `tilelang.numpy` that change shapes and order: each is a map from indices to indices."""
+"""Functions of `tilelang.numpy` that change shape and order: each maps indices to indices."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def as_extents(what: str, shape: object) -> tuple[Expr, ...]:
 def _view(array: TracedArray, name: str, shape: Sequence[Expr], axes: Sequence[Var], indices: Sequence[Expr]) -> Any:
     """An array whose elements are those of another one at other indices."""
     body = element(array.node, indices)
-    return new_array(name, shape, Map(tuple(axes), body), body.dtype, array.typed)
+    return new_array(name, shape, Map(tuple(axes), body), body.dtype, array.operand_dtype)
 
 
 # -- dimensions ----------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def reshape(x: object, shape: Any) -> Any:
 
 
 def _quotient(shape: Sequence[Expr], size: Expr, rest: Expr) -> Expr:
-    """The extent that is left of a size, a whole number if that is known."""
+    """`size // rest`, the extent that -1 stands for."""
     total, divisor = int_const(size), int_const(rest)
     if total is not None and divisor is not None:
         return as_expr(total // divisor if divisor else 0)
@@ -109,7 +109,7 @@ def _regrouped(shape: Sequence[Expr], extents: Sequence[Expr], axes: Sequence[Va
     indices: list[Expr] = []
     old = new = 0
     while old < len(shape):
-        stop_old, stop_new = _run(shape, extents, old, new)
+        stop_old, stop_new = _equal_run(shape, extents, old, new)
         position: Expr = as_expr(0)
         for axis, extent in zip(axes[new:stop_new], extents[new:stop_new], strict=True):
             known_zero = int_const(position) == 0
@@ -123,8 +123,8 @@ def _regrouped(shape: Sequence[Expr], extents: Sequence[Expr], axes: Sequence[Va
     return indices
 
 
-def _run(shape: Sequence[Expr], extents: Sequence[Expr], old: int, new: int) -> tuple[int, int]:
-    """Where the run of dimensions ends that starts at `old` and `new`."""
+def _equal_run(shape: Sequence[Expr], extents: Sequence[Expr], old: int, new: int) -> tuple[int, int]:
+    """The ends of the shortest runs of dimensions with equal products that start at `old` and `new`."""
     for stop_old in range(old + 1, len(shape) + 1):
         for stop_new in range(new, len(extents) + 1):
             rest_fits = difference(product(shape[stop_old:]), product(extents[stop_new:])) == 0
@@ -193,7 +193,7 @@ def moveaxis(x: object, source: object, destination: object) -> Any:
 
 @api
 def expand_dims(x: object, axis: object = 0) -> Any:
-    """X with new dimensions of extent 1, at these axes of the result.
+    """The array with new dimensions of extent 1, at these axes of the result.
 
     Raises:
         ProgramIndexError: The result has no such axis.
@@ -206,7 +206,7 @@ def expand_dims(x: object, axis: object = 0) -> Any:
 
 @api
 def squeeze(x: object, axis: object) -> Any:
-    """X without axes of extent 1.
+    """The array without axes of extent 1.
 
     Raises:
         ProgramIndexError: There is no such axis.
@@ -222,7 +222,7 @@ def squeeze(x: object, axis: object) -> Any:
 
 @api
 def broadcast_to(x: object, shape: Any) -> Any:
-    """X repeated along dimensions of extent 1, and along new ones before the first.
+    """The array repeated along dimensions of extent 1, and along new ones before the first.
 
     Raises:
         ProgramValueError: The shape of x does not broadcast to it.
@@ -239,7 +239,7 @@ def broadcast_to(x: object, shape: Any) -> Any:
         )
     axes = axes_for(extents)
     body = read(array, axes)
-    return new_array("broadcast", extents, Map(axes, body), body.dtype, array.typed)
+    return new_array("broadcast", extents, Map(axes, body), body.dtype, array.operand_dtype)
 
 
 @api
@@ -263,10 +263,10 @@ def concat(arrays: Any, axis: object = 0) -> Any:
         ProgramValueError: There are none, or other extents differ.
         ProgramIndexError: There is no such axis.
     """
-    return _joined("tnp.concat", [as_array(as_operand(x, "tnp.concat")) for x in arrays], axis)
+    return _concatenated("tnp.concat", [as_array(as_operand(x, "tnp.concat")) for x in arrays], axis)
 
 
-def _joined(what: str, parts: list[TracedArray], axis: object) -> Any:
+def _concatenated(what: str, parts: list[TracedArray], axis: object) -> Any:
     if not parts:
         raise ProgramValueError(f"{what}: there are no arrays")
     if axis is None:
@@ -280,7 +280,7 @@ def _joined(what: str, parts: list[TracedArray], axis: object) -> Any:
                 f"{what}: shapes {shape_text(shapes[0])} and {shape_text(shape)} differ beyond axis {place}",
                 hint="all other extents are equal",
             )
-    common = promote(what, [part.typed for part in parts])
+    common = promote(what, [part.operand_dtype for part in parts])
     one = all(part.node.dtype == parts[0].node.dtype for part in parts)
     dtype = parts[0].node.dtype if one else compute_dtype(common.dtype)
     total = folded(_sum_of([shape[place] for shape in shapes]))
@@ -317,7 +317,7 @@ def stack(arrays: Any, axis: object = 0) -> Any:
     if not parts:
         raise ProgramValueError(f"{what}: there are no arrays")
     place = axis_of(what, axis, parts[0], new=1)
-    return _joined(what, [expand_dims(part, place if part.ndim >= place else 0) for part in parts], place)
+    return _concatenated(what, [expand_dims(part, place if part.ndim >= place else 0) for part in parts], place)
 
 
 @api
@@ -335,7 +335,7 @@ def unstack(x: object, axis: object = 0) -> tuple[Any, ...]:
 
 @api
 def split(x: object, indices_or_sections: Any, axis: object = 0) -> list[Any]:
-    """Parts of x along an axis: so many equal ones, or those between positions.
+    """Parts of x along an axis: a number of equal ones, or those between positions.
 
     Raises:
         ProgramIndexError: There is no such axis.
@@ -363,7 +363,7 @@ def split(x: object, indices_or_sections: Any, axis: object = 0) -> list[Any]:
 # -- order ---------------------------------------------------------------------------------------------------
 @api
 def flip(x: object, axis: object = None) -> Any:
-    """X in reverse order along axes; None means all.
+    """The array in reverse order along axes; None means all.
 
     Raises:
         ProgramIndexError: There is no such axis.
@@ -377,7 +377,7 @@ def flip(x: object, axis: object = None) -> Any:
 
 @api
 def roll(x: object, shift: int, axis: object = None) -> Any:
-    """X moved along an axis by so many positions, those beyond the end to the start; flattened if the axis is None.
+    """The array rotated along an axis by `shift` positions; flattened if the axis is None.
 
     Raises:
         ProgramIndexError: There is no such axis.
@@ -393,7 +393,7 @@ def roll(x: object, shift: int, axis: object = None) -> Any:
 
 @api
 def diff(x: object, *, axis: int = -1, n: int = 1, prepend: object = None, append: object = None) -> Any:
-    """Differences of neighbors along an axis, taken n times, of the array between what is put before and behind it.
+    """The n-th differences of neighbors along an axis, of x with `prepend` before and `append` after it.
 
     Raises:
         ProgramIndexError: There is no such axis.
@@ -409,7 +409,7 @@ def diff(x: object, *, axis: int = -1, n: int = 1, prepend: object = None, appen
 
 @api
 def repeat(x: object, repeats: int, *, axis: object = None) -> Any:
-    """Each element along an axis so many times in succession; flattened if the axis is None.
+    """Each element along an axis `repeats` times in succession; flattened if the axis is None.
 
     Raises:
         ProgramIndexError: There is no such axis.
@@ -425,7 +425,7 @@ def repeat(x: object, repeats: int, *, axis: object = None) -> Any:
 
 @api
 def tile(x: object, repetitions: Any) -> Any:
-    """X side by side so many times along each of the last axes, new ones included."""
+    """The array repeated `repetitions` times along each of the last axes, new ones included."""
     array = as_array(as_operand(x, "tnp.tile"))
     times = list(repetitions) if isinstance(repetitions, Iterable) else [repetitions]
     rank = max(array.ndim, len(times))

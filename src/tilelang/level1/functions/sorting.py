@@ -13,7 +13,7 @@ from tilelang.level1.axes import axis_of
 from tilelang.level1.elements import as_array, as_operand, new_array
 from tilelang.level1.functions.shaping import concat
 from tilelang.level1.graph import Combiner, Map, Scan, Sort, axes_for, element
-from tilelang.level1.promotion import Typed, sum_dtypes
+from tilelang.level1.promotion import OperandDType, sum_dtypes
 from tilelang.level1.values import TracedArray
 
 __all__ = ["argsort", "cumulative_prod", "cumulative_sum", "sort", "topk"]
@@ -74,11 +74,11 @@ def _sorted(
         shape[along] = as_expr(count)
     axes = axes_for(shape)
     body = element(array.node, axes)
-    dtype, typed = (INT32, Typed(INT32)) if gives_index else (body.dtype, array.typed)
+    dtype, operand_dtype = (INT32, OperandDType(INT32)) if gives_index else (body.dtype, array.operand_dtype)
     definition: Sort | Map = Sort(axes, along, extent, body, descending=descending, gives_index=gives_index)
     if int_const(extent) == 1:
         definition = Map(axes, const(0, INT32) if gives_index else body)
-    return new_array("positions" if gives_index else "sorted", shape, definition, dtype, typed)
+    return new_array("positions" if gives_index else "sorted", shape, definition, dtype, operand_dtype)
 
 
 def _static_axis(what: str, axis: object, array: TracedArray) -> int:
@@ -137,12 +137,12 @@ def _cumulative(
     dtypes, shape = sum_dtypes(array.dtype, dtype, accumulate), array.node.shape
     axes = axes_for(shape)
     body = cast(element(array.node, axes), dtypes.combined)
-    typed = Typed(dtypes.result)
+    operand_dtype = OperandDType(dtypes.result)
     definition = Map(axes, body) if int_const(shape[along]) == 1 else Scan(axes, along, combiner, body)
-    scanned = new_array("sums", shape, definition, body.dtype, typed, part=include_initial)
+    scanned = new_array("sums", shape, definition, body.dtype, operand_dtype, part=include_initial)
     if not include_initial:
         return scanned
     first = [as_expr(1) if n == along else extent for n, extent in enumerate(shape)]
     start: Expr = const(combiner.neutral(body.dtype), body.dtype)
-    initial = new_array("initial", first, Map(axes_for(first), start), body.dtype, typed, part=True)
+    initial = new_array("initial", first, Map(axes_for(first), start), body.dtype, operand_dtype, part=True)
     return concat((initial, scanned), along)

@@ -81,11 +81,11 @@ def gemm_tiles(machine: Machine, rows: int | None) -> list[GemmTile]:
         few = [most for most in _FEW_ROWS if isinstance(rows, int) and rows <= most]
         if few:  # one row of tiles, so that every weight is read once
             return [GemmTile(few[0], columns, depth, 4, 128) for columns, depth in _COLUMNS_AND_DEPTH_OF_FEW_ROWS]
-        switches = {tile: [*candidates, *_splits(tile)] for tile, candidates in _HOPPER.items()}
-        switches |= {tile: _splits(tile) for tile in _SPLIT if tile not in _HOPPER}
+        configs = {tile: [*candidates, *_splits(tile)] for tile, candidates in _HOPPER.items()}
+        configs |= {tile: _splits(tile) for tile in _SPLIT if tile not in _HOPPER}
         return [
             GemmTile(*tile, 4, 256 if tile[0] >= 128 else 128, pass_configs)
-            for tile, candidates in switches.items()
+            for tile, candidates in configs.items()
             for pass_configs in candidates
         ]
     return list(_AMPERE if machine.has(Feature.CP_ASYNC) else _TURING)

@@ -1,4 +1,4 @@
-"""Choices that have the literal first are turned around."""
+"""Selects with the literal first are negated."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import pytest
 from array_functions import numbers, trace
 
 import tilelang.numpy as tnp
+from tilelang.level1.canonical_masks import with_canonical_masks
 from tilelang.level1.fuse import fused_kernels
-from tilelang.level1.mask_form import with_masks_in_one_form
 
 
 @pytest.mark.parametrize(
@@ -27,5 +27,5 @@ def test_the_value_comes_first(condition: Any, expected: str) -> None:
         return tnp.sum(tnp.where(condition(i, j, x), np.float32(0), x), axis=1)
 
     (kernel,) = fused_kernels(trace(f, numbers(5, 9)))
-    (reduction,) = with_masks_in_one_form(kernel).reductions
+    (reduction,) = with_canonical_masks(kernel).reductions
     assert expected == repr(reduction.body)

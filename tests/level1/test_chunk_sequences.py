@@ -1,4 +1,4 @@
-"""Long scans and selections in chunks give what whole ones give."""
+"""Scans and top-k in chunks give the results of whole ones."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +10,8 @@ from array_functions import trace
 import tilelang
 import tilelang.numpy as tnp
 from tilelang.dtypes import as_dtype
-from tilelang.level1 import long_sequences
-from tilelang.level1.long_sequences import with_short_sequences
+from tilelang.level1 import chunk_sequences
+from tilelang.level1.chunk_sequences import with_chunked_sequences
 from tilelang.level1.reference import evaluate_graph
 from tilelang.targets.target import parse_target
 
@@ -20,14 +20,14 @@ H200 = {"kind": "cuda", "arch": "sm_90a"}
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_sequences, "LONGEST", 32)
-    monkeypatch.setattr(long_sequences, "_CHUNK", 8)
+    monkeypatch.setattr(chunk_sequences, "MAX_SEQUENCE", 32)
+    monkeypatch.setattr(chunk_sequences, "_CHUNK", 8)
 
 
 def results(function: Callable[..., Any], x: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Those of the graph in chunks, and of the graph as it is."""
     graph = trace(function, x)
-    chunked = with_short_sequences(graph, parse_target(H200))
+    chunked = with_chunked_sequences(graph, parse_target(H200))
     assert chunked is not graph
     return evaluate_graph(chunked, [x], {}), evaluate_graph(graph, [x], {})
 
@@ -81,9 +81,9 @@ def test_a_scan_of_a_scan() -> None:
 
 def test_what_a_block_holds_stays_whole() -> None:
     graph = trace(lambda x: tnp.cumulative_sum(x, axis=1), np.zeros((2, 16384), np.float32))
-    assert with_short_sequences(graph, parse_target(H200)) is graph
+    assert with_chunked_sequences(graph, parse_target(H200)) is graph
     longer = trace(lambda x: tnp.cumulative_sum(x, axis=1), np.zeros((2, 16385), np.float32))
-    assert with_short_sequences(longer, parse_target("cpu")) is longer
+    assert with_chunked_sequences(longer, parse_target("cpu")) is longer
 
 
 def test_on_the_simulator() -> None:

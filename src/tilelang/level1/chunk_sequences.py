@@ -1,10 +1,10 @@
-"""Scans and selections of the largest elements along axes that are longer than what a block holds, in chunks.
+"""Divides scans and top-k along axes that are too long for a block into chunks.
 
-    scan:   scan each chunk; scan the last elements of the chunks; combine each element with what is before its chunk
+    scan:   scan each chunk; scan the totals of the chunks; combine each element with the total before its chunk
     top k:  the first k of each chunk, and of those again the first k
 
-Takes a graph, gives one with the same results. Invariant: equal elements stay in the order of their positions, since
-chunks are in order and so are the elements that each of them gives.
+Takes a graph, gives one with the same results. Invariant: top k is stable, since chunks are in order, and so are the
+candidates of each.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections.abc import Sequence
 from tilelang.dtypes import DType
 from tilelang.ir.expr import Const, Expr, Var, as_expr, binary, const, int_const, select
 from tilelang.ir.visit import substitute
+from tilelang.level1.deduplicate import with_arrays
 from tilelang.level1.graph import Array, Graph, Map, Scan, Sort, axes_for, define, element
-from tilelang.level1.unique import with_arrays
 from tilelang.ops.sort import last_key
 from tilelang.targets.target import Target
 
-LONGEST = 16384  # elements that a block holds
+MAX_SEQUENCE = 16384  # elements that a block holds
 _CHUNK = 4096
 
 
-def with_short_sequences(graph: Graph, target: Target) -> Graph:
-    """The graph in which no block of a GPU holds a longer axis than it can; sorts of whole axes stay."""
+def with_chunked_sequences(graph: Graph, target: Target) -> Graph:
+    """The graph with long scans and top-k in chunks, on a GPU; sorts of whole axes stay as they are."""
     while target.is_gpu:
         found = next((array for array in graph.arrays if _is_long(array)), None)
         if found is None:
@@ -38,10 +38,10 @@ def with_short_sequences(graph: Graph, target: Target) -> Graph:
 def _is_long(array: Array) -> bool:
     match array.definition:
         case Scan(along=along):
-            return (int_const(array.shape[along]) or 0) > LONGEST
+            return (int_const(array.shape[along]) or 0) > MAX_SEQUENCE
         case Sort(along=along, extent=extent):
             count = int_const(array.shape[along])
-            return (int_const(extent) or 0) > LONGEST and count is not None and count <= _CHUNK // 2
+            return (int_const(extent) or 0) > MAX_SEQUENCE and count is not None and count <= _CHUNK // 2
     return False
 
 
@@ -70,8 +70,8 @@ def _scanned(array: Array, scan: Scan) -> Array:
 def _selected(array: Array, sort: Sort) -> Array:
     along, count = sort.along, array.shape[sort.along]
     dtype = sort.body.dtype
-    beyond = const(last_key(dtype, descending=sort.descending), dtype)
-    shape, inner, body = _chunked(sort, array.shape, sort.extent, beyond)
+    padding = const(last_key(dtype, descending=sort.descending), dtype)
+    shape, inner, body = _chunked(sort, array.shape, sort.extent, padding)
     short = (*shape[: along + 1], count, *shape[along + 2 :])
     chunk = as_expr(_CHUNK)
 
@@ -95,9 +95,9 @@ def _selected(array: Array, sort: Sort) -> Array:
 
 
 def _chunked(
-    definition: Scan | Sort, shape: tuple[Expr, ...], extent: Expr, beyond: Const
+    definition: Scan | Sort, shape: tuple[Expr, ...], extent: Expr, padding: Const
 ) -> tuple[tuple[Expr, ...], tuple[Var, ...], Expr]:
-    """The shape in which the axis is one of chunks and one of their elements; axes of it, and the body over them."""
+    """The shape with the axis split into chunks and their elements, its axes, and the body over them."""
     along, size = definition.along, int_const(extent)
     assert size is not None
     made = (*shape[:along], as_expr(-(-size // _CHUNK)), as_expr(_CHUNK), *shape[along + 1 :])
@@ -105,7 +105,7 @@ def _chunked(
     at = axes[along] * _CHUNK + axes[along + 1]
     places = dict(zip(definition.axes, (*axes[:along], at, *axes[along + 2 :]), strict=True))
     body = substitute(definition.body, places)
-    return made, axes, body if size % _CHUNK == 0 else select(at < size, body, beyond)
+    return made, axes, body if size % _CHUNK == 0 else select(at < size, body, padding)
 
 
 def _defined(array: Array, suffix: str, shape: Sequence[Expr], dtype: DType, definition: Scan | Sort) -> Array:

@@ -1,4 +1,4 @@
-"""Cheaper forms of the same values."""
+"""Strength reduction keeps values."""
 
 import level1_programs as graphs
 import pytest
@@ -7,7 +7,7 @@ import tilelang.language as T
 from tilelang.ir.expr import Expr
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Combiner
-from tilelang.level1.strength import with_cheaper_forms
+from tilelang.level1.strength_reduction import with_reduced_strength
 
 
 def shown(body: Expr, dtype: str = "float32") -> str:
@@ -15,7 +15,7 @@ def shown(body: Expr, dtype: str = "float32") -> str:
     x, s = g.parameter("x", (9, 20), dtype), g.parameter("s", (9,), dtype)
     y = g.map("y", (9, 20), lambda i, j: body(graphs.element(x, (i, j)), graphs.element(s, (i,))))
     (kernel,) = fused_kernels(g.graph("f", y))
-    return repr(with_cheaper_forms(kernel).outputs[0].body)
+    return repr(with_reduced_strength(kernel).outputs[0].body)
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_wider_floats_are_divided() -> None:
 
 def test_differences_from_a_maximum_are_exponents_of_2() -> None:
     (kernel,) = fused_kernels(graphs.softmax(5, 33))
-    cheaper = with_cheaper_forms(kernel)
+    cheaper = with_reduced_strength(kernel)
     assert "T.__exp2((x[i, j] - largest[i]) * 1.442695)" == repr(cheaper.reductions[1].body)
     g = graphs.Builder()
     x = g.parameter("x", (5, 33))
     least = g.reduction("least", (5,), (33,), Combiner.MIN, lambda i, r: graphs.at(x, i, r))
     y = g.map("y", (5, 33), lambda i, j: T.exp(graphs.at(x, i, j) - graphs.at(least, i)))
     (kernel,) = fused_kernels(g.graph("f", y))
-    assert "T.exp(x[i, j] - least[i])" == repr(with_cheaper_forms(kernel).outputs[0].body)
+    assert "T.exp(x[i, j] - least[i])" == repr(with_reduced_strength(kernel).outputs[0].body)

@@ -1,4 +1,4 @@
-"""Products of a row and a matrix are matrix products where the copy engine can read the matrix."""
+"""A product of a row and a matrix becomes a gemm where the copy engine can load the matrix."""
 
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from array_functions import trace
 import tilelang.numpy as tnp
 from tilelang.level1.contraction import contraction
 from tilelang.level1.fuse import fused_kernels
+from tilelang.level1.gemv_as_gemm import with_gemv_as_gemm
 from tilelang.level1.reference import evaluate_graph
-from tilelang.level1.unit_rows import with_unit_rows
 from tilelang.targets.target import Target, parse_target
 
 H200 = parse_target({"kind": "cuda", "arch": "sm_90a"})
@@ -24,7 +24,7 @@ def normal(*shape: int, dtype: type = np.float16) -> np.ndarray:
 
 def is_product(function: Any, *arrays: np.ndarray, target: Target = H200) -> bool:
     (kernel,) = fused_kernels(trace(function, *arrays))
-    made = with_unit_rows(kernel, target)
+    made = with_gemv_as_gemm(kernel, target)
     assert (made is kernel) == (contraction(made.reductions[0]) is None)
     return made is not kernel
 
@@ -49,7 +49,7 @@ def test_a_row_and_a_matrix_of_columns_are_a_matrix_product() -> None:
 )
 def test_others_stay_as_they_are(arrays: tuple[np.ndarray, ...]) -> None:
     (kernel,) = fused_kernels(trace(product, *arrays))
-    assert kernel is with_unit_rows(kernel, H200)
+    assert kernel is with_gemv_as_gemm(kernel, H200)
 
 
 def test_rows_that_are_reduced_stay_as_they_are() -> None:

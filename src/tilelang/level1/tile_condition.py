@@ -1,30 +1,31 @@
-"""What a condition is on a whole tile: interval arithmetic whose ends are expressions that a kernel evaluates.
+"""Evaluates a condition on a whole tile, by interval arithmetic whose bounds are expressions that a kernel computes.
 
-Takes a condition over elements and the ranges that its parts have on a tile, gives two conditions on the tile: whether
-it may hold for some element, and whether it holds for every one. Invariant: both are safe, as they say yes and no where
-nothing is known. Integer data is compared and divided, but not added, since sums wrap.
+Takes a condition over elements and the ranges of its operands on a tile, gives two conditions on the tile: whether it
+may hold for some element, and whether it holds for every one. Invariant: both are conservative; where nothing is known,
+the first is true and the second false. Integer data is compared and divided, but not added, since sums wrap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilelang.dtypes import BOOL, DType
+from tilelang.dtypes import BOOL
 from tilelang.ir.expr import Binary, Cast, Const, Expr, Load, Unary, binary, cast, int_const, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.level1.promotion import holds_all_values
 from tilelang.records import record
 
 
 @record(eq=False)
 class Range:
-    """The least and the greatest value that an expression has on a tile, or bounds of them."""
+    """A lower and an upper bound of an expression on a tile."""
 
     low: Expr
     high: Expr
 
 
 @record(eq=False)
-class TileTruth:
+class TileCondition:
     """A condition on a tile.
 
     Attributes:
@@ -39,48 +40,48 @@ class TileTruth:
 RangeOf = Callable[[Expr], Range | None]
 """The range of an element of an array or of an axis; None if it is not known."""
 
-_UNKNOWN = TileTruth(Const(True, BOOL), Const(False, BOOL))
+_UNKNOWN = TileCondition(Const(True, BOOL), Const(False, BOOL))
 _AND, _OR = (BinaryOp.AND, BinaryOp.BITAND), (BinaryOp.OR, BinaryOp.BITOR)
 
 
-def tile_truth(condition: Expr, range_of: RangeOf) -> TileTruth:
-    """What a condition is on a tile."""
+def tile_condition(condition: Expr, range_of: RangeOf) -> TileCondition:
+    """A condition over elements, evaluated on a tile."""
     match condition:
         case Const(value=value):
             truth = Const(bool(value), BOOL)
-            return TileTruth(truth, truth)
+            return TileCondition(truth, truth)
         case Unary(op=UnaryOp.NOT, a=a):
-            return _negated(tile_truth(a, range_of))
+            return _negated(tile_condition(a, range_of))
         case Binary(op=op, a=a, b=b) if condition.dtype.is_bool and op in _AND + _OR and a.dtype.is_bool:
-            x, y = tile_truth(a, range_of), tile_truth(b, range_of)
+            x, y = tile_condition(a, range_of), tile_condition(b, range_of)
             logical = BinaryOp.AND if op in _AND else BinaryOp.OR
-            return TileTruth(binary(logical, x.may_hold, y.may_hold), binary(logical, x.must_hold, y.must_hold))
+            return TileCondition(binary(logical, x.may_hold, y.may_hold), binary(logical, x.must_hold, y.must_hold))
         case Binary(op=op, a=a, b=b) if a.dtype.is_int:
             p, q = value_range(a, range_of), value_range(b, range_of)
             return _UNKNOWN if p is None or q is None else _compared(op, p, q)
         case Load() if condition.dtype.is_bool:
             own = range_of(condition)
-            return _UNKNOWN if own is None else TileTruth(own.high != 0, own.low != 0)
+            return _UNKNOWN if own is None else TileCondition(own.high != 0, own.low != 0)
     return _UNKNOWN
 
 
-def _negated(truth: TileTruth) -> TileTruth:
-    return TileTruth(unary(UnaryOp.NOT, truth.must_hold), unary(UnaryOp.NOT, truth.may_hold))
+def _negated(truth: TileCondition) -> TileCondition:
+    return TileCondition(unary(UnaryOp.NOT, truth.must_hold), unary(UnaryOp.NOT, truth.may_hold))
 
 
-def _compared(op: BinaryOp, a: Range, b: Range) -> TileTruth:
+def _compared(op: BinaryOp, a: Range, b: Range) -> TileCondition:
     match op:
         case BinaryOp.LT:
-            return TileTruth(a.low < b.high, a.high < b.low)
+            return TileCondition(a.low < b.high, a.high < b.low)
         case BinaryOp.LE:
-            return TileTruth(a.low <= b.high, a.high <= b.low)
+            return TileCondition(a.low <= b.high, a.high <= b.low)
         case BinaryOp.GT:
             return _compared(BinaryOp.LT, b, a)
         case BinaryOp.GE:
             return _compared(BinaryOp.LE, b, a)
         case BinaryOp.EQ:
             overlap = binary(BinaryOp.AND, a.low <= b.high, b.low <= a.high)
-            return TileTruth(overlap, binary(BinaryOp.AND, a.high <= b.low, b.high <= a.low))
+            return TileCondition(overlap, binary(BinaryOp.AND, a.high <= b.low, b.high <= a.low))
         case BinaryOp.NE:
             return _negated(_compared(BinaryOp.EQ, a, b))
     return _UNKNOWN
@@ -91,7 +92,7 @@ def value_range(expr: Expr, range_of: RangeOf) -> Range | None:
     match expr:
         case Const():
             return Range(expr, expr)
-        case Cast(a=a) if _holds_all(expr.dtype, a.dtype):
+        case Cast(a=a) if expr.dtype.is_int and a.dtype.is_int and holds_all_values(expr.dtype, a.dtype):
             own = value_range(a, range_of)
             return own and Range(cast(own.low, expr.dtype), cast(own.high, expr.dtype))
         case Binary(op=BinaryOp.FLOORDIV, a=a, b=Const() as divisor) if (int_const(divisor) or 0) > 0:
@@ -111,11 +112,3 @@ def value_range(expr: Expr, range_of: RangeOf) -> Range | None:
             p, q = value_range(a, range_of), value_range(b, range_of)
             return p and q and Range(p.low - q.high, p.high - q.low)
     return range_of(expr)
-
-
-def _holds_all(dtype: DType, of: DType) -> bool:
-    """Whether a dtype has all values of another one."""
-    if of.is_bool or not (of.is_int and dtype.is_int):
-        return False
-    (low, high), (least, greatest) = of.limits, dtype.limits
-    return least <= low and high <= greatest

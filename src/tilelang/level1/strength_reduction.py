@@ -1,8 +1,8 @@
-"""Strength reduction: cheaper forms of what kernels compute for every element.
+"""Strength reduction of what kernels compute for every element.
 
-In float32, a division by a constant is a product, and so is one by what varies along fewer axes, whose reciprocal is
-then computed once. An exponential of a difference from a maximum is a power of 2, by the machine's own instruction:
-the exponent is at most 0, so that rounding it is an error of at most 2 ** -24 of the largest exponential.
+In float32, a division by a constant becomes a product, and so does one by what varies along fewer axes, whose
+reciprocal is then computed once. An exponential of a difference from a maximum becomes a power of 2, which is one
+instruction: the exponent is at most 0, so that its rounding is an error of at most 2 ** -24 of the largest exponential.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tilelang.level1.graph import Combiner
 LOG2_E = math.log2(math.e)
 
 
-def with_cheaper_forms(kernel: FusedKernel) -> FusedKernel:
-    """The kernel with its bodies in cheaper forms."""
+def with_reduced_strength(kernel: FusedKernel) -> FusedKernel:
+    """The kernel with the strength of its bodies reduced."""
     reduce = _StrengthReduction(kernel)
     return dataclasses.replace(
         kernel,
@@ -53,7 +53,7 @@ class _StrengthReduction(Rewriter):
 
 
 def _times(a: Expr, factor: float) -> Expr:
-    """A product with a constant, which joins one that is there."""
+    """A product with a constant, folded with one that is there."""
     match a:
         case Binary(op=BinaryOp.MUL, a=inner, b=Const(value=value)):
             return inner * const(value * factor, FLOAT32)
@@ -66,5 +66,5 @@ def _has_reciprocal(value: float) -> bool:
 
 
 def _varies_along_fewer(b: Expr, a: Expr) -> bool:
-    """Whether something that is read has only some of the axes of something else."""
+    """Whether `b` reads memory, and varies along some of the axes of `a` only."""
     return bool(loads_of(b)) and variables_of(b) < variables_of(a)

@@ -1,8 +1,8 @@
-"""Products of one row and a matrix, as matrix products whose only axis of rows has extent 1.
+"""Turns a product of one row and a matrix (gemv) into a gemm with one row.
 
-A matrix whose columns are neighbors in memory is read fastest in tiles by the copy engine, which feed matrix units;
-that most rows of such a tile of results are unused costs nothing, since memory bounds the product. Element by element,
-1 x 8192 x 8192 took 88 us on an H200, in tiles 38 us.
+A matrix with contiguous rows of columns is loaded fastest in tiles, by the copy engine, for the matrix units. Most rows
+of the result tile are unused, which costs nothing, since memory bounds the product. 1 x 8192 x 8192 took 88 us on an
+H200 element by element, and 38 us as a gemm.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import math
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.visit import Rewriter, loads_of, variables_of
+from tilelang.level1.aligned_operands import ALIGNMENT_BYTES
 from tilelang.level1.contraction import contraction
 from tilelang.level1.fused import FusedKernel, FusedReduction, Output
 from tilelang.level1.graph import Array
 from tilelang.targets.target import Target
 
 _NARROW_BITS = 16  # of operands that matrix units take
-_ALIGNMENT_BYTES = 16  # of rows that the copy engine reads
-_MIN_ELEMENTS = 1 << 16  # of a matrix; with fewer, blocks would be too few to tell
-_FEW_ROWS = 16  # of the smallest tile of a machine that has tiles of few rows
+_MIN_ELEMENTS = 1 << 16  # of a matrix; a smaller one has too few blocks for a difference
+_MAX_TILE_ROWS = 16  # of the smallest gemm tile of a machine for which this pays
 
 
-def with_unit_rows(kernel: FusedKernel, target: Target) -> FusedKernel:
-    """The kernel with an axis of one row, if it is such a product and the machine has tiles of few rows.
+def with_gemv_as_gemm(kernel: FusedKernel, target: Target) -> FusedKernel:
+    """The kernel with an axis of one row, if it is a gemv and the machine has gemm tiles of few rows.
 
     Args:
         kernel: What it computes.
@@ -34,7 +34,7 @@ def with_unit_rows(kernel: FusedKernel, target: Target) -> FusedKernel:
     if not target.is_gpu or len(kernel.reductions) != 1 or kernel.sequences:
         return kernel
     (reduction,) = kernel.reductions
-    if min(tile.block_M for tile in target.family.gemm_tiles(target.machine, 1)) > _FEW_ROWS:
+    if min(tile.block_M for tile in target.family.gemm_tiles(target.machine, 1)) > _MAX_TILE_ROWS:
         return kernel
     row = Var("row", INT32, index=True)
     outputs = tuple(_with_row(output, row) for output in kernel.outputs)
@@ -63,7 +63,7 @@ def _with_row(output: Output, row: Var) -> Output | None:
 
 
 def _is_row(kernel: FusedKernel, reduction: FusedReduction) -> bool:
-    """Whether a reduction is the product of a row and a matrix that the copy engine reads."""
+    """Whether a reduction is the product of a row and a matrix that the copy engine can load."""
     factors = [load for load in loads_of(reduction.body) if isinstance(load.buffer, Array)]
     reduced = set(reduction.reduced)
     if len(reduction.reduced) != 1 or len(factors) != 2 or any(each.buffer in kernel.by_array for each in factors):
@@ -76,13 +76,13 @@ def _is_row(kernel: FusedKernel, reduction: FusedReduction) -> bool:
     shape = matrix.buffer.static_shape
     if shape is None or len(shape) != 2 or vector.buffer.rank != 2 or int_const(vector.buffer.shape[0]) != 1:
         return False
-    aligned = shape[-1] * matrix.buffer.dtype.storage_bytes % _ALIGNMENT_BYTES == 0
+    aligned = shape[-1] * matrix.buffer.dtype.storage_bytes % ALIGNMENT_BYTES == 0
     by_columns = matrix.indices[0] in reduced and matrix.indices[-1] in set(reduction.axes)
     return aligned and by_columns and math.prod(shape) >= _MIN_ELEMENTS
 
 
 class _UnitIndices(Rewriter):
-    """The axis of rows instead of the index 0 of the vector."""
+    """Replaces the index 0 of the vector by the axis of rows."""
 
     def __init__(self, reduction: FusedReduction, row: Var) -> None:
         self._reduced, self._row = set(reduction.reduced), row
@@ -96,7 +96,7 @@ class _UnitIndices(Rewriter):
 
 
 class _ResultRows(Rewriter):
-    """Reads of the reduction by its new axes."""
+    """Adds the axis of rows to reads of the reduction."""
 
     def __init__(self, array: Array, row: Var) -> None:
         self._array, self._row = array, row

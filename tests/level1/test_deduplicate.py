@@ -1,11 +1,11 @@
-"""Arrays that are defined alike become one."""
+"""Arrays with equal definitions are merged."""
 
 import numpy as np
 from array_functions import trace
 
 import tilelang.numpy as tnp
+from tilelang.level1.deduplicate import without_duplicates
 from tilelang.level1.graph import Reduction
-from tilelang.level1.unique import without_duplicates
 
 
 def reductions(*results: object) -> int:

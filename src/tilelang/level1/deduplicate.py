@@ -1,17 +1,18 @@
-"""Makes arrays of a graph that are defined alike one array, such as the maxima of two softmaxes of the same rows."""
+"""Merges arrays of a graph with equal definitions, such as the maxima of two softmaxes of the same rows."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
 from tilelang.dtypes import INT32
 from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.visit import substitute
-from tilelang.level1.graph import Array, Graph, Map, Reduction, Scan, Scatter, Sort
+from tilelang.level1.graph import Array, Definition, Graph, Map, Reduction, Scan, Scatter, Sort
 
-_AXES = [Var(f"axis{n}", INT32, index=True) for n in range(64)]  # stand for the axes of every definition
+_AXES = [Var(f"axis{n}", INT32, index=True) for n in range(64)]  # replace the axes of definitions in keys
 
 
 def without_duplicates(graph: Graph) -> Graph:
@@ -28,36 +29,41 @@ def without_duplicates(graph: Graph) -> Graph:
 
 
 def with_arrays(graph: Graph, new: Mapping[Array, Array]) -> Graph:
-    """The graph with arrays in place of others, which they may be made of."""
+    """The graph with arrays replaced; a replacement may read the array that it replaces."""
     kept = {array: array for array in graph.parameters}
     for array in graph.arrays:
         kept[array] = new[array] if array in new else kept[array] if array in kept else _reading(array, kept)
     return Graph(graph.name, graph.parameters, tuple(kept[array] for array in graph.results), graph.loc)
 
 
-def _reading(array: Array, kept: dict[Array, Array]) -> Array:
-    """The array, reading the arrays that are kept."""
+def _reading(array: Array, kept: Mapping[Array, Array]) -> Array:
+    """The array, with its sources replaced."""
     if all(kept[source] is source for source in array.sources):
         return array
-    definition = array.definition
-    buffers = {source: kept[source] for source in array.sources}
-    match definition:
-        case Map() | Reduction() | Scan() | Sort():
-            new = dataclasses.replace(definition, body=substitute(definition.body, {}, buffers))  # type: ignore[arg-type]
-            return dataclasses.replace(array, definition=new)
-        case Scatter(base=base, indices=indices, body=body):
-            changed = dataclasses.replace(
-                definition,
-                base=kept[base],
-                indices=tuple(substitute(index, {}, buffers) for index in indices),  # type: ignore[arg-type]
-                body=substitute(body, {}, buffers),  # type: ignore[arg-type]
-            )
-            return dataclasses.replace(array, definition=changed)
-    return array
+    if not isinstance(array.definition, Map | Reduction | Scan | Sort | Scatter):
+        return array
+    new = with_sources(array.definition, {source: kept[source] for source in array.sources})
+    return dataclasses.replace(array, definition=new)
+
+
+def with_sources(definition: Definition, new: Mapping[Array, Array]) -> Definition:
+    """A definition that reads other arrays.
+
+    Args:
+        definition: The definition; no parameter and no call.
+        new: What replaces each array that it reads.
+    """
+    assert isinstance(definition, Map | Reduction | Scan | Sort | Scatter)
+    buffers: Mapping[Any, Any] = new
+    changes: dict[str, object] = {"body": substitute(definition.body, {}, buffers)}
+    if isinstance(definition, Scatter):
+        changes["base"] = new[definition.base]
+        changes["indices"] = tuple(substitute(index, {}, buffers) for index in definition.indices)
+    return dataclasses.replace(definition, **changes)  # type: ignore[arg-type]
 
 
 def _key(array: Array) -> Hashable | None:
-    """What is equal for arrays that are defined alike; None for one that is like no other."""
+    """A key that is equal for arrays with equal definitions; None for arrays that are not merged."""
     definition = array.definition
     if not isinstance(definition, Map | Reduction | Scan | Sort):
         return None

@@ -12,8 +12,8 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Expr, Load, Var, binary, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.language import exp, exp2, infinity, round, sqrt
-from tilelang.level1.cascade import Incremental, NotIncremental, incremental
 from tilelang.level1.graph import Combiner
+from tilelang.level1.incremental_form import Incremental, NotIncremental, incremental_form
 
 K = Var("k", INT32, index=True)
 X = Buffer("x", (Const(64, INT32),), FLOAT32, Scope.GLOBAL)
@@ -26,7 +26,7 @@ HIDDEN = -infinity("float32")
 
 
 def form_of(body: Expr, combiner: Combiner = Combiner.SUM) -> Incremental | NotIncremental:
-    return incremental(body, combiner, {K}, {M: Combiner.MAX, L: Combiner.SUM})
+    return incremental_form(body, combiner, {K}, {M: Combiner.MAX, L: Combiner.SUM})
 
 
 def values(body: Expr, arrays: dict[Buffer, object]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Conditions on whole tiles agree with what the conditions are for all elements."""
+"""Conditions on whole tiles agree with the conditions on all their elements."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from tilelang.ir.compare import expr_key
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Expr, Load, Var, binary, cast, const, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
-from tilelang.level1.tile_truth import Range, tile_truth, value_range
+from tilelang.level1.tile_condition import Range, tile_condition, value_range
 
 INT16 = DType("int16")
 i, j = (Var(name, INT32, index=True) for name in "ij")
@@ -54,7 +54,7 @@ VALUES = st.lists(st.integers(-6, 6), min_size=1, max_size=3)
 @given(conditions(), VALUES, VALUES, VALUES, VALUES)
 def test_no_element_contradicts_it(condition, i_values, j_values, a_values, b_values):
     values = {"i": i_values, "j": j_values, "a": a_values, "b": b_values}
-    truth = tile_truth(condition, range_of)
+    truth = tile_condition(condition, range_of)
     env = {end: pick(values[name]) for name, ends in ENDS.items() for end, pick in zip(ends, (min, max), strict=True)}
     found = [
         bool(evaluate(condition, {i: x, j: y}, load=lambda load, _, a=a, b=b: a if load.buffer is ROWS else b))
@@ -67,7 +67,7 @@ def test_no_element_contradicts_it(condition, i_values, j_values, a_values, b_va
 @pytest.mark.parametrize("op", [BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE, BinaryOp.EQ, BinaryOp.NE])
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=2), st.lists(st.integers(0, 5), min_size=2, max_size=2))
 def test_a_comparison_of_two_ranges_is_exact_for_all_their_values(op, rows, columns):
-    truth = tile_truth(binary(op, i, j), range_of)
+    truth = tile_condition(binary(op, i, j), range_of)
     env = dict(zip((*ENDS["i"], *ENDS["j"]), (min(rows), max(rows), min(columns), max(columns)), strict=True))
     inside = itertools.product(range(min(rows), max(rows) + 1), range(min(columns), max(columns) + 1))
     found = [bool(evaluate(binary(op, i, j), {i: x, j: y})) for x, y in inside]
@@ -78,7 +78,7 @@ def test_a_comparison_of_two_ranges_is_exact_for_all_their_values(op, rows, colu
 def test_a_truth_in_memory():
     valid = Load(Buffer("valid", (const(9, INT32),), BOOL, Scope.GLOBAL), (j,), BOOL)
     low, high = Var("low", INT32), Var("high", INT32)
-    truth = tile_truth(valid, lambda _: Range(low, high))
+    truth = tile_condition(valid, lambda _: Range(low, high))
     assert ("high != 0", "low != 0") == (repr(truth.may_hold), repr(truth.must_hold))
 
 
@@ -97,12 +97,12 @@ FLOAT = Load(Buffer("x", (const(9, INT32),), FLOAT32, Scope.GLOBAL), (j,), FLOAT
     ids=repr,
 )
 def test_what_is_not_known_says_yes_and_no(condition):
-    truth = tile_truth(condition, range_of)
+    truth = tile_condition(condition, range_of)
     assert (True, False) == tuple(each.value for each in (truth.may_hold, truth.must_hold) if isinstance(each, Const))
 
 
 def test_one_side_that_is_not_known_leaves_the_other():
-    truth = tile_truth(binary(BinaryOp.AND, FLOAT > 0.5, i >= j), range_of)
+    truth = tile_condition(binary(BinaryOp.AND, FLOAT > 0.5, i >= j), range_of)
     assert ("j_low <= i_high", "False") == (repr(truth.may_hold), repr(truth.must_hold))
 
 

@@ -1,7 +1,7 @@
-"""The passes of a kernel over its streamed axes, and which reductions each of them computes.
+"""The passes of a kernel over its data, as in two-pass softmax: which loop computes which reductions.
 
 A reduction that reads the result of another one runs in the same pass if it has an incremental form, otherwise in the
-next. What is stored per element of the streamed axes comes in the last pass.
+next. What is stored per element of the streamed axes is stored by the last pass.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, cast
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import loads_of
-from tilelang.level1.cascade import Incremental, NotIncremental, incremental
 from tilelang.level1.contraction import contraction
 from tilelang.level1.fused import FusedKernel, FusedReduction, Output
 from tilelang.level1.graph import Array, Combiner
+from tilelang.level1.incremental_form import Incremental, NotIncremental, incremental_form
 from tilelang.records import record
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @record(eq=False)
 class Accumulation:
-    """A reduction in a pass.
+    """A reduction that a pass computes.
 
     Attributes:
         reduction: The reduction.
@@ -64,7 +64,7 @@ class Pass:
     reasons: tuple[str, ...]
 
 
-def passes_of(kernel: FusedKernel) -> tuple[Pass, ...]:
+def data_passes(kernel: FusedKernel) -> tuple[Pass, ...]:
     """The passes of a kernel over its streamed axes, in order."""
     place: dict[Array, int] = {}
     chosen: list[list[Accumulation]] = []
@@ -75,7 +75,7 @@ def passes_of(kernel: FusedKernel) -> tuple[Pass, ...]:
         form: Incremental | None = None
         running: dict[Buffer, Combiner] = {each.array: each.combiner for each in read if place[each.array] == first}
         if running:
-            found = incremental(reduction.body, reduction.combiner, set(kernel.streamed), running)
+            found = incremental_form(reduction.body, reduction.combiner, set(kernel.streamed), running)
             if isinstance(found, NotIncremental) or not _read_directly(reduction.body, running):
                 first += 1
                 why = found.reason if isinstance(found, NotIncremental) else "it is read through another reduction"
@@ -86,14 +86,14 @@ def passes_of(kernel: FusedKernel) -> tuple[Pass, ...]:
         place[reduction.array] = first
     chosen = [_products_last(kernel, each) for each in chosen]
     streamed = set(kernel.streamed)
-    stepwise = [output for output in kernel.outputs if not streamed.isdisjoint(output.axes)]
-    if stepwise:
-        read = [each for output in stepwise for each in _accumulated_that_it_reads(kernel, output.body)]
+    loop_variant = [output for output in kernel.outputs if not streamed.isdisjoint(output.axes)]
+    if loop_variant:
+        read = [each for output in loop_variant for each in _accumulated_that_it_reads(kernel, output.body)]
         _at(chosen, max((place[each.array] + 1 for each in read), default=0))
     _at(reasons, len(chosen) - 1)
     last = len(chosen) - 1
     return tuple(
-        Pass(tuple(each), tuple(stepwise) if n == last else (), tuple(reasons[n])) for n, each in enumerate(chosen)
+        Pass(tuple(each), tuple(loop_variant) if n == last else (), tuple(reasons[n])) for n, each in enumerate(chosen)
     )
 
 

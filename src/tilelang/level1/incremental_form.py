@@ -1,8 +1,9 @@
 """Incremental forms of reductions that read the running result of another reduction over the same axis.
 
-Given the body f(x, m) of a reduction and a running value m, finds a form in which one loop computes both: a body for
-the loop, a factor g(m, m') with f(x, m') = g(m, m') * f(x, m) by which the accumulator is rescaled when m becomes m',
-and an epilogue, a function of the final m by which the accumulator is multiplied, or which is added to it.
+Online softmax has the best known one, of the sum of exp(x - m) with a running maximum m. Given the body f(x, m) of a
+reduction and a running value m, finds a form in which one loop computes both: a body for the loop, a factor g(m, m')
+with f(x, m') = g(m, m') * f(x, m) by which the accumulator is rescaled when m becomes m', and an epilogue, a function
+of the final m by which the accumulator is multiplied, or which is added to it.
 
 The form follows from the structure of the expression: what depends on m alone is separated from what varies along the
 axis, through products, quotients, sums and exponentials. A separated factor needs no rescaling at all, so it goes to
@@ -24,10 +25,9 @@ from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.visit import loads_of, substitute, variables_of
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.level1.graph import Combiner
-from tilelang.level1.normal_form import ratio_is_one
+from tilelang.level1.normal_form import EXPONENTIALS, is_proven_equal
 from tilelang.records import record
 
-EXPONENTIALS = frozenset({"exp", "exp2", "exp10", "__exp2"})
 _KINDS = "parts that either vary along the axis or change in the loop"
 # the sign of the slope of exponents with which factors stay at most 1 while a running value changes
 _DIRECTIONS = {Combiner.MAX: -1, Combiner.MIN: 1}
@@ -35,10 +35,10 @@ _DIRECTIONS = {Combiner.MAX: -1, Combiner.MIN: 1}
 
 @record(eq=False)
 class Incremental:
-    """A reduction in a loop in which the values that it reads are still running.
+    """A reduction in the loop that also computes the reductions it reads.
 
     Attributes:
-        body: What is combined; reads the running values of the same iteration.
+        body: What is combined; it reads the running values of the same iteration.
         exponents: For each exponential function, the part of its exponent that depends on running values alone.
         epilogue: What the result is combined with after the loop, by `epilogue_op`; reads final values; may be None.
         epilogue_op: MUL, or ADD for reductions that sums commute with.
@@ -65,7 +65,7 @@ class Incremental:
 
 @record
 class NotIncremental:
-    """That there is no incremental form, and why."""
+    """There is no incremental form."""
 
     reason: str
 
@@ -74,7 +74,7 @@ class _Inseparable(Exception):
     """The expression has no form of the kind that is looked for."""
 
 
-def incremental(
+def incremental_form(
     body: Expr, combiner: Combiner, along: Set[Var], running: Mapping[Buffer, Combiner]
 ) -> Incremental | NotIncremental:
     """The incremental form of a reduction.
@@ -116,7 +116,7 @@ def _is_valid(form: Incremental, body: Expr, running: Set[Buffer]) -> bool:
     rescale = form.rescale(before)
     for factor in (rescale, epilogue):
         right = right if factor is None else factor * right
-    return ratio_is_one(body, right)
+    return is_proven_equal(body, right)
 
 
 @record(eq=False)

@@ -2,16 +2,16 @@
 
 import level1_programs as graphs
 
+from tilelang.level1.data_passes import data_passes
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Graph
-from tilelang.level1.passes import passes_of
 
 
 def shown(graph: Graph) -> list[list[str]]:
     (kernel,) = fused_kernels(graph)
     return [
         [a.reduction.array.name for a in each.accumulations] + [f"store {o.array.name}" for o in each.outputs]
-        for each in passes_of(kernel)
+        for each in data_passes(kernel)
     ]
 
 
@@ -27,11 +27,11 @@ def test_the_variance_needs_the_mean() -> None:
     graph = graphs.layer_norm(5, 33)
     assert [["s"], ["squares"], ["store y"]] == shown(graph)
     (kernel,) = fused_kernels(graph)
-    assert "change by different factors" in passes_of(kernel)[1].reasons[0]
+    assert "change by different factors" in data_passes(kernel)[1].reasons[0]
 
 
 def test_factors_move_behind_the_loop() -> None:
     (kernel,) = fused_kernels(graphs.attention((2, 3, 40, 72, 32)))
-    last = passes_of(kernel)[0].accumulations[-1]
+    last = data_passes(kernel)[0].accumulations[-1]
     assert last.body is not last.reduction.body
     assert "o[b, h, i, c] * (1.0 / total[b, h, i])" == repr(last.final(last.reduction.result))

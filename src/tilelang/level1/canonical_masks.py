@@ -1,7 +1,7 @@
-"""Masks in one form: a choice between a value and a literal has the value first.
+"""Canonicalizes masks: a select between a value and a literal has the value first.
 
-`where((a < b) | c, -inf, x)` becomes `where(a >= b and not c, x, -inf)`, by which bounds of loops and lists of tiles
-are found. Comparisons of floats are not negated, so that NaN stays where it was.
+`where((a < b) | c, -inf, x)` becomes `where(a >= b and not c, x, -inf)`, the form that `loop_bounds.py` and
+`visited_tiles.py` match. Comparisons of floats are not negated, since the negation differs for NaN.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _LOGICAL = {BinaryOp.BITAND: BinaryOp.AND, BinaryOp.BITOR: BinaryOp.OR}
 _DUAL = {BinaryOp.AND: BinaryOp.OR, BinaryOp.OR: BinaryOp.AND}
 
 
-def with_masks_in_one_form(kernel: FusedKernel) -> FusedKernel:
-    """The kernel with the masks of its reductions in that form."""
-    form = _MaskForm()
+def with_canonical_masks(kernel: FusedKernel) -> FusedKernel:
+    """The kernel with the masks of its reductions in canonical form."""
+    form = _Canonicalizer()
     return dataclasses.replace(
         kernel, reductions=tuple(dataclasses.replace(each, body=form.expr(each.body)) for each in kernel.reductions)
     )
 
 
-class _MaskForm(Rewriter):
+class _Canonicalizer(Rewriter):
     def expr(self, node: Expr) -> Expr:
         node = self.rebuild_expr(node)
         match node:
@@ -39,7 +39,7 @@ class _MaskForm(Rewriter):
 
 
 def _negated(condition: Expr) -> Expr | None:
-    """The negation of comparisons of integers and of truths in memory; None of others."""
+    """The negation of a comparison of integers, or of a bool in memory; None of other conditions."""
     match condition:
         case Unary(op=UnaryOp.NOT, a=a):
             return a
