@@ -8,10 +8,12 @@ import pytest
 from array_functions import numbers, trace
 
 import tilelang.language as T
-from tilelang.errors import ArgumentError
+from tilelang.dtypes import DType
+from tilelang.errors import NOWHERE, ArgumentError
 from tilelang.ir.expr import int_const
 from tilelang.language.types import TensorType
-from tilelang.level1.calls import Binding, bind_arguments, output_arrays, signature_of
+from tilelang.level1.calls import Binding, bind_arguments, empty_reduction, output_arrays, signature_of
+from tilelang.level1.graph import Graph, NonemptyExtent, Parameter, define
 from tilelang.level1.structure import flatten
 
 X = np.zeros((2, 3), np.float32)
@@ -76,15 +78,48 @@ def test_the_signature_of_a_graph_returns_its_results() -> None:
 
 def test_results_that_are_given_are_made_as_those_that_are_returned() -> None:
     _, structure = flatten({"a": 0, "b": [1, 2]})
-    assert [3, 4, 5] == output_arrays("f", {"a": 3, "b": (4, 5)}, structure)
+    graph = trace(lambda a: [a, a * 2, a.astype("int8")], X)
+    first, second, third = X, X.copy(), np.zeros((2, 3), np.int8)
+    found = output_arrays(graph, {"a": first, "b": (second, third)}, structure)
+    assert [True] * 3 == [one is other for one, other in zip(found, (first, second, third), strict=True)]
     with pytest.raises(ArgumentError) as error:
-        output_arrays("f", [3, 4], structure)
+        output_arrays(graph, [first, second], structure)
     assert str(error.value) == (
         "f: out is a list of 2, but the function returns a dict with 'a', 'b'\n"
         "hint: pass arrays in the form in which they are returned"
     )
     with pytest.raises(ArgumentError) as error:
-        output_arrays("f", (1, 2), flatten(1)[1])
+        output_arrays(graph, (first, second), flatten(1)[1])
     assert str(error.value) == (
         "f: out is a tuple of 2, but the function returns an array\nhint: pass arrays in the form in which they are returned"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.zeros((2, 3)),
+         "f: 'out' has dtype float64, but the result is float32\n"
+         "hint: pass an array of float32, or convert the result by x.astype(...) in the function"),
+        (np.zeros((3, 2), np.float32), "f: 'out' has shape (3, 2), but the result has (2, 3)"),
+        (np.zeros(2, np.float32), "f: 'out' has shape (2,), but the result has (2, 3)"),
+        (3, "f: 'out' is int, not an array"),
+    ],
+)  # fmt: skip
+def test_results_that_are_given_fit(given: Any, message: str) -> None:
+    with pytest.raises(ArgumentError) as error:
+        output_arrays(trace(lambda a: a * 2, X), given, flatten(0)[1])
+    assert message == str(error.value)
+
+
+def test_a_call_with_nothing_to_reduce() -> None:
+    n, m = T.dynamic("n"), T.dynamic("m")
+    x = define("x", (n, m), DType("float32"), Parameter(0))
+    graph = Graph("f", (x,), (x,), nonempty=(NonemptyExtent(m, "tnp.max", NOWHERE),))
+    assert empty_reduction(graph, [np.zeros((0, 3), np.float32)]) is None
+    assert empty_reduction(graph, [np.zeros(3, np.float32)]) is None  # another error is raised for it
+    error = empty_reduction(graph, [np.zeros((3, 0), np.float32)])
+    assert str(error) == (
+        "tnp.max: the axis has no elements, and there is no max of nothing\n"
+        "hint: only sum, prod, any, all and logsumexp have a value for no elements"
     )

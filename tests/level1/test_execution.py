@@ -23,9 +23,9 @@ from tilelang.errors import ArgumentError
 from tilelang.jit.options import JitOptions
 from tilelang.level1.calling_program import lower_computation
 from tilelang.level1.execution import (
+    KernelSequence,
     arrays_of_parts,
     compile_lowered,
-    compile_with_calls,
     load_program,
     options_for,
     predict_program,
@@ -77,7 +77,10 @@ def test_kernels_run_between_programs() -> None:
 
     graph = trace(f, numbers(5), numbers(5))
     lowered = lower_computation(graph, CPU)
-    run = compile_with_calls(graph, lowered, OPTIONS)
+    run = KernelSequence(graph, lowered, CPU, OPTIONS)
+    assert ["f_0", kernel.prim_func.name, "f_1"] == [each.prim_func.name for each in run.kernels]
+    assert "KernelSequence(f, target='cpu')" == repr(run)
+    assert all(each.get_kernel_source() in run.get_kernel_source() for each in run.kernels)
     x, w = numbers(5), numbers(5, seed=1)
     for found, expected in zip(run(x, w), reference_of(graph)(x, w), strict=True):
         assert_close(found, expected)
@@ -87,6 +90,18 @@ def test_kernels_run_between_programs() -> None:
     (first, (one, other)), (second, (*_, scaled)) = arrays_of_parts(graph, lowered, OPTIONS, [x, w])
     assert ("f_0", "f_1", True, True) == (first.name, second.name, one is x, other is w)
     assert_close(scaled, np.exp(x) + w + 2)
+
+
+def test_nothing_of_a_sequence_runs_if_an_argument_does_not_fit() -> None:
+    ran = []
+    kernel = scaled_and_shifted(target="cpu")
+    graph = trace(lambda x, w: kernel(tnp.exp(x), 2.0)[0] * w, numbers(5), numbers(5))
+    run = KernelSequence(graph, lower_computation(graph, CPU), CPU, OPTIONS)
+    run.kernels[0]._runner.call = ran.append
+    with pytest.raises(ArgumentError) as error:
+        run(numbers(5), numbers(6))
+    assert "f: 'x1' has shape (6,), expected (5,)" == str(error.value)
+    assert [] == ran
 
 
 def test_errors_in_a_program_show_its_lines() -> None:

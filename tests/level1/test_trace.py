@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.dtypes import DType
 from tilelang.errors import Loc, StagingError, StagingTypeError
 from tilelang.ir.expr import as_expr
 from tilelang.level1.graph import Graph
 from tilelang.level1.structure import Structure
-from tilelang.level1.trace import ParameterSpec, is_tracing, trace
+from tilelang.level1.trace import ParameterSpec, is_tracing, require_nonempty, trace
 
 PLACE = Loc("program.py", 3)
 
@@ -33,6 +34,16 @@ def test_the_graph_has_all_parameters_in_order() -> None:
 def test_numbers_of_the_computation_are_arrays() -> None:
     graph, _ = traced(lambda x, y: tnp.exp(1.0))
     assert () == graph.results[0].shape
+
+
+def test_what_reductions_require_of_sizes() -> None:
+    n, m = T.dynamic("n"), T.dynamic("m")
+    declared = [ParameterSpec("x", (n, m), DType("float16"))]
+    graph, _ = trace("f", PLACE, declared, lambda arrays: tnp.max(arrays[0], axis=1) + tnp.sum(arrays[0], axis=1))
+    assert [("tnp.max", m)] == [(each.function, each.extent) for each in graph.nonempty]
+    assert __file__ == graph.nonempty[0].loc.file
+    require_nonempty(m, "tnp.max")  # nothing is traced
+    assert () == traced(lambda x, y: tnp.max(x))[0].nonempty
 
 
 def test_tracing_ends_with_the_function() -> None:

@@ -102,6 +102,40 @@ MISTAKES = {  # a computation, what it is called with, and what is said of it
         hint: leave the size out of the annotation, or give the annotation a number
         """,
     ),
+    "a negative extent": (
+        "def f(x):\n    return tnp.zeros((x.shape[0] - 4, 2))\n",
+        (zeros(3),),
+        errors.ProgramValueError,
+        """\
+        tnp.zeros: the extent -1 is negative
+         --> program.py:7:12
+        7 |     return tnp.zeros((x.shape[0] - 4, 2))
+          |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        """,
+    ),
+    "an annotation that an argument does not have": (
+        'def f(x: T.Tensor((4, T.dynamic("n")), "float32")):\n    return x * 2\n',
+        (zeros(5, 3),),
+        errors.ArgumentError,
+        """\
+        f: 'x' has shape (5, 3), expected (4, n), which is (4, 3) here
+         --> program.py:6:1
+        6 | def f(x: T.Tensor((4, T.dynamic("n")), "float32")):
+          | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        """,
+    ),
+    "a reduction of nothing along a symbolic size": (
+        'def f(x: T.Tensor((T.dynamic("n"), 4), "float32")):\n    return tnp.max(x, axis=0)\n',
+        (zeros(0, 4),),
+        errors.ProgramValueError,
+        """\
+        tnp.max: the axis has no elements, and there is no max of nothing
+         --> program.py:7:12
+        7 |     return tnp.max(x, axis=0)
+          |            ^^^^^^^^^^^^^^^^^^
+        hint: only sum, prod, any, all and logsumexp have a value for no elements
+        """,
+    ),
     "a reduction of nothing": (
         "def f(x):\n    return tnp.max(x, axis=0)\n",
         (zeros(0, 4),),

@@ -12,16 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilelang.dtypes import DType
-from tilelang.errors import ArgumentError
+from tilelang.errors import ArgumentError, ProgramValueError
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Expr, as_expr
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Expr, Var, as_expr, int_const
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Seq
+from tilelang.ir.visit import variables_of
 from tilelang.jit.signature import bind_call, is_array, key_of_value
+from tilelang.language.extents import shape_text
 from tilelang.language.types import TensorType
-from tilelang.level1.graph import Graph
+from tilelang.level1.graph import Array, Graph
 from tilelang.level1.structure import Structure, flatten
-from tilelang.level1.trace import ParameterSpec
+from tilelang.level1.trace import ParameterSpec, nothing_to_reduce
 from tilelang.records import record
 from tilelang.runtime.arrays import borrow
 from tilelang.runtime.parameters import Signature
@@ -143,19 +146,56 @@ def signature_of(graph: Graph) -> Signature:
     return Signature.of(PrimFunc(graph.name, params, Seq(()), symbols=graph.symbols, outputs=outputs, loc=graph.loc))
 
 
-def output_arrays(name: str, out: Any, structure: Structure) -> list[Any]:
+def empty_reduction(graph: Graph, arrays: Sequence[Any]) -> ProgramValueError | None:
+    """The error of a call that makes an extent 0 along which something is reduced that nothing has no value for."""
+    sizes: dict[Var, int] = {}
+    for parameter, array in zip(graph.parameters, arrays, strict=False):
+        view = borrow(array)
+        if view is not None and len(view.shape) == parameter.rank:
+            pairs = zip(parameter.shape, view.shape, strict=True)
+            sizes.update({extent: size for extent, size in pairs if isinstance(extent, Var)})
+    for each in graph.nonempty:
+        if variables_of(each.extent) <= sizes.keys() and evaluate(each.extent, sizes) <= 0:
+            return nothing_to_reduce(each.function, each.loc)
+    return None
+
+
+def output_arrays(graph: Graph, out: Any, structure: Structure) -> list[Any]:
     """The arrays of `out=`, in the order of results.
 
     Raises:
-        ArgumentError: They are not made like the result of the function.
+        ArgumentError: They are not made like the result of the function, or one has another shape or dtype.
     """
     leaves, given = flatten(out)
-    if given.paths("out") != structure.paths("out"):
+    paths = structure.paths("out")
+    if given.paths("out") != paths:
         raise ArgumentError(
-            f"{name}: out is {_structure_text(given)}, but the function returns {_structure_text(structure)}",
+            f"{graph.name}: out is {_structure_text(given)}, but the function returns {_structure_text(structure)}",
+            loc=graph.loc,
             hint="pass arrays in the form in which they are returned",
         )
+    for path, leaf, result in zip(paths, leaves, graph.results, strict=True):
+        _check_output(graph, path, leaf, result)
     return leaves
+
+
+def _check_output(graph: Graph, path: str, leaf: Any, result: Array) -> None:
+    """Refuses an array of another dtype or shape, as far as that is known without the sizes of the call."""
+    view = borrow(leaf)
+    if view is None:
+        raise ArgumentError(f"{graph.name}: '{path}' is {type(leaf).__name__}, not an array", loc=graph.loc)
+    if view.dtype != result.stored_dtype:
+        raise ArgumentError(
+            f"{graph.name}: '{path}' has dtype {view.dtype_text}, but the result is {result.stored_dtype!s}",
+            loc=graph.loc,
+            hint=f"pass an array of {result.stored_dtype!s}, or convert the result by x.astype(...) in the function",
+        )
+    wanted = [int_const(extent) for extent in result.shape]
+    if len(view.shape) != result.rank or any(n not in (None, m) for n, m in zip(wanted, view.shape, strict=True)):
+        raise ArgumentError(
+            f"{graph.name}: '{path}' has shape {shape_text(view.shape)}, but the result has {shape_text(result.shape)}",
+            loc=graph.loc,
+        )
 
 
 def _structure_text(structure: Structure) -> str:

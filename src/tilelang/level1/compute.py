@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import linecache
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from tilelang.api import caller, public, strip_frames
-from tilelang.errors import Loc, OptionError, ProgramValueError, StagingError, StagingTypeError
+from tilelang.errors import ArgumentError, Loc, OptionError, ProgramValueError, StagingTypeError
 from tilelang.jit.call_keys import add_values, is_comparable, plain_tensor_types
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions, environment_key
@@ -24,8 +25,8 @@ from tilelang.jit.signature import is_array
 from tilelang.language.parameters import annotations_of
 from tilelang.language.types import TensorType
 from tilelang.level1.calling_program import lower_computation
-from tilelang.level1.calls import Binding, bind_arguments, output_arrays
-from tilelang.level1.execution import compile_lowered, compile_with_calls, predict_program, reference_of
+from tilelang.level1.calls import Binding, bind_arguments, empty_reduction, output_arrays
+from tilelang.level1.execution import KernelSequence, compile_lowered, predict_program, reference_of
 from tilelang.level1.explain import explain
 from tilelang.level1.graph import Graph
 from tilelang.level1.lower import Lowered
@@ -104,35 +105,31 @@ class _Computation:
         return tuned
 
     @functools.cached_property
-    def kernel(self) -> JITKernel:
-        """The compiled program: it takes the parameters of the graph, and returns its results.
-
-        Raises:
-            StagingError: The computation calls kernels, so that it is several programs.
-        """
+    def kernel(self) -> JITKernel | KernelSequence:
+        """The compiled program, or the programs between calls of kernels: takes parameters, and returns results."""
         if has_calls(self.graph):
-            raise StagingError(
-                f"{self.graph.name}: calls a Level 2 kernel, so that it is no single kernel",
-                loc=self.graph.loc,
-                hint="call it, or make a function of the text that program() gives, which takes the called kernels",
-            )
+            return KernelSequence(self.graph, self.lowered, self._target, self._options)
         return compile_lowered(self.graph, self.lowered, self._options)
 
     @functools.cached_property
     def run(self) -> Callable[..., Any]:
         """Runs it on the arrays of a call, and on those of its results if they are given; gives its results."""
-        if self._backend == "reference":
-            return reference_of(self.graph)
-        if has_calls(self.graph):
-            return compile_with_calls(self.graph, self.lowered, self._options)
-        return self.kernel
+        return reference_of(self.graph) if self._backend == "reference" else self.kernel
 
     def call(self, arrays: Sequence[Any], out: Any) -> Any:
-        """The result for the arrays of a call; `out`, with the result written to it, if that is given."""
+        """The result for the arrays of a call; `out`, with the result written to it, if that is given.
+
+        Raises:
+            ArgumentError: An array does not fit.
+            ProgramValueError: There is nothing to reduce.
+        """
+        given = [] if out is None else output_arrays(self.graph, out, self.structure)
+        try:
+            results = self.run(*arrays, *given)
+        except ArgumentError as error:
+            raise empty_reduction(self.graph, arrays) or error from None
         if out is not None:
-            self.run(*arrays, *output_arrays(self.graph.name, out, self.structure))
             return out
-        results = self.run(*arrays)
         if self.structure.kind is None:
             return results
         return self.structure.rebuild(results if len(self.graph.results) > 1 else [results])
@@ -304,8 +301,11 @@ class ComputeFunction:
             raise OptionError(f"export: '{self.__name__}' has not been tuned yet", hint="call tune(...) first")
         add_decisions(path, self._tuned)
 
-    def compile(self, *args: Any, **keywords: Any) -> JITKernel:
-        """The compiled program; it takes the arrays among the arguments in order, and returns those of the result."""
+    def compile(self, *args: Any, **keywords: Any) -> JITKernel | KernelSequence:
+        """The compiled program; it takes the arrays among the arguments in order, and returns those of the result.
+
+        A computation that calls Level 2 kernels is a `KernelSequence`: those kernels, and its own before and after.
+        """
         return self._computation(self._bind(args, keywords, may_omit=True)).kernel
 
     def _bind(self, args: Sequence[Any], keywords: Mapping[str, Any], *, may_omit: bool = False) -> Binding:
@@ -329,8 +329,13 @@ class ComputeFunction:
         return lambda target: tilings_of_decision(find(path, self.__name__, arguments, str(target)))
 
     def _loc(self) -> Loc:
+        """The line of the `def`, below its decorators."""
         code = self.function.__code__
-        return Loc(code.co_filename, code.co_firstlineno, function=code.co_name)
+        file, first, name = code.co_filename, code.co_firstlineno, code.co_name
+        for line, text in enumerate(linecache.getlines(file)[first - 1 :], first):
+            if text.lstrip().startswith(f"def {name}"):
+                return Loc(file, line, len(text) - len(text.lstrip()), line, len(text.rstrip()), name)
+        return Loc(file, first, function=name)
 
 
 @overload

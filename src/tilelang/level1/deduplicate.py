@@ -25,7 +25,7 @@ def without_duplicates(graph: Graph) -> Graph:
         new = _reading(array, kept)
         key = _key(new)
         kept[array] = new if key is None else first.setdefault(key, new)
-    return Graph(graph.name, graph.parameters, tuple(kept[array] for array in graph.results), graph.loc)
+    return dataclasses.replace(graph, results=tuple(kept[array] for array in graph.results))
 
 
 def with_arrays(graph: Graph, new: Mapping[Array, Array]) -> Graph:
@@ -33,7 +33,7 @@ def with_arrays(graph: Graph, new: Mapping[Array, Array]) -> Graph:
     kept = {array: array for array in graph.parameters}
     for array in graph.arrays:
         kept[array] = new[array] if array in new else kept[array] if array in kept else _reading(array, kept)
-    return Graph(graph.name, graph.parameters, tuple(kept[array] for array in graph.results), graph.loc)
+    return dataclasses.replace(graph, results=tuple(kept[array] for array in graph.results))
 
 
 def _reading(array: Array, kept: Mapping[Array, Array]) -> Array:

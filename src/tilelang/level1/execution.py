@@ -10,21 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.ir.func import PrimFunc
+from tilelang.api import public
+from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.stmt import Seq
 from tilelang.jit.func_options import options_of
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions
 from tilelang.jit.prediction import predicted
 from tilelang.jit.program import lowered as lower_to_threads
-from tilelang.level1.calls import signature_of
+from tilelang.level1.calls import empty_reduction, signature_of
 from tilelang.level1.graph import Array, Graph, KernelResult
 from tilelang.level1.lower import Lowered
 from tilelang.level1.reference import evaluate_graph
 from tilelang.level1.split_calls import Segment, split_at_calls
 from tilelang.options import PassConfigKey
 from tilelang.performance.prediction import Prediction
-from tilelang.runtime.arguments import bind
+from tilelang.runtime.arguments import Devices, bind
 from tilelang.runtime.arrays import ArrayView
+from tilelang.runtime.parameters import Signature
 from tilelang.targets.target import Target
 
 _PROGRAMS = itertools.count(1)
@@ -42,7 +45,9 @@ def load_program(text: str) -> dict[str, Any]:
 
 def compile_lowered(graph: Graph, lowered: Lowered, options: JitOptions) -> JITKernel:
     """The kernel of a lowered graph: it takes the parameters of the graph, and returns its results."""
-    return options_for(graph, lowered, options).compile(program_of(lowered.text, lowered.entry))
+    func = program_of(lowered.text, lowered.entry)
+    known = dataclasses.replace(func, name=graph.name, loc=graph.loc)  # messages are about the user's function
+    return options_for(graph, lowered, options).compile(known)
 
 
 def program_of(text: str, entry: str) -> PrimFunc:
@@ -79,20 +84,56 @@ def predict_program(lowered: Lowered, target: Target, options: JitOptions) -> Pr
     return predicted(lower_to_threads(func, target, compile_options), target, compile_options)
 
 
-def compile_with_calls(graph: Graph, lowered: Lowered, options: JitOptions) -> Callable[..., Any]:
-    """A function that runs the parts of a graph and the kernels between them; it is called as a kernel of the graph."""
-    steps = _steps(graph, lowered, options)
+@public
+class KernelSequence:
+    """A compiled computation that calls Level 2 kernels: they run between the kernels that are made of the rest.
 
-    def run(*arrays: Any) -> Any:
-        count = len(graph.parameters)
-        values = dict(zip(graph.parameters, arrays[:count], strict=True))
-        for part, kernel in steps[:-1]:
+    It takes the arrays among the arguments of the computation in order, and returns those of the result, or writes them
+    into arrays that are passed after those.
+
+    Attributes:
+        target: What it is compiled for.
+        kernels: All kernels in the order in which they run, those that the computation calls among them.
+    """
+
+    def __init__(self, graph: Graph, lowered: Lowered, target: Target, options: JitOptions) -> None:
+        self.target = target
+        self._graph = graph
+        self._steps = _steps(graph, lowered, options)
+        called = [(kernel, part.call.kernel if part.call else None) for part, kernel in self._steps]
+        self.kernels = tuple(kernel for pair in called for kernel in pair if kernel is not None)
+        inputs = tuple(TensorParam(array) for array in graph.parameters)
+        self._inputs = Signature.of(PrimFunc(graph.name, inputs, Seq(()), symbols=graph.symbols, loc=graph.loc))
+        self._accepted: set[Any] = set()  # shapes and dtypes of arrays that were checked
+
+    def __repr__(self) -> str:
+        return f"KernelSequence({self._graph.name}, target={str(self.target)!r})"
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Runs the kernels.
+
+        Raises:
+            ArgumentError: An argument does not fit; nothing has been run.
+        """
+        count = len(self._graph.parameters)
+        self._check(arrays[:count])
+        values = dict(zip(self._graph.parameters, arrays, strict=False))
+        for part, kernel in self._steps[:-1]:
             _run_part(part, kernel, values)
-        part, kernel = steps[-1]
+        part, kernel = self._steps[-1]
         assert kernel is not None
         return kernel(*[values[array] for array in part.inputs], *arrays[count:])
 
-    return run
+    def _check(self, arrays: Sequence[Any]) -> None:
+        key = tuple((getattr(array, "shape", None), str(getattr(array, "dtype", None))) for array in arrays)
+        if key not in self._accepted:
+            devices = Devices(self.target.arch, lambda address: 0, lambda: 0) if self.target.is_gpu else None
+            bind(self._inputs, arrays, devices)
+            self._accepted.add(key)
+
+    def get_kernel_source(self) -> str:
+        """The generated code of all kernels, one after the other."""
+        return "\n".join(kernel.get_kernel_source() for kernel in self.kernels)
 
 
 def arrays_of_parts(
@@ -144,6 +185,9 @@ def reference_of(graph: Graph) -> Callable[..., Any]:
         bound = bind(signature, arrays)
         views = [value.as_numpy() for value in bound.values if isinstance(value, ArrayView)]
         sizes = dict(zip(signature.symbols, bound.symbols, strict=True))
+        refused = empty_reduction(graph, arrays)
+        if refused is not None:
+            raise refused
         for view, result in zip(views[count:], evaluate_graph(graph, views[:count], sizes), strict=True):
             np.copyto(view, result)
         return bound.result()

@@ -308,6 +308,21 @@ def _sources(array: Array) -> Iterator[Array]:
 
 
 @record(eq=False)
+class NonemptyExtent:
+    """A symbolic extent that a call must not make 0, since elements along it are reduced and nothing has no such value.
+
+    Attributes:
+        extent: The extent.
+        function: The function of `tilelang.numpy` that reduces.
+        loc: Where the user calls it.
+    """
+
+    extent: Expr
+    function: str
+    loc: Loc
+
+
+@record(eq=False)
 class Graph:
     """A computation: what a function marked `@tilelang.compute` does for given shapes, dtypes and Python values.
 
@@ -316,12 +331,14 @@ class Graph:
         parameters: The arrays that a call passes, in order; some may not be used.
         results: The arrays that it returns, in order; a parameter may be one of them.
         loc: Where the function was defined.
+        nonempty: The symbolic extents that calls must not make 0.
     """
 
     name: str
     parameters: tuple[Array, ...]
     results: tuple[Array, ...]
     loc: Loc = NOWHERE
+    nonempty: tuple[NonemptyExtent, ...] = ()
 
     @cached_property
     def arrays(self) -> tuple[Array, ...]:

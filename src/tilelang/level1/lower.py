@@ -135,7 +135,7 @@ def _with_distinct_results(graph: Graph) -> Graph:
             array = define(array.name, array.shape, array.dtype, Map(axes, element(array, axes)),
                            stored_dtype=array.stored_dtype, loc=array.loc)  # fmt: skip
         results.append(array)
-    return Graph(graph.name, graph.parameters, tuple(results), graph.loc)
+    return dataclasses.replace(graph, results=tuple(results))
 
 
 def _module_text(
@@ -152,6 +152,7 @@ def _module_text(
     symbols = [f'{names.name(symbol)} = T.dynamic("{symbol.name}")' for symbol in graph.symbols]
     arrays = (*graph.parameters, *graph.results)
     tensors = [f"{names.name(array)}: {_tensor(array, names, 'Tensor')}" for array in arrays]
+    conditions = dict.fromkeys(f"T.assume({names.expr(each.extent)} > 0)" for each in graph.nonempty)
     workspaces = [f"{names.name(array)} = {_tensor(array, names, 'alloc_global')}" for array in lowered.memory]
     workspaces += [_reshape(array, names) for array in _reshaped_arrays(kernels)]
     blocks = [
@@ -181,7 +182,7 @@ def _module_text(
             f"{INDENT}def main(",
             *(f"{INDENT * 2}{tensor}," for tensor in tensors),
             f"{INDENT}):",
-            *(INDENT * 2 + line for line in (*workspaces, *body) or ["pass"]),
+            *(INDENT * 2 + line for line in (*conditions, *workspaces, *body) or ["pass"]),
             "",
             f"{INDENT}return main",
             "",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from tilelang.ir.visit import variables_of
 from tilelang.level1.deduplicate import with_sources
 from tilelang.level1.graph import Array, Graph, KernelCall, KernelResult, Parameter
 from tilelang.records import record
@@ -71,4 +72,6 @@ def _segment(
         new[array] = dataclasses.replace(array, definition=with_sources(array.definition, new))
     results = tuple(new[array] for array in used.results)
     part = Graph(f"{graph.name}_{number}", tuple(new[array] for array in inputs), results, graph.loc)
+    nonempty = tuple(each for each in graph.nonempty if variables_of(each.extent) <= set(part.symbols))
+    part = dataclasses.replace(part, nonempty=nonempty)
     return Segment(part, inputs, used.results, call, tuple(made))

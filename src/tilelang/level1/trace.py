@@ -9,15 +9,15 @@ from contextvars import ContextVar
 from typing import Any
 
 from tilelang.dtypes import DType
-from tilelang.errors import Loc, StagingError, StagingTypeError, raising_line
+from tilelang.errors import NOWHERE, Loc, ProgramValueError, StagingError, StagingTypeError, calling_line, raising_line
 from tilelang.ir.expr import Expr
 from tilelang.level1.elements import as_array
-from tilelang.level1.graph import Graph, Parameter, define
+from tilelang.level1.graph import Graph, NonemptyExtent, Parameter, define
 from tilelang.level1.structure import Structure, flatten
 from tilelang.level1.values import Operand, TracedArray
 from tilelang.records import record
 
-_TRACING: ContextVar[bool] = ContextVar("tracing", default=False)
+_TRACING: ContextVar[list[NonemptyExtent] | None] = ContextVar("tracing", default=None)
 
 
 @record(eq=False)
@@ -31,7 +31,23 @@ class ParameterSpec:
 
 def is_tracing() -> bool:
     """Whether a function marked `@tilelang.compute` is running."""
-    return _TRACING.get()
+    return _TRACING.get() is not None
+
+
+def require_nonempty(extent: Expr, function: str) -> None:
+    """Notes that calls must not make a symbolic extent 0, because of the function that the user's line calls."""
+    found = _TRACING.get()
+    if found is not None:
+        found.append(NonemptyExtent(extent, function, calling_line() or NOWHERE))
+
+
+def nothing_to_reduce(function: str, loc: Loc | None = None) -> ProgramValueError:
+    """The error where a function has no elements to reduce, and no value for that."""
+    return ProgramValueError(
+        f"{function}: the axis has no elements, and there is no {function.removeprefix('tnp.')} of nothing",
+        loc=loc,
+        hint="only sum, prod, any, all and logsumexp have a value for no elements",
+    )
 
 
 def trace(
@@ -50,7 +66,7 @@ def trace(
         StagingError: It passes an array to a function of another library.
     """
     arrays = [define(each.name, each.shape, each.dtype, Parameter(n), loc=loc) for n, each in enumerate(parameters)]
-    with tracing():
+    with tracing() as nonempty:
         result = run([TracedArray(array) for array in arrays])
     leaves, structure = flatten(result)
     for path, leaf in zip(structure.paths("result"), leaves, strict=True):
@@ -63,15 +79,17 @@ def trace(
     if not leaves:
         raise StagingTypeError(f"{name}: returns no array", loc=loc, hint="return what the function computes")
     called = name if name.isidentifier() else "computation"  # a lambda has no name that a program could have
-    return Graph(called, tuple(arrays), tuple(as_array(leaf).node for leaf in leaves), loc), structure
+    results = tuple(as_array(leaf).node for leaf in leaves)
+    return Graph(called, tuple(arrays), results, loc, tuple(nonempty)), structure
 
 
 @contextmanager
-def tracing() -> Iterator[None]:
-    """Inside, calls of functions marked `@tilelang.compute` are inlined."""
-    token = _TRACING.set(True)
+def tracing() -> Iterator[list[NonemptyExtent]]:
+    """Inside, calls of functions marked `@tilelang.compute` are inlined; yields the extents that must not be 0."""
+    nonempty: list[NonemptyExtent] = []
+    token = _TRACING.set(nonempty)
     try:
-        yield
+        yield nonempty
     except TypeError as error:
         for text, library in _OF_LIBRARIES:
             if re.search(text, str(error)):

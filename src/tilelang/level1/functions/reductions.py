@@ -22,6 +22,7 @@ from tilelang.level1.elements import as_array, as_operand, new_array
 from tilelang.level1.functions import elementwise as el
 from tilelang.level1.graph import Combiner, Map, Reduction, axes_for, element
 from tilelang.level1.promotion import OperandDType, as_float, compute_dtype, sum_dtypes
+from tilelang.level1.trace import nothing_to_reduce, require_nonempty
 from tilelang.level1.values import Axis, Operand, Scalar, TracedArray, as_size
 from tilelang.records import record
 
@@ -135,13 +136,13 @@ def _with_keepdims(value: Operand, domain: _ReducedDomain, *, keepdims: bool) ->
 
 
 def _check_not_empty(what: str, domain: _ReducedDomain) -> None:
-    """Raises for a reduction over no elements that has no value then."""
-    if int_const(domain.count) == 0:
-        where = "the axis has" if len(domain.extents) == 1 else "the axes have"
-        raise ProgramValueError(
-            f"{what}: {where} no elements, and there is no {what.removeprefix('tnp.')} of nothing",
-            hint="only sum, prod, any, all and logsumexp have a value for no elements",
-        )
+    """Raises for a reduction over no elements that has no value then; for symbolic extents, calls do."""
+    for extent in domain.extents:
+        size = int_const(extent)
+        if size == 0:
+            raise nothing_to_reduce(what)
+        if size is None:
+            require_nonempty(extent, what)
 
 
 # -- sums and products ---------------------------------------------------------------------------------------

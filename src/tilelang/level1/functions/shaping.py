@@ -39,11 +39,17 @@ __all__ = [
 ]
 
 
-def as_extents(what: str, shape: object) -> tuple[Expr, ...]:
+def as_extents(what: str, shape: object, *, least: int = 0) -> tuple[Expr, ...]:
     """A shape as a user gives it: an int, a symbolic size, or a sequence of them.
+
+    Args:
+        what: The function of `tilelang.numpy`.
+        shape: The shape.
+        least: The least extent that there may be; -1 where that stands for what is left.
 
     Raises:
         ProgramTypeError: An extent is no integer.
+        ProgramValueError: An extent is negative.
     """
     given = list(shape) if isinstance(shape, Iterable) and not isinstance(shape, Operand) else [shape]
     extents = []
@@ -55,6 +61,9 @@ def as_extents(what: str, shape: object) -> tuple[Expr, ...]:
                 hint="extents are ints and symbolic sizes, x.shape[0]",
             )
         extents.append(folded(operand.expr))
+        size = int_const(extents[-1])
+        if size is not None and size < least:
+            raise ProgramValueError(f"{what}: the extent {size} is negative")
     return tuple(extents)
 
 
@@ -73,7 +82,7 @@ def reshape(x: object, shape: Any) -> Any:
         ProgramValueError: The shape has another number of elements.
     """
     what = "tnp.reshape"
-    array, extents = as_array(as_operand(x, what)), list(as_extents(what, shape))
+    array, extents = as_array(as_operand(x, what)), list(as_extents(what, shape, least=-1))
     size = folded(product(array.node.shape))
     unknown = [n for n, extent in enumerate(extents) if int_const(extent) == -1]
     if len(unknown) == 1:
@@ -82,7 +91,7 @@ def reshape(x: object, shape: Any) -> Any:
     if len(unknown) > 1 or difference(product(extents), size) != 0:
         raise ProgramValueError(
             f"{what}: an array of shape {shape_text(array.node.shape)} has {text(size)} elements, which do not fill "
-            f"{shape_text(as_extents(what, shape))}",
+            f"{shape_text(as_extents(what, shape, least=-1))}",
             hint="one extent may be -1, which stands for what is left",
         )
     axes = axes_for(extents)
