@@ -181,7 +181,7 @@ def ring(stages, *, width=4):
                 fill(T.int32(first))
             with p.serial(0, 6) as k:
                 p.call(WAIT_FOR_DIRECT_LOADS, 2 * (stages - 2))
-                p.call(lds_barrier(Counters.LOADS_WITH_STORES))
+                p.call(lds_barrier(Counters.LOADS_AND_STORES))
                 fill(k + (stages - 1))
                 other = (t + 64) % 128 * lanes
                 p.store(out, (k, t), p.load(tile, k % stages, 0, other) + p.load(tile, k % stages, 1, other))
@@ -206,12 +206,12 @@ PROGRAMS = {
     "gemm, direct loads, four stages": gemm("gfx950", (40, 64, 160), tile=(32, 64, 32), stages=4, threads=128),
     "stencil, through registers": stencil("gfx942", 2),
     "stencil, direct loads": stencil("gfx950", 3),
-    "exchange by s_barrier": exchange("gfx942", Counters.LOADS_WITH_STORES),
-    "exchange by s_barrier, gfx1100": exchange("gfx1100", Counters.STORES_APART),
-    "exchange by a split barrier": exchange("gfx1200", Counters.ALL_APART, split=True),
-    "exchange through global memory": through_global_memory("gfx942", Counters.LOADS_WITH_STORES),
-    "exchange through global memory, gfx1100": through_global_memory("gfx1100", Counters.STORES_APART),
-    "exchange through global memory, gfx1200": through_global_memory("gfx1200", Counters.ALL_APART),
+    "exchange by s_barrier": exchange("gfx942", Counters.LOADS_AND_STORES),
+    "exchange by s_barrier, gfx1100": exchange("gfx1100", Counters.SEPARATE_STORES),
+    "exchange by a split barrier": exchange("gfx1200", Counters.ALL_SEPARATE, split=True),
+    "exchange through global memory": through_global_memory("gfx942", Counters.LOADS_AND_STORES),
+    "exchange through global memory, gfx1100": through_global_memory("gfx1100", Counters.SEPARATE_STORES),
+    "exchange through global memory, gfx1200": through_global_memory("gfx1200", Counters.ALL_SEPARATE),
     "exchange through global memory by T.sync_threads": by_syncthreads(),
     "ring of two tiles": ring(2),
     "ring of three tiles": ring(3),

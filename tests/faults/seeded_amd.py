@@ -185,7 +185,7 @@ def other_counter(node: Stmt) -> Iterator[Stmt | None]:
 
 def loads_cover(counters: Counters) -> bool:
     """Whether a wait for loads is one for stores, too."""
-    return counters is Counters.LOADS_WITH_STORES
+    return counters is Counters.LOADS_AND_STORES
 
 
 CHANGES: dict[str, Change] = {

@@ -1,4 +1,4 @@
-"""What the registry must know of AMD's GPUs."""
+"""The entry of AMD's GPUs in the registry of targets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Candidate tiles of gemms for the tuner on AMD's GPUs.
 
-On CDNA the tiles are those of published kernels for MI300 and MI350: 256 x 256 by eight waves where there are many of
-them, 128 x 128 by four waves, and smaller ones where these would be too few for all compute units. On RDNA a wave has
+On CDNA the tiles are those of published kernels for MI300 and MI350: 256 x 256 by eight waves, 128 x 128 by four waves,
+and smaller ones where these would not occupy all compute units. On RDNA a wave has
 half the lanes and as many registers in each, so that tiles are half as large.
 """
 

@@ -1,4 +1,4 @@
-"""Barriers of groups of threads: those of one wave, since these GPUs join only all waves of a work-group.
+"""Barriers of groups of threads: of single waves only, as the hardware has one barrier per work-group.
 
 Takes a launch, gives the barriers of its groups.
 """
@@ -17,7 +17,7 @@ class WaveBarriers:
     """The barriers of a launch."""
 
     def __init__(self, launch: Launch) -> None:
-        """Any launch has the same."""
+        """All launches have the same barriers."""
 
     def barrier(self, group: Group, loc: Loc) -> NoReturn:
         """Refuses groups of several waves."""
@@ -29,5 +29,5 @@ class WaveBarriers:
         )
 
     def subgroups(self, group: Group, thread: Expr) -> list[tuple[int, Callable[[Loc], Stmt]]]:
-        """None besides single waves."""
+        """None: only single waves have barriers."""
         return []

@@ -1,7 +1,7 @@
-"""In which phases LDS serves the lanes of a wave.
+"""The phases in which LDS serves the lanes of a wave, for bank conflicts.
 
-Takes nothing, gives the rows of machines' records. Invariant: accesses without a row are served in the order of lanes,
-as many at once as need one word of every bank: those of 4 bytes and less, and those that nobody has measured.
+Gives the rows of machines' records. Invariant: accesses without a row (those of 4 bytes and less, and those that nobody
+has measured) are served in the order of lanes, as many at once as access one word of every bank.
 
 Source: ROCm/composable_kernel, documentation, "ck_tile: hardware: LDS bank conflicts" (gfx942);
 HazyResearch/HipKittens, analysis/paper_experiments/phases (gfx950, measured). What neither says of gfx90a is taken to
@@ -22,7 +22,7 @@ def _wave(*half: Iterable[int]) -> tuple[tuple[int, ...], ...]:
 
 
 def _in_order(together: int) -> tuple[tuple[int, ...], ...]:
-    """Phases of successive lanes."""
+    """Phases of consecutive lanes."""
     return tuple(tuple(range(first, first + together)) for first in range(0, 64, together))
 
 

@@ -1,7 +1,7 @@
-"""AMD's GPUs: what they can do, and their figures.
+"""The machine records of AMD's GPUs.
 
-Takes nothing; gives `Feature`, `MACHINES`, and the figures of register files. The names are those of LLVM's AMDGPU
-target: gfx90a, gfx942 and gfx950 are of CDNA (MI200, MI300, MI350), gfx11 of RDNA 3 and 3.5, gfx12 of RDNA 4.
+Gives `Feature`, `MACHINES`, and the sizes of register files. The names are those of LLVM's AMDGPU target: gfx90a,
+gfx942 and gfx950 are of CDNA (MI200, MI300, MI350), gfx11 of RDNA 3 and 3.5, gfx12 of RDNA 4.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tilelang.targets.machine import CommonFeature, Machine, SharedPhases
 
 
 class Feature(enum.Flag):
-    """What a GPU can do beyond the instructions that all of them have."""
+    """Hardware features that not all of these GPUs have."""
 
     NONE = 0
     MFMA = enum.auto()  # v_mfma on float16, bfloat16 and float32: 16x16x16, 32x32x8, 16x16x4, 32x32x2
@@ -26,7 +26,7 @@ class Feature(enum.Flag):
     MFMA_FP8_OCP = enum.auto()  # v_mfma on float8 of the Open Compute Project: 16x16x32, 32x32x16
     MFMA_WIDE = enum.auto()  # twice the depth: float16 and bfloat16 16x16x32, 32x32x16; int8 16x16x64, 32x32x32
     MFMA_SCALED = enum.auto()  # float8, float6, float4 with scales of blocks: 16x16x128, 32x32x64
-    MFMA_FLUSHES = enum.auto()  # v_mfma takes subnormal float16 and bfloat16 for zero
+    MFMA_FLUSHES = enum.auto()  # v_mfma flushes subnormal float16 and bfloat16 to zero
     WMMA_REPEATED = enum.auto()  # v_wmma 16x16x16 whose inputs both halves of a wave hold
     WMMA_SPLIT = enum.auto()  # v_wmma 16x16x16 whose inputs are divided between the halves, and on float8
     DIRECT_TO_LDS = enum.auto()  # global_load_lds: global -> LDS without registers, 1, 2 or 4 bytes a lane
@@ -37,12 +37,12 @@ class Feature(enum.Flag):
     ROW_BROADCAST = enum.auto()  # row_bcast of data-parallel primitives
     ATOMIC_ADD_F32 = enum.auto()  # float32 is added to any memory in one instruction
     ATOMIC_ADD_F64 = enum.auto()  # float64 is added to global memory and LDS in one instruction
-    ATOMIC_ADD_F16X2 = enum.auto()  # two float16 are
-    ATOMIC_ADD_BF16X2 = enum.auto()  # two bfloat16 are
+    ATOMIC_ADD_F16X2 = enum.auto()  # the same for two float16
+    ATOMIC_ADD_BF16X2 = enum.auto()  # the same for two bfloat16
     CONVERT_BFLOAT16 = enum.auto()  # float32 to bfloat16 in one instruction
     CONVERT_FP8_FNUZ = enum.auto()  # float32 to and from float8 without negative zero in one instruction
     CONVERT_FP8_OCP = enum.auto()  # float32 to and from float8 of the Open Compute Project in one instruction
-    STORE_COUNTER = enum.auto()  # vscnt: stores are waited for apart from loads
+    STORE_COUNTER = enum.auto()  # vscnt: a counter for stores, apart from that of loads
     SPLIT_COUNTERS = enum.auto()  # a counter and a wait for each kind of memory operation: loadcnt, storecnt, dscnt
     SPLIT_BARRIER = enum.auto()  # s_barrier_signal and s_barrier_wait
     L2_PER_XCD = enum.auto()  # `XCDS` dies (XCDs) with an L2 each, which fences of the device write back
@@ -72,13 +72,13 @@ _RDNA4 = (
 
 @record
 class RegisterFile:
-    """The vector registers of a SIMD unit, which its waves divide among them.
+    """The vector registers of a SIMD unit, which its waves share.
 
     Attributes:
         registers: Registers of each lane, accumulator registers included.
-        granule: Waves get multiples of so many.
-        max_waves: Waves that a SIMD unit holds, however few registers they have.
-        most: Registers that one wave can have.
+        granule: The allocation granularity.
+        max_waves: The most waves of a SIMD unit, however few registers they have.
+        most: The most registers of one wave.
     """
 
     registers: int

@@ -63,7 +63,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         count_direct_loads.PASS,
         relax_barriers.PASS,
         *GPU_SIMPLIFICATION,
-        # blocks have one tile of the grid, their waves do the same work, and iterations run one after another
+        # there are no persistent loops, no specialized waves, and no overlap of iterations beyond pipelines
         assumes=(Property.PERSISTENT_LOOPS_INSERTED, Property.WARPS_SPECIALIZED, Property.ITERATIONS_OVERLAPPED),
         establishes=(
             Property.RULES_CHECKED,

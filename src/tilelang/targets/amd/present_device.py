@@ -1,6 +1,6 @@
 """The architecture of the AMD GPU of this machine.
 
-Takes nothing, gives the name of a machine. Invariant: HIP is asked at most once per process, and not at all where its
+Invariant: HIP is asked at most once per process, and not at all where its
 library is not installed, or Linux has no device for it.
 """
 

@@ -12,7 +12,7 @@ from tilelang.targets.amd.isa.wait_counters import Counters, wait_for_lds, wait_
 from tilelang.targets.gpu.isa.fence import FENCE_BLOCK
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 
-GFX9 = Counters.LOADS_WITH_STORES
+GFX9 = Counters.LOADS_AND_STORES
 WAIT = wait_for_lds(GFX9)
 
 
@@ -61,27 +61,27 @@ def test_what_does_not(threads, weak, freeing, seed):
 
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx1200"])
 def test_waves_of_32_lanes_meet_as_well(threads, arch):
-    counters = Counters.STORES_APART if arch == "gfx1100" else Counters.ALL_APART
+    counters = Counters.SEPARATE_STORES if arch == "gfx1100" else Counters.ALL_SEPARATE
     exchange(threads, (lds_barrier(counters),), (lds_barrier(counters),), arch=arch)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_split_barrier_orders_what_was_waited_for_before_the_arrival(threads, seed):
-    wait = wait_for_lds(Counters.ALL_APART)
+    wait = wait_for_lds(Counters.ALL_SEPARATE)
     exchange(threads, (wait, BARRIER_SIGNAL, BARRIER_WAIT), (wait, BARRIER_SIGNAL, BARRIER_WAIT), arch="gfx1200", seed=seed)
 
 
 @pytest.mark.parametrize("weak", [(BARRIER_SIGNAL, BARRIER_WAIT), (BARRIER_SIGNAL, "wait", BARRIER_WAIT)])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_split_barrier_without_a_wait_for_memory_orders_nothing(threads, weak, seed):
-    wait = wait_for_lds(Counters.ALL_APART)
+    wait = wait_for_lds(Counters.ALL_SEPARATE)
     weak = tuple(wait if part == "wait" else part for part in weak)
     with pytest.raises(DataRace):
         exchange(threads, weak, (SYNC_THREADS,), arch="gfx1200", seed=seed)
 
 
 def test_accesses_between_arrival_and_wait_are_not_ordered(threads):
-    p, wait = threads, wait_for_lds(Counters.ALL_APART)
+    p, wait = threads, wait_for_lds(Counters.ALL_SEPARATE)
     out, t = p.tensor("out", (64,)), p.thread
     with p.kernel(1, threads=64):
         tile = p.shared("tile", (64,))
@@ -130,7 +130,7 @@ def through_global_memory(p, before, arch):
     ("arch", "before"),
     [
         ("gfx942", (wait_for_stores(GFX9),)), ("gfx942", (wait_for_loads(GFX9),)), ("gfx942", (FENCE_BLOCK,)),
-        ("gfx1100", (wait_for_stores(Counters.STORES_APART),)), ("gfx1200", (wait_for_stores(Counters.ALL_APART),)),
+        ("gfx1100", (wait_for_stores(Counters.SEPARATE_STORES),)), ("gfx1200", (wait_for_stores(Counters.ALL_SEPARATE),)),
     ],
 )  # fmt: skip
 def test_stores_to_global_memory_are_waited_for_by_their_counter(threads, arch, before):
@@ -140,8 +140,8 @@ def test_stores_to_global_memory_are_waited_for_by_their_counter(threads, arch, 
 @pytest.mark.parametrize(
     ("arch", "before"),
     [
-        ("gfx942", ()), ("gfx942", (WAIT,)), ("gfx1100", (wait_for_loads(Counters.STORES_APART),)),
-        ("gfx1200", (wait_for_loads(Counters.ALL_APART), wait_for_lds(Counters.ALL_APART))),
+        ("gfx942", ()), ("gfx942", (WAIT,)), ("gfx1100", (wait_for_loads(Counters.SEPARATE_STORES),)),
+        ("gfx1200", (wait_for_loads(Counters.ALL_SEPARATE), wait_for_lds(Counters.ALL_SEPARATE))),
     ],
 )  # fmt: skip
 def test_other_counters_do_not_cover_them(threads, arch, before):

@@ -144,7 +144,7 @@ def test_a_wait_for_all_loads_covers_them(threads):
     with threads.kernel(1, threads=64):
         tile = threads.shared("tile", (64,))
         threads.call(LOAD, threads.at(tile, t), threads.at(a, t), True)
-        threads.call(wait_for_loads(Counters.LOADS_WITH_STORES))
+        threads.call(wait_for_loads(Counters.LOADS_AND_STORES))
         threads.store(out, (t,), threads.load(tile, t) + 0)
     result = np.zeros(64, np.float32)
     threads.simulate(ramp(64), result, arch="gfx942")

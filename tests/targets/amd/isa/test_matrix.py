@@ -222,7 +222,7 @@ def test_undefined_elements_reach_their_row_and_column():
     a[0, 3, 5], b[0, 6, 0] = False, False
     expected = np.ones((1, 32, 32), bool)
     expected[0, 3, :], expected[0, :, 6] = False, False
-    assert np.array_equal(expected[row.c.places], row.reaches(a[row.a.places], b[row.b.places]))
+    assert np.array_equal(expected[row.c.places], row.defined_sums(a[row.a.places], b[row.b.places]))
 
 
 def test_slots_give_the_row_of_each_sum():

@@ -12,8 +12,8 @@ from tilelang.targets.amd.isa.transposed_read import (
     ADDRESSED_ROW,
     COLUMN_LANE,
     READ_TRANSPOSED,
+    can_fill,
     instructions,
-    suits,
 )
 
 F16 = as_dtype("float16")
@@ -48,7 +48,7 @@ COLUMNS, GROUPS = digit(32, 1, 0), digit(2, 0, 8)
     ],
 )  # fmt: skip
 def test_which_fragments_it_fills(tile, fits):
-    assert fits == suits(tile)
+    assert fits == can_fill(tile)
 
 
 @needs_clang

@@ -19,9 +19,9 @@ from tilelang.targets.amd.machines import MACHINES
 @pytest.mark.parametrize(
     ("names", "counters"),
     [
-        (("gfx90a", "gfx942", "gfx950"), Counters.LOADS_WITH_STORES),
-        (("gfx1100", "gfx1151"), Counters.STORES_APART),
-        (("gfx1200", "gfx1201"), Counters.ALL_APART),
+        (("gfx90a", "gfx942", "gfx950"), Counters.LOADS_AND_STORES),
+        (("gfx1100", "gfx1151"), Counters.SEPARATE_STORES),
+        (("gfx1200", "gfx1201"), Counters.ALL_SEPARATE),
     ],
 )
 def test_machines_have_the_counters_of_their_generation(names, counters):
@@ -48,7 +48,7 @@ def test_waits_are_volatile_and_keep_accesses_in_their_order():
 
 def test_one_record_serves_each_generation():
     for make in (wait_for_lds, wait_for_loads, wait_for_stores):
-        assert make(Counters.ALL_APART) is make(Counters.ALL_APART)
+        assert make(Counters.ALL_SEPARATE) is make(Counters.ALL_SEPARATE)
 
 
 def test_a_wait_for_direct_loads_leaves_as_many_as_six_bits_count():

@@ -77,7 +77,7 @@ def test_shared_tiles_have_one_version_or_two(stages, versions):
 def test_a_second_version_saves_a_barrier_in_each_iteration():
     def barriers(stages):
         loops = [s for s in walk(launch_of(gemm(64, 64, 64, stages=stages)[0], "gfx942").body) if type(s).__name__ == "For" and s.var.name == "i"]
-        return sum(isinstance(s, CallStmt) and s.routine is lds_barrier(Counters.LOADS_WITH_STORES) for s in walk(loops[0].body))
+        return sum(isinstance(s, CallStmt) and s.routine is lds_barrier(Counters.LOADS_AND_STORES) for s in walk(loops[0].body))
 
     assert (2, 1) == (barriers(2), barriers(3))
 

@@ -14,7 +14,7 @@ from tilelang.targets.gpu.isa.sync import SYNC_GRID, SYNC_THREADS
 from tilelang.targets.target import Target
 
 GENERATIONS = [
-    ("gfx942", Counters.LOADS_WITH_STORES), ("gfx1100", Counters.STORES_APART), ("gfx1200", Counters.ALL_APART)
+    ("gfx942", Counters.LOADS_AND_STORES), ("gfx1100", Counters.SEPARATE_STORES), ("gfx1200", Counters.ALL_SEPARATE)
 ]  # fmt: skip
 
 

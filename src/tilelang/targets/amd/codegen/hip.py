@@ -37,7 +37,7 @@ def emit(func: PrimFunc) -> Source:
 
     Raises:
         CompilerBug: The function holds something that earlier passes should have removed.
-        NoLowering: It does something that HIP text has no words for.
+        NoLowering: The function has a statement without a text in HIP.
     """
     return _Program(func).source()
 
@@ -48,15 +48,15 @@ class _Program(ThreadProgram):
     dialect = HIP
     words = _RESERVED
     max_grid = MAX_GRID
-    thread_type = "int"  # which loops hide from the compiler where registers are scarce
-    flags = ("-Wno-parentheses",)  # of texts that other compilers read, too
+    thread_type = "int"  # not const: `TL_REMATERIALIZE` takes it by reference
+    flags = ("-Wno-parentheses",)  # helpers shared with other targets have no further parentheses
 
     def _traits(self, launch: Launch) -> str:
-        # without the number of threads, registers would be shared out as if there were 1024
+        # without the number of threads, the compiler would allocate registers for 1024
         return f"__attribute__((amdgpu_flat_work_group_size({launch.num_threads}, {launch.num_threads})))"
 
     def _arena(self, plan: LaunchPlan) -> str:
-        # compilers count memory of a known size when they divide registers among waves
+        # the compiler counts LDS of a static size when it chooses the occupancy for register allocation
         size = "" if plan.dynamic_shared_bytes is not None else str(plan.shared_bytes)
         storage = "extern __shared__" if plan.dynamic_shared_bytes is not None else "__shared__"
         return f"{storage} __attribute__((aligned(1024))) unsigned char {ARENA}[{size}];"

@@ -1,4 +1,4 @@
-"""The dialect of HIP: the types of dtypes in memory and in expressions, and what the language leaves undefined."""
+"""The dialect of HIP: types, conversions, and the texts of intrinsics and instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints expressions as HIP, where they differ from those of other languages: addresses that are sums."""
+"""Prints expressions as HIP: as in other languages, but for loads by a scalar pointer and a vector offset."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tilelang.records import record
 
 
 @record
-class Divided:
-    """An address as a sum.
+class SplitAddress:
+    """An address as the sum of a uniform pointer and an offset of the thread.
 
     Attributes:
-        pointer: The name of a pointer that all threads share.
-        offset: The name of what a thread adds, in bytes.
-        moves: What the variables of unrolled loops add for each iteration, in bytes.
+        pointer: The name of the pointer, which is the same for all threads.
+        offset: The name of the thread's offset in bytes.
+        moves: The byte stride of each variable of an unrolled loop.
     """
 
     pointer: str
@@ -34,29 +34,29 @@ class HipExprPrinter(ExprPrinter):
     """Prints expressions.
 
     Attributes:
-        divided: The addresses of enclosing loops that are sums.
+        split_addresses: The split addresses of enclosing loops.
     """
 
     def __init__(self, names: Names, dialect: Dialect, types: IndexTypes | None = None) -> None:
         super().__init__(names, dialect, types)
-        self.divided: dict[AddressKey, Divided] = {}
+        self.split_addresses: dict[AddressKey, SplitAddress] = {}
 
     def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:  # noqa: D102
-        address = self._divided_address(buffer, indices)
+        address = self._split_address(buffer, indices)
         if address is None:
             return super().element(buffer, indices)
         return f"(*(const {self.storage(buffer.dtype)}*)({address}))"
 
     def vector(self, buffer: Buffer, indices: tuple[Expr, ...], dtype: DType, *, const: bool = False) -> str:  # noqa: D102
-        address = self._divided_address(buffer, indices) if const else None
+        address = self._split_address(buffer, indices) if const else None
         if address is None:
             return super().vector(buffer, indices, dtype, const=const)
         return f"*(const {self.storage(dtype)}*)({address})"
 
-    def _divided_address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str | None:
-        if not self.divided or buffer.scope is not Scope.GLOBAL:
+    def _split_address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str | None:
+        if not self.split_addresses or buffer.scope is not Scope.GLOBAL:
             return None
-        found = self.divided.get(address_key(Region(buffer, indices, ())))
+        found = self.split_addresses.get(address_key(Region(buffer, indices, ())))
         if found is None:
             return None
         moves = [f"{self.names[var]} * {step}u" for var, step in found.moves.items()]

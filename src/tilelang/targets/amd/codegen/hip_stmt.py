@@ -19,7 +19,7 @@ from tilelang.ir.stmt import Atomic, CallStmt, For, Launch, Print, Stmt
 from tilelang.ir.visit import expressions, loads_of, substitute, walk
 from tilelang.isa.instruction import Effect
 from tilelang.isa.intrinsic import Helper, Template
-from tilelang.targets.amd.codegen.hip_expr import Divided, HipExprPrinter
+from tilelang.targets.amd.codegen.hip_expr import HipExprPrinter, SplitAddress
 from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, thread_offsets
 from tilelang.targets.amd.isa.atomic_text import atomic_text
 from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS
@@ -44,15 +44,15 @@ class HipStmtPrinter(ThreadStmtPrinter):
     ) -> None:
         super().__init__(out, exprs, launch, written, asserts)
         self._launch_body = launch.body
-        self._divided = exprs.divided
-        self._kept_offsets: dict[For, list[str]] = {}  # names of offsets of threads that go along with a loop
+        self._split_addresses = exprs.split_addresses
+        self._opaque_offsets: dict[For, list[str]] = {}  # per loop, names of offsets hidden from the optimizer
         self._first_thread: Var | None = None
         if launch.thread is not None and _has_direct_loads(launch.body):
             self._first_thread = self._bound_first_thread(launch.thread)
         self._syncs_grid = any(Effect.SYNC_GRID in instruction.effect for instruction in instructions_of(launch))
 
     def _bound_first_thread(self, thread: Var) -> Var:
-        """The first thread of the wave, which compilers then hold in a scalar register, with what follows from it."""
+        """The first thread of the wave: the compiler keeps it, and what is computed from it, in scalar registers."""
         first = Var("first_thread", INT32, index=True)
         self._types.bind(first, thread)
         text = f"__builtin_amdgcn_readfirstlane({self._names[thread]})"
@@ -63,7 +63,7 @@ class HipStmtPrinter(ThreadStmtPrinter):
         thread, first = self._launch_thread, self._first_thread
         if thread is not None and first is not None and _loads_directly(node.routine):
             target, *others = node.args
-            if isinstance(target, Region):  # all lanes give the address of the first one
+            if isinstance(target, Region):  # the address of the first lane counts
                 start = tuple(substitute(index, {thread: first}) for index in target.start)
                 node = dataclasses.replace(node, args=(dataclasses.replace(target, start=start), *others))
         super()._call(node)
@@ -72,23 +72,23 @@ class HipStmtPrinter(ThreadStmtPrinter):
         if _has_direct_loads(node.body) and _loads_before(node, self._launch_body):
             self._exprs.need(WAIT_FOR_TRACKED_LOADS)
             self._out.line(f"{WAIT_FOR_TRACKED_LOADS.name}();")
-        outside = dict(self._divided)
+        outside = dict(self._split_addresses)
         super()._rolled(node)
-        self._divided.clear()
-        self._divided.update(outside)
+        self._split_addresses.clear()
+        self._split_addresses.update(outside)
 
     def _more_pointers(self, loop: For) -> list[str]:
-        """Divides the addresses of global loads into pointers of all threads and offsets of each."""
+        """Splits the addresses of global loads into uniform pointers and offsets of each thread."""
         thread, types = self._launch_thread, self._types
         if thread is None or not isinstance(types, ProvenIndexTypes):
             return []
         also = []
         for (buffer, place), address in thread_offsets(loop, thread, types.domain).items():
             if types.offset_bits(buffer) == 32:
-                also.append(self._divided_address(loop, buffer, place, address))
+                also.append(self._declare_address(loop, buffer, place, address))
         return also
 
-    def _divided_address(self, loop: For, buffer: Buffer, place: tuple[ExprKey, ...], address: ThreadOffset) -> str:
+    def _declare_address(self, loop: For, buffer: Buffer, place: tuple[ExprKey, ...], address: ThreadOffset) -> str:
         """Declares pointer and offset of an address; gives the increment of the pointer."""
         exprs, names, size = self._exprs, self._names, buffer.dtype.storage_bytes
         at, offset = names.fresh(f"{buffer.name}_at"), names.fresh(f"{buffer.name}_offset")
@@ -96,12 +96,12 @@ class HipStmtPrinter(ThreadStmtPrinter):
         self._out.line(f"const {exprs.storage(buffer.dtype)}* {at} = {first};")
         self._out.line(f"unsigned {offset} = ({exprs.offset(buffer, address.indices)}) * {size}u;")
         moves = {var: (distance(buffer, steps) or 0) * size for var, steps in pointer.unrolled_steps.items()}
-        self._divided[buffer, place] = Divided(at, offset, moves)
-        self._kept_offsets.setdefault(loop, []).append(offset)
+        self._split_addresses[buffer, place] = SplitAddress(at, offset, moves)
+        self._opaque_offsets.setdefault(loop, []).append(offset)
         return f"{at} += {exprs.distance(buffer, pointer.steps)}"
 
     def _iteration(self, node: For) -> None:
-        for offset in self._kept_offsets.get(node, ()):
+        for offset in self._opaque_offsets.get(node, ()):
             self._exprs.need(KEEP_OFFSET)
             self._out.line(f"{KEEP_OFFSET.name}({offset});")
         if self._is_rolled(node) and self._launch_thread is not None:
@@ -139,7 +139,7 @@ def _loads_before(loop: For, body: Stmt) -> bool:
 
 
 def _loads_directly(routine: Routine) -> bool:
-    """Whether a routine loads to LDS, from the address on that the first lane of a wave gives."""
+    """Whether a routine is a direct load to LDS."""
     return any(routine is load for load in DIRECT_LOADS.values())
 
 

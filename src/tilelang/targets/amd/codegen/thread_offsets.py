@@ -1,12 +1,12 @@
-"""Addresses of global loads in loops, as a pointer that all threads share and an offset of each thread.
+"""Splits addresses of global loads in loops into a uniform pointer and an offset of each thread.
 
     for k:  x = A[by * 128 + (thread >> 3) + v * 32, k * 64]
     =>  p = &A[by * 128, 0], t = (thread >> 3) * stride;  for k, p += 64:  x = *(p + (t + v * 32 * stride))
 
-Takes a loop, gives for each such address the pointer in its first iteration, its increments, and what a thread adds.
-Invariant: their sum is the address; the offset is not negative, and fits into 32 bits, with what unrolled loops add.
-Machines add a scalar pointer and a vector offset of 32 bits in the load itself: an iteration then increments scalars,
-where vectors of 64 bits would be added for each load.
+Takes a loop, gives for each such address the pointer in the first iteration, its increments, and the thread's offset.
+Invariant: their sum is the address; the offset, with the strides of unrolled loops, is in [0, 2**31). A load adds a
+scalar pointer and a vector offset of 32 bits by itself: an iteration increments scalar registers only, instead of
+64-bit vector addresses for each load.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _MAX_BYTES = 2**31  # of an offset
 
 @record
 class ThreadOffset:
-    """An address in a loop.
+    """A split address in a loop.
 
     Attributes:
-        pointer: What all threads share.
-        indices: What the thread adds to the indices of the pointer.
+        pointer: The uniform part.
+        indices: The offsets of the thread, added to the indices of the pointer.
     """
 
     pointer: PointerIncrement
@@ -42,7 +42,7 @@ class ThreadOffset:
 
 
 def thread_offsets(loop: For, thread: Var, domain: Domain) -> dict[AddressKey, ThreadOffset]:
-    """The addresses of global loads in a loop that can be divided, in program order."""
+    """The addresses of global loads in a loop that can be split, in program order."""
     found: dict[AddressKey, ThreadOffset] = {}
     if loop.step <= 0:
         return found
@@ -53,9 +53,9 @@ def thread_offsets(loop: For, thread: Var, domain: Domain) -> dict[AddressKey, T
         if key in found or load.buffer.dtype.bits < _BYTE_BITS:
             continue
         increment = address_increment(region, loop, tuple(unrolled), changing)
-        divided = None if increment is None else _divided(increment, thread)
-        if divided is not None and _reach(load.buffer, divided, dict(unrolled), domain) < _MAX_BYTES:
-            found[key] = divided
+        split = None if increment is None else _split(increment, thread)
+        if split is not None and _max_offset(load.buffer, split, dict(unrolled), domain) < _MAX_BYTES:
+            found[key] = split
     return found
 
 
@@ -71,23 +71,23 @@ def _loads(stmt: Stmt, unrolled: tuple[tuple[Var, int], ...]) -> Iterator[tuple[
         yield from _loads(child, unrolled)
 
 
-def _divided(address: PointerIncrement, thread: Var) -> ThreadOffset | None:
-    """An address without the terms that depend on the thread, and those; None if they depend on more, or on nothing."""
-    shared, own = zip(*(_parts(Linearizer().sum(index), thread) for index in address.start), strict=True)
+def _split(address: PointerIncrement, thread: Var) -> ThreadOffset | None:
+    """An address split by dependence on the thread; None if no term, or a term with other variables, depends on it."""
+    shared, own = zip(*(_split_sum(Linearizer().sum(index), thread) for index in address.start), strict=True)
     if {var for index in own for var in variables_of(index)} != {thread}:
         return None
     return ThreadOffset(PointerIncrement(shared, address.steps, address.unrolled_steps), own)
 
 
-def _parts(linear: Sum, thread: Var) -> tuple[Expr, Expr]:
-    """The terms of a sum without a variable, with the constant, and those with it."""
+def _split_sum(linear: Sum, thread: Var) -> tuple[Expr, Expr]:
+    """The terms of a sum that are uniform, with the constant, and those that depend on the thread."""
     own = {term: count for term, count in linear.terms.items() if any(thread in variables_of(key.expr) for key in term)}
     rest = {term: count for term, count in linear.terms.items() if term not in own}
     return to_expr(Sum(rest, linear.constant)), to_expr(Sum(own, 0))
 
 
-def _reach(buffer: Buffer, address: ThreadOffset, unrolled: dict[Var, int], domain: Domain) -> int:
-    """The largest offset in bytes; too large a number if one may be negative, or is not known."""
+def _max_offset(buffer: Buffer, address: ThreadOffset, unrolled: dict[Var, int], domain: Domain) -> int:
+    """The largest offset in bytes; `_MAX_BYTES` if one may be negative or has no bound."""
     total = 0
     for axis, index in enumerate(address.indices):
         stride = distance(buffer, tuple(int(axis == other) for other in range(len(address.indices))))

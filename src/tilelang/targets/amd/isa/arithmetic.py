@@ -1,4 +1,4 @@
-"""Small HIP functions that give the language's meaning to operators which C++ defines otherwise.
+"""HIP helpers for operators whose meaning in C++ differs from that of the language.
 
 Gives `HELPERS` by name, the same names that the texts for other targets have. Invariant: none of them traps or is
 undefined for any operands; integer division by zero gives 0, shifts by the width and more leave zeros or copies of the

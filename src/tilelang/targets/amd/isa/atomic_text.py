@@ -1,8 +1,8 @@
-"""How atomic operations are written in HIP: the compilers' functions, or a loop around compare-and-swap.
+"""The HIP text of atomic operations: built-in functions of clang, or a loop around compare-and-swap.
 
 Takes an atomic statement, gives its text. Invariant: elements have the types of `hip_type`, operands and values the
-value types; a vector is the words that hold its bits. The compilers know orders and scopes, and choose an instruction
-or a loop for each architecture.
+value types; a vector is words that hold its bits. The compiler implements memory orders and scopes, and chooses an
+instruction or a loop for each architecture.
 
 Source: LLVM, "Clang Language Extensions", `__hip_atomic`; "User Guide for AMDGPU Backend", "Memory Model".
 """
@@ -22,7 +22,7 @@ from tilelang.targets.amd.machines import Feature
 from tilelang.targets.machine import Machine
 
 _SCOPES = {"block": "WORKGROUP", "gpu": "AGENT", "system": "SYSTEM"}
-_FETCHED = {  # operations of the compilers, by the dtypes whose arithmetic is the language's
+_NATIVE_FETCHES = {  # operations of `__hip_atomic_fetch`, with the dtypes for which they mean the same
     "add": ("int32", "uint32", "int64", "uint64", "float32", "float64"),
     **dict.fromkeys(("min", "max", "and", "or", "xor"), ("int32", "uint32", "int64", "uint64")),
 }
@@ -77,7 +77,7 @@ def atomic_text(stmt: Atomic) -> Template:
     Raises:
         NoLowering: There is no such operation on the dtype.
     """
-    # what lies on the chip orders the threads of a block, others do not see it
+    # accesses to LDS are ordered for the block only, since other blocks do not see them
     reached = stmt.buffer.scope is Scope.GLOBAL or stmt.order is MemoryOrder.RELAXED
     scope = stmt.scope if reached or stmt.scope is not MemoryScope.GPU else MemoryScope.BLOCK
     order, where = f"__ATOMIC_{stmt.order.value.upper()}", f"__HIP_MEMORY_SCOPE_{_SCOPES[scope.value]}"
@@ -91,24 +91,24 @@ def _element_text(op: str, dtype: DType, order: str, scope: str) -> Template:
     own = hip_type(dtype)
     if op in ("and", "or", "xor") and not dtype.is_int:
         raise NoLowering(f"atomic {op}: needs integers, got {dtype!s}")
-    if str(dtype) in _FETCHED.get(op, ()):
+    if str(dtype) in _NATIVE_FETCHES.get(op, ()):
         return Template(f"__hip_atomic_fetch_{op}({{0}}, ({own.name})({{1}}), {order}, {scope})", own.helper)
     pointer, word = f"(tl_word<sizeof({own.name})>::type*)({{0}})", f"tl_word<sizeof({own.name})>::type"
-    helper = _together(own.helper, _WORD, BITS)
+    helper = _merged(own.helper, _WORD, BITS)
     if op in ("load", "store", "exchange"):
-        # a load acquires and a store releases what their order says of both
+        # of acq_rel, a load only acquires and a store only releases
         half = {"load": "ACQUIRE", "store": "RELEASE"}.get(op)
         order = f"__ATOMIC_{half}" if half and order == "__ATOMIC_ACQ_REL" else order
-        order = "__ATOMIC_RELAXED" if half and order == f"__ATOMIC_{_OTHER[half]}" else order
+        order = "__ATOMIC_RELAXED" if half and order == f"__ATOMIC_{_OPPOSITE[half]}" else order
         if op == "store":
             value = f"tl_bits<{word}>({own.name}({{1}}))"
             return Template(f"__hip_atomic_store({pointer}, {value}, {order}, {scope})", helper)
         function = f"__hip_atomic_{op}({pointer}, " + (f"tl_bits<{word}>({own.name}({{1}})), " if op != "load" else "")
         return Template(f"({own.value})tl_bits<{own.name}>({function}{order}, {scope}))", helper)
-    orders = f"<{order}, {_when_failed(order)}, {scope}>"
+    orders = f"<{order}, {_failure_order(order)}, {scope}>"
     if op == "cas":
         call = f"({own.value})tl_atomic_cas{orders}({{0}}, {own.name}({{1}}), {own.name}({{2}}))"
-        return Template(call, _together(own.helper, _CAS))
+        return Template(call, _merged(own.helper, _CAS))
     old = f"({own.value})old" if own.is_packed else "old"
     if op in _OPERATORS:
         change, operator = f"{own.name}({old} {_OPERATORS[op]} value)", None
@@ -125,16 +125,16 @@ template <int ORDER, int FAILED, int SCOPE> {FUNCTION} {own.value} {name}({own.n
     return Template(f"{name}{orders}({{0}}, {{1}})", helper)
 
 
-_OTHER = {"ACQUIRE": "RELEASE", "RELEASE": "ACQUIRE"}
+_OPPOSITE = {"ACQUIRE": "RELEASE", "RELEASE": "ACQUIRE"}
 
 
-def _when_failed(order: str) -> str:
-    """The order of a compare-and-swap that stores nothing."""
+def _failure_order(order: str) -> str:
+    """The memory order of a compare-and-swap that fails, which has no release."""
     return {"__ATOMIC_RELEASE": "__ATOMIC_RELAXED", "__ATOMIC_ACQ_REL": "__ATOMIC_ACQUIRE"}.get(order, order)
 
 
-def _together(*helpers: Helper | None) -> Helper:
-    """Several helpers as one that has no text."""
+def _merged(*helpers: Helper | None) -> Helper:
+    """One helper without a text that needs several others."""
     needs = needed(*helpers)
     if len(needs) == 1:
         return needs[0]
@@ -164,7 +164,7 @@ def _vector_text(dtype: DType, order: str, scope: str) -> Template:
     body = f"#pragma unroll\n    for (int i = 0; i < {dtype.lanes}; ++i) {each}\n"
     typedef, views = "", ""
     relaxed = (order, scope) == ("__ATOMIC_RELAXED", "__HIP_MEMORY_SCOPE_AGENT")
-    if str(lane) in _PAIRS and relaxed:  # the instruction is one of the GPU, without an order
+    if str(lane) in _PAIRS and relaxed:  # the instruction is relaxed, of agent scope
         machines, suffix, kind = _PAIRS[str(lane)]
         typedef = f"    typedef {kind} pair_t __attribute__((ext_vector_type(2)));\n"
         views = f" pair_t pair[{dtype.lanes // 2}];"

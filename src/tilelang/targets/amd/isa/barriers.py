@@ -1,4 +1,4 @@
-"""Barriers of a work-group that wait for no memory access, and the one that waits for accesses to LDS.
+"""Barriers of a work-group: those that wait for no memory access, and one that waits for accesses to LDS.
 
 Gives `S_BARRIER`, `BARRIER_SIGNAL`, `BARRIER_WAIT` and `lds_barrier`. Invariant: an access is ordered by such a barrier
 only if its wave waited for it before. The fences of a wave around a barrier emit no instruction; they keep the compiler

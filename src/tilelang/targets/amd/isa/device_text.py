@@ -1,4 +1,4 @@
-"""C++ texts of all languages of the C family, as functions of the device."""
+"""Makes C++ helpers that several targets share callable from kernels."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Loads from global memory to LDS that pass no registers.
+"""Loads from global memory to LDS that bypass registers.
 
-Gives `direct_to_lds(bytes)`. Invariant: the lanes of a wave fill successive pieces of LDS, lane l the one that begins
-l * bytes after that of lane 0; each may read anywhere. So a swizzled tile is filled by permuting the global addresses.
-What was loaded is in LDS only after a wait of the wave, and for other waves after a barrier that follows their waits.
+Gives `direct_to_lds(bytes)`. Invariant: the lanes of a wave fill consecutive chunks of LDS, lane l the one at offset
+l * bytes from that of lane 0; each may read anywhere. So a swizzled tile is filled by permuting the global addresses.
+Loaded data is visible to the wave after its wait, and to other waves after a barrier that follows the wait.
 The text is assembly because compilers wait for all built-in loads before each read of LDS (LLVM up to 21), or never
 (LLVM 22). It names no clobber of M0, a reserved register, which compilers write right before each use of their own.
 
@@ -97,7 +97,7 @@ __device__ __forceinline__ void {name}(void* shared, const void* global, bool ke
 
 
 def _check_destination(warp: Warp, dst: Pointer, size: int) -> None:
-    """Reports lanes that are not to fill the piece that the hardware fills for them."""
+    """Checks that each lane names the chunk of LDS that the hardware fills for it."""
     address = warp.shared_address(dst)
     lanes = np.flatnonzero(warp.active)
     expected = address[0] + warp.lane * size
@@ -116,18 +116,18 @@ def _check_destination(warp: Warp, dst: Pointer, size: int) -> None:
         )
 
 
-def _mark(name: str, effect: Effect) -> Instruction:
+def _pseudo_instruction(name: str, effect: Effect) -> Instruction:
     def simulate(warp: Warp, *operands: Any) -> None:
         raise CompilerBug(f"{name} is left in the program of a thread")
 
     return Instruction(name, {}, {}, simulate, async_unit=DIRECT_TO_LDS, effect=effect)
 
 
-COMMIT_DIRECT_LOADS = _mark("commit_direct_loads", Effect.COMMIT)
-"""Ends a group of direct loads. The hardware counts loads, so that no program of a thread has it; no operands."""
+COMMIT_DIRECT_LOADS = _pseudo_instruction("commit_direct_loads", Effect.COMMIT)
+"""Pseudo-instruction that ends a group of direct loads; `count_direct_loads` removes it. No operands."""
 
-WAIT_FOR_DIRECT_LOAD_GROUPS = _mark("wait_for_groups_of_direct_loads", Effect.WAIT)
-"""Waits until at most so many of the newest groups are in flight, by what becomes a wait for loads; one operand."""
+WAIT_FOR_DIRECT_LOAD_GROUPS = _pseudo_instruction("wait_for_groups_of_direct_loads", Effect.WAIT)
+"""Pseudo-instruction that waits until at most N groups are in flight; `count_direct_loads` replaces it. One operand."""
 
 DIRECT_LOADS: Mapping[int, Instruction] = MappingProxyType({size: direct_to_lds(size) for size in SIZES})
 """The loads by their bytes."""

@@ -1,4 +1,4 @@
-"""How HIP writes the instructions that GPUs of every vendor have, those of `targets.gpu.isa`.
+"""The HIP texts of instructions that GPUs of every vendor have, those of `targets.gpu.isa`.
 
 Gives `TEXTS`, by the family in an instruction's `dialect_key`. Invariant: a text and the meaning of its record agree.
 A mask of lanes has a bit for each lane of a wave: 64 on CDNA, 32 on RDNA.

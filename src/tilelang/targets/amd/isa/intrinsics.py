@@ -1,6 +1,6 @@
-"""How HIP writes the intrinsics of the language.
+"""The HIP texts of the intrinsics of the language.
 
-Gives `templates`. Invariant: every intrinsic that a user can name has a text, but perhaps not for every dtype.
+Gives `templates`. Invariant: every intrinsic that a user can name has a text for some dtypes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""HIP texts of the elementary functions: which text serves which dtype.
+"""HIP texts of the elementary functions, by dtype.
 
-Gives `MATH`, from name to compute dtype to `Template`. What clang's builtins give without ROCm's library of the device
-is theirs; other functions are those of `isa.common.math_kernels` and `double_kernels`. The names with two underscores
-are the machine's own instructions, of lower accuracy.
+Gives `MATH`, from name to compute dtype to `Template`: clang's builtins where they need no device library of ROCm,
+otherwise functions of `isa.common.math_kernels` and `double_kernels`. Names with two underscores are hardware
+instructions of lower accuracy.
 
 Source: LLVM, "LLVM Language Reference Manual", "Standard C/C++ Library Intrinsics"; AMD's ISA manuals, V_EXP_F32,
 V_LOG_F32, V_SIN_F32, V_COS_F32.
@@ -43,7 +43,7 @@ __device__ __forceinline__ float tl_rsqrt(float x) {
 """,
 )
 
-# The machine's sine takes turns, of which it uses the fraction; 2 pi times 1e-7 is the error of a result.
+# V_SIN_F32 takes the angle in turns, and needs its fraction; the absolute error of a result is 2 pi times 1e-7.
 _FAST = Helper(
     "tl_fast",
     """\
@@ -84,15 +84,15 @@ def _builtin(name: str, arity: int = 1) -> Texts:
     }
 
 
-def _own(name: str, float32: Helper | None, float64: Helper, arity: int = 1) -> Texts:
-    """Functions of ours; that of float is the builtin of the compiler without a helper."""
+def _from_library(name: str, float32: Helper | None, float64: Helper, arity: int = 1) -> Texts:
+    """Functions of our helpers; float uses the builtin of the compiler if there is no helper for it."""
     own, wide = f"tl::{name}({_operands(arity)})", for_device(float64)
     narrow = _builtin(name, arity)["float32"] if float32 is None else Template(own, for_device(float32))
     return {"float32": narrow, "float64": Template(own, wide)}
 
 
-def _by_double(name: str, helper: Helper, arity: int = 1) -> Texts:
-    """Functions of ours for double, which serve float as well."""
+def _in_double(name: str, helper: Helper, arity: int = 1) -> Texts:
+    """A function of our helpers for double; float is computed in double."""
     wide = for_device(helper)
     operands = ", ".join(f"(double)({{{place}}})" for place in range(arity))
     return {
@@ -111,7 +111,7 @@ def _rounding(name: str) -> Texts:
     return {**_builtin(name), **dict.fromkeys((*_SIGNED, *_UNSIGNED), Template("({0})"))}
 
 
-def _question(name: str) -> Texts:
+def _classification(name: str) -> Texts:
     return dict.fromkeys(("float32", "float64"), Template(f"bool(__builtin_{name}({{0}}))"))
 
 
@@ -126,16 +126,16 @@ def _fma_integers() -> Texts:
     return {name: wide.get(name, narrow) for name in (*_SIGNED, *_UNSIGNED)}
 
 
-_EXP = _own("exp", None, kernels.EXP)
-_EXP2 = _own("exp2", None, double_kernels.DOUBLE_EXP)
-_EXP10 = _own("exp10", kernels.EXP10, double_kernels.DOUBLE_EXP)
-_LOG = _own("log", None, double_kernels.DOUBLE_LOG)
-_LOG2 = _own("log2", None, double_kernels.DOUBLE_LOG)
-_LOG10 = _own("log10", None, double_kernels.DOUBLE_LOG)
-_SIN = _own("sin", kernels.TRIGONOMETRY, double_kernels.DOUBLE_TRIGONOMETRY)
-_COS = _own("cos", kernels.TRIGONOMETRY, double_kernels.DOUBLE_TRIGONOMETRY)
-_TAN = _own("tan", kernels.TRIGONOMETRY, double_kernels.DOUBLE_TRIGONOMETRY)
-_POW = _own("pow", kernels.POW, double_kernels.DOUBLE_POW, 2)
+_EXP = _from_library("exp", None, kernels.EXP)
+_EXP2 = _from_library("exp2", None, double_kernels.DOUBLE_EXP)
+_EXP10 = _from_library("exp10", kernels.EXP10, double_kernels.DOUBLE_EXP)
+_LOG = _from_library("log", None, double_kernels.DOUBLE_LOG)
+_LOG2 = _from_library("log2", None, double_kernels.DOUBLE_LOG)
+_LOG10 = _from_library("log10", None, double_kernels.DOUBLE_LOG)
+_SIN = _from_library("sin", kernels.TRIGONOMETRY, double_kernels.DOUBLE_TRIGONOMETRY)
+_COS = _from_library("cos", kernels.TRIGONOMETRY, double_kernels.DOUBLE_TRIGONOMETRY)
+_TAN = _from_library("tan", kernels.TRIGONOMETRY, double_kernels.DOUBLE_TRIGONOMETRY)
+_POW = _from_library("pow", kernels.POW, double_kernels.DOUBLE_POW, 2)
 _ROUND = _rounding("rint")  # to nearest, ties to even
 _FMOD = {name: Template("tl::fmod({0}, {1})", FMOD) for name in ("float32", "float64")}
 
@@ -147,31 +147,31 @@ MATH: Mapping[str, Texts] = {
     "log": _LOG,
     "log2": _LOG2,
     "log10": _LOG10,
-    "log1p": _own("log1p", kernels.LOG, double_kernels.DOUBLE_LOG),
+    "log1p": _from_library("log1p", kernels.LOG, double_kernels.DOUBLE_LOG),
     "sqrt": _builtin("sqrt"),
     "rsqrt": {
         "float32": Template("tl_rsqrt({0})", _RSQRT),
         "float64": Template("(1.0 / __builtin_sqrt({0}))"),
     },
     "pow": _POW,
-    "tanh": _own("tanh", kernels.TANH, double_kernels.DOUBLE_HYPERBOLIC),
-    "sigmoid": _own("sigmoid", kernels.SIGMOID, kernels.SIGMOID),
-    "erf": _own("erf", kernels.ERF, double_kernels.DOUBLE_ERF),
+    "tanh": _from_library("tanh", kernels.TANH, double_kernels.DOUBLE_HYPERBOLIC),
+    "sigmoid": _from_library("sigmoid", kernels.SIGMOID, kernels.SIGMOID),
+    "erf": _from_library("erf", kernels.ERF, double_kernels.DOUBLE_ERF),
     "sin": _SIN,
     "cos": _COS,
     "tan": _TAN,
-    "asin": _by_double("asin", double_kernels.DOUBLE_ATAN),
-    "acos": _by_double("acos", double_kernels.DOUBLE_ATAN),
-    "atan": _by_double("atan", double_kernels.DOUBLE_ATAN),
-    "sinh": _by_double("sinh", double_kernels.DOUBLE_HYPERBOLIC),
-    "cosh": _by_double("cosh", double_kernels.DOUBLE_HYPERBOLIC),
-    "asinh": _by_double("asinh", double_kernels.DOUBLE_HYPERBOLIC),
-    "acosh": _by_double("acosh", double_kernels.DOUBLE_HYPERBOLIC),
-    "atanh": _by_double("atanh", double_kernels.DOUBLE_HYPERBOLIC),
-    "atan2": _by_double("atan2", double_kernels.DOUBLE_ATAN, 2),
-    "hypot": _own("hypot", double_kernels.DOUBLE_HYPOT, double_kernels.DOUBLE_HYPOT, 2),
+    "asin": _in_double("asin", double_kernels.DOUBLE_ATAN),
+    "acos": _in_double("acos", double_kernels.DOUBLE_ATAN),
+    "atan": _in_double("atan", double_kernels.DOUBLE_ATAN),
+    "sinh": _in_double("sinh", double_kernels.DOUBLE_HYPERBOLIC),
+    "cosh": _in_double("cosh", double_kernels.DOUBLE_HYPERBOLIC),
+    "asinh": _in_double("asinh", double_kernels.DOUBLE_HYPERBOLIC),
+    "acosh": _in_double("acosh", double_kernels.DOUBLE_HYPERBOLIC),
+    "atanh": _in_double("atanh", double_kernels.DOUBLE_HYPERBOLIC),
+    "atan2": _in_double("atan2", double_kernels.DOUBLE_ATAN, 2),
+    "hypot": _from_library("hypot", double_kernels.DOUBLE_HYPOT, double_kernels.DOUBLE_HYPOT, 2),
     "copysign": _builtin("copysign", 2),
-    "nextafter": _own("nextafter", double_kernels.DOUBLE_HYPOT, double_kernels.DOUBLE_HYPOT, 2),
+    "nextafter": _from_library("nextafter", double_kernels.DOUBLE_HYPOT, double_kernels.DOUBLE_HYPOT, 2),
     "ldexp": {
         "float32": Template(
             "__builtin_amdgcn_ldexpf({0}, (int)__builtin_fminf(__builtin_fmaxf({1}, -4096.0f), 4096.0f))"
@@ -191,9 +191,9 @@ MATH: Mapping[str, Texts] = {
         **{name: Template("tl_magnitude((int32_t)({0}))", _ON_INTEGERS) for name in _SIGNED},
         "int64": Template("tl_magnitude((int64_t)({0}))", _ON_INTEGERS),
     },
-    "isnan": _question("isnan"),
-    "isinf": _question("isinf"),
-    "isfinite": _question("isfinite"),
+    "isnan": _classification("isnan"),
+    "isinf": _classification("isinf"),
+    "isfinite": _classification("isfinite"),
     "__exp": _fast("exp", _EXP),
     "__exp2": _fast("exp2", _EXP2),
     "__exp10": _fast("exp10", _EXP10),

@@ -1,7 +1,7 @@
 """`MatrixInstruction`: one MFMA or WMMA instruction of a wave, described by the fragments of its operands.
 
-Gives the fragments, the meaning and the text of each. Invariant: fragments are of shape (blocks, M, K) for A,
-(blocks, N, K) for B and (blocks, M, N) for the sums; blocks are products of their own.
+Gives the fragments, the meaning and the text of each. Invariant: fragments have the shapes (blocks, M, K) for A,
+(blocks, N, K) for B and (blocks, M, N) for C and D, called the sums; blocks are independent products.
 
 Source: AMD Instinct MI200, MI300 and CDNA 4 Instruction Set Architecture, "Matrix Arithmetic Instructions" and "Dense
 Matrices: Register Layout"; RDNA 3 and RDNA 4 Instruction Set Architecture, "Wave Matrix Multiply Accumulate".
@@ -23,14 +23,14 @@ from tilelang.records import record
 from tilelang.targets.amd.machines import CDNA_WAVE, RDNA_WAVE, Feature
 from tilelang.targets.machine import Machine
 
-_ROWS_AT_ONCE = 4  # neighbouring rows of MFMA's sums that a lane holds
-_XF32_MASK = np.uint32(0xFFFFE000)  # the 13 lowest bits of the operands of xf32 do not count
+_CONTIGUOUS_ROWS = 4  # of MFMA's sums, in consecutive registers of a lane
+_XF32_MASK = np.uint32(0xFFFFE000)  # xf32 ignores the 13 lowest bits of operands
 
 
 class Operands(enum.Enum):
-    """Which lanes hold which elements."""
+    """The register layouts of operands."""
 
-    MFMA = "mfma"  # every lane holds its own
+    MFMA = "mfma"  # each element in one lane
     REPEATED = "repeated"  # WMMA of gfx11: both halves of the wave hold all elements of A and B
     SPLIT = "split"  # WMMA of gfx12: each half of the wave holds half of the elements
 
@@ -40,19 +40,19 @@ class MatrixInstruction:
     """`D[b, i, j] = C[b, i, j] + sum over k of A[b, i, k] * B[b, j, k]`, executed by one wave.
 
     Attributes:
-        operands: Which lanes hold which elements.
-        builtin: Its name in clang, without `__builtin_amdgcn_`.
+        operands: The register layout of its operands.
+        builtin: The builtin of clang, without `__builtin_amdgcn_`.
         shape: M, N and K; M equals N.
         a_dtype: Of the elements of A.
         b_dtype: Of the elements of B.
         c_dtype: Of the sums.
         needs: What the machine must have.
-        cycles: Clocks for which it occupies the matrix unit of a SIMD, or 0 where no other shape competes.
-        blocks: Independent products.
-        operand_type: The type of A and B as clang declares them: an element type of the vector that holds them.
-        flushes: Whether subnormal elements of 16 bits, and subnormal sums, are taken for zero.
-        arguments: Template of the call's arguments, from those of A, B and C.
-        variant: What tells it from others of the same builtin.
+        cycles: Clocks for which it occupies the matrix unit of a SIMD; 0 if the machine has no other shape.
+        blocks: The number of independent products.
+        operand_type: The element type of the vectors that clang declares for A and B.
+        flushes: Whether subnormal elements of 16 bits, and subnormal sums, are flushed to zero.
+        arguments: Template of the call's arguments, with placeholders for A, B and C.
+        variant: Distinguishes it from others of the same builtin.
     """
 
     operands: Operands
@@ -76,21 +76,21 @@ class MatrixInstruction:
 
     @property
     def groups(self) -> int:
-        """Groups of lanes, each of which holds every row, or column, once."""
+        """Groups of lanes, each of which holds every row (or column) once."""
         return self.wave // self.shape[0]
 
     @property
-    def groups_of_k(self) -> int:
+    def k_groups(self) -> int:
         """Groups of lanes that hold different elements along K."""
         return 1 if self.operands is Operands.REPEATED else self.groups // self.blocks
 
     @property
     def name(self) -> str:
-        """What it is called in programs and messages."""
+        """The name in programs and messages."""
         return "_".join(filter(None, (self.builtin, self.variant, "flush" if self.flushes else "")))
 
     def runs_on(self, machine: Machine) -> bool:
-        """Whether a machine has it, with this meaning."""
+        """Whether a machine has it, with the same treatment of subnormal numbers."""
         sixteen = self.a_dtype.bits == 16
         return machine.has(self.needs) and (not sixteen or self.flushes == machine.has(Feature.MFMA_FLUSHES))
 
@@ -133,11 +133,11 @@ class MatrixInstruction:
             thread = [column, digit(self.blocks, 1, 0, 0), digit(self.groups // self.blocks, 0, 1, 0)]
             return fragment(shape, thread, [digit(size * self.blocks // self.groups, 0, self.groups, 0)])
         # groups of lanes, then values, count groups of rows, and then blocks
-        quads = size // _ROWS_AT_ONCE
+        quads = size // _CONTIGUOUS_ROWS
         inside = min(self.groups, quads)
-        thread = [column, digit(inside, 0, _ROWS_AT_ONCE, 0), digit(self.groups // inside, 1, 0, 0)]
+        thread = [column, digit(inside, 0, _CONTIGUOUS_ROWS, 0), digit(self.groups // inside, 1, 0, 0)]
         beyond = digit(self.blocks * inside // self.groups, self.groups // inside, 0, 0)
-        value = [digit(_ROWS_AT_ONCE, 0, 1, 0), digit(quads // inside, 0, _ROWS_AT_ONCE * inside, 0), beyond]
+        value = [digit(_CONTIGUOUS_ROWS, 0, 1, 0), digit(quads // inside, 0, _CONTIGUOUS_ROWS * inside, 0), beyond]
         return fragment(shape, thread, value)
 
     @property
@@ -167,7 +167,7 @@ class MatrixInstruction:
         result = np.asarray(convert(sums, self.c_dtype))
         return _flushed(result) if self.flushes else result
 
-    def reaches(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def defined_sums(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Which sums are defined, from masks of the defined elements. Shapes as for `multiply`."""
         rows, columns = np.all(self._scattered(a, self.a), axis=2), np.all(self._scattered(b, self.b), axis=2)
         return np.asarray(np.logical_and(rows[:, :, None], columns[:, None, :])[self.c.places])
@@ -188,8 +188,9 @@ class MatrixInstruction:
         """The expression of the sums."""
         return f"__builtin_amdgcn_{self.builtin}({self.arguments.format(a=a, b=b, c=c)})"
 
+
 def _flushed(values: np.ndarray) -> np.ndarray:
-    """The values with zeros of their signs for subnormal ones."""
+    """The values, with subnormal ones replaced by zeros of their sign."""
     wide = values.astype(np.float64)
     least = float(ml_dtypes.finfo(values.dtype).smallest_normal)
     return np.where(np.abs(wide) < least, np.copysign(0.0, wide), wide).astype(values.dtype)

@@ -1,12 +1,12 @@
 """`MatrixAtom`: the matrix instructions that multiply the operands of one load, as one instruction of a gemm.
 
 Gives the fragments of its operands, and `matrix_multiply(atom)`, the `Instruction`. Invariants: the instructions get B
-as their A and the other way around, so that a lane holds neighbouring columns of the sums; a region of registers is a
-thread's array of elements, so that element v of the array is value v of the fragment.
+as their A and vice versa, so that a lane holds contiguous columns of the sums; a region of registers is a thread's
+array of elements, so that element v of the array is value v of the fragment.
 
-Groups of lanes take turns along the columns of the sums, and along K of the operands, in runs of neighbours: group g of
-G has those from g * run on, then from (G + g) * run on. Where both runs are equally long, the sums of one gemm are
-where the next one needs its A. Any order of K is right, since an instruction sums over it, if A and B have the same.
+Columns of the sums, and elements of the operands along K, are distributed to groups of lanes round-robin, in contiguous
+runs: group g of G has those at g * run, then at (G + g) * run. If both runs have the same length, the sums of one gemm
+have the layout of A of the next. Any order of K is correct if A and B have the same, since an instruction sums over it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class MatrixAtom:
 
     Attributes:
         matrix: The instruction.
-        rows: Instructions along M. If there are several, neighbouring rows of A are neighbours in registers, as they
+        rows: Instructions along M. If there are several, consecutive rows of A are in consecutive registers, as they
             are in memory where A is transposed.
         columns: Instructions along N.
         depth: Instructions along K.
-        k_run: Neighbours along K in a lane.
-        column_run: Neighbouring columns of the sums in a lane.
-        column_major: Whether neighbouring columns of B are neighbours in registers, as they are in memory where B is
+        k_run: Contiguous elements along K in a lane.
+        column_run: Contiguous columns of the sums in a lane.
+        column_major: Whether consecutive columns of B are in consecutive registers, as they are in memory where B is
             not transposed.
     """
 
@@ -95,7 +95,7 @@ class MatrixAtom:
         """Which lane holds which elements of A. Shapes: (M, K)."""
         size, _, _ = self.matrix.shape
         rows, _, k = self.shape
-        return fragment((rows, k), [digit(size, self.rows, 0), *self._groups_of_k], [digit(self.rows, 1, 0), *self._k])
+        return fragment((rows, k), [digit(size, self.rows, 0), *self._k_groups], [digit(self.rows, 1, 0), *self._k])
 
     @cached_property
     def b(self) -> Fragment:
@@ -105,9 +105,9 @@ class MatrixAtom:
         for mode, is_value in self.matrix.slots:
             (place,) = mode.stride
             slots += self._columns(mode.size, place) if is_value else [digit(mode.size, place * self.column_run, 0)]
-        atoms = _dealt(self.columns, self._between_atoms, self.column_run, self.matrix.groups, 0)
+        atoms = _round_robin(self.columns, self._between_atoms, self.column_run, self.matrix.groups, 0)
         values = [*atoms, *self._k] if self.column_major else [*self._k, *atoms]
-        return fragment((columns, k), [*slots, *self._groups_of_k], values)
+        return fragment((columns, k), [*slots, *self._k_groups], values)
 
     @cached_property
     def c(self) -> Fragment:
@@ -122,31 +122,31 @@ class MatrixAtom:
                 values += [digit(each.size, *reversed(each.stride)) for each in self._columns(mode.size, place)]
             else:
                 groups.append(digit(mode.size, 0, place * self.column_run))
-        values += _dealt(self.columns, self._between_atoms, self.column_run, self.matrix.groups, 1)
+        values += _round_robin(self.columns, self._between_atoms, self.column_run, self.matrix.groups, 1)
         return fragment((rows, columns), [digit(size, self.rows, 0), *groups], [*values, digit(self.rows, 1, 0)])
 
     def _columns(self, size: int, place: int) -> list[Mode]:
         """The columns, along dimension 0, of a digit of the sums of an instruction."""
         step = place * self.columns if self.column_major else place
-        return _dealt(size, step, self.column_run, self.matrix.groups, 0)
+        return _round_robin(size, step, self.column_run, self.matrix.groups, 0)
 
     @property
     def _between_atoms(self) -> int:
-        """Of a lane's columns, the distance between those of two instructions."""
+        """The stride between the columns of two instructions, in a lane's columns."""
         return 1 if self.column_major else self.sums
 
     @property
-    def _groups_of_k(self) -> list[Mode]:
-        """The digits of the lane beyond rows, or columns, of A and B; replicas stay replicas."""
+    def _k_groups(self) -> list[Mode]:
+        """The digits of the lane that count along K of A and B; replicated digits stay replicated."""
         return [digit(mode.size, 0, 0 if mode.is_broadcast else self.k_run) for mode in self.matrix.a.thread[1:]]
 
     @property
     def _k(self) -> list[Mode]:
         """The digits of a lane's elements along K."""
-        return _dealt(self.elements * self.depth, 1, self.k_run, self.matrix.groups_of_k, 1)
+        return _round_robin(self.elements * self.depth, 1, self.k_run, self.matrix.k_groups, 1)
 
     def instructions(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """In their order: the values of A, B and C in a lane that each takes."""
+        """For each instruction, in order: the values of A, B and C in a lane that are its operands."""
         for k in range(self.depth):
             inner = np.arange(k * self.elements, (k + 1) * self.elements)
             for i in range(self.rows):
@@ -156,8 +156,8 @@ class MatrixAtom:
                     yield inner * self.rows + i, b, np.arange(first, first + self.sums)
 
 
-def _dealt(size: int, step: int, run: int, groups: int, axis: int) -> list[Mode]:
-    """A digit that counts by `step` in one of several groups, as digits of all elements that are dealt out in runs."""
+def _round_robin(size: int, step: int, run: int, groups: int, axis: int) -> list[Mode]:
+    """The digits of all elements for one that counts by `step` in a group; runs go to groups round-robin."""
     inside = max(1, min(size, run // step))
     beyond = max(step, run) * groups
     digits = [(inside, step), (size // inside, beyond)] if step < run else [(size, step * groups)]
@@ -179,7 +179,7 @@ def matrix_multiply(atom: MatrixAtom) -> Instruction:
         sums, known = (x.copy() for x in warp.read_raw(c, atom.c.values))
         for rows, columns, into in atom.instructions():
             sums[:, into] = atom.matrix.multiply(right[:, columns], left[:, rows], sums[:, into])
-            known[:, into] &= atom.matrix.reaches(right_known[:, columns], left_known[:, rows])
+            known[:, into] &= atom.matrix.defined_sums(right_known[:, columns], left_known[:, rows])
         warp.write(c, sums, defined=known)
 
     return Instruction(
@@ -276,7 +276,7 @@ template <int Q, int N> __device__ __forceinline__ void tl_columns_of_8(const tl
 
 
 def _interleaved(atom: MatrixAtom) -> tuple[int, int]:
-    """Rows of A, and columns of B, whose elements must be parted."""
+    """The number of rows of A, and of columns of B, that are interleaved in registers."""
     return atom.rows, atom.columns if atom.column_major else 1
 
 
@@ -320,6 +320,6 @@ def _text(atom: MatrixAtom, name: str) -> str:
 
 
 def _place(*terms: tuple[str, int]) -> str:
-    """The text of a sum of products."""
+    """The text of an index, a sum of products."""
     shown = [name if factor == 1 else f"{name} * {factor}" for name, factor in terms if name != "0"]
     return " + ".join(shown) or "0"

@@ -1,4 +1,4 @@
-"""HIP text of the remainder of floats, which has no exact instruction, and of what is used beside it.
+"""HIP text of the remainder of floats, for which there is no exact instruction.
 
 Gives `FMOD`, which defines `tl::fmod`, and overloads of other functions by their names in C. Invariant: the remainder
 is exact, as that of IEEE 754 hardware with rounding toward zero of the quotient.

@@ -1,8 +1,8 @@
-"""How a kernel that spills is compiled for fewer registers.
+"""The second compilation of a kernel that spills, for fewer registers.
 
-Gives the flags of the second compilation, and the text that heeds them. LLVM computes all addresses of a loop before it
-and keeps them in registers; and it sinks matrix instructions behind branches, to where their sums are used, which keeps
-their operands alive until then.
+Gives its flags, and the macro that they enable. LLVM hoists all addresses of a loop out of it and keeps them in
+registers; and it sinks matrix instructions below branches, to the uses of their sums, which extends the live ranges of
+their operands.
 """
 
 from __future__ import annotations

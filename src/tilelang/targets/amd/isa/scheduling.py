@@ -1,4 +1,4 @@
-"""Barriers for the compiler's scheduler: they cost no instruction, and mean nothing to the program.
+"""Barriers for the compiler's instruction scheduler; they emit no instruction and have no effect at run time.
 
 Source: LLVM, "User Guide for AMDGPU Backend", `llvm.amdgcn.sched.barrier`.
 """
@@ -13,7 +13,7 @@ from tilelang.isa.simulated import Warp
 _VECTOR_ALU, _SCALAR_ALU, _GLOBAL_MEMORY, _LDS_WRITE = 0x2, 0x4, 0x10, 0x200  # what may be moved across
 
 
-def _nothing(warp: Warp) -> None:
+def _no_effect(warp: Warp) -> None:
     del warp
 
 
@@ -21,7 +21,7 @@ KEEP_MATRIX_ORDER = Instruction(
     "keep_matrix_order",
     {"hip": f"__builtin_amdgcn_sched_barrier({_VECTOR_ALU | _SCALAR_ALU | _GLOBAL_MEMORY | _LDS_WRITE:#x})"},
     {},
-    _nothing,
+    _no_effect,
     source="LLVM, User Guide for AMDGPU Backend, llvm.amdgcn.sched.barrier",
 )
 """Matrix instructions and loads from LDS stay on their side of it."""

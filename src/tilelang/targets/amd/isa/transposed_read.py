@@ -1,6 +1,6 @@
 """The read of LDS that transposes tiles of 4 x 16 elements of 16 bits: `ds_read_b64_tr_b16`.
 
-Gives `READ_TRANSPOSED`, and `suits`, which says of a fragment whether the read fills it. Sixteen lanes act together:
+Gives `READ_TRANSPOSED`, and `can_fill`, whether reads fill a fragment. Sixteen lanes act together:
 lane 4 j + q of them gives the address of columns 4 q to 4 q + 3 of row j, lane l gets the four elements of column l.
 
 Source: AMD Instinct CDNA 4 Instruction Set Architecture, "DS_READ_B64_TR_B16".
@@ -19,7 +19,7 @@ from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment
 from tilelang.targets.amd.machines import CDNA_WAVE, Feature
 
-GROUP_LANES = 16  # that exchange elements with each other
+GROUP_LANES = 16  # lanes that exchange elements
 ROWS = 4  # of a tile in memory, and columns that a lane addresses
 ITEM_BYTES = 2
 BYTES = ROWS * ITEM_BYTES
@@ -62,11 +62,11 @@ __device__ __forceinline__ void tl_read_transposed(void* registers, const void* 
     shared_rows=(CDNA_WAVE, BYTES),
     source="AMD Instinct CDNA 4 Instruction Set Architecture, 'DS_READ_B64_TR_B16'",
 )
-"""The read; its operands are registers of four elements, and what the lane addresses."""
+"""The read; its operands are registers of four elements, and the address of the lane in LDS."""
 
 
 @lru_cache(maxsize=256)
-def suits(tile: Fragment) -> bool:
+def can_fill(tile: Fragment) -> bool:
     """Whether reads fill a fragment of columns of memory by rows, four values of each lane at once."""
     table = tile.table
     if table.shape[0] != CDNA_WAVE or table.shape[1] % ROWS:

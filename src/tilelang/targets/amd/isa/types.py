@@ -1,9 +1,8 @@
-"""HIP types of every dtype: how it lies in memory, and in which type its values are computed with.
+"""HIP types of every dtype: in memory, and in arithmetic.
 
-Gives `hip_type`, and `PRELUDE`, which defines the words of HIP and the integer types, so that no text needs a header.
-Invariant: a narrow float is a struct; it becomes a number by conversion to float and is made by an explicit
-construction that rounds once, to nearest, ties to even, as ml_dtypes does. A short vector is words of its size, which
-the machine moves in one access.
+Gives `hip_type`, and `PRELUDE`, which defines the keywords of HIP and the integer types, so that no text needs a
+header. Invariant: a narrow float is a struct that converts to float; its explicit constructor rounds once, to nearest,
+ties to even, as ml_dtypes does. A short vector is a vector of words of its size, which one access moves.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tilelang.isa.common.convert import CPP_TYPES
 from tilelang.isa.intrinsic import Helper
 from tilelang.targets.amd.isa.device_text import for_device
 
-# hiprtc knows the words without a header, other compilers do not; some versions have other types of 64 bits
+# hiprtc predefines these keywords, other compilers do not; some versions have other types of 64 bits
 PRELUDE = """\
 #ifdef __HIPCC_RTC__
 #define int64_t tl_int64_t
@@ -100,7 +99,7 @@ struct bfloat16_t {  // the upper half of a float
 
 # Elements that the machine converts to float in one instruction.
 # Source: LLVM, BuiltinsAMDGPU.def, `cvt_f32_fp8`, `cvt_f32_bf8`; the kind of float8 is the architecture's
-_DECODED = """\
+_HARDWARE_FLOAT8 = """\
 struct {name} : {base} {{
     {name}() = default;
     __device__ __forceinline__ explicit {name}(float x) : {base}(x) {{}}
@@ -117,9 +116,9 @@ struct {name} : {base} {{
 _FNUZ, _OCP = "defined(__gfx942__)", "defined(__gfx950__) || defined(__GFX12__)"
 
 
-def _decoded(dtype: str, kind: str, machines: str) -> CType:
+def _hardware_float8(dtype: str, kind: str, machines: str) -> CType:
     base, name = CPP_TYPES[dtype], f"{dtype}_t"
-    text = _DECODED.format(name=name, base=base.name, kind=kind, machines=machines)
+    text = _HARDWARE_FLOAT8.format(name=name, base=base.name, kind=kind, machines=machines)
     assert base.helper is not None
     return CType(name, "float", Helper(name, text, needs=(for_device(base.helper),)))
 
@@ -136,7 +135,7 @@ template <int N> struct __attribute__((aligned(16))) tl_words { uint32x4_t part[
 
 
 def _shared(dtype: str) -> CType:
-    """A dtype that all languages of the C family define alike."""
+    """The type of a dtype that is the same in C++, CUDA and HIP."""
     found = CPP_TYPES[dtype]
     return CType(found.name, found.value, None if found.helper is None else for_device(found.helper))
 
@@ -146,10 +145,10 @@ HIP_TYPES: Mapping[str, CType] = MappingProxyType(
         **{name: _shared(name) for name in CPP_TYPES},
         "float16": CType("half_t", "float", _HALF),
         "bfloat16": CType("bfloat16_t", "float", _BFLOAT16),
-        "float8_e4m3fn": _decoded("float8_e4m3fn", "fp8", _OCP),
-        "float8_e5m2": _decoded("float8_e5m2", "bf8", _OCP),
-        "float8_e4m3fnuz": _decoded("float8_e4m3fnuz", "fp8", _FNUZ),
-        "float8_e5m2fnuz": _decoded("float8_e5m2fnuz", "bf8", _FNUZ),
+        "float8_e4m3fn": _hardware_float8("float8_e4m3fn", "fp8", _OCP),
+        "float8_e5m2": _hardware_float8("float8_e5m2", "bf8", _OCP),
+        "float8_e4m3fnuz": _hardware_float8("float8_e4m3fnuz", "fp8", _FNUZ),
+        "float8_e5m2fnuz": _hardware_float8("float8_e5m2fnuz", "bf8", _FNUZ),
     }
 )
 

@@ -1,4 +1,4 @@
-"""Waits of a wave for its own accesses to memory, which its counters count.
+"""Waits of a wave for its memory accesses, by the hardware's counters.
 
 Gives `wait_for_lds`, `wait_for_loads` and `wait_for_stores`, which wait for all, per generation of counters,
 `WAIT_FOR_DIRECT_LOADS`, which may leave the newest in flight, and `WAIT_FOR_TRACKED_LOADS`, a helper that compilers
@@ -25,44 +25,44 @@ from tilelang.targets.amd.machines import Feature
 from tilelang.targets.machine import Machine
 
 DIRECT_TO_LDS = AsyncUnit("direct load to LDS", Completion.GROUPS, per_thread=True, per_warp=True)
-"""Loads from global memory to LDS, which a wave issues as one, and which retire in the order of issue."""
+"""Loads from global memory to LDS, which a wave issues together, and which complete in the order of issue."""
 
 MAX_DIRECT_LOADS = 63
-"""As many loads as a wait can leave in flight: the counter has six bits."""
+"""The most loads that a wait can leave in flight: the counter has six bits."""
 
 _SOURCE = "LLVM, User Guide for AMDGPU Backend, 'Memory Model'"
 
 
 class Counters(enum.Enum):
-    """Which accesses a generation counts together."""
+    """The memory counters of a generation."""
 
-    LOADS_WITH_STORES = "gfx9"  # vmcnt counts loads and stores of global memory, lgkmcnt accesses to LDS
-    STORES_APART = "gfx10 and gfx11"  # vscnt counts stores of global memory
-    ALL_APART = "gfx12"  # loadcnt, storecnt and dscnt
+    LOADS_AND_STORES = "gfx9"  # vmcnt counts loads and stores of global memory, lgkmcnt accesses to LDS
+    SEPARATE_STORES = "gfx10 and gfx11"  # vscnt counts stores of global memory
+    ALL_SEPARATE = "gfx12"  # loadcnt, storecnt and dscnt
 
 
 def counters_of(machine: Machine) -> Counters:
     """The counters of a machine."""
     if machine.has(Feature.SPLIT_COUNTERS):
-        return Counters.ALL_APART
-    return Counters.STORES_APART if machine.has(Feature.STORE_COUNTER) else Counters.LOADS_WITH_STORES
+        return Counters.ALL_SEPARATE
+    return Counters.SEPARATE_STORES if machine.has(Feature.STORE_COUNTER) else Counters.LOADS_AND_STORES
 
 
 _TEXTS = {
     "lds": {
-        Counters.LOADS_WITH_STORES: "s_waitcnt lgkmcnt(0)",
-        Counters.STORES_APART: "s_waitcnt lgkmcnt(0)",
-        Counters.ALL_APART: "s_wait_dscnt 0x0",
+        Counters.LOADS_AND_STORES: "s_waitcnt lgkmcnt(0)",
+        Counters.SEPARATE_STORES: "s_waitcnt lgkmcnt(0)",
+        Counters.ALL_SEPARATE: "s_wait_dscnt 0x0",
     },
     "loads": {
-        Counters.LOADS_WITH_STORES: "s_waitcnt vmcnt(0)",
-        Counters.STORES_APART: "s_waitcnt vmcnt(0)",
-        Counters.ALL_APART: "s_wait_loadcnt 0x0",
+        Counters.LOADS_AND_STORES: "s_waitcnt vmcnt(0)",
+        Counters.SEPARATE_STORES: "s_waitcnt vmcnt(0)",
+        Counters.ALL_SEPARATE: "s_wait_loadcnt 0x0",
     },
     "stores": {
-        Counters.LOADS_WITH_STORES: "s_waitcnt vmcnt(0)",
-        Counters.STORES_APART: "s_waitcnt_vscnt null, 0x0",
-        Counters.ALL_APART: "s_wait_storecnt 0x0",
+        Counters.LOADS_AND_STORES: "s_waitcnt vmcnt(0)",
+        Counters.SEPARATE_STORES: "s_waitcnt_vscnt null, 0x0",
+        Counters.ALL_SEPARATE: "s_wait_storecnt 0x0",
     },
 }
 
@@ -96,7 +96,7 @@ def wait_for_loads(counters: Counters) -> Instruction:
     def simulate(warp: Warp) -> None:
         warp.wait(DIRECT_TO_LDS, 0)
         warp.retire("global", ("load",))
-        if counters is Counters.LOADS_WITH_STORES:
+        if counters is Counters.LOADS_AND_STORES:
             warp.retire("global", ("store",))
 
     return _wait("loads", counters, simulate)
@@ -108,7 +108,7 @@ def wait_for_stores(counters: Counters) -> Instruction:
 
     def simulate(warp: Warp) -> None:
         warp.retire("global", ("store",))
-        if counters is Counters.LOADS_WITH_STORES:
+        if counters is Counters.LOADS_AND_STORES:
             warp.wait(DIRECT_TO_LDS, 0)
             warp.retire("global", ("load",))
 

@@ -1,8 +1,8 @@
 """`T.copy` from global memory to LDS by direct loads of 16 bytes a lane.
 
 Takes a `Copy` of whole tiles, emits the loads of the executing wave without a commit. Invariant: the lanes of a wave
-fill successive chunks of LDS; each loads the chunk of the tile that belongs there in the tile's layout, so that
-permuting the source addresses swizzles the tile. Every wave issues equally many loads, which is what waits count.
+fill consecutive chunks of LDS; each loads the chunk of the tile that the tile's layout has there, so that permuted
+source addresses swizzle the tile. All waves issue the same number of loads, since waits count loads.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import axes, indices
 from tilelang.ops.copy import Copy
 from tilelang.records import record
+from tilelang.targets.amd.direct_copies import COPY_DIRECT
 from tilelang.targets.amd.isa.direct_to_lds import direct_to_lds
 from tilelang.targets.amd.machines import Feature
-from tilelang.targets.amd.passes.direct_copies import COPY_DIRECT
 
 BYTES = 16
 _ZERO = const(0, INT32)
@@ -64,7 +64,7 @@ class DirectCopy:
         return DirectPlan(elements)
 
     def constrain(self, op: Copy, plan: DirectPlan, context: LoweringContext) -> Iterable[Constraint]:
-        """None: layouts that a wave cannot fill are filled through registers."""
+        """None: tiles whose layout a wave cannot fill are copied through registers."""
         return ()
 
     def lower(self, op: Copy, plan: DirectPlan, context: LoweringContext, build: Builder) -> None:

@@ -1,9 +1,8 @@
 """`T.gemm` by MFMA and WMMA; see `targets.gpu.lowerings.gemm_mma`, which has what all machines share.
 
-Among the instructions of the machine, and the ways to place the operands of several of them, the one is taken that
-occupies the matrix unit for the fewest clocks, then the one with the fewest operands to load, then the largest one, so
-that the gemms of a chain choose alike whatever the order of their operands, then the one with the fewest instructions
-around it.
+The candidates are the machine's instructions, each with several register layouts of its operands. They are compared by
+the clocks on the matrix unit, then by the elements to load, then by size (the largest first, so that the gemms of a
+chain make the same choice whatever the order of their operands), then by the number of other instructions.
 """
 
 from __future__ import annotations
@@ -31,26 +30,26 @@ from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, Share
 from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, partition
 from tilelang.targets.machine import Machine
 
-# Registers of a lane for addresses, and for elements while they are parted; operands of gfx11 are twice as large
+# Registers of a lane for addresses, and for operands while they are deinterleaved; those of gfx11 are replicated
 _RESERVED_REGISTERS = {CDNA_WAVE: 48, RDNA_WAVE: 64}
 _WORD_BYTES = 4
 _FLOAT8_BITS = 8
-_MAX_NEIGHBOUR_BYTES = 8  # bytes of neighbouring columns in a lane; more would be in the banks of those of another lane
+_MAX_NEIGHBOUR_BYTES = 8  # of contiguous columns in a lane; with more, the banks of two lanes would overlap
 
 
 class GemmMatrix(RegisterGemm):
     """The lowering."""
 
-    prefetch_barrier = KEEP_MATRIX_ORDER  # clang would load operands late, for fewer registers, and wait for each load
+    prefetch_barrier = KEEP_MATRIX_ORDER  # else clang sinks loads to their uses, to save registers, and waits for each
 
     def operand_classes(self, context: LoweringContext) -> tuple[type[Share], type[ElementOperand]]:
-        """Those that transposing reads load where the machine has them."""
+        """Operands that transposing reads can load, if the machine has such reads."""
         if context.target.has(Feature.TRANSPOSED_READ):
             return TransposableShare, TransposableOperand
         return Share, ElementOperand
 
     def max_registers(self, context: LoweringContext) -> int:
-        """Of those that a lane has if one work-group runs on a compute unit; some are left for others."""
+        """The registers of a lane with one work-group per compute unit, without reserved ones."""
         machine = context.target.machine
         file = register_file(machine)
         waves = -(-context.threads // (machine.warp_size * SIMDS))
@@ -77,13 +76,13 @@ class GemmMatrix(RegisterGemm):
         return min(atoms, key=cost, default=None)
 
     def note(self, op: Gemm, atom: MatrixAtom, context: LoweringContext) -> str:
-        """That operands are multiplied in another dtype than theirs, for want of an instruction."""
+        """Says that operands are converted to another dtype, for lack of an instruction."""
         if op.operands[0] == atom.matrix.b_dtype:
             return ""
         return f"{context.target.arch} multiplies no {op.multiplied}; {atom.matrix.b_dtype!s} holds them exactly"
 
     def instead(self, op: Gemm) -> str:
-        """Nobody stores operands in float8 to have single threads multiply them."""
+        """For float8, suggests float16, which has matrix instructions."""
         if not any(dtype.is_float and dtype.bits <= _FLOAT8_BITS for dtype in op.operands):
             return ""
         return "convert the tiles to float16 by T.copy, which holds them exactly, and multiply those"
@@ -94,14 +93,14 @@ class GemmMatrix(RegisterGemm):
 
 
 def _candidates(matrix: MatrixInstruction, op: Gemm, machine: Machine) -> Iterator[MatrixAtom]:
-    """Ways to place the operands: neighbours that are loaded together are neighbours in registers."""
+    """The register layouts of operands in which elements of one vector load are in consecutive registers."""
     _, n, k = (int_const(size) or 0 for size in op.sizes)
     size, _, step = matrix.shape
     itemsize = matrix.a_dtype.storage_bytes
     per_access = MAX_VECTOR_BYTES // itemsize
     in_order = MAX_VECTOR_BYTES // 2 if itemsize <= _WORD_BYTES else _WORD_BYTES  # columns of the sums
     shared = all(region.buffer.scope is Scope.SHARED for region in (op.a, op.b))
-    k_run = _run(per_access if shared else in_order, k, matrix.groups_of_k, step)
+    k_run = _run(per_access if shared else in_order, k, matrix.k_groups, step)
     columns_first = _is_rows_first(op.b, not op.transpose_b)
     if columns_first and _reads_transposed(machine, matrix.a_dtype):
         in_order = min(in_order, matrix.c.values)  # then reads take whole chunks, which swizzles move
@@ -124,13 +123,13 @@ def _reads_transposed(machine: Machine, dtype: DType) -> bool:
 
 
 def _is_rows_first(region: Region, transposed: bool) -> bool:
-    """Whether neighbouring rows of A, or columns of B, are neighbours in shared memory."""
+    """Whether consecutive rows of A, or columns of B, are contiguous in shared memory."""
     axis = matrix_axes(region)[1 if transposed else 0]
     return region.buffer.scope is Scope.SHARED and axis == region.buffer.rank - 1
 
 
 def _run(most: int, extent: int, groups: int, step: int) -> int:
-    """Neighbours in a lane: as many as can be without padding the extent beyond that of one instruction."""
+    """The length of contiguous runs in a lane: the largest that needs no padding of the extent."""
     run = most
     while run > 1 and groups * run > step and extent % (groups * run):
         run //= 2
@@ -166,7 +165,7 @@ def _accesses(
         return 0
     if not _is_rows_first(region, transposed):
         return -(-values // min(k_run, MAX_VECTOR_BYTES // itemsize))
-    if _reads_transposed(machine, region.dtype) and transposed_read.suits(fragment):
+    if _reads_transposed(machine, region.dtype) and transposed_read.can_fill(fragment):
         return values // transposed_read.ROWS
     words = values * itemsize // _WORD_BYTES
     permuted = {1: 2 * words, 2: words}.get(itemsize, 0) if parted > 1 else 2 * words

@@ -1,4 +1,4 @@
-"""Operands of matrix instructions in LDS whose rows, not K, are contiguous there, loaded by transposing reads.
+"""Operands of matrix instructions that are contiguous along rows in LDS, not along K, loaded by transposing reads.
 
 Takes an operand of a gemm and the part of it that a wave needs; gives an object that loads the registers of one step
 along K. See `targets.gpu.lowerings.mma_operand` for other operands.
@@ -20,7 +20,7 @@ from tilelang.targets.amd.isa.transposed_read import (
     ITEM_BYTES,
     READ_TRANSPOSED,
     ROWS,
-    suits,
+    can_fill,
 )
 from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, Share
 
@@ -31,12 +31,12 @@ class TransposableShare(Share):
 
     @property
     def is_read_transposed(self) -> bool:
-        """Whether the reads give each lane what the matrix instruction takes."""
+        """Whether transposing reads give each lane the operands of its matrix instruction."""
         whole = self.cover == self.rows or self.rows % ROWS == 0
-        return self.transposes and self.dtype.storage_bytes == ITEM_BYTES and whole and suits(self.tile)
+        return self.transposes and self.dtype.storage_bytes == ITEM_BYTES and whole and can_fill(self.tile)
 
     def accesses(self, height: int, length: int) -> list[WarpAccess]:
-        """What a wave reads of so many rows of memory, each of so many elements."""
+        """The accesses of a wave to a tile of `height` rows of `length` elements."""
         if not self.is_read_transposed:
             return super().accesses(height, length)
         table = self.tile.table
@@ -55,7 +55,7 @@ class TransposableOperand(ElementOperand):
     _share: TransposableShare
 
     def _begin(self, layout: Layout | None) -> tuple[Expr, Expr] | None:
-        """Computes before the first step what the lane addresses, or its first element."""
+        """Computes the address of the lane, or of its first element, before the first step."""
         share, lane = self._share, self._lane
         self._addressed: tuple[Expr, Expr] | None = None
         if not share.is_read_transposed or not is_contiguous_in_runs(share.region, layout, ROWS):

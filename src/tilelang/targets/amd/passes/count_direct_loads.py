@@ -1,10 +1,10 @@
-"""Turns waits for groups of direct loads into waits for loads (`s_waitcnt vmcnt`), which is what the hardware counts.
+"""Turns waits for groups of direct loads into waits for loads (`s_waitcnt vmcnt`), since the hardware counts loads.
 
-Takes a thread-level function with its barriers, in which software pipelines have marked groups of loads by
-`COMMIT_DIRECT_LOADS` and `WAIT_FOR_DIRECT_LOAD_GROUPS`; gives one without these marks. Invariant: a wait leaves at most
-as many loads in flight as every wave has certainly issued since the group that it waits for: too small a number makes a
-wait stronger, too large a one would be a race. Where it lets waits leave more of them in flight, loads in a branch that
-all threads take alike are issued in any case, with a false predicate, so that there are equally many on all paths.
+Takes a thread-level function with its barriers, in which software pipelines mark groups of loads by the
+pseudo-instructions `COMMIT_DIRECT_LOADS` and `WAIT_FOR_DIRECT_LOAD_GROUPS`; gives one without them. Invariant: the
+number of a wait is at most the number of loads that every wave has issued on every path since the group that it waits
+for: a smaller number makes a wait stronger, a larger one would be a race. Loads in uniform branches are issued on all
+paths, with a predicate, if that raises the numbers of waits.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tilelang.passes.properties import Property
 from tilelang.targets.amd.isa.direct_to_lds import COMMIT_DIRECT_LOADS, DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS
 from tilelang.targets.amd.isa.wait_counters import MAX_DIRECT_LOADS, WAIT_FOR_DIRECT_LOADS
 
-_GROUPS = 16  # as many of the newest groups as are followed
+_GROUPS = 16  # the newest groups, which the analysis tracks
 
 _InFlight = tuple[int, ...]
-"""Loads that were certainly issued: since the last commit, and in each group, newest first."""
+"""Lower bounds of the loads issued: since the last commit, then in each group, newest first."""
 
 
 def _is(stmt: Stmt, routine: object) -> bool:
@@ -36,22 +36,22 @@ def _is_load(stmt: Stmt) -> bool:
     return any(_is(stmt, load) for load in DIRECT_LOADS.values())
 
 
-def _is_mark(stmt: Stmt) -> bool:
-    """Whether a statement is one of the marks of groups that this pass replaces."""
+def _is_pseudo_instruction(stmt: Stmt) -> bool:
+    """Whether a statement is a pseudo-instruction that this pass replaces."""
     return _is(stmt, COMMIT_DIRECT_LOADS) or _is(stmt, WAIT_FOR_DIRECT_LOAD_GROUPS)
 
 
 # -- branches ----------------------------------------------------------------------------------------------------
-class _Predicate(Rewriter):
-    """Issues the loads of branches in any case, each with the condition as a further predicate."""
+class _PredicateLoads(Rewriter):
+    """Moves the loads of branches out of them, with the condition as a further predicate."""
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, If) and node.else_body is None and node.group is None and _only_loads(node.then_body):
-            return _WithCondition(node.condition).visit(node.then_body)
+            return _AddPredicate(node.condition).visit(node.then_body)
         return self.rebuild_stmt(node)
 
 
-class _WithCondition(Rewriter):
+class _AddPredicate(Rewriter):
     def __init__(self, condition: Expr) -> None:
         self._condition = condition
 
@@ -71,13 +71,13 @@ def _only_loads(body: Stmt) -> bool:
 
 
 # -- counting ----------------------------------------------------------------------------------------------------
-def _joined(first: _InFlight, second: _InFlight) -> _InFlight:
-    """What was certainly issued on both of two paths."""
+def _meet(first: _InFlight, second: _InFlight) -> _InFlight:
+    """The meet of the states of two paths."""
     return tuple(min(a, b) for a, b in zip(first, second, strict=False))
 
 
 class _InFlightAnalysis:
-    """The forward data-flow analysis of a launch: how many loads each wait may leave in flight.
+    """Forward data-flow analysis: the number of loads that each wait may leave in flight.
 
     Attributes:
         pending: The loads in flight after each wait.
@@ -105,7 +105,7 @@ class _InFlightAnalysis:
             return state
         if isinstance(stmt, If):
             branches = [self.after(body, state) for body in (stmt.then_body, stmt.else_body) if body is not None]
-            return _joined(branches[0], branches[1] if len(branches) > 1 else state)
+            return _meet(branches[0], branches[1] if len(branches) > 1 else state)
         if isinstance(stmt, For):
             start, stop = int_const(stmt.start), int_const(stmt.stop)
             trips = None if start is None or stop is None else len(range(start, stop, stmt.step))
@@ -117,19 +117,19 @@ class _InFlightAnalysis:
         return state
 
     def _after_loop(self, body: Stmt, state: _InFlight, trips: int | None) -> _InFlight:
-        if trips is not None and not any(map(_is_mark, walk(body))):
+        if trips is not None and not any(map(_is_pseudo_instruction, walk(body))):
             for _ in range(min(trips, MAX_DIRECT_LOADS)):
                 state = self.after(body, state)
             return state
-        while True:  # the state of any iteration; it only becomes smaller
-            again = _joined(state, self.after(body, state))
+        while True:  # to the fixed point; states only decrease
+            again = _meet(state, self.after(body, state))
             if again == state:
                 return state
             state = again
 
 
 class _Resolve(Rewriter):
-    """Replaces the marks of groups by waits for numbers of loads."""
+    """Replaces the pseudo-instructions by waits for numbers of loads."""
 
     def __init__(self, count: _InFlightAnalysis) -> None:
         self._count = count
@@ -144,22 +144,23 @@ class _Resolve(Rewriter):
 
 def _counted(launch: Launch) -> Launch:
     if not any(_is_load(s) for s in walk(launch.body)):
-        marks = any(map(_is_mark, walk(launch.body)))
-        return launch if not marks else dataclasses.replace(launch, body=_Drop().visit(launch.body) or launch.body)
+        if not any(map(_is_pseudo_instruction, walk(launch.body))):
+            return launch
+        return dataclasses.replace(launch, body=_RemovePseudos().visit(launch.body) or launch.body)
     body, count = launch.body, _InFlightAnalysis()
     count.run(body)
-    predicated, count_predicated = _Predicate().visit(body) or body, _InFlightAnalysis()
+    predicated, count_predicated = _PredicateLoads().visit(body) or body, _InFlightAnalysis()
     count_predicated.run(predicated)
     if sum(count_predicated.pending.values()) > sum(count.pending.values()):
         body, count = predicated, count_predicated
     return dataclasses.replace(launch, body=_Resolve(count).visit(body) or body)
 
 
-class _Drop(Rewriter):
-    """Drops marks of loads that there are not."""
+class _RemovePseudos(Rewriter):
+    """Removes pseudo-instructions from launches without direct loads."""
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        return None if _is_mark(node) else self.rebuild_stmt(node)
+        return None if _is_pseudo_instruction(node) else self.rebuild_stmt(node)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

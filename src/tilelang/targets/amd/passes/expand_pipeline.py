@@ -1,7 +1,7 @@
-"""Expands software pipelines whose loads pass registers or go to LDS directly; see `schedule.expansion`.
+"""Expands software pipelines, whose loads go through registers or to LDS directly; see `schedule.expansion`.
 
-Takes a tile-level function after `plan_pipeline`; gives one without pipelined loops. Direct loads are in groups that
-are waited for; loads to registers are those of threads, for which compilers wait where the registers are read.
+Takes a tile-level function after `plan_pipeline`; gives one without pipelined loops. Direct loads get groups and waits;
+loads to registers need none, since the compiler inserts waits where the registers are read.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.schedule.expansion import expand_loops, with_versions
 from tilelang.schedule.loop_body import fills
+from tilelang.targets.amd.direct_copies import COPIES
 from tilelang.targets.amd.isa.direct_to_lds import COMMIT_DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS
-from tilelang.targets.amd.passes.direct_copies import COPIES
 
 
 def _moves_registers(stmt: Stmt) -> bool:
-    """Whether a statement fills a shared tile with what registers hold, which does no harm after the last iteration.
+    """Whether a statement copies registers to a whole shared tile, which is harmless after the last iteration.
 
-    Then the barrier before it is in no branch, and serves the tile's readers as well.
+    It needs no branch then, and neither does the barrier before it, which the tile's readers need as well.
     """
     return (
         isinstance(stmt, Copy) and stmt.src.buffer.scope is Scope.FRAGMENT and fills(stmt, stmt.dst.buffer)
@@ -40,7 +40,7 @@ def _expanded(launch: Launch) -> Launch:
 
 
 class _Drain(Rewriter):
-    """Waits for all direct loads after each loop that issues some: they may run beyond its last iteration."""
+    """Waits for all direct loads after each loop that issues some: loads for iterations past the end are in flight."""
 
     def stmt(self, node: Stmt) -> Stmt | None:
         made = self.rebuild_stmt(node)

@@ -4,8 +4,9 @@ Takes a tile-level function whose operators have their lowerings; gives one in w
 `PIPELINED` has a stage and an order for each of its effectful statements, and all others are serial, with the reason
 among the notes of the launch. Invariant: placements are legal by `schedule.placement_legality`.
 
-Copies to shared memory are divided by `schedule.register_prefetch`: their loads run one iteration ahead, or two. Where
-the machine loads to LDS directly, and can do all these copies so, they run `num_stages - 1` iterations ahead instead.
+Copies to shared memory are split by `schedule.register_prefetch` into loads to registers, which run one or two
+iterations ahead, and stores. If direct loads to LDS can do all these copies, they run `num_stages - 1` iterations ahead
+instead.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from tilelang.schedule.loop_graph import Work, loop_graph
 from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, version_counts, violation
 from tilelang.schedule.prefetch import copies_first
 from tilelang.schedule.register_prefetch import MAX_VERSIONS, Prefetched, prefetchable, prefetched
-from tilelang.targets.amd.passes.direct_copies import is_direct
+from tilelang.targets.amd.direct_copies import is_direct
 from tilelang.transforms.initial_values import with_initial_values_stored
 
-_ROW_PADDING = 16  # the most bytes that a layout adds to a row of a tile, where swizzles do not avoid bank conflicts
-_PREFETCH_BYTES = 256  # of a thread, for tiles that are loaded ahead: a quarter of the registers of a wave of 256
+_ROW_PADDING = 16  # bytes that a layout adds to a row of a tile at most, where swizzles do not avoid bank conflicts
+_PREFETCH_BYTES = 256  # of a thread, for prefetched tiles: a quarter of 256 registers
 
 
 class _Plan(Rewriter):
@@ -50,7 +51,7 @@ class _Plan(Rewriter):
         self._register_bytes = launch.num_threads * _PREFETCH_BYTES
         self._spare = shared_bytes - _bytes(s.buffer for s in walk(launch.body) if isinstance(s, Alloc))
         self._safe = with_safe_values(launch)
-        self._ahead: set[Stmt] = set()  # direct loads that stay so
+        self._ahead: set[Stmt] = set()  # copies that stay direct loads
         self.notes: list[Note] = []
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -72,7 +73,7 @@ class _Plan(Rewriter):
         return self.rebuild_stmt(dataclasses.replace(loop, kind=ForKind.SERIAL, pipeline=None))
 
     def _plan_loop(self, node: For, loop: For, spec: PipelineSpec) -> Prefetched | Placement | str:
-        """What runs ahead, or why nothing does; no reason where nothing was asked for."""
+        """The schedule of a loop, or why it stays serial; an empty reason if no pipelining was asked for."""
         reason = loop_violation(loop)
         if reason:
             return reason if spec.num_stages > 1 or spec.stage is not None else ""
@@ -95,7 +96,7 @@ class _Plan(Rewriter):
         return ""
 
     def _direct_placement(self, body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> Placement | None:
-        """The placement in which direct loads do all copies; None if some cannot, or if their tiles do not fit."""
+        """The placement in which all copies are direct loads; None if some cannot be, or if their tiles do not fit."""
         copies = prefetchable(body)
         if not copies or any(not is_direct(copy) or copy.src.buffer.storage in self._safe for copy in copies):
             return None
@@ -110,7 +111,7 @@ class _Plan(Rewriter):
         return None
 
     def _fits(self, body: LoopBody, placement: Placement, row_padding: int) -> bool:
-        """Whether there is shared memory for the versions of a placement, which is spent then."""
+        """Reserves shared memory for the versions of a placement; whether there was enough."""
         counts = version_counts(body, placement)
         extra = sum((count - 1) * _bytes([buffer]) for buffer, count in counts.items())
         padding = sum(count * _rows(buffer) * row_padding for buffer, count in counts.items())
@@ -120,7 +121,7 @@ class _Plan(Rewriter):
         return True
 
     def _direct_ahead(self, body: LoopBody, placement: Placement) -> set[Stmt]:
-        """The direct loads whose tiles only later stages use, and which fill with zeros only."""
+        """The direct loads whose tiles only later stages use, and that pad with zeros only."""
         found: set[Stmt] = set()
         for number, stmt in enumerate(body.statements):
             if isinstance(stmt, Copy) and is_direct(stmt) and stmt.src.buffer.storage not in self._safe:

@@ -1,10 +1,9 @@
-"""Lets barriers of the block leave accesses to global memory in flight, where no thread needs to see those of others.
+"""Relaxes barriers of the block to order LDS only, where no thread reads what others write to global memory.
 
 Takes a thread-level function with its barriers. Invariant: a barrier that orders accesses to global memory stays as it
-is: in a launch with fences or atomics of global memory, whose threads may publish what others wrote before a barrier,
-or with a tensor that is written and accessed elsewhere, too. Other barriers order accesses to LDS only. They neither
-drain loads that run ahead, as a release fence of the work-group does on RDNA and where there are direct loads, nor
-invalidate the first cache.
+is: in a launch with fences or atomics of global memory, by which threads may publish what others wrote, or with a
+tensor that is both written and accessed elsewhere. A relaxed barrier does not wait for prefetched loads, as a release
+fence of the work-group does on RDNA and with direct loads, and does not invalidate the L1 cache.
 
 Source: LLVM, "User Guide for AMDGPU Backend", "Memory Model".
 """
@@ -27,7 +26,7 @@ from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 
 
 def orders_global_memory(launch: Launch) -> bool:
-    """Whether its barriers may be needed for accesses to global memory."""
+    """Whether barriers of a launch may have to order accesses to global memory."""
     if any(map(_may_publish, walk(launch.body))):
         return True
     found = [access for access in accesses(launch.body).all if access.buffer.scope is Scope.GLOBAL]
@@ -36,7 +35,7 @@ def orders_global_memory(launch: Launch) -> bool:
 
 
 def _may_publish(stmt: Stmt) -> bool:
-    """Whether a statement may let others see global memory, or accesses some of it that it does not name."""
+    """Whether a statement may publish global memory, or access some that its regions do not name."""
     if isinstance(stmt, Atomic):
         return stmt.buffer.scope is Scope.GLOBAL
     if not isinstance(stmt, CallStmt):

@@ -1,9 +1,9 @@
 """Remaps the blocks of gemms to dies (XCDs), so that blocks with neighboring tiles share the L2 of their die.
 
-Takes a tile-level function; a launch of constant extents in which gemms are gets new block indices, from which its own
-are computed at the start of the block. Blocks start on the XCDs in turn, in the order of their linear index, x fastest;
-here each XCD gets successive ones. Invariant: the map from the new indices to the others is a bijection of the grid,
-and these are provably within it.
+Takes a tile-level function; a launch with gemms and constant extents gets new block indices, from which its own are
+computed at the start of the block. The hardware assigns blocks to XCDs round-robin, by their linear index, x fastest;
+after remapping, each XCD has consecutive ones. Invariant: the map of indices is a bijection of the grid, and its values
+are provably in range.
 
 Source: AMD Instinct MI300X Workload Optimization, "Programming MI300X with multiple XCDs"; AMD CDNA 3 white paper.
 """

@@ -1,4 +1,4 @@
-"""Reads what clang or hiprtc rejected.
+"""Reads the error logs of clang and hiprtc.
 
 Takes a `Source` and a failed `Compilation`; gives the error to raise, as `targets.gpu.runtime.compile_log` words it.
 """

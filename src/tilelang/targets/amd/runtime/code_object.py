@@ -1,7 +1,7 @@
-"""What an AMD code object says about its kernels: registers, spills, shared memory.
+"""Reads the metadata of AMD code objects: registers, spills and shared memory of kernels.
 
-Takes the bytes of an ELF file, gives `CodeObject`. Invariant: only the note with the metadata is read, by its format
-alone; a file that is no code object is a `ToolchainError`.
+Takes the bytes of an ELF file, gives `CodeObject`. Invariant: only the note with the metadata is read; a file that is
+no code object is a `ToolchainError`.
 
 Source: LLVM, "User Guide for AMDGPU Backend", "Note Records" and "Code Object V5 Metadata"; the MessagePack format
 specification.
@@ -30,14 +30,14 @@ class KernelMetadata:
 
     Attributes:
         name: The kernel's.
-        vector_registers: Of a lane, those of `accumulators` among them where both are of one file.
-        accumulators: Registers of a lane that only matrix instructions use.
+        vector_registers: VGPRs of a lane; with the `accumulators` where both share a register file.
+        accumulators: AGPRs of a lane.
         scalar_registers: Of a wave.
-        spilled_registers: Vector registers that are stored elsewhere and loaded again: to memory, or to accumulators.
-        shared_bytes: LDS that the kernel declares; what a launch adds is not known here.
-        private_bytes: Memory of a lane: spilled registers, and arrays that are indexed by values of run time.
+        spilled_registers: Vector registers that are spilled, to memory or to AGPRs.
+        shared_bytes: Static LDS; a launch may add dynamic LDS.
+        private_bytes: Scratch memory of a lane: spilled registers, and arrays with dynamic indices.
         wave_size: Lanes of a wave.
-        max_threads: Threads of a work-group that the code was made for.
+        max_threads: The work-group size that the code was compiled for.
         argument_bytes: All arguments together.
         has_dynamic_stack: Whether `private_bytes` is only a part of the memory of a lane.
     """
@@ -69,13 +69,13 @@ class CodeObject:
 
 
 def read_code_object(data: bytes) -> CodeObject:
-    """What the metadata of a code object say.
+    """The metadata of a code object.
 
     Raises:
-        ToolchainError: It is none, or says nothing.
+        ToolchainError: The bytes are no code object, or have no metadata.
     """
     try:
-        metadata = _Reader(_metadata_note(data)).value()
+        metadata = _MessagePackReader(_metadata_note(data)).value()
         kernels = [_kernel(entry) for entry in metadata["amdhsa.kernels"]]
         return CodeObject(metadata.get("amdhsa.target", ""), {kernel.name: kernel for kernel in kernels})
     except (struct.error, IndexError, KeyError, TypeError, ValueError) as error:
@@ -138,8 +138,8 @@ _NUMBERS = {
 _LENGTHS = {0xD9: ">B", 0xDA: ">H", 0xDB: ">I", 0xDC: ">H", 0xDD: ">I", 0xDE: ">H", 0xDF: ">I"}
 
 
-class _Reader:
-    """Reads values of the kinds that metadata have: maps, arrays, texts, numbers, booleans.
+class _MessagePackReader:
+    """Reads MessagePack values: maps, arrays, texts, numbers, booleans.
 
     Args:
         data: The text.

@@ -24,7 +24,7 @@ from tilelang.targets.gpu.runtime.resources import Resources
 
 # data integers wrap, and vector accesses name bytes under another dtype
 _FLAGS = (STANDARD, "-O3", "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno")
-# approximate functions and divisions, and subnormals are zero; NaN and infinity keep their meaning
+# approximate functions and divisions, and subnormals are flushed to zero; NaN and infinity are kept
 _FAST_MATH = (
     "-fapprox-func", "-freciprocal-math", "-fno-signed-zeros", "-fgpu-flush-denormals-to-zero",
     "-fno-hip-fp32-correctly-rounded-divide-sqrt",
@@ -38,7 +38,7 @@ class HipCode(DeviceCode):
     """Machine code of a program's kernels: a code object, by "clang" or "hiprtc"."""
 
     def assembly(self) -> str:
-        """The machine code in words: as clang writes it when it compiles anew, or by llvm-objdump.
+        """The assembly: clang compiles the source again for it; the code of hiprtc is disassembled by llvm-objdump.
 
         Raises:
             ToolchainError: It is hiprtc's, and there is no disassembler, or it fails.
@@ -73,7 +73,7 @@ def build(source: Source, arch: str, compiler: str, options: CompileOptions = Co
 
 
 def identity(compiler: str, options: CompileOptions) -> str:
-    """Names all that decides the machine code besides text and architecture.
+    """A key of all that determines the machine code besides text and architecture.
 
     Raises:
         ToolchainError: The compiler is not there.
@@ -83,7 +83,7 @@ def identity(compiler: str, options: CompileOptions) -> str:
 
 
 def _all_flags(source: Source | None, options: CompileOptions) -> tuple[str, ...]:
-    """Our flags, those of the text, then the user's, so that theirs win."""
+    """Our flags, those of the text, then the user's, which override them."""
     fast = _FAST_MATH if options.fast_math else ()
     return (*_FLAGS, *fast, *(source.flags if source is not None else ()), *host_flags(options.compile_flags))
 
@@ -108,7 +108,7 @@ class _Compiled:
 
 
 def _compiled(source: Source, arch: str, compiler: Clang | hiprtc.Hiprtc, options: CompileOptions) -> _Compiled:
-    """The code object; where its kernels spill, that of fewer registers, if it spills less."""
+    """The code object; if kernels spill, also compiled for fewer registers, and the one that spills less."""
     flags = _all_flags(source, options)
     made = _compiled_with(flags, source, arch, compiler, options)
     if not made.spilled:

@@ -1,4 +1,4 @@
-"""How compiled kernels run on AMD's GPUs."""
+"""The runtime for kernels on AMD's GPUs."""
 
 from __future__ import annotations
 

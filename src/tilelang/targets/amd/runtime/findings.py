@@ -1,4 +1,4 @@
-"""What this machine has for kernels on AMD's GPUs."""
+"""The tools and devices for AMD's GPUs that `doctor` reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilelang.targets.gpu.runtime.device_names import device_names
 
 
 def findings() -> list[Finding]:
-    """What there is, in the order in which kernels need it."""
+    """The findings, in the order in which kernels need them."""
     return [
         look_for("HIP compiler (target hip)", lambda: str(find_clang()), compiles=True),
         look_for("hiprtc, another HIP compiler", lambda: str(open_hiprtc()), compiles=True),

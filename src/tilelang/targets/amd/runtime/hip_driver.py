@@ -1,8 +1,8 @@
-"""The HIP runtime of ROCm as a driver: the names of its functions, devices, launches by values.
+"""The HIP runtime of ROCm as a `Driver`: names of functions, error codes, devices, launches.
 
 Takes addresses and numbers, gives handles; see `targets.gpu.runtime.driver`. Invariant: the library is opened when the
-first kernel is called or device asked for. HIP has no contexts to choose from: the number of the device that the
-calling thread uses stands for one.
+first kernel is called or device asked for. HIP has no contexts to choose from: the current device of the calling thread
+stands for one.
 
 This has been tested against an imitation of the library only, on no hardware.
 
@@ -84,7 +84,7 @@ class HipDriver(Driver):
 
     def __init__(self, library: Any) -> None:
         super().__init__(library)
-        # functions that every launch needs are asked for now, so that a driver without them is refused at once
+        # looked up now, so that a driver without these functions is refused at once
         self._launch, self._cooperative = library.hipModuleLaunchKernel, library.hipModuleLaunchCooperativeKernel
 
     def _version_of(self, number: int) -> tuple[int, int]:
@@ -147,7 +147,7 @@ class HipDriver(Driver):
         return f"the driver of ROCm {major}.{minor} cannot read this code for this device; update ROCm"
 
     def prepare(self, function: int, launch: DeviceLaunch, shared_bytes: int) -> None:
-        """Every kernel has what a launch needs: dynamic shared memory is not asked for before."""
+        """Nothing: dynamic LDS needs no attribute of the kernel."""
 
 
 @functools.lru_cache(maxsize=1)

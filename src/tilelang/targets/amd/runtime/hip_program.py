@@ -1,4 +1,4 @@
-"""A compiled program on AMD's devices: which of them run its code.
+"""A compiled program on AMD's devices: checks of architecture and grid.
 
 Takes `HipCode` and the signature of the function it was made from; see `targets.gpu.runtime.device_program`.
 """

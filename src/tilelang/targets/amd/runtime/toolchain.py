@@ -1,8 +1,8 @@
 """Clang for AMD GPUs: finds one with its linker, and compiles HIP text to a code object.
 
 Takes text, an architecture and flags; gives a `Compilation`. A clang of ROCm, of the package ziglang or of the system
-will do: the text includes no header and calls no library. Invariant: the version of a known compiler is read from the
-compile cache, so that it is not started for anything but compiling.
+works: the text includes no header and calls no library. Invariant: the version of a compiler is kept in the compile
+cache, so that it is started for compilation only.
 
 Source: LLVM, "User Guide for AMDGPU Backend" and "HIP Support" of clang, for the command lines.
 """
@@ -93,7 +93,7 @@ def find_clang() -> Clang:
 
 
 def _environment() -> tuple[str, str, str]:
-    """What the environment says about where a clang is."""
+    """The variables of the environment that say where a clang is."""
     chosen, rocm, path = (os.environ.get(name, "") for name in ("HIP_CLANG_PATH", "ROCM_PATH", "PATH"))
     return chosen, rocm, path
 
@@ -149,7 +149,7 @@ def _zig() -> str | None:
 
 
 def _version_of(command: tuple[str, ...]) -> str:
-    """What a clang says its version is, as "22.1.8"; empty if it says nothing that is one."""
+    """The version of a clang, as "22.1.8"; empty if its output has none."""
     key = cache.key_of("version of clang", *command, fingerprint(command))
     known = cache.lookup(key, ".version") if is_cache_enabled() else None
     if known is not None:

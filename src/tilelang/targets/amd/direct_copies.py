@@ -1,7 +1,4 @@
-"""Recognizes the copies that load to LDS directly.
-
-Takes tile-level statements with their lowerings, gives what software pipelines must know of such copies.
-"""
+"""Direct loads to LDS as the asynchronous copies of software pipelines: how to recognize, commit and wait for them."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from loops import buffer, exprs
 
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ops.copy import Copy
-from tilelang.targets.amd.passes.direct_copies import COPIES, COPY_DIRECT, is_direct
+from tilelang.targets.amd.direct_copies import COPIES, COPY_DIRECT, is_direct
 
 A, S = buffer("A", 8, scope=Scope.GLOBAL), buffer("S", 8, scope=Scope.SHARED)
 COPY = Copy(Region(A, exprs(0), exprs(8)), Region(S, exprs(0), exprs(8)))
