@@ -42,6 +42,19 @@ def test_tensors_that_the_copy_engine_cannot_write_are_left_alone():
     assert "tma_store_wait" not in text
 
 
+def test_a_single_element_is_no_box_for_the_copy_engine():
+    @T.prim_func
+    def main(A: T.Tensor((4, 1), "float32")):
+        with T.Kernel(4, threads=128) as bx:
+            A_l = T.alloc_fragment((1,), "float32")
+            T.clear(A_l)
+            T.copy(A_l, A[bx, :])
+
+    stores, text = leaving(main)
+    assert () == stores
+    assert "tma_store_wait" not in text
+
+
 def added(kind="add", how="relaxed", dtype="float32", value="tile"):
     @T.prim_func
     def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), dtype)):

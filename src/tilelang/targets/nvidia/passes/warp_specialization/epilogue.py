@@ -168,7 +168,10 @@ def _epilogue_store(
     if len(touching[copy.dst.buffer.storage]) > 1:
         return None  # nothing orders TMA stores and other accesses to the tensor
     if source.scope is Scope.FRAGMENT and is_whole(copy.src) and copy.src.static_extent is not None:
-        tile = _staging(copy, drop_units(copy.dst.extent))
+        extents = drop_units(copy.dst.extent)
+        if not extents:
+            return None  # a single element has fewer bytes than TMA stores
+        tile = _staging(copy, extents)
         return None if can_store(_async_store(copy, _valid_part(copy, tile))) else EpilogueStore(copy, tile)
     if source.scope is not Scope.SHARED or not is_whole(copy.src) or source.view_of is not None:
         return None
