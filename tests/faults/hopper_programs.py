@@ -317,6 +317,9 @@ PROGRAMS = {
     ),
     "gemm, asynchronous mma": Program(gemm((256, 128, 192), (128, 128, 64), persistent=True, ping_pong=False, consumers=2)),
     "gemm, ping-pong": Program(gemm((256, 64, 192), (64, 64, 64), persistent=True, ping_pong=True), NARROW),
+    "gemm, ping-pong with one stage": Program(
+        gemm((256, 64, 192), (64, 64, 64), persistent=True, ping_pong=True, stages=1), NARROW
+    ),
     "gemm, split-K in a cluster": Program(gemm((64, 64, 448), (64, 64, 64), split=2, in_flight=0), NARROW),
     "gemm, fewer rows than an instruction": Program(
         gemm((96, 64, 192), (48, 64, 64), persistent=True, ping_pong=False, in_flight=0), NARROW

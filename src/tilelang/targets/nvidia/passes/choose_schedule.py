@@ -312,7 +312,7 @@ class _Choice:
             panel=panel_of(self._launch, load_groups.found) if persistent else None,
             epilogue_parts=budget.epilogue_parts,
             staged_additions=budget.staged_additions,
-            mma_in_flight=1 if ping_pong else self._mma_in_flight(consumers, budget.stages, only),
+            mma_in_flight=int(budget.stages > 1) if ping_pong else self._mma_in_flight(consumers, budget.stages, only),
             ping_pong=ping_pong,
             split_k=self._split_k,
         )

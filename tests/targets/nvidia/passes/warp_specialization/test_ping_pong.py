@@ -44,6 +44,20 @@ def test_one_warpgroup_begins_when_the_other_has_issued_its_gemms():
         assert "wgmma_wait_0()" == shown[arrive + 1]
 
 
+def test_one_warpgroup_begins_when_the_other_has_completed_its_gemms_of_a_single_stage():
+    func = gemm_kernel(512, 512, 256)
+    lines = [[line.strip() for line in to_text(program).splitlines()] for program in groups(func, stages=1)]
+    for number, shown in enumerate(lines):
+        wait = next(n for n, line in enumerate(shown) if line.startswith(f"mbarrier_wait(order[{number}"))
+        assert shown[wait + 1].startswith("for k in")
+        gemm = next(n for n, line in enumerate(shown) if line.startswith("T.gemm("))
+        assert "wait=1" not in shown[gemm]
+        release = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(A_s_empty"))
+        arrive = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(order"))
+        assert wait < gemm < release < arrive
+        assert f"mbarrier_arrive(order[{1 - number}:{2 - number}])" == shown[arrive]
+
+
 def test_the_phases_are_those_that_the_other_one_completes():
     first, second = groups(gemm_kernel(512, 512, 256))
     tiles = [next(s for s in walk(program) if isinstance(s, For)) for program in (first, second)]

@@ -18,7 +18,7 @@ from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt,
 from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
 from tilelang.ops.copy import Copy
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL, l2_policy
-from tilelang.targets.nvidia.passes.warp_specialization.async_mma import AsyncMma, async_mma_of
+from tilelang.targets.nvidia.passes.warp_specialization.async_mma import AsyncMma, async_mma_of, only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks, select_by_thread
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier
 from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
@@ -210,8 +210,10 @@ def consumer(
     rewriter = _Consumer(pipelines, computed, states, late_states, thread)
     rewriter.software_pipelines = {each.loop: each for each in software_pipelines}
     rewriter.scheduler = scheduler
+    loops = [s for s in walk(body) if isinstance(s, For)]
+    groups = [each.load_group for each in pipelines]
+    rewriter.orders = {loop: order for loop in loops if order is not None and only_gemm(loop, groups) is not None}
     if mma_in_flight:
-        loops = [s for s in walk(body) if isinstance(s, For)]
         async_mmas = [async_mma for loop in loops if (async_mma := async_mma_of(loop, pipelines, order)) is not None]
         rewriter.async_mmas = {async_mma.loop: async_mma for async_mma in async_mmas}
     program = rewriter.visit(body) or Seq((), loc=body.loc)
@@ -236,6 +238,7 @@ class _Consumer(Rewriter):
         self._loops = {each.load_group.loop for each in pipelines}
         self.versions: dict[Buffer, tuple[Buffer, Expr]] = {}
         self.async_mmas: dict[For, AsyncMma] = {}
+        self.orders: dict[For, OrderBarrier] = {}
         self.software_pipelines: dict[For, SoftwarePipeline] = {}
         self.scheduler: TileScheduler | None = None
 
@@ -258,6 +261,10 @@ class _Consumer(Rewriter):
             if node in self.async_mmas:
                 drained = self.async_mmas[node].with_drain(rebuilt, self._thread)
                 return Seq(tuple(with_location(s, node.loc) for s in drained), loc=node.loc)
+            if node in self.orders:  # all warps have passed the order barrier, since each gemm waits for all of them
+                order = self.orders[node]
+                ordered = [*order.wait(), rebuilt, *order.arrive(self._thread)]
+                return Seq(tuple(with_location(s, node.loc) for s in ordered), loc=node.loc)
         return rebuilt
 
     def _sequence(self, node: Seq) -> Stmt:
