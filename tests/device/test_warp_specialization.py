@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from device_launch import GPUS, architecture, needs_gpu
 from examples_of import load
+from held_queries import attention
 from tiled_gemm import tiled_gemm
 
 import tilelang
@@ -126,3 +127,16 @@ def test_attention(shape, tile, persistent, causal):
     np.testing.assert_allclose(first.float().cpu(), expected.float().cpu(), rtol=2e-2, atol=4e-3)
     for _ in range(RUNS):
         assert torch.equal(first, kernel(q, k, v))  # what roles do when changes no bit
+
+
+@pytest.mark.parametrize("schedule", [{}, {"stages": 1}, {"consumers": 2, "stages": 1}, {"disable_warp_specialized": 1}])
+def test_operands_that_a_loop_keeps_in_registers(schedule):
+    # with two consumers and one stage, ptxas 13.0 gave P the registers of Q_l before gemms renewed these
+    torch = pytest.importorskip("torch")
+    configs = {f"tl.{name}": value for name, value in schedule.items()}
+    kernel = tilelang.compile(attention(), out_idx=[3], target="cuda", pass_configs=configs)
+    torch.manual_seed(0)
+    q, k, v = (torch.randint(-2, 3, (rows, 64), device="cuda").half() for rows in (64, 192, 192))
+    want = (q.double() @ k.double().T @ v.double()).float()
+    for _ in range(RUNS):
+        assert torch.equal(want, kernel(q, k, v))

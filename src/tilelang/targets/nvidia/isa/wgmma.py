@@ -340,6 +340,34 @@ template <int N> __device__ __forceinline__ void {name}(void* registers) {{
 
 
 @cache
+def renew_operands(dtype: DType, count: int) -> Instruction:
+    """Like `fence_operands`, by an instruction that writes the registers, with the values they have.
+
+    For an operand A that a loop keeps: see `passes/renew_held_operands.py`.
+    """
+    text = """\
+// Writes these registers with their own values, which ptxas does not see.
+template <int N> __device__ __forceinline__ void tl_renew_operands(void* registers) {
+    unsigned* r = reinterpret_cast<unsigned*>(registers);
+#pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("prmt.b32 %0, %0, %0, 0x3210;" : "+r"(r[i])::"memory");
+}
+"""
+
+    def simulate(warp: Warp, registers: Pointer) -> None:
+        """Does nothing: the values stay."""
+
+    return Instruction(
+        f"wgmma_renew_operands_{dtype!s}_{count}",
+        {"cuda": f"tl_renew_operands<{count // per_register(dtype)}>({{0}})"},
+        {"cuda": Helper("tl_renew_operands", text)},
+        simulate,
+        needs=Feature.WGMMA,
+        source="PTX ISA, 'Data Movement and Conversion Instructions: prmt'",
+    )
+
+
+@cache
 def define_operands(dtype: DType, count: int) -> Instruction:
     """Defines an accumulator that the next wgmma instruction overwrites; called with the array.
 
@@ -464,5 +492,5 @@ def instructions() -> Iterator[Instruction]:
         assert atom is not None
         yield from forms(atom)
     yield from (WGMMA_FENCE, WGMMA_COMMIT, *map(wgmma_wait, (0, 1)), MATRIX_DESCRIPTOR)
-    for operands in (fence_operands, define_operands):
+    for operands in (fence_operands, renew_operands, define_operands):
         yield from (operands(as_dtype(name), 32) for name in ("float32", "float16", "int32"))

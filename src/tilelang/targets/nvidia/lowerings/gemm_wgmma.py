@@ -44,6 +44,7 @@ from tilelang.targets.nvidia.isa.wgmma import (
     columns,
     define_operands,
     fence_operands,
+    renew_operands,
     wgmma,
     wgmma_wait,
 )
@@ -67,6 +68,7 @@ class WgmmaPlan(Plan):
         steps: Instructions along K.
         a: The boxes of A; None if it is a fragment.
         b: The boxes of B.
+        renews_a: Whether A, in registers, is defined anew for the instructions: see `passes/renew_held_operands.py`.
     """
 
     atom: WgmmaAtom
@@ -74,6 +76,7 @@ class WgmmaPlan(Plan):
     steps: int
     a: Boxes | None
     b: Boxes
+    renews_a: bool = False
 
     def __str__(self) -> str:
         return f"{self.atom.name} of {self.groups.rows} x {self.groups.columns} warpgroups"
@@ -251,9 +254,12 @@ class _Emission:
         """
         in_flight = self._op.wait != 0 and not self._op.follows_wait
         used = [] if self._op.always_clears or in_flight else [sums.array]
-        for registers in used if held_a is None else [*used, held_a.array]:
-            fence = fence_operands(registers.dtype, int_const(registers.extent[0]) or 0)
-            self._emit.build.emit(CallStmt(fence, (registers,), (registers,), (registers,)))
+        fences = [(fence_operands, registers) for registers in used]
+        if held_a is not None:
+            fences.append((renew_operands if self._plan.renews_a else fence_operands, held_a.array))
+        for fence, registers in fences:
+            record = fence(registers.dtype, int_const(registers.extent[0]) or 0)
+            self._emit.build.emit(CallStmt(record, (registers,), (registers,), (registers,)))
         if self._op.always_clears and self._op.wait:
             define = define_operands(sums.array.dtype, int_const(sums.array.extent[0]) or 0)
             self._emit.build.emit(CallStmt(define, (sums.array,), (), (sums.array,)))
