@@ -47,6 +47,10 @@ def test_loops_store_to_places_that_their_stores_do_not_move():
                             assert target.value.id not in names, ast.unparse(store)
 
 
+def test_sums_of_float16_are_exact_in_every_order():
+    check_random(680001034, on_simulator("sm_90a", True, 0))
+
+
 @pytest.mark.slow(every=40)
 @pytest.mark.parametrize("seed", range(120))
 def test_small_kernels_agree_with_the_reference(seed):
