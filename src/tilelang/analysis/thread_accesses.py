@@ -35,19 +35,6 @@ from tilelang.records import record
 SHARED_BY_THREADS = (Scope.SHARED, Scope.GLOBAL)
 
 
-@record(slots=True)
-class AccessSummary:
-    """Whether a statement or its sub-statements have relevant accesses or effects, write, or synchronize."""
-
-    relevant: bool
-    writes: bool
-    syncs: bool
-
-    def merged(self, other: AccessSummary) -> AccessSummary:
-        """The summary of two statements."""
-        return AccessSummary(self.relevant or other.relevant, self.writes or other.writes, self.syncs or other.syncs)
-
-
 @record(slots=True, eq=False)
 class FreeVariable:
     """A variable of which only a range is known at the access.

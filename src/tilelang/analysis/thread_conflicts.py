@@ -8,8 +8,9 @@ are enumerated for all threads.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -72,12 +73,18 @@ class Conflicts:
         self._threads = launch.num_threads
         self._thread = launch.thread
         self._uniform = uniform
-        self._plan = launch.plan
-        self._offsets: Mapping[Buffer, int] = dict(launch.plan.shared_offsets)
+        plan = launch.plan
+        self._bytes = {
+            buffer: range(offset, offset + plan.shared_elements(buffer) * buffer.dtype.storage_bytes)
+            for buffer, offset in plan.shared_offsets
+        }
         self._linear = Linearizer()
         self._indices: dict[int, tuple[ThreadAccess, tuple[_Index, ...]]] = {}
         self._active: dict[tuple[int, frozenset[Var] | None], tuple[ThreadAccess, np.ndarray | None]] = {}
-        self._known: dict[tuple[int, int, int], tuple[ThreadAccess, ThreadAccess, bool]] = {}
+        # by later access and subgroup size: that access, and whether earlier ones (by identity) conflict with it
+        self._known: dict[tuple[int, int], tuple[ThreadAccess, dict[int, bool]]] = {}
+        self._compared: list[ThreadAccess] = []  # kept, so that identities stay unique
+        self._columns: dict[tuple[int, int], tuple[ThreadAccess, _Elements | None]] = {}
         self._written = {b.storage for s in walk(launch.body) for b in written_buffers(s)}
         self._may_conflict: dict[Buffer, bool] = {}
 
@@ -98,6 +105,27 @@ class Conflicts:
             y: The later one; both are expressed at its program point.
             domain: The facts at the later one.
         """
+        return bool(self.conflicting([x], y, domain))
+
+    def conflicting(self, earlier: Iterable[ThreadAccess], y: ThreadAccess, domain: Domain) -> list[ThreadAccess]:
+        """Those of several earlier accesses that conflict with a later one; the other arguments are as above."""
+        _, known = self._known.setdefault((id(y), self.subgroup_size), (y, {}))
+        found = []
+        for x in earlier:
+            answer = known.get(id(x))
+            if answer is None:
+                answer = known[id(x)] = self._of_subgroups(x, y, domain)
+                self._compared.append(x)
+            if answer:
+                found.append(x)
+        return found
+
+    def _of_subgroups(self, x: ThreadAccess, y: ThreadAccess, domain: Domain) -> bool:
+        """Whether accesses of threads of different subgroups conflict; never, if those of threads do not."""
+        _, of_threads = self._known.get((id(y), 1), (y, {}))
+        return of_threads.get(id(x), True) and self._conflict(x, y, domain)
+
+    def _conflict(self, x: ThreadAccess, y: ThreadAccess, domain: Domain) -> bool:
         if self._threads <= self.subgroup_size or x.explicitly_ordered and y.explicitly_ordered:
             return False
         if x.single_thread is not None and x.single_thread == y.single_thread:
@@ -108,12 +136,7 @@ class Conflicts:
             return False
         if x.buffer.storage is not y.buffer.storage:
             return self._share_bytes(x.buffer.storage, y.buffer.storage)
-        cached = self._known.get((id(x), id(y), self.subgroup_size))
-        if cached is None:
-            threads = self._known.get((id(x), id(y), 1))  # no conflict of threads, none of subgroups
-            overlap = (threads is None or threads[2]) and self._may_overlap(x, y, domain)
-            cached = self._known[(id(x), id(y), self.subgroup_size)] = (x, y, overlap)
-        return cached[2]
+        return self._may_overlap(x, y, domain)
 
     def _transfers_visibility(self, x: ThreadAccess, y: ThreadAccess) -> bool:
         """Whether a release covers an access of another thread, or an acquire an access of another thread."""
@@ -137,13 +160,8 @@ class Conflicts:
 
     def _share_bytes(self, a: Buffer, b: Buffer) -> bool:
         """Whether the allocations of two buffers in shared memory overlap."""
-        if a not in self._offsets or b not in self._offsets:
-            return False
-        first, second = self._offsets[a], self._offsets[b]
-        return first < second + self._size(b) and second < first + self._size(a)
-
-    def _size(self, buffer: Buffer) -> int:
-        return self._plan.shared_elements(buffer) * buffer.dtype.storage_bytes
+        first, second = self._bytes.get(a), self._bytes.get(b)
+        return first is not None and second is not None and first.start < second.stop and second.start < first.stop
 
     # -- elements --------------------------------------------------------------------------------------------
     def _may_overlap(self, x: ThreadAccess, y: ThreadAccess, domain: Domain) -> bool:
@@ -165,16 +183,26 @@ class Conflicts:
         """Whether a single dimension proves that threads of different subgroups access different elements."""
         for d, (f, g) in enumerate(zip(self._dimensions(x), self._dimensions(y), strict=True)):
             length, other = x.extent[d], y.extent[d]
-            if f.common is None or g.common is None or f.own is None or g.own is None:
+            if f.common is None or g.common is None or length is None or other is None:
                 continue
-            gaps = None if length is None or other is None else _values(f.common.plus(g.common, -1), domain)
-            if gaps is None or length is None or other is None:
+            gaps = _values(f.common.plus(g.common, -1), domain)
+            mine, theirs = self._column(x, d), self._column(y, d)
+            if gaps is None or mine is None or theirs is None:
                 continue
-            theirs = _elements([g.own], [other], self._mask(y, frozenset()), self._threads)
-            mine = [_elements([f.own + gap], [length], self._mask(x, frozenset()), self._threads) for gap in gaps]
-            if theirs is not None and all(m is not None and not self._shared_between_teams(m, theirs) for m in mine):
+            if not any(self._shared_between_teams(mine.moved(gap), theirs) for gap in gaps):
                 return True
         return False
+
+    def _column(self, access: ThreadAccess, dimension: int) -> _Elements | None:
+        """The elements that threads access in one dimension, without the common part; None if they are too many."""
+        key = (id(access), dimension)
+        if key not in self._columns:
+            own, extent = self._dimensions(access)[dimension].own, access.extent[dimension]
+            found = None
+            if own is not None and extent is not None:
+                found = _elements([own], [extent], self._mask(access, frozenset()), self._threads)
+            self._columns[key] = (access, found)
+        return self._columns[key][1]
 
     def _dimensions(self, access: ThreadAccess) -> tuple[_Index, ...]:
         cached = self._indices.get(id(access))
@@ -332,6 +360,10 @@ class _Elements:
     starts: np.ndarray
     inside: np.ndarray
     threads: np.ndarray
+
+    def moved(self, distance: int) -> _Elements:
+        """The same elements at a distance along every dimension."""
+        return dataclasses.replace(self, starts=self.starts + distance)
 
     def ends(self) -> np.ndarray:
         """One more than the largest index per dimension."""

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
-from tilelang.analysis.context_facts import ContextFacts, FactPropagation
+from tilelang.analysis.context_facts import ContextFacts
+from tilelang.analysis.launch_accesses import LaunchAccesses
 from tilelang.analysis.pending_accesses import (
     Pending,
     State,
@@ -33,26 +34,16 @@ from tilelang.analysis.pending_accesses import (
     waited,
     waited_by_some,
 )
-from tilelang.analysis.thread_accesses import (
-    AccessSummary,
-    LoopCarried,
-    ThreadAccess,
-    accesses_memory,
-    arrives_for_warps,
-    syncs_block,
-    syncs_some_threads,
-    syncs_warps,
-    thread_accesses,
-)
+from tilelang.analysis.thread_accesses import ThreadAccess, arrives_for_warps, syncs_some_threads, syncs_warps
 from tilelang.analysis.thread_conflicts import Conflicts
 from tilelang.analysis.uniformity import Uniformity, uniformity
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.prove import proves
 from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Atomic, Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
+from tilelang.ir.stmt import Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import own_jumps, sub_statements, walk
-from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
+from tilelang.isa.instruction import Effect, Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.transforms.place_barriers import PlaceBarriers, block_barrier
@@ -79,22 +70,16 @@ class _BarrierAnalysis:
 
     def __init__(self, launch: Launch, warp_size: int, domain: Domain, uniform: Uniformity) -> None:
         self._launch, self._uniform = launch, uniform
-        self._syncs_block = functools.partial(syncs_block, threads=launch.num_threads, warp_size=warp_size)
         self._conflicts = Conflicts(launch, uniform)
+        self._accesses = LaunchAccesses(launch, warp_size, uniform, self._conflicts.may_conflict)
         self._entry_facts = ContextFacts(domain.with_extents(launch.block_vars, launch.grid), {}, ())
         calls = [s for s in walk(launch.body) if isinstance(s, CallStmt)]
         counted = (s for s in calls if isinstance(s.routine, Instruction) and s.routine.is_per_thread)
         self._oldest = 1 + max((left for s in counted if (left := groups_pending(s)) is not None), default=0)
-        relevant = [s.routine for s in calls if accesses_memory(s, self._conflicts.may_conflict)[0]]
-        self._async_units = {routine.async_unit for routine in relevant if isinstance(routine, Instruction)}
         self.before: set[Stmt] = set()
         self.ends: set[Stmt] = set()
         self._insert = True
-        self._accesses: dict[Stmt, list[ThreadAccess]] = {}
-        self._carried: dict[Stmt, LoopCarried] = {}
-        self._diverged_accesses: dict[Stmt, tuple[list[ThreadAccess], list[AsyncUnit | None]]] = {}
-        self._summaries: dict[Stmt, AccessSummary] = {}
-        self._facts = FactPropagation()
+        self._facts = self._accesses.facts
         self._independent: set[Stmt] = set()  # loops without conflicts between iterations and without synchronization
         self._visited: set[Stmt] = set()  # loops whose iterations have been analyzed against each other
         self._entered: list[tuple[Stmt, frozenset[int]]] = []  # enclosing loops, with the accesses pending before each
@@ -188,7 +173,7 @@ class _BarrierAnalysis:
             return self._seq(stmt, state, facts)
         if stmt in self.before:
             state = after_barrier(state)
-        if not self._summary(stmt).relevant:
+        if not self._accesses.summary(stmt).relevant:
             return state
         if isinstance(stmt, If | For | While) and self._uniform.diverges(stmt):
             return self._diverged(stmt, state, facts)
@@ -225,28 +210,25 @@ class _BarrierAnalysis:
         With divergent synchronization they are more of its kind, with a wait for other warps those up to an arrival.
         """
         if self._syncs_inside(stmt):
-            return [*takewhile(lambda s: not self._summary(s).relevant or self._syncs_inside(s), following)]
+            return [*takewhile(lambda s: not self._accesses.summary(s).relevant or self._syncs_inside(s), following)]
         if not syncs_warps(stmt):
             return ()
         return following[: next((n for n, later in enumerate(following) if arrives_for_warps(later)), 0)]
 
     def _barrier_before(self, stmt: Stmt, following: Sequence[Stmt], state: State, facts: ContextFacts) -> State:
         """The state before a statement, behind a barrier if one of those that follow needs one."""
+        facts = self._facts.after(stmt, facts)
         for later in following:
-            if self._summary(later).relevant:
-                state = self._barrier_for(stmt, self._accesses_inside(later, facts)[0], state, facts)
+            if self._accesses.summary(later).relevant:
+                state = self._barrier_for(stmt, self._accesses.inside(later, facts)[0], state, facts)
             facts = self._facts.after(later, facts)
         return state
 
     def _leaf(self, stmt: Stmt, state: State, facts: ContextFacts) -> State:
-        accesses = self._accesses.get(stmt)
-        if accesses is None:
-            accesses = self._accesses[stmt] = self._accesses_of(stmt, facts)
-        return self._after_accesses(stmt, accesses, state, facts)
+        return self._after_accesses(stmt, self._accesses.own(stmt, facts), state, facts)
 
-    def _after_accesses(self, stmt: Stmt, accesses: Iterable[ThreadAccess], state: State, facts: ContextFacts) -> State:
+    def _after_accesses(self, stmt: Stmt, accesses: Sequence[ThreadAccess], state: State, facts: ContextFacts) -> State:
         """The state after accesses of `stmt`, with a barrier before it if needed."""
-        accesses = list(accesses)
         state = self._barrier_for(stmt, accesses, state, facts)
         return {**state, **keyed(p for t in accesses for p in issued(t, self._oldest))}
 
@@ -260,8 +242,11 @@ class _BarrierAnalysis:
 
     def _conflicting(self, state: State, accesses: Sequence[ThreadAccess], domain: Domain) -> list[Pending]:
         """The pending accesses that conflict with later ones, except for asynchronous ones in flight."""
-        complete = (p for p in state.values() if p.commits is None)
-        return [p for p in complete if any(self._conflicts.conflict(p.access, later, domain) for later in accesses)]
+        candidates, conflicting = [p for p in state.values() if p.commits is None], set[int]()
+        for later in accesses:
+            others = [p.access for p in candidates if id(p.access) not in conflicting]
+            conflicting.update(map(id, self._conflicts.conflicting(others, later, domain)))
+        return [p for p in candidates if id(p.access) in conflicting] if conflicting else []
 
     def _place_barrier(self, stmt: Stmt, conflicting: list[Pending]) -> None:
         """Inserts a barrier before a statement, or before the outermost loop that all conflicting accesses precede."""
@@ -282,7 +267,7 @@ class _BarrierAnalysis:
         raise _Restart
 
     def _instruction(self, stmt: CallStmt, routine: Instruction, state: State) -> State:
-        if self._syncs_block(stmt):
+        if self._accesses.syncs_block(stmt):
             return after_barrier(state)
         if Effect.WAIT in routine.effect and routine.reads_asynchronously:
             return waited_by_some(state, routine.async_unit)
@@ -294,53 +279,15 @@ class _BarrierAnalysis:
             return waited(state, groups_pending(stmt) or 0)
         return state
 
-    def _changes_state(self, stmt: CallStmt, routine: Instruction) -> bool:
-        """Whether an instruction is a barrier, or commits or waits for relevant asynchronous accesses."""
-        waits = bool(routine.effect & (Effect.COMMIT | Effect.WAIT)) and routine.async_unit in self._async_units
-        return waits or self._syncs_block(stmt)
-
     # -- control flow ----------------------------------------------------------------------------------------
     def _diverged(self, stmt: Stmt, state: State, facts: ContextFacts) -> State:
         """The state after a statement into which no barrier may be inserted: all its accesses at once."""
-        if (inside := self._diverged_accesses.get(stmt)) is None:
-            inside = self._diverged_accesses[stmt] = self._accesses_inside(stmt, facts)
-        accesses, waits = inside
+        accesses, waits = self._accesses.inside(stmt, facts)
         for unit in waits:
             state = waited_by_some(state, unit)
         state = self._after_accesses(stmt, accesses, state, facts)
         later = [t for t in accesses if t.asynchronous]  # which may be completed by waits inside
         return {**state, **keyed(Pending(t, age) for t in later for age in (None, self._oldest))}
-
-    def _accesses_inside(self, stmt: Stmt, facts: ContextFacts) -> tuple[list[ThreadAccess], list[AsyncUnit | None]]:
-        """The accesses of such a statement, and the units that it waits for."""
-        accesses, inside = self._all_accesses(stmt, facts), list(walk(stmt))
-        if any(map(syncs_some_threads, inside)):
-            accesses = [dataclasses.replace(access, explicitly_ordered=True) for access in accesses]
-        routines = [s.routine for s in inside if isinstance(s, CallStmt) and isinstance(s.routine, Instruction)]
-        return accesses, [routine.async_unit for routine in routines if Effect.WAIT in routine.effect]
-
-    def _all_accesses(self, stmt: Stmt, facts: ContextFacts) -> list[ThreadAccess]:
-        """The accesses of a statement and its sub-statements, expressed after it."""
-        accesses = self._accesses_of(stmt, facts)
-        match stmt:
-            case Seq(body=body):
-                for child in body:
-                    accesses += self._all_accesses(child, facts)
-                    facts = self._facts.after(child, facts)
-            case If(then_body=then_body, else_body=else_body):
-                then = self._all_accesses(then_body, self._facts.in_branch(stmt, facts, holds=True))
-                if stmt.group is not None and stmt.group.count == 1:
-                    then = [dataclasses.replace(access, single_thread=stmt.group) for access in then]
-                accesses += then
-                if else_body is not None:
-                    accesses += self._all_accesses(else_body, self._facts.in_branch(stmt, facts, holds=False))
-                if self._uniform.diverges(stmt):
-                    accesses = [dataclasses.replace(access, by_all_threads=False) for access in accesses]
-            case For() | While():
-                carried = self._carried_of(stmt, facts)
-                inside = [*accesses, *self._all_accesses(stmt.body, self._facts.in_body(stmt, facts))]
-                accesses = [carried.after(access) for access in inside]
-        return accesses
 
     def _if(self, stmt: If, state: State, facts: ContextFacts) -> State | None:
         state = self._leaf(stmt, state, facts)
@@ -356,7 +303,7 @@ class _BarrierAnalysis:
             return self._diverged(stmt, state, facts)
         if stmt not in self._visited:  # conflicts between its own iterations first
             self._visited.add(stmt)
-            if self._summary(stmt).writes or self._summary(stmt).syncs:
+            if self._accesses.summary(stmt).writes or self._accesses.summary(stmt).syncs:
                 self._iterate(stmt, {}, facts)
         if self._insert and not self._separates(stmt):
             self._independent.add(stmt)
@@ -365,13 +312,13 @@ class _BarrierAnalysis:
 
     def _separates(self, stmt: Stmt) -> bool:
         """Whether a loop contains barriers, waits or commits, so that its body must be analyzed in order."""
-        if self._summary(stmt).syncs:
+        if self._accesses.summary(stmt).syncs:
             return True
         return any(s in self.before or s in self.ends for child in sub_statements(stmt) for s in walk(child))
 
     def _iterate(self, stmt: For | While, entry: State, facts: ContextFacts) -> State | None:
         """Iterates a loop body to the fixed point of the state at its head; gives the state after the loop."""
-        carried = self._carried_of(stmt, facts)
+        carried = self._accesses.loop_carried(stmt, facts)
         inside = self._facts.in_body(stmt, facts)
         # a barrier before the loop separates what is pending now, but not what a wait inside of it completes
         self._entered.append((stmt, frozenset(id(p.access) for p in entry.values() if p.commits is None)))
@@ -406,9 +353,7 @@ class _BarrierAnalysis:
 
     def _leaf_of_while(self, stmt: While, head: State, facts: ContextFacts) -> State:
         """The accesses of the condition, before each iteration; their barriers go to the ends of the body."""
-        accesses = self._accesses.get(stmt)
-        if accesses is None:
-            accesses = self._accesses[stmt] = self._accesses_of(stmt, facts)
+        accesses = self._accesses.own(stmt, facts)
         entered = self._entered[-1][1]
         conflicting = self._conflicting(head, accesses, facts.domain)
         if conflicting and not self._insert:
@@ -426,34 +371,6 @@ class _BarrierAnalysis:
         if not isinstance(stmt, For):
             return False
         return proves(stmt.start < stmt.stop if stmt.step > 0 else stmt.start > stmt.stop, facts.domain)
-
-    def _carried_of(self, stmt: For | While, facts: ContextFacts) -> LoopCarried:
-        carried = self._carried.get(stmt)
-        if carried is None:
-            carried = self._carried[stmt] = LoopCarried(stmt, facts.domain)
-        return carried
-
-    # -- accesses of statements ------------------------------------------------------------------------------
-    def _accesses_of(self, stmt: Stmt, facts: ContextFacts) -> list[ThreadAccess]:
-        """The accesses of a statement itself that may be in conflict with others."""
-        accesses = thread_accesses(stmt, facts.values, facts.conditions)
-        return [t for t in accesses if t.releases or t.acquires or self._conflicts.may_conflict(t.buffer)]
-
-    def _summary(self, stmt: Stmt) -> AccessSummary:
-        """The summary of a statement and its sub-statements."""
-        summary = self._summaries.get(stmt)
-        if summary is None:
-            accesses, writes = accesses_memory(stmt, self._conflicts.may_conflict)
-            changes, syncs = isinstance(stmt, Break | Continue), False
-            if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
-                changes, syncs = self._changes_state(stmt, stmt.routine), bool(stmt.routine.effect)
-            ordered = isinstance(stmt, Atomic) and (stmt.releases or stmt.acquires)
-            summary = AccessSummary(accesses or changes, writes or ordered, syncs)
-            for child in sub_statements(stmt):
-                summary = summary.merged(self._summary(child))
-            self._summaries[stmt] = summary
-        return summary
-
 
 def insert_barriers(
     launch: Launch,
