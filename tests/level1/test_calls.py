@@ -12,8 +12,8 @@ from tilelang.dtypes import DType
 from tilelang.errors import NOWHERE, ArgumentError
 from tilelang.ir.expr import int_const
 from tilelang.language.types import TensorType
-from tilelang.level1.calls import Binding, bind_arguments, empty_reduction, output_arrays, signature_of
-from tilelang.level1.graph import Graph, NonemptyExtent, Parameter, define
+from tilelang.level1.calls import Binding, bind_arguments, output_arrays, signature_of, too_few_elements
+from tilelang.level1.graph import Graph, Parameter, RequiredExtent, define
 from tilelang.level1.structure import flatten
 
 X = np.zeros((2, 3), np.float32)
@@ -112,14 +112,11 @@ def test_results_that_are_given_fit(given: Any, message: str) -> None:
     assert message == str(error.value)
 
 
-def test_a_call_with_nothing_to_reduce() -> None:
+def test_a_call_with_too_few_elements() -> None:
     n, m = T.dynamic("n"), T.dynamic("m")
     x = define("x", (n, m), DType("float32"), Parameter(0))
-    graph = Graph("f", (x,), (x,), nonempty=(NonemptyExtent(m, "tnp.max", NOWHERE),))
-    assert empty_reduction(graph, [np.zeros((0, 3), np.float32)]) is None
-    assert empty_reduction(graph, [np.zeros(3, np.float32)]) is None  # another error is raised for it
-    error = empty_reduction(graph, [np.zeros((3, 0), np.float32)])
-    assert str(error) == (
-        "tnp.max: the axis has no elements, and there is no max of nothing\n"
-        "hint: only sum, prod, any, all and logsumexp have a value for no elements"
-    )
+    graph = Graph("f", (x,), (x,), required=(RequiredExtent(m, 2, "tnp.topk: too few", "take fewer", NOWHERE),))
+    assert too_few_elements(graph, [np.zeros((0, 2), np.float32)]) is None
+    assert too_few_elements(graph, [np.zeros(3, np.float32)]) is None  # another error is raised for it
+    error = too_few_elements(graph, [np.zeros((3, 1), np.float32)])
+    assert "tnp.topk: too few\nhint: take fewer" == str(error)

@@ -8,11 +8,15 @@ import pytest
 from array_functions import trace
 
 import tilelang
+import tilelang.language as T
 import tilelang.numpy as tnp
-from tilelang.dtypes import as_dtype
+from tilelang.dtypes import DType, as_dtype
+from tilelang.ir.expr import int_const
 from tilelang.level1 import chunk_sequences
 from tilelang.level1.chunk_sequences import with_chunked_sequences
+from tilelang.level1.graph import Graph, Parameter, Scan, Sort, define
 from tilelang.level1.reference import evaluate_graph
+from tilelang.level1.values import TracedArray
 from tilelang.targets.target import parse_target
 
 H200 = {"kind": "cuda", "arch": "sm_90a"}
@@ -97,3 +101,37 @@ def test_on_the_simulator() -> None:
     order = np.argsort(-x[0])[:3]
     np.testing.assert_array_equal(values[0], x[0, order])
     np.testing.assert_array_equal(places[0], order)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100])
+@pytest.mark.parametrize("kind", ["cuda", "cpu"])
+def test_symbolic_extents(size: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_sequences, "_SYMBOLIC_CHUNK", 8)
+    n = T.dynamic("n")
+    array = TracedArray(define("x", (3, n), DType("int32"), Parameter(0)))
+    functions = {
+        "scan": lambda: [tnp.cumulative_sum(array, axis=1), tnp.cumulative_prod(array, axis=1)],
+        "sort": lambda: [tnp.sort(array), tnp.argsort(array, descending=True)],
+        "select": lambda: [*tnp.topk(array, 4), *tnp.topk(array, 5, largest=False)] if size >= 5 else [],
+    }
+    x = np.random.default_rng(0).integers(-3, 3, (3, size)).astype(np.int32)
+    for function in functions.values():
+        graph = Graph("f", (array.node,), tuple(each.node for each in function()))
+        divided = with_chunked_sequences(graph, parse_target(H200 if kind == "cuda" else "cpu"))
+        assert not any(
+            isinstance(each.definition, Scan | Sort) and int_const(each.shape[each.definition.along]) is None
+            for each in divided.arrays
+        )
+        expected = evaluate_graph(graph, [x], {n: size})
+        for one, other in zip(evaluate_graph(divided, [x], {n: size}), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_sorts_that_no_block_holds() -> None:
+    target = parse_target(H200)
+    for function, size, is_divided in (
+        (tnp.sort, 32768, False), (tnp.argsort, 16384, False), (tnp.argsort, 16385, True), (tnp.sort, 40000, True),
+        (lambda x: tnp.topk(x, 3000)[1], 20000, True),
+    ):  # fmt: skip
+        graph = trace(function, np.zeros((2, size), np.float32))
+        assert is_divided == (with_chunked_sequences(graph, target) is not graph)

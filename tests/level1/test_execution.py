@@ -19,7 +19,7 @@ import tilelang
 import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.dtypes import DType
-from tilelang.errors import ArgumentError
+from tilelang.errors import ArgumentError, ProgramValueError
 from tilelang.jit.options import JitOptions
 from tilelang.level1.calling_program import lower_computation
 from tilelang.level1.execution import (
@@ -194,3 +194,42 @@ def test_a_program_has_a_predicted_time() -> None:
     )
     assert "device memory" == large.bound
     assert small.seconds < 1e-5 < 4e-4 < large.seconds < 7e-4
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_one_program_sorts_and_scans_axes_of_any_size(descending: bool) -> None:
+    n, m = T.dynamic("n"), T.dynamic("m")
+
+    @tilelang.compute(target="cpu")
+    def f(x: T.Tensor((n, m), "float32")) -> Any:
+        order = tnp.argsort(x, axis=1, descending=descending)
+        return order, tnp.take_along_axis(x, order, axis=1), tnp.cumulative_sum(x, axis=0)
+
+    program = load_program(f.program())["f"]()
+    for shape in ((3, 37), (1, 1), (0, 5), (4, 0), (2, 1500)):
+        x = numbers(*shape).round(1)
+        order, values, sums = f(x)
+        expected = np.argsort(-x if descending else x, axis=1, kind="stable")
+        np.testing.assert_array_equal(order, expected)
+        np.testing.assert_array_equal(values, np.take_along_axis(x, expected, axis=1))
+        np.testing.assert_allclose(sums, np.cumsum(x, axis=0, dtype=np.float64), rtol=1e-5, atol=1e-5)
+        for one, other in zip((order, values, sums), program(x), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_one_program_finds_the_first_of_axes_of_any_size() -> None:
+    m = T.dynamic("m")
+
+    @tilelang.compute(target="cpu")
+    def f(x: T.Tensor((m,), "float32")) -> Any:
+        return tnp.topk(x, 5)
+
+    for size in (5, 6, 1024, 1025, 5000):
+        x = numbers(size).round(1)
+        values, places = f(x)
+        expected = np.argsort(-x, kind="stable")[:5]
+        np.testing.assert_array_equal(places, expected)
+        np.testing.assert_array_equal(values, x[expected])
+    with pytest.raises(ProgramValueError) as error:
+        f(numbers(4))
+    assert "tnp.topk: k is 5, but axis 0 has fewer elements" == error.value.message

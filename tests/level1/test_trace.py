@@ -13,9 +13,9 @@ from tilelang.errors import Loc, StagingError, StagingTypeError
 from tilelang.ir.expr import as_expr
 from tilelang.level1.graph import Graph
 from tilelang.level1.structure import Structure
-from tilelang.level1.trace import ParameterSpec, is_tracing, require_nonempty, trace
+from tilelang.level1.trace import ParameterSpec, is_tracing, require_elements, trace
 
-PLACE = Loc("program.py", 3)
+PLACE = Loc("traced.py", 3)
 
 
 def traced(function: Callable[..., Any]) -> tuple[Graph, Structure]:
@@ -40,10 +40,10 @@ def test_what_reductions_require_of_sizes() -> None:
     n, m = T.dynamic("n"), T.dynamic("m")
     declared = [ParameterSpec("x", (n, m), DType("float16"))]
     graph, _ = trace("f", PLACE, declared, lambda arrays: tnp.max(arrays[0], axis=1) + tnp.sum(arrays[0], axis=1))
-    assert [("tnp.max", m)] == [(each.function, each.extent) for each in graph.nonempty]
-    assert __file__ == graph.nonempty[0].loc.file
-    require_nonempty(m, "tnp.max")  # nothing is traced
-    assert () == traced(lambda x, y: tnp.max(x))[0].nonempty
+    assert [(True, 1)] == [(each.extent is m, each.least) for each in graph.required]
+    assert __file__ == graph.required[0].loc.file
+    require_elements(m, 1, "too few")  # nothing is traced
+    assert () == traced(lambda x, y: tnp.max(x))[0].required
 
 
 def test_tracing_ends_with_the_function() -> None:
@@ -66,14 +66,14 @@ def test_results_that_are_no_arrays(function: Callable[..., Any], message: str) 
     with pytest.raises(StagingTypeError) as error:
         traced(function)
     assert str(error.value) == (
-        f"{message}\n --> program.py:3:1\nhint: return an array, or a tuple, list or dict of arrays"
+        f"{message}\n --> traced.py:3:1\nhint: return an array, or a tuple, list or dict of arrays"
     )
 
 
 def test_no_results() -> None:
     with pytest.raises(StagingTypeError) as error:
         traced(lambda x, y: ())
-    assert str(error.value) == "f: returns no array\n --> program.py:3:1\nhint: return what the function computes"
+    assert str(error.value) == "f: returns no array\n --> traced.py:3:1\nhint: return what the function computes"
 
 
 def test_functions_of_numpy() -> None:

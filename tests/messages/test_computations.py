@@ -91,15 +91,15 @@ MISTAKES = {  # a computation, what it is called with, and what is said of it
         """,
     ),
     "a symbolic size that must be static": (
-        'def f(x: T.Tensor((4, T.dynamic("n")), "float32")):\n    return tnp.sort(x, axis=1)\n',
-        (zeros(4, 3),),
-        errors.ProgramValueError,
+        'def f(x: T.Tensor((T.dynamic("n"), 4), "float32")):\n    return tnp.unstack(x)[0]\n',
+        (zeros(3, 4),),
+        errors.StagingError,
         """\
-        tnp.sort: axis 1 has the symbolic extent n, and must have a static one
+        a symbolic size is used as a Python integer, but its value is known only when the computation runs
          --> program.py:7:12
-        7 |     return tnp.sort(x, axis=1)
-          |            ^^^^^^^^^^^^^^^^^^^
-        hint: leave the size out of the annotation, or give the annotation a number
+        7 |     return tnp.unstack(x)[0]
+          |            ^^^^^^^^^^^^^^
+        hint: make the size static: leave it out of the annotation, or give the annotation a number
         """,
     ),
     "a negative extent": (

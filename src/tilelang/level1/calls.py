@@ -24,7 +24,7 @@ from tilelang.language.extents import shape_text
 from tilelang.language.types import TensorType
 from tilelang.level1.graph import Array, Graph
 from tilelang.level1.structure import Structure, flatten
-from tilelang.level1.trace import ParameterSpec, nothing_to_reduce
+from tilelang.level1.trace import ParameterSpec
 from tilelang.records import record
 from tilelang.runtime.arrays import borrow
 from tilelang.runtime.parameters import Signature
@@ -146,17 +146,17 @@ def signature_of(graph: Graph) -> Signature:
     return Signature.of(PrimFunc(graph.name, params, Seq(()), symbols=graph.symbols, outputs=outputs, loc=graph.loc))
 
 
-def empty_reduction(graph: Graph, arrays: Sequence[Any]) -> ProgramValueError | None:
-    """The error of a call that makes an extent 0 along which something is reduced that nothing has no value for."""
+def too_few_elements(graph: Graph, arrays: Sequence[Any]) -> ProgramValueError | None:
+    """The error of a call that makes a symbolic extent too small; None for other calls."""
     sizes: dict[Var, int] = {}
     for parameter, array in zip(graph.parameters, arrays, strict=False):
         view = borrow(array)
         if view is not None and len(view.shape) == parameter.rank:
             pairs = zip(parameter.shape, view.shape, strict=True)
             sizes.update({extent: size for extent, size in pairs if isinstance(extent, Var)})
-    for each in graph.nonempty:
-        if variables_of(each.extent) <= sizes.keys() and evaluate(each.extent, sizes) <= 0:
-            return nothing_to_reduce(each.function, each.loc)
+    for each in graph.required:
+        if variables_of(each.extent) <= sizes.keys() and evaluate(each.extent, sizes) < each.least:
+            return ProgramValueError(each.message, loc=each.loc, hint=each.hint)
     return None
 
 

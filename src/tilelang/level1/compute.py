@@ -25,7 +25,7 @@ from tilelang.jit.signature import is_array
 from tilelang.language.parameters import annotations_of
 from tilelang.language.types import TensorType
 from tilelang.level1.calling_program import lower_computation
-from tilelang.level1.calls import Binding, bind_arguments, empty_reduction, output_arrays
+from tilelang.level1.calls import Binding, bind_arguments, output_arrays, too_few_elements
 from tilelang.level1.execution import KernelSequence, compile_lowered, predict_program, reference_of
 from tilelang.level1.explain import explain
 from tilelang.level1.graph import Graph
@@ -121,13 +121,13 @@ class _Computation:
 
         Raises:
             ArgumentError: An array does not fit.
-            ProgramValueError: There is nothing to reduce.
+            ProgramValueError: A symbolic size is too small.
         """
         given = [] if out is None else output_arrays(self.graph, out, self.structure)
         try:
             results = self.run(*arrays, *given)
         except ArgumentError as error:
-            raise empty_reduction(self.graph, arrays) or error from None
+            raise too_few_elements(self.graph, arrays) or error from None
         if out is not None:
             return out
         if self.structure.kind is None:

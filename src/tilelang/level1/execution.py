@@ -18,7 +18,7 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions
 from tilelang.jit.prediction import predicted
 from tilelang.jit.program import lowered as lower_to_threads
-from tilelang.level1.calls import empty_reduction, signature_of
+from tilelang.level1.calls import signature_of, too_few_elements
 from tilelang.level1.graph import Array, Graph, KernelResult
 from tilelang.level1.lower import Lowered
 from tilelang.level1.reference import evaluate_graph
@@ -185,7 +185,7 @@ def reference_of(graph: Graph) -> Callable[..., Any]:
         bound = bind(signature, arrays)
         views = [value.as_numpy() for value in bound.values if isinstance(value, ArrayView)]
         sizes = dict(zip(signature.symbols, bound.symbols, strict=True))
-        refused = empty_reduction(graph, arrays)
+        refused = too_few_elements(graph, arrays)
         if refused is not None:
             raise refused
         for view, result in zip(views[count:], evaluate_graph(graph, views[:count], sizes), strict=True):

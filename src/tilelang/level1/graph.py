@@ -308,17 +308,21 @@ def _sources(array: Array) -> Iterator[Array]:
 
 
 @record(eq=False)
-class NonemptyExtent:
-    """A symbolic extent that a call must not make 0, since elements along it are reduced and nothing has no such value.
+class RequiredExtent:
+    """A symbolic extent that calls must not make too small, such as that of an axis along which a maximum is taken.
 
     Attributes:
         extent: The extent.
-        function: The function of `tilelang.numpy` that reduces.
-        loc: Where the user calls it.
+        least: The least number of elements.
+        message: What is said of a call with fewer.
+        hint: What to write instead.
+        loc: The user's line that requires it.
     """
 
     extent: Expr
-    function: str
+    least: int
+    message: str
+    hint: str
     loc: Loc
 
 
@@ -331,14 +335,14 @@ class Graph:
         parameters: The arrays that a call passes, in order; some may not be used.
         results: The arrays that it returns, in order; a parameter may be one of them.
         loc: Where the function was defined.
-        nonempty: The symbolic extents that calls must not make 0.
+        required: The symbolic extents that calls must not make too small.
     """
 
     name: str
     parameters: tuple[Array, ...]
     results: tuple[Array, ...]
     loc: Loc = NOWHERE
-    nonempty: tuple[NonemptyExtent, ...] = ()
+    required: tuple[RequiredExtent, ...] = ()
 
     @cached_property
     def arrays(self) -> tuple[Array, ...]:

@@ -152,7 +152,7 @@ def _module_text(
     symbols = [f'{names.name(symbol)} = T.dynamic("{symbol.name}")' for symbol in graph.symbols]
     arrays = (*graph.parameters, *graph.results)
     tensors = [f"{names.name(array)}: {_tensor(array, names, 'Tensor')}" for array in arrays]
-    conditions = dict.fromkeys(f"T.assume({names.expr(each.extent)} > 0)" for each in graph.nonempty)
+    conditions = dict.fromkeys(f"T.assume({names.expr(each.extent)} >= {each.least})" for each in graph.required)
     workspaces = [f"{names.name(array)} = {_tensor(array, names, 'alloc_global')}" for array in lowered.memory]
     workspaces += [_reshape(array, names) for array in _reshaped_arrays(kernels)]
     blocks = [

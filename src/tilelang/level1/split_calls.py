@@ -72,6 +72,6 @@ def _segment(
         new[array] = dataclasses.replace(array, definition=with_sources(array.definition, new))
     results = tuple(new[array] for array in used.results)
     part = Graph(f"{graph.name}_{number}", tuple(new[array] for array in inputs), results, graph.loc)
-    nonempty = tuple(each for each in graph.nonempty if variables_of(each.extent) <= set(part.symbols))
-    part = dataclasses.replace(part, nonempty=nonempty)
+    required = tuple(each for each in graph.required if variables_of(each.extent) <= set(part.symbols))
+    part = dataclasses.replace(part, required=required)
     return Segment(part, inputs, used.results, call, tuple(made))

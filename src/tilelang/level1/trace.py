@@ -10,14 +10,14 @@ from typing import Any
 
 from tilelang.dtypes import DType
 from tilelang.errors import NOWHERE, Loc, ProgramValueError, StagingError, StagingTypeError, calling_line, raising_line
-from tilelang.ir.expr import Expr
+from tilelang.ir.expr import Expr, int_const
 from tilelang.level1.elements import as_array
-from tilelang.level1.graph import Graph, NonemptyExtent, Parameter, define
+from tilelang.level1.graph import Graph, Parameter, RequiredExtent, define
 from tilelang.level1.structure import Structure, flatten
 from tilelang.level1.values import Operand, TracedArray
 from tilelang.records import record
 
-_TRACING: ContextVar[list[NonemptyExtent] | None] = ContextVar("tracing", default=None)
+_TRACING: ContextVar[list[RequiredExtent] | None] = ContextVar("tracing", default=None)
 
 
 @record(eq=False)
@@ -34,20 +34,18 @@ def is_tracing() -> bool:
     return _TRACING.get() is not None
 
 
-def require_nonempty(extent: Expr, function: str) -> None:
-    """Notes that calls must not make a symbolic extent 0, because of the function that the user's line calls."""
+def require_elements(extent: Expr, least: int, message: str, hint: str = "") -> None:
+    """Refuses an axis with too few elements: at once, or where its extent is symbolic, in calls that make it so small.
+
+    Raises:
+        ProgramValueError: It has fewer elements than `least`.
+    """
+    size = int_const(extent)
+    if size is not None and size < least:
+        raise ProgramValueError(message, hint=hint)
     found = _TRACING.get()
-    if found is not None:
-        found.append(NonemptyExtent(extent, function, calling_line() or NOWHERE))
-
-
-def nothing_to_reduce(function: str, loc: Loc | None = None) -> ProgramValueError:
-    """The error where a function has no elements to reduce, and no value for that."""
-    return ProgramValueError(
-        f"{function}: the axis has no elements, and there is no {function.removeprefix('tnp.')} of nothing",
-        loc=loc,
-        hint="only sum, prod, any, all and logsumexp have a value for no elements",
-    )
+    if size is None and found is not None:
+        found.append(RequiredExtent(extent, least, message, hint, calling_line() or NOWHERE))
 
 
 def trace(
@@ -66,7 +64,7 @@ def trace(
         StagingError: It passes an array to a function of another library.
     """
     arrays = [define(each.name, each.shape, each.dtype, Parameter(n), loc=loc) for n, each in enumerate(parameters)]
-    with tracing() as nonempty:
+    with tracing() as required:
         result = run([TracedArray(array) for array in arrays])
     leaves, structure = flatten(result)
     for path, leaf in zip(structure.paths("result"), leaves, strict=True):
@@ -80,16 +78,16 @@ def trace(
         raise StagingTypeError(f"{name}: returns no array", loc=loc, hint="return what the function computes")
     called = name if name.isidentifier() else "computation"  # a lambda has no name that a program could have
     results = tuple(as_array(leaf).node for leaf in leaves)
-    return Graph(called, tuple(arrays), results, loc, tuple(nonempty)), structure
+    return Graph(called, tuple(arrays), results, loc, tuple(required)), structure
 
 
 @contextmanager
-def tracing() -> Iterator[list[NonemptyExtent]]:
-    """Inside, calls of functions marked `@tilelang.compute` are inlined; yields the extents that must not be 0."""
-    nonempty: list[NonemptyExtent] = []
-    token = _TRACING.set(nonempty)
+def tracing() -> Iterator[list[RequiredExtent]]:
+    """Inside, calls of functions marked `@tilelang.compute` are inlined; yields what calls must satisfy."""
+    required: list[RequiredExtent] = []
+    token = _TRACING.set(required)
     try:
-        yield nonempty
+        yield required
     except TypeError as error:
         for text, library in _OF_LIBRARIES:
             if re.search(text, str(error)):

@@ -12,6 +12,7 @@ import tilelang.numpy as tnp
 from tilelang.dtypes import DType
 from tilelang.errors import ProgramIndexError, ProgramValueError
 from tilelang.level1.graph import Map, Parameter, define
+from tilelang.level1.trace import tracing
 from tilelang.level1.values import TracedArray
 
 
@@ -94,12 +95,19 @@ def test_no_axis_to_sort_along() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["sort", "argsort", "cumulative_sum"])
-def test_an_axis_of_a_symbolic_extent(name: str) -> None:
-    x = TracedArray(define("x", (4, T.dynamic("n")), DType("float32"), Parameter(0)))
+def test_a_negative_count() -> None:
     with pytest.raises(ProgramValueError) as error:
-        getattr(tnp, name)(x, axis=1)
-    assert str(error.value) == (
-        f"tnp.{name}: axis 1 has the symbolic extent n, and must have a static one\n"
-        "hint: leave the size out of the annotation, or give the annotation a number"
-    )
+        tnp.topk(traced(3, 4), -1)
+    assert str(error.value) == "tnp.topk: k is -1"
+
+
+def test_an_axis_of_a_symbolic_extent() -> None:
+    n = T.dynamic("n")
+    x = TracedArray(define("x", (4, n), DType("float32"), Parameter(0)))
+    for function in (tnp.sort, tnp.argsort, tnp.cumulative_sum):
+        assert n is function(x, axis=1).node.shape[1]
+    with tracing() as required:
+        values, positions = tnp.topk(x, 3)
+    assert [(4, 3)] * 2 == [values.shape, positions.shape]
+    message = "tnp.topk: k is 3, but axis 1 has fewer elements"
+    assert [(True, 3, message)] * 2 == [(each.extent is n, each.least, each.message) for each in required]

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilelang.dtypes import BOOL, INT32, DType, as_dtype
 from tilelang.errors import ProgramTypeError, ProgramValueError
-from tilelang.ir.expr import Expr, Var, as_bool, cast, int_const
+from tilelang.ir.expr import Expr, Var, as_bool, cast
 from tilelang.ir.visit import substitute
 from tilelang.language.extents import folded, product
 from tilelang.level1.api import api
@@ -22,7 +22,7 @@ from tilelang.level1.elements import as_array, as_operand, new_array
 from tilelang.level1.functions import elementwise as el
 from tilelang.level1.graph import Combiner, Map, Reduction, axes_for, element
 from tilelang.level1.promotion import OperandDType, as_float, compute_dtype, sum_dtypes
-from tilelang.level1.trace import nothing_to_reduce, require_nonempty
+from tilelang.level1.trace import require_elements
 from tilelang.level1.values import Axis, Operand, Scalar, TracedArray, as_size
 from tilelang.records import record
 
@@ -137,12 +137,9 @@ def _with_keepdims(value: Operand, domain: _ReducedDomain, *, keepdims: bool) ->
 
 def _check_not_empty(what: str, domain: _ReducedDomain) -> None:
     """Raises for a reduction over no elements that has no value then; for symbolic extents, calls do."""
+    message = f"{what}: the axis has no elements, and there is no {what.removeprefix('tnp.')} of nothing"
     for extent in domain.extents:
-        size = int_const(extent)
-        if size == 0:
-            raise nothing_to_reduce(what)
-        if size is None:
-            require_nonempty(extent, what)
+        require_elements(extent, 1, message, "only sum, prod, any, all and logsumexp have a value for no elements")
 
 
 # -- sums and products ---------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from tilelang.level1.elements import as_array, as_operand, new_array
 from tilelang.level1.functions.shaping import concat
 from tilelang.level1.graph import Combiner, Map, Scan, Sort, axes_for, element
 from tilelang.level1.promotion import OperandDType, sum_dtypes
+from tilelang.level1.trace import require_elements
 from tilelang.level1.values import TracedArray
 
 __all__ = ["argsort", "cumulative_prod", "cumulative_sum", "sort", "topk"]
@@ -65,12 +66,14 @@ def topk(x: object, k: int, *, axis: object = -1, largest: bool = True) -> tuple
 def _sorted(
     what: str, array: TracedArray, axis: object, count: int | None, *, descending: bool, gives_index: bool
 ) -> TracedArray:
-    along = _static_axis(what, axis, array)
+    along = axis_of(what, axis, array)
     shape = list(array.node.shape)
     extent = shape[along]
     if count is not None:
-        if not 0 <= count <= array.shape[along]:
-            raise ProgramValueError(f"{what}: k is {count}, but axis {along} has the extent {text(extent)}")
+        if count < 0:
+            raise ProgramValueError(f"{what}: k is {count}")
+        has = "fewer elements" if int_const(extent) is None else f"the extent {text(extent)}"
+        require_elements(extent, count, f"{what}: k is {count}, but axis {along} has {has}")
         shape[along] = as_expr(count)
     axes = axes_for(shape)
     body = element(array.node, axes)
@@ -79,23 +82,6 @@ def _sorted(
     if int_const(extent) == 1:
         definition = Map(axes, const(0, INT32) if gives_index else body)
     return new_array("positions" if gives_index else "sorted", shape, definition, dtype, operand_dtype)
-
-
-def _static_axis(what: str, axis: object, array: TracedArray) -> int:
-    """The axis along which elements are put in order or accumulated.
-
-    Raises:
-        ProgramIndexError: There is no such axis.
-        ProgramValueError: Its extent is symbolic.
-    """
-    along = axis_of(what, axis, array)
-    extent = array.node.shape[along]
-    if int_const(extent) is None:
-        raise ProgramValueError(
-            f"{what}: axis {along} has the symbolic extent {text(extent)}, and must have a static one",
-            hint="leave the size out of the annotation, or give the annotation a number",
-        )
-    return along
 
 
 # -- cumulative ----------------------------------------------------------------------------------------------
@@ -133,7 +119,7 @@ def _cumulative(
     array = as_array(as_operand(x, what))
     if axis is None and array.ndim != 1:
         raise ProgramValueError(f"{what}: an array of {array.ndim} dimensions needs an axis", hint="write axis=0")
-    along = _static_axis(what, 0 if axis is None else axis, array)
+    along = axis_of(what, 0 if axis is None else axis, array)
     dtypes, shape = sum_dtypes(array.dtype, dtype, accumulate), array.node.shape
     axes = axes_for(shape)
     body = cast(element(array.node, axes), dtypes.combined)
