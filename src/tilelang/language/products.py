@@ -15,13 +15,11 @@ from tilelang.language.api import api
 from tilelang.language.barriers import Barrier, barrier_region
 from tilelang.language.operators import emit_op, plain_bool, plain_int
 from tilelang.language.regions import Operand, scalar_operand, tile_region
-from tilelang.ops.gemm import Gemm, GemmWarpPolicy
+from tilelang.ops.gemm import MAX_PENDING, Gemm, GemmWarpPolicy
 
 __all__ = [
     "gemm",
 ]
-
-MAX_PENDING = 7  # gemms that a program may leave in flight; more were never of use
 
 
 @api

@@ -34,6 +34,9 @@ class GemmWarpPolicy(enum.Enum):
         )
 
 
+MAX_PENDING = 7
+"""The most asynchronous gemms that may be in flight after a wait; hardware counts no more."""
+
 _EIGHT_BIT_FLOATS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 # Dtypes that one matrix instruction may take as A and B: e4m3 and e5m2 of one encoding.
 # Source: PTX ISA, "wgmma.mma_async" and "mma", .e4m3 and .e5m2 of each operand; for AMD, the bf8_fp8 forms of MFMA

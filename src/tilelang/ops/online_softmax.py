@@ -39,7 +39,7 @@ class OnlineSoftmax(TileOp):
     `scores[i, :] = exp(c * (scores[i, :] - new))`, `row_sum[i] = row_sum[i] * alpha + sum(scores[i, :])`,
     `output[i, :] *= alpha`, `row_max[i] = new`, and probabilities are the scores, converted.
 
-    Any other `new` that scores exceed by at most `most_growth` powers of 2 serves as well: what is defined, once all
+    Any other `new` that scores exceed by at most `max_growth` powers of 2 serves as well: what is defined, once all
     tiles have been added, are `output / row_sum` and `scale * row_max + log(row_sum)`. A row whose scores are all -inf
     has a sum of 0.
 
@@ -72,7 +72,7 @@ class OnlineSoftmax(TileOp):
         return self.scores.dtype
 
     @property
-    def most_growth(self) -> int:
+    def max_growth(self) -> int:
         """By how many powers of 2 a score may exceed `row_max`, so that its exponential fits the probabilities."""
         if self.probabilities is None:
             return _MAX_GROWTH

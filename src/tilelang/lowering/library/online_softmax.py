@@ -2,7 +2,7 @@
 
 Takes an `OnlineSoftmax`, emits a `Reduce`, parallel loops and a `Copy`. Exponentials are relative to a reference, which
 `row_max` holds: the largest score at the time when it last moved. It moves when a score exceeds it by more than
-`most_growth` powers of 2. Invariant: no exponential overflows the probabilities, and none of a finite score is NaN.
+`max_growth` powers of 2. Invariant: no exponential overflows the probabilities, and none of a finite score is NaN.
 
 Most steps move no reference. The search for the largest score starts at the limit that moves it, so that warps of a GPU
 find by one vote that they may skip the rest of the search, and all that a moved reference asks for.
@@ -94,7 +94,7 @@ class _Step:
         self._scores, self._output = _matrix(op.scores), _matrix(op.output)
         self._reference, self._row_sum = _rows(op.row_max), _rows(op.row_sum)
         self._scale = op.scale * const(LOG2_E, op.dtype)
-        self._most_growth = const(op.most_growth, op.dtype)
+        self._max_growth = const(op.max_growth, op.dtype)
         self._zero, self._one = const(0, op.dtype), const(1, op.dtype)
         extent = int_const(op.scores.extent[self._scores.axes[0]]) or 0
 
@@ -118,7 +118,7 @@ class _Step:
     def _limit(self, i: Var) -> Expr:
         """The largest score that leaves the reference of a row where it is; none leaves a far one."""
         reference, nothing = self._reference.load(i), const(-math.inf, self._dtype)
-        return select(self._is_far(reference), nothing, reference + self._most_growth / self._scale)
+        return select(self._is_far(reference), nothing, reference + self._max_growth / self._scale)
 
     def _moves(self, i: Var) -> Expr:
         return self.found.load(i) > self._limit(i)

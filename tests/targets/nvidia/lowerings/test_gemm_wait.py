@@ -1,9 +1,9 @@
 """The wait for asynchronous gemms on the devices that have them."""
 
 from tilelang.lowering.lowering import LoweringContext, Refusal
+from tilelang.ops.gemm import MAX_PENDING
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.options import CompileOptions
-from tilelang.targets.nvidia.isa.wgmma import MAX_PENDING
 from tilelang.targets.nvidia.lowerings.gemm_wait import WgmmaWait
 from tilelang.targets.target import Target
 

@@ -9,7 +9,7 @@ Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 
 from tilelang.dtypes import SCALARS, DType, as_dtype
@@ -19,6 +19,7 @@ from tilelang.isa.instruction import Effect, ExecutionScope, Instruction, Matrix
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Wait, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
+from tilelang.ops.gemm import MAX_PENDING
 from tilelang.records import record
 from tilelang.targets.nvidia.isa import wgmma_meaning
 from tilelang.targets.nvidia.isa.async_units import WGMMA
@@ -31,7 +32,6 @@ WARPGROUP = 128
 """Threads of a warpgroup: four consecutive warps, the first of which has an index that is a multiple of four."""
 ROWS = 64
 """M of every instruction."""
-MAX_PENDING = 7  # groups that a wait can leave pending
 _SOURCE = "PTX ISA, 'Asynchronous Warpgroup Level Matrix Instructions: {}'"
 
 
@@ -131,7 +131,7 @@ PAIRS = tuple(_pairs())
 
 @record
 class _Form:
-    """Where A is, and which of the operands in shared memory lie with M, or N, contiguous."""
+    """Where A is, and which of the operands in shared memory are contiguous along M, or N, instead of K."""
 
     atom: WgmmaAtom
     a_in_registers: bool
@@ -199,7 +199,19 @@ def _vector(first: int, count: int) -> str:
     return "{" + ", ".join(f"%{first + i}" for i in range(count)) + "}"
 
 
-_FORMS: dict[str, _Form] = {}  # by the names of their instructions
+def _forms(atom: WgmmaAtom) -> Iterator[_Form]:
+    """The forms of an atom."""
+    majors = (False, True) if atom.transposes else (False,)
+    for transpose_b in majors:
+        yield _Form(atom, True, False, transpose_b)
+        yield from (_Form(atom, False, transpose_a, transpose_b) for transpose_a in majors)
+
+
+@cache
+def _forms_by_name() -> Mapping[str, _Form]:
+    """All forms, by the names of their instructions."""
+    atoms = (atom_of(a, b, c, n) for a, b, c in PAIRS for n in columns(a))
+    return {form.name: form for atom in atoms if atom is not None for form in _forms(atom)}
 
 
 @cache
@@ -227,10 +239,9 @@ def wgmma(
     Raises:
         CompilerBug: There is no such form.
     """
-    if transpose_a and a_in_registers or (transpose_a or transpose_b) and not atom.transposes:
-        raise CompilerBug(f"wgmma: {atom.name} has no such form")
     form = _Form(atom, a_in_registers, transpose_a, transpose_b)
-    _FORMS[form.name] = form
+    if form not in _forms(atom):
+        raise CompilerBug(f"wgmma: {atom.name} has no such form")
     meaning = wgmma_meaning.WgmmaMeaning(
         name=f"wgmma.{atom.name}",
         a=None if a_in_registers else Operand(ROWS, atom.a_dtype, transpose_a),
@@ -264,19 +275,22 @@ def wgmma_sequence(instruction: Instruction, steps: int) -> Helper | None:
     and ptxas makes the same instructions of it.
 
     Args:
-        instruction: Which one to repeat; without a function if it is none of `wgmma`.
+        instruction: The instruction to repeat; there is no function if it is none of `wgmma`.
         steps: How often.
     """
-    form = _FORMS.get(instruction.name)
+    form = _forms_by_name().get(instruction.name)
     return None if form is None else form.helper(steps)
 
 
 def forms(atom: WgmmaAtom) -> Iterator[Instruction]:
     """The instruction of an atom in every form."""
-    majors = (False, True) if atom.transposes else (False,)
-    for transpose_b in majors:
-        yield wgmma(atom, a_in_registers=True, transpose_b=transpose_b)
-        yield from (wgmma(atom, transpose_a=transpose_a, transpose_b=transpose_b) for transpose_a in majors)
+    for form in _forms(atom):
+        yield wgmma(
+            atom,
+            a_in_registers=form.a_in_registers,
+            transpose_a=form.transpose_a,
+            transpose_b=form.transpose_b,
+        )
 
 
 WGMMA_FENCE = ptx_statement(

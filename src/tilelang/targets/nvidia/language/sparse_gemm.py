@@ -21,11 +21,11 @@ from tilelang.ir.stmt import Alloc, ParallelLoop, Stmt, Store
 from tilelang.language.api import api
 from tilelang.language.calls import inside_kernel
 from tilelang.language.operators import emit_op, plain_bool, plain_int
-from tilelang.language.products import MAX_PENDING, product
+from tilelang.language.products import product
 from tilelang.language.proxy import BufferProxy, TileProxy
 from tilelang.language.regions import Operand, tile_region
 from tilelang.ops.describe import matrix_axes, operand_text, shape_text
-from tilelang.ops.gemm import GemmWarpPolicy, matrix_extents
+from tilelang.ops.gemm import MAX_PENDING, GemmWarpPolicy, matrix_extents
 from tilelang.records import record
 from tilelang.targets.nvidia.requests import request_wgmma
 

@@ -17,8 +17,9 @@ from tilelang.ir.stmt import CallStmt
 from tilelang.layout.constraints import Constraint
 from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Refusal
 from tilelang.lowering.registers import emitter
+from tilelang.ops.gemm import MAX_PENDING
 from tilelang.ops.gemm_wait import GemmWait
-from tilelang.targets.nvidia.isa.wgmma import MAX_PENDING, fence_operands, wgmma_wait
+from tilelang.targets.nvidia.isa.wgmma import fence_operands, wgmma_wait
 from tilelang.targets.nvidia.machines import Feature
 
 

@@ -26,7 +26,7 @@ from tilelang.lowering.regions import ZERO, is_whole
 from tilelang.lowering.registers import Emitter, emitter
 from tilelang.lowering.value_permutation import ValuePermutation
 from tilelang.ops.describe import matrix_axes
-from tilelang.ops.gemm import Gemm, GemmWarpPolicy
+from tilelang.ops.gemm import MAX_PENDING, Gemm, GemmWarpPolicy
 from tilelang.options import PassConfigKey
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.mma_operand import FragmentOperand, Share
@@ -34,7 +34,6 @@ from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, held, p
 from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES
 from tilelang.targets.nvidia.isa.wgmma import (
     MATRIX_DESCRIPTOR,
-    MAX_PENDING,
     ROWS,
     WARPGROUP,
     WGMMA_COMMIT,

@@ -31,13 +31,7 @@ def computed_tiles(body: LoopBody, loop: For, launch: Launch, gemms: Set[Stmt]) 
         launch: The launch of the loop.
         gemms: The gemms of the body that run asynchronously.
     """
-    inside = set(walk(loop))
-    outside = {
-        buffer.storage
-        for stmt in walk(launch.body)
-        if stmt not in inside and not isinstance(stmt, Alloc) and not sub_statements(stmt)
-        for buffer in accessed_buffers(stmt)
-    }
+    outside = accessed_outside(loop, launch)
     viewed = {s.buffer.storage for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.view_of is not None}
     found = set()
     for tile, touching in body.storages.items():
@@ -47,6 +41,17 @@ def computed_tiles(body: LoopBody, loop: For, launch: Launch, gemms: Set[Stmt]) 
         if shared and readers and tile in overwritten(writer) and all(reader in gemms for reader in readers):
             found.add(tile)
     return frozenset(found)
+
+
+def accessed_outside(loop: For, launch: Launch) -> set[Buffer]:
+    """The storage that statements outside of a loop access."""
+    inside = set(walk(loop))
+    return {
+        buffer.storage
+        for stmt in walk(launch.body)
+        if stmt not in inside and not isinstance(stmt, Alloc) and not sub_statements(stmt)
+        for buffer in accessed_buffers(stmt)
+    }
 
 
 def crossing_tiles(body: LoopBody, schedule: ModuloSchedule, computed: Set[Buffer]) -> dict[Buffer, Buffer]:

@@ -19,7 +19,7 @@ from tilelang.ir.expr import Var
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.timeline import Timeline
-from tilelang.ir.visit import Rewriter, accessed_buffers, sub_statements, walk, without
+from tilelang.ir.visit import Rewriter, accessed_buffers, walk, without
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
@@ -49,6 +49,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
 )
 from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import (
     VERSIONS,
+    accessed_outside,
     computed_tiles,
     crossing_tiles,
 )
@@ -346,13 +347,7 @@ def _threads_access_memory(body: LoopBody) -> bool:
 
 def _values(body: LoopBody, launch: Launch, loop: For, consumers: int) -> tuple[Value, ...]:
     """What a loop's body keeps in registers, as fragments of so many warpgroups."""
-    inside = set(walk(loop))
-    outside = {
-        buffer.storage
-        for stmt in walk(launch.body)
-        if stmt not in inside and not isinstance(stmt, Alloc) and not sub_statements(stmt)
-        for buffer in accessed_buffers(stmt)
-    }
+    outside = accessed_outside(loop, launch)
     values = []
     for storage, touching in body.storages.items():
         if storage.scope is Scope.FRAGMENT:
