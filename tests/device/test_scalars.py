@@ -10,7 +10,7 @@ from tilelang.ir.scalar import BinaryOp, convert, data_binary
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.targets.nvidia.codegen.cuda_dialect import CUDA
 from tilelang.targets.nvidia.isa.arithmetic import HELPERS
-from tilelang.targets.nvidia.isa.convert import conversion
+from tilelang.targets.nvidia.isa.convert import CONVERSIONS
 from tilelang.targets.nvidia.isa.intrinsics import templates
 from tilelang.targets.nvidia.isa.types import INTEGERS, cuda_type
 
@@ -86,7 +86,7 @@ def conversions():
     pairs += [(as_dtype(a), as_dtype(b)) for a, b in VECTORS]
     helpers, functions = [INTEGERS], []
     for source, destination in pairs:
-        text = conversion(source, destination)
+        text = CONVERSIONS.cast(source, destination)
         helpers += [text.helper, cuda_type(source).helper, cuda_type(destination).helper]
         names = cuda_type(source).name, cuda_type(destination).name
         functions.append(elementwise(f"{source}_to_{destination}", text.format("x[i]"), *names))

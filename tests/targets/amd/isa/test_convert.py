@@ -5,7 +5,7 @@ from hip_text import assembly_of, function_of, hip_source, needs_clang
 
 from tilelang.dtypes import SCALARS, DType, as_dtype
 from tilelang.errors import NoLowering
-from tilelang.targets.amd.isa.convert import conversion
+from tilelang.targets.amd.isa.convert import CONVERSIONS
 from tilelang.targets.amd.isa.types import hip_type
 
 VECTORS = (
@@ -22,7 +22,7 @@ VECTORS = (
 
 def functions(pairs):
     for number, (source, destination) in enumerate(pairs):
-        text, taken, made = conversion(source, destination), hip_type(source), hip_type(destination)
+        text, taken, made = CONVERSIONS.cast(source, destination), hip_type(source), hip_type(destination)
         helpers = [text.helper, taken.helper, made.helper]
         yield helpers, function_of(f"f{number}", made.name, [taken.name], text.format("a[i]"))
 
@@ -52,9 +52,9 @@ def test_a_pair_of_bfloat16_is_one_instruction_where_there_is_one(arch: str, one
 
 def test_lanes_must_agree() -> None:
     with pytest.raises(NoLowering, match="have different numbers of lanes"):
-        conversion(as_dtype("float16x2"), as_dtype("float32x4"))
+        CONVERSIONS.cast(as_dtype("float16x2"), as_dtype("float32x4"))
 
 
 def test_a_detour_through_float_is_taken_only_where_nothing_is_lost() -> None:
-    assert "tl_half_of({0})" == conversion(DType("float64"), DType("float16")).text
-    assert "half_t((float)({0}))" == conversion(DType("int32"), DType("float16")).text
+    assert "tl_half_of({0})" == CONVERSIONS.cast(DType("float64"), DType("float16")).text
+    assert "half_t((float)({0}))" == CONVERSIONS.cast(DType("int32"), DType("float16")).text

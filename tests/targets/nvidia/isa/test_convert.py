@@ -8,7 +8,7 @@ from device_text import ARCHITECTURES, HOST, compile_cuda, cuda_source, needs_cu
 from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import NoLowering
 from tilelang.ir.scalar import convert
-from tilelang.targets.nvidia.isa.convert import conversion
+from tilelang.targets.nvidia.isa.convert import CONVERSIONS
 from tilelang.targets.nvidia.isa.types import cuda_type
 
 VECTORS = (
@@ -38,7 +38,7 @@ ON_HOST = [dtype for name, dtype in SCALARS.items() if name != "float16"]
 
 
 def function(prefix, number, source, destination):
-    text = conversion(source, destination)
+    text = CONVERSIONS.cast(source, destination)
     loop = "" if prefix else "for (int64_t i = 0; i < n; ++i) "
     body = f"{loop}y[{'0' if prefix else 'i'}] = {text.format('x[0]' if prefix else 'x[i]')};"
     names = cuda_type(source).name, cuda_type(destination).name
@@ -46,7 +46,7 @@ def function(prefix, number, source, destination):
 
 
 def helpers(source, destination):
-    return [conversion(source, destination).helper, cuda_type(source).helper, cuda_type(destination).helper]
+    return [CONVERSIONS.cast(source, destination).helper, cuda_type(source).helper, cuda_type(destination).helper]
 
 
 @pytest.mark.slow(every=2)
@@ -117,7 +117,7 @@ def test_vectors_are_cast_lane_by_lane(library, pair):
 
 def test_pairs_become_pairs_in_one_instruction_where_there_is_one():
     def body(source, destination):
-        return conversion(as_dtype(source), as_dtype(destination)).helper.text
+        return CONVERSIONS.cast(as_dtype(source), as_dtype(destination)).helper.text
 
     assert "tl_half_pair" in body("float32x4", "float16x4")
     assert "tl_bfloat16_pair" in body("float16x2", "bfloat16x2")
@@ -127,17 +127,17 @@ def test_pairs_become_pairs_in_one_instruction_where_there_is_one():
 
 
 def test_a_cast_to_the_same_dtype_is_nothing():
-    assert "{0}" == conversion(as_dtype("float16x4"), as_dtype("float16x4")).text
+    assert "{0}" == CONVERSIONS.cast(as_dtype("float16x4"), as_dtype("float16x4")).text
 
 
 def test_lanes_must_agree():
     with pytest.raises(NoLowering, match="different numbers of lanes"):
-        conversion(as_dtype("float32x4"), as_dtype("float16x2"))
+        CONVERSIONS.cast(as_dtype("float32x4"), as_dtype("float16x2"))
 
 
 def test_bytes_become_halves_by_an_addition():
     for source in ("int8", "uint8"):
-        made = conversion(as_dtype(source), as_dtype("float16"))
+        made = CONVERSIONS.cast(as_dtype(source), as_dtype("float16"))
         assert f"tl_half_of_byte(({source}_t)(x))" == made.format("x")
     bytes_, raised = np.arange(256, dtype=np.uint8), np.arange(0x6400, 0x6500, dtype=np.uint16).view(np.float16)
     np.testing.assert_array_equal(raised - np.float16(1024), bytes_)

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from tilelang.codegen.dialect import Dialect
 from tilelang.targets.amd.isa.arithmetic import HELPERS
-from tilelang.targets.amd.isa.convert import conversion
+from tilelang.targets.amd.isa.convert import CONVERSIONS
 from tilelang.targets.amd.isa.instruction_texts import TEXTS
 from tilelang.targets.amd.isa.intrinsics import templates
 from tilelang.targets.amd.isa.types import hip_type
@@ -16,7 +16,7 @@ HIP = Dialect(
     intrinsics=templates,
     instructions=TEXTS,
     c_type=hip_type,
-    conversion=conversion,
+    conversion=CONVERSIONS.cast,
     helpers=HELPERS,
     nan=MappingProxyType({32: '__builtin_nanf("")', 64: '__builtin_nan("")'}),
     infinity=MappingProxyType({32: "__builtin_inff()", 64: "__builtin_inf()"}),

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from tilelang.codegen.dialect import Dialect
 from tilelang.targets.nvidia.isa.arithmetic import CHOOSE, HELPERS
-from tilelang.targets.nvidia.isa.convert import conversion
+from tilelang.targets.nvidia.isa.convert import CONVERSIONS
 from tilelang.targets.nvidia.isa.instruction_texts import TEXTS
 from tilelang.targets.nvidia.isa.intrinsics import templates
 from tilelang.targets.nvidia.isa.types import cuda_type
@@ -29,7 +29,7 @@ CUDA = Dialect(
     intrinsics=templates,
     instructions=TEXTS,
     c_type=cuda_type,
-    conversion=conversion,
+    conversion=CONVERSIONS.cast,
     helpers=HELPERS,
     nan=MappingProxyType({32: "__int_as_float(0x7fc00000)", 64: "__longlong_as_double(0x7ff8000000000000LL)"}),
     infinity=MappingProxyType({32: "__int_as_float(0x7f800000)", 64: "__longlong_as_double(0x7ff0000000000000LL)"}),

@@ -1,15 +1,13 @@
-"""Conversions between all dtypes as CUDA text, bit for bit those of `ir.scalar.convert` and ml_dtypes.
+"""Conversions between dtypes as CUDA text: what they have of their own; see `targets.gpu.isa.conversions`.
 
-Takes two dtypes, gives the text of a cast. Invariant: integers wrap, floats round once to nearest even, a float
-becomes an integer by truncation. Architectures that have an instruction use it where it means exactly this.
+Architectures that have an instruction use it where it means exactly what the language does.
 """
 
 from __future__ import annotations
 
-from tilelang.dtypes import SCALARS, DType, lane_dtype
-from tilelang.errors import NoLowering
-from tilelang.isa.intrinsic import Helper, Template, needed
-from tilelang.records import record
+from tilelang.dtypes import SCALARS, DType
+from tilelang.isa.intrinsic import Helper, Template
+from tilelang.targets.gpu.isa.conversions import Conversions, PairCast
 from tilelang.targets.nvidia.isa.types import BITS, cuda_type
 
 
@@ -17,7 +15,7 @@ def _helpers(*names: str) -> tuple[Helper, ...]:
     return tuple(helper for name in names if (helper := cuda_type(SCALARS[name]).helper) is not None)
 
 
-# A half straight from a wide number: a detour through float would round twice.
+# Directly to half: by way of float, it would round twice.
 _HALF_OF = Helper(
     "tl_half_of",
     """\
@@ -88,93 +86,14 @@ __device__ __forceinline__ float tl_round_tf32(float x) {
 )
 
 
-def conversion(source: DType, destination: DType) -> Template:
-    """The text that casts a value from one dtype to another; its operand and value have the types of `cuda_type`.
-
-    The operand may also be a value of the source's value type. Short vectors are cast lane by lane. A float that an
-    integer cannot hold gives an unspecified integer.
-
-    Raises:
-        NoLowering: The dtypes have different numbers of lanes.
-    """
-    if source.lanes != destination.lanes:
-        raise NoLowering(f"cast: {source!s} and {destination!s} have different numbers of lanes")
-    if source == destination:
-        return Template("{0}")
-    if source.lanes > 1:
-        return Template(f"{_lanes_name(source, destination)}({{0}})", _lanes_helper(source, destination))
-    return _scalar(source, destination)
-
-
-def _fits_tf32(source: DType) -> bool:
-    """Whether tf32 has every value of a dtype: 8 bits of exponent, 10 of fraction."""
-    return source.bits <= 16 if source.is_float else source.bits <= 8
-
-
-def casts_pairs(source: DType, destination: DType) -> bool:
-    """Whether two casts to 8 bits are one instruction. Those to 16 bits are left to the assembler, which joins them."""
-    return destination.bits == 8 and source.lanes == 1 and _pair(source, destination) is not None
-
-
-def _scalar(source: DType, destination: DType) -> Template:
-    result_type, source_type = cuda_type(destination), cuda_type(source)
-    if destination == "tfloat32":
-        return Template("(float)({0})") if _fits_tf32(source) else Template("tl_round_tf32((float)({0}))", _TF32)
-    if destination.is_bool:
-        return Template(f"(({source_type.value})({{0}}) != 0)", source_type.helper)
-    if destination == "float16" and (source == "float64" or source.is_int and source.bits >= 32):
-        return Template(f"tl_half_of(({source_type.value})({{0}}))", _HALF_OF)
-    if destination == "float16" and source.is_int and source.bits == 8:
-        return Template(f"tl_half_of_byte(({source_type.name})({{0}}))", _HALF_OF_BYTE)
-    if destination.is_float and destination.bits < 32:
-        wide = "(float)(double)" if source.is_int and source.bits == 64 else "(float)"  # as the reference rounds
-        return Template(f"{result_type.name}({wide}({{0}}))", result_type.helper)
-    if destination.is_int and destination.bits < 8:
-        return Template(f"{result_type.name}((int32_t)({{0}}))", result_type.helper)
-    return Template(f"({result_type.name})({{0}})", result_type.helper)
-
-
-def _lanes_name(source: DType, destination: DType) -> str:
-    return f"tl_{source!s}_to_{destination!s}"
-
-
-def _lanes_helper(source: DType, destination: DType) -> Helper:
-    """The function that casts a short vector lane by lane, in pairs where an instruction does."""
-    source_type, result_type = cuda_type(source), cuda_type(destination)
-    lane, cast = lane_dtype(source), lane_dtype(destination)
-    pair = _pair(lane, cast) if source.lanes % 2 == 0 else None
-    if pair is None:
-        single = conversion(lane, cast)
-        pair = _PairCast((single.helper,), f"to.lane[i] = {single.format('from.lane[i]')};")
-    count = source.lanes // 2 if pair.views else source.lanes
-    views = [f" {view} pair[{count}];" if view else "" for view in pair.views or ("", "")]
-    text = f"""\
-__device__ __forceinline__ {result_type.name} {_lanes_name(source, destination)}({source_type.name} x) {{
-    union {{ {source_type.name} all; {cuda_type(lane).name} lane[{source.lanes}];{views[0]} }} from;
-    union {{ {result_type.name} all; {cuda_type(cast).name} lane[{source.lanes}];{views[1]} }} to;
-    from.all = x;
-#pragma unroll
-    for (int i = 0; i < {count}; ++i) {pair.text}
-    return to.all;
-}}
-"""
-    needs = (source_type.helper, result_type.helper, cuda_type(lane).helper, cuda_type(cast).helper, *pair.needs)
-    return Helper(_lanes_name(source, destination), text, needs=needed(*needs))
-
-
-@record(slots=True)
-class _PairCast:
-    """The text that casts lane i, or, where it has views, lanes 2i and 2i + 1.
-
-    Attributes:
-        needs: Helpers of the text.
-        text: Statements on the unions `from` and `to`.
-        views: The type of pairs in the source and the destination, empty where the text does not use them.
-    """
-
-    needs: tuple[Helper | None, ...]
-    text: str
-    views: tuple[str, str] | None = None
+def _to_half(source: DType) -> Template | None:
+    """The cast to float16 of wide numbers, directly, and of bytes."""
+    kind = cuda_type(source)
+    if source == "float64" or source.is_int and source.bits >= 32:
+        return Template(f"tl_half_of(({kind.value})({{0}}))", _HALF_OF)
+    if source.is_int and source.bits == 8:
+        return Template(f"tl_half_of_byte(({kind.name})({{0}}))", _HALF_OF_BYTE)
+    return None
 
 
 def _pair_of_16_bits(name: str, dtype: str, ptx: str) -> Helper:
@@ -272,21 +191,29 @@ _DECODED = {
 }
 
 
-def _pair(source: DType, destination: DType) -> _PairCast | None:
+def _pair(source: DType, destination: DType) -> PairCast | None:
     """How two lanes are cast at once; None where nothing does."""
     if str(source) in _DECODED and destination in ("float16", "float32"):
         name, helper = _DECODED[str(source)]
         if destination == "float16":
-            return _PairCast((helper,), f"to.pair[i] = {name}(from.pair[i]);", ("uint16_t", "uint32_t"))
+            return PairCast((helper,), f"to.pair[i] = {name}(from.pair[i]);", ("uint16_t", "uint32_t"))
         text = (
             f"{{\n        half_t half;\n        const uint32_t halves = {name}(from.pair[i]);\n"
             "        half.bits = (uint16_t)halves;\n        to.lane[2 * i] = (float)half;\n"
             "        half.bits = (uint16_t)(halves >> 16);\n        to.lane[2 * i + 1] = (float)half;\n    }"
         )
-        return _PairCast((helper,), text, ("uint16_t", ""))
+        return PairCast((helper,), text, ("uint16_t", ""))
     through_float = source.is_float and source != "float64" or source.is_int and source.bits <= 16
     if through_float and str(destination) in _ENCODED:
         name, view, helper = _ENCODED[str(destination)]
         values = ", ".join(f"(float)from.lane[{index}]" for index in ("2 * i", "2 * i + 1"))
-        return _PairCast((helper,), f"to.pair[i] = {name}({values});", ("", view))
+        return PairCast((helper,), f"to.pair[i] = {name}({values});", ("", view))
     return None
+
+
+CONVERSIONS = Conversions(cuda_type, _TF32, _to_half, _pair)
+
+
+def casts_pairs(source: DType, destination: DType) -> bool:
+    """Whether two casts to 8 bits are one instruction. Those to 16 bits are left to the assembler, which joins them."""
+    return destination.bits == 8 and source.lanes == 1 and _pair(source, destination) is not None
