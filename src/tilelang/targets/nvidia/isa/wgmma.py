@@ -330,27 +330,9 @@ def fence_operands(dtype: DType, count: int) -> Instruction:
     computation past the fence, it serializes the instructions. CUTLASS calls it `warpgroup_fence_operand`.
     """
     kind, letter = ("float", "f") if dtype == "float32" else ("unsigned", "r")
-    name = f"tl_fence_{kind}_operands"
-    text = f"""\
-// Keeps the compiler from moving computations of these registers across this point.
-template <int N> __device__ __forceinline__ void {name}(void* registers) {{
-    {kind}* r = reinterpret_cast<{kind}*>(registers);
-#pragma unroll
-    for (int i = 0; i < N; ++i) asm volatile("" : "+{letter}"(r[i])::"memory");
-}}
-"""
-
-    def simulate(warp: Warp, registers: Pointer) -> None:
-        """Does nothing: only compilers reorder."""
-
-    return Instruction(
-        f"wgmma_fence_operands_{dtype!s}_{count}",
-        {"cuda": f"{name}<{count // per_register(dtype)}>({{0}})"},
-        {"cuda": Helper(name, text)},
-        simulate,
-        needs=Feature.WGMMA,
-        source=_SOURCE.format("wgmma.fence"),
-    )
+    comment = "Keeps the compiler from moving computations of these registers across this point."
+    statement = f'asm volatile("" : "+{letter}"(r[i])::"memory");'
+    return _for_registers("fence", f"tl_fence_{kind}_operands", comment, kind, statement, dtype, count)
 
 
 @cache
@@ -359,26 +341,9 @@ def renew_operands(dtype: DType, count: int) -> Instruction:
 
     For an operand A that a loop keeps: see `passes/renew_held_operands.py`.
     """
-    text = """\
-// Writes these registers with their own values, which ptxas does not see.
-template <int N> __device__ __forceinline__ void tl_renew_operands(void* registers) {
-    unsigned* r = reinterpret_cast<unsigned*>(registers);
-#pragma unroll
-    for (int i = 0; i < N; ++i) asm volatile("prmt.b32 %0, %0, %0, 0x3210;" : "+r"(r[i])::"memory");
-}
-"""
-
-    def simulate(warp: Warp, registers: Pointer) -> None:
-        """Does nothing: the values stay."""
-
-    return Instruction(
-        f"wgmma_renew_operands_{dtype!s}_{count}",
-        {"cuda": f"tl_renew_operands<{count // per_register(dtype)}>({{0}})"},
-        {"cuda": Helper("tl_renew_operands", text)},
-        simulate,
-        needs=Feature.WGMMA,
-        source="PTX ISA, 'Data Movement and Conversion Instructions: prmt'",
-    )
+    comment = "Writes these registers with their own values, which ptxas does not see."
+    statement = 'asm volatile("prmt.b32 %0, %0, %0, 0x3210;" : "+r"(r[i])::"memory");'
+    return _for_registers("renew", "tl_renew_operands", comment, "unsigned", statement, dtype, count)
 
 
 @cache
@@ -389,26 +354,33 @@ def define_operands(dtype: DType, count: int) -> Instruction:
     takes those of an accumulator in flight, ptxas injects a wait for it (advice C7517).
     """
     kind = "float" if dtype == "float32" else "unsigned"
-    name = f"tl_define_{kind}_operands"
+    comment = "Defines registers that the next wgmma instruction overwrites."
+    return _for_registers("define", f"tl_define_{kind}_operands", comment, kind, "r[i] = 0;", dtype, count)
+
+
+def _for_registers(
+    what: str, name: str, comment: str, kind: str, statement: str, dtype: DType, count: int
+) -> Instruction:
+    """Executes a statement for each register of an array; for the compilers, as values stay the same."""
     text = f"""\
-// Defines registers that the next wgmma instruction overwrites.
+// {comment}
 template <int N> __device__ __forceinline__ void {name}(void* registers) {{
     {kind}* r = reinterpret_cast<{kind}*>(registers);
 #pragma unroll
-    for (int i = 0; i < N; ++i) r[i] = 0;
+    for (int i = 0; i < N; ++i) {statement}
 }}
 """
 
     def simulate(warp: Warp, registers: Pointer) -> None:
-        """Does nothing: no instruction is left of it."""
+        """Does nothing: values stay, or are not defined yet."""
 
     return Instruction(
-        f"wgmma_define_operands_{dtype!s}_{count}",
+        f"wgmma_{what}_operands_{dtype!s}_{count}",
         {"cuda": f"{name}<{count // per_register(dtype)}>({{0}})"},
         {"cuda": Helper(name, text)},
         simulate,
         needs=Feature.WGMMA,
-        source=_SOURCE.format("wgmma.mma_async"),
+        source=_SOURCE.format("wgmma.fence"),
     )
 
 
