@@ -1,4 +1,4 @@
-"""The published door to tuning: `from tilelang.autotuner import *`."""
+"""The published module for tuning: `from tilelang.autotuner import *`."""
 
 from tilelang.tune.autotune import TunedFunction, autotune
 from tilelang.tune.gemm_space import gemm_configs

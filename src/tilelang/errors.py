@@ -155,7 +155,7 @@ def raising_line(error: BaseException) -> Loc | None:
 def _place_in(code: CodeType, instruction: int, line: int) -> Loc:
     """The place of an instruction of a function."""
     end_line, column, end_column = line, 0, 0
-    if hasattr(code, "co_positions"):  # Python 3.11 knows the columns of every instruction
+    if hasattr(code, "co_positions"):  # from Python 3.11 on, code objects have the columns of instructions
         place = next(itertools.islice(code.co_positions(), instruction // 2, None), (None, None, None, None))
         if None not in place:
             line, end_line, column, end_column = place  # type: ignore[assignment]

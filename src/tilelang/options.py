@@ -106,7 +106,7 @@ class PassConfigKey(str, enum.Enum):
     TL_SCHEDULE = "tl.schedule"
     # False: NaN operands of minima and maxima are dropped, as in published TileLang; here they win
     TL_NAN_PROPAGATE = "tl.nan_propagate"
-    # without it, the L2 cache is told what is read once
+    # without it, loads have L2 cache hints
     TL_L2_HINTS = "tl.l2_hints"
 
     def __str__(self) -> str:
@@ -223,7 +223,7 @@ class CompileOptions:
 
     @property
     def l2_hints(self) -> bool:
-        """Whether the L2 cache is told what a kernel reads once, and what again and again (`tl.l2_hints`)."""
+        """Whether loads have L2 cache hints, by whether their data is reused (`tl.l2_hints`)."""
         return self._choice(PassConfigKey.TL_L2_HINTS) is not False
 
     def _is_on(self, key: PassConfigKey) -> bool:
@@ -389,7 +389,7 @@ class _CacheSwitch:
 
 @public
 def disable_cache() -> None:
-    """Compiles every kernel anew from now on and keeps nothing on disk; beats the environment."""
+    """Disables the compile cache from now on, whatever the environment says."""
     _CacheSwitch.enabled = False
 
 

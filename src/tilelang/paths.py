@@ -1,6 +1,6 @@
 """The names that programs written for published TileLang import: which module holds which names, as tables.
 
-Knows names only and imports nothing; `finder` turns rows into modules.
+Has names only and imports nothing; `finder` turns rows into modules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The published door to measuring: `tilelang.profiler.do_bench` and the profiler of a kernel."""
+"""The published module for measuring: `tilelang.profiler.do_bench` and the profiler of a kernel."""
 
 from tilelang.profile.inputs import TensorSupplyType
 from tilelang.profile.profiler import Profiler

@@ -143,7 +143,7 @@ def _with_slots(cls: Any, names: list[str]) -> Any:
 
 
 class _Init:
-    """The constructor of a record, written when it is asked for."""
+    """The constructor of a record, generated on first use."""
 
     def __init__(self, cls: Any, frozen: bool, slots: bool) -> None:
         self._cls, self._frozen, self._slots = cls, frozen, slots

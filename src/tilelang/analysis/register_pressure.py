@@ -46,7 +46,7 @@ class _Pressure:
         self.peak = 0
 
     def before(self, stmt: Stmt, after: Live) -> Live:
-        """What is live before a statement, given what is live behind it."""
+        """The values that are live before a statement, given those that are live after it."""
         match stmt:
             case Seq(body=body):
                 for each in reversed(body):

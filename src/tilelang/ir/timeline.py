@@ -18,7 +18,7 @@ class TimelineSpan:
         letter: Stands for the statement where there is little space.
         label: The statement.
         start: In cycles from the beginning of an iteration of the pipelined loop.
-        end: The first cycle behind it; the same as `start` for a statement that takes none.
+        end: The first cycle after it; the same as `start` for a statement that takes none.
     """
 
     unit: str

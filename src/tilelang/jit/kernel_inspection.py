@@ -182,7 +182,7 @@ class KernelInspection:
         return self._device_code("get_ptx").ptx()
 
     def get_sass(self) -> str:
-        """The machine code in words; for NVIDIA's GPUs that needs cuobjdump or nvdisasm.
+        """The assembly of the machine code; for NVIDIA's GPUs that needs cuobjdump or nvdisasm.
 
         Raises:
             OptionError: The kernel is not compiled for a GPU.

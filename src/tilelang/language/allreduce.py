@@ -166,7 +166,7 @@ class _Fold:
         return cast(as_expr(self._reducer.combine(first, second)), self._dtype)
 
     def _by_shuffles(self, value: Expr, lanes: int) -> Expr:
-        """A butterfly among so many neighbors."""
+        """A butterfly among `lanes` neighboring lanes."""
         distance = lanes // 2
         while distance:
             value = self._stager.bind("folded", self._both(value, self._neighbor(value, distance)))

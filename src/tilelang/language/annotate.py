@@ -148,7 +148,7 @@ def annotate_pass_configs(configs: Mapping[str, object]) -> None:
 
 @api
 def annotate_min_blocks_per_sm(count: int) -> None:
-    """Asks for so many blocks on one multiprocessor at a time; steers GPU targets only.
+    """Requests `count` blocks per multiprocessor at a time; steers GPU targets only.
 
     Raises:
         ProgramError: The count is not a positive int.

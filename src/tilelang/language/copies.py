@@ -30,7 +30,7 @@ __all__ = [
     "transpose",
 ]
 
-EVICTIONS = ("evict_normal", "evict_first", "evict_last")  # what caches can be told of what a copy reads
+EVICTIONS = ("evict_normal", "evict_first", "evict_last")  # eviction priorities of cache hints
 _INSTRUCTIONS = ("tma", "cp_async", "sync")
 
 

@@ -123,7 +123,7 @@ class _Call:
 
 
 class _EagerStager(Stager):
-    """A stager that also knows the call: argument shapes, and sizes for the names of `T.const`."""
+    """A stager with the arguments of a call: shapes, and sizes for the names of `T.const`."""
 
     def __init__(self, call: _Call, sizes: Mapping[str, int], *, probing: bool) -> None:
         super().__init__(call.rewritten.loc)

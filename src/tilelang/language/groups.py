@@ -26,7 +26,7 @@ class ws:
     """`with T.ws(0):` lets only the first 128 threads of the block do what stands inside, together.
 
     `T.Parallel` and tile operators inside are shared out among these threads, and barriers that they need there are
-    theirs alone. Fragments that nobody else uses are spread over their registers; others are kept in shared memory.
+    theirs alone. Fragments of one group are distributed over its registers; others are kept in shared memory.
     Tiles are printed there once. What else stands inside is executed by each of them, as in CUDA. Groups run at the
     same time; order what they share with `T.alloc_barrier`, or leave it to the end of the branches, after which all
     threads go on.

@@ -116,12 +116,12 @@ class init:
 
 @api
 def reads(*regions: object) -> None:
-    """What a `T.sblock` reads, which is found without being told."""
+    """The reads of a `T.sblock`, which the compiler finds itself."""
 
 
 @api
 def writes(*regions: object) -> None:
-    """What a `T.sblock` writes, which is found without being told."""
+    """The writes of a `T.sblock`, which the compiler finds itself."""
 
 
 @api

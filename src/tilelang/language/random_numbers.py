@@ -247,7 +247,7 @@ def _uniform(stager: Stager, numbers: _Numbers, dtype: DType) -> Expr:
 
 
 def _between(number: Expr, bits: int, dtype: DType) -> Expr:
-    """The middle of the interval that a number of so many bits stands for, in (0, 1]."""
+    """The middle of the interval that a number of `bits` bits stands for, in (0, 1]."""
     return cast(number, dtype) * const(2.0**-bits, dtype) + const(2.0 ** -(bits + 1), dtype)
 
 

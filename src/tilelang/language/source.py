@@ -26,7 +26,7 @@ class FunctionSource:
 
     Attributes:
         node: The `def`; positions count in lines of `file`.
-        file: The name under which `linecache` knows the lines.
+        file: The name under which `linecache` has the lines.
         lines: All lines of the file.
     """
 
@@ -186,7 +186,7 @@ def _keep(text: str, code: types.CodeType) -> FunctionSource:
 
 
 def _aligned(statement: str, code: types.CodeType) -> str | None:
-    """The statement with empty lines before it, so that its `def` begins in the line that the code knows."""
+    """The statement with empty lines before it, so that its `def` is on the line of the code object."""
     for node in ast.walk(ast.parse(statement)):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
             return "\n" * (code.co_firstlineno - _first_line(node)) + statement

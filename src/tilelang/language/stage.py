@@ -78,7 +78,7 @@ class OpenScope(abc.ABC):
 
 
 class Stager(Builder):
-    """A `Builder` that knows the user's place, the names being assigned, and the kernel being staged.
+    """A `Builder` with the user's line, the names being assigned, and the kernel being staged.
 
     Attributes:
         targets: The names on the left of the statement being evaluated, or of the part of it.

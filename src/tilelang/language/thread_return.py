@@ -1,8 +1,8 @@
 """`T.thread_return`: the threads that reach it do nothing more in this kernel.
 
 While a block is staged it is a statement of its own. When the kernel is complete, what follows it in the block goes
-under the condition that the thread did not return, so no other part of the compiler knows of it. Invariant: what
-`without_returns` gives holds no `ThreadReturn`, and evaluates each condition of the block as often as before.
+under the condition that the thread did not return, so that no other part of the compiler has to handle it. Invariant:
+what `without_returns` gives holds no `ThreadReturn`, and evaluates each condition of the block as often as before.
 """
 
 from __future__ import annotations

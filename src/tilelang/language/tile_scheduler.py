@@ -20,7 +20,7 @@ __all__ = [
     "PersistentTileScheduler",
 ]
 
-_DEVICE = "tilelang.carver.arch.driver"  # a door for users, behind which the driver is asked
+_DEVICE = "tilelang.carver.arch.driver"  # public module whose functions query the driver
 
 
 @api

@@ -336,7 +336,7 @@ def unravelled(flat: Any, shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def check_joins(layout: Layout, count: int) -> None:
-    """Refuses a layout that does not keep so many neighbors together.
+    """Refuses a layout that does not keep runs of `count` elements contiguous.
 
     Raises:
         ProgramValueError: Successive elements, from a multiple of `count` on, are not side by side in memory.

@@ -56,9 +56,9 @@ def plot_layout(
 
     Args:
         layout: A `T.Layout` or `T.Fragment` of constant shape.
-        save_directory: Where files go; made if it is not there.
+        save_directory: The folder for files; created if it does not exist.
         name: Of the files, without ending.
-        colormap: A name that matplotlib knows; SVG has colors of its own.
+        colormap: The name of a colormap of matplotlib; SVG has colors of its own.
         verbose: Print where the files are.
         formats: "pdf", "png", "svg", "all", or several, as a list or with commas. Without matplotlib only SVG is
             written, and a line is printed for the others.

@@ -94,7 +94,7 @@ def _reads_as_neighbors(kernel: FusedKernel, body: Expr, outer: Var, inner: Var)
 
 
 def _dim_of(load: Load, outer: Var) -> int | None:
-    """The dimension of which an axis is the index, if there is another one behind it."""
+    """The dimension of which an axis is the index, if it is not the last one."""
     return next((n for n, index in enumerate(load.indices[:-1]) if index is outer), None)
 
 

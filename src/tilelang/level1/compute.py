@@ -78,7 +78,7 @@ class _Computation:
         return lower_computation(self.graph, self._target, tilings=tilings) if tilings else default
 
     def explain(self) -> str:
-        """What was decided, in words: of each program, and between them the kernels that are called."""
+        """Describes the decisions for each program, and the kernels that are called between them."""
         if not has_calls(self.graph):
             return self._explanation(self.lowered)
         programs, parts = iter(self.lowered.parts), []
@@ -249,7 +249,7 @@ class ComputeFunction:
     def explain(self, *args: Any, **keywords: Any) -> str:
         """What the compiler decided: which kernels there are, what is fused in each, its tiles, and what it reads.
 
-        On machines that the performance model knows, it also says what bounds them, and the predicted time.
+        For machines with rates, it also gives the predicted time, and what bounds it.
         """
         return self._computation(self._bind(args, keywords, may_omit=True)).explain()
 

@@ -157,7 +157,7 @@ def _steps(graph: Graph, lowered: Lowered, options: JitOptions) -> list[tuple[Se
 
 
 def _run_part(part: Segment, kernel: JITKernel | None, values: dict[Array, Any]) -> None:
-    """Runs a part and the call behind it, and adds their results to the values."""
+    """Runs a part and the call after it, and adds their results to the values."""
     if kernel is not None:
         results = kernel(*[values[array] for array in part.inputs])
         values.update(zip(part.outputs, _as_list(results), strict=True))

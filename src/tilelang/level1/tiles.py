@@ -53,7 +53,7 @@ def choose_tiling(kernel: FusedKernel, target: Target, *, alone: bool = True) ->
 
 
 def tilings_of(kernel: FusedKernel, target: Target, *, alone: bool = True) -> list[Tiling]:
-    """The tilings that are worth measuring, the one that is expected to be fastest first; arguments as above.
+    """The candidate tilings, the one predicted to be fastest first; arguments as above.
 
     Gemms are tiled as the tuner tiles them (`tune.gemm_space`), chains of gemms as attention is, by registers and
     multiprocessors; others get tiles of whole or partial rows, of which reductions are ordered by `tile_work`.

@@ -1,4 +1,4 @@
-"""Votes on whether a reduction has changed its results, which the statements behind it need not repeat.
+"""Votes on whether a reduction has changed its results, which the statements after it need not repeat.
 
     for i in T.Parallel(M): r[i] = f(s[i])
     for i, j in T.Parallel(M, N): r[i] = max(r[i], x[i, j])      warps vote whether some x exceeds r
@@ -72,7 +72,7 @@ class ChangeVotes:
         self._new = result, vote
 
     def follow(self, stmt: Stmt) -> bool:
-        """Notes what a statement has changed; gives whether statements behind it may use a vote that it took."""
+        """Records what a statement changed; tells whether statements after it may use a vote that it took."""
         found: list[tuple[_Value, Var]] = []
         if self._new is not None and isinstance(stmt, ParallelLoop):
             result, vote = self._new

@@ -13,8 +13,8 @@ class GemmWait(TileOp):
 
     Attributes:
         pending: How many.
-        results: The accumulators that are complete behind it.
-        computed: Fragments whose values are computed before it, so that nobody delays this until after the wait.
+        results: The accumulators that are complete after it.
+        computed: Fragments that are computed before it, which compilers must not delay until after the wait.
     """
 
     pending: int

@@ -30,7 +30,7 @@ def predict(
         registers: Of a thread of each launch by its number, if it is compiled.
 
     Raises:
-        OptionError: Nobody has measured what the model needs of this machine.
+        OptionError: The record of the machine has no rates.
         ProgramValueError: A size of a grid is symbolic.
     """
     rates = machine.rates

@@ -296,7 +296,7 @@ class _OrderSearch:
         return limit is None or live_registers(graph, self._stage, self._timeline.order) <= limit
 
     def _is_better(self, cycles: int) -> bool:
-        """Whether so many cycles are worth another schedule."""
+        """Whether a schedule of `cycles` cycles improves enough on the best one."""
         return cycles < self.best_cycles * (1 - self.min_gain)
 
     def _bound(self, left: Sequence[int]) -> int:

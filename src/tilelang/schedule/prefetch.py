@@ -37,7 +37,7 @@ def _last_users(graph: LoopGraph) -> dict[int, int]:
 
 
 def _copies_behind(graph: LoopGraph, behind: Mapping[int, int]) -> ModuloSchedule:
-    """The schedule in which each copy stands behind a statement, and behind it what only copies depend on."""
+    """The schedule in which each copy comes after a statement, and after it what only copies depend on."""
     last = dict(behind)
     for number in feeding(graph):
         last[number] = max(behind[copy] for copy in _dependents(graph, number))

@@ -52,7 +52,7 @@ class Registers:
         self._defined = self._flags.view(f"u{numpy.itemsize}")
 
     def forget(self, warp: Accessor) -> None:
-        """The active lanes allocate the buffer anew: its contents are undefined."""
+        """The active lanes allocate the buffer again: its contents are undefined."""
         if warp.lanes is None:
             self._flags[:] = 0
         else:

@@ -1,4 +1,4 @@
-"""Parallel loops in the reference interpreter: all iterations at once, where that cannot be told from one by one.
+"""Parallel loops in the reference interpreter: all iterations at once, where the result is that of one after another.
 
 Takes a loop, executes it on arrays with one entry per iteration. Invariant: a loop that breaks a rule (an index out of
 bounds of a tile, undefined memory, a race) or might depend on the order of its iterations changes nothing, and is left

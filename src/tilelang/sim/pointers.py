@@ -1,6 +1,6 @@
 """The addresses of a warp's lanes, as instructions get them: of elements by their indices, and of registers.
 
-Takes indices or offsets per lane. Invariant: what a pointer knows beyond its offsets serves checks and speed only.
+Takes indices or offsets per lane. Invariant: fields of a pointer beyond its offsets are for checks and speed only.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from tilelang.sim.local_memory import Columns, Registers
 from tilelang.sim.register_nests import LARGEST, Nest, Place, nest_of
 from tilelang.sim.warp import SimWarp
 
-_MIN_POINTS = 4  # points at once that are worth it
+_MIN_POINTS = 4  # with fewer, executing them together is not faster
 
 
 class RegisterLoops:

@@ -125,7 +125,7 @@ class Storage:
         return self.flags
 
     def undefine(self) -> None:
-        """Nobody has written anything yet."""
+        """Marks all elements as never written."""
         self.flags = np.zeros(self.bytes.size, np.uint8)
 
 

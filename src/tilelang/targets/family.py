@@ -41,7 +41,7 @@ class Family:
         execution_backends: The ways to run its kernels, the one that "auto" means first: each with its explanation, or
             "" where another one's names it as well.
         compiled_names: Names of published TileLang for ways to call compiled code, all of which mean the one there is.
-        gemm_tiles: Gives the tiles that are worth trying on a machine for a gemm of so many rows, if that is known.
+        gemm_tiles: Gives candidate tiles on a machine for a gemm; takes its rows, or None if they are unknown.
         module: Where its `BACKEND` is.
         build: Compiles a `Source` for a `Target` by the compiler that an execution backend names, through the cache.
         identity: Names the toolchain and machine that `build` depends on, for cache keys, from the options and the

@@ -1,4 +1,4 @@
-"""One way to cut a gemm into tiles, as families of targets name those that are worth trying."""
+"""A tile of a gemm, as families of targets list them as candidates."""
 
 from __future__ import annotations
 

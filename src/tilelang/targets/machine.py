@@ -205,7 +205,7 @@ class Machine:
             clusters; empty where no schedule asks. Devices with fewer or more of them run the same programs.
         matrix_flops: Floating-point operations per second of dense products of 16-bit floats; 0 where unknown.
         memory_bandwidth: Bytes per second of device memory, by the data sheet; 0 where unknown.
-        rates: What the performance model needs; None where nobody has measured it.
+        rates: The rates of the performance model; None if they have not been measured.
     """
 
     name: str
@@ -252,5 +252,5 @@ class Machine:
         return sum(self.groups)
 
     def blocks_at_once(self, cluster: int) -> int:
-        """Blocks that run at the same time, one on a multiprocessor, where so many make a cluster."""
+        """Blocks that run at the same time, one on a multiprocessor, in clusters of `cluster` blocks."""
         return sum(group // cluster for group in self.groups) * cluster

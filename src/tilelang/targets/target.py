@@ -118,7 +118,7 @@ def present_target() -> Target | None:
 
 
 def present_runtime() -> Any:
-    """How compiled kernels run on the first GPU at hand: a `DeviceRuntime`; without one, that of the first vendor."""
+    """The runtime of the first GPU at hand: a `DeviceRuntime`; without one, that of the first vendor."""
     present = present_target()
     family = next(family for family in families().values() if family.is_gpu) if present is None else present.family
     return family.device_runtime()
@@ -191,7 +191,7 @@ def _from_mapping(value: Mapping[str, object], what: str) -> Target:
 
 
 def _numbered(digits: str) -> Mapping[str, str] | None:
-    """A mapping that means the machine that a user knows by a number."""
+    """The target mapping for a machine that is named by a number."""
     for family in families().values():
         for name in reversed(family.machines):
             if family.prefix and name.removeprefix(family.prefix).rstrip("abcdefghijklmnopqrstuvwxyz") == digits:

@@ -74,7 +74,7 @@ class Analyzer:
         return self
 
     def calculate(self) -> AnalysisResult:
-        """The counts, and what follows for the device."""
+        """The counts, and the time that they take on the device."""
         compute = self.total_flops / (self._tflops * 1e12)
         moving = self.total_global_bytes / (self._bandwidth * 1e9)
         seconds = max(compute, moving)

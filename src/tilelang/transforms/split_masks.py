@@ -87,7 +87,7 @@ def split_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -
 
 
 def without_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -> Callable[[Stmt], Stmt | None]:
-    """Gives for a statement of a loop's body what is left of it in iterations that mask nothing; None if nothing is.
+    """Gives a statement of a loop's body as it is in iterations that mask nothing; None if it vanishes.
 
     Args:
         loop: A loop.

@@ -19,7 +19,7 @@ from tilelang.ops.along import AlongDimension
 
 
 def versioned(buffer: Buffer, count: int) -> Buffer:
-    """The buffer that holds so many versions of one."""
+    """The buffer that holds `count` versions of another."""
     if buffer.strides is not None:
         raise CompilerBug(f"versions: '{buffer.name}' has strides")
     return dataclasses.replace(buffer, shape=(const(count, INT32), *buffer.shape))

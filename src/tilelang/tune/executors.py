@@ -56,7 +56,7 @@ class SubjectMessage:
         return cls(type(jitted), func, lines, options, *subject.arguments({}))
 
     def restore(self) -> Subject:
-        """The subject, made anew in the process that received this."""
+        """The subject, rebuilt in the process that received this."""
         file = self.func.__code__.co_filename
         if not linecache.getlines(file):
             linecache.cache[file] = (sum(map(len, self.lines)), None, list(self.lines), file)

@@ -117,7 +117,7 @@ def _tiled(shape: GemmTile, m: int, n: int, k: int) -> TiledGemm:
 
 
 def _expected(shape: GemmTile, m: int, n: int, k: int, target: Target) -> float:
-    """The expected time of a gemm, in seconds; on a machine that nobody has measured, a number that orders tiles."""
+    """The expected time of a gemm, in seconds; on a machine without rates, a number that orders tiles."""
     machine = target.machine
     gemm = _tiled(shape, m, n, k)
     if machine.rates is not None and machine.multiprocessors:

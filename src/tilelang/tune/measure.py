@@ -28,7 +28,7 @@ from tilelang.tune.workers import OUT_OF_TIME, Failure, failure_of
 
 _CHECKING_SHARE = 0.5  # of the time that is left, at most, until results are checked
 _MAX_FIRST_CALL_RATIO = 10.0  # times slower than the best at its first call, and that by more than
-_MAX_FIRST_CALL_EXCESS = 0.02  # which no noise of a host comes to: not worth a second look
+_MAX_FIRST_CALL_EXCESS = 0.02  # seconds: more than the noise of a host
 
 
 @record

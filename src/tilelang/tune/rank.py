@@ -1,4 +1,4 @@
-"""The order in which configurations are worth measuring, by the performance model."""
+"""Orders configurations by the time that the performance model predicts."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class _Search:
 
     # -- choosing -------------------------------------------------------------------------------------------
     def _choose_configs(self) -> list[Config]:
-        """The configurations to measure: those that the model expects to be fastest, if it knows the machine."""
+        """The configurations to measure: those predicted to be fastest, if the model has rates for the machine."""
         trials, configs = self._settings.trials, list(self._configs)
         if trials is None or len(configs) <= trials or not has_rates(self._subject.target):
             return configs

@@ -283,7 +283,7 @@ def _parsed(subscripts: str, arrays: Sequence[TracedArray]) -> tuple[list[Labels
 
 
 def _expand_ellipsis(term: str, rank: int) -> Labels:
-    """The labels of a term, in which `...` stands for so many dimensions."""
+    """The labels of a term, in which `...` stands for `rank` dimensions."""
     before, dots, after = term.partition("...")
     return (*before, *(f".{n}" for n in range(-rank, 0)), *after) if dots else tuple(before)
 

@@ -44,7 +44,7 @@ def compute(shape: Any, function: Callable[..., Any]) -> Any:
             and reductions over axes of `tnp.reduce_axis`. It runs once.
 
     Raises:
-        ProgramTypeError: The function does not take so many axes, or gives something else than a number.
+        ProgramTypeError: The function takes another number of axes, or gives something else than a number.
         ProgramValueError: An axis of `tnp.reduce_axis` is not reduced.
 
     Example:
@@ -77,7 +77,7 @@ def _parameter_names(function: Callable[..., Any], rank: int) -> list[str]:
     """What the parameters of a function are called; those of `*args` are numbered.
 
     Raises:
-        ProgramTypeError: It does not take so many axes.
+        ProgramTypeError: It takes another number of axes.
     """
     signature = inspect.signature(function)
     try:

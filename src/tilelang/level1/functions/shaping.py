@@ -348,7 +348,7 @@ def split(x: object, indices_or_sections: Any, axis: object = 0) -> list[Any]:
 
     Raises:
         ProgramIndexError: There is no such axis.
-        ProgramValueError: The axis has no so many equal parts.
+        ProgramValueError: The axis cannot be split into that number of equal parts.
     """
     what = "tnp.split"
     array = as_array(as_operand(x, what))

@@ -1,7 +1,7 @@
 """Inserts the barriers that order conflicting accesses of the threads of a block.
 
 Requires shared memory with offsets (tiles may share bytes), and subscripts by the dimensions of tiles, with mutable
-scalars hoisted out of loops (by these, elements are told apart). Gives a function in which a barrier of the block lies
+scalars hoisted out of loops (these distinguish elements). Gives a function in which a barrier of the block lies
 between any two accesses to one element by different threads of which at least one is a write; where that write is
 asynchronous, between the wait for it and the other access. Global memory is covered within one block; a release to
 other blocks, or an acquire from them, by one thread counts for all threads of its block. Barriers are placed in uniform
@@ -139,7 +139,7 @@ class _BarrierAnalysis:
         return True
 
     def within_subgroups(self, size: int) -> set[Stmt]:
-        """The places of barriers that separate threads of the same subgroup of so many threads only."""
+        """The places of barriers that only separate threads of the same subgroup of `size` threads."""
         in_loops = self._barriers_in_loops()
         saved = before, ends, *_ = self.before, self.ends, self._independent, self._conflicts.subgroup_size
         self._independent, self._conflicts.subgroup_size = set(), size

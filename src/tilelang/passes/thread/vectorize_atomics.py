@@ -130,7 +130,7 @@ class _VectorizeAtomics:
         return bool(stmt.indices) and all(node.buffer.storage is not buffer.storage for node in read)
 
     def _fits(self, run: Sequence[Atomic], lanes: int, domain: Domain) -> bool:
-        """Whether a run fills an aligned vector of so many lanes."""
+        """Whether a run fills an aligned vector of `lanes` lanes."""
         return len(run) == lanes and self._width(run[0].buffer, run[0].indices, lanes, domain) == lanes
 
     def _width(self, buffer: Buffer, first: tuple[Expr, ...], lanes: int, domain: Domain) -> int:

@@ -163,7 +163,7 @@ def _check_features(func: PrimFunc, target: Target) -> None:
 
 
 def _supports(machine: Machine, needs: enum.Flag, blocks: int) -> bool:
-    """Whether a machine has features, and clusters of so many blocks."""
+    """Whether a machine has features, and clusters of `blocks` blocks."""
     return machine.has(needs) and machine.max_cluster >= blocks
 
 

@@ -166,7 +166,7 @@ def _reads(copy: Copy, later: Sequence[Stmt], domain: Domain) -> int:
 
 
 def _runs_at_most(loop: ParallelLoop, most: int) -> bool:
-    """Whether a loop has at most so many iterations in total."""
+    """Whether a loop has at most `most` iterations in total."""
     extents = [int_const(extent) for extent in loop.extents]
     nested = any(isinstance(s, For | While | ParallelLoop) for s in walk(loop.body))
     return not nested and None not in extents and math.prod(e for e in extents if e is not None) <= most

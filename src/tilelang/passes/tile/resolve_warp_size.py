@@ -3,7 +3,7 @@
 Takes a tile-level function as the user wrote it, gives one without `WARP_SIZE`. Invariant: masks of lanes have a bit
 for each lane of a warp. Programs write them as 32 bits; where warps are wider, votes and barriers of all lanes get a
 wider mask, and so do shuffles whose width says which lanes they mean: those of fewer than 32 lanes, or of the whole
-warp. What counts lanes in groups of 32, as shuffles do unless told otherwise, or names some lanes is refused.
+warp. What counts lanes in groups of 32, as shuffles do by default, or names some lanes is refused.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class RegisterFile:
     most: int
 
     def waves(self, registers: int) -> int:
-        """Waves that a SIMD unit holds at once if each has so many registers."""
+        """Waves that a SIMD unit holds at once, with `registers` for each."""
         granules = -(-max(registers, 1) // self.granule)
         return min(self.max_waves, self.registers // (granules * self.granule))
 

@@ -41,7 +41,7 @@ class NamedBarriers:
         return []
 
     def _subgroup_barrier(self, group: Group, size: int, thread: Expr, loc: Loc) -> Stmt:
-        """A barrier of the executing thread's subgroup, of so many neighboring threads of the group."""
+        """A barrier of the executing thread's subgroup of `size` neighboring threads of the group."""
         numbers = [self._number(group.first + at, size, loc) for at in range(0, group.count, size)]
         number: Expr = const(numbers[-1], INT32)
         for count, other in reversed(list(enumerate(numbers[:-1], 1))):

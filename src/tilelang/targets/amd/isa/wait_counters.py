@@ -139,7 +139,7 @@ template <int N> __device__ __forceinline__ void tl_wait_for_direct_loads() {
     needs=Feature.DIRECT_TO_LDS,
     source="AMD Instinct MI300 Instruction Set Architecture, 'S_WAITCNT'",
 )
-"""Waits until at most so many of the wave's newest direct loads are in flight; the operand is that constant number."""
+"""Waits until at most N of the wave's newest direct loads are in flight; the operand is N, a constant."""
 
 
 WAIT_FOR_TRACKED_LOADS = Helper(

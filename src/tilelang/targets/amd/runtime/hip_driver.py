@@ -42,7 +42,7 @@ _HINTS = {
     OUT_OF_RESOURCES: "use fewer threads or registers: a smaller `threads=`, or smaller tiles",
     TOO_LARGE: "T.sync_grid needs all blocks at once: launch a smaller grid, such as one block per compute unit",
 }
-_OLDEST = (6, 0)  # the first that knows gfx942
+_OLDEST = (6, 0)  # the first that supports gfx942
 
 
 class HipDriver(Driver):

@@ -151,7 +151,7 @@ class DistributedLoop:
         return is_extremum and item.reduction.buffer in self._context.registers and reducer.is_shuffled(item.partial)
 
     def can_scale(self, item: Accumulated, scaling: Scaling) -> bool:
-        """Whether each thread knows by what to multiply its partial results."""
+        """Whether each thread holds the factor of its partial results."""
         layout = self._context.fragments.get(item.reduction.buffer)
         return layout is not None and all(
             self._context.fragments.get(load.buffer) == layout and all(map(same_expr, load.indices, scaling.indices))

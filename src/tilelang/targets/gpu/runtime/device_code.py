@@ -51,7 +51,7 @@ class DeviceCode:
         )
 
     def assembly(self) -> str:
-        """The machine code in words.
+        """The assembly of the machine code.
 
         Raises:
             ToolchainError: What gives it is not installed.

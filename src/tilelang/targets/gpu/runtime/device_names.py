@@ -1,4 +1,4 @@
-"""The devices of a driver in words."""
+"""The names of a driver's devices, for reports."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ template <int N> __device__ __forceinline__ void tl_cp_async_wait() {
     needs=Feature.CP_ASYNC,
     source=_SOURCE.format("cp.async.wait_group"),
 )
-"""Waits until at most so many of the thread's newest groups are pending; called with that constant number."""
+"""Waits until at most N of the thread's newest groups are pending; called with N, a constant."""
 
 
 FUNCTIONS = (

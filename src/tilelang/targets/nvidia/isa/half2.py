@@ -111,7 +111,7 @@ HALF2: Mapping[str, Mapping[str, Template]] = {
 
 
 def half2_of_fields(word: Expr, shifts: tuple[int, int], bits: int, plus: int) -> Expr:
-    """The fields of so many bits that begin at `shifts` as float16, plus an integer.
+    """The fields of `bits` bits at `shifts` as float16, plus an integer.
 
     Each field must lie within a byte, and sums within `MAX_EXACT`.
     """

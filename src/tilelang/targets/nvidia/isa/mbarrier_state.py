@@ -77,7 +77,7 @@ class MBarrier:
         return self.previous_clock if self.passes(parity) else self.completed_clock
 
     def arrive(self, count: int, clock: np.ndarray) -> None:
-        """So many threads arrive, with their joined vector clock."""
+        """`count` threads arrive, with their joined vector clock."""
         for _ in range(count):
             if self.pending == 0:
                 raise SimulationError(
@@ -100,7 +100,7 @@ class MBarrier:
         self.advance()
 
     def add_transfer(self, count: int, transfer: Transfer) -> None:
-        """A transfer that has begun will complete so many bytes."""
+        """Adds a transfer in flight of `count` bytes."""
         if transfer.completed:
             self.complete_tx(count, transfer.complete())
         else:

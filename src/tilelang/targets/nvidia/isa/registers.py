@@ -26,7 +26,7 @@ REGISTER_COUNTS = range(24, 257, REGISTER_STEP)
 
 @cache
 def set_max_registers(count: int, increase: bool) -> Instruction:
-    """Gives each thread so many registers: more than it had, for which the block must have freed some, or fewer.
+    """Sets the registers of each thread: to more than it had, which the block must have freed before, or to fewer.
 
     Called with nothing, by all threads of a warpgroup.
 

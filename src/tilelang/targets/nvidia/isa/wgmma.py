@@ -145,7 +145,7 @@ class _Form:
         return f"tl_wgmma_{self.atom.name}_{places}"
 
     def helper(self, steps: int = 1) -> Helper:
-        """A function around so many instructions along K, whose operands are arrays in registers and descriptors."""
+        """A function around `steps` instructions along K, whose operands are arrays in registers and descriptors."""
         atom = self.atom
         sums = atom.c.values // per_register(atom.c_dtype)
         kind, letter = ("float", "f") if atom.c_dtype == "float32" else ("unsigned", "r")
@@ -188,7 +188,7 @@ class _Form:
 
     @property
     def _immediates(self) -> str:
-        """What follows scale-d: the signs of A and B for floats, then the majors for dtypes that have a choice."""
+        """The operands after scale-d: signs of A and B for floats, then majors for dtypes that have a choice."""
         signs = "" if self.atom.a_dtype.is_int else ", 1, 1"
         majors = [self.transpose_b] if self.a_in_registers else [self.transpose_a, self.transpose_b]
         return signs + ("".join(f", {int(major)}" for major in majors) if self.atom.transposes else "")
@@ -269,7 +269,7 @@ def wgmma(
 
 
 def wgmma_sequence(instruction: Instruction, steps: int) -> Helper | None:
-    """A function of C, A and B of so many steps, and whether the first one accumulates, as all others do.
+    """A function of C, of A and B of `steps` steps, and of whether the first one accumulates, as all others do.
 
     It is one asm statement, which has each register of C once: NVVM's time grows with the operands of asm statements,
     and ptxas makes the same instructions of it.
@@ -389,7 +389,7 @@ def wgmma_wait(pending: int) -> Instruction:
     """Waits until at most the `pending` newest wgmma groups of the warpgroup are pending; takes no arguments.
 
     Raises:
-        CompilerBug: Nobody can wait for that many.
+        CompilerBug: The instruction has no such operand.
     """
     if not 0 <= pending <= MAX_PENDING:
         raise CompilerBug(f"wgmma.wait_group: {pending} groups")

@@ -108,7 +108,7 @@ class _Warpgroup:
         return number, issued
 
     def has_committed(self, groups: int) -> bool:
-        """Whether all warps have committed so many groups."""
+        """Whether all warps have committed at least `groups` groups."""
         return min(self.committed) >= groups
 
 

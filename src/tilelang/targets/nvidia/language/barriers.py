@@ -119,7 +119,7 @@ def mbarrier_arrive(mbarrier: Barrier, cta_id: ExprLike | None = None) -> None:
 # -- raw forms ---------------------------------------------------------------------------------------------------
 @api
 def create_barriers(barrier_count: int) -> BufferProxy:
-    """So many barriers of one arrival each, which numbers in place of barriers then mean.
+    """Makes `barrier_count` barriers of one arrival each, to which numbers in place of barriers then refer.
 
     `T.ptx_init_barrier_thread_count` gives each its count. As `T.create_list_of_mbarrier` otherwise.
     """
@@ -128,7 +128,7 @@ def create_barriers(barrier_count: int) -> BufferProxy:
 
 @api
 def ptx_init_barrier_thread_count(mbarrier: Barrier, thread_count: int) -> None:
-    """Every thread that gets here makes the barrier anew, for so many arrivals a phase; let one thread do so.
+    """Every executing thread initializes the barrier, for `thread_count` arrivals per phase; let one thread do so.
 
     Other threads may use it behind a barrier of the block.
 

@@ -34,7 +34,7 @@ def sync_threads(barrier_id: ExprLike | None = None, arrive_count: ExprLike | No
         arrive_count: How many threads take part, a multiple of 32; all of the block without it.
 
     Raises:
-        ProgramError: There is no such barrier, or it cannot count so many threads.
+        ProgramError: There is no such barrier, or it cannot count that number of threads.
 
     Example:
         `T.sync_threads()`

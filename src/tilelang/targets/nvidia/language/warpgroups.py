@@ -105,7 +105,7 @@ def warpgroup_fence_operand(operand: Operand, *args: object, **kwargs: object) -
 
 @api
 def set_max_nreg(reg_count: int, is_inc: bool) -> None:
-    """Gives each thread of a warpgroup so many registers: fewer than it has, or more, which others must have freed.
+    """Sets the registers of each thread of a warpgroup: to fewer than it has, or to more, which others must have freed.
 
     All threads of a warpgroup come here, each warpgroup at most once. A block begins with the multiple of 8 below 65536
     divided by its threads, in warpgroups, for each of them; all together never have more. Needs sm_90a.

@@ -106,7 +106,7 @@ def _first(what: str, place: Place, scope: Scope, size: int) -> Region:
 
 
 def _in_elements(region: Region, size: int) -> DType:
-    """So many bytes as elements of the buffer."""
+    """The dtype of `size` bytes of elements of the buffer."""
     count = size // region.dtype.storage_bytes
     return region.dtype if count == 1 else as_dtype(f"{region.dtype!s}x{count}")
 

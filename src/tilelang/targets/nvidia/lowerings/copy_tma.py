@@ -280,7 +280,7 @@ def _parts_refusal(op: Copy, context: LoweringContext) -> str:
 
 
 def _cut(shape: tuple[int, ...], parts: int, columns: int) -> int | None:
-    """The dimension along which a tile in boxes of so many columns has so many parts: -1 or -2; None if neither."""
+    """The dimension along which a tile in boxes of `columns` columns has `parts` parts: -1 or -2; None if neither."""
     if shape[-1] % (parts * columns) == 0:
         return -1  # whole boxes, which one instruction may move
     return -2 if shape[-2] % (parts * PERIOD_ROWS) == 0 else None

@@ -55,11 +55,11 @@ class TmaStore(ElectOne):
 
 
 def store_boxes(op: Copy, store: Callable[[int], Instruction], context: LoweringContext, build: Builder) -> None:
-    """Stores a tile by `store` of so many dimensions: by one thread, or one of each warpgroup.
+    """Stores a tile by `store`: by one thread, or by one of each warpgroup.
 
     Args:
         op: The copy from shared memory.
-        store: Stores a box of so many dimensions, or folds it into the tensor.
+        store: The instruction for a number of dimensions, which stores a box or reduces it into the tensor.
         context: The context of the lowering.
         build: Receives the code.
     """

@@ -2,7 +2,7 @@
 
 Takes `GemmWait`; gives the program of one thread: what is computed before the wait, the wait, and the accumulators that
 are complete behind it. Invariant: neither the compiler of the text nor that of PTX moves uses of an accumulator before
-the wait, nor other computation behind it.
+the wait, nor other computation after it.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class WgmmaPlan(Plan):
         steps: Instructions along K.
         a: The boxes of A; None if it is a fragment.
         b: The boxes of B.
-        renews_a: Whether A, in registers, is defined anew for the instructions: see `passes/renew_held_operands.py`.
+        renews_a: Whether A, in registers, is redefined for the instructions: see `passes/renew_held_operands.py`.
     """
 
     atom: WgmmaAtom

@@ -228,7 +228,7 @@ def _first_of_row(blocks: _Blocks, across: int, partition: LoopPartition, thread
     """Where the row begins whose address the executing lane gives: lane l that of row l % 8 of matrix l / 8."""
     shape = partition.layout.shape
     rank = len(shape)
-    spare = WARP_SIZE // ROWS // _PAIR ** len(blocks.matrices)  # lanes that repeat addresses, which nobody looks at
+    spare = WARP_SIZE // ROWS // _PAIR ** len(blocks.matrices)  # lanes whose addresses the instruction ignores
     idle = (Mode(spare, (0,) * rank),) if spare > 1 else ()
     lanes = (Mode(ROWS, unit(rank, across)), *blocks.matrices, *idle)
     instructions = partition.digits[1 + len(blocks.matrices) :]

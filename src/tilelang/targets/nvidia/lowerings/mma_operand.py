@@ -39,7 +39,7 @@ class MatrixShare(Share):
         return True
 
     def accesses(self, height: int, length: int) -> list[WarpAccess]:
-        """What a warp reads of so many rows of memory, each of so many elements."""
+        """The accesses of a warp to a tile of `height` rows of `length` elements."""
         if self.suits_matrix_loads and length * self.dtype.bits % (8 * ROW_BYTES) == 0:
             return [WarpAccess(_LANES % ROWS % height, 0 * _LANES, ROW_BYTES)]
         return super().accesses(height, length)

@@ -87,7 +87,7 @@ class Tile:
         return boxed(self.shape[-2:], self.bits, boxes.columns * self.size)
 
     def overhang(self, boxes: Boxes, rows: int, k: int) -> int:
-        """Bytes past the buffer that instructions fetch at most, of so many rows and elements along K."""
+        """Bytes past the buffer that instructions on `rows` x `k` elements fetch at most."""
         last, reached = (int_const(self.chunks(boxes, row - 1, k - 1)) for row in (self.rows, rows))
         return ((reached or 0) - (last or 0)) * CHUNK
 

@@ -241,7 +241,7 @@ class _Choice:
         return tuple(found.get(s.var) for s in walk(self._launch.body) if isinstance(s, For) and is_pipelined(s))
 
     def _split_k_schedule(self, blocks: int, consumers: int) -> Schedule:
-        """The schedule of so many blocks that split the reduction of a tile."""
+        """The schedule in which `blocks` blocks split the reduction of a tile."""
         if cluster_of(self._launch, self._overrides.cluster)[0] != (1, 1, 1):
             raise _NotSpecialized("blocks run in clusters already")
         if self._overrides.persistent:

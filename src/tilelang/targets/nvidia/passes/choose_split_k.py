@@ -54,7 +54,7 @@ def choose_workspace_splits(launch: Launch, machine: Machine) -> int:
     """The number of blocks that split the reduction of a tile and store their sums."""
     launch = flatten_sequences(launch)
     gemm = _tiled_gemm(launch)
-    if gemm is None or gemm.operand_cycles:  # nobody has measured these
+    if gemm is None or gemm.operand_cycles:  # the model has no rates for these
         return 1
     ways = [dataclasses.replace(gemm, workspace_splits=n) for n in WORKSPACE_SPLITS if _has_work(gemm, n)]
     fitting = [way for way in ways if way.blocks <= machine.multiprocessors]

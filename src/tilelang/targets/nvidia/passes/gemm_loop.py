@@ -59,7 +59,7 @@ class GemmLoop:
 
 
 def find_gemm_loop(launch: Launch, blocks: int) -> GemmLoop:
-    """The reduction loop of a launch from `flatten_sequences`, checked for a split into so many blocks."""
+    """The reduction loop of a launch from `flatten_sequences`, checked for a split among `blocks` blocks."""
     body = launch.body.body if isinstance(launch.body, Seq) else ()
     loops = [s for s in body if isinstance(s, For) and any(isinstance(inner, Gemm) for inner in walk(s))]
     gemms = [s for s in walk(launch.body) if isinstance(s, Gemm)]

@@ -27,7 +27,7 @@ _MAX_TILES = 1 << 30
 
 
 def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
-    """The launch with at most so many blocks, each of which loops over tiles.
+    """The launch with at most `blocks` blocks, each of which loops over tiles.
 
     Without panels or a tile order, tiles are in the order of blocks: x fastest. With clusters, the loop is over
     clusters of tiles, and the launch has its clusters in one dimension.
@@ -114,7 +114,7 @@ def _ordered(tile: Expr, grid: tuple[Expr, ...], order: TileOrder, name: Names) 
 
 
 def persist(func: PrimFunc, blocks: int | Callable[[int], int]) -> PrimFunc:
-    """The function with its persistent launches in at most so many blocks, which may depend on those of a cluster."""
+    """The function with its persistent launches in at most `blocks` blocks, which may depend on the cluster size."""
     blocks_at_once = (lambda _: blocks) if isinstance(blocks, int) else blocks
 
     def step(launch: Launch) -> Launch:

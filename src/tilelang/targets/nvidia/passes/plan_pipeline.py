@@ -128,7 +128,7 @@ def _others_compute(body: LoopBody, producers: Sequence[int]) -> bool:
 
 
 def _graph(body: LoopBody, copies: AbstractSet[Stmt], versions: int) -> LoopGraph:
-    """The loop's graph, in which the tiles of these copies have so many versions."""
+    """The loop's graph, with `versions` versions of the tiles of these copies."""
     targets = {target_of(copy): versions for copy in copies}
     return loop_graph(body, lambda stmt: COPY_WORK if stmt in copies else warp_work(stmt), targets)
 

@@ -1,7 +1,7 @@
 """Where the headers of CUDA are, for texts that include some of them.
 
 Takes a generated source; gives the flags by which NVRTC finds what it includes. Invariant: nothing is looked for unless
-a text includes something; nvcc knows its headers by itself.
+a text includes something; nvcc finds its headers itself.
 """
 
 from __future__ import annotations

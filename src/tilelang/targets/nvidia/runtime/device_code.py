@@ -29,7 +29,7 @@ class CudaCode(DeviceCode):
     """Machine code of a program's kernels: a cubin, by "nvrtc" or "nvcc"."""
 
     def ptx(self) -> str:
-        """The program in PTX, compiled anew.
+        """The program in PTX, compiled again.
 
         Raises:
             ToolchainError: The compiler is not installed any more.
@@ -40,7 +40,7 @@ class CudaCode(DeviceCode):
         return compilation.code.rstrip(b"\0").decode()
 
     def assembly(self) -> str:
-        """The machine code in words, by cuobjdump or nvdisasm.
+        """The SASS of the machine code, by cuobjdump or nvdisasm.
 
         Raises:
             ToolchainError: Neither of them is there, or it fails.

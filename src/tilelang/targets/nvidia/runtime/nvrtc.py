@@ -31,7 +31,7 @@ INSTALL = (
 _WHEELS = ("nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
 _SYSTEM = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
 _ROOTS = ("/usr/local/cuda",)
-_NO_CACHE_SINCE = (12, 9)  # NVRTC keeps files of its own unless told not to; ours are enough
+_NO_CACHE_SINCE = (12, 9)  # NVRTC has a cache of its own, which is switched off: ours suffices
 _MINIMAL_SINCE = (12, 4)  # Source: NVRTC User Guide, "Supported Compile Options", --minimal
 
 

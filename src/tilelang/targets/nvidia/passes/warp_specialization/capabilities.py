@@ -90,14 +90,14 @@ class TargetCapabilities:
         return find_epilogue_stores(launch, can_store)
 
     def wgmma_refusal(self, gemm: Gemm, threads: int) -> str:
-        """Why so many threads cannot do a gemm by wgmma; empty if they can.
+        """Why `threads` threads cannot do a gemm by wgmma; empty if they can.
 
         An operand of another dtype is converted into a fragment before, as `choose_lowerings` does it.
         """
         return self._once(gemm, WGMMA_GEMM, threads, lambda: self._gemm_refusal(gemm, threads))
 
     def with_plans(self, launch: Launch, gemms: Iterable[Gemm], threads: int) -> Launch:
-        """The launch with the plans of so many threads written on those of its gemms that wgmma can do."""
+        """The launch with plans for `threads` threads on those of its gemms that wgmma can do."""
         plans = {gemm: self._plans[gemm, threads] for gemm in gemms if not self.wgmma_refusal(gemm, threads)}
         return dataclasses.replace(launch, body=_WithPlans(plans).visit(launch.body) or Seq((), loc=launch.loc))
 
@@ -116,7 +116,7 @@ class TargetCapabilities:
         return as_they_are and not self.wgmma_refusal(gemm, threads)
 
     def only_read_by_wgmma(self, load_group: LoadGroup, threads: int) -> bool:
-        """Whether all readers of a load group are gemms by wgmma of so many threads."""
+        """Whether all readers of a load group are gemms by wgmma of `threads` threads."""
         return all(
             isinstance(reader, Gemm) and all(self.reads_by_wgmma(reader, tile, threads) for tile in load_group.tiles)
             for reader in load_group.readers

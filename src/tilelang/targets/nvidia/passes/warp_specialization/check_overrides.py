@@ -36,7 +36,7 @@ def check_launches(func: PrimFunc, options: CompileOptions) -> None:
 
 
 def check_consumers(launch: Launch, consumers: int, refusal: Callable[[int], str]) -> None:
-    """Raises where so many consumer warpgroups cannot share the work, and another number can.
+    """Raises if `consumers` warpgroups cannot share the work, and another number can.
 
     Args:
         launch: The launch.

@@ -82,7 +82,7 @@ def split_into_parts(store: EpilogueStore, parts: int) -> EpilogueStore:
 
 
 def has_full_rows(store: EpilogueStore, parts: int) -> bool:
-    """Whether a store has so many parts, with rows that are multiples of 128 bytes."""
+    """Whether a store can be split into `parts` parts with rows that are multiples of 128 bytes."""
     columns = (store.staging.static_shape or (0,))[-1]
     return store.parts == parts and columns * store.staging.dtype.storage_bytes % SWIZZLE_SPAN == 0
 

@@ -189,7 +189,7 @@ def loop_schedules(
 
 
 def issues_in_order(schedules: Iterable[LoopSchedule], consumers: int, override: bool | None) -> bool:
-    """Whether so many warpgroups issue their gemms one after another: where each issues several at once.
+    """Whether `consumers` warpgroups issue their gemms one after another: where each issues several at once.
 
     On an H200 attention gained up to 10 % with three warpgroups, and nothing with two, of which one computes while the
     other one issues in any case.
@@ -346,7 +346,7 @@ def _threads_access_memory(body: LoopBody) -> bool:
 
 
 def _values(body: LoopBody, launch: Launch, loop: For, consumers: int) -> tuple[Value, ...]:
-    """What a loop's body keeps in registers, as fragments of so many warpgroups."""
+    """The register values of a loop's body, as fragments of `consumers` warpgroups."""
     outside = accessed_outside(loop, launch)
     values = []
     for storage, touching in body.storages.items():
@@ -397,7 +397,7 @@ def consumer_body(loop: For, load_groups: Sequence[LoadGroup]) -> LoopBody:
 
 
 def asynchronous_gemms(body: LoopBody, capabilities: TargetCapabilities, threads: int) -> frozenset[Stmt]:
-    """The gemms of a body that so many threads can leave in flight: none of their operands is converted."""
+    """The gemms of a body that `threads` threads can leave in flight: none of their operands is converted."""
     return frozenset(
         stmt
         for stmt in body.statements

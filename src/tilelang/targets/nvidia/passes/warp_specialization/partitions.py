@@ -201,7 +201,7 @@ def consumer(
         mma_in_flight: Gemms that still run when the next one is issued, in loops that allow it.
         order: Orders the main loops of ping-pong warpgroups; None without ping-pong.
         software_pipelines: The loops that are software-pipelined.
-        scheduler: Numbers the tiles that a persistent block computes; None if each block knows its own.
+        scheduler: Numbers the tiles that a persistent block computes; None if each block computes its own.
     """
     states = PartitionStates(pipelines)
     crossing = [each for program in software_pipelines for each in program.crossing]

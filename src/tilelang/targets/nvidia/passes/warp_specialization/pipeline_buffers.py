@@ -158,7 +158,7 @@ class PartitionStates:
                 self.counters.append(Alloc(self._before[loop], _ZERO))
 
     def behind(self, loop: For, rename: Callable[[Expr], Expr] = lambda expr: expr) -> list[Stmt]:
-        """What counts the fills of a loop, to stand behind it."""
+        """The statement after a loop that counts its fills."""
         if loop not in self._before:
             return []
         counter = self._before[loop]

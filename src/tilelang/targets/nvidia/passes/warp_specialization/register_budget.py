@@ -36,7 +36,7 @@ _REGISTERS_WITH_COUNTERS = {**_REGISTERS, 2: (232, 40)}
 
 
 def tile_registers(tile: Buffer, consumers: int) -> int:
-    """Registers for a fragment whose elements so many warpgroups share, or for some elements of a vector of rows."""
+    """Registers for a fragment that `consumers` warpgroups share, or for some elements of a vector of rows."""
     return _ROWS_PER_THREAD if tile.rank == 1 else -(-(tile.bytes or 0) // (4 * consumers * WARPGROUP_THREADS))
 
 
@@ -68,7 +68,7 @@ def registers_for_tiles(consumers: int, *, reordered_accesses: bool = False) -> 
 
 
 def registers_of(consumers: int) -> tuple[int, int]:
-    """Registers per thread of so many consumers and of a producer that fit into the registers of a multiprocessor."""
+    """Registers per thread of consumers and of the producer that fit into the register file of a multiprocessor."""
     return _REGISTERS[consumers]
 
 

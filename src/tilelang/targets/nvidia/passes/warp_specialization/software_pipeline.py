@@ -295,7 +295,7 @@ class _Emission:
         return max((n + 1 for n, each in enumerate(self._in_flight) if each.blocks(stmt, computed)), default=0)
 
     def _wait(self, count: int) -> list[Stmt]:
-        """Waits for so many of the oldest gemms, and releases what they have read."""
+        """Waits for the `count` oldest gemms, and releases what they have read."""
         if not count:
             return []
         complete, self._in_flight = self._in_flight[:count], self._in_flight[count:]

@@ -1,6 +1,6 @@
 """Dynamic tile scheduler: persistent blocks take tiles of different work from a counter in global memory.
 
-Takes the loop over tiles of `persist_grid`, in which a block computes every so many-th tile; gives what its producer
+Takes the loop over tiles of `persist_grid`, in which a block computes every n-th tile; gives what its producer
 and consumers do instead of counting, and the kernel that resets the counter. Blocks stay at most a tile apart, so that
 they share what is in L2, and none ends late.
 
