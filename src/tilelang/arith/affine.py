@@ -7,7 +7,7 @@ equals its expression, evaluated exactly, wherever the facts hold that were used
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from tilelang.arith.ranges import ANYTHING, Interval, add, multiply, of_dtype, scale
 from tilelang.dtypes import INT32, INT64
@@ -131,6 +131,7 @@ class Linearizer:
 
     def __init__(self) -> None:
         self._sums: dict[int | ExprKey, tuple[Expr, Sum]] = {}
+        self._divisions: dict[tuple[object, ...], Sum] = {}  # quotients and remainders, by operands
 
     # -- facts, from subclasses -----------------------------------------------------------------------------
     def atom_bounds(self, expr: Expr) -> Interval:
@@ -250,6 +251,21 @@ class Linearizer:
         return quotient.plus(Sum({}, carry)), rest.plus(Sum({}, -carry * divisor))
 
     def _floordiv(self, a: Sum, divisor: int) -> Sum:
+        return self._division(BinaryOp.FLOORDIV, a, divisor, self._quotient)
+
+    def remainder(self, a: Sum, divisor: int) -> Sum:
+        """`a % divisor` for a positive divisor."""
+        return self._division(BinaryOp.FLOORMOD, a, divisor, self._remainder)
+
+    def _division(self, op: BinaryOp, a: Sum, divisor: int, compute: Callable[[Sum, int], Sum]) -> Sum:
+        """The result of `compute`, once for all sums of the same terms in the same order."""
+        key = (op, divisor, a.constant, *a.terms.items())
+        result = self._divisions.get(key)
+        if result is None:
+            result = self._divisions[key] = compute(a, divisor)
+        return result
+
+    def _quotient(self, a: Sum, divisor: int) -> Sum:
         quotient, rest = self._split(a, divisor)
         fixed = _same_quotient(self.sum_bounds(rest), divisor)
         if fixed is not None:
@@ -269,8 +285,7 @@ class Linearizer:
                     return quotient.plus(self._floordiv(outer, divisor * first.constant))
         return quotient.plus(self._divided(BinaryOp.FLOORDIV, rest, divisor))
 
-    def remainder(self, a: Sum, divisor: int) -> Sum:
-        """`a % divisor` for a positive divisor."""
+    def _remainder(self, a: Sum, divisor: int) -> Sum:
         _, rest = self._split(a, divisor)
         fixed = _same_quotient(self.sum_bounds(rest), divisor)
         if fixed is not None:

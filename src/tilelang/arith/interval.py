@@ -398,6 +398,7 @@ class Analysis(Linearizer):
         self._bounds.clear()
         self._atoms.clear()
         self._sums.clear()
+        self._divisions.clear()
         self._inside.clear()
         self._position_independent.clear()
 
