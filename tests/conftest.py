@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -80,20 +79,22 @@ def _same_random_numbers_every_time() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a sweep the first test runs and every eighth, or one in as many as its mark says, unless all were asked for.
+    """Of a sweep one test in eight runs, or one in as many as its mark says, unless all were asked for.
 
+    It begins with the first, or with that of the number in TILELANG_SAMPLE: who counts on from run to run has run all.
     Each mark counts on its own, so that a file run alone runs what it does among all others.
     """
     if os.environ.get("TILELANG_SLOW_TESTS"):
         return
-    seen: Counter[int] = Counter()
+    sweeps: dict[int, tuple[int, list[pytest.Item]]] = {}
     for item in items:
-        if (mark := item.get_closest_marker("slow")) is None:
-            continue
-        every = mark.kwargs.get("every", 8)
-        if seen[id(mark)] % every:
-            item.add_marker(pytest.mark.skip(reason="a sampled sweep; TILELANG_SLOW_TESTS=1 runs all of it"))
-        seen[id(mark)] += 1
+        if mark := item.get_closest_marker("slow"):
+            sweeps.setdefault(id(mark), (mark.kwargs.get("every", 8), []))[1].append(item)
+    for every, sweep in sweeps.values():
+        first = int(os.environ.get("TILELANG_SAMPLE", "0")) % min(every, len(sweep))
+        for number, item in enumerate(sweep):
+            if number % every != first:
+                item.add_marker(pytest.mark.skip(reason="a sampled sweep; TILELANG_SLOW_TESTS=1 runs all of it"))
 
 
 @pytest.fixture(autouse=True)

@@ -16,13 +16,13 @@ SMALLER = {("02_gemm/float8_gemm.py", "block_scaled"): (512, 512, 512, 64, 64)}
 pytestmark = pytest.mark.filterwarnings("ignore:T.gemm. gfx.* multiplies no float8")
 
 
-@pytest.mark.slow(every=6)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("name", PORTABLE)
 def test_example_agrees_with_its_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate_example(monkeypatch, name, MEASURED, SCHEDULES[:1])
 
 
-@pytest.mark.slow(every=45)
+@pytest.mark.slow(every=90)
 @pytest.mark.parametrize("arch", SIMULATED)
 @pytest.mark.parametrize("name", PORTABLE)
 def test_schedules_do_not_change_what_an_example_finds(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,7 @@ def compiles(name: str, arch: str) -> None:
         assert (0, 0) == (used.spill_bytes, used.local_bytes), kernel_name
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @needs_clang
 @pytest.mark.parametrize("name", PORTABLE)
 def test_example_compiles_without_spills(name: str) -> None:

@@ -20,6 +20,7 @@ def test_tiles_of_three_warpgroups_fit_into_their_registers(dim, block_n, causal
         assert (0, False) == (used.spill_bytes, used.serialized)
 
 
+@pytest.mark.slow(every=2)
 @needs_cuda_compiler
 @pytest.mark.parametrize("causal,local", [(False, 0), (True, 8)])
 def test_the_backward_pass_spills_nothing_within_its_loop(causal, local):

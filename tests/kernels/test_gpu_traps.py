@@ -20,6 +20,7 @@ def integers(*shape):
     return np.random.randint(-50, 50, shape).astype(np.int32)
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.filterwarnings("ignore:fragment .* needs .* registers of each of 1 threads:tilelang.errors.ProgramWarning")
 @pytest.mark.parametrize("threads", [1, 33, 40, 160])
 def test_folds_and_barriers_in_blocks_with_part_of_a_warp(threads):

@@ -406,6 +406,7 @@ def test_what_a_group_does_twice_is_kept_apart():
     np.testing.assert_array_equal(a[::-1], in_every_schedule(main, a, 0 * a)[1])
 
 
+@pytest.mark.slow(every=3)
 @needs_cuda_compiler
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("func", [softmax, with_roles(conversion), with_roles(alone), nested], ids=lambda f: f.name)

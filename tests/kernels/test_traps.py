@@ -22,6 +22,7 @@ def gemm(M, N, K, block_M, block_N, block_K, dtype, accum, **options):
     return tiled_gemm((M, N, K), tile, dtype=dtype, accum=accum, out=accum, **options)
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("K", [1, 31, 32, 33, 95])
 def test_a_k_tail_that_the_block_does_not_divide(K):
     a, b = floats(18, K), floats(K, 17)

@@ -81,6 +81,7 @@ def arguments(sizes, options):
     return a, b, np.zeros((m, n), as_dtype(options.get("out", "float16")).numpy)
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize(("sizes", "tile", "options"), CASES)
 def test_tiled_products(sizes, tile, options):
     check(product(*sizes, tile, **options), *arguments(sizes, options))

@@ -1,3 +1,4 @@
+import os
 from unittest import mock
 
 import numpy as np
@@ -10,6 +11,7 @@ from tilelang.errors import TileLangError
 from tilelang.sim.parallel_loops import ParallelLoops
 from tilelang.sim.tile_interp import run_reference
 
+WHOLE = os.environ.get("TILELANG_SLOW_TESTS") == "1"
 RUN = ParallelLoops.run
 
 
@@ -45,7 +47,8 @@ def ramp(*shape, dtype="float32"):
 
 @pytest.mark.parametrize("generator", [name for name in GENERATORS if name != "lanes"])
 def test_random_programs_give_the_same(generator):
-    for seed in range(4):
+    """Of each generator two programs; with TILELANG_SLOW_TESTS=1 four."""
+    for seed in range(4 if WHOLE else 2):
         program = draw(generator, seed)
         func = load(program.text)
         assert outcome(func, program.arguments, False)[0] == outcome(func, program.arguments, True)[0]

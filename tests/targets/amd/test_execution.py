@@ -52,7 +52,7 @@ def test_dtypes(dtype, arch):
     check(gemm(64, block=32, dtype=dtype, accum={"int8": "int32", "float64": "float64"}.get(dtype, "float32")), arch)
 
 
-@pytest.mark.slow(every=7)
+@pytest.mark.slow(every=14)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("stages", [0, 3])
 def test_ragged_rows_and_stages(arch, stages):

@@ -76,6 +76,7 @@ def test_vector_addition(check, dtype):
     check(main, *(ints(1000, dtype=dtype) for _ in range(3)))
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("columns", [40, 512])
 def test_softmax(check, columns):
     @T.prim_func
@@ -113,6 +114,7 @@ def test_reductions(check, reduce, shape, dim, threads):
     check(main, ints(*shape), ints(left))
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize(("shape", "dim", "reverse"), [((4, 300), 1, False), ((130, 4), 0, True), ((1, 1024), 1, False)])
 def test_running_sums(check, shape, dim, reverse):
     @T.prim_func
@@ -126,6 +128,7 @@ def test_running_sums(check, shape, dim, reverse):
     check(main, ints(*shape), ints(*shape))
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "float64"])
 def test_atomic_sums(check, dtype):
     @T.prim_func

@@ -151,6 +151,7 @@ extern "C" __global__ THREADS({atom.matrix.wave}) void run({c}* c, const char* a
 """
 
 
+@pytest.mark.slow(every=2)
 @needs_clang
 @pytest.mark.parametrize("arch", ARCHES)
 def test_clang_compiles_atoms_without_memory_for_registers(arch):

@@ -88,6 +88,7 @@ def test_a_second_version_that_does_not_fit_is_left_out():
     assert launch_of(main, "gfx950").plan.versions
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize(("stages", "count"), [(2, 2), (3, 3), (5, 5)])
 def test_direct_loads_run_ahead_in_as_many_versions_as_there_are_stages(stages, count):
     main, arguments = gemm(64, 64, 96, (64, 64, 16), stages=stages)

@@ -111,7 +111,7 @@ def test_a_in_a_fragment(m, transpose_a):
 PADDED = [(48, 128), (40, 128), (80, 128), (96, 256), (208, 128), (208, 256), (72, 256), (136, 384)]
 
 
-@pytest.mark.slow(every=3)
+@pytest.mark.slow(every=6)
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize(("m", "threads"), PADDED)
 def test_rows_that_instructions_have_and_the_tile_has_not(m, threads, transpose_a):

@@ -144,6 +144,7 @@ def test_any_number_of_iterations_gives_the_same(length):
     assert (length > 32) == ("software-pipelined" in kernel.explain())
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize(("length", "stretch"), [(32, 1), (64, 12), (160, 1)])
 def test_an_online_softmax_is_several_statements_of_the_loop(length, stretch):
     kernel = simulated(by_online_softmax(length), length, stretch=stretch)
@@ -153,11 +154,13 @@ def test_an_online_softmax_is_several_statements_of_the_loop(length, stretch):
         assert "warps skip it where its condition holds for none of their rows" in text
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("persistent", [False, True])
 def test_trip_counts_of_each_tile_count_stages_at_run_time(persistent):
     simulated(attention(128, causal=True), 128, causal=True, **{"tl.persistent": persistent})
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_tile_that_both_stages_read_is_held_for_two_iterations(causal):
     kernel = simulated(attention(160, causal=causal, one_tile=True), 160, causal, True, **{"tl.persistent": causal})
@@ -288,7 +291,7 @@ def any_legal(graph, pick):
     return ModuloSchedule(stage, tuple(order), 1)
 
 
-@pytest.mark.slow(every=5)
+@pytest.mark.slow(every=10)
 @pytest.mark.parametrize("seed", range(12))
 def test_every_legal_schedule_computes_the_same(seed, monkeypatch):
     pick = random.Random(seed)
