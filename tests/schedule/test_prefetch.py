@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tilelang.schedule.loop_graph import Edge, LoopGraph, Work
 from tilelang.schedule.modulo import is_legal
-from tilelang.schedule.prefetch import copies_behind_all_users, copies_behind_their_users, copies_first
+from tilelang.schedule.prefetch import copies_after_all_users, copies_after_their_users, copies_first
 
 COPY = Work(0, prefetched=True)
 
@@ -34,7 +34,7 @@ def test_copies_for_one_gemm_run_ahead_of_it(versions):
 
 def test_each_tile_is_refilled_behind_its_gemm_where_another_one_runs_meanwhile():
     loop = graph([COPY, Work(500), Work(800), COPY, Work(500)], used(0, 1, versions=2), used(3, 4, versions=2))
-    made = copies_behind_their_users(loop)
+    made = copies_after_their_users(loop)
     assert ((0, 2, 2, 0, 2), (1, 0, 2, 4, 3)) == placed(made)
     assert is_legal(loop, made.stage, made.order)
     assert 1800 == made.cycles
@@ -44,7 +44,7 @@ def test_each_tile_is_refilled_behind_its_gemm_where_another_one_runs_meanwhile(
 @pytest.mark.parametrize("versions", [1, 2])
 def test_copies_follow_what_empties_their_tiles_at_the_beginning_in_one_place(versions):
     loop = graph([COPY, Work(9), COPY, Work(9), Work(500)], used(0, 1, versions=versions), used(2, 3, versions=versions))
-    assert ((0, versions, 0, versions, versions), (1, 3, 0, 2, 4)) == placed(copies_behind_all_users(loop))
+    assert ((0, versions, 0, versions, versions), (1, 3, 0, 2, 4)) == placed(copies_after_all_users(loop))
 
 
 def test_what_only_copies_need_is_loaded_an_iteration_earlier():
@@ -65,7 +65,7 @@ def test_schedules_of_random_loops_are_legal(data):
     for copy in sorted(copies):
         later = [n for n in range(copy + 1, count) if n not in copies]
         edges.append(used(copy, *data.draw(st.sets(st.sampled_from(later)) if later else st.just(())), versions=versions))
-    place = data.draw(st.sampled_from([copies_first, copies_behind_all_users, copies_behind_their_users]))
+    place = data.draw(st.sampled_from([copies_first, copies_after_all_users, copies_after_their_users]))
     made = place(loop := graph(work, *edges))
     assert is_legal(loop, made.stage, made.order)
     assert sorted(made.order) == list(range(count))

@@ -1,7 +1,7 @@
 """The nearest stages and order of a loop's statements that keep its dependences.
 
 Takes dependences and a placement that may break some, gives one that breaks none. Invariant: a placement that keeps all
-is given back as it is; stages are raised as little as possible, and statements move behind those that they depend on.
+is given back as it is; stages are raised as little as possible, and statements move after those that they depend on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def nearest_legal(placement: Placement, dependences: Iterable[Dependence]) -> Pl
 
 
 def _sorted(sequence: Sequence[int], before: Sequence[set[int]]) -> list[int]:
-    """The statements in this sequence as far as each comes behind those before it."""
+    """The statements in this sequence as far as each comes after those before it."""
     left, found = list(sequence), list[int]()
     while left:
         found.append(next(number for number in left if before[number].issubset(found)))

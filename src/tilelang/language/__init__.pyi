@@ -1240,7 +1240,7 @@ def pdl_trigger() -> None:
     """Lets the next launch on the stream begin, once every block has come here or ended (`griddepcontrol`).
 
     That launch overlaps with this one if its kernel calls `T.pdl_sync`; what this kernel writes afterwards is seen
-    behind that call all the same. Nothing on targets before sm_90.
+    after that call all the same. Nothing on targets before sm_90.
     """
 
 def pdl_sync() -> None:

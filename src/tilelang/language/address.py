@@ -15,7 +15,7 @@ class Pointer:
     """The address of an element, as `T.address_of` and `access_ptr` give it.
 
     Attributes:
-        region: The element, with as many behind it as the pointer is known to reach.
+        region: The element, with as many after it as the pointer is known to reach.
         mode: What may be done there: "r", "w" or "rw".
     """
 
@@ -30,7 +30,7 @@ class Pointer:
 
 
 def pointer_to(region: Region, mode: str | int = "rw", offset: ExprLike = 0) -> Pointer:
-    """The address of the element that lies `offset` elements behind the first one of a region, in row-major order.
+    """The address of the element that lies `offset` elements after the first one of a region, in row-major order.
 
     Args:
         region: What the address is in.
@@ -50,7 +50,7 @@ def pointer_to(region: Region, mode: str | int = "rw", offset: ExprLike = 0) -> 
 
 
 def _advance(region: Region, offset: Expr) -> tuple[Expr, ...]:
-    """The indices of the element that is `offset` elements behind the first one of a region, in row-major order."""
+    """The indices of the element that is `offset` elements after the first one of a region, in row-major order."""
     *outer, last = region.start
     shape = region.buffer.shape
     column, width = int_const(last + offset), int_const(shape[-1])

@@ -19,9 +19,9 @@ _OF_ALL = Effect.SYNC_BLOCK | Effect.JOIN_BLOCK | Effect.SYNC_GRID
 
 
 def around_barriers(body: Stmt, loop: Callable[[Stmt], Stmt]) -> Stmt:
-    """The loop, or one before and one behind each barrier of the block or grid that its body has.
+    """The loop, or one before and one after each barrier of the block or grid that its body has.
 
-    It stays whole where what an iteration computed before a barrier is used behind it under a name.
+    It stays whole where what an iteration computed before a barrier is used after it under a name.
 
     Args:
         body: One iteration.

@@ -195,7 +195,7 @@ def let(var: Var, value: ExprLike, body: ExprLike | None = None) -> Expr:
     first = None if stager is None else next((n for n, s in enumerate(stager.statements) if _names(s, var)), None)
     if stager is None or first is None:
         return Let(inner, {var: value})
-    # the body has emitted what uses the variable, such as a call, behind all that the value consists of
+    # the body has emitted what uses the variable, such as a call, after all that the value consists of
     stager.statements.insert(first, Bind(var, _of_variable(var, value), loc=stager.loc))
     return inner
 

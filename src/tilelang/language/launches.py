@@ -1,6 +1,6 @@
 """The statements of a function as a sequence of launches.
 
-Takes what was recorded outside and inside of `T.Kernel`, gives the body of the function. Invariant: behind it, only
+Takes what was recorded outside and inside of `T.Kernel`, gives the body of the function. Invariant: after it, only
 launches and workspaces stand at the level of the function; names of memory stand in the kernels that use them.
 """
 

@@ -118,7 +118,7 @@ def buffer_store(buffer: TileProxy, value: ExprLike, indices: Any, predicate: Ex
 
 @api
 def tvm_access_ptr(ptype: object, data: object, offset: ExprLike, extent: object, rw_mask: int = 3) -> Pointer:
-    """The address of the element `offset` elements behind the beginning of a buffer.
+    """The address of the element `offset` elements after the beginning of a buffer.
 
     Args:
         ptype: Accepted for older programs.

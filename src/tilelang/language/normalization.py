@@ -24,7 +24,7 @@ def online_softmax(
     """Adds a tile of scores to a running softmax over rows, and rescales the accumulator of the values to fit.
 
     In front of the loop `output` and `row_sum` are 0, and `row_max` is -inf. In each iteration the product of the
-    probabilities and a tile of values is added to `output` behind this call. Behind the loop `output / row_sum` is
+    probabilities and a tile of values is added to `output` after this call. After the loop `output / row_sum` is
     `softmax(scale * scores) @ values`, and `scale * row_max + log(row_sum)` the logarithm of the sum of exponentials.
 
     Until then probabilities are relative to `row_max`, which need not be the largest score: it moves, and the row is

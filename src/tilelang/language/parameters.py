@@ -193,7 +193,7 @@ def empty(*shape: Any, dtype: DTypeLike = "float32") -> BufferProxy:
     Shapes: `T.empty((M, N))` or `T.empty(M, N)`; extents are ints, symbolic dims and expressions of them.
 
     Args:
-        shape: The extents; behind a tuple or list, or behind one extent, the dtype may follow.
+        shape: The extents; after a tuple or list, or after one extent, the dtype may follow.
         dtype: The element dtype.
 
     Raises:
@@ -250,7 +250,7 @@ def match_buffer(
         strides: In elements; row-major and dense without them.
         elem_offset: None or 0.
         scope: "global".
-        align: Accepted without influence, as are the arguments behind it.
+        align: Accepted without influence, as are the arguments after it.
         offset_factor: See `align`.
         buffer_type: See `align`.
         axis_separators: See `align`.

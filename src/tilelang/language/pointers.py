@@ -47,7 +47,7 @@ def access_ptr(
         base: `A[i, j]`, a tile, or a buffer.
         access_type: "r", "w" or "rw", or the mask that stands for it: 1, 2 or 3.
         extents: How many elements are touched along the last dimensions; the call that takes the pointer says it again.
-        offset: How many elements behind that one, in row-major order.
+        offset: How many elements after that one, in row-major order.
         extent: How many elements are touched in all, in place of `extents`.
         ignore_last_ndim: Accepted for published programs, where it says which dimensions `extents` skips.
 

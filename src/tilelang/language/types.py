@@ -196,7 +196,7 @@ class Buffer:
         strides: In elements; row-major and dense without them.
         elem_offset: None or 0.
         scope: As for `T.Tensor`.
-        align: Accepted for older programs, as are the arguments behind it.
+        align: Accepted for older programs, as are the arguments after it.
 
     Raises:
         ProgramValueError: `elem_offset` is another one.

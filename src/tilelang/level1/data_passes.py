@@ -106,7 +106,7 @@ def _products_last(kernel: FusedKernel, accumulations: list[Accumulation]) -> li
 
 
 def _without_scale(reduction: FusedReduction, form: Incremental | None) -> Incremental | None:
-    """The form of a matrix product with its constant factor behind the loop."""
+    """The form of a matrix product with its constant factor after the loop."""
     product = contraction(reduction, reduction.body if form is None else form.body)
     if product is None or product.scale is None:
         return form

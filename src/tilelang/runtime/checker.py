@@ -96,7 +96,7 @@ def supports_python() -> bool:
 
 
 class _NumpyArray(ctypes.Structure):
-    """Source: NumPy C-API, PyArrayObject, behind the object's head."""
+    """Source: NumPy C-API, PyArrayObject, after the object's head."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),

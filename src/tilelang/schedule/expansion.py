@@ -208,7 +208,7 @@ class _LoopExpansion:
         return groups
 
     def _are_behind_readers(self) -> bool:
-        """Whether all copies are of the first stage, all else of the last, and each copy stands after its readers."""
+        """Whether all copies are of the first stage, all else of the last, and each copy comes after its readers."""
         stage = self._placement.stage
         if any(stage[n] != (0 if n in self._copies else self._placement.last) for n in self._sequence):
             return False

@@ -50,7 +50,7 @@ class Work:
 
 @record(slots=True)
 class Edge:
-    """`target` of iteration i + `distance` must run behind `source` of iteration i.
+    """`target` of iteration i + `distance` must run after `source` of iteration i.
 
     Attributes:
         source: The number of a statement.
@@ -113,7 +113,7 @@ class LoopGraph:
 
     @property
     def serial_cycles(self) -> int:
-        """The cycles of an iteration in program order, where a wait stands behind each asynchronous statement."""
+        """The cycles of an iteration in program order, where a wait comes after each asynchronous statement."""
         return sum(each.cycles + each.latency for each in self.work)
 
     @property

@@ -1,7 +1,7 @@
 """Where the asynchronous copies of a loop stand among its other statements, and how many iterations they run ahead.
 
-Takes a `LoopGraph`, gives a `ModuloSchedule`. Copies stand first in an iteration, or all behind the last statement that
-uses a tile of theirs, or each behind the last one that uses its own tile, which is refilled while the rest of the
+Takes a `LoopGraph`, gives a `ModuloSchedule`. Copies come first in an iteration, or all after the last statement that
+uses a tile of theirs, or each after the last one that uses its own tile, which is refilled while the rest of the
 iteration runs. They always run as far ahead as the versions of their tiles allow, and statements that only copies
 depend on, such as loads of the indices of rows, one iteration further. Invariant: all dependences on tiles hold, and
 other statements run in program order.
@@ -17,18 +17,18 @@ from tilelang.schedule.modulo import ModuloSchedule
 
 def copies_first(graph: LoopGraph) -> ModuloSchedule:
     """The schedule in which copies stand first in an iteration."""
-    return _copies_behind(graph, dict.fromkeys(_copies(graph), -1))
+    return _copies_after(graph, dict.fromkeys(_copies(graph), -1))
 
 
-def copies_behind_all_users(graph: LoopGraph) -> ModuloSchedule:
-    """The schedule in which all copies stand behind the last statement that uses a tile of theirs."""
+def copies_after_all_users(graph: LoopGraph) -> ModuloSchedule:
+    """The schedule in which all copies come after the last statement that uses a tile of theirs."""
     last = _last_users(graph)
-    return _copies_behind(graph, dict.fromkeys(last, max(last.values())))
+    return _copies_after(graph, dict.fromkeys(last, max(last.values())))
 
 
-def copies_behind_their_users(graph: LoopGraph) -> ModuloSchedule:
-    """The schedule in which each copy stands behind the last statement that uses its tile."""
-    return _copies_behind(graph, _last_users(graph))
+def copies_after_their_users(graph: LoopGraph) -> ModuloSchedule:
+    """The schedule in which each copy comes after the last statement that uses its tile."""
+    return _copies_after(graph, _last_users(graph))
 
 
 def _last_users(graph: LoopGraph) -> dict[int, int]:
@@ -36,14 +36,14 @@ def _last_users(graph: LoopGraph) -> dict[int, int]:
     return {copy: max((edge.source for edge in _overwriting(graph, copy)), default=-1) for copy in _copies(graph)}
 
 
-def _copies_behind(graph: LoopGraph, behind: Mapping[int, int]) -> ModuloSchedule:
+def _copies_after(graph: LoopGraph, after: Mapping[int, int]) -> ModuloSchedule:
     """The schedule in which each copy comes after a statement, and after it what only copies depend on."""
-    last = dict(behind)
+    last = dict(after)
     for number in feeding(graph):
-        last[number] = max(behind[copy] for copy in _dependents(graph, number))
+        last[number] = max(after[copy] for copy in _dependents(graph, number))
 
     def place(number: int) -> tuple[int, bool, bool]:
-        return last.get(number, number), number in last, number not in behind
+        return last.get(number, number), number in last, number not in after
 
     return _as_far_ahead_as_possible(graph, sorted(range(len(graph.work)), key=place))
 

@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.dtypes import lane_dtype
 from tilelang.errors import ReadBeforeWrite, SimulationError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.sim import violations
 from tilelang.sim.history import Conflict
-from tilelang.sim.memory import poison
 from tilelang.sim.races import element_text
 from tilelang.sim.release_acquire import AtomicAccess
 from tilelang.sim.storage import MAX_VECTOR_BYTES, Accessor, Change, Index, Storage, active_lanes
@@ -54,7 +52,6 @@ class Window:
         usable = (storage.bytes.size - first) // self.itemsize * self.itemsize
         self.data = storage.bytes[first : first + usable].view(dtype.numpy)
         self._first = begin // self.itemsize  # of `data`, where offset 0 lies
-        self._poison = poison(lane_dtype(dtype))
         self._flags: np.ndarray | None = None
         self._flags_of: np.ndarray | None = None
         self._whole = np.full(self.itemsize, 1, np.uint8).view(f"u{self.itemsize}")[0]

@@ -226,7 +226,7 @@ class _Points:
 
     def cell(self, slot: int) -> _Elements:
         """See `Frame`."""
-        made = self.cells[slot] = _Elements(self, self._memory.cells(self._slots.buffers[slot]))
+        made = self.cells[slot] = _Elements(self._memory.cells(self._slots.buffers[slot]))
         return made
 
     def set_mask(self, mask: np.ndarray) -> None:
@@ -300,8 +300,8 @@ Step = Callable[[_Points], None]
 class _Elements:
     """The elements of one buffer, as `LaneCompiler`'s closures see memory."""
 
-    def __init__(self, points: _Points, cells: Cells) -> None:
-        self._points, self._cells = points, cells
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
 
     def offset(self, points: _Points, where: tuple[Value, ...], count: int) -> tuple[Value, ...]:
         """What `read` needs to know of an access."""

@@ -12,7 +12,7 @@
         O[i, j] = O[i, j] * r[i]                            if r[i] != 1:
                                                                 O[i, j] = O[i, j] * r[i]
 
-Takes the statements of a loop. Warps may then skip the loop over O by a vote, and complete the sums of rows behind the
+Takes the statements of a loop. Warps may then skip the loop over O by a vote, and complete the sums of rows after the
 loop. Invariant: the statements compute the same, up to the order of additions to `total`.
 """
 

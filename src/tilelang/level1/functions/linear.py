@@ -221,7 +221,7 @@ def einsum(subscripts: str, *operands: object, dtype: object = None, accumulate:
 
     Args:
         subscripts: A letter for each dimension of each array, `...` for those that are broadcast, and those of the
-            result behind `->`; without it, those that stand once, in alphabetical order. More than two arrays are
+            result after `->`; without it, those that stand once, in alphabetical order. More than two arrays are
             multiplied in an order that makes few operations.
         operands: The arrays.
         dtype: As for `tnp.matmul`.

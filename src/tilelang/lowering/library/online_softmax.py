@@ -7,7 +7,7 @@ Takes an `OnlineSoftmax`, emits a `Reduce`, parallel loops and a `Copy`. Exponen
 Most steps move no reference. The search for the largest score starts at the limit that moves it, so that warps of a GPU
 find by one vote that they may skip the rest of the search, and all that a moved reference asks for.
 
-The accumulator is rescaled, and probabilities are converted, behind all that needs only the scores, so that a software
+The accumulator is rescaled, and probabilities are converted, after all that needs only the scores, so that a software
 pipeline may run the latter while a gemm uses both.
 """
 

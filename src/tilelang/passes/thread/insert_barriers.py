@@ -216,7 +216,7 @@ class _BarrierAnalysis:
         return following[: next((n for n, later in enumerate(following) if arrives_for_warps(later)), 0)]
 
     def _barrier_before(self, stmt: Stmt, following: Sequence[Stmt], state: State, facts: ContextFacts) -> State:
-        """The state before a statement, behind a barrier if one of those that follow needs one."""
+        """The state before a statement, after a barrier if one of those that follow needs one."""
         facts = self._facts.after(stmt, facts)
         for later in following:
             if self._accesses.summary(later).relevant:

@@ -58,7 +58,7 @@ class _Expand(Rewriter):
         return build.finish()
 
     def _pipelined(self, loop: For) -> Stmt | None:
-        """A pipelined loop behind the allocations that the expansions in it need."""
+        """A pipelined loop after the allocations that the expansions in it need."""
         rebuilt = self.rebuild_stmt(loop)
         if not isinstance(rebuilt, For):
             return rebuilt

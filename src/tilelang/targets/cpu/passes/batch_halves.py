@@ -125,7 +125,7 @@ class _Batch:
         self._buffers: list[Buffer] = []
         self._out: list[CallStmt | list[Stmt]] = []  # finished pieces, and calls
         self._piece: list[Stmt] = []
-        self._behind: list[CallStmt] = []  # the calls behind the piece
+        self._after: list[CallStmt] = []  # the calls after the piece
         self._late: set[Buffer] = set()  # what these calls write
         self._stored: set[Buffer] = set()  # the storage that the piece and these calls write
         self._values: dict[Var, Expr] = {}  # of variables of the loop's body
@@ -227,7 +227,7 @@ class _Batch:
         else:
             kept = self._buffer(stmt.buffer.name)
             self._put(Store(kept, (self._lane,), value, loc=stmt.loc))
-        self._behind.append(self._call(NARROW_HALVES, self._there(stmt.buffer, stmt.indices), self._here(kept)))
+        self._after.append(self._call(NARROW_HALVES, self._there(stmt.buffer, stmt.indices), self._here(kept)))
         self._late.add(stmt.buffer.storage)
 
     def _put(self, stmt: Stmt) -> None:
@@ -253,8 +253,8 @@ class _Batch:
     def _end_piece(self) -> None:
         if self._piece:
             self._out.append(self._piece)
-        self._out += self._behind
-        self._piece, self._behind = [], []
+        self._out += self._after
+        self._piece, self._after = [], []
         self._late.clear()
         self._stored.clear()
 
@@ -272,7 +272,7 @@ class _Batch:
             return value
         kept = self._buffer("rounded")
         self._put(Store(kept, (self._lane,), value, loc=self._loop.loc))
-        self._behind.append(self._call(ROUND_HALVES, self._here(kept)))
+        self._after.append(self._call(ROUND_HALVES, self._here(kept)))
         self._late.add(kept)
         return Load(kept, (self._lane,), FLOAT32)
 

@@ -1,7 +1,7 @@
 """Reductions of parallel loops that are completed after the serial loops around them, for one launch.
 
 Takes serial loops and the distributed loops inside, emits what opens and closes partial results, and what multiplies
-them where the program multiplies the sum. Invariant: behind the serial loop the element has its value of the sequential
+them where the program multiplies the sum. Invariant: after the serial loop the element has its value of the sequential
 program, up to the order of additions and multiplications.
 """
 

@@ -90,7 +90,7 @@ class RegisterGemm(abc.ABC):
     """The lowering; vendors state their instructions.
 
     Attributes:
-        prefetch_barrier: What keeps the vendor's compiler from moving prefetches behind the instructions that they
+        prefetch_barrier: What keeps the vendor's compiler from moving prefetches after the instructions that they
             overlap; None if it does not.
     """
 

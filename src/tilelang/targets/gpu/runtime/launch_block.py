@@ -148,7 +148,7 @@ class EncodedMaps(Protocol):
 
     @property
     def tensor(self) -> int:
-        """The parameter whose address decides; behind the parameters, the workspace."""
+        """The parameter whose address decides; after the parameters, the workspace."""
 
     def __getitem__(self, address: int) -> bytes:
         """The map for an address."""

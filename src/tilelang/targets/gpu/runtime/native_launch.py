@@ -142,12 +142,12 @@ class _Writer:
         )  # fmt: skip
 
     def _place_of_tensor(self, index: int) -> int:
-        """Where the address of a parameter lies, or of a workspace behind them."""
+        """Where the address of a parameter lies, or of a workspace after them."""
         params, symbols = self._signature.params, self._signature.symbols
         return index if index < len(params) else len(symbols) + index
 
     def _place(self, argument: KernelArgument, letter: str) -> int:
-        """Where the value of an argument lies: behind the parameters are symbols, then workspaces."""
+        """Where the value of an argument lies: after the parameters are symbols, then workspaces."""
         params, symbols = self._signature.params, self._signature.symbols
         if argument.kind == "symbol":
             return len(params) + argument.index

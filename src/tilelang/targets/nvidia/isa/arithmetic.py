@@ -109,7 +109,7 @@ __device__ __forceinline__ float tl_choose(bool condition, float a, float b) { r
 """,
 )
 """NVVM branches around inline PTX and around more than a few instructions, and ptxas then ends products of warpgroups
-before each other, since the registers of accumulators merge behind branches (advice C7511 of ptxas 13.0)."""
+before each other, since the registers of accumulators merge after branches (advice C7511 of ptxas 13.0)."""
 
 _PACK, _LANE = vectors("__device__ __forceinline__")
 

@@ -158,7 +158,7 @@ CLUSTER_ARRIVE_RELAXED = _barrier(
     _arrive(release=False),
     "Arrives at the cluster's barrier; those that wait see no more than what a fence stands behind.",
 )
-"""As `CLUSTER_ARRIVE`, without the cost of making writes visible: behind `FENCE_MBARRIER_INIT`, or at the end."""
+"""As `CLUSTER_ARRIVE`, without the cost of making writes visible: after `FENCE_MBARRIER_INIT`, or at the end."""
 
 CLUSTER_WAIT = _barrier(
     "cluster_wait", "wait.acquire", _wait, "Waits until all threads of the cluster have arrived that have not ended."

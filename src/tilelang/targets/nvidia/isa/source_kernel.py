@@ -100,7 +100,7 @@ def _entry(text: str, begin: int, at: int) -> Entry | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """The place behind the parenthesis that closes the one before a place."""
+    """The place after the parenthesis that closes the one before a place."""
     depth = 1
     while at < len(text) and depth:
         depth += {"(": 1, ")": -1}.get(text[at], 0)

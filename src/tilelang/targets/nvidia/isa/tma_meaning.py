@@ -122,7 +122,7 @@ def _at(view: TensorMapView, coordinates: tuple[np.ndarray, ...], lane: int, wha
 
 
 def _offsets(values: tuple[np.ndarray, ...], lane: int, what: str) -> tuple[int, ...]:
-    """By how much a lane's pixels lie behind base pixels, along the innermost dimension first."""
+    """By how much a lane's pixels lie after base pixels, along the innermost dimension first."""
     found = tuple(int(value[lane]) for value in values)
     for value in found:
         if not 0 <= value <= MAX_OFFSET:

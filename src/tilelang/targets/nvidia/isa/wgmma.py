@@ -234,7 +234,7 @@ def wgmma(
         a_in_registers: Whether A is held by the threads.
         transpose_a: Whether A lies in shared memory with M contiguous, not K.
         transpose_b: Whether B lies there with N contiguous, not K.
-        overhang: Bytes behind A that are fetched for rows that do not matter.
+        overhang: Bytes after A that are fetched for rows that do not matter.
 
     Raises:
         CompilerBug: There is no such form.

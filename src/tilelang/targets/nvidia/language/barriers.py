@@ -50,7 +50,7 @@ def alloc_barrier(arrive_count: int | Sequence[int]) -> BufferProxy:
     """Barriers in shared memory that count arrivals; `bar[i]` is one of them.
 
     A phase of a barrier is complete when it has counted as many arrivals as it was allocated with, and the next one
-    begins then. The barriers are ready for all threads behind the statement. Needs sm_80.
+    begins then. The barriers are ready for all threads after the statement. Needs sm_80.
 
     Args:
         arrive_count: How many arrivals complete a phase; a list makes as many barriers.
@@ -92,7 +92,7 @@ def get_mbarrier(index: ExprLike) -> Expr:
 
 @api
 def alloc_cluster_barrier(arrive_count: int | Sequence[int]) -> BufferProxy:
-    """As `T.alloc_barrier`, ready for all threads of the cluster behind the statement. Needs sm_90."""
+    """As `T.alloc_barrier`, ready for all threads of the cluster after the statement. Needs sm_90."""
     return _alloc("T.alloc_cluster_barrier", "barrier", arrive_count, of_cluster=True)
 
 
@@ -130,7 +130,7 @@ def create_barriers(barrier_count: int) -> BufferProxy:
 def ptx_init_barrier_thread_count(mbarrier: Barrier, thread_count: int) -> None:
     """Every executing thread initializes the barrier, for `thread_count` arrivals per phase; let one thread do so.
 
-    Other threads may use it behind a barrier of the block.
+    Other threads may use it after a barrier of the block.
 
     Raises:
         ProgramError: The number of arrivals is no plain number, or none that a barrier counts.

@@ -1,7 +1,7 @@
 """The wait for asynchronous gemms by `wgmma.wait_group`.
 
 Takes `GemmWait`; gives the program of one thread: what is computed before the wait, the wait, and the accumulators that
-are complete behind it. Invariant: neither the compiler of the text nor that of PTX moves uses of an accumulator before
+are complete after it. Invariant: neither the compiler of the text nor that of PTX moves uses of an accumulator before
 the wait, nor other computation after it.
 """
 

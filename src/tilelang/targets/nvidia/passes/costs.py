@@ -34,8 +34,8 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_
 
 _SPECIAL_COST = 8  # of a special function, relative to an ordinary instruction
 _GEMM_ISSUE = 20  # cycles of the warps that issue a gemm
-# Cycles of warpgroups that combine partial results of rows through shared memory behind a barrier, which other warps do
-# not hide: all wait. On an H200 MLA decode took 3 % less time with the sums of rows behind the gemm of the values
+# Cycles of warpgroups that combine partial results of rows through shared memory after a barrier, which other warps do
+# not hide: all wait. On an H200 MLA decode took 3 % less time with the sums of rows after the gemm of the values
 _EXCHANGE = 100
 _DEFAULT_TRIPS = 4  # iterations of a loop whose trip count is unknown
 # M * N * K * bits of a gemm that is too short to hide another warpgroup's wait: 64x128 takes 256 cycles or less. At

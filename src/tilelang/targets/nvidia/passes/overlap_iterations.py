@@ -6,7 +6,7 @@
 
 Takes a thread-level function without barriers; gives one in which loops whose bodies end with mma instructions on
 registers run their head, the statements before the first mma, one iteration earlier. So the latency of loads after an
-iteration's barrier is hidden, and loads do not queue behind copies. Invariant: the extra head after the last iteration
+iteration's barrier is hidden, and loads do not queue after copies. Invariant: the extra head after the last iteration
 accesses no global memory, writes only registers of the loop, and reads shared memory within bounds; reordered
 statements access different registers and different versions of tiles.
 """

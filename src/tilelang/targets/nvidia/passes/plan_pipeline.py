@@ -6,7 +6,7 @@ among the notes of the launch. Invariant: placements are legal by `schedule.plac
 
 By default, asynchronous copies to shared memory run `num_stages - 1` iterations ahead, first in an iteration. Where it
 begins by copying all their tiles to registers, and where each tile is read by some gemms and not by others, they stand
-behind these readers, `num_stages` iterations ahead in as many versions. `schedule.prefetch` places them.
+after these readers, `num_stages` iterations ahead in as many versions. `schedule.prefetch` places them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tilelang.schedule.loop_graph import LoopGraph, loop_graph
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.schedule.override_errors import impossible_placement, wrong_number_of_loops
 from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, violation
-from tilelang.schedule.prefetch import copies_behind_all_users, copies_behind_their_users, copies_first, feeding
+from tilelang.schedule.prefetch import copies_after_all_users, copies_after_their_users, copies_first, feeding
 from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
 from tilelang.targets.nvidia.passes.costs import COPY_WORK, warp_work
@@ -82,7 +82,7 @@ def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tu
             return None, f"num_stages={stages} keeps one version of each buffer"
         graph = _graph(body, {body.statements[n] for n in producers}, stages)
         behind_each = not readers and not feeding(graph) and _others_compute(body, producers)
-        place = copies_behind_all_users if readers else copies_behind_their_users if behind_each else copies_first
+        place = copies_after_all_users if readers else copies_after_their_users if behind_each else copies_first
         schedule = place(graph)
         placement = in_sequence(schedule.stage, schedule.order)
         found = violation(body, placement, outside)
@@ -114,7 +114,7 @@ def _copies_to_registers(stmt: Stmt) -> bool:
 
 
 def _others_compute(body: LoopBody, producers: Sequence[int]) -> bool:
-    """Whether each tile is used by some gemms and not by others, which hide that it is filled again behind the former.
+    """Whether each tile is used by some gemms and not by others, which hide that it is filled again after the former.
 
     Each such place costs a barrier per iteration, which pays only there. On an H200 decoding of grouped heads took 0.84
     of the time, but backward passes of attention, which also copy rows that no gemm reads, 1.04 to 1.15 of it.

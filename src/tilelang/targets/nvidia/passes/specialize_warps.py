@@ -101,7 +101,7 @@ class _Launches(Rewriter):
 
 
 def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabilities) -> Stmt:
-    """The warp-specialized launch, behind what resets its tile scheduler; it comes from `flatten_sequences`."""
+    """The warp-specialized launch, after what resets its tile scheduler; it comes from `flatten_sequences`."""
     thread = Var("thread", INT32, index=True) if launch.thread is None else launch.thread
     views = [s for s in walk(launch.body) if isinstance(s, Alloc) and _is_tensor_view(s.buffer)]
     launch = dataclasses.replace(launch, body=without(launch.body, set(views)))

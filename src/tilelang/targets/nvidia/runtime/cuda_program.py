@@ -77,6 +77,6 @@ class CudaProgram(DeviceProgram):
 
 
 def _tensor_name(signature: Signature, index: int) -> str:
-    """The name of a parameter, or of a workspace behind them."""
+    """The name of a parameter, or of a workspace after them."""
     params = signature.params
     return params[index].name if index < len(params) else f"workspace {index - len(params)}"

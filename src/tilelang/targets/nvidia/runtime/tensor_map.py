@@ -145,7 +145,7 @@ class TensorMaps(dict[int, bytes]):
 
     @property
     def tensor(self) -> int:
-        """The parameter whose address decides; behind the parameters, the workspace."""
+        """The parameter whose address decides; after the parameters, the workspace."""
         return self.shape.text.tensor
 
     def native_fields(self, offset: int, kept: list[object]) -> tuple[int, ...]:

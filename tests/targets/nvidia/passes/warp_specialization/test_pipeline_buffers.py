@@ -136,7 +136,7 @@ def test_fills_before_a_loop_are_counted_behind_it_where_trip_counts_differ(vers
     made = pipeline_buffer(load_group, Schedule(2, versions), ALONE, wgmma_only=True)
     states, (outer, loop) = PartitionStates([made]), load_group.path
     assert ["fills"] == [alloc.buffer.name for alloc in states.counters]
-    assert [] == states.behind(outer)
+    assert [] == states.after_loop(outer)
     assert [] == PartitionStates([made], waits=False, among=states).counters  # it reads the same
     uses = fills = 0
     for row in range(6):
@@ -147,6 +147,6 @@ def test_fills_before_a_loop_are_counted_behind_it_where_trip_counts_differ(vers
             assert (uses % versions, uses // versions % 2) == (evaluate(state.index, env), evaluate(state.phase, env))
             assert () == state.advance
             uses += 1
-        (count,) = states.behind(loop)
+        (count,) = states.after_loop(loop)
         fills = evaluate(count.value, {outer.var: row}, load=lambda *_, now=fills: now)
         assert uses == fills

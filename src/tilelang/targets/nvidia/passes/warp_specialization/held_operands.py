@@ -62,7 +62,7 @@ class _Hold(Rewriter):
         return dataclasses.replace(node, body=tuple(body))
 
     def _with_held(self, loop: For) -> list[Stmt]:
-        """A loop behind the copies to the fragments that it reads."""
+        """A loop after the copies to the fragments that it reads."""
         copies: list[Stmt] = []
         body: list[Stmt] = []
         written = {buffer.storage for stmt in walk(loop.body) for buffer in written_buffers(stmt)}

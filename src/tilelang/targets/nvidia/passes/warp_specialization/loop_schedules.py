@@ -96,7 +96,7 @@ class LoopSchedule:
 
     @property
     def applies(self) -> bool:
-        """Whether the user asks for it, or it is better than the program's order with a wait behind each gemm.
+        """Whether the user asks for it, or it is better than the program's order with a wait after each gemm.
 
         A single gemm is not: `async_mma` keeps it in flight until that of the next iteration is issued. Further stages
         must be worth their prologue and epilogue.
@@ -374,7 +374,7 @@ def _prepared(loop: For, launch: Launch) -> tuple[tuple[Buffer, ...], For]:
 
 
 def _with_converted_operands(gemm: Gemm, operands: list[Buffer]) -> list[Stmt]:
-    """A gemm behind the copies that convert its operands, whose fragments are added to `operands`."""
+    """A gemm after the copies that convert its operands, whose fragments are added to `operands`."""
     copies: list[Stmt] = []
     a, b = (converted_operand(gemm, side) for side in (0, 1))
     for old, new in ((gemm.a, a), (gemm.b, b)):

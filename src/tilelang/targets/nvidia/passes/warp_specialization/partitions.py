@@ -82,7 +82,7 @@ class _Producer:
                 made = dataclasses.replace(node, var=var, start=start, stop=stop, kind=kind, body=body, pipeline=None)
                 if self._scheduler is not None and node is self._scheduler.loop:
                     made = self._scheduler.with_all_iterations(made)
-                counting = self._states.behind(node, self._renamed)
+                counting = self._states.after_loop(node, self._renamed)
                 return Seq((made, *counting), loc=node.loc) if counting else made
             case While():
                 body = self.visit(node.body)
@@ -246,7 +246,7 @@ class _Consumer(Rewriter):
         if isinstance(node, Seq):
             return self._sequence(node)
         made = self._stmt(node)
-        counting = self._states.behind(node) if isinstance(node, For) else []
+        counting = self._states.after_loop(node) if isinstance(node, For) else []
         return Seq((made, *counting), loc=node.loc) if made is not None and counting else made
 
     def _stmt(self, node: Stmt) -> Stmt | None:

@@ -5,7 +5,7 @@ partitions count the fills of a pipeline in the same way, so that index and phas
 
 A full barrier counts one arrival, which announces the bytes, and the bytes. An empty barrier counts the arrivals of
 readers: one for each warpgroup if only wgmma reads the tiles, since that completes for all four warps at once,
-otherwise one for each warp behind a barrier of its lanes, since arrivals of lanes would follow one another. Producers
+otherwise one for each warp after a barrier of its lanes, since arrivals of lanes would follow one another. Producers
 begin with the phase before the first, which counts as complete.
 
 Where blocks of a cluster load by multicast, readers arrive at the empty barriers of all blocks that write to their
@@ -157,7 +157,7 @@ class PartitionStates:
                 self._before[loop] = _scalar("fills")
                 self.counters.append(Alloc(self._before[loop], _ZERO))
 
-    def behind(self, loop: For, rename: Callable[[Expr], Expr] = lambda expr: expr) -> list[Stmt]:
+    def after_loop(self, loop: For, rename: Callable[[Expr], Expr] = lambda expr: expr) -> list[Stmt]:
         """The statement after a loop that counts its fills."""
         if loop not in self._before:
             return []

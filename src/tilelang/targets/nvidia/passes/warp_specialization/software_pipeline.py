@@ -1,7 +1,7 @@
 """Software pipelining of a consumer's loop: gemms run asynchronously beside the arithmetic of the next iteration.
 
 Takes a loop with a `ModuloSchedule` and the pipelines that it reads; gives its prologue, steady state and epilogue.
-Waits for gemms stand before the first statement that touches what they use, and stages of pipelines are released behind
+Waits for gemms come before the first statement that touches what they use, and stages of pipelines are released after
 them. Invariant: no gemm is in flight where an iteration of the steady state begins or ends, since ptxas then serializes
 all (advice C7517), and each pipeline is waited for and released as often, and in the same order, as in the loop.
 
