@@ -69,3 +69,14 @@ def test_a_cpu_computes_no_rows_that_are_not_there_and_long_steps() -> None:
     cpu = parse_target("cpu")
     assert {"i": 16, "j": 64, "k": 128} == blocks(graphs.matmul(16, 1024, 1024, "float32"), cpu)
     assert 32 == blocks(graphs.matmul(128, 128, 70, "float32"), cpu)["k"]
+
+
+def test_rows_are_long_only_where_the_largest_array_has_neighbors_along_them() -> None:
+    g = graphs.Builder()
+    x, weights = g.parameter("x", (64, 128, 128)), g.parameter("weights", (64, 128))
+    y = g.reduction(
+        "y", (128, 128), (64,), Combiner.SUM, lambda i, j, p: graphs.at(x, p, i, j) * graphs.at(weights, p, i)
+    )
+    z = g.reduction("z", (128,), (64,), Combiner.SUM, lambda i, p: graphs.at(weights, p, i))
+    joined = g.map("joined", (128, 128), lambda i, j: graphs.at(y, i, j) / graphs.at(z, i))
+    assert {"i": 1} == blocks(g.graph("join", joined))

@@ -163,13 +163,20 @@ def _row_tiling(kernel: FusedKernel, target: Target) -> Tiling:
 
 
 def _is_contiguous(kernel: FusedKernel, axis: Var) -> bool:
-    """Whether an array that is reduced has neighbouring elements along an axis."""
-    return any(
-        load.indices[-1] is axis and not variables_of(load).isdisjoint(reduction.reduced)
+    """Whether the largest array that is reduced has neighbouring elements along an axis."""
+    reduced = [
+        load
         for reduction in kernel.reductions
         for load in loads_of(reduction.body)
+        if not variables_of(load).isdisjoint(reduction.reduced)
         if load.buffer not in kernel.by_array and load.indices
-    )
+    ]
+
+    def size(load: Load) -> int:
+        return math.prod(extent_of(kernel, each) for each in variables_of(load) if each in kernel.extents)
+
+    largest = max(map(size, reduced), default=0)
+    return any(load.indices[-1] is axis for load in reduced if size(load) == largest)
 
 
 # -- matrix products -----------------------------------------------------------------------------------------------
