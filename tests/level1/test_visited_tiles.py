@@ -9,7 +9,7 @@ import pytest
 import tilelang
 import tilelang.language as T
 import tilelang.numpy as tnp
-from tilelang.level1 import tiles
+from tilelang.level1 import tile_list_text, tiles, visited_tiles
 from tilelang.level1.lower import Lowered
 
 N = 1100  # of which no tile is a divisor
@@ -46,6 +46,8 @@ DOCUMENTS = np.sort(rng.integers(0, 6, N)).astype(np.int32)
 SHUFFLED = rng.integers(-2, 2, N).astype(np.int32)
 VALID = rng.random(N) < 0.5
 VALID[:400] = False
+KEPT = np.kron(rng.random((11, 11)) < 0.4, np.ones((100, 100))).astype(bool)
+KEPT[128:256, 256:384] = True  # a whole tile
 MASKS = {
     "documents": (lambda _, d: (d[:, None] == d[None, :])[None], DOCUMENTS),
     "documents, not in order": (lambda _, d: (d[:, None] == d[None, :])[None], SHUFFLED),
@@ -63,6 +65,10 @@ MASKS = {
     "a prefix, or causal": (
         lambda xp, n: (xp.arange(N)[:, None] >= xp.arange(N)[None, :])[None] | (xp.arange(N) < n[:, None, None]),
         np.array([0, 500], np.int32),
+    ),
+    "a matrix of bools": (lambda _, keep: keep[None], KEPT),
+    "a matrix of numbers, and causal": (
+        lambda xp, kind: (kind > 0)[None] & (xp.arange(N)[:, None] >= xp.arange(N)[None, :]), KEPT * np.int64(7) - 3,
     ),
     "chunks": (lambda xp: ((xp.arange(N) // 300)[:, None] == (xp.arange(N) // 300)[None, :])[None],),
 }  # fmt: skip
@@ -93,6 +99,23 @@ def test_on_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(attention(q, k, v, documents), wanted, rtol=1e-2, atol=2e-3)
 
 
+def test_a_matrix_on_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "multiprocessors", lambda _: 1)  # as above
+    monkeypatch.setattr(tile_list_text, "_CHUNK", 4)  # so that there is less to simulate
+    kept = KEPT[120:150, :520].copy()
+
+    @tilelang.compute(target={"kind": "cuda", "arch": "sm_90a"}, execution_backend="simulator")
+    def attention(q, k, v, kept):  # type: ignore[no-untyped-def]
+        scores = tnp.einsum("bqd,bkd->bqk", q, k)
+        return tnp.einsum("bqk,bkd->bqd", tnp.softmax(tnp.where(kept, scores, -tnp.inf)), v)
+
+    monkeypatch.setattr(visited_tiles, "_MIN_TILES", 3)
+    q, k, v = operands(2, 520, dtype="float16")
+    q = q[:, :30].copy()
+    assert is_listed(attention.lower(q, k, v, kept))
+    np.testing.assert_allclose(attention(q, k, v, kept), expected(q, k, v, kept), rtol=1e-2, atol=2e-3)
+
+
 @pytest.mark.parametrize("n", [0, 1, 5, 1100])
 def test_a_symbolic_length(n: int) -> None:
     size = T.dynamic("n")
@@ -121,7 +144,8 @@ def test_what_a_loop_says_by_its_bounds_is_not_listed() -> None:
 
 
 def test_nothing_is_listed_where_nothing_is_known_of_a_tile() -> None:
-    assert not listed(lambda _, x: x[None], np.ones((N, N), np.bool_))
+    assert not listed(lambda _, x: x, np.ones((2, N, N), np.bool_))  # read by one block alone
+    assert not listed(lambda _, x: (x > 0.5)[None], np.ones((N, N), np.float32))
     assert not listed(lambda _, x: (x[None, :] > 0.5)[None], np.ones(N, np.float32))
 
 

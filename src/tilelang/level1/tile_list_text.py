@@ -2,7 +2,8 @@
 
 A block of the listing kernel serves all blocks of the loop's kernel that have the same mask. It reduces the elements
 that the mask reads to their ranges: once for those in the rows of the block, and chunk by chunk for those in tiles
-along the listed axis. Positions past the end read the last element, which changes no range.
+along the listed axis, of those that vary along rows as well row by row. Positions past the end read the last element,
+which changes no range.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import loads_of, substitute
 from tilelang.level1.fused import ZERO, FusedKernel
 from tilelang.level1.launch_text import INDENT, count_text, launch_lines
-from tilelang.level1.placement import ONE, Placement, next_origin
+from tilelang.level1.placement import ONE, Place, Placement, next_origin
 from tilelang.level1.tile_condition import Range, tile_condition
 from tilelang.level1.tile_values import TileValues
 from tilelang.level1.visited_tiles import VisitedTiles, is_ranged, range_of_elements, tile_axes
@@ -152,26 +153,30 @@ class _ListingText:
         if not axes:
             value = _as_int(self._values.localized(load))
             return [], Range(value, value)
-        (axis,), names, dtype = axes, self._names, _as_int(load).dtype
-        place = self._placement.places[axis]
-        listed = axis is self._visited.axis
-        last = binary(BinaryOp.MIN, axis, place.extent - 1)
-        value = _as_int(self._values.localized(substitute(load, {axis: last})))
+        names, dtype, places = self._names, _as_int(load).dtype, self._placement.places
+        listed = self._visited.axis in set(axes)
+        axis = self._visited.axis if listed else axes[0]
+        last: dict[Var, Expr] = {each: binary(BinaryOp.MIN, each, places[each].extent - 1) for each in axes}
+        value_text = names.expr(_as_int(self._values.localized(substitute(load, last))))
         over: list[tuple[Var, Expr]] = [(self._tile, Const(_CHUNK, INT32))] if listed else []
-        assert place.local is not None
-        over.append((place.local, place.size))
-        tile = self._fragment(f"{load.buffer.name}_tile", [size for _, size in over], dtype)
-        ends = [
-            self._fragment(f"{load.buffer.name}_{end}", (_CHUNK,) if listed else (1,), dtype) for end in ("low", "high")
-        ]
-        variables = ", ".join(names.name(var) for var, _ in over)
-        lines = [
-            f"for {variables} in T.Parallel({', '.join(names.expr(size) for _, size in over)}):",
-            f"{INDENT}{names.element(tile, [var for var, _ in over])} = {names.expr(value)}",
-            *(
-                f"T.reduce_{function}({names.name(tile)}, {names.name(end)}, dim={len(over) - 1})"
-                for function, end in zip(("min", "max"), ends, strict=True)
-            ),
+        over.append((_local_of(places[axis]), places[axis].size))
+        variables = [var for var, _ in over]
+
+        def fragment(name: str, shape: Sequence[Expr | int]) -> Buffer:
+            return self._fragment(f"{load.buffer.name}_{name}", shape, dtype)
+
+        header = f"for {_list_of(variables, names)} in T.Parallel({_list_of([size for _, size in over], names)}):"
+        rows = [places[each] for each in axes if each is not axis]
+        if rows:
+            tiles = [fragment(name, [size for _, size in over]) for name in ("lowest", "highest")]
+            lines = _combined_rows(rows[0], header, tiles, variables, value_text, names)
+        else:
+            tiles = [fragment("tile", [size for _, size in over])] * 2
+            lines = [header, f"{INDENT}{names.element(tiles[0], variables)} = {value_text}"]
+        ends = [fragment(name, (_CHUNK,) if listed else (1,)) for name in ("low", "high")]
+        lines += [
+            f"T.reduce_{function}({names.name(tile)}, {names.name(end)}, dim={len(over) - 1})"
+            for function, tile, end in zip(("min", "max"), tiles, ends, strict=True)
         ]
         low, high = (Load(end, (self._tile if listed else ZERO,), dtype) for end in ends)
         return lines, Range(low, high)
@@ -203,6 +208,33 @@ class _ListingText:
         made = f'T.alloc_fragment({self._names.items(sizes)}, "{dtype!s}")'
         self._allocations.append(f"{self._names.name(buffer)} = {made}")
         return buffer
+
+
+def _combined_rows(
+    row: Place, header: str, tiles: Sequence[Buffer], variables: Sequence[Var], value: str, names: ExprPrinter
+) -> list[str]:
+    """The statements that combine the rows of a value, element by element, into the least and the greatest ones."""
+    dtype = tiles[0].dtype
+    starts = zip(tiles, ("max", "min"), strict=True)
+    updates = zip(tiles, ("min", "max"), strict=True)
+    return [
+        *(f'T.fill({names.name(tile)}, T.{end}_value("{dtype!s}"))' for tile, end in starts),
+        f"for {names.name(_local_of(row))} in T.serial({names.expr(row.size)}):",
+        f"{INDENT}{header}",
+        *(
+            f"{INDENT * 2}{(element := names.element(tile, variables))} = T.{function}({element}, {value})"
+            for tile, function in updates
+        ),
+    ]
+
+
+def _local_of(place: Place) -> Var:
+    assert place.local is not None, "an axis of a tile"
+    return place.local
+
+
+def _list_of(values: Sequence[Expr], names: ExprPrinter) -> str:
+    return ", ".join(map(names.expr, values))
 
 
 def _as_int(value: Expr) -> Expr:

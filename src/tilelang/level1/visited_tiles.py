@@ -84,7 +84,6 @@ def with_visited_tiles(
         return kernel, None
     (axis,) = kernel.streamed
     condition = conjunction(mask.expr for mask in masks)
-    behind = {var for each in variables_of(condition) for var in _variables_of_place(each, placement)}
 
     def workspace(name: str) -> Buffer:
         return Buffer(f"{axis.name}_{name}", (), INT32, Scope.GLOBAL)
@@ -92,7 +91,7 @@ def with_visited_tiles(
     visited = VisitedTiles(
         axis,
         condition,
-        tuple((var, extent) for var, extent in placement.grid if var in behind),
+        _grid_of(condition, placement),
         partial=workspace("partial"),
         whole=workspace("whole"),
         partial_count=workspace("partial_count"),
@@ -132,12 +131,26 @@ def _masks(kernel: FusedKernel, tiling: Tiling, placement: Placement) -> list[Ex
     return [mask for mask in masks if is_known(mask.expr)]
 
 
+def _grid_of(expr: Expr, placement: Placement) -> tuple[tuple[Var, Expr], ...]:
+    """The part of a kernel's grid on which an expression depends."""
+    behind = {var for each in variables_of(expr) for var in _variables_of_place(each, placement)}
+    return tuple((var, extent) for var, extent in placement.grid if var in behind)
+
+
 def is_ranged(load: Load, kernel: FusedKernel, placement: Placement) -> bool:
-    """Whether an element of an array in memory varies along one axis of a tile at most."""
+    """Whether lists depend on an element of an array in memory.
+
+    It varies along one axis of a tile at most, or it is read for several blocks: along the listed axis and another one.
+    """
     if not load.dtype.is_int and not load.dtype.is_bool:
         return False
-    inside = [each.buffer for each in loads_of(load)]
-    return not any(buffer in kernel.by_array for buffer in inside) and len(tile_axes(load, placement)) <= 1
+    if any(each.buffer in kernel.by_array for each in loads_of(load)):
+        return False
+    axes = tile_axes(load, placement)
+    if len(axes) == 2 and kernel.streamed[0] in set(axes):
+        own = _grid_of(load, placement)
+        return any(int_const(extent) != 1 for var, extent in placement.grid if var not in dict(own))
+    return len(axes) <= 1
 
 
 def tile_axes(expr: Expr, placement: Placement) -> tuple[Var, ...]:
