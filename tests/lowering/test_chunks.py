@@ -1,11 +1,13 @@
 """Chunks that are aligned and in one row on both sides."""
 
+import dataclasses
+
 import pytest
 from thread_kernels import buffer
 
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import as_expr
-from tilelang.lowering.chunks import chunk_elements
+from tilelang.lowering.chunks import chunk_at, chunk_elements, chunks_refusal
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 
@@ -29,3 +31,26 @@ def copy(shape, source, start=(0, 0), dtype="float16"):
 )
 def test_chunks_are_of_the_largest_size_that_is_proven(op, sizes, elements):
     assert elements == chunk_elements(op, sizes)
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [
+        (copy((64, 32), (1024, 1024)), ""),
+        (dataclasses.replace(copy((64, 32), (1024, 1024)), layout=object()), "the user fixes which thread copies what"),
+        (Copy(*map(whole, (buffer("A", (8,), "float16"), buffer("B", (8,), "float16")))), "copies from global to shared memory only"),
+        (
+            Copy(whole(buffer("A", (8,), "float32")), whole(buffer("S", (8,), "float16", Scope.SHARED))),
+            "does not convert float32 to float16",
+        ),
+    ],
+)
+def test_what_only_registers_can_do(op, reason):
+    assert reason == chunks_refusal(op)
+
+
+def test_a_chunk_has_extent_1_but_for_its_row():
+    source = buffer("A", (8, 64), "float16")
+    chunk = chunk_at(whole(source), (as_expr(3), as_expr(16)), 8)
+    assert (source, (1, 8)) == (chunk.buffer, chunk.static_extent)
+    assert [3, 16] == [index.value for index in chunk.start]

@@ -8,10 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tilelang.ir.expr import int_const
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.plan import Plan
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
+from tilelang.lowering.by_loop import NOT_COUNTED
 from tilelang.lowering.regions import axes
 from tilelang.ops.copy import Copy
+from tilelang.records import record
+
+
+@record
+class ChunkPlan(Plan):
+    """Elements of the chunk that one instruction copies, if the tile's layout keeps them contiguous."""
+
+    elements: int
+
+    def __str__(self) -> str:
+        return f"{self.elements} element{'s' if self.elements > 1 else ''} at a time"
+
+
+def chunks_refusal(op: Copy) -> str:
+    """Why no instruction without registers copies chunks, whatever their size; empty if one may."""
+    if op.src.buffer.scope is not Scope.GLOBAL or op.dst.buffer.scope is not Scope.SHARED:
+        return "copies from global to shared memory only"
+    if op.src.dtype != op.dst.dtype:
+        return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
+    if op.barrier is not None:
+        return NOT_COUNTED
+    if op.layout is not None:
+        return "the user fixes which thread copies what"
+    return ""
 
 
 def chunk_elements(op: Copy, sizes: Collection[int]) -> int:
@@ -27,6 +55,13 @@ def chunk_elements(op: Copy, sizes: Collection[int]) -> int:
         if count * size == width and _fits(op, count, width):
             return count
     return 0
+
+
+def chunk_at(region: Region, start: tuple[Expr, ...], elements: int) -> Region:
+    """The chunk of a region's buffer that begins at an element."""
+    extent = [const(1, INT32) for _ in start]
+    extent[-1] = const(elements, INT32)
+    return Region(region.buffer, start, tuple(extent))
 
 
 def _fits(op: Copy, count: int, width: int) -> bool:

@@ -14,20 +14,16 @@ import numpy as np
 
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug
-from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, const
-from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import CallStmt, For, ForKind, Store
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.layout import Layout
 from tilelang.layout.shared_memory import contiguous_elements
-from tilelang.lowering.by_loop import NOT_COUNTED
-from tilelang.lowering.chunks import chunk_elements
+from tilelang.lowering.chunks import ChunkPlan, chunk_at, chunk_elements, chunks_refusal
 from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import axes, indices
 from tilelang.ops.copy import Copy
-from tilelang.records import record
 from tilelang.targets.amd.direct_copies import COPY_DIRECT
 from tilelang.targets.amd.isa.direct_to_lds import direct_to_lds
 from tilelang.targets.amd.machines import Feature
@@ -36,22 +32,12 @@ BYTES = 16
 _ZERO = const(0, INT32)
 
 
-@record
-class DirectPlan(Plan):
-    """Elements of the chunk of a lane."""
-
-    elements: int
-
-    def __str__(self) -> str:
-        return f"{self.elements} elements a lane"
-
-
 class DirectCopy:
     """Whole tiles, in rounds of one chunk a thread."""
 
     name = COPY_DIRECT
 
-    def accepts(self, op: Copy, context: LoweringContext) -> DirectPlan | Refusal:
+    def accepts(self, op: Copy, context: LoweringContext) -> ChunkPlan | Refusal:
         """The chunks, or a refusal."""
         refused = _refused(op, context)
         if refused:
@@ -61,13 +47,13 @@ class DirectCopy:
             return Refusal(f"chunks of {BYTES} bytes are not proven to be aligned and in one row")
         if math.prod(op.dst.static_extent or ()) % (elements * context.threads):
             return Refusal(f"{context.threads} threads do not load equally many chunks of {BYTES} bytes")
-        return DirectPlan(elements)
+        return ChunkPlan(elements)
 
-    def constrain(self, op: Copy, plan: DirectPlan, context: LoweringContext) -> Iterable[Constraint]:
+    def constrain(self, op: Copy, plan: ChunkPlan, context: LoweringContext) -> Iterable[Constraint]:
         """None: tiles whose layout a wave cannot fill are copied through registers."""
         return ()
 
-    def lower(self, op: Copy, plan: DirectPlan, context: LoweringContext, build: Builder) -> None:
+    def lower(self, op: Copy, plan: ChunkPlan, context: LoweringContext, build: Builder) -> None:
         """Emits the executing thread's loads."""
         if context.thread is None:
             raise CompilerBug(f"{COPY_DIRECT}: there are no threads yet")
@@ -88,14 +74,9 @@ def _refused(op: Copy, context: LoweringContext) -> str:
     """Why direct loads cannot do the copy, whatever its alignment; empty if they may."""
     if not context.target.has(Feature.DIRECT_TO_LDS_WIDE):
         return f"{context.target.arch} has no direct loads of {BYTES} bytes to LDS"
-    if op.src.buffer.scope is not Scope.GLOBAL or op.dst.buffer.scope is not Scope.SHARED:
-        return "copies from global to shared memory only"
-    if op.src.dtype != op.dst.dtype:
-        return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
-    if op.barrier is not None:
-        return NOT_COUNTED
-    if op.layout is not None:
-        return "the user fixes which thread copies what"
+    refused = chunks_refusal(op)
+    if refused:
+        return refused
     if op.src.static_extent is None or op.dst.static_extent is None or not math.prod(op.dst.static_extent):
         return "the extents are not constant, or there is nothing to copy"
     if op.dst.static_extent[-2:] != (op.dst.buffer.static_shape or ())[-2:] or len(axes(op.dst)) != 2:
@@ -126,14 +107,8 @@ def _coordinates(op: Copy, layout: Layout | None, row: Expr, column: Expr) -> li
 
 
 def _load(op: Copy, elements: int, at: list[Expr], build: Builder) -> None:
-    source, target = (_region(region, indices(region, at), elements) for region in (op.src, op.dst))
+    source, target = (chunk_at(region, indices(region, at), elements) for region in (op.src, op.dst))
     build.emit(CallStmt(direct_to_lds(BYTES), (target, source, Const(True, BOOL)), (source,), (target,)))
-
-
-def _region(region: Region, start: tuple[Expr, ...], elements: int) -> Region:
-    extent = [const(1, INT32) for _ in start]
-    extent[-1] = const(elements, INT32)
-    return Region(region.buffer, start, tuple(extent))
 
 
 def _through_registers(op: Copy, elements: int, at: list[Expr], build: Builder) -> None:

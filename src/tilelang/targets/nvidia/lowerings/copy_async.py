@@ -15,15 +15,12 @@ from collections.abc import Iterable, Sequence
 
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug
-from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
-from tilelang.ir.plan import Plan
 from tilelang.ir.stmt import CallStmt, For, ForKind, If, Store
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.shared_memory import contiguous_elements
-from tilelang.lowering.by_loop import NOT_COUNTED
-from tilelang.lowering.chunks import chunk_elements
+from tilelang.lowering.chunks import ChunkPlan, chunk_at, chunk_elements, chunks_refusal
 from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import axes, indices
 from tilelang.ops.copy import Copy
@@ -34,16 +31,6 @@ from tilelang.targets.nvidia.machines import Feature
 NAME = "copy.cp_async"
 _ZERO = const(0, INT32)
 _NO_CHUNKS = "chunks of 4 bytes or more are not proven to be aligned and in one row"
-
-
-@record
-class ChunkPlan(Plan):
-    """Elements of the chunk that one instruction copies, if the tile's layout keeps them contiguous."""
-
-    elements: int
-
-    def __str__(self) -> str:
-        return f"{self.elements} element{'s' if self.elements > 1 else ''} at a time"
 
 
 class AsyncCopy:
@@ -76,14 +63,9 @@ def _refused(op: Copy, context: LoweringContext) -> str:
     """Why cp.async cannot do the copy, whatever the chunk size; empty if it may."""
     if not context.target.has(Feature.CP_ASYNC):
         return f"{context.target.arch} has no cp.async"
-    if op.src.buffer.scope is not Scope.GLOBAL or op.dst.buffer.scope is not Scope.SHARED:
-        return "copies from global to shared memory only"
-    if op.src.dtype != op.dst.dtype:
-        return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
-    if op.barrier is not None:
-        return NOT_COUNTED
-    if op.layout is not None:
-        return "the user fixes which thread copies what"
+    refused = chunks_refusal(op)
+    if refused:
+        return refused
     if op.src.static_extent is None or op.dst.static_extent is None:
         return "the extents are not constant"
     if not math.prod(op.dst.static_extent):
@@ -152,13 +134,8 @@ class _Copies:
         if width not in SIZES:  # the destination's layout makes chunks too small: copy through registers
             self._elements(build, src, dst)
             return
-        source, target = self._region(op.src, src), self._region(op.dst, dst)
+        source, target = chunk_at(op.src, src, self.count), chunk_at(op.dst, dst, self.count)
         build.emit(CallStmt(cp_async(width), (target, source, Const(True, BOOL)), (source,), (target,)))
-
-    def _region(self, region: Region, start: tuple[Expr, ...]) -> Region:
-        extent = [const(1, INT32) for _ in start]
-        extent[-1] = const(self.count, INT32)
-        return Region(region.buffer, start, tuple(extent))
 
     def _elements(self, build: Builder, src: tuple[Expr, ...], dst: tuple[Expr, ...]) -> None:
         for lane in range(self.count):
