@@ -24,7 +24,7 @@ globals().update(DTYPES)
 # what NumPy, torch and older standards call functions that exist here by another name
 _OTHER_NAMES = {
     **{f"arc{name}": f"a{name}" for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
-    "absolute": "abs", "amax": "max", "amin": "min", "arctan2": "atan2", "array": "full",
+    "absolute": "abs", "amax": "max", "amin": "min", "arctan2": "atan2", "array": "asarray",
     "bitwise_not": "bitwise_invert", "bmm": "matmul",
     "cat": "concat", "concatenate": "concat", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum", "dot": "matmul",
     "fmax": "maximum", "fmin": "minimum", "gather": "take_along_axis", "invert": "bitwise_invert",

@@ -120,6 +120,16 @@ def _created(xp: Any, x: Any, p: Any, i: Any) -> list[Any]:
     ]  # fmt: skip
 
 
+def _coordinates(xp: Any, x: Any, p: Any, i: Any) -> list[Any]:
+    n = x.shape[1]
+    rows, columns = xp.meshgrid(x[:, 0], p[0])
+    return [
+        rows + columns, *xp.meshgrid(x[0], p[:, 0], x[0, :1], indexing="ij"), xp.asarray([1.5, -2.0, 3.0]) * x[:, :1],
+        xp.asarray([[x[0, 0], 1.0], [x[-1, -1], 2.0]]), xp.zeros_like(xp.empty((n,))) + 0 * xp.zeros_like(xp.empty_like(x)),
+        xp.searchsorted(xp.sort(x[0]), p), xp.searchsorted(p[0], x, side="right", sorter=xp.argsort(p[0])),
+    ]  # fmt: skip
+
+
 # -- computations that NumPy writes in another way ----------------------------------------------------------------
 def _normalized(x: Any, p: Any, i: Any) -> list[Any]:
     return [tnp.softmax(x), tnp.softmax(x, axis=0), tnp.log_softmax(x), tnp.logsumexp(x, axis=1)]
@@ -151,7 +161,9 @@ def _defined_by_numpy(x: Any, p: Any, i: Any) -> Any:
 
 
 def _converted(x: Any, p: Any, i: Any) -> tuple[Any, ...]:
-    return tnp.astype(x, "float16"), tnp.bitwise_invert(i), (x * 8).astype("int32"), tnp.nextafter(x, p)
+    assert tnp.isdtype(x.dtype, "real floating") and tnp.can_cast(x, "float64")
+    wide = tnp.result_type(x, "float16", 2.5)
+    return tnp.astype(x, "float16"), tnp.bitwise_invert(i), (x * 8).astype("int32"), tnp.nextafter(x, p).astype(wide)
 
 
 def _converted_by_numpy(x: Any, p: Any, i: Any) -> tuple[Any, ...]:
@@ -181,13 +193,14 @@ PROGRAMS: Mapping[str, tuple[Program, Program]] = {
     "choices": _same(_choices),
     "orders": _same(_orders),
     "created": _same(_created),
+    "coordinates": _same(_coordinates),
     "normalized": (_normalized, _normalized_by_numpy),
     "updated": (_updated, _updated_by_numpy),
     "defined": (_defined, _defined_by_numpy),
     "converted": (_converted, _converted_by_numpy),
 }
 
-OF_SOME = {"statistics", "choices", "normalized", "updated", "products", "shapes", "created"}
+OF_SOME = {"statistics", "choices", "normalized", "updated", "products", "shapes", "created", "coordinates"}
 """Computations that need elements."""
 
 

@@ -9,7 +9,7 @@ from array_functions import assert_close, numbers, run, traced
 import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.dtypes import DType
-from tilelang.errors import ProgramTypeError, ProgramValueError
+from tilelang.errors import OptionError, ProgramTypeError, ProgramValueError
 from tilelang.level1.graph import Parameter, define
 from tilelang.level1.values import TracedArray
 
@@ -94,3 +94,37 @@ def test_the_triangle_of_a_vector() -> None:
     with pytest.raises(ProgramValueError) as error:
         tnp.tril(traced(3))
     assert str(error.value) == "tnp.tril: takes matrices, got an array of 1 dimensions"
+
+
+def test_arrays_of_lists() -> None:
+    x = numbers(2)
+    assert_close(run(lambda a: tnp.asarray([[1, 2], [3, 4.5]]), x), np.array([[1, 2], [3, 4.5]], np.float32))
+    assert_close(run(lambda a: tnp.asarray([a, (0.5, a[1])]), x), np.array([x, [0.5, x[1]]]))
+    assert "int8" == tnp.asarray([1, 2], dtype="int8").dtype
+    array = traced(3)
+    assert tnp.asarray(array) is array
+    for given, message in (([], "tnp.asarray: a list is empty"), ([1, [2, 3]], "tnp.stack: ")):
+        with pytest.raises(ProgramValueError) as error:
+            tnp.asarray(given)
+        assert error.value.message.startswith(message)
+
+
+@pytest.mark.parametrize("sizes", [(), (3,), (2, 3), (2, 3, 4), (1, 0)])
+@pytest.mark.parametrize("indexing", ["xy", "ij"])
+def test_coordinates(sizes: tuple[int, ...], indexing: str) -> None:
+    vectors = [numbers(size, seed=size) for size in sizes]
+    expected = np.meshgrid(*vectors, indexing=indexing)
+    found = tnp.meshgrid(*[traced(size) for size in sizes], indexing=indexing)
+    assert [each.shape for each in expected] == [each.shape for each in found]
+    if len(sizes) > 1:
+        for one, other in zip(run(lambda *x: tnp.meshgrid(*x, indexing=indexing), *vectors), expected, strict=True):
+            assert_close(one, other)
+
+
+def test_coordinates_of_what_is_no_vector() -> None:
+    with pytest.raises(ProgramValueError) as error:
+        tnp.meshgrid(traced(2, 3))
+    assert str(error.value) == "tnp.meshgrid: takes vectors, got an array of 2 dimensions"
+    with pytest.raises(OptionError) as option:
+        tnp.meshgrid(traced(2), indexing="yx")
+    assert str(option.value).startswith("indexing: unknown name 'yx'")

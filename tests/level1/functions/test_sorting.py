@@ -1,5 +1,7 @@
 """Tests for tilelang.level1.functions.sorting."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from array_functions import assert_close, numbers, run, trace, traced
@@ -10,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.dtypes import DType
-from tilelang.errors import ProgramIndexError, ProgramValueError
+from tilelang.errors import OptionError, ProgramIndexError, ProgramValueError
 from tilelang.level1.graph import Map, Parameter, define
 from tilelang.level1.trace import tracing
 from tilelang.level1.values import TracedArray
@@ -111,3 +113,21 @@ def test_an_axis_of_a_symbolic_extent() -> None:
     assert [(4, 3)] * 2 == [values.shape, positions.shape]
     message = "tnp.topk: k is 3, but axis 1 has fewer elements"
     assert [(True, 3, message)] * 2 == [(each.extent is n, each.least, each.message) for each in required]
+
+
+@pytest.mark.parametrize("size", [0, 1, 9])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_places_in_order(side: Any, size: int) -> None:
+    x = np.sort(np.random.default_rng(0).integers(-2, 3, size).astype(np.float32))
+    values = np.array([[-3, -2, 0, 1], [2, 3, np.nan, np.inf]], np.float32)
+    x[7:] = np.nan
+    assert_close(run(lambda a, v: tnp.searchsorted(a, v, side=side), x, values), np.searchsorted(x, values, side))
+
+
+def test_places_in_what_is_no_vector() -> None:
+    with pytest.raises(ProgramValueError) as error:
+        tnp.searchsorted(traced(2, 3), traced(2))
+    assert str(error.value) == "tnp.searchsorted: x1 has 2 dimensions, and must have one"
+    with pytest.raises(OptionError) as option:
+        tnp.searchsorted(traced(3), traced(2), side="middle")
+    assert str(option.value).startswith("side: unknown name 'middle'")

@@ -1,4 +1,4 @@
-"""Constants of `tilelang.numpy`, its dtypes, and their limits."""
+"""Constants of `tilelang.numpy`, its dtypes, their limits and promotion."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import math
 
 import ml_dtypes
 
-from tilelang.dtypes import SCALARS, DType, as_dtype
+from tilelang.dtypes import SCALARS, DType, Kind, as_dtype, unknown_name
 from tilelang.errors import ProgramTypeError
 from tilelang.level1.api import api
+from tilelang.level1.elements import as_operand
+from tilelang.level1.promotion import OperandDType, holds_all_values, promote
 from tilelang.records import record
 
-__all__ = ["e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
+__all__ = ["can_cast", "e", "finfo", "iinfo", "inf", "isdtype", "nan", "newaxis", "pi", "result_type"]
 
 e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 newaxis = None
@@ -85,3 +87,57 @@ def iinfo(type: object) -> IntegerLimits:
         raise ProgramTypeError(f"tnp.iinfo: {dtype!s} is no dtype of integers", hint="write tnp.finfo")
     low, high = dtype.limits
     return IntegerLimits(dtype, dtype.bits, int(high), int(low))
+
+
+@api
+def result_type(*arrays_and_dtypes: object) -> DType:
+    """The dtype of what arrays, numbers of Python and dtypes are combined to.
+
+    Raises:
+        ProgramTypeError: It would not hold all values of one of them.
+    """
+    return promote("tnp.result_type", [_operand_dtype(each) for each in arrays_and_dtypes]).dtype
+
+
+def _operand_dtype(value: object) -> OperandDType:
+    if isinstance(value, str | DType):
+        return OperandDType(as_dtype(value))
+    return as_operand(value, "tnp.result_type").operand_dtype
+
+
+@api
+def can_cast(from_: object, to: object) -> bool:
+    """Whether a dtype, or that of an array, is converted to `to` where both are combined, since that has all values."""
+    return holds_all_values(as_dtype(to), as_dtype(getattr(from_, "dtype", from_)))
+
+
+_KINDS: dict[str, frozenset[Kind]] = {
+    "bool": frozenset({Kind.BOOL}),
+    "signed integer": frozenset({Kind.INT}),
+    "unsigned integer": frozenset({Kind.UINT}),
+    "integral": frozenset({Kind.INT, Kind.UINT}),
+    "real floating": frozenset({Kind.FLOAT}),
+    "complex floating": frozenset(),
+    "numeric": frozenset({Kind.INT, Kind.UINT, Kind.FLOAT}),
+}
+
+
+@api
+def isdtype(dtype: object, kind: object) -> bool:
+    """Whether a dtype is of a kind.
+
+    Args:
+        dtype: The dtype.
+        kind: A dtype, a kind such as "integral" or "real floating", or a tuple of which one is enough.
+
+    Raises:
+        OptionError: There is no such kind.
+    """
+    found = as_dtype(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(found, each) for each in kind)
+    if isinstance(kind, str) and kind in _KINDS:
+        return found.kind in _KINDS[kind]
+    if isinstance(kind, str) and kind not in SCALARS:
+        raise unknown_name("isdtype", kind, list(_KINDS))
+    return found == as_dtype(kind)

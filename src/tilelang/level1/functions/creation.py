@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilelang.dtypes import FLOAT32, INT32, DType, as_dtype
+from tilelang.dtypes import FLOAT32, INT32, DType, as_dtype, unknown_name
 from tilelang.errors import ProgramTypeError, ProgramValueError
 from tilelang.ir.expr import Expr, as_expr, cast, const, int_const, select
 from tilelang.level1.api import api
 from tilelang.level1.elements import as_array, as_operand, new_array, read
-from tilelang.level1.functions.shaping import as_extents
+from tilelang.level1.functions.shaping import as_extents, broadcast_arrays, reshape, stack
 from tilelang.level1.graph import Map, axes_for
 from tilelang.level1.indexing import count_of_range
 from tilelang.level1.promotion import OperandDType, compute_dtype
@@ -18,10 +18,14 @@ from tilelang.level1.values import Scalar, TracedArray
 
 __all__ = [
     "arange",
+    "asarray",
+    "empty",
+    "empty_like",
     "eye",
     "full",
     "full_like",
     "linspace",
+    "meshgrid",
     "ones",
     "ones_like",
     "tril",
@@ -89,6 +93,54 @@ def linspace(start: float, stop: float, num: int, *, dtype: object = None, endpo
 
 
 @api
+def asarray(obj: object, *, dtype: object = None) -> Any:
+    """An array of a number, or of a list of numbers, arrays and such lists; an array is given back.
+
+    Args:
+        obj: What it is made of. An array of NumPy or torch is an argument of the function instead.
+        dtype: That of the result; None takes what the rules of promotion say.
+
+    Raises:
+        StagingTypeError: Something in it is neither an array of the computation nor a number.
+        ProgramValueError: A list is empty, or shapes in it differ.
+    """
+    what = "tnp.asarray"
+    if isinstance(obj, list | tuple):
+        if not obj:
+            raise ProgramValueError(f"{what}: a list is empty", hint="write tnp.zeros((0,)) for no elements")
+        array = stack([asarray(each) for each in obj])
+    else:
+        array = as_array(as_operand(obj, what))
+    return array if dtype is None else array.astype(dtype)
+
+
+@api
+def meshgrid(*arrays: object, indexing: str = "xy") -> list[Any]:
+    """The coordinates of the points of a grid: an array for each vector, all of the shape of the grid.
+
+    Args:
+        arrays: The coordinates along each axis.
+        indexing: "ij" if the axes of the grid are in the order of the vectors; "xy" exchanges the first two.
+
+    Raises:
+        OptionError: `indexing` is something else.
+        ProgramValueError: An array has more than one dimension.
+    """
+    what = "tnp.meshgrid"
+    if indexing not in ("xy", "ij"):
+        raise unknown_name("indexing", indexing, ["xy", "ij"])
+    vectors = [as_array(as_operand(each, what)) for each in arrays]
+    wide = next((each for each in vectors if each.ndim > 1), None)
+    if wide is not None:
+        raise ProgramValueError(f"{what}: takes vectors, got an array of {wide.ndim} dimensions")
+    order = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        order[:2] = 1, 0
+    shapes = [tuple(-1 if n == place else 1 for n in range(len(vectors))) for place in order]
+    return broadcast_arrays(*[reshape(each, shape) for each, shape in zip(vectors, shapes, strict=True)])
+
+
+@api
 def full(shape: Any, fill_value: object, *, dtype: object = None) -> Any:
     """An array of one value.
 
@@ -104,6 +156,12 @@ def full(shape: Any, fill_value: object, *, dtype: object = None) -> Any:
 
 
 @api
+def empty(shape: Any, *, dtype: object = "float32") -> Any:
+    """An array whose elements have no meaning: zeros, since nothing is kept in memory."""
+    return _filled("tnp.empty", as_extents("tnp.empty", shape), 0, dtype)
+
+
+@api
 def zeros(shape: Any, *, dtype: object = "float32") -> Any:
     """An array of zeros."""
     return _filled("tnp.zeros", as_extents("tnp.zeros", shape), 0, dtype)
@@ -113,6 +171,12 @@ def zeros(shape: Any, *, dtype: object = "float32") -> Any:
 def ones(shape: Any, *, dtype: object = "float32") -> Any:
     """An array of ones."""
     return _filled("tnp.ones", as_extents("tnp.ones", shape), 1, dtype)
+
+
+@api
+def empty_like(x: object, *, dtype: object = None) -> Any:
+    """An array whose elements have no meaning, with the shape and dtype of x."""
+    return _like("tnp.empty_like", x, 0, dtype)
 
 
 @api

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.dtypes import INT32
+from tilelang.dtypes import INT32, unknown_name
 from tilelang.errors import ProgramValueError
 from tilelang.ir.expr import Expr, as_expr, cast, const, int_const
 from tilelang.language.extents import text
 from tilelang.level1.api import api
 from tilelang.level1.axes import axis_of
 from tilelang.level1.elements import as_array, as_operand, new_array
-from tilelang.level1.functions.shaping import concat
+from tilelang.level1.functions import elementwise as el
+from tilelang.level1.functions.reductions import count_nonzero
+from tilelang.level1.functions.selection import take
+from tilelang.level1.functions.shaping import concat, expand_dims
 from tilelang.level1.graph import Combiner, Map, Scan, Sort, axes_for, element
 from tilelang.level1.promotion import OperandDType, sum_dtypes
 from tilelang.level1.trace import require_elements
 from tilelang.level1.values import TracedArray
 
-__all__ = ["argsort", "cumulative_prod", "cumulative_sum", "sort", "topk"]
+__all__ = ["argsort", "cumulative_prod", "cumulative_sum", "searchsorted", "sort", "topk"]
 
 
 @api
@@ -61,6 +64,36 @@ def topk(x: object, k: int, *, axis: object = -1, largest: bool = True) -> tuple
     array = as_array(as_operand(x, "tnp.topk"))
     values = _sorted("tnp.topk", array, axis, k, descending=largest, gives_index=False)
     return values, _sorted("tnp.topk", array, axis, k, descending=largest, gives_index=True)
+
+
+@api
+def searchsorted(x1: object, x2: object, *, side: str = "left", sorter: object = None) -> Any:
+    """Where values belong in a sorted vector: the number of its elements that stand before each, int32.
+
+    Args:
+        x1: The vector, in ascending order.
+        x2: The values.
+        side: Whether a value stands before elements that are equal to it ("left"), or behind them ("right").
+        sorter: Positions that sort x1, where it is in another order.
+
+    Raises:
+        OptionError: `side` is something else.
+        ProgramValueError: x1 is no vector.
+    """
+    what = "tnp.searchsorted"
+    if side not in ("left", "right"):
+        raise unknown_name("side", side, ["left", "right"])
+    vector, values = as_array(as_operand(x1, what)), as_array(as_operand(x2, what))
+    if vector.ndim != 1:
+        raise ProgramValueError(f"{what}: x1 has {vector.ndim} dimensions, and must have one")
+    if sorter is not None:
+        vector = take(vector, sorter, axis=0)
+    value = expand_dims(values, -1)
+    if side == "left":  # NaN is sorted last
+        before = el.less(vector, value) | el.isnan(value) & ~el.isnan(vector)
+    else:
+        before = el.less_equal(vector, value) | el.isnan(value)
+    return count_nonzero(before, axis=-1)
 
 
 def _sorted(
