@@ -46,6 +46,11 @@ def test_parts_are_selected_in_order(places: list[int]) -> None:
     assert tuple("abc"[place] for place in places) == selector(places)(("a", "b", "c"))
 
 
+@pytest.mark.parametrize("names", ["a", "b", "ab", "ca"])
+def test_parts_are_selected_by_name(names: str) -> None:
+    assert tuple(names) == selector([*names])({name: name for name in "abc"})
+
+
 def test_classes_and_dtypes_are_keys() -> None:
     for value in (as_dtype("float16"), np.float32, np.dtype("float32"), np.float32(1), print):
         assert key(value) == key(value)

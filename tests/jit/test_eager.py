@@ -284,6 +284,33 @@ def test_calls_find_their_kernel_whether_their_arguments_have_names_or_not(anew:
     assert ([], programs) == (anew, len(scaled._programs))
 
 
+def test_calls_by_name_find_their_kernel_in_any_order_and_with_defaults(anew: list[Any]) -> None:
+    @jit
+    def shifted(A, B=None, shift: T.float32 = 1.0, use: bool = False):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        if use:
+            B: T.Tensor((N,), "float32")
+        with T.Kernel(1):
+            for i in T.Parallel(N):
+                A[i] = B[i] if use else shift
+
+    b = np.full(20, 3.0, np.float32)
+    calls: list[tuple[dict[str, Any], float]] = [
+        ({}, 1), ({"B": b, "use": True}, 3), ({"B": None}, 1), ({"shift": 2.0}, 2), ({"use": True, "B": b}, 3),
+        ({"shift": 2.0, "use": False}, 2), ({"use": False, "shift": 4.0}, 4), ({"shift": 2.0, "B": None}, 2),
+    ]  # fmt: skip
+    for known in (False, True):
+        for keywords, want in calls:
+            for named in (False, True):
+                a = ones(20)
+                shifted(**{"A": a}, **keywords) if named else shifted(a, **keywords)
+                assert (a == want).all(), (keywords, named)
+        if known:
+            assert [] == anew
+        anew.clear()
+
+
 def test_unaccepted_arguments_take_the_slow_path(anew: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     a = ones(3, 50)
     scaled(a, 2.0)

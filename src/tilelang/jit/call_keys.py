@@ -21,6 +21,9 @@ from tilelang.jit.runners import Runner
 from tilelang.jit.signature import key_of_value
 from tilelang.records import record
 
+Place = int | str
+"""Of an argument in a call: its position, or its keyword."""
+
 # Types whose values are compared as they are; torch.dtype is added when first seen.
 COMPARABLE: set[type] = {int, bool, str, type(None), DType, type}
 
@@ -65,11 +68,13 @@ def _plain_tensor_types(torch: Any) -> frozenset[type]:
     return frozenset({np.ndarray} if torch is None else {np.ndarray, torch.Tensor, torch.nn.Parameter})
 
 
-def selector(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """A function that selects the elements of a tuple at some positions."""
+def selector(places: Sequence[Place]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that selects the elements of a tuple at some positions, or of a mapping under some names."""
     first = places[0] if places else 0
-    if list(places) == [*range(first, first + len(places))]:
+    if isinstance(first, int) and list(places) == [*range(first, first + len(places))]:
         return operator.itemgetter(slice(first, first + len(places)))  # one part is a tuple, too
+    if len(places) == 1:
+        return lambda given: (given[first],)
     return operator.itemgetter(*places)
 
 
@@ -83,25 +88,26 @@ class Known:
     """
 
     runner: Runner
-    pick: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None
+    pick: Callable[[Any], tuple[Any, ...]] | None
 
 
 @record(slots=True)
 class Form:
     """Calls of an eager function with the same number of positional arguments, and the same keywords in the same order.
 
-    The arguments of such a call are numbered: positional ones, keywords, then defaulted runtime arguments.
+    The places of arguments are their names where all of a call are keywords; otherwise they are numbered: positional
+    ones, keywords, then defaulted runtime arguments.
 
     Attributes:
-        defaults: The values of defaulted arguments.
-        values: Numbers of the compile-time values.
-        sizes: Numbers of the tensors whose shapes determine the sizes of kernels so far.
-        absent: Numbers of the tensors that some kernel does not take if they are None.
+        defaults: The values of defaulted arguments: by name, or in the order of their numbers.
+        values: Places of the compile-time values.
+        sizes: Places of the tensors whose shapes determine the sizes of kernels so far.
+        absent: Places of the tensors that some kernel does not take if they are None.
         known: The kernels by environment, those shapes, which of those tensors are None, and the values.
     """
 
-    defaults: tuple[Any, ...]
-    values: tuple[int, ...]
-    sizes: tuple[int, ...]
-    absent: tuple[int, ...]
+    defaults: Any
+    values: tuple[Place, ...]
+    sizes: tuple[Place, ...]
+    absent: tuple[Place, ...]
     known: dict[tuple[Any, ...], Known] = field(default_factory=dict)

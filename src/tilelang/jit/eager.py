@@ -7,6 +7,7 @@ and sizes of `T.const` share a kernel; repeated calls find it by a key that is c
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -19,11 +20,20 @@ from tilelang.dtypes import DType
 from tilelang.errors import ArgumentError, OptionError
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import PrimFunc
-from tilelang.jit.call_keys import COMPARABLE, Form, Known, add_values, is_comparable, plain_tensor_types, selector
+from tilelang.jit.call_keys import (
+    COMPARABLE,
+    Form,
+    Known,
+    Place,
+    add_values,
+    is_comparable,
+    plain_tensor_types,
+    selector,
+)
 from tilelang.jit.compile import compile_all
 from tilelang.jit.jit_impl import JITImpl
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.options import JitOptions, environment_key
+from tilelang.jit.options import BACKEND, ENVIRON, TARGET, JitOptions, environment_key, variable
 from tilelang.jit.signature import (
     RETURN_KERNEL,
     ParsedArguments,
@@ -39,8 +49,6 @@ from tilelang.language.types import PointerType, TensorType
 from tilelang.records import record
 from tilelang.runtime.arrays import borrow, is_torch_tensor
 from tilelang.runtime.fast_path import MISSED
-
-Place = int | str  # of an argument in a call: its position, or its keyword
 
 
 @record(frozen=False)
@@ -98,7 +106,7 @@ class EagerFunction(JITImpl):
         self._positional = [
             name for name, p in self._parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
-        self._forms: dict[Any, Form] = {}  # by the number of positional arguments and the keywords
+        self._forms: dict[Any, Form] = {}  # by the number of positional arguments, the keywords, or both in a tuple
         self._tensor_types = plain_tensor_types()
         functools.update_wrapper(self, func)
 
@@ -112,22 +120,25 @@ class EagerFunction(JITImpl):
             ArgumentError: An argument does not fit; nothing has been run.
         """
         try:
-            if keywords:
-                form = self._forms.get((len(args), tuple(keywords)))
-                given = args + tuple(keywords.values())
+            given: Any = args
+            if not keywords:
+                form = self._forms.get(len(args))
+            elif not args:
+                form, given = self._forms.get(tuple(keywords)), keywords
             else:
-                form, given = self._forms.get(len(args)), args
+                form, given = self._forms.get((len(args), *keywords)), (*args, *keywords.values())
             if form is not None:
                 if form.defaults:
-                    given += form.defaults
-                key: list[Any] = [environment_key()]
-                for n in form.sizes:
-                    value = given[n]
+                    given = given | form.defaults if given is keywords else given + form.defaults
+                # `environment_key`, inline
+                key: list[Any] = [(variable(TARGET), variable(BACKEND)) if os.environ is ENVIRON else environment_key()]
+                for place in form.sizes:
+                    value = given[place]
                     key.append(value.shape if type(value) in self._tensor_types else None)
-                for n in form.absent:
-                    key.append(given[n] is None)
-                for n in form.values:
-                    value = given[n]
+                for place in form.absent:
+                    key.append(given[place] is None)
+                for place in form.values:
+                    value = given[place]
                     kind = type(value)
                     if kind in COMPARABLE:
                         key.append(kind)
@@ -180,28 +191,31 @@ class EagerFunction(JITImpl):
         names = [*self._positional[: len(args)], *keywords]
         parameters = self._parameters.items()
         left = {n: p.default for n, p in parameters if n in runtime and n not in names and p.default is not p.empty}
-        names += left
-        given = (*args, *keywords.values(), *left.values())
+        by_name = bool(keywords) and not args
+        places: list[Any] = [*names, *left] if by_name else [*range(len(names) + len(left))]
+        place_of = dict(zip((*names, *left), places, strict=True))
+        given = dict(zip(places, (*args, *keywords.values(), *left.values()), strict=True))
         taken = set(eager.arguments)
-        sizes = {n for n, name in enumerate(names) if name in eager.givers}
-        absent = {n for n, name in enumerate(names) if name in self._tensors and name not in taken}
-        call = (len(args), tuple(keywords)) if keywords else len(args)
+        sizes = {place for name, place in place_of.items() if name in eager.givers}
+        absent = {place for name, place in place_of.items() if name in self._tensors and name not in taken}
+        call = tuple(keywords) if by_name else (len(args), *keywords) if keywords else len(args)
         form = self._forms.get(call)
         if form is not None:
             sizes, absent = sizes.union(form.sizes), absent.union(form.absent)
         self._tensor_types = plain_tensor_types()
-        if not taken <= set(names) or any(type(given[n]) not in self._tensor_types for n in sizes):
+        if not taken <= set(place_of) or any(type(given[place]) not in self._tensor_types for place in sizes):
             return
-        if any(given[n] is not None for n in absent if names[n] not in taken):
+        if any(given[p] is not None for name, p in place_of.items() if p in absent and name not in taken):
             return
         if form is None or (len(sizes), len(absent)) != (len(form.sizes), len(form.absent)):
-            values = tuple(n for n, name in enumerate(names) if name not in runtime)
-            form = Form(tuple(left.values()), values, tuple(sorted(sizes)), tuple(sorted(absent)))
+            values = tuple(place for name, place in place_of.items() if name not in runtime)
+            defaults = left if by_name else tuple(left.values())
+            form = Form(defaults, values, tuple(sorted(sizes)), tuple(sorted(absent)))
             self._forms[call] = form
-        key: list[Any] = [environment_key(), *(given[n].shape for n in form.sizes)]
-        key += [given[n] is None for n in form.absent]
-        add_values(key, [given[n] for n in form.values])
-        order = [names.index(name) for name in eager.arguments]
+        key: list[Any] = [environment_key(), *(given[place].shape for place in form.sizes)]
+        key += [given[place] is None for place in form.absent]
+        add_values(key, [given[place] for place in form.values])
+        order = [place_of[name] for name in eager.arguments]
         form.known[tuple(key)] = Known(eager.kernel._runner, None if order == [*range(len(given))] else selector(order))
 
     def _quick_key(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:

@@ -17,19 +17,19 @@ from tilelang.targets.target import Target, TargetLike, parse_execution_backend,
 
 # `os.environ` encodes the name and decodes the value in every read, which takes most of a microsecond; the mapping that
 # it wraps does neither.
-_ENVIRON = os.environ
-_TEXTS: Any = getattr(_ENVIRON, "_data", _ENVIRON)
-_get = _TEXTS.get
-_TARGET, _BACKEND = (
-    name if _TEXTS is _ENVIRON else _ENVIRON.encodekey(name)
+ENVIRON = os.environ
+_TEXTS: Any = getattr(ENVIRON, "_data", ENVIRON)
+variable = _TEXTS.get
+TARGET, BACKEND = (
+    name if _TEXTS is ENVIRON else ENVIRON.encodekey(name)
     for name in ("TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND")
 )
 
 
 def environment_key() -> tuple[Any, Any]:
     """The environment variables on which `JitOptions.chosen` depends, as a comparable value."""
-    if os.environ is _ENVIRON:
-        return _get(_TARGET), _get(_BACKEND)
+    if os.environ is ENVIRON:
+        return variable(TARGET), variable(BACKEND)
     return environment("TILELANG_DEFAULT_TARGET"), environment("TILELANG_EXECUTION_BACKEND")
 
 
