@@ -10,7 +10,7 @@ from tilelang.passes.thread import check_subscripts, fuse_loops, predicate_bound
 from tilelang.passes.tile import forward_copies
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.lower_tile_ops import lower_tile_ops
-from tilelang.targets.cpu.passes import batch_halves, stream_stores
+from tilelang.targets.cpu.passes import batch_halves, merge_row_blocks, stream_stores
 
 
 def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
@@ -25,6 +25,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         vectorize_loops.PASS,
         predicate_bounds.PASS,
         simplify_body.PASS,
+        merge_row_blocks.PASS,
         stream_stores.PASS,
         batch_halves.PASS,
         # a block is run by one thread
