@@ -6,6 +6,7 @@ import pytest
 from device_launch import architecture
 from random_kernels.checking import check_random, compare
 from random_kernels.choices import Seeded
+from random_kernels.gemm_loops import GemmLoopPrograms
 from random_kernels.gemm_programs import GemmPrograms
 from random_kernels.lanes import LanePrograms
 from random_kernels.operators import OperatorPrograms
@@ -53,3 +54,11 @@ def test_programs_of_several_products_and_loops_agree_with_the_reference(seed):
     runner = on_device(**schedule_overrides(Seeded(seed)))
     with few_multiprocessors():
         check_random(seed, lambda program: check(program, runner), 1, 1, WarpSpecializedPrograms)
+
+
+@requires_cuda
+@pytest.mark.parametrize("seed", [*range(9000, 9060), 680002884])
+def test_programs_of_pipelined_loops_agree_with_the_reference(seed):
+    runner = on_device(**schedule_overrides(Seeded(seed)))
+    with few_multiprocessors():
+        check_random(seed, lambda program: check(program, runner), 1, 1, GemmLoopPrograms)
