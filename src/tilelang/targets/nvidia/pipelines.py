@@ -45,6 +45,7 @@ from tilelang.targets.nvidia.passes import (
     renew_held_operands,
     split_masked_loops,
     unpack_in_pairs,
+    widen_packed_loads,
     workspace_split_k,
 )
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
@@ -85,6 +86,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         vectorize_atomics(lambda machine: VECTOR_LANES),
         pack_casts.PASS,
         unpack_in_pairs.PASS,
+        widen_packed_loads.PASS,
         predicate_bounds.predicate_bounds(splitting=False),
         hoist_scalar_loads.PASS,
         overlap_iterations.PASS,

@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 
 from tilelang.dtypes import INT32, SCALARS
-from tilelang.ir.expr import Const
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Call, Const, Load, cast, const
 from tilelang.ir.scalar import BinaryOp
-from tilelang.targets.nvidia.isa.half2 import HALF2, PAIRED, half2_of_fields, pair_bits
+from tilelang.targets.nvidia.isa.half2 import (
+    HALF2,
+    PAIRED,
+    byte_of_fields,
+    fields_of_word,
+    half2_of_fields,
+    pair_bits,
+)
 
 
 def pairs(low, high):
@@ -37,6 +46,23 @@ def test_fields_are_exact_wherever_they_stand_in_a_byte(bits):
             low, high = ((word >> shift & (1 << bits) - 1) + plus for shift in shifts)
             call = half2_of_fields(Const(word, SCALARS["uint32"]), shifts, bits, plus)
             assert pair_bits(low, high) == int(value_of(call)), (word, shifts, plus)
+
+
+@pytest.mark.parametrize("byte", range(4))
+def test_fields_of_a_byte_may_be_taken_from_a_word_that_holds_it(byte):
+    load = Load(Buffer("x", (const(8, INT32),), SCALARS["uint8"], Scope.SHARED), (const(0, INT32),), SCALARS["uint8"])
+    fields = half2_of_fields(cast(load, SCALARS["uint32"]), (4, 0), 4, -8)
+    assert byte_of_fields(fields) is load
+    call = fields_of_word(fields, Const(0x83A4_C51E, SCALARS["uint32"]), const(byte, INT32))
+    number = 0x83A4_C51E >> 8 * byte & 0xFF
+    call = Call(call.callee, tuple(Const(evaluate(arg, {}), SCALARS["uint32"]) for arg in call.args), call.dtype)
+    assert pair_bits((number >> 4) - 8, (number & 15) - 8) == int(value_of(call))
+
+
+def test_words_and_other_intrinsics_are_no_byte_of_fields():
+    word = Const(0, SCALARS["uint32"])
+    assert byte_of_fields(half2_of_fields(word, (4, 0), 4, -8)) is None
+    assert byte_of_fields(Call(PAIRED[BinaryOp.ADD], (word, word), SCALARS["uint32"])) is None
 
 
 def test_all_have_texts_for_words():

@@ -3,8 +3,10 @@
 Gives intrinsics, which passes use, and their texts. Operands and results are uint32, with the first float16 in the
 lower half. Invariant: each half is what the language gives for the two float16, rounded once.
 
-A field of a byte stands in the fraction of 1024, so that `1024 + field * 2^shift` is a float16 without a conversion; a
-multiplication by `2^-shift` and an addition, rounded once, give the field, with any integer added that keeps it exact.
+A field of a byte stands in the fraction of the power of two whose float16 has a one at the field's lowest bit: bit 4
+makes it `64 + field`. An addition, which is exact, gives the field, with any integer added that keeps it exact. The
+constants of an addition fit into the instruction; for a multiplication and addition ptxas moves some to a register
+each time.
 Source: PTX ISA, "Half Precision Floating Point Instructions"; "Data Movement and Conversion Instructions: prmt".
 """
 
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import SCALARS, DType
-from tilelang.ir.expr import Call, Expr, const
+from tilelang.ir.expr import Call, Cast, Expr, Load, cast, const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.isa.intrinsic import Helper, Intrinsic, Template
 from tilelang.targets.nvidia.isa.types import INTEGERS
@@ -28,7 +30,8 @@ FIELD_BITS = 8
 MAX_EXACT = 2048
 """Integers of at most this size are exact in float16."""
 
-_ONE = 0x6400  # 1024 as float16
+_WHOLE = 1024
+"""The power of two whose float16 has a fraction in ones."""
 
 
 def pair_bits(low: float, high: float) -> int:
@@ -60,11 +63,11 @@ def _by_half(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
     return meaning
 
 
-def _fields(word: Any, selector: Any, mask: Any, scale: Any, offset: Any) -> np.ndarray:
-    bytes_ = [np.asarray(word, np.uint32) >> (8 * (int(np.max(selector)) >> place & 3)) & 0xFF for place in (0, 8)]
-    bits = (bytes_[0] | bytes_[1] << 16) & np.asarray(mask, np.uint32) | (_ONE | _ONE << 16)
-    parts = zip(_halves(bits), _halves(scale), _halves(offset), strict=True)
-    return _joined(*((x.astype(np.float64) * y + z).astype(np.float16) for x, y, z in parts))
+def _fields(word: Any, selector: Any, mask: Any, wholes: Any, offset: Any) -> np.ndarray:
+    words, places = np.asarray(word, np.uint32), np.asarray(selector, np.uint32)
+    low, high = (words >> (places >> np.uint32(place) & 3) * np.uint32(8) & 0xFF for place in (0, 8))
+    bits = (low | high << np.uint32(16)) & np.asarray(mask, np.uint32) | np.asarray(wholes, np.uint32)
+    return _joined(*(x + y for x, y in zip(_halves(bits), _halves(offset), strict=True)))
 
 
 def _arithmetic(name: str) -> Template:
@@ -82,19 +85,19 @@ __device__ __forceinline__ uint32_t tl_{name}_f16x2(uint32_t a, uint32_t b) {{
 _FIELDS_TEXT = Helper(
     "tl_half2_of_fields",
     """\
-// Two bit fields of a word as float16: their bytes go to the fraction of 1024, and are scaled and moved back.
+// Two bit fields of a word as float16: their bytes go to the fractions of powers of two, which are subtracted again.
 __device__ __forceinline__ uint32_t tl_half2_of_fields(
-    uint32_t word, uint32_t selector, uint32_t mask, uint32_t scale, uint32_t offset) {
+    uint32_t word, uint32_t selector, uint32_t mask, uint32_t wholes, uint32_t offset) {
     uint32_t pair = __byte_perm(word, 0, selector);
-    asm("lop3.b32 %0, %0, %1, %2, 0xea;" : "+r"(pair) : "r"(mask), "r"(0x64006400u));  // pair & mask | ...
-    asm("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(pair) : "r"(scale), "r"(offset));
+    asm("lop3.b32 %0, %0, %1, %2, 0xea;" : "+r"(pair) : "r"(mask), "r"(wholes));  // pair & mask | wholes
+    asm("add.rn.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(offset));
     return pair;
 }
 """,
     needs=(INTEGERS,),
 )
 
-_FIELDS = Intrinsic("half2_of_fields", 5, _word, _fields, _word, "PTX ISA, prmt, fma.f16x2")
+_FIELDS = Intrinsic("half2_of_fields", 5, _word, _fields, _word, "PTX ISA, prmt, add.f16x2")
 PAIRED: Mapping[BinaryOp, Intrinsic] = MappingProxyType(
     {
         BinaryOp.ADD: Intrinsic("add_f16x2", 2, _word, _by_half(lambda a, b: a + b), _word, "PTX ISA, add.f16x2"),
@@ -119,7 +122,24 @@ def half2_of_fields(word: Expr, shifts: tuple[int, int], bits: int, plus: int) -
     first, second = (shift // FIELD_BITS for shift in shifts)
     selector = first | 4 << 4 | second << 8 | 4 << 12  # 4 is a byte of zeros
     masks = [((1 << bits) - 1) << shift for shift in inside]
-    low, high = (2.0**-shift for shift in inside)
-    offset = pair_bits(plus - 1024 * low, plus - 1024 * high)
-    numbers = (selector, masks[0] | masks[1] << 16, pair_bits(low, high), offset)
+    wholes = [_WHOLE >> shift for shift in inside]
+    offset = pair_bits(*(plus - whole for whole in wholes))
+    numbers = (selector, masks[0] | masks[1] << 16, pair_bits(*wholes), offset)
     return Call(_FIELDS, (word, *(const(number, UINT32) for number in numbers)), UINT32)
+
+
+def byte_of_fields(expr: Expr) -> Load | None:
+    """The byte in memory of which an expression takes two fields; None for any other expression."""
+    if not isinstance(expr, Call) or expr.callee is not _FIELDS:
+        return None
+    word = expr.args[0]
+    byte = word.a if isinstance(word, Cast) else word
+    return byte if isinstance(byte, Load) and byte.dtype == SCALARS["uint8"] else None
+
+
+def fields_of_word(fields: Expr, word: Expr, byte: Expr) -> Expr:
+    """The fields of a byte, given a word that holds it and the number of the byte in there."""
+    assert isinstance(fields, Call)
+    assert fields.callee is _FIELDS
+    _, selector, *numbers = fields.args
+    return Call(_FIELDS, (word, selector + cast(byte, UINT32) * const(0x0101, UINT32), *numbers), UINT32)
