@@ -66,10 +66,10 @@ def uniform(warp: Warp, value: Any, what: str) -> int:
     Raises:
         SimulationError: They do not.
     """
-    values = np.unique(integers(warp, value)[warp.active])
-    if values.size != 1:
+    values: list[int] = sorted(set(integers(warp, value)[warp.active].tolist()))
+    if len(values) != 1:
         raise SimulationError(f"{what}: lanes of a warp disagree, they have {', '.join(map(str, values[:4]))}")
-    return int(values[0])
+    return values[0]
 
 
 def unknown(dtype: DType) -> Any:

@@ -200,8 +200,9 @@ def redux(op: str, dtype: DType) -> Instruction:
     def simulate(warp: Warp, mask: Any, value: Any) -> np.ndarray:
         lanes, values = participants(warp, mask, f"redux {op}"), spread(warp, value).astype(dtype.numpy)
         total = np.full(warp.size, unknown(dtype))
-        for lane in np.flatnonzero(warp.active):
-            total[lane] = reduce(lambda a, b: data_binary(combine, a, b, dtype), values[lanes[lane]])
+        for group in np.unique(lanes[warp.active], axis=0):  # mostly all lanes
+            members = warp.active & (lanes == group).all(axis=1)
+            total[members] = reduce(lambda a, b: data_binary(combine, a, b, dtype), values[group])
         return total
 
     return Instruction(

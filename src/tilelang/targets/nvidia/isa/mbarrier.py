@@ -40,9 +40,9 @@ _Key = tuple[object, int]  # the memory and the barrier's number in it
 def _groups(warp: Warp, pointer: Pointer, *values: Any) -> Iterator[tuple[_Key, tuple[int, ...], np.ndarray]]:
     """The active lanes that name one barrier, with the same further operands: barrier, operands, lanes."""
     columns = np.stack([np.broadcast_to(pointer.offset, (warp.size,)), *(integers(warp, value) for value in values)])
-    for row in np.unique(columns[:, warp.active], axis=1).T:
-        lanes = warp.active & (columns == row[:, None]).all(axis=0)
-        yield (pointer.buffer.storage, int(row[0])), tuple(map(int, row[1:])), lanes
+    for number, *operands in sorted(set(zip(*columns[:, warp.active].tolist(), strict=True))):
+        lanes = warp.active & (columns.T == (number, *operands)).all(axis=1)
+        yield (pointer.buffer.storage, number), tuple(operands), lanes
 
 
 def signaled(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
