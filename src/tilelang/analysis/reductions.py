@@ -14,6 +14,7 @@ from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Call, Cast, Expr, Load, Select
+from tilelang.ir.memoize import memoized
 from tilelang.ir.scalar import COMPARISONS, BinaryOp
 from tilelang.ir.stmt import Store
 from tilelang.ir.visit import loads_of
@@ -68,6 +69,10 @@ class Update:
 
 def as_update(store: Store) -> Update | None:
     """The store as an associative update; None if it is not one."""
+    return memoized(store, "_update", (), lambda: _as_update(store))
+
+
+def _as_update(store: Store) -> Update | None:
     previous = tuple(e for e in loads_of(store.value) if _is_element(e, store))
     if not previous:
         return None

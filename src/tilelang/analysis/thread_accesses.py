@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import bounds
+from tilelang.arith.prove import proves
 from tilelang.dtypes import INT32
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -308,7 +309,7 @@ class LoopCarried:
         access = self._ages.get(id(access), (access, access, 0))[1]  # the access of its own iteration covers all
         cached = self._after.get(id(access))
         if cached is None:
-            moved = self._move(access, lambda loop, free: _fresh(loop.var, *self._range(loop), free))
+            moved = self._move(access, lambda loop, free: _fresh(loop.var, *self._range, free))
             cached = self._after[id(access)] = (access, moved)
         return cached[1]
 
@@ -333,7 +334,19 @@ class LoopCarried:
             values[self.loop.var] = value(self.loop, free)
         return access.substituted(values, free)
 
-    def _range(self, loop: For) -> tuple[range | None, int | None, int | None]:
+    @functools.cached_property
+    def surely_runs(self) -> bool:
+        """Whether the loop provably has an iteration."""
+        loop = self.loop
+        if not isinstance(loop, For):
+            return False
+        return proves(loop.start < loop.stop if loop.step > 0 else loop.start > loop.stop, self._domain)
+
+    @functools.cached_property
+    def _range(self) -> tuple[range | None, int | None, int | None]:
+        """All values of the variable of a `For`, if they are constants, and its least and largest value, if known."""
+        loop = self.loop
+        assert isinstance(loop, For)
         start, stop = int_const(loop.start), int_const(loop.stop)
         if start is not None and stop is not None:
             values = range(start, stop, loop.step)

@@ -38,7 +38,6 @@ from tilelang.analysis.thread_accesses import ThreadAccess, arrives_for_warps, s
 from tilelang.analysis.thread_conflicts import Conflicts
 from tilelang.analysis.uniformity import Uniformity, uniformity
 from tilelang.arith.domain import Domain, of_function
-from tilelang.arith.prove import proves
 from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
@@ -84,6 +83,7 @@ class _BarrierAnalysis:
         self._visited: set[Stmt] = set()  # loops whose iterations have been analyzed against each other
         self._entered: list[tuple[Stmt, frozenset[int]]] = []  # enclosing loops, with the accesses pending before each
         self._exit_states: list[tuple[list[State], list[State]]] = []  # states at `break` and `continue`
+        self._inseparable: dict[Stmt, Sequence[Stmt]] = {}  # by statement, what `_unbroken` found
 
     def run(self) -> None:
         """Finds all barriers."""
@@ -209,6 +209,11 @@ class _BarrierAnalysis:
 
         With divergent synchronization they are more of its kind, with a wait for other warps those up to an arrival.
         """
+        if stmt not in self._inseparable:
+            self._inseparable[stmt] = self._inseparable_from(stmt, following)
+        return self._inseparable[stmt]
+
+    def _inseparable_from(self, stmt: Stmt, following: Sequence[Stmt]) -> Sequence[Stmt]:
         if self._syncs_inside(stmt):
             return [*takewhile(lambda s: not self._accesses.summary(s).relevant or self._syncs_inside(s), following)]
         if not syncs_warps(stmt):
@@ -349,7 +354,7 @@ class _BarrierAnalysis:
             raise CompilerBug("insert_barriers: the pending accesses of a loop do not converge")
         self._entered.pop()
         after = [keyed(Pending(carried.after(p.access), p.commits) for p in state.values()) for state in exits]
-        return merged([*after, *([] if self._surely_runs(stmt, facts) else [entry])])
+        return merged([*after, *([] if carried.surely_runs else [entry])])
 
     def _leaf_of_while(self, stmt: While, head: State, facts: ContextFacts) -> State:
         """The accesses of the condition, before each iteration; their barriers go to the ends of the body."""
@@ -366,11 +371,6 @@ class _BarrierAnalysis:
         if conflicting:
             self._place_barrier(stmt, conflicting)
         return {**head, **keyed(Pending(t) for t in accesses)}
-
-    def _surely_runs(self, stmt: For | While, facts: ContextFacts) -> bool:
-        if not isinstance(stmt, For):
-            return False
-        return proves(stmt.start < stmt.stop if stmt.step > 0 else stmt.start > stmt.stop, facts.domain)
 
 def insert_barriers(
     launch: Launch,

@@ -48,11 +48,13 @@ def sequence_of(nest: For) -> WgmmaSequence | None:
     if form is None or form.async_unit is not WGMMA:
         return None
     steps = [call.args for call in _unrolled(nest)]
+    if len(steps) < _MIN_STEPS:
+        return None
     helper = wgmma_sequence(form, len(steps))
     places = {tuple(map(expr_key, c.start)) for c, *_ in steps if isinstance(c, Region)}
     later = [accumulate for _, _, _, accumulate, *_ in steps[1:]]
     accumulating = all(isinstance(each, Const) and each.value for each in later)
-    if helper is None or len(steps) < _MIN_STEPS or len(places) > 1 or not accumulating:
+    if helper is None or len(places) > 1 or not accumulating:
         return None
     c, _, _, accumulate, *_ = steps[0]
     return WgmmaSequence(helper, c, [(a, b) for _, a, b, *_ in steps], accumulate)

@@ -9,7 +9,7 @@ Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache, cached_property
 
 from tilelang.dtypes import SCALARS, DType, as_dtype
@@ -207,11 +207,7 @@ def _forms(atom: WgmmaAtom) -> Iterator[_Form]:
         yield from (_Form(atom, False, transpose_a, transpose_b) for transpose_a in majors)
 
 
-@cache
-def _forms_by_name() -> Mapping[str, _Form]:
-    """All forms, by the names of their instructions."""
-    atoms = (atom_of(a, b, c, n) for a, b, c in PAIRS for n in columns(a))
-    return {form.name: form for atom in atoms if atom is not None for form in _forms(atom)}
+_FORMS: dict[str, _Form] = {}  # of the instructions that were made, by name
 
 
 @cache
@@ -251,6 +247,7 @@ def wgmma(
         c_fragment=atom.c,
         c_dtype=atom.c_dtype,
     )
+    _FORMS[form.name] = form
     return Instruction(
         form.name,
         {"cuda": form.name + "({0}, {1}, {2}, {3})"},
@@ -278,8 +275,13 @@ def wgmma_sequence(instruction: Instruction, steps: int) -> Helper | None:
         instruction: The instruction to repeat; there is no function if it is none of `wgmma`.
         steps: How often.
     """
-    form = _forms_by_name().get(instruction.name)
-    return None if form is None else form.helper(steps)
+    form = _FORMS.get(instruction.name)
+    return None if form is None else _sequence(form, steps)
+
+
+@cache
+def _sequence(form: _Form, steps: int) -> Helper:
+    return form.helper(steps)
 
 
 def forms(atom: WgmmaAtom) -> Iterator[Instruction]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tilelang.analysis.register_pressure import peak_registers
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load
+from tilelang.ir.memoize import memoized
 from tilelang.ir.stmt import Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import any_expr, walk
 from tilelang.ops.cluster_sum import ClusterSum
@@ -42,6 +43,10 @@ def tile_registers(tile: Buffer, consumers: int) -> int:
 
 def live_tile_registers(launch: Launch, consumers: int) -> int:
     """The most registers that live fragments take at once in program order."""
+    return memoized(launch, "_live_tile_registers", (consumers,), lambda: _live_tile_registers(launch, consumers))
+
+
+def _live_tile_registers(launch: Launch, consumers: int) -> int:
     replacements = {s.own.buffer for s in walk(launch.body) if isinstance(s, ClusterSum) and s.owners > 1}
 
     def registers(tile: Buffer) -> int:
