@@ -65,7 +65,7 @@ class WarpSchedule(ABC):
 
     @abstractmethod
     def overrides(self) -> ScheduleOverrides:
-        """What a user sets to get this schedule, but for placements of loops."""
+        """The overrides by which a user gets this schedule, without placements of loops."""
 
 
 @record(slots=True)
@@ -114,7 +114,7 @@ class LaunchPlan:
 
     @property
     def overrides(self) -> ScheduleOverrides:
-        """What a user sets to get this schedule."""
+        """The overrides by which a user gets this schedule."""
         chosen = ScheduleOverrides(specialized=False) if self.schedule is None else self.schedule.overrides()
         split = self.workspace_split if self.workspace_split > 1 else None
         return dataclasses.replace(chosen, loops=self.placements, workspace_split=split)

@@ -1,4 +1,4 @@
-"""What a program is specialized for: divisibility, alignment and index width of the arguments of a call."""
+"""The specialization of a program: divisibility, alignment and index width of the arguments of a call."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Property(enum.Enum):
 
     @property
     def meaning(self) -> str:
-        """What is true of a function that has the property."""
+        """The statement that holds for functions with the property."""
         return self.value[1]
 
 

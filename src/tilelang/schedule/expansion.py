@@ -122,7 +122,7 @@ class _LoopExpansion:
         return statements
 
     def _condition(self, number: int) -> tuple[int, bool]:
-        """What decides whether a statement runs: its stage, and whether it runs in any case."""
+        """The key of a statement's predicate: its stage, and whether it always runs."""
         return self._placement.stage[number], number in self._harmless
 
     def _predicated(self, numbers: Sequence[int], value: Expr) -> list[Stmt]:

@@ -68,7 +68,7 @@ class Edge:
 
 @record(slots=True)
 class Value:
-    """What statements keep in registers.
+    """A value that statements keep in registers.
 
     Attributes:
         registers: Of a thread.

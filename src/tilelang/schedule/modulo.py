@@ -141,7 +141,7 @@ def _dependents(graph: LoopGraph, number: int) -> frozenset[int]:
 
 @record(slots=True)
 class _Predecessors:
-    """What must run before a statement in the same iteration of the pipelined loop.
+    """The statements that must run before a statement in the same iteration of the pipelined loop.
 
     Attributes:
         all: The statements.

@@ -259,7 +259,7 @@ class ThreadProgram(abc.ABC):
             yield
 
     def _learn(self, launch: Launch) -> None:
-        """What holds of the indices of blocks and threads."""
+        """The ranges of the indices of blocks and threads."""
         domain = self._types.domain
         for var, extent, most in zip(launch.block_vars, launch.grid, self.max_grid, strict=False):
             domain = domain.with_loop(var, 0, extent).with_range(var, 0, most - 1)

@@ -32,7 +32,7 @@ class DeferredReductions:
         self._scaled: dict[ParallelLoop, list[tuple[Scaling, DistributedLoop, Accumulated]]] = {}
 
     def of(self, nest: ParallelLoop) -> Deferred | None:
-        """What is deferred of a parallel loop."""
+        """The deferred part of a parallel loop."""
         return self._of.get(nest)
 
     def defer(self, outer: For, distribute: Callable[[ParallelLoop], DistributedLoop | None]) -> list[Deferred]:

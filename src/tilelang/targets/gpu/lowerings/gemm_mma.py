@@ -114,12 +114,12 @@ class RegisterGemm(abc.ABC):
         return Share, ElementOperand
 
     def note(self, op: Gemm, atom: Any, context: LoweringContext) -> str:
-        """What `kernel.explain()` says of the instruction of a gemm."""
+        """The note of `kernel.explain()` on the instruction of a gemm."""
         del op, atom, context
         return ""
 
     def instead(self, op: Gemm) -> str:
-        """What to write where there is no instruction and single threads would be a surprise; empty if they are not."""
+        """The hint for a gemm without an instruction, instead of single threads; empty if these are expected."""
         return ""
 
     @abc.abstractmethod

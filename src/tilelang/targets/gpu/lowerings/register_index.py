@@ -130,7 +130,7 @@ class _Registers:
 
 @functools.cache
 def _coordinate(number: int) -> Var:
-    """What stands for a variable of any loop, so that the same subscripts in other loops are found again."""
+    """The canonical variable of a loop level, so that equal subscripts of different loops compare equal."""
     return Var(f"x{number}", INT32, index=True)
 
 

@@ -40,7 +40,7 @@ _MAX_PLANS = 1024  # sizes remembered per kernel
 
 @record(frozen=False, eq=False)
 class Plan:
-    """What calls with the same sizes on the same device launch.
+    """The launches of calls with the same sizes on the same device.
 
     Attributes:
         program: What is launched.

@@ -61,7 +61,7 @@ class DeviceCode:
 
 @record
 class BuiltCode:
-    """What a compiler gave: see the attributes of `DeviceCode` with the same names."""
+    """The output of a compiler: see the attributes of `DeviceCode` with the same names."""
 
     binary: bytes
     resources: dict[str, Resources]
@@ -69,7 +69,7 @@ class BuiltCode:
 
 
 def built_once(key: Sequence[str], suffix: str, make: Callable[[], BuiltCode]) -> BuiltCode:
-    """What `make` gives, from the cache where possible.
+    """The output of `make`, from the cache where possible.
 
     Args:
         key: All that decides it.

@@ -34,7 +34,7 @@ def too_much_shared(name: str, size: int, available: int, place: str) -> Resourc
 
 @record
 class Limits:
-    """What a launch can have at most, on every device of a vendor.
+    """The limits of a launch, on every device of a vendor.
 
     Attributes:
         threads: Of a block.

@@ -147,14 +147,14 @@ class Driver(ABC):
         return self.attribute(device, self.functions.max_shared_bytes)
 
     def name(self, device: int) -> str:
-        """What its maker calls it."""
+        """The name of a device, by its vendor."""
         text = ctypes.create_string_buffer(256)
         self._call(self.functions.device_name, text, len(text), device)
         return text.value.decode("utf-8", "replace")
 
     @abstractmethod
     def arch(self, device: int) -> str:
-        """What compilers call the architecture of a device."""
+        """The architecture of a device, as compilers name it."""
 
     def device_of(self, pointer: int) -> int:
         """The device whose memory an address is in."""
@@ -169,7 +169,7 @@ class Driver(ABC):
 
     @abstractmethod
     def current_context(self) -> int:
-        """What tells the contexts apart that the calling thread may use."""
+        """The identity of the context that the calling thread uses."""
 
     @abstractmethod
     def enter(self, device: int) -> int:
@@ -203,7 +203,7 @@ class Driver(ABC):
 
     @abstractmethod
     def _hint_for_code(self, status: int) -> str:
-        """What to do about machine code that the driver did not load; empty if nothing in particular."""
+        """The hint for machine code that the driver did not load; empty without one."""
 
     def function(self, module: int, name: str) -> int:
         """A kernel of a module."""

@@ -187,7 +187,7 @@ class Placed:
 
 
 class LaunchValues(NamedTuple):
-    """What a configuration says, for drivers that are given values.
+    """The values of a configuration, for drivers that take values.
 
     Attributes:
         grid: Blocks in x, y and z.
@@ -205,7 +205,7 @@ class LaunchValues(NamedTuple):
 
 
 def launch_values(config: int) -> LaunchValues:
-    """What the configuration at an address says."""
+    """The values of the configuration at an address."""
     x, y, z, tx, ty, tz, shared, stream, attributes, count = _CONFIG.unpack(ctypes.string_at(config, _CONFIG.size))
     records = ctypes.string_at(attributes, count * _ATTRIBUTE.size) if count else b""
     kinds = {kind for kind, *_ in _ATTRIBUTE.iter_unpack(records)}

@@ -1,4 +1,4 @@
-"""What `launch.cpp` needs of a plan's launches, as records in memory.
+"""The records of a plan's launches in memory, for `launch.cpp`.
 
 Takes launches whose grids are known, gives the address of a `State`. Invariant:
 records are written whole before anyone can see them, and are never changed.

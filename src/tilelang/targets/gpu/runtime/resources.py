@@ -1,4 +1,4 @@
-"""What one kernel of a GPU program uses, as its compiler says."""
+"""The resources that one kernel of a GPU program uses, as its compiler reports them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Resources(NamedTuple):
-    """What one kernel uses.
+    """The resources of one kernel.
 
     Attributes:
         registers: Of 32 bits, per thread.

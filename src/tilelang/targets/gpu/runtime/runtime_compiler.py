@@ -58,7 +58,7 @@ class RuntimeCompiler:
             raise ToolchainError(f"{self}: {self.prefix}{name} failed: {explain(status).decode()}")
 
     def _bytes(self, what: str, program: ctypes.c_void_p) -> bytes:
-        """What a program has of a kind, such as its log."""
+        """A text that the compiler keeps for a program, such as its log."""
         size = ctypes.c_size_t()
         self._call(f"Get{what}Size", program, ctypes.byref(size))
         buffer = ctypes.create_string_buffer(max(size.value, 1))
