@@ -80,3 +80,11 @@ def test_rows_are_long_only_where_the_largest_array_has_neighbors_along_them() -
     z = g.reduction("z", (128,), (64,), Combiner.SUM, lambda i, p: graphs.at(weights, p, i))
     joined = g.map("joined", (128, 128), lambda i, j: graphs.at(y, i, j) / graphs.at(z, i))
     assert {"i": 1} == blocks(g.graph("join", joined))
+
+
+@pytest.mark.parametrize("d", [256, 320, 384, 512])
+def test_operands_of_chains_fit_in_shared_memory(d: int) -> None:
+    found = tiling(graphs.attention((1, 1, 16384, 16384, d)))
+    tile = d * 2  # bytes of a row of an operand
+    rows, keys = (found.blocks[axis] for axis in found.blocks)
+    assert (rows + 2 * keys * found.stages) * tile <= H200.machine.shared_bytes

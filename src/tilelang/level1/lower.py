@@ -24,6 +24,7 @@ from tilelang.level1.kernel_text import kernel_text
 from tilelang.level1.launch_text import INDENT
 from tilelang.level1.line_wrap import wrapped
 from tilelang.level1.placement import Placement, Tiling, place_axes
+from tilelang.level1.recompute import products_to_store
 from tilelang.level1.shifted_sums import with_shifted_sums
 from tilelang.level1.split import can_split, split
 from tilelang.level1.strength_reduction import with_reduced_strength
@@ -112,10 +113,16 @@ def _chosen(name: str, kernels: Sequence[FusedKernel], target: Target, texts: Se
 def _kernels(graph: Graph, target: Target) -> tuple[Graph, list[FusedKernel]]:
     """The kernels of a graph, which is rewritten where operands are aligned or reductions split."""
     materialized: list[Array] = []
+    stored: list[Array] = []  # besides those, products that would be computed again
     if target.is_gpu:
         graph, materialized = with_aligned_operands(graph, fused_kernels(graph))
     while True:
-        kernels = [with_reduced_strength(with_canonical_masks(each)) for each in fused_kernels(graph, materialized)]
+        fused = fused_kernels(graph, [*materialized, *stored])
+        kernels = [with_reduced_strength(with_canonical_masks(each)) for each in fused]
+        repeated = [array for kernel in kernels for array in products_to_store(kernel, target)]
+        if repeated:
+            stored += repeated
+            continue
         for kernel in kernels:
             parts = split_count(kernel, target, alone=len(kernels) == 1)
             if not any(output.array in materialized for output in kernel.outputs) and can_split(kernel, parts):

@@ -248,11 +248,18 @@ def _tiled_gemm(kernel: FusedKernel, tiling: Tiling) -> TiledGemm | None:
 def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:
     """Rows in blocks of the largest size that keeps a block's tiles in registers and all multiprocessors busy."""
     candidates = [
-        (_gemm_chain_tiling(kernel, rows, depth, threads), rows)
+        (_gemm_chain_tiling(kernel, rows, depth, threads, stages), rows)
+        for stages in (2, 1)
         for rows, depth, threads in ((128, 128, 256), (128, 64, 256), (64, 128, 128), (64, 64, 128), (64, 32, 128))
     ]
-    fitting = [each for each in candidates if _values_per_thread(kernel, each[0]) <= _MAX_VALUES_PER_THREAD]
-    busy = multiprocessors(target)
+    busy, shared = multiprocessors(target), target.machine.shared_bytes
+    fitting = [
+        (tiling, rows)
+        for tiling, rows in candidates
+        if _values_per_thread(kernel, tiling) <= _MAX_VALUES_PER_THREAD
+        if not shared or _operand_bytes(kernel, tiling) <= shared
+    ]
+    fitting = [each for each in fitting if each[0].stages == fitting[0][0].stages]
 
     def cost(candidate: tuple[Tiling, int]) -> float:
         tiling, rows = candidate
@@ -262,7 +269,26 @@ def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:
     return [tiling for tiling, _ in sorted(fitting or candidates[-1:], key=cost)]
 
 
-def _gemm_chain_tiling(kernel: FusedKernel, rows: int, depth: int, threads: int) -> Tiling:
+def _operand_bytes(kernel: FusedKernel, tiling: Tiling) -> int:
+    """Shared memory of the operands that gemms read from memory; those of a loop have a tile for each stage."""
+    operands = {
+        (load.buffer, frozenset(variables_of(load)))
+        for reduction in kernel.reductions
+        if contraction(reduction) is not None
+        for load in loads_of(reduction.body)
+        if load.buffer not in kernel.by_array
+    }
+    grid, streamed = set(kernel.grid), set(kernel.streamed)
+    size = 0
+    for buffer, axes in operands:
+        own = axes & kernel.extents.keys()
+        tile = math.prod(tiling.blocks.get(axis, 1 if axis in grid else extent_of(kernel, axis)) for axis in own)
+        stages = 1 if streamed.isdisjoint(axes) else tiling.stages
+        size += tile * buffer.dtype.storage_bytes * stages
+    return size
+
+
+def _gemm_chain_tiling(kernel: FusedKernel, rows: int, depth: int, threads: int, stages: int) -> Tiling:
     blocks: dict[Var, int] = {}
     grid = set(kernel.grid)
     others = [reduction for reduction in kernel.reductions if contraction(reduction) is None]
@@ -279,7 +305,7 @@ def _gemm_chain_tiling(kernel: FusedKernel, rows: int, depth: int, threads: int)
         streamed = reduction in kernel.accumulated
         if (streamed and not kernel.sequences) or (not streamed and extent_of(kernel, last) > _MAX_WHOLE_SUM):
             blocks[last] = min(depth, max(_MMA_ROWS, _power_of_two(extent_of(kernel, last))))
-    return Tiling(blocks, threads, 2)
+    return Tiling(blocks, threads, stages)
 
 
 def _values_per_thread(kernel: FusedKernel, tiling: Tiling) -> float:
