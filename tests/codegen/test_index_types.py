@@ -147,3 +147,19 @@ def test_counters_are_as_narrow_as_the_data_that_ends_their_loops():
         types.bind_data(count, value)
         assert 32 == types.loop(loop)
         assert width == types.bits(var * 256 + 2)
+
+
+def test_assumptions_and_the_range_of_what_was_loaded_narrow_types():
+    types, number = ProvenIndexTypes(Domain()), Var("number", INT32, index=True)
+    loaded = Load(Buffer("count", (), INT32, Scope.VAR), (), INT32)
+    assert 32 == types.bind(number, loaded)
+    assert 64 == types.bits(number * 4)
+    with types.scope():
+        types.assume((number >= 0) & (number < 100))
+        assert 32 == types.bits(number * 4)
+        assert types.is_nonnegative(number)
+    assert 64 == types.bits(number * 4)
+    masked = Var("masked", INT32, index=True)
+    assert 32 == types.bind(masked, binary(BinaryOp.BITAND, loaded, 15))
+    assert 32 == types.bits(masked * 4)
+    assert types.is_nonnegative(masked)

@@ -11,6 +11,7 @@ import linecache
 import os
 from collections.abc import Sequence
 
+from tilelang.arith.exact import exactly
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.dialect import is_packed
 from tilelang.codegen.emitter import Emitter
@@ -85,7 +86,8 @@ class StmtPrinter(abc.ABC):
                 self._seq(node)
                 return
             if isinstance(node, Assume):
-                return  # the passes have used it
+                self._types.assume(exactly(node.value))
+                return
             self._comment(node.loc)
             self._plain(node)
 

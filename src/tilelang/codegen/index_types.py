@@ -19,6 +19,7 @@ from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Binary, Expr, Var, int_const
 from tilelang.ir.stmt import For
+from tilelang.ir.visit import loads_of
 
 _NARROW = of_dtype(INT32)
 
@@ -68,6 +69,9 @@ class IndexTypes:
     def given(self, condition: Expr, *, holds: bool = True, momentary: bool = False) -> Iterator[None]:
         """Context manager: adds a condition (or its negation) to the facts; `momentary` as in `Domain.assume`."""
         yield
+
+    def assume(self, condition: Expr) -> None:
+        """Adds a condition to the facts of this scope."""
 
     def loop(self, node: For) -> int:
         """The width of a loop's variable; adds its range to the facts of this scope."""
@@ -141,6 +145,9 @@ class ProvenIndexTypes(IndexTypes):
 
     def bind(self, var: Var, value: Expr) -> int:  # noqa: D102
         self._domain = self._domain.with_value(var, value)
+        if loads_of(value):  # the range stays when what was loaded changes
+            interval = bounds(value, self._domain)
+            self._domain = self._domain.with_range(var, interval.low, interval.high)
         self._declared[var] = bits = self.bits(value)
         return bits
 
@@ -174,6 +181,9 @@ class ProvenIndexTypes(IndexTypes):
             yield
         finally:
             self._domain = before
+
+    def assume(self, condition: Expr) -> None:  # noqa: D102
+        self._domain = self._domain.assume(condition)
 
     def loop(self, node: For) -> int:  # noqa: D102
         before = self._domain

@@ -5,12 +5,12 @@ from harness import run_everywhere
 from programs import index_var
 
 import tilelang.language as T
-from tilelang.dtypes import BOOL, FLOAT32
+from tilelang.dtypes import BOOL, FLOAT32, INT32
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Binary, Var, as_expr, binary, const
+from tilelang.ir.expr import Binary, Load, Var, as_expr, binary, const
 from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Bind, Break, For, ForKind, If, Launch, Seq, Store
+from tilelang.ir.stmt import Alloc, Bind, Break, For, ForKind, If, Launch, Seq, Store
 from tilelang.ir.visit import any_expr, walk, walk_expr
 from tilelang.passes.runner import run_passes
 from tilelang.passes.thread.simplify_body import PASS
@@ -96,3 +96,11 @@ def test_what_follows_knows_the_range_that_a_longer_value_showed():
     turns = loop(turn, 0, (643 - block) // 132, Seq((*bindings, Store(A, (most % 64,), ONE))))
     first, second = (s for s in simplified(loop(block, 0, 132, turns)) if isinstance(s, Bind))
     assert [BinaryOp.ADD, BinaryOp.MUL] == [first.value.op, second.value.op]
+
+
+def test_a_remainder_of_a_masked_counter_truncates_although_the_counter_changes():
+    counter, number = Buffer("counter", (), INT32, Scope.VAR), index_var("number")
+    masked = binary(BinaryOp.BITAND, Load(counter, (), INT32), const(2**31 - 1, INT32))
+    _, bind, store = simplified(Alloc(counter, const(0, INT32)), Bind(number, masked), Store(A, (binary(BinaryOp.FLOORMOD, number, 3),), ONE))
+    assert masked is bind.value
+    assert store.indices[0].op is BinaryOp.TRUNCMOD

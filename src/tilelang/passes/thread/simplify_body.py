@@ -18,7 +18,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Bind, For, If, Launch, Seq, Stmt, While
-from tilelang.ir.visit import Rewriter, jumps, substitute_stmt
+from tilelang.ir.visit import Rewriter, jumps, loads_of, substitute_stmt
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
@@ -92,8 +92,9 @@ class _Simplify:
                     constants[new.var] = new.value
                     continue
                 domain = domain.with_value(new.var, new.value)
-                if isinstance(child, Bind) and new.value is not child.value and new.var.index:
-                    shown = bounds(child.value, domain)  # which may not be provable of the simplified value
+                if isinstance(child, Bind) and new.var.index and (new.value is not child.value or loads_of(new.value)):
+                    # which may not be provable of the simplified value, nor of what was loaded once it has changed
+                    shown = bounds(child.value, domain)
                     domain = domain.with_range(new.var, shown.low, shown.high)
             body.append(new)
         if not body:
