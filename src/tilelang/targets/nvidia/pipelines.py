@@ -44,6 +44,7 @@ from tilelang.targets.nvidia.passes import (
     reconverge_warps,
     renew_held_operands,
     split_masked_loops,
+    strength_reduce_remainders,
     unpack_in_pairs,
     widen_packed_loads,
     workspace_split_k,
@@ -97,6 +98,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         *GPU_SIMPLIFICATION,
         reconverge_warps.PASS,
         make_warp_uniform.PASS,
+        strength_reduce_remainders.PASS,
         establishes=(
             Property.RULES_CHECKED,
             Property.ACCESSES_VECTORIZED,
