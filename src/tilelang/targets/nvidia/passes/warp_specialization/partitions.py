@@ -236,6 +236,7 @@ class _Consumer(Rewriter):
         self._copies = {copy for each in pipelines for copy in each.load_group.copies}
         self._tiles = {*computed, *(tile for each in pipelines for tile in each.tiles)}  # allocated outside
         self._loops = {each.load_group.loop for each in pipelines}
+        self._free_before_epilogue: dict[For, dict[PipelineBuffer, PipelineState]] = {}
         self.versions: dict[Buffer, tuple[Buffer, Expr]] = {}
         self.async_mmas: dict[For, AsyncMma] = {}
         self.orders: dict[For, OrderBarrier] = {}
@@ -251,7 +252,13 @@ class _Consumer(Rewriter):
 
     def _stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node in self.software_pipelines:
-            expanded = self.software_pipelines[node].expand(self._states, self._late_states, self._thread)
+            free = self._free_before_epilogue.get(node, {})
+            expanded = self.software_pipelines[node].expand(
+                self._states,
+                self._late_states,
+                self._thread,
+                lambda: [s for each, state in free.items() for s in self._release(each, state)],
+            )
             return Seq(tuple(expanded), loc=node.loc)
         rebuilt = self.rebuild_stmt(node)
         if self.scheduler is not None and node is self.scheduler.loop and isinstance(rebuilt, For):
@@ -289,10 +296,17 @@ class _Consumer(Rewriter):
                 statements = [async_mma.issue(), *async_mma.release_previous(self._thread)]
                 body += [with_location(s, child.loc) for s in statements]
                 continue
+            done = {each: state for each, state in states.items() if each.load_group.last is child}
+            if isinstance(child, For) and child in self.software_pipelines:
+                is_free = self.software_pipelines[child].releases_before_epilogue
+                self._free_before_epilogue[child] = free = {each: done[each] for each in done if is_free(each)}
+                done = {each: state for each, state in done.items() if each not in free}
             rewritten = self.visit(child)
             body += [] if rewritten is None else [rewritten]
-            for each in mine:
-                if each.load_group.last is child:
-                    statements = [*consumer_release(each, states[each].index, self._thread), *states[each].advance]
-                    body += [with_location(s, child.loc) for s in statements]
+            body += [s for each, state in done.items() for s in self._release(each, state)]
         return Seq(tuple(body), loc=node.loc)
+
+    def _release(self, each: PipelineBuffer, state: PipelineState) -> list[Stmt]:
+        """Releases the stage of a tile behind its last reader, and goes on to the next."""
+        statements = [*consumer_release(each, state.index, self._thread), *state.advance]
+        return [with_location(s, each.load_group.last.loc) for s in statements]

@@ -4,22 +4,24 @@ Takes a loop with a `ModuloSchedule` and the pipelines that it reads; gives its 
 Waits for gemms come before the first statement that touches what they use, and stages of pipelines are released after
 them. Invariant: no gemm is in flight where an iteration of the steady state begins or ends, since ptxas then serializes
 all (advice C7517), and each pipeline is waited for and released as often, and in the same order, as in the loop.
+Tiles from outside of the loop that only stage 0 reads are released before the epilogue, so that the producer loads the
+next tile's meanwhile.
 
-    for i: wait K; S = Q K; release K; P = f(S); O *= g(S); wait V; O += P V; release V
+    wait Q; for i: wait K; S = Q K; release K; P = f(S); O *= g(S); wait V; O += P V; release V; then release Q
 
 becomes, with the second gemm in stage 1:
 
-    wait K; S = Q K; wait for S; release K; P = f(S); O *= g(S)
+    wait Q; wait K; S = Q K; wait for S; release K; P = f(S); O *= g(S)
     for i but the last:
         wait K of i + 1; S = Q K; wait V; O += P V
         wait for S; release K; f(S); wait for O; release V; P = ...; O *= g(S)
-    wait V; O += P V; wait for O; release V
+    release Q; wait V; O += P V; wait for O; release V
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from tilelang.analysis.accesses import accesses
@@ -91,7 +93,15 @@ class SoftwarePipeline:
         ends = {each: self.readers(each) for each in self.pipelines}
         return tuple(each for each, readers in ends.items() if stage[readers[0]] != stage[readers[-1]])
 
-    def expand(self, states: PartitionStates, late_states: PartitionStates, thread: Expr) -> list[Stmt]:
+    def releases_before_epilogue(self, each: PipelineBuffer) -> bool:
+        """Whether the tiles of a pipeline that is filled outside of the loop are free when its epilogue begins."""
+        stage = dict(zip(self.body.statements, self.schedule.stage, strict=True))
+        readers = self.readers(each)
+        return bool(readers) and all(stage[reader] < self.schedule.stages - 1 for reader in readers)
+
+    def expand(
+        self, states: PartitionStates, late_states: PartitionStates, thread: Expr, releases: Callable[[], list[Stmt]]
+    ) -> list[Stmt]:
         """Prologue, steady state and epilogue; nothing of it runs where the loop has no iteration.
 
         With a single stage there is the steady state alone.
@@ -100,6 +110,7 @@ class SoftwarePipeline:
             states: The states of all pipelines.
             late_states: Further states of those in `crossing`, for stage 1.
             thread: The index of the executing thread in the block.
+            releases: Makes what releases the stages of pipelines for which `releases_before_epilogue` holds.
         """
         loop, stage = self.loop, self.schedule.stage
         emission = _Emission(self, states, late_states, thread)
@@ -112,11 +123,13 @@ class SoftwarePipeline:
         statements = [
             with_fresh_names(Seq(tuple(prologue), loc=loop.loc)),
             _serial(loop, loop.stop - loop.step, steady),
+            *releases(),
             with_fresh_names(Seq(tuple(epilogue), loc=loop.loc)),
         ]
         if proves(trip_count(loop) >= 1, Domain()):
             return statements
-        return [If(trip_count(loop) >= 1, Seq(tuple(statements), loc=loop.loc), loc=loop.loc)]
+        otherwise = Seq(tuple(made), loc=loop.loc) if (made := releases()) else None
+        return [If(trip_count(loop) >= 1, Seq(tuple(statements), loc=loop.loc), otherwise, loc=loop.loc)]
 
 
 def _serial(loop: For, stop: Expr, body: Sequence[Stmt]) -> For:
