@@ -17,7 +17,7 @@ _SHAPES = (
     ((4, 32, 4096, 128), False, "bfloat16", 1.08, 1.14),
 )
 # Rows, keys and threads of a block, by the dim: two warpgroups, or three whose registers are full
-_TILES = {128: ((128, 128, 256), (192, 80, 384)), 64: ((128, 128, 256), (192, 128, 384))}
+_TILES = {128: ((128, 128, 256), (192, 80, 384), (192, 64, 384)), 64: ((128, 128, 256), (192, 128, 384))}
 
 
 def attention_against_cudnn(bench, kernels) -> None:
