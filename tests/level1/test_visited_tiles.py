@@ -81,10 +81,17 @@ def test_skipped_tiles_change_no_result(name: str) -> None:
     assert is_listed(attention.lower(q, k, v, *arrays))
     found, wanted = attention(q, k, v, *arrays), expected(q, k, v, mask(np, *arrays))
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow(every=4)
+@pytest.mark.parametrize("name", MASKS)
+def test_the_text_of_the_program_computes_the_same(name: str) -> None:
+    mask, *arrays = MASKS[name]
+    attention, (q, k, v) = attention_with(mask), operands()
     names: dict[str, Any] = {}
     program = attention.program(q, k, v, *arrays)
     exec(program, names)
-    np.testing.assert_array_equal(found, names["attention"]()(q, k, v, *arrays))
+    np.testing.assert_array_equal(attention(q, k, v, *arrays), names["attention"]()(q, k, v, *arrays))
 
 
 def test_on_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
