@@ -36,6 +36,7 @@ def check(func, arch, *, scale=1, rtol=0.0, atol=0.0):
         assert_same(want, got, rtol, atol)
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("arch", ARCHES)
 def test_gemm(arch):
     check(gemm(96, block=32), arch)

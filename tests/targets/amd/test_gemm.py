@@ -75,6 +75,7 @@ def test_tiles_that_whole_instructions_do_not_cover(check_program, arch, size, t
     check_program(*tiled(*size, tile, "float16", "float32"), arch=arch)
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize(
     ("arch", "trans_b"), [("gfx942", False), ("gfx950", True), ("gfx950", False), ("gfx1100", True), ("gfx1201", False)]
 )

@@ -389,6 +389,7 @@ def test_instructions_are_counted():
 # -- what compilers say ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(every=2)
 @needs_cuda_compiler
 @pytest.mark.parametrize(
     "made",

@@ -316,6 +316,7 @@ def test_every_legal_schedule_computes_the_same(seed, monkeypatch):
     simulated(func, 160, causal, one_tile, **{"tl.persistent": seed % 3 == 0})
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("stage", [(0, 0), (1, 0), (0, 1)])
 def test_a_tile_is_awaited_by_its_first_reader_and_released_by_its_last_one_in_any_order(stage, monkeypatch):
     monkeypatch.setattr(loop_schedules, "modulo_schedule", lambda graph: ModuloSchedule(stage, (1, 0), 1))
