@@ -3,14 +3,17 @@ import re
 import pytest
 from amd_programs import gemm
 from hip_text import GENERATIONS, assembly_of, needs_clang, printed
-from thread_kernels import buffer, kernel
+from thread_kernels import buffer, index, kernel
 
 import tilelang.language as T
-from tilelang.dtypes import INT32
+from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import NoLowering
-from tilelang.ir.expr import Var, as_expr, const
-from tilelang.ir.stmt import Atomic, AtomicOp
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import Const, Var, as_expr, const
+from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, Bind, CallStmt
 from tilelang.targets.amd.codegen.hip import emit
+from tilelang.targets.amd.isa.direct_to_lds import direct_to_lds
 
 
 def test_results_of_atomics_have_names() -> None:
@@ -51,6 +54,36 @@ def test_all_lanes_give_the_address_in_lds_of_the_first_one() -> None:
     assert "first_thread" not in printed(gemm(160), "gfx942").text
 
 
+def test_a_name_for_a_part_of_the_thread_index_is_of_the_first_lane_too() -> None:
+    a, tile = buffer("A", (4096,), "float16"), buffer("tile", (4096,), "float16", Scope.SHARED)
+    chunk, thread = index("chunk"), index("thread")
+    at = [Region(each, (chunk * 8,), (const(8, INT32),)) for each in (tile, a)]
+    body = [Alloc(tile), Bind(chunk, thread // 2), CallStmt(direct_to_lds(16), (*at, Const(True, BOOL)))]
+    plan = LaunchPlan(shared_offsets=((tile, 0),), shared_bytes=8192)
+    text = emit(kernel("test", [a], body, thread=thread, plan=plan)).text
+    assert re.search(r"tl_direct_to_lds_16\(&tile\[.*first_thread.*\], &A\[chunk \* 8\], true\);", text)
+
+
+@pytest.mark.parametrize(
+    ("trips", "count", "pragma"),
+    [(16, 2, "#pragma unroll TL_ITERATIONS(2)"), (15, 2, "#pragma unroll 1"), (9, 3, "#pragma unroll TL_ITERATIONS(3)")],
+)
+def test_as_many_iterations_become_one_as_tiles_have_versions(trips: int, count: int, pragma: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((256, 32 * trips), "float16"), C: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=256):
+            A_s, B_s = T.alloc_shared((128, 32), "float16"), T.alloc_shared((128, 32), "float16")
+            C_f = T.alloc_fragment((128, 128), "float32")
+            for step in T.Pipelined(trips, num_stages=count):
+                T.copy(A[0, step * 32], A_s)
+                T.copy(A[128, step * 32], B_s)
+                T.gemm(A_s, B_s, C_f, transpose_B=True, clear_accum=False)
+            T.copy(C_f, C)
+
+    text = printed(main, "gfx950").text
+    assert pragma == text[: text.index("for (int step")].rstrip().splitlines()[-1]
+
+
 @needs_clang
 def test_loops_of_direct_loads_wait_for_nothing_loaded_before_them() -> None:
     """Rows of C are loaded to registers before the loop, which only waits for its tiles."""
@@ -69,7 +102,7 @@ def test_loops_of_direct_loads_wait_for_nothing_loaded_before_them() -> None:
 
     text = printed(main, "gfx950").text
     code = assembly_of(text, "gfx950")
-    assert 1 >= code[code.index("v_mfma") : code.rindex("v_mfma")].count("vmcnt")
+    assert 2 >= code[code.index("v_mfma") : code.rindex("v_mfma")].count("vmcnt")  # of two iterations, which are one
     assert "tl_wait_for_tracked_loads();" in text
     assert "tl_wait_for_tracked_loads" not in printed(gemm(160), "gfx950").text  # which loads nothing before
 

@@ -14,19 +14,24 @@ from tilelang.errors import Loc, NoLowering
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.callee import Routine
 from tilelang.ir.compare import ExprKey
-from tilelang.ir.expr import Var
-from tilelang.ir.stmt import Atomic, CallStmt, For, Launch, Print, Stmt
-from tilelang.ir.visit import expressions, loads_of, substitute, walk
+from tilelang.ir.expr import Binary, Expr, Var, int_const
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, Launch, Print, Stmt
+from tilelang.ir.visit import expressions, loads_of, substitute, variables_of, walk, walk_expr
 from tilelang.isa.instruction import Effect
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.amd.codegen.hip_expr import HipExprPrinter, SplitAddress
 from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, thread_offsets
 from tilelang.targets.amd.isa.atomic_text import atomic_text
 from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS
-from tilelang.targets.amd.isa.save_registers import REMATERIALIZE
+from tilelang.targets.amd.isa.save_registers import ITERATIONS, REMATERIALIZE
 from tilelang.targets.amd.isa.wait_counters import WAIT_FOR_TRACKED_LOADS
 from tilelang.targets.gpu.codegen.program import instructions_of
 from tilelang.targets.gpu.codegen.statements import FAILED, ThreadStmtPrinter
+
+
+_MODULO = (BinaryOp.FLOORMOD, BinaryOp.TRUNCMOD)
+_MAX_VERSIONS = 4  # of tiles, for which iterations are written out; more are too long a loop for the instruction cache
 
 
 class HipStmtPrinter(ThreadStmtPrinter):
@@ -47,8 +52,10 @@ class HipStmtPrinter(ThreadStmtPrinter):
         self._split_addresses = exprs.split_addresses
         self._opaque_offsets: dict[For, list[str]] = {}  # per loop, names of offsets hidden from the optimizer
         self._first_thread: Var | None = None
+        self._of_thread: dict[Var, Expr] = {}  # definitions that depend on the thread
         if launch.thread is not None and _has_direct_loads(launch.body):
             self._first_thread = self._bound_first_thread(launch.thread)
+            self._of_thread = _definitions_by(launch.thread, launch.body)
         self._syncs_grid = any(Effect.SYNC_GRID in instruction.effect for instruction in instructions_of(launch))
 
     def _bound_first_thread(self, thread: Var) -> Var:
@@ -64,9 +71,15 @@ class HipStmtPrinter(ThreadStmtPrinter):
         if thread is not None and first is not None and _loads_directly(node.routine):
             target, *others = node.args
             if isinstance(target, Region):  # the address of the first lane counts
-                start = tuple(substitute(index, {thread: first}) for index in target.start)
+                start = tuple(substitute(self._by_thread(index), {thread: first}) for index in target.start)
                 node = dataclasses.replace(node, args=(dataclasses.replace(target, start=start), *others))
         super()._call(node)
+
+    def _by_thread(self, index: Expr) -> Expr:
+        """An index with the definitions of the variables that differ between threads put in."""
+        while not self._of_thread.keys().isdisjoint(variables_of(index)):
+            index = substitute(index, self._of_thread)
+        return index
 
     def _rolled(self, node: For) -> None:
         if _has_direct_loads(node.body) and _loads_before(node, self._launch_body):
@@ -76,6 +89,13 @@ class HipStmtPrinter(ThreadStmtPrinter):
         super()._rolled(node)
         self._split_addresses.clear()
         self._split_addresses.update(outside)
+
+    def _pragma(self, node: For) -> str:
+        versions = _versions(node) if self._is_rolled(node) else 1
+        if versions == 1:
+            return super()._pragma(node)
+        self._exprs.need(ITERATIONS)
+        return f"#pragma unroll {ITERATIONS.name}({versions})"
 
     def _more_pointers(self, loop: For) -> list[str]:
         """Splits the addresses of global loads into uniform pointers and offsets of each thread."""
@@ -124,6 +144,35 @@ class HipStmtPrinter(ThreadStmtPrinter):
         self._exprs.need(RECORD_FAILURE)
         ends = [] if self._syncs_grid else ["__builtin_amdgcn_endpgm();"]
         return [f"tl_record_failure({FAILED}, {number});", *ends]
+
+
+def _definitions_by(thread: Var, body: Stmt) -> dict[Var, Expr]:
+    """The definitions that depend on the thread, directly or through others."""
+    found: dict[Var, Expr] = {}
+    for stmt in walk(body):
+        if isinstance(stmt, Bind) and not variables_of(stmt.value).isdisjoint({thread, *found}):
+            found[stmt.var] = stmt.value
+    return found
+
+
+def _versions(loop: For) -> int:
+    """Of the tiles that a loop takes in turn, so that as many iterations as one have them at constant places.
+
+    Iterations are not written out behind a loop for the rest, since barriers of all threads are in them.
+    """
+    counts = {
+        int_const(expr.b) or 0
+        for stmt in walk(loop.body)
+        for root in expressions(stmt)
+        for expr in walk_expr(root)
+        if isinstance(expr, Binary) and expr.op in _MODULO and variables_of(expr.a) == {loop.var}
+    }
+    start, stop = int_const(loop.start), int_const(loop.stop)
+    if len(counts) != 1 or start is None or stop is None:
+        return 1
+    (count,) = counts
+    trips = len(range(start, stop, loop.step))
+    return count if 1 < count <= _MAX_VERSIONS and trips % count == 0 else 1
 
 
 def _has_direct_loads(body: Stmt) -> bool:

@@ -57,12 +57,13 @@ def direct_to_lds(size: int) -> Instruction:
     name = f"tl_direct_to_lds_{size}"
     text = f"""\
 // Loads {size} bytes a lane to LDS, one after another from the address of the first lane on; zeros without `keep`.
-// The lower half of a pointer is the address in LDS; a cast between address spaces would test it for null.
+// Waves give it in a scalar register. The lower half of a pointer is the address in LDS; a cast between address spaces
+// would test it for null.
 __device__ __forceinline__ void {name}(void* shared, const void* global, bool keep) {{
     const unsigned address = (unsigned)(unsigned long)shared;
     asm volatile("s_mov_b32 m0, %0\\n\\ts_nop 0\\n\\tglobal_load_lds_{_SUFFIXES[size]} %1, off"
                  :
-                 : "s"(__builtin_amdgcn_readfirstlane(address)), "v"(keep ? global : (const void*)tl_zeros)
+                 : "s"(address), "v"(keep ? global : (const void*)tl_zeros)
                  : "memory");
 }}
 """

@@ -22,3 +22,14 @@ REMATERIALIZE = Helper(
 #endif
 """,
 )
+ITERATIONS = Helper(
+    "TL_ITERATIONS",
+    f"""\
+// Iterations that become one, where registers are not scarce.
+#ifdef {_MACRO}
+#define TL_ITERATIONS(count) 1
+#else
+#define TL_ITERATIONS(count) count
+#endif
+""",
+)

@@ -109,7 +109,7 @@ class ThreadStmtPrinter(StmtPrinter):
 
     def _for(self, node: For, also: Sequence[str] = ()) -> None:
         start, stop = int_const(node.start), int_const(node.stop)
-        if self._pragma(node) == _ROLLED:
+        if self._is_rolled(node) or self._pragma(node) == _ROLLED:
             self._rolled(node)
         elif node.kind is not ForKind.UNROLLED or start is None or start < 0 or node.step < 0 or stop is None:
             super()._for(node, also)
