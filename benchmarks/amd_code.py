@@ -43,6 +43,7 @@ OPTIONS = {"tl.enable_fast_math": True, "tl.nan_propagate": False}  # as Triton 
 _LDS_BYTES_PER_CLOCK = 128
 _WMMA_CLOCKS = 32  # of gfx11, from 1024 operations of float16 a clock for the four SIMD units of a work-group
 _TRANSCENDENTAL = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_")
+_TWO_PLACES = re.compile(r"ds_(read2|write2|load_2addr|store_2addr)")
 _LABEL = re.compile(r"(\.LBB\w+):")
 _BRANCH = re.compile(r"s_c?branch\w*\s+(\.LBB\w+)")
 _INSTRUCTION = re.compile(r"(v|s|ds|global|buffer|scratch|flat)_\w+")
@@ -175,7 +176,7 @@ class Code:
                 vector += (4 if cdna else 1) * (4 if _TRANSCENDENTAL.match(name) else 1)
             elif name.startswith("ds_"):
                 width = next((b for word, b in _WIDTHS.items() if word in name), 4)
-                local += width * (2 if "2" in name.split("_")[1] else 1) * machine.warp_size // _LDS_BYTES_PER_CLOCK
+                local += width * (2 if _TWO_PLACES.match(name) else 1) * machine.warp_size // _LDS_BYTES_PER_CLOCK
         # the waves of all SIMD units share LDS; vector instructions of one wave run beside matrix instructions
         return matrix / max(matrix, vector + 4 * self.matrix * cdna, local * SIMDS)
 

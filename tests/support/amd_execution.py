@@ -175,7 +175,7 @@ class _Wave:
             self._scalar(form, name, inst)
         elif form == "SMEM":
             self._scalar_load(name, inst)
-        elif form in ("DS", "GLOBAL", "VGLOBAL", "FLAT", "VFLAT"):
+        elif form in ("DS", "GLOBAL", "VGLOBAL", "FLAT", "VFLAT", "MUBUF", "VBUFFER"):
             self._access(form, name, inst)
         elif "WMMA" in name or "MFMA" in name:
             self._matrix(name, inst)
@@ -298,6 +298,8 @@ class _Wave:
                                                   for n in (inst.offset0, inst.offset1))  # fmt: skip
             # texts either add the offset, or mean an address that has it
             at = np.uint64(_APERTURE + (0 if "+ OFFSET" in self._texts[name] else offset))
+        elif form in ("MUBUF", "VBUFFER"):
+            address, at = self._buffer_address(inst), np.uint64(0)
         else:
             address, at = self._flat_address(form, inst), np.uint64(0)
         if "_LDS_" in name:
@@ -330,7 +332,8 @@ class _Wave:
         returns = getattr(inst, "sc0", 0) or getattr(inst, "glc", 0) or getattr(inst, "th", 0) & 1
         if "ATOMIC" in name and not returns:
             return None
-        return inst.vdst.offset - 256 + accumulators if "vdst" in inst.op_bits else None
+        key = "vdata" if name.startswith("BUFFER_LOAD") else "vdst"
+        return getattr(inst, key).offset - 256 + accumulators if key in inst.op_bits else None
 
     def _data(self, inst: Any, accumulators: int) -> dict[str, Any]:
         """What is stored."""
@@ -354,6 +357,17 @@ class _Wave:
             return low + np.uint64(base + offset)
         whole = low | self._v[vector + 1].astype(np.uint64) << np.uint64(32)
         return whole + np.uint64(offset & _M64)
+
+    def _buffer_address(self, inst: Any) -> Any:
+        """By a resource without bounds and formats, offsets of lanes, and one of all lanes."""
+        assert inst.offen and not inst.idxen, "a buffer load without offsets of lanes"
+        first = inst.rsrc if hasattr(type(inst), "rsrc") else inst.srsrc.offset
+        low, high, size, kind = self._s[first : first + 4]
+        assert (high >> 16, size, kind) == (0, _M32, 0x20000 if self._family == "cdna" else 0x31004000)
+        moved = self._scalar_words(inst.soffset.offset, 32, inst)[0]
+        constant = inst.ioffset if hasattr(type(inst), "ioffset") else inst.offset
+        lanes = self._v[inst.vaddr.offset - 256].astype(np.uint64)
+        return lanes + np.uint64((low | high << 32) + moved + constant)
 
     def _direct(self, name: str, inst: Any, address: Any, active: Any) -> None:
         """A load to LDS, which the lanes fill one after another from M0 on."""

@@ -4,6 +4,7 @@ Needs the package tinygrad, of which only the decoder is used: tables that it ma
 manuals, so that what we read here comes from another source than what we print.
 """
 
+import importlib
 import struct
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ _SYMBOLS = 11  # SHT_DYNSYM
 _SEGMENT = struct.Struct("<II6Q")  # Elf64_Phdr
 _LOAD = 1  # PT_LOAD
 _DPP16 = 250  # as the first operand
-_INVALIDATES = (bytes.fromhex("0000ace000000000"), bytes.fromhex("0000b0e000000000"))  # of L0, and of L1
+_BUFFER_FORMATS = {"rdna3": ("MUBUF", 0b111000), "rdna4": ("VBUFFER", 0b110001)}
 
 
 @dataclass
@@ -87,15 +88,20 @@ def _decoded(code: bytes, instruction_set: str) -> dict[int, Any]:
     found: dict[int, Any] = {}
     place = 0
     while place < len(code):
-        if instruction_set == "rdna3" and code[place : place + 8] in _INVALIDATES:
-            found[place] = Invalidation()
-        else:
-            found[place] = decoder.decode_inst(code[place:], instruction_set)
-            if type(found[place]).__name__.startswith("VOP3") and _is_permuted(found[place]):
-                place_of_control = place + found[place].size()
-                found[place] = Permuted(found[place], *struct.unpack_from("<I", code, place_of_control))
+        found[place] = _instruction(code[place:], instruction_set)
+        if type(found[place]).__name__.startswith("VOP3") and _is_permuted(found[place]):
+            place_of_control = place + found[place].size()
+            found[place] = Permuted(found[place], *struct.unpack_from("<I", code, place_of_control))
         place += found[place].size()
     return found
+
+
+def _instruction(code: bytes, instruction_set: str) -> Any:
+    """The first instruction; the decoder of tinygrad overlooks the format of buffer accesses on RDNA."""
+    name, encoding = _BUFFER_FORMATS.get(instruction_set, ("", None))
+    if struct.unpack_from("<I", code)[0] >> 26 != encoding:
+        return decoder.decode_inst(code, instruction_set)
+    return getattr(importlib.import_module(f"tinygrad.runtime.autogen.amd.{instruction_set}.ins"), name).from_bytes(code)
 
 
 def _is_permuted(inst: Any) -> bool:
@@ -123,21 +129,6 @@ class Permuted:
     def size(self) -> int:
         """In bytes."""
         return int(self.inst.size()) + 4
-
-
-@dataclass
-class _Name:
-    name: str
-
-
-class Invalidation:
-    """An invalidation of the first caches of RDNA 3, of a format that tinygrad's tables lack."""
-
-    op = _Name("BUFFER_GL0_INV")
-
-    def size(self) -> int:
-        """In bytes."""
-        return 8
 
 
 def _sections(binary: bytes) -> list[tuple[int, ...]]:

@@ -547,7 +547,7 @@ _ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
     "%": lambda a, b: a % b, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
 }  # fmt: skip
-_ADDRESSES = ("CalcDsAddr", "CalcGlobalAddr", "CalcScalarGlobalAddr")
+_ADDRESSES = ("CalcDsAddr", "CalcGlobalAddr", "CalcScalarGlobalAddr", "CalcBufferAddr")
 _FUNCTIONS: Mapping[str, Callable[..., Bits]] = {
     "fma": _fma,
     "pow": _float(np.power),

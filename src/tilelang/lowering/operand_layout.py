@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -30,21 +30,27 @@ _RUN = 8  # neighbouring rows that go together in a permutation of rows
 
 @record
 class WarpAccess:
-    """The elements that the lanes of a warp read in one instruction.
+    """The elements that the lanes of a warp access in one instruction.
 
     Attributes:
         rows: Row of each lane's first element in memory order. Shape (lanes,).
         columns: Its column. Shape (lanes,).
         bytes: Bytes per lane, aligned to their number.
+        kind: "load" or "store".
     """
 
     rows: np.ndarray
     columns: np.ndarray
     bytes: int
+    kind: str = "load"
 
 
 def choose_layout(
-    shape: tuple[int, int], dtype: DType, accesses: Sequence[WarpAccess], machine: Machine
+    shape: tuple[int, int],
+    dtype: DType,
+    accesses: Sequence[WarpAccess],
+    machine: Machine,
+    others: Iterable[Layout] = (),
 ) -> Layout | None:
     """The candidate with the fewest bank conflicts, the first of equals; None means row-major.
 
@@ -53,11 +59,12 @@ def choose_layout(
         dtype: The dtype of its elements.
         accesses: The accesses to optimize together.
         machine: The machine with the shared memory.
+        others: Candidates of the machine's own, tried first.
     """
     run = max(access.bytes for access in accesses) // dtype.storage_bytes
     best: Layout | None = None
     fewest = math.inf
-    for candidate in _candidates(shape, dtype.storage_bytes, machine):
+    for candidate in itertools.chain(others, _candidates(shape, dtype.storage_bytes, machine)):
         if contiguous_elements(candidate) < run:
             continue
         count = sum(conflict_cycles(candidate, access, dtype, machine) for access in accesses)
@@ -82,7 +89,8 @@ def is_contiguous_in_runs(region: Region, layout: Layout | None, run: int) -> bo
 
 def conflict_cycles(layout: Layout, access: WarpAccess, dtype: DType, machine: Machine) -> int:
     """The cycles that an access loses to bank conflicts."""
-    return conflicts(offsets(layout)[access.rows, access.columns] * dtype.storage_bytes, access.bytes, machine)
+    addresses = offsets(layout)[access.rows, access.columns] * dtype.storage_bytes
+    return conflicts(addresses, access.bytes, machine, access.kind)
 
 
 def _candidates(shape: tuple[int, int], itemsize: int, machine: Machine) -> Iterator[Layout]:

@@ -32,6 +32,7 @@ from tilelang.targets.amd.passes import (
     relax_barriers,
     remap_xcds,
 )
+from tilelang.targets.amd.passes.transpose_operands import transpose_operands
 from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
 
 
@@ -48,6 +49,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         choose_lowerings(lowerings),
         plan_pipeline.PASS,
         expand_pipeline.PASS,
+        transpose_operands(lowerings),
         expand_to_loops(lowerings),
         flatten_parallel.PASS,
         demote_fragments.PASS,

@@ -1,15 +1,34 @@
 from amd_programs import gemm
 from hip_text import printed
 
+import tilelang.language as T
 
-def test_loads_of_loops_add_an_offset_of_the_thread_to_a_pointer_of_all() -> None:
+
+def test_loads_of_loops_add_an_offset_of_the_thread_to_a_resource_of_all() -> None:
     text = printed(gemm(160, rows=256), "gfx942").text
-    assert "const half_t* A_at = &A[by * 128 * 160 + 32];" in text
-    assert "A_at += 32, B_at += 4096)" in text
-    assert "tl_keep_offset(A_offset);" in text
-    assert "*(const uint32x4_t*)((const char*)A_at + (A_offset + v * " in text
+    assert "const tl_resource A_from = tl_resource_of(&A[by * 128 * 160 + 32]);" in text
+    assert "A_offset += 64u, B_offset += 8192u)" in text
+    assert "tl_buffer_load<uint32x4_t>(A_from, A_offset, v * 20480u)" in text
+
+
+def test_resources_move_where_offsets_of_all_iterations_have_no_bound() -> None:
+    rows = T.dynamic("rows")
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, 128), "float16"), C: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            tile, sums = T.alloc_shared((64, 128), "float16"), T.alloc_fragment((128, 128), "float32")
+            T.clear(sums)
+            for step in T.Pipelined(rows // 64, num_stages=2):
+                T.copy(A[step * 64, 0], tile)
+                T.gemm(tile, tile, sums, transpose_A=True)
+            T.copy(sums, C)
+
+    text = printed(main, "gfx942").text
+    assert "A_at += 8192)" in text
+    assert "const tl_resource A_from = tl_resource_of(A_at);" in text[text.index("for (int step") :]
 
 
 def test_loads_after_the_loop_name_the_tensor() -> None:
     text = printed(gemm(160), "gfx942").text
-    assert "A_at" not in text[text.rindex("tl_mfma") :]
+    assert "A_from" not in text[text.rindex("tl_mfma") :]

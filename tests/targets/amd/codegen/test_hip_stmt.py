@@ -85,6 +85,27 @@ def test_as_many_iterations_become_one_as_tiles_have_versions(trips: int, count:
 
 
 @needs_clang
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+def test_loops_that_load_ahead_do_not_wait_for_what_was_loaded_before_them(arch: str) -> None:
+    """The rows of Q are loaded to registers before the loop, which the first iteration alone would wait for."""
+
+    @T.prim_func
+    def main(Q: T.Tensor((128, 64), "float16"), K: T.Tensor((1024, 64), "float16"), C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            q, k = T.alloc_fragment((128, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            sums = T.alloc_fragment((128, 64), "float32")
+            T.copy(Q, q)
+            T.clear(sums)
+            for step in T.Pipelined(16, num_stages=2):
+                T.copy(K[step * 64, 0], k)
+                T.gemm(q, k, sums, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+            T.copy(sums, C)
+
+    text = printed(main, arch).text
+    assert text.index("tl_await_registers(q);") < text.index("for (int step")
+
+
+@needs_clang
 def test_loops_of_direct_loads_wait_for_nothing_loaded_before_them() -> None:
     """Rows of C are loaded to registers before the loop, which only waits for its tiles."""
 

@@ -16,6 +16,7 @@ K, I, ROW, THREAD = (Var(name, INT32, index=True) for name in ("k", "i", "row", 
 FLOAT16 = SCALARS["float16"]
 A = Buffer("A", (as_expr(4096), as_expr(4096)), FLOAT16, Scope.GLOBAL)
 WIDE = Buffer("W", (as_expr(1 << 20), as_expr(1 << 20)), FLOAT16, Scope.GLOBAL)
+FAR = Buffer("F", (as_expr(1 << 20), as_expr(1 << 25)), FLOAT16, Scope.GLOBAL)
 REGISTERS = Buffer("r", (as_expr(64),), FLOAT16, Scope.LOCAL)
 DOMAIN = Domain().with_range(THREAD, 0, 255)
 
@@ -58,3 +59,9 @@ def test_offsets_fit_into_32_bits():
     assert [] == found(THREAD * 4096, K * 64, buffer=WIDE)
     assert 1 == len(found(THREAD, K * 64, buffer=WIDE))
     assert [] == found(THREAD, K * 64, domain=Domain())  # of as many threads as can be
+
+
+def test_offsets_take_the_increments_of_loops_whose_sum_fits_into_32_bits_too():
+    (near,), (far,) = found(ROW + THREAD, K * 64), found(K * 64, THREAD, buffer=FAR)
+    assert near.holds_increments
+    assert not far.holds_increments

@@ -35,7 +35,7 @@ def test_it_changes_nothing():
 
 @needs_clang
 def test_loads_stay_before_it():
-    text = LATE.format(barrier=KEEP_MATRIX_ORDER.texts["hip"])
+    text = KEEP_MATRIX_ORDER.helpers["hip"].text + LATE.format(barrier=KEEP_MATRIX_ORDER.texts["hip"])
     assembly = build(source(text, "late", threads=64), "gfx942", "clang").assembly()
     names = [name for name in re.findall(r"^\s+(\w+)", assembly, re.M) if name.startswith(("ds_read", "v_mfma"))]
     first = next(i for i, name in enumerate(names) if name.startswith("v_mfma"))

@@ -1,4 +1,4 @@
-"""Prints expressions as HIP: as in other languages, but for loads by a scalar pointer and a vector offset."""
+"""Prints expressions as HIP: as in other languages, but for buffer loads of split addresses."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Var
 from tilelang.records import record
+from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
 
 
 @record
 class SplitAddress:
-    """An address as the sum of a uniform pointer and an offset of the thread.
+    """An address as the sum of a buffer resource and an offset of the thread.
 
     Attributes:
-        pointer: The name of the pointer, which is the same for all threads.
+        resource: The name of the buffer resource, which is the same for all threads.
         offset: The name of the thread's offset in bytes.
         moves: The byte stride of each variable of an unrolled loop.
     """
 
-    pointer: str
+    resource: str
     offset: str
     moves: Mapping[Var, int]
 
@@ -42,22 +43,19 @@ class HipExprPrinter(ExprPrinter):
         self.split_addresses: dict[AddressKey, SplitAddress] = {}
 
     def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:  # noqa: D102
-        address = self._split_address(buffer, indices)
-        if address is None:
-            return super().element(buffer, indices)
-        return f"(*(const {self.storage(buffer.dtype)}*)({address}))"
+        load = self._buffer_load(buffer, indices, buffer.dtype)
+        return super().element(buffer, indices) if load is None else load
 
     def vector(self, buffer: Buffer, indices: tuple[Expr, ...], dtype: DType, *, const: bool = False) -> str:  # noqa: D102
-        address = self._split_address(buffer, indices) if const else None
-        if address is None:
-            return super().vector(buffer, indices, dtype, const=const)
-        return f"*(const {self.storage(dtype)}*)({address})"
+        load = self._buffer_load(buffer, indices, dtype) if const else None
+        return super().vector(buffer, indices, dtype, const=const) if load is None else load
 
-    def _split_address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str | None:
+    def _buffer_load(self, buffer: Buffer, indices: tuple[Expr, ...], dtype: DType) -> str | None:
         if not self.split_addresses or buffer.scope is not Scope.GLOBAL:
             return None
         found = self.split_addresses.get(address_key(Region(buffer, indices, ())))
         if found is None:
             return None
-        moves = [f"{self.names[var]} * {step}u" for var, step in found.moves.items()]
-        return f"(const char*){found.pointer} + ({' + '.join([found.offset, *moves])})"
+        self.need(BUFFER_LOAD)
+        moves = " + ".join(f"{self.names[var]} * {step}u" for var, step in found.moves.items())
+        return f"tl_buffer_load<{self.storage(dtype)}>({found.resource}, {found.offset}, {moves or 0})"

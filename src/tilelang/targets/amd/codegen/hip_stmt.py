@@ -16,19 +16,19 @@ from tilelang.ir.callee import Routine
 from tilelang.ir.compare import ExprKey
 from tilelang.ir.expr import Binary, Expr, Var, int_const
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, Launch, Print, Stmt
-from tilelang.ir.visit import expressions, loads_of, substitute, variables_of, walk, walk_expr
+from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, Launch, Print, Stmt, Store
+from tilelang.ir.visit import expressions, loads_of, substitute, variables_of, walk, walk_expr, written_buffers
 from tilelang.isa.instruction import Effect
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.amd.codegen.hip_expr import HipExprPrinter, SplitAddress
 from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, thread_offsets
 from tilelang.targets.amd.isa.atomic_text import atomic_text
+from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
 from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS
 from tilelang.targets.amd.isa.save_registers import ITERATIONS, REMATERIALIZE
 from tilelang.targets.amd.isa.wait_counters import WAIT_FOR_TRACKED_LOADS
 from tilelang.targets.gpu.codegen.program import instructions_of
 from tilelang.targets.gpu.codegen.statements import FAILED, ThreadStmtPrinter
-
 
 _MODULO = (BinaryOp.FLOORMOD, BinaryOp.TRUNCMOD)
 _MAX_VERSIONS = 4  # of tiles, for which iterations are written out; more are too long a loop for the instruction cache
@@ -50,12 +50,11 @@ class HipStmtPrinter(ThreadStmtPrinter):
         super().__init__(out, exprs, launch, written, asserts)
         self._launch_body = launch.body
         self._split_addresses = exprs.split_addresses
-        self._opaque_offsets: dict[For, list[str]] = {}  # per loop, names of offsets hidden from the optimizer
+        self._moving_resources: dict[For, list[str]] = {}  # per loop, declarations of resources in each iteration
         self._first_thread: Var | None = None
-        self._of_thread: dict[Var, Expr] = {}  # definitions that depend on the thread
+        self._of_thread = {} if launch.thread is None else _definitions_by(launch.thread, launch.body)
         if launch.thread is not None and _has_direct_loads(launch.body):
             self._first_thread = self._bound_first_thread(launch.thread)
-            self._of_thread = _definitions_by(launch.thread, launch.body)
         self._syncs_grid = any(Effect.SYNC_GRID in instruction.effect for instruction in instructions_of(launch))
 
     def _bound_first_thread(self, thread: Var) -> Var:
@@ -85,6 +84,9 @@ class HipStmtPrinter(ThreadStmtPrinter):
         if _has_direct_loads(node.body) and _loads_before(node, self._launch_body):
             self._exprs.need(WAIT_FOR_TRACKED_LOADS)
             self._out.line(f"{WAIT_FOR_TRACKED_LOADS.name}();")
+        for buffer in _loaded_before(node, self._launch_body):
+            self._exprs.need(AWAIT_REGISTERS)
+            self._out.line(f"{AWAIT_REGISTERS.name}({self._names[buffer]});")
         outside = dict(self._split_addresses)
         super()._rolled(node)
         self._split_addresses.clear()
@@ -98,32 +100,40 @@ class HipStmtPrinter(ThreadStmtPrinter):
         return f"#pragma unroll {ITERATIONS.name}({versions})"
 
     def _more_pointers(self, loop: For) -> list[str]:
-        """Splits the addresses of global loads into uniform pointers and offsets of each thread."""
+        """Splits the addresses of global loads into buffer resources and offsets of each thread."""
         thread, types = self._launch_thread, self._types
         if thread is None or not isinstance(types, ProvenIndexTypes):
             return []
         also = []
         for (buffer, place), address in thread_offsets(loop, thread, types.domain).items():
-            if types.offset_bits(buffer) == 32:
+            varies = any(self._of_thread.keys() & variables_of(index) for index in address.pointer.start)
+            if types.offset_bits(buffer) == 32 and not varies:
                 also.append(self._declare_address(loop, buffer, place, address))
         return also
 
     def _declare_address(self, loop: For, buffer: Buffer, place: tuple[ExprKey, ...], address: ThreadOffset) -> str:
-        """Declares pointer and offset of an address; gives the increment of the pointer."""
+        """Declares resource and offset of an address; gives the increment of one of them."""
         exprs, names, size = self._exprs, self._names, buffer.dtype.storage_bytes
-        at, offset = names.fresh(f"{buffer.name}_at"), names.fresh(f"{buffer.name}_offset")
+        exprs.need(BUFFER_LOAD)
+        resource, offset = names.fresh(f"{buffer.name}_from"), names.fresh(f"{buffer.name}_offset")
         first, pointer = exprs.address(Region(buffer, address.pointer.start, ())), address.pointer
-        self._out.line(f"const {exprs.storage(buffer.dtype)}* {at} = {first};")
+        step = distance(buffer, pointer.steps)
+        if address.holds_increments:
+            self._out.line(f"const tl_resource {resource} = tl_resource_of({first});")
+            increment = f"{offset} += {(step or 0) * size}u"
+        else:
+            at = names.fresh(f"{buffer.name}_at")
+            self._out.line(f"const {exprs.storage(buffer.dtype)}* {at} = {first};")
+            self._moving_resources.setdefault(loop, []).append(f"const tl_resource {resource} = tl_resource_of({at});")
+            increment = f"{at} += {exprs.distance(buffer, pointer.steps)}"
         self._out.line(f"unsigned {offset} = ({exprs.offset(buffer, address.indices)}) * {size}u;")
         moves = {var: (distance(buffer, steps) or 0) * size for var, steps in pointer.unrolled_steps.items()}
-        self._split_addresses[buffer, place] = SplitAddress(at, offset, moves)
-        self._opaque_offsets.setdefault(loop, []).append(offset)
-        return f"{at} += {exprs.distance(buffer, pointer.steps)}"
+        self._split_addresses[buffer, place] = SplitAddress(resource, offset, moves)
+        return increment
 
     def _iteration(self, node: For) -> None:
-        for offset in self._opaque_offsets.get(node, ()):
-            self._exprs.need(KEEP_OFFSET)
-            self._out.line(f"{KEEP_OFFSET.name}({offset});")
+        for line in self._moving_resources.get(node, ()):
+            self._out.line(line)
         if self._is_rolled(node) and self._launch_thread is not None:
             self._exprs.need(REMATERIALIZE)
             self._out.line(f"TL_REMATERIALIZE({self._names[self._launch_thread]});")
@@ -181,10 +191,29 @@ def _has_direct_loads(body: Stmt) -> bool:
 
 def _loads_before(loop: For, body: Stmt) -> bool:
     """Whether statements before a loop load from global memory to registers."""
-    for stmt in itertools.takewhile(lambda stmt: stmt is not loop, walk(body)):
-        if any(load.buffer.scope is Scope.GLOBAL for expr in expressions(stmt) for load in loads_of(expr)):
-            return True
-    return False
+    return any(map(_loads_globally, itertools.takewhile(lambda stmt: stmt is not loop, walk(body))))
+
+
+def _loaded_before(loop: For, body: Stmt) -> list[Buffer]:
+    """The registers that a loop, which loads others from global memory, only reads, and that were loaded before it."""
+    if not any(map(_loads_globally, walk(loop.body))):
+        return []
+    before = itertools.takewhile(lambda stmt: stmt is not loop, walk(body))
+    loaded = [stmt.buffer for stmt in before if isinstance(stmt, Store) and _loads_globally(stmt)]
+    inside = {buffer for stmt in walk(loop.body) for buffer in _buffers_of(stmt)}
+    written = {buffer.storage for stmt in walk(loop.body) for buffer in written_buffers(stmt)}
+    local = (buffer for buffer in dict.fromkeys(loaded) if buffer.scope is Scope.LOCAL and buffer.view_of is None)
+    return [buffer for buffer in local if buffer in inside and buffer not in written]
+
+
+def _loads_globally(stmt: Stmt) -> bool:
+    return any(load.buffer.scope is Scope.GLOBAL for expr in expressions(stmt) for load in loads_of(expr))
+
+
+def _buffers_of(stmt: Stmt) -> list[Buffer]:
+    """What a statement reads, and what instructions take."""
+    regions = [arg.buffer for arg in stmt.args if isinstance(arg, Region)] if isinstance(stmt, CallStmt) else []
+    return [*regions, *(load.buffer for expr in expressions(stmt) for load in loads_of(expr))]
 
 
 def _loads_directly(routine: Routine) -> bool:
@@ -192,12 +221,15 @@ def _loads_directly(routine: Routine) -> bool:
     return any(routine is load for load in DIRECT_LOADS.values())
 
 
-KEEP_OFFSET = Helper(
-    "tl_keep_offset",
+AWAIT_REGISTERS = Helper(
+    "tl_await_registers",
     """\
-// Hides from the compiler that an offset is the same in each iteration: it would add it to the pointer of all threads
-// before the loop, and increment vectors of 64 bits in it, where a load adds both by itself.
-__device__ __forceinline__ void tl_keep_offset(unsigned& offset) { asm volatile("" : "+v"(offset)); }
+// Before a loop that loads to other registers: else the compiler would wait for these in each iteration, as the first
+// one must, and so for the loads of the iteration.
+template <typename T, int N> __device__ __forceinline__ void tl_await_registers(T (&values)[N]) {
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof(values) / 4); ++i) asm volatile("" : "+v"(((unsigned*)values)[i]));
+}
 """,
 )
 RECORD_FAILURE = Helper(

@@ -1,16 +1,17 @@
-"""Splits addresses of global loads in loops into a uniform pointer and an offset of each thread.
+"""Splits addresses of global loads in loops into a uniform part and an offset of each thread.
 
     for k:  x = A[by * 128 + (thread >> 3) + v * 32, k * 64]
-    =>  p = &A[by * 128, 0], t = (thread >> 3) * stride;  for k, p += 64:  x = *(p + (t + v * 32 * stride))
+    =>  r = &A[by * 128, 0], t = (thread >> 3) * stride;  for k, t += 64:  x = *(r + t + v * 32 * stride)
 
-Takes a loop, gives for each such address the pointer in the first iteration, its increments, and the thread's offset.
-Invariant: their sum is the address; the offset, with the strides of unrolled loops, is in [0, 2**31). A load adds a
-scalar pointer and a vector offset of 32 bits by itself: an iteration increments scalar registers only, instead of
-64-bit vector addresses for each load.
+Takes a loop, gives for each such address the uniform part in the first iteration, its increments, and the thread's
+offset. Invariant: their sum is the address; the offset, with the strides of unrolled loops, is in [0, 2**31). A buffer
+load adds a resource in scalar registers, a vector offset of 32 bits and a scalar offset by itself: an iteration
+increments one register for all loads of a tile, instead of a 64-bit vector address for each.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from tilelang.analysis.strides import distance
@@ -35,10 +36,12 @@ class ThreadOffset:
     Attributes:
         pointer: The uniform part.
         indices: The offsets of the thread, added to the indices of the pointer.
+        holds_increments: Whether the offset stays in [0, 2**31) if the loop increments it instead of the pointer.
     """
 
     pointer: PointerIncrement
     indices: tuple[Expr, ...]
+    holds_increments: bool = False
 
 
 def thread_offsets(loop: For, thread: Var, domain: Domain) -> dict[AddressKey, ThreadOffset]:
@@ -54,8 +57,12 @@ def thread_offsets(loop: For, thread: Var, domain: Domain) -> dict[AddressKey, T
             continue
         increment = address_increment(region, loop, tuple(unrolled), changing)
         split = None if increment is None else _split(increment, thread)
-        if split is not None and _max_offset(load.buffer, split, dict(unrolled), domain) < _MAX_BYTES:
-            found[key] = split
+        if split is None:
+            continue
+        largest = _max_offset(load.buffer, split, dict(unrolled), domain)
+        if largest < _MAX_BYTES:
+            holds = largest + _max_increment(load.buffer, split, loop) < _MAX_BYTES
+            found[key] = dataclasses.replace(split, holds_increments=holds)
     return found
 
 
@@ -84,6 +91,15 @@ def _split_sum(linear: Sum, thread: Var) -> tuple[Expr, Expr]:
     own = {term: count for term, count in linear.terms.items() if any(thread in variables_of(key.expr) for key in term)}
     rest = {term: count for term, count in linear.terms.items() if term not in own}
     return to_expr(Sum(rest, linear.constant)), to_expr(Sum(own, 0))
+
+
+def _max_increment(buffer: Buffer, address: ThreadOffset, loop: For) -> int:
+    """The bytes by which all iterations together increment an address; `_MAX_BYTES` if that has no bound."""
+    start, stop = int_const(loop.start), int_const(loop.stop)
+    step = distance(buffer, address.pointer.steps)
+    if start is None or stop is None or step is None or step < 0:
+        return _MAX_BYTES
+    return len(range(start, stop, loop.step)) * step * buffer.dtype.storage_bytes
 
 
 def _max_offset(buffer: Buffer, address: ThreadOffset, unrolled: dict[Var, int], domain: Domain) -> int:

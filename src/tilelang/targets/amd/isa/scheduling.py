@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilelang.isa.instruction import Instruction
+from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Warp
 
-_VECTOR_ALU, _SCALAR_ALU, _GLOBAL_MEMORY, _LDS_WRITE = 0x2, 0x4, 0x10, 0x200  # what may be moved across
+_VECTOR_ALU, _SCALAR_ALU, _GLOBAL_MEMORY, _LDS_WRITE = 0x2, 0x4, 0x10, 0x200
+_MAY_CROSS = _VECTOR_ALU | _SCALAR_ALU | _GLOBAL_MEMORY | _LDS_WRITE
 
 
 def _no_effect(warp: Warp) -> None:
@@ -19,8 +21,20 @@ def _no_effect(warp: Warp) -> None:
 
 KEEP_MATRIX_ORDER = Instruction(
     "keep_matrix_order",
-    {"hip": f"__builtin_amdgcn_sched_barrier({_VECTOR_ALU | _SCALAR_ALU | _GLOBAL_MEMORY | _LDS_WRITE:#x})"},
-    {},
+    {"hip": "tl_keep_matrix_order()"},
+    {
+        "hip": Helper(
+            "tl_keep_matrix_order",
+            f"""\
+// Matrix instructions and loads from LDS stay on their side of it. The scheduler of LLVM 15 does not end with it.
+#if __clang_major__ > 15
+#define tl_keep_matrix_order() __builtin_amdgcn_sched_barrier({_MAY_CROSS:#x})
+#else
+#define tl_keep_matrix_order()
+#endif
+""",
+        )
+    },
     _no_effect,
     source="LLVM, User Guide for AMDGPU Backend, llvm.amdgcn.sched.barrier",
 )

@@ -23,6 +23,7 @@ from tilelang.targets.amd.isa.matrix import MatrixInstruction
 from tilelang.targets.amd.isa.matrix_atom import MatrixAtom, matrix_multiply
 from tilelang.targets.amd.isa.matrix_table import instructions_for
 from tilelang.targets.amd.isa.scheduling import KEEP_MATRIX_ORDER
+from tilelang.targets.amd.lowerings.stored_share import StoredShare
 from tilelang.targets.amd.lowerings.transposed_operand import TransposableOperand, TransposableShare
 from tilelang.targets.amd.machines import CDNA_WAVE, RDNA_WAVE, SIMDS, Feature, register_file
 from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
@@ -43,10 +44,10 @@ class GemmMatrix(RegisterGemm):
     prefetch_barrier = KEEP_MATRIX_ORDER  # else clang sinks loads to their uses, to save registers, and waits for each
 
     def operand_classes(self, context: LoweringContext) -> tuple[type[Share], type[ElementOperand]]:
-        """Operands that transposing reads can load, if the machine has such reads."""
+        """Operands that transposing reads can load, if the machine has such reads, or that are stored transposed."""
         if context.target.has(Feature.TRANSPOSED_READ):
             return TransposableShare, TransposableOperand
-        return Share, ElementOperand
+        return StoredShare, ElementOperand
 
     def max_registers(self, context: LoweringContext) -> int:
         """The registers of a lane with one work-group per compute unit, without reserved ones."""

@@ -29,6 +29,8 @@ OLDEST = 19  # fences for shared memory alone
 _NEWEST = 30  # of the names with a version that are looked for
 INSTALL = "pip install 'ziglang>=0.17' (clang 22 and lld), or `apt install clang-19 lld-19` or newer, or install ROCm"
 
+# halves of registers are permuted by twos, not moved one by one
+_FEATURES = ("-Xclang", "-target-feature", "-Xclang", "-real-true16")
 _LANGUAGE = ("-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib")
 # one process instead of an assembler's besides: complaints about inline assembly then name the line of the text
 _OBJECT = ("-S", "-Xclang", "-emit-obj")
@@ -68,7 +70,7 @@ class Clang:
 
         output = "kernel.s" if assembly else "kernel.o"
         form = ("-S",) if assembly else _OBJECT
-        line = [*self.command, *_LANGUAGE, f"--offload-arch={arch}", *_CODE_OBJECT, *flags, *form]
+        line = [*self.command, *_LANGUAGE, *_FEATURES, f"--offload-arch={arch}", *_CODE_OBJECT, *flags, *form]
         line += ["kernel.hip", "-o", output]
         with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary_folder()) as folder:
             Path(folder, "kernel.hip").write_text(text, encoding="utf-8", errors="backslashreplace")

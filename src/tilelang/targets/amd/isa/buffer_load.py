@@ -1,0 +1,47 @@
+"""Loads from global memory by a resource of all threads, an offset of the thread, and one of the instruction.
+
+Gives the text that defines them. Invariant: no address is outside of its tensor, so that a resource has no bounds.
+
+Source: AMD Instruction Set Architecture guides, "Buffer Resource Descriptor"; LLVM, "User Guide for AMDGPU Backend",
+`llvm.amdgcn.raw.ptr.buffer.load` and `llvm.amdgcn.make.buffer.rsrc`.
+"""
+
+from __future__ import annotations
+
+from tilelang.isa.intrinsic import Helper
+
+BUFFER_LOAD = Helper(
+    "tl_buffer_load",
+    """\
+// Loads from `from + offset + moved`, of which the first is the same in all lanes, and the last in all waves.
+#if __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
+typedef __amdgpu_buffer_rsrc_t tl_resource;
+__device__ __forceinline__ tl_resource tl_resource_of(const void* from) {
+#if defined(__GFX9__)
+    const int format = 0x00020000;
+#else
+    const int format = 0x31004000;
+#endif
+    return __builtin_amdgcn_make_buffer_rsrc((void*)from, 0, -1, format);
+}
+template <typename T> __device__ __forceinline__ T tl_buffer_load(tl_resource from, unsigned offset, unsigned moved) {
+    if constexpr (sizeof(T) == 16)
+        return __builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b128(from, offset, moved, 0));
+    else if constexpr (sizeof(T) == 8)
+        return __builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b64(from, offset, moved, 0));
+    else if constexpr (sizeof(T) == 4)
+        return __builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b32(from, offset, moved, 0));
+    else if constexpr (sizeof(T) == 2)
+        return __builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b16(from, offset, moved, 0));
+    else
+        return __builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b8(from, offset, moved, 0));
+}
+#else
+typedef const char* tl_resource;
+__device__ __forceinline__ tl_resource tl_resource_of(const void* from) { return (tl_resource)from; }
+template <typename T> __device__ __forceinline__ T tl_buffer_load(tl_resource from, unsigned offset, unsigned moved) {
+    return *(const T*)(from + (offset + moved));
+}
+#endif
+""",
+)

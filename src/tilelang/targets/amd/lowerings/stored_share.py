@@ -1,0 +1,37 @@
+"""Operands of matrix instructions in LDS whose layout suits their stores, too, where K is contiguous.
+
+Takes an operand of a gemm and the part of it that a wave needs; see `targets.gpu.lowerings.mma_operand`. Rows that are
+stored as they are in global memory have no bank conflicts in any of the layouts; tiles that are stored transposed have
+none in those that `targets.amd.transposed_stores` knows.
+"""
+
+from __future__ import annotations
+
+from tilelang.layout.layout import Layout
+from tilelang.lowering.operand_layout import choose_layout, conflict_cycles
+from tilelang.records import record
+from tilelang.targets.amd.transposed_stores import layouts, store_accesses
+from tilelang.targets.gpu.lowerings.mma_operand import Share
+from tilelang.targets.machine import Machine
+
+
+@record
+class StoredShare(Share):
+    """A wave's part of an operand that may be stored transposed."""
+
+    def layout(self, machine: Machine) -> Layout | None:
+        """A layout without bank conflicts for loads and stores; None for row-major, or if it is fixed."""
+        shape = self.region.buffer.static_shape
+        if shape is None or {self.row_axis, self.k_axis} != {self._last - 1, self._last}:
+            return None
+        height, length = shape[-2:]
+        item_bytes = self.dtype.storage_bytes
+        stores = [] if self.transposes else list(store_accesses((height, length), item_bytes, machine.warp_size))
+        if not stores:
+            return super().layout(machine)
+        loads = self.accesses(height, length)
+        candidates = layouts((height, length), item_bytes)
+        found = choose_layout((height, length), self.dtype, [*loads, *stores], machine, candidates)
+        if found is None or any(conflict_cycles(found, load, self.dtype, machine) for load in loads):
+            return super().layout(machine)  # each tile is loaded more often than stored
+        return found

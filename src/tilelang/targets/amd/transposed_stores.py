@@ -1,0 +1,98 @@
+"""How threads store tiles to LDS transposed: each loads a block of a few rows, and stores pieces of its columns.
+
+Gives `block_layout`, the threads' blocks; `store_accesses`, what a wave stores at once; and `layouts`, of tiles in LDS
+that have bank conflicts neither for these stores nor for matrix instructions that read pieces of 16 bytes of 16 or 32
+successive rows. Rows are those of the tile in global memory, whose columns are contiguous there; in LDS they are not.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from tilelang.layout.layout import Coordinate, Layout
+from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
+from tilelang.layout.thread_values import Fragment, digit, fragment
+from tilelang.lowering.operand_layout import WarpAccess
+
+_NEIGHBORS = 4  # lanes along a row that store at once, each to other banks
+_LINE_BYTES = 128  # of 32 banks
+
+
+def block_layout(shape: tuple[int, int], item_bytes: int, threads: int) -> Fragment | None:
+    """The elements of a tile in global memory that each thread loads and stores; None if there are too few.
+
+    Lanes that store at once have neighbouring blocks, and pieces of two times 16 bytes in LDS.
+
+    Shapes: (threads, values) -> (rows, columns).
+    """
+    rows, columns = shape
+    each, rest = divmod(rows * columns, threads)
+    if rest or any(count & (count - 1) for count in (rows, columns, threads)):
+        return None
+    most = MAX_VECTOR_BYTES // item_bytes
+    height = min(most, each // most, rows)
+    # narrower stores would be too many
+    return _blocks((rows, columns), (height, most), threads, most) if 2 * height >= most <= columns else None
+
+
+def _blocks(shape: tuple[int, int], block: tuple[int, int], threads: int, piece: int) -> Fragment:
+    """The blocks of threads: `_NEIGHBORS` along rows, two pieces along columns, then the rest of rows and columns."""
+    rows, columns = (extent // size for extent, size in zip(shape, block, strict=True))
+    height, width = block
+    beside = min(_NEIGHBORS, columns, threads)
+    below = min(2 * piece // height, rows, threads // beside)
+    more_beside = min(columns // beside, threads // (beside * below))
+    more_below = threads // (beside * below * more_beside)
+    return fragment(
+        shape,
+        [
+            digit(beside, 0, width),
+            digit(below, height, 0),
+            digit(more_beside, 0, width * beside),
+            digit(more_below, height * below, 0),
+        ],
+        [
+            digit(width, 0, 1),
+            digit(height, 1, 0),
+            digit(columns // (beside * more_beside), 0, width * beside * more_beside),
+            digit(rows // (below * more_below), height * below * more_below, 0),
+        ],
+    )
+
+
+def store_accesses(shape: tuple[int, int], item_bytes: int, lanes: int) -> Iterator[WarpAccess]:
+    """What a wave stores at once to a tile in LDS of this shape, by blocks of each height that there may be."""
+    height, length = shape
+    most = MAX_VECTOR_BYTES // item_bytes
+    for run in {most, max(1, most // 2)}:
+        if height % most == 0 and length % run == 0 and (height // most) * (length // run) >= lanes:
+            table = _blocks((length, height), (run, most), lanes, most).table[:, 0]
+            yield WarpAccess(table[:, 1], table[:, 0], run * item_bytes, "store")
+
+
+def layouts(shape: tuple[int, int], item_bytes: int) -> Iterator[Layout]:
+    """Layouts that permute chunks of 16 bytes in lines of all banks, by the line and by the run of rows that it is in.
+
+    Shapes: (row, column) -> (row, permuted column).
+    """
+    chunk = MAX_VECTOR_BYTES // item_bytes
+    row_bytes = shape[1] * item_bytes
+    chunks = _LINE_BYTES // MAX_VECTOR_BYTES
+    across = min(chunks, row_bytes // MAX_VECTOR_BYTES)  # chunks of a line that are of one row
+    if row_bytes % MAX_VECTOR_BYTES or not across or chunks % across or shape[0] % (chunks // across):
+        return
+    rows = chunks // across  # of a line
+    for run, (first, second) in itertools.product((chunk, 2 * chunk), ((2, 4), (4, 2))):
+
+        def place(
+            row: Coordinate, column: Coordinate, run: int = run, first: int = first, second: int = second
+        ) -> tuple[Coordinate, Coordinate]:
+            index, within = column // chunk, column % chunk
+            key = (row // rows) % across ^ row // run % 2 * first ^ row // (2 * run) % 2 * second
+            if rows == 1:
+                return row, (index ^ key) * chunk + within
+            new = (row % rows * across + index) ^ key
+            return row // rows * rows + new // across, new % across * chunk + within
+
+        yield Layout(shape, place)

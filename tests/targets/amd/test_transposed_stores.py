@@ -1,0 +1,62 @@
+"""Blocks of tiles that threads store to LDS transposed, and layouts of such tiles."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilelang.dtypes import SCALARS
+from tilelang.lowering.operand_layout import WarpAccess, conflict_cycles
+from tilelang.targets.amd.machines import MACHINES
+from tilelang.targets.amd.transposed_stores import block_layout, layouts, store_accesses
+
+DTYPES = {1: "int8", 2: "float16", 4: "float32"}
+
+
+@given(st.tuples(*[st.sampled_from([16, 32, 64, 128, 256])] * 2), st.sampled_from([1, 2, 4]), st.sampled_from([64, 128, 256]))
+def test_threads_hold_each_element_once_in_blocks_of_wide_rows(shape, item_bytes, threads):
+    blocks = block_layout(shape, item_bytes, threads)
+    if blocks is None:
+        return
+    places = blocks.table.reshape(-1, 2)
+    assert shape[0] * shape[1] == len(places) == len({tuple(place) for place in places.tolist()})
+    run = 8 // item_bytes
+    first = blocks.table[:, :run]
+    assert (first[:, :, 0] == first[:, :1, 0]).all()
+    assert (first[:, :, 1] == first[:, :1, 1] + np.arange(run)).all()
+
+
+@pytest.mark.parametrize("shape", [(64, 96), (8, 8), (64, 64)])
+def test_tiles_without_a_block_for_each_thread_have_none(shape):
+    assert (block_layout(shape, 2, 128) is None) == (shape != (64, 64))
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("item_bytes", [1, 2, 4])
+@pytest.mark.parametrize("shape", [(128, 64), (64, 128), (256, 64), (128, 32)])
+def test_some_layout_has_no_bank_conflicts_for_stores_and_reads(arch, item_bytes, shape):
+    machine = MACHINES[arch]
+    lane, chunk = np.arange(machine.warp_size), 16 // item_bytes
+    stores = list(store_accesses(shape, item_bytes, machine.warp_size))
+    if not stores:
+        pytest.skip("a wave stores more than there is")
+    for rows in (16, 32):
+        if rows > machine.warp_size // 2:
+            continue
+        accesses = [*stores, WarpAccess(lane % rows, lane // rows * chunk % shape[1], 16)]
+        dtype = SCALARS[DTYPES[item_bytes]]
+        lost = [sum(conflict_cycles(each, access, dtype, machine) for access in accesses) for each in layouts(shape, item_bytes)]
+        assert 0 in lost
+
+
+@pytest.mark.parametrize("shape", [(128, 64), (64, 32), (32, 16), (16, 256)])
+def test_layouts_permute_the_chunks_of_a_tile(shape):
+    for layout in layouts(shape, 2):
+        places = layout.table.reshape(-1, 2)
+        assert shape == layout.output_shape
+        assert len(places) == len({tuple(place) for place in places.tolist()})
+
+
+@pytest.mark.parametrize("shape", [(64, 4), (63, 16), (64, 20)])
+def test_tiles_of_broken_lines_have_none(shape):
+    assert [] == list(layouts(shape, 2))
