@@ -428,11 +428,11 @@ class Expressions:
         if fuel <= 0 or kind < 3:
             if scope.indices and self.pick.often(50):
                 name, low, high = self.pick.one(scope.indices)
-                if self.pick.often(20):
+                if self.pick.often(20) or low == high:
                     return f"({name} % 2 == 0)"
                 op, value = self.pick.one(("<", "==", ">=", "!=")), low + self.pick.below(high - low + 2)
-                # a branch that no iteration takes may be one that would be wrong, which compilers refuse
-                value = min(max(value, low + (op in ("<", ">=") and low < high)), high)
+                # a branch that is never taken may be one that would be wrong, which compilers refuse
+                value = min(max(value, low + (op in ("<", ">="))), high)
                 return f"({name} {op} {value})"
             return self.load(scope, "bool", None, 0, False) or self._comparison(
                 scope, self.dtype(scope, ("int32", "float32", "int8")), 0
