@@ -78,8 +78,8 @@ def _same_random_numbers_every_time() -> Iterator[None]:
     np.random.set_state(state)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a sweep one test in eight runs, or one in as many as its mark says, unless all were asked for.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a sweep one test in eight runs, or one in as many as its mark says, unless TILELANG_SLOW_TESTS asks for all.
 
     It begins with the first, or with that of the number in TILELANG_SAMPLE: who counts on from run to run has run all.
     Each mark counts on its own, so that a file run alone runs what it does among all others.
@@ -90,11 +90,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if mark := item.get_closest_marker("slow"):
             sweeps.setdefault(id(mark), (mark.kwargs.get("every", 8), []))[1].append(item)
+    left_out: set[pytest.Item] = set()
     for every, sweep in sweeps.values():
         first = int(os.environ.get("TILELANG_SAMPLE", "0")) % min(every, len(sweep))
-        for number, item in enumerate(sweep):
-            if number % every != first:
-                item.add_marker(pytest.mark.skip(reason="a sampled sweep; TILELANG_SLOW_TESTS=1 runs all of it"))
+        left_out.update(item for number, item in enumerate(sweep) if number % every != first)
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not os.environ.get("TILELANG_SLOW_TESTS"):
+        terminalreporter.write_line("samples of sweeps ran; TILELANG_SLOW_TESTS=1 runs all of them")
 
 
 @pytest.fixture(autouse=True)

@@ -83,7 +83,7 @@ _SPILLS = "ignore:kernel .* spills registers:tilelang.errors.ProgramWarning"
 
 
 @needs_nvrtc
-@pytest.mark.slow(every=31)
+@pytest.mark.slow(every=43)
 @pytest.mark.filterwarnings(_SPILLS)
 @pytest.mark.parametrize("arch", [arch for arch in ARCHITECTURES if arch != MEASURED])
 @pytest.mark.parametrize("name", sorted(SIZES))

@@ -25,7 +25,7 @@ from tilelang.targets.target import parse_target
 f32 = np.float32
 on_targets = pytest.mark.parametrize(
     ("kind", "backend"),
-    [pytest.param(*graphs.RUNS[0], id="cpu"), pytest.param(*graphs.RUNS[1], id="simulator", marks=pytest.mark.slow(every=4))],
+    [pytest.param(*graphs.RUNS[0], id="cpu"), pytest.param(*graphs.RUNS[1], id="simulator", marks=pytest.mark.slow(every=7))],
 )
 
 

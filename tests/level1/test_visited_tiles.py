@@ -74,6 +74,7 @@ MASKS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow(every=2)
 @pytest.mark.parametrize("name", MASKS)
 def test_skipped_tiles_change_no_result(name: str) -> None:
     mask, *arrays = MASKS[name]

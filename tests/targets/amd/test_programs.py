@@ -65,6 +65,7 @@ def ints(*shape, dtype="float32"):
 DTYPES = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "int8", "uint16", "int64", "int4")
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_vector_addition(check, dtype):
     @T.prim_func
@@ -176,6 +177,7 @@ def test_the_place_of_the_largest(check):
     check(main, ints(32, 128), np.zeros(32, np.int32))
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("name", ["tanh", "erf", "sin", "pow", "log1p", "sigmoid", "round", "exp2", "rsqrt", "atan2"])
 def test_elementary_functions(check, name):
     of_two = name in ("pow", "atan2")

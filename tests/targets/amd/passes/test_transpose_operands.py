@@ -45,6 +45,7 @@ def is_permuted_after_reads(func, arch):
     return "tl_columns_of_" in printed(func, arch).text
 
 
+@pytest.mark.slow(every=5)
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize(
     ("dtype", "sizes"),
