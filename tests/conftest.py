@@ -38,11 +38,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pure", action="store_true", help="skip tests where they compile, start a process or simulate a GPU")
 
 
-@pytest.fixture(autouse=True)
-def _pure(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """What holds for every test; a hook, since fixtures for twenty thousand tests take seconds.
+
+    Random numbers are the same every time. An error without a place of its own names the line that called, which in tests
+    is the test itself: whole messages are easier to compare without it; a test that wants it asks for `calling_line`.
+    """
+    state = np.random.get_state()
+    np.random.seed(0)
+    with pytest.MonkeyPatch.context() as patch:
+        if item.config.getoption("--pure"):
+            _refuse_what_is_slow(patch)
+        if "calling_line" not in getattr(item, "fixturenames", ()):
+            patch.setattr(import_module("tilelang.errors"), "calling_line", lambda: None)
+        try:
+            return (yield)
+        finally:
+            np.random.set_state(state)
+
+
+def _refuse_what_is_slow(patch: pytest.MonkeyPatch) -> None:
     """With `--pure`, a test that gets to one of these ends there: what is left takes two cores less than two minutes."""
-    if not request.config.getoption("--pure"):
-        return
 
     def refuse(*_: Any, **__: Any) -> None:
         pytest.skip("needs a compiler, a process or a simulated GPU")
@@ -52,10 +69,10 @@ def _pure(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     def only_by_reference(*args: Any) -> Any:
         return make_runner(*args) if args[-1] == "reference" else refuse()
 
-    monkeypatch.setattr("tilelang.jit.kernel.make_runner", only_by_reference)
-    monkeypatch.setattr("tilelang.sim.run.Simulation.__init__", refuse)
-    monkeypatch.setattr("tilelang.targets.nvidia.runtime.nvrtc.Nvrtc.compile", refuse)
-    monkeypatch.setattr(subprocess, "Popen", refuse)
+    patch.setattr("tilelang.jit.kernel.make_runner", only_by_reference)
+    patch.setattr("tilelang.sim.run.Simulation.__init__", refuse)
+    patch.setattr("tilelang.targets.nvidia.runtime.nvrtc.Nvrtc.compile", refuse)
+    patch.setattr(subprocess, "Popen", refuse)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -68,14 +85,6 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
         gc.set_threshold(100_000)
         gc.enable()
-
-
-@pytest.fixture(autouse=True)
-def _same_random_numbers_every_time() -> Iterator[None]:
-    state = np.random.get_state()
-    np.random.seed(0)
-    yield
-    np.random.set_state(state)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -101,16 +110,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not os.environ.get("TILELANG_SLOW_TESTS"):
         terminalreporter.write_line("samples of sweeps ran; TILELANG_SLOW_TESTS=1 runs all of them")
-
-
-@pytest.fixture(autouse=True)
-def _messages_without_the_calling_line(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error without a place of its own names the line that called; in tests that line is the test itself.
-
-    Whole messages are easier to compare without it; a test that wants it asks for the fixture `calling_line`.
-    """
-    if "calling_line" not in request.fixturenames:
-        monkeypatch.setattr("tilelang.errors.calling_line", lambda: None)
 
 
 @pytest.fixture
