@@ -444,6 +444,18 @@ def without(body: Stmt, dropped: Set[Stmt]) -> Stmt:
     return (_Without(dropped).visit(body) or Seq((), loc=body.loc)) if dropped else body
 
 
+def without_unused_bindings(body: Stmt, candidates: Set[Var] | None = None) -> Stmt:
+    """A body without bindings of variables that nothing in it uses; with `candidates`, only of these variables."""
+    while True:
+        statements = list(walk(body))
+        used = {var for stmt in statements for root in expressions(stmt) for var in variables_of(root)}
+        bindings = (stmt for stmt in statements if isinstance(stmt, Bind) and stmt.var not in used)
+        unused = {bind for bind in bindings if candidates is None or bind.var in candidates}
+        if not unused:
+            return body
+        body = without(body, unused)
+
+
 def any_expr(stmt: Stmt, test: Callable[[Expr], bool]) -> bool:
     """Whether any expression in the statement satisfies a predicate."""
     return any(test(e) for s in walk(stmt) for root in expressions(s) for e in walk_expr(root))

@@ -39,7 +39,7 @@ def test_some_layout_has_no_bank_conflicts_for_stores_and_reads(arch, item_bytes
     lane, chunk = np.arange(machine.warp_size), 16 // item_bytes
     stores = list(store_accesses(shape, item_bytes, machine.warp_size))
     if not stores:
-        pytest.skip("a wave stores more than there is")
+        pytest.skip("the tile has fewer blocks than a wave has lanes")
     for rows in (16, 32):
         if rows > machine.warp_size // 2:
             continue

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from tilelang.layout.layout import Coordinate, Layout
 from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
 from tilelang.layout.thread_values import Fragment, digit, fragment
+from tilelang.layout.xor_swizzle import BANKS_BYTES
 from tilelang.lowering.operand_layout import WarpAccess
 
 _NEIGHBORS = 4  # lanes along a row that store at once, each to other banks
-_LINE_BYTES = 128  # of 32 banks
 
 
 def block_layout(shape: tuple[int, int], item_bytes: int, threads: int) -> Fragment | None:
@@ -78,7 +78,7 @@ def layouts(shape: tuple[int, int], item_bytes: int) -> Iterator[Layout]:
     """
     chunk = MAX_VECTOR_BYTES // item_bytes
     row_bytes = shape[1] * item_bytes
-    chunks = _LINE_BYTES // MAX_VECTOR_BYTES
+    chunks = BANKS_BYTES // MAX_VECTOR_BYTES
     across = min(chunks, row_bytes // MAX_VECTOR_BYTES)  # chunks of a line that are of one row
     if row_bytes % MAX_VECTOR_BYTES or not across or chunks % across or shape[0] % (chunks // across):
         return

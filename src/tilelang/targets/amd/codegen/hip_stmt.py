@@ -17,7 +17,16 @@ from tilelang.ir.compare import ExprKey
 from tilelang.ir.expr import Binary, Expr, Var, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, Launch, Print, Stmt, Store
-from tilelang.ir.visit import expressions, loads_of, substitute, variables_of, walk, walk_expr, written_buffers
+from tilelang.ir.visit import (
+    accessed_buffers,
+    expressions,
+    loads_of,
+    substitute,
+    variables_of,
+    walk,
+    walk_expr,
+    written_buffers,
+)
 from tilelang.isa.instruction import Effect
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.amd.codegen.hip_expr import HipExprPrinter, SplitAddress
@@ -200,7 +209,7 @@ def _loaded_before(loop: For, body: Stmt) -> list[Buffer]:
         return []
     before = itertools.takewhile(lambda stmt: stmt is not loop, walk(body))
     loaded = [stmt.buffer for stmt in before if isinstance(stmt, Store) and _loads_globally(stmt)]
-    inside = {buffer for stmt in walk(loop.body) for buffer in _buffers_of(stmt)}
+    inside = {buffer for stmt in walk(loop.body) for buffer in accessed_buffers(stmt)}
     written = {buffer.storage for stmt in walk(loop.body) for buffer in written_buffers(stmt)}
     local = (buffer for buffer in dict.fromkeys(loaded) if buffer.scope is Scope.LOCAL and buffer.view_of is None)
     return [buffer for buffer in local if buffer in inside and buffer not in written]
@@ -208,12 +217,6 @@ def _loaded_before(loop: For, body: Stmt) -> list[Buffer]:
 
 def _loads_globally(stmt: Stmt) -> bool:
     return any(load.buffer.scope is Scope.GLOBAL for expr in expressions(stmt) for load in loads_of(expr))
-
-
-def _buffers_of(stmt: Stmt) -> list[Buffer]:
-    """What a statement reads, and what instructions take."""
-    regions = [arg.buffer for arg in stmt.args if isinstance(arg, Region)] if isinstance(stmt, CallStmt) else []
-    return [*regions, *(load.buffer for expr in expressions(stmt) for load in loads_of(expr))]
 
 
 def _loads_directly(routine: Routine) -> bool:

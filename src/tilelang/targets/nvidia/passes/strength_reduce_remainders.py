@@ -17,7 +17,6 @@ Takes a thread-level launch; the last pass, so that all analyses see the divisio
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
 
 from tilelang.analysis.strides import coefficient
 from tilelang.arith.domain import Domain, facts_after, of_function, visit_in_order, visit_inside
@@ -33,13 +32,12 @@ from tilelang.ir.sequences import statements_of, with_statements
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, Seq, Stmt, Store, While
 from tilelang.ir.visit import (
     defined_variables,
-    expressions,
     jumps,
     loads_of,
     substitute,
     variables_of,
     walk,
-    without,
+    without_unused_bindings,
     written_buffers,
 )
 from tilelang.isa.instruction import Instruction
@@ -65,7 +63,7 @@ def _visit(node: Stmt, domain: Domain) -> Stmt:
     body = reduction.body(inside.body, domain.with_loop(inside.var, inside.start, inside.stop, inside.step))
     if len(reduction.counts) < _COUNTS_OF_OVERLAP:
         return inside
-    loop = dataclasses.replace(inside, body=without(body, _unused(body, reduction.counting.values())))
+    loop = dataclasses.replace(inside, body=without_unused_bindings(body, reduction.counting.keys()))
     return Seq((*reduction.preheader, loop), loc=inside.loc)
 
 
@@ -78,12 +76,6 @@ def _is_reducible(loop: For) -> bool:
     nested = any(s in waiting for each in inner for s in walk(each.body))
     serial = loop.kind is ForKind.SERIAL and loop.step == 1
     return serial and multiplies and bool(waiting) and not nested and not jumps(loop.body)
-
-
-def _unused(body: Stmt, names: Collection[Bind]) -> set[Stmt]:
-    """The bindings of names that nothing uses any more."""
-    used = {var for s in walk(body) for root in expressions(s) for var in variables_of(root)}
-    return {bind for bind in names if bind.var not in used}
 
 
 class _Reduction:

@@ -15,7 +15,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.sequences import with_location
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt, While
-from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
+from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, without_unused_bindings
 from tilelang.ops.copy import Copy
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL, l2_policy
 from tilelang.targets.nvidia.passes.warp_specialization.async_mma import AsyncMma, async_mma_of, only_gemm
@@ -45,7 +45,7 @@ def producer(
     inner = () if program is None else (program,)
     policies = [CallStmt(l2_policy(kind), (), result=var) for kind, var in rewriter.policies.items()]
     first = () if scheduler is None else (scheduler.first(),)
-    return _without_unused(Seq((*policies, *states.counters, *first, *inner), loc=body.loc))
+    return without_unused_bindings(Seq((*policies, *states.counters, *first, *inner), loc=body.loc))
 
 
 class _Producer:
@@ -158,28 +158,6 @@ def _on_versions(copy: Copy, each: PipelineBuffer, state: PipelineState) -> Copy
 
 def _versions(each: PipelineBuffer, state: PipelineState) -> dict[Buffer, tuple[Buffer, Expr]]:
     return {old: (new, state.index) for old, new in each.tiles.items() if new is not old}
-
-
-def _without_unused(body: Seq) -> Stmt:
-    """The producer's program without bindings that nothing in it uses."""
-    while True:
-        used = {e for s in walk(body) for root in expressions(s) for e in walk_expr(root) if isinstance(e, Var)}
-        remaining = _Drop(used).visit(body)
-        assert isinstance(remaining, Seq)
-        if remaining is body:
-            return body
-        body = remaining
-
-
-class _Drop(Rewriter):
-    def __init__(self, used: set[Var]) -> None:
-        self._used = used
-
-    def expr(self, node: Expr) -> Expr:
-        return node
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        return None if isinstance(node, Bind) and node.var not in self._used else self.rebuild_stmt(node)
 
 
 # -- consumers --------------------------------------------------------------------------------------------------------
