@@ -1,4 +1,4 @@
-"""What all public functions share: how a wrong call is answered, and what a traceback shows.
+"""The wrapper of all public functions: it words wrong calls, and shortens tracebacks to the user's frames.
 
 Takes a function or class, gives the same one. Invariants: a call with missing, surplus or unknown arguments, or with an
 argument of the wrong type, is one error of `errors` that shows the form of the call; an error leaves a public function
@@ -28,7 +28,7 @@ _LIBRARIES = tuple(f"{os.sep}{name}{os.sep}" for name in ("numpy", "torch", "ml_
 
 
 class Words:
-    """How the public functions of a part of the package speak of a wrong call.
+    """The words in which the public functions of a part of the package describe a wrong call.
 
     Args:
         prefix: What stands before a function's name, as in `T.copy`.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Kind(enum.Enum):
-    """What family of numbers a dtype holds."""
+    """The families of numbers."""
 
     BOOL = "bool"
     INT = "int"
@@ -257,7 +257,7 @@ def lane_dtype(dtype: DType) -> DType:
 
 
 def packed_elements(declared: DType, given: DType) -> int:
-    """How many elements of the declared dtype an element of an array holds: 2 where bytes hold pairs of nibbles."""
+    """Return how many elements of the declared dtype an array's element holds: 2 where bytes hold pairs of nibbles."""
     width = given.bits * given.lanes
     return width // declared.bits if declared.bits < 8 and width % declared.bits == 0 else 1
 

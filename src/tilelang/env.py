@@ -44,7 +44,7 @@ class CacheState:
 
 @public
 def get_default_target() -> TargetLike:
-    """What TILELANG_DEFAULT_TARGET says: a name, or a mapping where it is JSON.
+    """Return the value of TILELANG_DEFAULT_TARGET: a name, or a mapping where it is JSON.
 
     Raises:
         ValueError: It is neither.

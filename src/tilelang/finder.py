@@ -65,7 +65,7 @@ class PathFinder:
             raise
 
     def _elsewhere(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
-        """What the other finders say."""
+        """Return the spec that the other finders give."""
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
@@ -159,7 +159,7 @@ def _below(path: str) -> list[str]:
 
 
 def _load(path: str, name: str) -> Any:
-    """What a name of a row stands for."""
+    """Load the object that a name of a row stands for."""
     source, original = _row(path)[name]
     if source == NO_SOURCE:
         return _Internal(name, (), {"__module__": path, "__doc__": "Internal to published TileLang; can be imported."})
@@ -212,7 +212,7 @@ def _shown(name: str) -> str:
 
 
 def _replacement(name: str) -> str | None:
-    """What to write instead of a name that is internal; None if it is not."""
+    """Return what to write instead of a name that is internal; None if it is not."""
     while name:
         if name in INTERNAL:
             return INTERNAL[name]

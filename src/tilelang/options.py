@@ -115,7 +115,7 @@ class PassConfigKey(str, enum.Enum):
 
 @record(slots=True)
 class CompileOptions:
-    """How a kernel is compiled, beyond what it computes.
+    """The options of a compilation, beyond what the kernel computes.
 
     Attributes:
         pass_configs: What the user set, as (canonical key, value) in the order of keys.
@@ -145,7 +145,7 @@ class CompileOptions:
 
     @property
     def schedule(self) -> ScheduleOverrides:
-        """What the user sets of the schedule of each launch, by one key each.
+        """The keys of the schedule that the user sets for each launch.
 
         Raises:
             OptionError: A number is none, or out of its range.
@@ -171,7 +171,7 @@ class CompileOptions:
             ) from None
 
     def launch_schedule(self, number: int) -> ScheduleOverrides:
-        """What the user sets of the schedule of one launch: keys of their own beat what a saved schedule has.
+        """Return the schedule overrides of one launch: keys of their own beat what a saved schedule has.
 
         Args:
             number: Which of the program's launches it is.
@@ -204,7 +204,7 @@ class CompileOptions:
 
     @property
     def layout_formats(self) -> tuple[str, ...]:
-        """How layouts are shown: "txt" prints them, the others are kinds of pictures; none: not at all.
+        """The forms in which layouts are shown: "txt" prints them, the others are kinds of pictures; none: not at all.
 
         Raises:
             OptionError: There is no such format.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**facts: Any) -> Callable[[T], T]:
-        """What type checkers must know of `record`; nothing when the program runs."""
+        """The declaration of `record` that type checkers need; it does nothing when the program runs."""
         return lambda decorator: decorator
 
 

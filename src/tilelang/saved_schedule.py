@@ -54,7 +54,7 @@ def in_sequence(stage: Sequence[int], sequence: Sequence[int]) -> Placement:
 
 @record(slots=True)
 class ScheduleOverrides:
-    """What a user sets of the schedule of a launch; None leaves the choice to the compiler.
+    """The part of a launch's schedule that a user sets; None leaves the choice to the compiler.
 
     Attributes:
         specialized: Whether warps may be specialized at all.
@@ -92,7 +92,7 @@ class ScheduleOverrides:
 # -- values that users write ----------------------------------------------------------------------------------------
 @record(slots=True)
 class Kind:
-    """What a field may hold.
+    """The values that a field may hold.
 
     Attributes:
         read: A user's value as that of the field; raises `ValueError` for one that means nothing.
@@ -183,7 +183,7 @@ KINDS = MappingProxyType(
         ),
     }
 )
-"""What each field of `ScheduleOverrides` may hold."""
+"""The values that each field of `ScheduleOverrides` may hold."""
 
 
 # -- the text of a whole program ------------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ def to_host(*arrays: Any) -> Any:
 
 
 def _way_to_device(target: str) -> Callable[[np.ndarray], Any]:
-    """What copies an array to the GPU, by the framework that is there."""
+    """Return the function that copies an array to the GPU, by the framework that is there."""
     try:
         torch = importlib.import_module("torch")
     except ImportError:

@@ -1,4 +1,4 @@
-"""How many registers the fragments that are live at the same time take.
+"""The largest number of registers that fragments which are live at the same time take.
 
 Takes a tile-level body and the registers of each fragment; gives the peak. A fragment is live where a later statement
 may read what it holds. The elements of an operand die one by one as a parallel loop converts them to others, but a gemm

@@ -30,7 +30,7 @@ def auto_detect_target() -> dict[str, str]:
 
 @public
 def determine_target(target: TargetLike = "auto", return_object: bool = False) -> str | Mapping[str, object] | Target:
-    """What a target means, checked.
+    """Return the checked target that a name or a mapping means.
 
     Args:
         target: A name, a mapping or a `Target`; "auto" is what TILELANG_DEFAULT_TARGET says, else the device at hand.

@@ -39,7 +39,7 @@ class BaseTemplate:
 
     @property
     def arch(self) -> CUDA | CPU:
-        """What hints are for."""
+        """The machine that hints are for."""
         if self._arch is None:
             self._arch = auto_infer_current_arch()
         return self._arch

@@ -40,7 +40,7 @@ template <int Rank, typename F> {function} void tl_print_tile(const int64_t (&sh
 
 @record
 class PrintWords:
-    """How a language writes to the standard output.
+    """The calls by which a language writes to the standard output.
 
     Attributes:
         text: A call that writes a text, given as an expression.

@@ -33,7 +33,7 @@ class Builder:
 
     @property
     def depth(self) -> int:
-        """How many blocks are open, the outermost included."""
+        """The number of open blocks, the outermost included."""
         return len(self._blocks)
 
     def emit(self, stmt: Stmt) -> None:

@@ -56,7 +56,7 @@ class TensorMap:
 
 
 class WarpSchedule(ABC):
-    """How the work of a block is partitioned over warps with different programs; targets have subclasses.
+    """A partition of the work of a block over warps with different programs; targets have subclasses.
 
     Its text is part of `kernel.explain()`.
     """

@@ -16,7 +16,7 @@ from tilelang.records import record
 from tilelang.targets.machine import NOTHING
 
 PORTABLE = "T.gemm, T.copy in loops of T.Pipelined, T.sync_threads"
-"""What programs write instead of the instructions of one vendor, for messages."""
+"""The portable functions that messages suggest in place of the instructions of one vendor."""
 
 
 class ExecutionScope(enum.Enum):
@@ -30,7 +30,7 @@ class ExecutionScope(enum.Enum):
 
 
 class Completion(enum.Enum):
-    """How threads observe the completion of asynchronous work."""
+    """The way in which threads observe the completion of asynchronous work."""
 
     GROUPS = "groups"  # commit closes a group of work; wait returns when all but the newest groups are complete
     BARRIER = "barrier"  # a barrier in memory counts bytes
@@ -63,7 +63,7 @@ class AsyncUnit:
 
 @record(slots=True)
 class MatrixWork:
-    """What a matrix instruction multiplies.
+    """The work of a matrix instruction.
 
     Attributes:
         multiply_adds: Products that it sums, of all threads that execute it together.

@@ -102,7 +102,7 @@ def _thread_mapping(shots: Sequence[Snapshot], number: int, launch: Launch) -> I
 
 
 def _thread_reductions(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
-    """How threads combine partial results of reductions."""
+    """Describe how threads combine partial results of reductions."""
     counts: dict[Loc, Counter[str]] = {}
     for stmt in walk(launch.body):
         if isinstance(stmt, CallStmt) and stmt.routine.name.startswith(("shuffle_xor", "redux_")):

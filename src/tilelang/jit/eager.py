@@ -354,5 +354,5 @@ class EagerFunction(JITImpl):
 
 
 def _stand_in(value: Any) -> Any:
-    """What a kernel is compiled for in place of an argument: the type of an array that has no values yet."""
+    """Return what a kernel is compiled for in place of an argument: the type of an array that has no values yet."""
     return value.__tilelang_type__ if hasattr(type(value), "__tilelang_type__") else value

@@ -50,7 +50,7 @@ class JITImpl:
 
     @property
     def target(self) -> TargetLike:
-        """What kernels are compiled for, as the decorator was given it."""
+        """The target of its kernels, as the decorator was given it."""
         return self.options.target
 
     @property

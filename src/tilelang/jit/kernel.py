@@ -229,7 +229,7 @@ class JITKernel(KernelInspection):
         raise unknown_name("show_ir", pass_name, [shot.name for shot in shots])
 
     def explain(self, svg: str | os.PathLike[str] | None = None) -> str:
-        """What the compiler decided, and why: how each operator is done, layouts, pipelines, shared memory.
+        """Explain the compiler's decisions: how each operator is done, layouts, pipelines, shared memory.
 
         One line per decision, with the place in the program that it is about; what costs something, such as a
         conversion between two layouts of one tile, says what. The first line is what `predict` gives, where it can.
@@ -253,7 +253,7 @@ class JITKernel(KernelInspection):
             return text
 
     def predict(self) -> Prediction:
-        """How long the kernel is expected to take on the machine that it is compiled for; nothing runs.
+        """Predict how long the kernel takes on the machine that it is compiled for; nothing runs.
 
         The time of a call when its arrays are not in the caches. It follows from the program of the threads and the
         machine's record, so that no device is needed.
@@ -294,7 +294,7 @@ class JITKernel(KernelInspection):
         return self
 
     def get_tuner_result(self) -> dict[str, Any]:
-        """What a search found about this kernel: "latency", "config" and "ref_latency".
+        """Return the result of a search for this kernel: "latency", "config" and "ref_latency".
 
         Raises:
             ValueError: The kernel was not tuned.

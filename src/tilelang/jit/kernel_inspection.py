@@ -130,7 +130,7 @@ class KernelInspection:
 
     @property
     def artifact(self) -> Lowered:
-        """What was compiled, as `tilelang.lower` gives it."""
+        """The compiled program, as `tilelang.lower` returns it."""
         program = self._runner.program
         built = None if program is None else program.built
         return Lowered(self.get_kernel_source(), self.prim_func, self.target, self.options, built)
@@ -267,7 +267,7 @@ class KernelInspection:
 
     @property
     def resource_usage(self) -> dict[str, ResourceUsage]:
-        """What each kernel uses by its name, in the order of launches; empty unless it is compiled for a GPU."""
+        """The resources of each kernel by its name, in the order of launches; empty unless it is compiled for a GPU."""
         code = self._runner.code
         if code is None:
             return {}
@@ -303,7 +303,7 @@ class KernelInspection:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the assembler warned of, such as matrix instructions that it had to serialize."""
+        """The warnings of the assembler, such as of matrix instructions that it had to serialize."""
         return self._device_code("warnings").warnings
 
     def _device_code(self, name: str) -> DeviceCode:

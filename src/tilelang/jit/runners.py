@@ -1,4 +1,4 @@
-"""How kernels run: compiled for the host, compiled for a GPU, simulated, or interpreted.
+"""Runners of kernels: compiled for the host, compiled for a GPU, simulated, or interpreted.
 
 Runners are imported at first use. Invariant: a call that raises `ArgumentError` has run nothing.
 """

@@ -811,7 +811,7 @@ def __fdividef(x: ExprLike, y: ExprLike, *, span: object = None, dtype: object =
     """
 
 def popcount(x: ExprLike, *, span: object = None, dtype: object = None) -> Any:
-    """How many bits of an integer are set.
+    """The number of set bits of an integer.
 
     `T.popcount(x)` works on scalars, elementwise in loops. Floats narrower than 32 bits are
     computed in float32 and rounded once; functions of floats convert integers to float32.
@@ -1261,7 +1261,7 @@ def block_rank_in_cluster() -> Expr:
     """
 
 def get_cluster_block_nums() -> Expr:
-    """How many blocks a cluster has."""
+    """The number of blocks of a cluster."""
 
 def cluster_arrive() -> None:
     """Every thread arrives at the barrier of the cluster and goes on; those that wait see what it did before."""

@@ -38,7 +38,7 @@ _DIMS = "xyz"
 
 @record(eq=False)
 class Reducer:
-    """How two values become one.
+    """A function that combines two values, with its identity.
 
     Attributes:
         combine: Gives the one; in any order and grouping.
@@ -51,7 +51,7 @@ class Reducer:
 
 @api
 def comm_reducer(combine: _Combine, identity: Sequence[ExprLike]) -> Reducer:
-    """How `T.tvm_thread_allreduce` makes one value of two; for `with T.attr(reducer, "reduce_scope", ...)`.
+    """Make the reducer of `T.tvm_thread_allreduce`, for `with T.attr(reducer, "reduce_scope", ...)`.
 
     Args:
         combine: A function of two values, which may come in any order.
@@ -157,7 +157,7 @@ class _Fold:
         )
 
     def _value(self, index: Expr) -> Expr:
-        """What a name stands for."""
+        """Return the value that a name is bound to."""
         named = (s for block in self._stager.open_blocks for s in block if isinstance(s, Bind) and s.var is index)
         found = next(named, None) if isinstance(index, Var) else None
         return index if found is None else self._value(found.value)

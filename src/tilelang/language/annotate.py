@@ -214,7 +214,7 @@ class attr:
         """It has begun."""
 
     def __exit__(self, *error: object) -> None:
-        """What was said before counts again."""
+        """Restore the hints from before."""
         if self._hints is not None:
             self._hints.reducer = self._before
 

@@ -1,4 +1,4 @@
-"""What every `T.` function shares: a call with the wrong arguments is the user's error, worded by what the user wrote.
+"""The wrapper of all `T.` functions: a call with wrong arguments is the user's error, in terms of what the user wrote.
 
 Takes a function of the language, gives the same function. Invariant: no Python error about operands of a wrong kind
 reaches the user.

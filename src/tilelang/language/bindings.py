@@ -1,4 +1,4 @@
-"""What a name may stand for while a function is staged, besides a value: nothing, a value lost, one still to come."""
+"""Values of names while a function is staged that are no values: unbound, lost, still to be defined."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def is_number(value: object) -> bool:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in the user's words."""
+    """Return what kind of thing a value is, in the user's words."""
     if isinstance(value, Expr):
         return "a value known only when the kernel runs"
     if hasattr(type(value), "__tilelang_expr__"):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Region:
-    """What loops and branches share: names that their staged bodies assign."""
+    """The base of loops and branches: the names that their staged bodies assign."""
 
     construct = "loop"
 

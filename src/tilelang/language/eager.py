@@ -58,7 +58,7 @@ __all__ = [
 
 @record(slots=True)
 class TensorFacts:
-    """What a call tells of a tensor before the kernel is known.
+    """The properties of a tensor that select a kernel, read from an argument.
 
     Attributes:
         shape: As the array says it; the last extent of packed elements counts what holds several of them.
@@ -187,7 +187,7 @@ def _size(stager: _EagerStager, name: str, dtype: DType) -> Any:
 
 @record(slots=True)
 class Sizes:
-    """What the first run of an eager function finds.
+    """The result of the first run of an eager function.
 
     Attributes:
         values: The sizes of `T.const` by name, in the order in which they were asked for.
@@ -319,7 +319,7 @@ def _probe(call: _Call) -> Sizes:
 
 
 class _Reading:
-    """What the tensors that a run has declared say about the sizes of `T.const`.
+    """The sizes of `T.const` that follow from the tensors which a run has declared.
 
     Attributes:
         sizes: Those that the run did not know.

@@ -115,7 +115,7 @@ def _polynomial(expr: Expr) -> Polynomial:
 
 
 def _of_numbers(op: BinaryOp, a: Polynomial, b: Polynomial) -> Polynomial | None:
-    """What another operator makes of two numbers, or of polynomials of which one is always the smaller; else None."""
+    """Apply another operator to two numbers, or to polynomials of which one is always the smaller; else return None."""
     left, right = _number(a), _number(b)
     if left is not None and right is not None:
         result = int_const(binary(op, left, right))

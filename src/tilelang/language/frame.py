@@ -39,7 +39,7 @@ _PYTHON_COMPARE = {
 
 
 class Frame:
-    """What `__f` is in rewritten code; one per call."""
+    """The object `__f` of rewritten code; one per call."""
 
     def __init__(
         self, stager: Stager, places: tuple[StatementPlace, ...], function: str, borrowed: Iterable[str] = ()
@@ -78,7 +78,7 @@ class Frame:
         return value
 
     def naming(self, names: tuple[str, ...], several: bool) -> None:
-        """What is allocated next is called by these names; if one stands for several, `name_0`, `name_1`, ..."""
+        """Call the next allocations by these names; if one stands for several, `name_0`, `name_1`, ..."""
         self.stager.targets = names
         self.stager.coming = None
         if len(names) > 1:
@@ -88,7 +88,7 @@ class Frame:
 
     # -- assignment ---------------------------------------------------------------------------------------------
     def assign(self, name: str, value: Any, get: Callable[[], object] | None = None) -> Any:
-        """What `name` means after `name = value`."""
+        """Return the value of `name` after `name = value`."""
         old = read(get)
         if isinstance(value, Poison):
             raise value.error()

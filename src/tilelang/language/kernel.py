@@ -183,7 +183,7 @@ def _extent(value: ExprLike) -> Expr:
 
 
 def _normalize_threads(threads: int | Sequence[int] | None) -> list[int]:
-    """What `T.Kernel(threads=)` is given as three extents; None is 128 threads.
+    """Return `T.Kernel(threads=)` as three extents; None is 128 threads.
 
     Raises:
         ProgramValueError: An extent below 1, more than three, or something that is no integer.

@@ -1,4 +1,4 @@
-"""What calls of instructions of a warp have in common: masks of lanes, predicates, shuffles.
+"""Helpers for instructions of a warp: masks of lanes, predicates, shuffles.
 
 Takes scalar expressions, emits calls, gives their results.
 """
@@ -17,7 +17,7 @@ MASK = DType("uint32")
 """The dtype of masks of lanes as programs write them."""
 
 LANES = MASK.bits
-"""How many lanes such a mask names; `resolve_warp_size` refuses it where a warp has fewer or more."""
+"""The number of lanes of such a mask; `resolve_warp_size` refuses it where a warp has fewer or more."""
 
 
 def call(what: str, instruction: Instruction, *operands: Expr) -> Var:
@@ -32,7 +32,7 @@ def call(what: str, instruction: Instruction, *operands: Expr) -> Var:
 
 
 def shuffled(what: str, mode: str, value: Expr, lane: int) -> Expr:
-    """What each lane takes from another one of the warp by a shuffle of a mode; truth values travel as numbers."""
+    """Return what each lane takes from another one of the warp by a shuffle of a mode; bools travel as numbers."""
     dtype, width = INT32 if value.dtype.is_bool else value.dtype, const(LANES, INT32)
     taken = call(what, shuffle(mode, dtype), lane_mask(FULL_MASK), cast(value, dtype), const(lane, INT32), width)
     return as_bool(taken) if value.dtype.is_bool else taken

@@ -272,7 +272,7 @@ def env_thread(thread_tag: str, dtype: str = "int32") -> Var:
 
 
 class _Dimension:
-    """What `for tx in T.thread_binding(...)` runs over: the one index of a dimension that it opens."""
+    """The iterable of `for tx in T.thread_binding(...)`: the one index of a dimension that it opens."""
 
     def __init__(self, tag: str, start: ExprLike, extent: ExprLike) -> None:
         self._tag, self._start, self._extent = tag, start, extent

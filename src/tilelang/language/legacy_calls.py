@@ -215,7 +215,7 @@ def var(dtype: DTypeLike, name: str = "") -> Var:
 
 @api
 def func_ret(ret_type: object) -> None:
-    """What a function returns, which is nothing; accepted for older programs."""
+    """Accept the return type of a function, which is none, for older programs."""
 
 
 @api

@@ -148,7 +148,7 @@ def _open_shifted(stager: Stager, var: Var, bounds: tuple[Expr, Expr, int]) -> O
 
 
 def _parallel(variables: tuple[Var, ...], extents: tuple[Expr, ...], *how: Any) -> Callable[[Stmt], Stmt]:
-    """What makes the loop of a body."""
+    """Return the function that makes the loop of a body."""
     return lambda body: around_barriers(body, lambda part: ParallelLoop(variables, extents, part, *how))
 
 

@@ -144,7 +144,7 @@ _ABOUT = {
     "tan": "The tangent.", "floor": "The largest integer not above x.", "ceil": "The smallest integer not below x.",
     "trunc": "x without its fraction.", "round": "The nearest integer.", "fma": "a * b + c, rounded once.",
     "isnan": "Whether x is not a number.", "isinf": "Whether x is infinite.",
-    "isfinite": "Whether x is neither infinite nor NaN.", "popcount": "How many bits of an integer are set.",
+    "isfinite": "Whether x is neither infinite nor NaN.", "popcount": "The number of set bits of an integer.",
     "abs": "The magnitude; NaN stays NaN.",
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ LOOPS = frozenset("While serial Serial unroll Unroll vectorized Vectorized Paral
 
 
 def binding_counts(function: ast.FunctionDef) -> Counter[str]:
-    """How often each name is bound in a function, parameters included."""
+    """Count how often each name is bound in a function, parameters included."""
     arguments = function.args
     named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     named += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]

@@ -1,4 +1,4 @@
-"""What functions of tile operators share: options that must be known while staging, and how operators are emitted."""
+"""Helpers of the functions of tile operators: options that must be known while staging, and emission."""
 
 from __future__ import annotations
 

@@ -65,13 +65,13 @@ def _parameter(stager: Stager, name: str, annotation: Any) -> tuple[Param, Any]:
 
 
 class ParameterArgument:
-    """What the name of a parameter means before a statement of the body says its type."""
+    """Return the value of a parameter's name before a statement of the body declares its type."""
 
     def __init__(self, stager: Stager, name: str) -> None:
         self._stager, self._name = stager, name
 
     def resolve_annotation(self, annotation: Any) -> Any:
-        """What the name means after `name: T.Tensor(...)`."""
+        """Return the value of the name after `name: T.Tensor(...)`."""
         if self._name in self._stager.params:
             raise ProgramTypeError(f"parameter '{self._name}' has its type already")
         return declare_parameter(self._stager, self._name, annotation)

@@ -91,7 +91,7 @@ def neighbors(region: Region, count: int) -> Region:
 
 
 def global_region(what: str, place: Place) -> Region:
-    """What an operand names of global memory.
+    """The part of global memory that an operand names.
 
     Raises:
         ProgramError: It is no place there.

@@ -96,7 +96,7 @@ def _untyped(name: str, loc: Loc) -> ProgramValueError:
 
 
 def enter_frame() -> Frame:
-    """What rewritten functions call first: the frame that the caller prepared."""
+    """Return the frame that the caller prepared; rewritten functions call this first."""
     stager = current("a rewritten function")
     frame = stager.frames[-1]
     assert isinstance(frame, Frame)

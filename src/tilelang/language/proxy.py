@@ -1,4 +1,4 @@
-"""What stands for a buffer in the user's program: indexing gives elements and regions, assignment emits statements.
+"""Proxies of buffers in the user's program: indexing gives elements and regions, assignment emits statements.
 
 Takes Python indices of any kind, gives `Load` expressions, `RegionProxy` objects and `Store`, `Fill` and `Copy`
 statements. Invariant: a region's start and extents are integer expressions within an on-chip buffer as far as that
@@ -63,14 +63,14 @@ def _letters(count: int) -> str:
 
 
 def _index_hint(item: object) -> str:
-    """What to write in place of something that is no index."""
+    """Return the hint about what to write in place of something that is no index."""
     if isinstance(item, tuple):
         return f"name the {len(item)} values apart, as in `for {_letters(len(item))} in ...` or `as (bx, by)`"
     return "an index is an int, an integer expression, a slice or `...`"
 
 
 class TileProxy:
-    """What buffers and regions have in common: a box of memory that can be indexed, but is no value by itself.
+    """The base of buffers and regions: a box of memory that can be indexed, but is no value by itself.
 
     Arithmetic works on elements: write it in a loop, `for i in T.Parallel(n): B[i] = A[i] + 1`.
     """

@@ -107,7 +107,7 @@ class Repeated:
 
 
 def repeated(src: Operand, dst: Operand) -> Repeated | None:
-    """How a tile is repeated along dimensions of the destination, where its own extent is 1; None if it is not.
+    """Return how a tile is repeated along dimensions of the destination, where its own extent is 1; None if it is not.
 
     The extents are aligned from the right, and agree wherever that of the source is not 1.
     """
@@ -220,7 +220,7 @@ def _long(region: Region) -> list[int]:
 
 
 def _distance(scope: Scope) -> int:
-    """How far a memory is from the threads."""
+    """Return how far a memory is from the threads."""
     return 2 if scope is Scope.GLOBAL else 1 if scope is Scope.SHARED else 0
 
 

@@ -54,7 +54,7 @@ class FunctionSource:
 
 
 class _Version:
-    """What a file held at one time, or a text that was found for code without a file under a name made for it."""
+    """The text of a file at one time, or a text that was found for code without a file under a name made for it."""
 
     def __init__(self, file: str, lines: tuple[str, ...]) -> None:
         self.file = file

@@ -83,7 +83,7 @@ def _files_among(values: Iterable[object]) -> Iterator[str]:
 
 
 def _prompt_history() -> str:
-    """What was typed at the prompt of a terminal."""
+    """Return the text typed at the prompt of a terminal."""
     readline = sys.modules.get("readline")
     if readline is None:
         return ""

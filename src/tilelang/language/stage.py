@@ -41,7 +41,7 @@ from tilelang.records import record
 
 @record(frozen=False)
 class Hints:
-    """What is known of a kernel, and what its body says about it, while it is staged; becomes a `Launch`."""
+    """The record of a kernel while it is staged; becomes a `Launch`."""
 
     layouts: dict[Buffer, object] = field(default_factory=dict)
     tensor_layouts: dict[Buffer, TensorLayout] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Hints:
 
 
 class OpenScope(abc.ABC):
-    """What a `with` opens; assigned to a name instead, it is open for the rest of the function."""
+    """The context manager that a `with` opens; assigned to a name instead, it is open for the rest of the function."""
 
     @abc.abstractmethod
     def __enter__(self) -> Expr:
@@ -282,7 +282,7 @@ def current(what: str) -> Stager:
 
 
 def definition(var: Var) -> Expr | None:
-    """What a name of the kernel being staged stands for, if it is fixed and reads no memory."""
+    """Return the value of a name of the kernel being staged, if it is fixed and reads no memory."""
     stager = _CURRENT.get()
     return None if stager is None else stager.definitions.get(var)
 

@@ -126,7 +126,7 @@ class _Cut:
         return done, ways
 
     def _leave(self, stmt: ThreadReturn, in_loop: bool) -> list[Stmt]:
-        """What is done in the place of the return itself."""
+        """Emit the statements that take the place of the return itself."""
         statements: list[Stmt] = []
         if self._flag is not None:
             statements.append(Store(self._flag.buffer, (), Const(True, BOOL), loc=stmt.loc))

@@ -103,7 +103,7 @@ class PersistentTileScheduler:
 
     @property
     def current_iter(self) -> Load:
-        """How many tiles were worked on before."""
+        """The number of tiles before the current one."""
         return self._field("current_iter")
 
     def init(self, worker_id: ExprLike) -> None:

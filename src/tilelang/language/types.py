@@ -288,7 +288,7 @@ def as_shape(shape: ShapeLike, what: str, word: str = "extent") -> tuple[Expr, .
 
 
 def _instead_of(value: str | None, what: str) -> str:
-    """What to write where a text stands for an extent."""
+    """Return the hint about what to write where a text is given for an extent."""
     if value is None:
         return "write an int, T.dyn['K'] or T.dynamic('K')"
     if is_dtype_name(value):

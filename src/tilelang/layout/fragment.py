@@ -312,7 +312,7 @@ class Fragment(Layout):
         return given[0], given[1]
 
     def _arguments(self, at: Sequence[Coordinate]) -> Sequence[Coordinate]:
-        """What a function of the copies takes: their number only if there are several."""
+        """Return the leading arguments of a function of the copies: their number, only if there are several."""
         return at if self.replicate_size > 1 else at[:-1]
 
     def _called(self, function: Any, coordinates: Sequence[Coordinate] = ()) -> Any:  # type: ignore[override]
@@ -347,7 +347,7 @@ class Fragment(Layout):
 
 
 def _table(shape: tuple[int, ...], function: Callable[..., Any]) -> np.ndarray:
-    """What a function gives for every coordinate. Shapes: (*shape, number of outputs)."""
+    """Evaluate a function at every coordinate. Shapes: (*shape, number of outputs)."""
     try:
         columns = _outputs(function(*np.indices(shape, dtype=np.int64)))
         table = np.stack([np.broadcast_to(np.asarray(number(column)), shape) for column in columns], axis=-1)

@@ -300,7 +300,7 @@ def leading_extents(leading: object) -> tuple[int, ...]:
 def reshaping(
     what: str, old: Sequence[Any], new: Sequence[Any], rescale_num: int, rescale_den: int
 ) -> tuple[Callable[[Sequence[Any]], tuple[tuple[Any, ...], Any]], int, int]:
-    """How coordinates of a new shape lead to those of the old one.
+    """Return the function that leads from coordinates of a new shape to those of the old one.
 
     Returns:
         A function that gives the old coordinate and the part of the old element, how many new elements are in an old

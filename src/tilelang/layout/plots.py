@@ -28,7 +28,7 @@ _HUES = 12  # colors before they repeat
 
 @record
 class Picture:
-    """What is drawn.
+    """The content of a plot.
 
     Attributes:
         labels: The text of each cell, by row; "" where nothing lies.

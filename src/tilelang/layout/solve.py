@@ -218,7 +218,7 @@ class _Solver:
         return layout is not None and needed is not None and _suits(use, layout, needed)
 
     def _conversion_cost(self, loop: Hashable, nest: Fragment, *, named: bool = True) -> int:
-        """What conversions count if a variable had this layout, with its views."""
+        """Return the cost of conversions if a variable had this layout, with its views."""
         total = 0
         for name, access in self._views.get(loop, ()) if named else ():
             try:

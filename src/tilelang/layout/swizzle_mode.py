@@ -6,7 +6,7 @@ import enum
 
 
 class SwizzleMode(enum.Enum):
-    """How the 16-byte chunks of a row of shared memory change places; the value counts chunks of a row: 1 for none.
+    """The permutation of the 16-byte chunks of a row of shared memory; the value counts chunks of a row: 1 for none.
 
     Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout" and "Matrix Descriptor Format"; CUDA
     Driver API, `CUtensorMapSwizzle`.

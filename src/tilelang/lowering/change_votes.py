@@ -27,7 +27,7 @@ _DIFFER = (BinaryOp.GT, BinaryOp.LT, BinaryOp.NE)
 
 @record(slots=True, eq=False)
 class _Value:
-    """What each element of a tile holds.
+    """The value that each element of a tile holds.
 
     Attributes:
         tile: The tile.
@@ -100,7 +100,7 @@ class ChangeVotes:
 
 
 def _stored(stmt: Stmt) -> _Value | None:
-    """What a parallel loop stores to a whole tile, if that is computed from elements at the same place."""
+    """Return the value that a parallel loop stores to a whole tile, if computed from elements at the same place."""
     if not isinstance(stmt, ParallelLoop) or not isinstance(store := stmt.body, Store):
         return None
     if len(store.indices) != len(stmt.vars) or any(a is not b for a, b in zip(store.indices, stmt.vars, strict=True)):

@@ -20,7 +20,7 @@ from tilelang.records import record
 
 
 class GemmWarpPolicy(enum.Enum):
-    """How the warps of a GPU partition C; ignored by other targets."""
+    """The partition of C among the warps of a GPU; ignored by other targets."""
 
     Square = "square"
     FullRow = "full_row"

@@ -23,7 +23,7 @@ class GemmWait(TileOp):
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """The name of the operator in messages."""
         return "wait for gemms"
 
     def reads(self) -> tuple[Region, ...]:

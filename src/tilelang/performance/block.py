@@ -213,7 +213,7 @@ class _BlockEstimator:
     # -- instructions ---------------------------------------------------------------------------------------
     @property
     def _copies(self) -> int:
-        """How often unrolled loops repeat the statement at hand."""
+        """The number of times that unrolled loops repeat the current statement."""
         return math.prod(trips for _, trips in self._unrolled)
 
     def _count(self, unit: Unit, cycles: float) -> None:

@@ -19,7 +19,7 @@ LAUNCH = "launches"
 
 @record
 class Prediction:
-    """How long a kernel is expected to take.
+    """The time that a kernel is expected to take.
 
     Attributes:
         seconds: From the start of the first launch to the end of the last one, with nothing in the caches.

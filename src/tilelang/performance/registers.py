@@ -1,4 +1,4 @@
-"""How many registers the compiler of the machine is expected to give a thread, where no machine code says it."""
+"""Estimates of the registers that the machine's compiler gives a thread, where no machine code says it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a block of a kernel does: work of each unit of a multiprocessor, bytes, and how long it takes alone."""
+"""The work of a block: of each unit of a multiprocessor, in bytes, and how long it takes alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilelang.records import record
 
 
 class Unit(enum.Enum):
-    """What a multiprocessor has one of, so that work of all of its blocks adds up; the value is its name for users."""
+    """The units of a multiprocessor, to which the work of all its blocks adds up; the value is the name for users."""
 
     ISSUE = "instructions"
     SPECIAL = "special functions"
@@ -29,7 +29,7 @@ def _zeros() -> defaultdict[Any, float]:
 
 @record(frozen=False, eq=False)
 class BlockWork:
-    """What one block does.
+    """The work of one block.
 
     Attributes:
         cycles: Of each unit of the multiprocessor.
@@ -64,7 +64,7 @@ class BlockWork:
 
 @record
 class LaunchWork:
-    """What a launch does.
+    """The work of a launch.
 
     Attributes:
         block: The average of its blocks.

@@ -30,7 +30,7 @@ def is_device_busy() -> bool:
 
 @record
 class Plan:
-    """What to measure, and for how long.
+    """A measurement to make, and for how long.
 
     Attributes:
         fn: Launches the work.

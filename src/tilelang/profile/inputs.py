@@ -27,7 +27,7 @@ from tilelang.runtime.kernel_param import KernelParam
 
 
 class TensorSupplyType(enum.Enum):
-    """What the elements of made-up tensors are."""
+    """The kinds of elements of made-up tensors."""
 
     Integer = 1  # small integers, so that sums stay exact
     Uniform = 2  # uniform in (-1, 1)

@@ -22,7 +22,7 @@ _CALLS_BEFORE_BUILDING = 8  # of a kernel, in Python, before the checker is buil
 
 
 class Plan(Protocol):
-    """How calls with one key are executed."""
+    """Executes calls with one key."""
 
     def start(self, match: Match) -> Any:
         """Allocates the outputs and starts the kernel; returns the result of the call, or `MISSED`."""

@@ -1,4 +1,4 @@
-"""What `python -m tilelang doctor` reports of one component, such as a compiler: found, or how to get it."""
+"""One component that `python -m tilelang doctor` reports, such as a compiler: found, or how to get it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Finding:
 
 
 def look_for(what: str, look: Callable[[], str], *, compiles: bool = False) -> Finding:
-    """What a function finds, or the error that it raises with its hint."""
+    """Return what a function finds, or the error that it raises with its hint."""
     try:
         return Finding(what, look(), compiles=compiles)
     except TileLangError as error:

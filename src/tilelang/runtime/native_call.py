@@ -65,7 +65,7 @@ class _Kernel(ctypes.Structure):
 
 @record
 class NativePlan:
-    """How calls with one key are started from machine code.
+    """Starts calls with one key from machine code.
 
     Attributes:
         start: The address of a function of a state, the values of a call and a stream.

@@ -216,7 +216,7 @@ class _LoopExpansion:
         return all(is_filled_behind_readers(each, self._placement) for each in touching)
 
     def _waits(self) -> tuple[int | None, dict[int, int]]:
-        """How many groups may be in flight when an iteration begins, and at the first readers of other tiles."""
+        """Return how many groups may be in flight when an iteration begins, and at the first readers of other tiles."""
         if not self._copies or not self._are_behind_readers():
             return None, {}
         position_of = {n: position for position, n in enumerate(self._sequence)}

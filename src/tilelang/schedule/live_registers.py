@@ -1,4 +1,4 @@
-"""How many registers a schedule of a loop's statements keeps live at once.
+"""The registers that a schedule of a loop's statements keeps live at once.
 
 Takes a `LoopGraph` and a schedule; gives the peak over the gaps between statements. An asynchronous statement holds
 what it touches until a statement that depends on it has waited, at the latest until the end of the iteration.

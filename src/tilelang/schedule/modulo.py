@@ -49,7 +49,7 @@ class ModuloSchedule:
 
     @property
     def stages(self) -> int:
-        """How many iterations of the original loop overlap."""
+        """The number of iterations of the original loop that overlap."""
         return max(self.stage, default=0) + 1
 
 

@@ -54,7 +54,7 @@ def _as_far_ahead_as_possible(graph: LoopGraph, sequence: Sequence[int]) -> Modu
     place = {number: position for position, number in enumerate(sequence)}
 
     def most(edges: Sequence[Edge]) -> int:
-        """How many stages the target of edges may be before their sources."""
+        """Return how many stages the target of edges may be before their sources."""
         return min(edge.distance - (place[edge.source] > place[edge.target]) for edge in edges)
 
     overwriting = [edges for edges in (_overwriting(graph, copy) for copy in copies) if edges]

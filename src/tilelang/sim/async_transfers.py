@@ -287,7 +287,7 @@ class BlockTransfer:
         return error
 
     def _spread(self, contents: np.ndarray, defined: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """What was read, with zeros for pieces that do not exist, as far as it is to be written."""
+        """Return the bytes read, with zeros for pieces that do not exist, as far as they are to be written."""
         inside, kept = self._inside
         if inside is not None:
             whole = np.zeros((self._count, self._write.size), np.uint8)

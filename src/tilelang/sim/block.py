@@ -25,7 +25,7 @@ from tilelang.targets.machine import Machine
 
 @record(frozen=False)
 class Grid:
-    """What the blocks of a launch share.
+    """State that the blocks of a launch share.
 
     Attributes:
         proxies: The fences of their threads.
@@ -39,7 +39,7 @@ class Grid:
 
 
 class Block:
-    """What the warps of a running block share.
+    """State that the warps of a running block share.
 
     Args:
         index: The block in its grid.

@@ -1,4 +1,4 @@
-"""What a simulated kernel did, counted as the hardware's profiler would: instructions, bytes, transactions, conflicts.
+"""Counters of a simulated kernel, as the hardware's profiler has them: instructions, bytes, transactions, conflicts.
 
 Takes what warps execute, gives sums and a table. Invariant: one warp executing one instruction counts once, however
 many of its lanes are active; counting never changes a run.
@@ -160,7 +160,7 @@ def _row(traffic: Traffic) -> str:
 
 
 def distinct_sectors(addresses: np.ndarray, width: int) -> int:
-    """How many sectors accesses of `width` bytes at these addresses touch."""
+    """Count the sectors that accesses of `width` bytes at these addresses touch."""
     first, last = addresses // SECTOR_BYTES, (addresses + width - 1) // SECTOR_BYTES
     reach = int((last - first).max(initial=0)) + 1
     touched = first[:, None] + np.arange(reach)

@@ -321,7 +321,7 @@ def _result(value: Any, var: Var) -> Value:
 
 
 def _operations(stmt: Stmt) -> dict[str, int]:
-    """How many operations of each kind the expressions of a statement hold; those on constants are folded."""
+    """Count the operations of each kind in a statement's expressions; those on constants are folded."""
     found: dict[str, int] = {}
     for root in expressions(stmt):
         for node in walk_expr(root):

@@ -276,7 +276,7 @@ def _continue(w: SimWarp) -> None:
 
 
 def _change_of_memory(w: SimWarp) -> Wait:
-    """What a spinning loop waits for: registers and memory are the same as an iteration ago."""
+    """The wait of a spinning loop: registers and memory are the same as an iteration ago."""
     cluster = w.block.cluster
     version = cluster.version
     return Wait("a change of memory", lambda: cluster.version != version, lambda: _ALONE)

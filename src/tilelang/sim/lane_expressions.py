@@ -32,7 +32,7 @@ Moved = Callable[["Frame"], tuple[Value, "np.ndarray | None"]]
 
 
 class Frame(Accessor, Protocol):
-    """What closures work on.
+    """The state that closures work on.
 
     Attributes:
         env: The value of every variable, by its slot.
@@ -85,7 +85,7 @@ class Slots:
 
     @property
     def variables(self) -> int:
-        """How many slots for variables there are."""
+        """The number of slots for variables."""
         return len(self._vars)
 
 
@@ -382,7 +382,7 @@ def is_native(dtype: DType) -> bool:
 
 
 def converter(source: DType, dtype: DType) -> Callable[[Value], Value]:
-    """What `ir.scalar.convert` does to values of one dtype."""
+    """Return the function that converts values of one dtype as `ir.scalar.convert` does."""
     if source == dtype:
         return lambda value: value
     numpy = dtype.numpy

@@ -185,7 +185,7 @@ def _moves_with(index: Expr, var: Var, bound: Set[Var]) -> bool:
 
 @record(slots=True)
 class _Plan:
-    """How a loop is executed.
+    """A loop compiled for execution.
 
     Attributes:
         steps: Its statements.
@@ -304,7 +304,7 @@ class _Elements:
         self._cells = cells
 
     def offset(self, points: _Points, where: tuple[Value, ...], count: int) -> tuple[Value, ...]:
-        """What `read` needs to know of an access."""
+        """Return the arguments that `read` takes for an access."""
         del points, count
         return where
 

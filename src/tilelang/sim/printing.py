@@ -23,7 +23,7 @@ from tilelang.ir.scalar import Value
 
 
 def label(message: str) -> str:
-    """What stands before a value: the message, set off from it unless it ends in white space already."""
+    """Return the text before a value: the message, set off from it unless it ends in white space already."""
     if not message or message[-1].isspace():
         return message
     return f"{message} " if message[-1] in ":=" else f"{message}: "
@@ -84,7 +84,7 @@ def tile_text(
 
 
 def _trailing(index: tuple[int, ...], pattern: tuple[int, ...]) -> int:
-    """How many of the last indices equal the pattern's."""
+    """Count the last indices that equal the pattern's."""
     count = 0
     while count < len(index) and index[-1 - count] == pattern[-1 - count]:
         count += 1

@@ -34,7 +34,7 @@ def element_text(buffer: Buffer, where: tuple[int, ...]) -> str:
 
 
 class RaceDetector:
-    """What the blocks of one launch did to global memory.
+    """The accesses of the blocks of one launch to global memory.
 
     Args:
         launch: The launch.

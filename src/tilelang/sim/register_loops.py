@@ -117,7 +117,7 @@ class _Points:
         self.mask, self._whole = mask, bool(mask.all())
 
     def spread(self, value: Value) -> Value:
-        """What lanes have, or share, for each of their points."""
+        """Values that lanes have, or share, for each of their points."""
         return np.repeat(value, self._count) if np.ndim(value) else value
 
     def spread_index(self, value: Value) -> Value:

@@ -206,5 +206,5 @@ def _is_in_registers(buffer: Buffer) -> bool:
 
 
 def _key(place: Place) -> object:
-    """What two places must share to be comparable."""
+    """Return the key that two places share if they are comparable."""
     return tuple([tuple([(negative, expr_key(term)) for negative, term in terms]) for terms in place.around])

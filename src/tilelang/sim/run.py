@@ -159,7 +159,7 @@ class Simulation:
         return tuple(self._memory.cells(buffer).extents)
 
     def numbers(self, exprs: tuple[Expr, ...]) -> tuple[int, ...]:
-        """What the host makes of extents."""
+        """Return the values of extents that the host computes."""
         return self._evaluator.indices(exprs)
 
     def size(self, buffer: Buffer) -> int:
@@ -187,7 +187,7 @@ class Simulation:
         return TensorMapView(tensor, dims, strides, box, tensor_map.swizzle, tensor_map.pixels)
 
     def compiler(self, slots: Slots) -> StatementCompiler:
-        """What compiles the body of a launch."""
+        """Return the compiler of a launch's body."""
         return StatementCompiler(slots, self._target, counting=self._counters is not None)
 
     def block(
@@ -426,7 +426,7 @@ class _Launch:
             memory.shadow = self._races.flat_shadow(storage, memory.bytes.size, window.element_of_unit)
 
     def _plan_arena(self) -> tuple[int, int, dict[Buffer, int]]:
-        """How many bytes of shared memory there are, by which units they are accessed, and where buffers lie in them.
+        """Return the bytes of shared memory, the units by which they are accessed, and the offsets of buffers in them.
 
         Buffers without an offset in the plan follow the others.
         """

@@ -85,7 +85,7 @@ class Marked(Protocol):
 
 @record(frozen=False)
 class Footprint:
-    """What asynchronous work touches: memory with units per lane.
+    """The memory that asynchronous work touches, with units per lane.
 
     Attributes:
         unit: What does the work.

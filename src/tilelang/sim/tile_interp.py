@@ -242,7 +242,7 @@ class Interpreter:
         self._printer(text)
 
     def _call(self, stmt: CallStmt) -> None:
-        """What only orders work of threads has nothing to do in a sequential program."""
+        """Do nothing: an operator that only orders work of threads has no meaning in a sequential program."""
         effect = stmt.routine.effect if isinstance(stmt.routine, Instruction) else Effect.NONE
         if not effect or Effect.SYNC_GRID in effect or stmt.reads or stmt.writes or stmt.result is not None:
             raise _refusal(stmt.routine.name.removeprefix("tl_"))

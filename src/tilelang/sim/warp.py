@@ -295,7 +295,7 @@ class SimWarp:
         return self.block.clocks.release(self.thread_ids[where])
 
     def acquire(self, clock: np.ndarray, where: np.ndarray) -> None:
-        """What others released is ordered before all that these lanes do from now on."""
+        """Order what others released before all that these lanes do from now on."""
         self.block.clocks.acquire(self.thread_ids[where], clock)
 
     def has_observed(self, clock: np.ndarray, where: np.ndarray) -> bool:

@@ -1,4 +1,4 @@
-"""What joins the parts of the compiler for one family of targets: a record of passes and printer."""
+"""The parts of the compiler for one family of targets: a record of passes and printer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilelang.records import record
 
 @record
 class Backend:
-    """How programs become source text for one family of targets.
+    """Turns programs into source text for one family of targets.
 
     Attributes:
         kind: The `Target.kind` that it serves.

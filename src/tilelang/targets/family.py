@@ -1,4 +1,4 @@
-"""What a vendor says about its targets: names, machines, ways to run kernels, and where its parts of the compiler are.
+"""A vendor's entry in the registry: names and machines of its targets, ways to run kernels, parts of the compiler.
 
 Takes nothing; gives `Family`. Invariant: making the record loads no part of the compiler, and opens no library.
 """
@@ -95,9 +95,9 @@ class Family:
         return sys.modules[self.module].BACKEND
 
     def device_runtime(self) -> Any:
-        """How compiled kernels run on its devices: a `targets.gpu.runtime.device_runtime.DeviceRuntime`."""
+        """The runtime of its devices: a `targets.gpu.runtime.device_runtime.DeviceRuntime`."""
         return import_module(self.runtime).RUNTIME
 
     def found(self) -> list[Any]:
-        """What this machine has for its kernels, each a `runtime.finding.Finding`."""
+        """The components that this machine has for its kernels, each a `runtime.finding.Finding`."""
         return list(import_module(self.findings).findings()) if self.findings else []

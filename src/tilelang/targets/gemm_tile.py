@@ -30,12 +30,12 @@ class GemmTile:
 
     @property
     def cluster_splits(self) -> int:
-        """How many blocks of a cluster split the reduction of a tile."""
+        """The number of blocks of a cluster that split the reduction of a tile."""
         return self._number(PassConfigKey.TL_SPLIT)
 
     @property
     def workspace_splits(self) -> int:
-        """How many blocks split it and store their sums to a workspace, for a second launch."""
+        """The number of blocks that split it and store their sums to a workspace, for a second launch."""
         return self._number(PassConfigKey.TL_WORKSPACE_SPLIT)
 
     @property

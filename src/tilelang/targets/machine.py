@@ -1,4 +1,4 @@
-"""What a machine is to the compiler: one record of figures, the same for all vendors.
+"""The compiler's description of a machine: one record of figures, the same for all vendors.
 
 Takes nothing; gives `Machine`. Invariant: code outside of a vendor's folder asks this record, and no vendor's names.
 """
@@ -12,7 +12,7 @@ from tilelang.records import record
 
 
 class CommonFeature(enum.Flag):
-    """What machines of several vendors can do, and code that belongs to none of them makes use of."""
+    """Capabilities that machines of several vendors have, and that code which belongs to no vendor uses."""
 
     NONE = 0
     REDUCE_LANES = enum.auto()  # one instruction folds an integer over the lanes of a warp
@@ -20,7 +20,7 @@ class CommonFeature(enum.Flag):
 
 
 NOTHING: enum.Flag = CommonFeature.NONE
-"""What every machine can do."""
+"""The capabilities of every machine."""
 
 
 SECTOR_BYTES = 32
@@ -32,7 +32,7 @@ Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory".
 
 @record(slots=True)
 class SharedPhases:
-    """How shared memory serves accesses of one kind and width: only lanes of one phase can have bank conflicts.
+    """The phases in which shared memory serves accesses of one kind and width: only lanes of one phase can conflict.
 
     Attributes:
         kind: "load" or "store".
@@ -95,7 +95,7 @@ class GemmRates:
 
 @record(slots=True, eq=False)
 class Rates:
-    """How fast a machine is: what the performance model computes with, in cycles at the highest clock rate.
+    """The speed of a machine: rates for the performance model, in cycles at the highest clock rate.
 
     What data sheets say, and shares of it that programs reach; latencies are measured.
 
@@ -236,7 +236,7 @@ class Machine:
         return not features or any(type(features) is type(each) and features in each for each in own)
 
     def phases(self, kind: str, width: int) -> SharedPhases:
-        """How shared memory serves accesses of a kind ("load" or "store"), with `width` bytes of each lane."""
+        """Return the phases of shared memory for accesses of a kind ("load" or "store") with `width` bytes a lane."""
         for row in self.shared_phases:
             if (row.kind, row.width) == (kind, width):
                 return row
@@ -248,7 +248,7 @@ class Machine:
 
     @property
     def multiprocessors(self) -> int:
-        """How many a device has that programs are scheduled for; 0 where no schedule asks."""
+        """The number of multiprocessors of a device that programs are scheduled for; 0 where no schedule asks."""
         return sum(self.groups)
 
     def blocks_at_once(self, cluster: int) -> int:

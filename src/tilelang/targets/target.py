@@ -1,4 +1,4 @@
-"""What we compile for: the names users write, and the record they stand for.
+"""Targets of the compiler: the names users write, and the record they stand for.
 
 Takes "auto", a name, a JSON text, a mapping, None; gives a `Target` and the way to run on it. Invariant: a `Target`
 that exists can be compiled for by this version; a driver is asked for its devices only where that decides something.
@@ -52,7 +52,7 @@ class Target:
 
     @property
     def family(self) -> Family:
-        """What the vendor says about targets of the kind."""
+        """The vendor's family of targets of the kind."""
         return family_of(self.kind)
 
     @property
@@ -67,7 +67,7 @@ class Target:
 
     @property
     def attrs(self) -> dict[str, object]:
-        """What is known of a GPU target: "arch", "max_num_threads" of a block, "thread_warp_size", "code" if given."""
+        """The attributes of a GPU target: "arch", "max_num_threads" of a block, "thread_warp_size", "code" if given."""
         if not self.is_gpu:
             return {}
         machine = self.machine
@@ -133,7 +133,7 @@ def _example() -> Mapping[str, str]:
 
 
 def _as_json(example: Mapping[str, str]) -> str:
-    """How a user writes a mapping as a text."""
+    """Return a mapping as a user writes it in a text."""
     return "'" + repr(example).replace("'", '"') + "'"
 
 

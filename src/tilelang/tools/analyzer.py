@@ -24,7 +24,7 @@ from tilelang.targets.nvidia.machines import MACHINES, number_of
 
 @record
 class AnalysisResult:
-    """What a program costs.
+    """The costs of a program.
 
     Attributes:
         total_flops: Multiplications and additions of all products.
@@ -64,7 +64,7 @@ class Analyzer:
 
     @classmethod
     def analysis(cls, fn: PrimFunc, device: Any) -> AnalysisResult:
-        """What a function costs on a device; arguments and errors of the class."""
+        """Return the costs of a function on a device; arguments and errors of the class."""
         return cls(fn, device).ir_pass().calculate()
 
     def ir_pass(self) -> Analyzer:

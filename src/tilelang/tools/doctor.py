@@ -1,4 +1,4 @@
-"""What this machine has for kernels: compilers, a GPU, frameworks, a cache, and how to get what is missing.
+"""The components that this machine has for kernels: compilers, a GPU, frameworks, a cache; how to get missing ones.
 
 Takes the machine as it is, gives findings. Invariant: nothing is changed, and nothing that is missing is an error.
 """

@@ -126,7 +126,7 @@ def _results(count: int) -> str:
 
 
 def as_list(results: Any) -> list[Any]:
-    """What a call returned, as a list."""
+    """Return the results of a call as a list."""
     if results is None:
         return []
     return list(results) if isinstance(results, list | tuple) else [results]

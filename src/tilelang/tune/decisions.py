@@ -49,7 +49,7 @@ class Decision:
 
 
 def decision_of(subject: Subject, found: SearchResult) -> Decision:
-    """What a search decided.
+    """Return the decision of a search.
 
     Raises:
         TuningError: A value of the configuration cannot be written.

@@ -26,7 +26,7 @@ from tilelang.tune.workers import LATE, Failure, failure_of
 
 @record(eq=False)
 class SubjectMessage:
-    """What is sent to another process of a `Subject`, which itself has kernels of this process.
+    """The part of a `Subject` that is sent to another process; the subject itself has kernels of this process.
 
     Attributes:
         kind: The class of the function that makes kernels.
@@ -46,7 +46,7 @@ class SubjectMessage:
 
     @classmethod
     def of(cls, subject: Subject) -> SubjectMessage:
-        """What is sent of a subject."""
+        """Return the message about a subject."""
         jitted = subject.jitted
         kind, arch = str(subject.target.kind), subject.target.arch
         target = {"kind": kind} if arch == NATIVE else {"kind": kind, "arch": arch}
@@ -81,7 +81,7 @@ def run_tasks(
     deadline: float | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> list[Any]:
-    """What each task gives, or its `Failure`.
+    """Return the result of each task, or its `Failure`.
 
     Args:
         executor: Runs them; it is not shut down.

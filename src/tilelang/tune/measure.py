@@ -33,7 +33,7 @@ _MAX_FIRST_CALL_EXCESS = 0.02  # seconds: more than the noise of a host
 
 @record
 class Measured:
-    """What was measured.
+    """The measurements of a search.
 
     Attributes:
         device: On which device.
@@ -269,7 +269,7 @@ class _Checker:
         return [found for agreement in self._votes.values() for found in agreement.rejections(self._name)]
 
     def compared(self, count: int) -> str:
-        """What results were compared with, as text."""
+        """Return what results were compared with, as text."""
         if self._settings.skip_check:
             return ""
         if self._settings.ref_prog is not None:

@@ -78,7 +78,7 @@ class _Search:
         remote: Callable[[SubjectMessage, Config], Any],
         local: Callable[[Subject, Config], Any],
     ) -> list[Any]:
-        """What is made of each configuration, or its failure.
+        """Return the result for each configuration, or its failure.
 
         Args:
             what: Is done, for the line of progress.

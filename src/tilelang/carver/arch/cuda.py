@@ -11,7 +11,7 @@ from tilelang.targets.target import TargetLike, parse_target
 
 @public
 class CUDA:
-    """What a kind of GPU has.
+    """The figures of a kind of GPU.
 
     Args:
         target: What it is called, as for `tilelang.compile`.

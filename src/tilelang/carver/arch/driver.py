@@ -57,13 +57,13 @@ def get_l2_cache_size_bytes(device_id: int = 0) -> int:
 
 @public
 def get_device_name(device_id: int = 0) -> str:
-    """What the device is called; as `get_cuda_device_name`."""
+    """Return the name of the device; as `get_cuda_device_name`."""
     return get_cuda_device_name(device_id)
 
 
 @public
 def get_cuda_device_name(device_id: int = 0) -> str:
-    """What the device is called.
+    """Return the name of the device.
 
     Raises:
         DriverError: There is no device.

@@ -109,13 +109,13 @@ def _fma_float64(a: float, b: float, c: float) -> float:
 
 
 def popcount(x: Value) -> Value:
-    """How many bits are set, in an unsigned dtype."""
+    """The number of set bits, in an unsigned dtype."""
     octets = np.asarray(x).astype(np.uint64)[..., None].view(np.uint8)  # bitwise_count would need NumPy 2
     return np.unpackbits(octets, axis=-1).sum(axis=-1, dtype=np.int32)[()]
 
 
 def leading_zeros(x: Value) -> Value:
-    """How many bits above the highest set one, in an unsigned dtype; its whole width at zero."""
+    """The number of bits above the highest set one, in an unsigned dtype; its whole width at zero."""
     array = np.asarray(x)
     width = 4 if array.dtype.name == "uint4" else array.dtype.itemsize * 8
     value = array.astype(np.uint64)

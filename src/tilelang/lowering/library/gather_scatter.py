@@ -50,7 +50,7 @@ def _axes(op: GatherScatterOp) -> tuple[int, ...]:
 
 
 def _extents(op: GatherScatterOp) -> list[Expr]:
-    """How many iterations there are, by dimension of the tile."""
+    """The number of iterations, by dimension of the tile."""
     extents = [*op.rows] if op.rows else []
     found: list[Expr] = []
     for axis in _axes(op):

@@ -83,7 +83,7 @@ def expand_online_softmax(op: OnlineSoftmax, build: Builder) -> None:
 
 
 class _Step:
-    """What is done with each row i, or with each element (i, j).
+    """Emits the statements of each row i, or of each element (i, j).
 
     Attributes:
         found: The limit, or the largest score of the row if that is larger.
@@ -149,7 +149,7 @@ class _Step:
         self._scores.store(self._build, (i, j), _exp2(exponent))
 
     def _alpha(self, i: Var) -> Expr:
-        """What older sums of a row are multiplied by where its reference moves."""
+        """Return the factor of the older sums of a row where its reference moves."""
         return _exp2((self._reference.load(i) - self._moved(i)) * self._scale)
 
     def rescale_sum(self, i: Var) -> None:

@@ -142,7 +142,7 @@ def _search(node: Stmt, domain: Domain, candidates: dict[Copy, int], found: dict
 
 
 def _reads(copy: Copy, later: Sequence[Stmt], domain: Domain) -> int:
-    """How many statements after a copy read its buffer in a way that can be forwarded."""
+    """Count the statements after a copy that read its buffer in a way that can be forwarded."""
     buffer, is_run = copy.dst.buffer, _is_run(copy)
     products = loads = 0
     once, writes = True, False

@@ -247,7 +247,7 @@ class _Inference:
                     yield FixedLayout(nest, run, Reason("the layout of T.Parallel", nest.loc))
 
     def _threads(self, stmt: Stmt) -> int:
-        """How many threads execute a statement together."""
+        """Return the number of threads that execute a statement together."""
         per_thread = isinstance(stmt, ParallelLoop) and self._divergence.runs_per_thread(stmt)
         return 1 if per_thread else self._groups.around(stmt).count
 

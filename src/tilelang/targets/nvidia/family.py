@@ -1,4 +1,4 @@
-"""What the registry must know of NVIDIA's GPUs."""
+"""The registry's entry for NVIDIA's GPUs."""
 
 from __future__ import annotations
 

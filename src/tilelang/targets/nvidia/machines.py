@@ -11,7 +11,7 @@ from tilelang.targets.machine import CommonFeature, GemmRates, Machine, Rates
 
 
 class Feature(enum.Flag):
-    """What a GPU can do beyond the instructions that all of them have."""
+    """Capabilities of a GPU beyond the instructions that all of them have."""
 
     NONE = 0
     MMA_F16 = enum.auto()  # mma.sync m16n8k8 on float16, ldmatrix

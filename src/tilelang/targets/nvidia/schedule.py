@@ -43,7 +43,7 @@ class TileOrder:
 
 @record(slots=True)
 class Schedule(WarpSchedule):
-    """How producer and consumer warps of a block share its work.
+    """The division of a block's work among producer and consumer warps.
 
     Attributes:
         consumers: Consumer warpgroups.
@@ -109,7 +109,7 @@ class Schedule(WarpSchedule):
         return self.consumer_threads + self.producer_threads
 
     def overrides(self) -> ScheduleOverrides:
-        """What a user sets to get this schedule, but for placements of loops."""
+        """Return the overrides by which a user gets this schedule, but for placements of loops."""
         return ScheduleOverrides(
             persistent=self.persistent,
             consumers=None if self.ping_pong else self.consumers,

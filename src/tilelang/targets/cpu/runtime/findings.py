@@ -1,4 +1,4 @@
-"""What this machine has for kernels on the CPU."""
+"""The components that this machine has for kernels on the CPU."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tilelang.targets.cpu.runtime.toolchain import find_compiler
 
 
 def findings() -> list[Finding]:
-    """What there is, in the order in which kernels need it."""
+    """Return the findings, in the order in which kernels need the components."""
     return [look_for("C++ compiler (target cpu)", _compiler, compiles=True)]
 
 

@@ -190,7 +190,7 @@ def _mistake(
     *,
     writes: bool,
 ) -> str:
-    """What is wrong: a thread does not hold what it accesses, or one with a copy of an element does not write it."""
+    """Describe the fault: a thread does not hold what it accesses, or one with a copy does not write it."""
     held = layout.table[thread, register]
     wanted = np.stack(at, axis=-1)
     if not (held == wanted).all(axis=-1)[valid].all():
@@ -258,7 +258,7 @@ def _plus(a: Expr, b: Expr) -> Expr:
 
 
 def _count_distinct(numbers: np.ndarray, limit: int) -> int:
-    """How many different numbers there are, all from 0 to below the limit."""
+    """Count the different numbers, all from 0 to below the limit."""
     seen = np.zeros(limit, np.bool_)
     seen[numbers] = True
     return int(np.count_nonzero(seen))

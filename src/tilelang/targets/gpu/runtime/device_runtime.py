@@ -1,4 +1,4 @@
-"""How compiled kernels of a family of GPUs run: what a vendor's folder gives those who call, time and tune them."""
+"""The runtime of a family of GPUs: what a vendor's folder offers to those who call, time and tune kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilelang.targets.gpu.runtime.failures import FailureBoard
 
 @record
 class DeviceRuntime:
-    """How compiled kernels of a family of GPUs run.
+    """Runs compiled kernels of a family of GPUs.
 
     Attributes:
         open_driver: Gives the driver of this machine; raises a `DriverError` if there is none.

@@ -131,7 +131,7 @@ class Driver(ABC):
 
     # -- devices and contexts -------------------------------------------------------------------------------
     def device_count(self) -> int:
-        """How many devices this process sees."""
+        """Return the number of devices that this process sees."""
         count = ctypes.c_int()
         self._call(self.functions.device_count, ctypes.byref(count))
         return count.value

@@ -73,7 +73,7 @@ def size_of(letters: str) -> int:
 
 @record
 class LaunchFormat:
-    """How the changing part of one launch is written.
+    """Writes the part of a launch that changes from call to call.
 
     Attributes:
         letters: The letter of `struct` for each argument.

@@ -61,7 +61,7 @@ def sequence_of(nest: For) -> WgmmaSequence | None:
 
 
 def _innermost(nest: Stmt) -> Instruction | None:
-    """What a nest of completely unrolled loops calls, if it does nothing else."""
+    """Return the calls of a nest of completely unrolled loops, if it does nothing else."""
     if isinstance(nest, CallStmt):
         return nest.routine if isinstance(nest.routine, Instruction) else None
     if not isinstance(nest, For) or nest.kind is not ForKind.UNROLLED or nest.unroll_factor:

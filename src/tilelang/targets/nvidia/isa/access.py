@@ -1,4 +1,4 @@
-"""What loads and stores of an element or a short vector have in common, whichever memory they reach.
+"""Loads and stores of an element or a short vector: what they share, whichever memory they reach.
 
 Gives `access(dtype, ...)`, the PTX of an access of that size, and `as_value` and `as_bits`, which turn what
 was moved into the dtype and back. Invariant: a value is moved as bits, in one access.
@@ -25,7 +25,7 @@ SAMPLES = tuple(
 
 @record(slots=True)
 class Access:
-    """How PTX moves a value of some size between memory and a C++ variable `value`.
+    """The PTX that moves a value of some size between memory and a C++ variable `value`.
 
     Attributes:
         size: In bytes.
@@ -46,7 +46,7 @@ class Access:
 
     @property
     def needs(self) -> tuple[Helper, ...]:
-        """What defines that type."""
+        """The definition of that type."""
         return needed(self.word.helper)
 
     @property
@@ -89,7 +89,7 @@ _BY_SIZE = {
 
 
 def access(dtype: DType, what: str, sizes: tuple[int, ...] = SIZES) -> Access:
-    """How a value of a dtype is moved.
+    """Return the way to move a value of a dtype.
 
     Args:
         dtype: Of an element or of a short vector.

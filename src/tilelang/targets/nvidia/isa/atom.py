@@ -217,7 +217,7 @@ def _c_register(dtype: DType) -> tuple[str, str]:
 
 
 def _operand(name: str, layout: Fragment, dtype: DType) -> tuple[str, list[tuple[str, str]]]:
-    """How the registers of an operand are named: a line that must come first, then (constraint, expression) each."""
+    """Return the names of an operand's registers: a line that must come first; (constraint, expression) of each."""
     kind, letter = ("double", "d") if dtype.bits == 64 else ("unsigned", "r")
     registers = layout.values // per_register(dtype)
     line = f"    const {kind}* {name}_registers = reinterpret_cast<const {kind}*>({name});\n"

@@ -1,4 +1,4 @@
-"""How atomic operations are written in CUDA: the compilers' functions, PTX, or a loop around compare-and-swap.
+"""The CUDA text of atomic operations: the compilers' functions, PTX, or a loop around compare-and-swap.
 
 Gives `operation_text` and `vector_text`. Invariant: elements have the types of `cuda_type`, operands and values the
 value types; a vector is the words that hold its bits.
@@ -32,7 +32,7 @@ class AtomicText:
 
 
 def suffix(order: str, scope: str) -> str:
-    """What names of operations end in, if they are not relaxed or not for the GPU."""
+    """Return the suffix of an operation that is not relaxed or not for the GPU."""
     return ("" if order == "relaxed" else f"_{order}") + ("" if scope == "gpu" else f"_{scope}")
 
 
@@ -161,7 +161,7 @@ _OPERATORS = {"add": "+", "and": "&", "or": "|", "xor": "^"}
 
 
 def _cas_loop(op: str, dtype: DType, scope: str) -> AtomicText:
-    """What has no function of the compilers: a function of our own."""
+    """Return a function of our own, mostly a loop around compare-and-swap, where the compilers have none."""
     own, ptx = cuda_type(dtype), SCOPES[scope]
     name = f"tl_atomic_{op}_{dtype!s}{suffix('relaxed', scope)}"
     old = f"({own.value})old" if own.is_packed else "old"
@@ -247,7 +247,7 @@ _FENCES = {"block": "__threadfence_block()", "gpu": "__threadfence()", "system":
 
 
 def _fences(order: str, scope: str) -> tuple[str, str]:
-    """What stands before and after a relaxed operation to give it an order, empty where nothing does.
+    """Return the fences before and after a relaxed operation that give it an order; empty where none is needed.
 
     Source: PTX ISA, "Memory Consistency Model", "Release and Acquire Patterns".
     """

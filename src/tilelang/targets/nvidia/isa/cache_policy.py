@@ -1,4 +1,4 @@
-"""How long the L2 cache keeps what a copy touches, as the number that copies take as their hint.
+"""Policies for what a copy leaves in the L2 cache, as the number that copies take as their hint.
 
 Gives `NORMAL` and `l2_policy`. Only TMA takes such hints: where the address of a `cp.async`
 has a uniform part, ptxas 13.0 to 13.3 encodes a hint in registers that hold nothing, and the copy traps as an illegal

@@ -142,7 +142,7 @@ CLUSTER_RANK = _register("cluster_rank", "cluster_ctarank", _rank)
 """The number of the block in its cluster; called with nothing."""
 
 CLUSTER_SIZE = _register("cluster_size", "cluster_nctarank", _size)
-"""How many blocks the cluster has; called with nothing."""
+"""The number of blocks of the cluster; an intrinsic without arguments."""
 
 CLUSTER_ARRIVE = _barrier(
     "cluster_arrive",
@@ -297,7 +297,7 @@ FUNCTIONS = (
         value_name="cluster",
         example="rank = T.block_rank_in_cluster()",
     ),
-    Function("get_cluster_block_nums", CLUSTER_SIZE, "How many blocks a cluster has.", value_name="cluster"),
+    Function("get_cluster_block_nums", CLUSTER_SIZE, "The number of blocks of a cluster.", value_name="cluster"),
     Function(
         "cluster_arrive",
         CLUSTER_ARRIVE,

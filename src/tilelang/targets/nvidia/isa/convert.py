@@ -192,7 +192,7 @@ _DECODED = {
 
 
 def _pair(source: DType, destination: DType) -> PairCast | None:
-    """How two lanes are cast at once; None where nothing does."""
+    """Return the text that casts two lanes at once; None where nothing does."""
     if str(source) in _DECODED and destination in ("float16", "float32"):
         name, helper = _DECODED[str(source)]
         if destination == "float16":

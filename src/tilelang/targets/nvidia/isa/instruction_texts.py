@@ -1,4 +1,4 @@
-"""How CUDA writes the instructions that GPUs of every vendor have, those of `targets.gpu.isa`.
+"""The CUDA text of instructions that GPUs of every vendor have, those of `targets.gpu.isa`.
 
 Gives `TEXTS`: templates, by the first element of an instruction's `dialect_key`. Invariant: a template and the meaning
 of its record agree.

@@ -1,4 +1,4 @@
-"""How CUDA writes the intrinsics of the language.
+"""The CUDA text of the language's intrinsics.
 
 Gives `templates`. Invariant: every intrinsic that a user can name has a text, but perhaps not for every dtype.
 """

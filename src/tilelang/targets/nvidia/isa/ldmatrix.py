@@ -29,7 +29,7 @@ REGISTER_BYTES = 4
 
 @record
 class MatrixCopyAtom:
-    """What a matrix load or store does with each lane.
+    """A matrix load or store, and what it does with each lane.
 
     Lane l gives the address of row `l % 8` of matrix `l // 8`; addresses of lanes beyond the last matrix are not used.
     Register j of a lane holds a pair of 16-bit units of matrix j.
@@ -135,7 +135,7 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
 
 
 def _to_registers(atom: MatrixCopyAtom, rows: np.ndarray) -> np.ndarray:
-    """What each lane holds of matrices given by their rows, in bytes. Shapes: (32, 16) -> (32, 4 * count)."""
+    """Return the bytes that each lane holds of matrices given by their rows. Shapes: (32, 16) -> (32, 4 * count)."""
     units = rows[: atom.count * ROWS].reshape(atom.count, ROWS, ROWS, 2)
     return np.ascontiguousarray(units[atom.registers.places]).reshape(WARP_SIZE, -1)
 

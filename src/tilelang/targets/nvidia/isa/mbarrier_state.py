@@ -134,7 +134,7 @@ class MBarrier:
                 return
 
     def progress(self) -> str:
-        """How far the current phase is."""
+        """Describe the progress of the current phase."""
         arrived = self.count - self.pending
         in_flight = sum(work.bytes for work in self.pending_work)
         missing = f", and {self.pending_bytes} bytes have not come" if self.pending_bytes > 0 else ""

@@ -109,7 +109,7 @@ def _closing(text: str, at: int) -> int:
 
 
 def _count(parameters: str) -> int:
-    """How many parameters a list has."""
+    """Count the parameters of a list."""
     if parameters.strip() in ("", "void"):
         return 0
     return 1 + sum(1 for _ in _top_level_commas(parameters))

@@ -77,7 +77,7 @@ class _PendingRegisters:
 
 @record(frozen=False, eq=False)
 class _Warpgroup:
-    """What the warps of a warpgroup have issued.
+    """The instructions that the warps of a warpgroup have issued.
 
     Attributes:
         pending: Instructions that are not complete in all warps, by number.

@@ -23,7 +23,7 @@ GROUP_CONFIG: dict[DType, tuple[int, int]] = {
     as_dtype(name): (1, 2) if name == "float32" else (2, 4)
     for name in ("float32", "float16", "bfloat16", "int8", "uint8", "float8_e4m3fn", "float8_e5m2")
 }
-"""How many elements of each group a 2:4 sparse operand keeps, and how many a group has."""
+"""The elements of each group that a 2:4 sparse operand keeps, and the elements of a group, by dtype."""
 
 
 @api
@@ -106,7 +106,7 @@ def mma_store_index_map(thread_id: Any, local_id: Any) -> tuple[Any, Any]:
 
 @api
 def get_e_factor(a_dtype: DTypeLike, meta_dtype: DTypeLike) -> int:
-    """How many elements of the dense operand one element of metadata describes: a group needs 4 bits.
+    """Return how many elements of the dense operand one element of metadata describes: a group needs 4 bits.
 
     Raises:
         ProgramValueError: No sparse gemm has operands of this dtype.
@@ -116,7 +116,7 @@ def get_e_factor(a_dtype: DTypeLike, meta_dtype: DTypeLike) -> int:
 
 @api
 def get_e_replicate_factor(a_dtype: DTypeLike) -> int:
-    """How many lanes hold the same metadata: 1 for elements of 8 bits, else 2.
+    """Return how many lanes hold the same metadata: 1 for elements of 8 bits, else 2.
 
     Raises:
         ProgramValueError: No sparse gemm has operands of this dtype.

@@ -171,7 +171,7 @@ class _Sparse:
         return self.kept.dtype.bits == 32
 
     def _element(self, i: Expr, group: Expr, code: Expr, position: int) -> Expr:
-        """What stands at a place of a group: one of its kept elements, or zero."""
+        """Return the element at a position of a group: one of its kept elements, or zero."""
         zero = Const(0 if self.kept.dtype.is_int else 0.0, self.kept.dtype)
         if self._wide:  # the code names both halves of the kept element
             return select(_place(code, 1, 1) == position, self._kept(i, group), zero)

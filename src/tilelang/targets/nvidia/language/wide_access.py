@@ -112,7 +112,7 @@ def _in_elements(region: Region, size: int) -> DType:
 
 
 def _parts(region: Region, size: int) -> list[Region]:
-    """What each instruction of an access touches."""
+    """Return the parts of a region that each instruction of an access touches."""
     count = min(size, _MAX_BYTES) // region.dtype.storage_bytes
     *leading, last = region.start
     starts = [(*leading, last + i * count) for i in range(-(-size // _MAX_BYTES))]

@@ -302,7 +302,7 @@ def _own_part(op: Copy, context: LoweringContext) -> tuple[Region, Region]:
 # -- boxes ---------------------------------------------------------------------------------------------------------
 @record(slots=True)
 class _Box:
-    """What one instruction copies.
+    """The box that one instruction copies.
 
     Attributes:
         map: The name of the map.
@@ -342,7 +342,7 @@ def tma_boxes(tensor: Region, tile: Region, context: LoweringContext) -> Iterato
 
 
 def _find(tile: Region, context: LoweringContext) -> Boxes | None:
-    """How a tile is divided into boxes; None if its layout does not allow it."""
+    """Divide a tile into boxes; None if its layout does not allow it."""
     shape = tile.buffer.static_shape or ()
     rows = shape if len(shape) > 1 else (1, *shape)
     boxes = find_boxes(context.shared_layouts.get(tile.buffer), rows, tile.dtype.storage_bytes * 8)
@@ -354,7 +354,7 @@ def _find(tile: Region, context: LoweringContext) -> Boxes | None:
 
 
 def boxes_of(tile: Region, context: LoweringContext) -> Boxes:
-    """How a tile is divided into boxes."""
+    """Divide a tile into boxes."""
     boxes = _find(tile, context)
     if boxes is None:
         raise CompilerBug(f"'{tile.buffer.name}': its layout is not one that the copy engine writes")
@@ -407,7 +407,7 @@ def pitches(buffer: Buffer) -> tuple[Expr, ...]:
 
 
 def _covered(tensor: Region, tile: Region, parts: Sequence[_Piece]) -> tuple[Region, Region]:
-    """What pieces cover of the tensor and of the tile."""
+    """Return the regions of the tensor and of the tile that pieces cover."""
 
     def part(region: Region, side: int) -> Region:
         start, extent = list(region.start), [const(1, INT32) for _ in region.start]

@@ -59,7 +59,7 @@ _NON_ACCUMULATOR_REGISTERS = 26
 
 @record
 class WgmmaPlan(Plan):
-    """How a gemm is divided: the instruction, the warpgroups, and the swizzled boxes of shared operands.
+    """The division of a gemm: the instruction, the warpgroups, and the swizzled boxes of shared operands.
 
     Attributes:
         atom: The instruction.

@@ -43,7 +43,7 @@ _MAX_DIGITS = 2  # of size 2, of the number of a matrix among those of one instr
 
 @record(slots=True)
 class _Blocks:
-    """How iterations are made of blocks of 8 x 8.
+    """The digits of iterations that form blocks of 8 x 8.
 
     Attributes:
         pairs: The dimension along which lanes run two neighbors.
@@ -136,7 +136,7 @@ def by_matrix_stores(loop: ParallelLoop, legality: ParallelLegality, context: Lo
 def matrix_stores(
     loop: ParallelLoop, layout: Fragment, legality: ParallelLegality, context: LoweringContext
 ) -> MatrixStores | None:
-    """How a loop is done by matrix stores; None if it cannot be, or gains nothing.
+    """Plan a loop as matrix stores; None if it cannot be, or gains nothing.
 
     Args:
         loop: The loop, of constant extents.
@@ -188,7 +188,7 @@ def _reads(tile: Buffer, stmt: Stmt) -> bool:
 
 # -- layouts -------------------------------------------------------------------------------------------------------
 def _find_blocks(layout: Fragment) -> _Blocks | None:
-    """How a layout is made of blocks that lanes hold as matrices; None if it is not, or reaches beyond the loop."""
+    """Find the blocks of a layout that lanes hold as matrices; None if none, or if they reach beyond the loop."""
     thread = [mode for digit in layout.thread for mode in _halved(digit)]
     value = [mode for digit in layout.value for mode in _halved(digit) if not mode.is_broadcast]
     lanes, warps = thread[:_LANE_DIGITS], thread[_LANE_DIGITS:]

@@ -100,7 +100,7 @@ class Tile:
         return (period, box, 0) if self.transposed else (box, period, 0)
 
     def chunks(self, boxes: Boxes, row: ExprLike, k: ExprLike) -> Expr:
-        """How far an element lies from the operand's first, in chunks of 16 bytes."""
+        """Return the distance of an element from the operand's first, in chunks of 16 bytes."""
         line, column = (k, row) if self.transposed else (row, k)
         first = int_const(self.region.start[-1]) or 0
         wide, per_line = boxes.columns, boxes.columns * self.size // CHUNK

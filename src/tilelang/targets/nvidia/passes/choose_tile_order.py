@@ -116,7 +116,7 @@ class _Tiles:
         return total
 
     def resident(self) -> int:
-        """How many of the heaviest tiles along the other dimensions can have all that they load in L2 together."""
+        """Count the heaviest tiles along the other dimensions whose loads fit in L2 together."""
         position = np.arange(self.others, dtype=np.int64)
         values: dict[Var, Value] = {self._block_vars[self._axis]: np.zeros_like(position)}
         for number, extent in enumerate(self._grid):

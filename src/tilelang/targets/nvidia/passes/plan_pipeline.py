@@ -140,7 +140,7 @@ def _runs_ahead(body: LoopBody, number: int, placement: Placement) -> bool:
 
 
 def _timeline(body: LoopBody, placement: Placement, copies: AbstractSet[Stmt]) -> Timeline:
-    """What `kernel.explain()` shows of a loop whose copies run ahead."""
+    """Return the timeline that `kernel.explain()` shows of a loop whose copies run ahead."""
     graph = _graph(body, copies, placement.last + 1)
     schedule = ModuloSchedule(placement.stage, placement.sequence, graph.warp_cycles)
     labels = [f"line {s.loc.line}" if s.loc.line else type(s).__name__ for s in body.statements]

@@ -130,7 +130,7 @@ def _with_lines(source: Source, arch: str, compiler: str, options: CompileOption
 
 
 def _header_flags(source: Source, compiler: str, options: CompileOptions) -> tuple[str, ...]:
-    """What the user's own text needs: the folders of headers that it includes, and functions that only nvcc has.
+    """Return flags for the user's own text: folders of headers that it includes, and macros for functions of nvcc.
 
     The text may be a file that the user's flags include.
     """

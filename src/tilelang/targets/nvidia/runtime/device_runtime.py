@@ -1,4 +1,4 @@
-"""How compiled kernels run on NVIDIA's GPUs."""
+"""The runtime of NVIDIA's GPUs: compiles kernels, loads and launches them."""
 
 from __future__ import annotations
 

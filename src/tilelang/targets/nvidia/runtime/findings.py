@@ -1,4 +1,4 @@
-"""What this machine has for kernels on NVIDIA's GPUs."""
+"""The components that this machine has for kernels on NVIDIA's GPUs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilelang.targets.nvidia.runtime.nvrtc import open_nvrtc
 
 
 def findings() -> list[Finding]:
-    """What there is, in the order in which kernels need it."""
+    """Return the findings, in the order in which kernels need the components."""
     return [
         look_for("CUDA compiler (target cuda)", lambda: str(open_nvrtc()), compiles=True),
         Finding("nvcc", find_tool("nvcc") or "", 'only for execution_backend="nvcc"; part of the CUDA toolkit'),

@@ -188,7 +188,7 @@ def find_nvrtc() -> str:
 
 
 def _by_pathfinder() -> str | None:
-    """What cuda-pathfinder finds, where it is installed; it covers conda and all layouts of toolkits."""
+    """Return the path that cuda-pathfinder finds, if installed; it covers conda and all layouts of toolkits."""
     try:
         pathfinder = importlib.import_module("cuda.pathfinder")
     except ImportError:

@@ -42,7 +42,7 @@ def resources_of(log: str) -> dict[str, Resources]:
 
 
 def warnings_of(log: str) -> tuple[str, ...]:
-    """What ptxas warns of: the advice numbered C75xx, such as matrix instructions that it had to serialize."""
+    """Return the warnings of ptxas: advice numbered C75xx, as about matrix instructions that it serialized."""
     found: dict[str, None] = {}
     for line in log.splitlines():
         match = re.search(_SAID, line)
