@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import tilelang
-import tilelang.language as T
 import ziglang
+
+import tilelang.language as T
 from tilelang import tvm
 from tilelang.engine.lower import lower
 

@@ -132,11 +132,6 @@ hint: divide the blocks among the axes of T.Kernel(...), or give each block more
         "T.bar_sync: is an instruction of other GPUs, and has no HIP text",
         f"compile for a target that has it, {PORTABLE}",
     ),
-    "printing": statement(
-        "T.print(A[0, 0])",
-        "T.print: HIP text that needs no header has no printf",
-        'write execution_backend="simulator", which prints, or store the values to a tensor',
-    ),
     "a shuffle by a mask of 32 lanes": (
         errors.NoLowering, "gfx942", body("A[0, 0] = T.shfl_xor(A[0, 0], 1)\n"), """\
 shuffle_xor_float16: names lanes by the bits of a uint32, but a warp of gfx942 has 64 lanes

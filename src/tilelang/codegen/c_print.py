@@ -16,7 +16,7 @@ from tilelang.sim.printing import label
 
 _TILE = """\
 // The rows of a tile in nested brackets; element(at) prints the element at some indices.
-template <int Rank, typename F> {function} void tl_print_tile(const int64_t (&shape)[Rank], F element) {{
+template <int Rank, typename F> {function} void tl_print_tile({parameter}const int64_t (&shape)[Rank], F element) {{
     int64_t at[Rank] = {{}}, count = 1;
     for (int64_t extent : shape) count *= extent;
     if (count <= 0) {empty};
@@ -47,15 +47,17 @@ class PrintWords:
         extent: A call that writes a literal and the value of a `long long`.
         numbers: Defines `tl_print` for double, bool, long long and unsigned long long.
         tile: Defines `tl_print_tile`; see `tile_helper`.
+        argument: What that function takes first, and a comma; empty for nothing.
     """
 
     text: str
     extent: str
     numbers: Helper
     tile: Helper
+    argument: str = ""
 
 
-def tile_helper(function: str, text: str, character: str, numbers: Helper) -> Helper:
+def tile_helper(function: str, text: str, character: str, numbers: Helper, parameter: str = "") -> Helper:
     """The function that prints a tile.
 
     Args:
@@ -63,11 +65,12 @@ def tile_helper(function: str, text: str, character: str, numbers: Helper) -> He
         text: A call that writes a text, given as an expression.
         character: A call that writes a character, given as a literal.
         numbers: The helper that prints elements.
+        parameter: The first parameter and a comma, for calls that need it.
     """
     parts = {name: character.format(f"'{c}'") for name, c in (("blank", " "), ("open", "["), ("close", "]"))}
     parts["empty"], parts["comma"] = text.format('"[]\\n"'), text.format('", "')
     parts["end"] = text.format('closed == Rank ? "\\n" : ",\\n"')
-    return Helper("tl_print_tile", _TILE.format(function=function, **parts), needs=(numbers,))
+    return Helper("tl_print_tile", _TILE.format(function=function, parameter=parameter, **parts), needs=(numbers,))
 
 
 def scalar_label(node: Print) -> str:
@@ -97,7 +100,7 @@ def tile_lines(message: str, region: Region, exprs: ExprPrinter, words: PrintWor
         _text_call(words, f"{label(message)}{buffer.name} ("),
         *(words.extent.format(", " if axis else "", f"{name}[{axis}]") for axis in range(buffer.rank)),
         _text_call(words, f"{comma}) {buffer.dtype!s}\n"),
-        f"tl_print_tile({name}, [&](const int64_t* {place}) {{ {element}; }})",
+        f"tl_print_tile({words.argument}{name}, [&](const int64_t* {place}) {{ {element}; }})",
     ]
     return [f"const int64_t {name}[] = {{{', '.join(extents)}}};", *(f"{call};" for call in calls)]
 

@@ -17,8 +17,8 @@ class KernelArgument:
     Attributes:
         kind: "tensor" (the data pointer of a parameter), "scalar" (the value of a parameter), "symbol" (the value of a
             symbolic dim or stride), "workspace" (a pointer to memory that the runtime allocates), "tensor_map" (the
-            128 bytes that a `TensorMapText` becomes, passed by value) or "failure" (a pointer to the int32 that
-            receives the number of a failed assertion).
+            128 bytes that a `TensorMapText` becomes, passed by value), "failure" (a pointer to the int32 that
+            receives the number of a failed assertion) or "prints" (a pointer to a `PrintBuffer`).
         index: Which parameter, symbol, workspace or map of the launch, counted from 0.
         ctype: The type in C: "int32_t", "int64_t", "float", "void*", ...
     """

@@ -23,17 +23,6 @@ def test_results_of_atomics_have_names() -> None:
     assert f"const int32_t before = {call};" in text
 
 
-def test_printing_is_refused() -> None:
-    @T.prim_func
-    def main(A: T.Tensor((4,), "float32")):
-        with T.Kernel(1, threads=64):
-            T.print(A[0])
-
-    with pytest.raises(NoLowering, match="T.print: HIP text that needs no header has no printf") as caught:
-        printed(main, "gfx942")
-    assert __file__ == caught.value.loc.file
-
-
 def test_instructions_of_other_gpus_are_refused() -> None:
     @T.prim_func
     def main(A: T.Tensor((64,), "int32")):

@@ -10,15 +10,18 @@ import re
 from collections.abc import Set
 
 from tilelang.codegen.emitter import Emitter
-from tilelang.codegen.source import Source
+from tilelang.codegen.source import KernelArgument, Source
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.callee import Routine
+from tilelang.ir.expr import Var
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Launch
+from tilelang.ir.stmt import Launch, Print
+from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Instruction
 from tilelang.targets.amd.codegen.hip_dialect import HIP
 from tilelang.targets.amd.codegen.hip_expr import HipExprPrinter
+from tilelang.targets.amd.codegen.hip_print import PRINT, PRINTER
 from tilelang.targets.amd.codegen.hip_stmt import HipStmtPrinter
 from tilelang.targets.amd.isa.types import PRELUDE
 from tilelang.targets.amd.machines import MAX_GRID
@@ -73,6 +76,11 @@ class _Program(ThreadProgram):
     def _statements(self, out: Emitter, launch: Launch, written: Set[Buffer]) -> HipStmtPrinter:
         assert isinstance(self._exprs, HipExprPrinter)
         return HipStmtPrinter(out, self._exprs, launch, written, self._asserts)
+
+    def _first_parameters(self, launch: Launch, used: Set[Var | Buffer]) -> tuple[list[str], list[KernelArgument]]:
+        if not any(isinstance(stmt, Print) for stmt in walk(launch.body)):
+            return [], []
+        return [f"const {PRINT.name} {PRINTER}"], [KernelArgument("prints", 0, "void*")]
 
     def _printer(self) -> HipExprPrinter:
         return HipExprPrinter(self._names, self.dialect, self._types)

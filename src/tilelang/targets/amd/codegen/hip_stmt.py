@@ -10,7 +10,7 @@ from tilelang.analysis.strides import distance
 from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.index_types import ProvenIndexTypes
 from tilelang.dtypes import INT32
-from tilelang.errors import Loc, NoLowering
+from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.callee import Routine
 from tilelang.ir.compare import ExprKey
@@ -30,6 +30,7 @@ from tilelang.ir.visit import (
 from tilelang.isa.instruction import Effect
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.amd.codegen.hip_expr import HipExprPrinter, SplitAddress
+from tilelang.targets.amd.codegen.hip_print import print_lines
 from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, thread_offsets
 from tilelang.targets.amd.isa.atomic_text import atomic_text
 from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
@@ -152,11 +153,7 @@ class HipStmtPrinter(ThreadStmtPrinter):
         return atomic_text(node)
 
     def _print(self, node: Print) -> list[str]:
-        raise NoLowering(
-            "T.print: HIP text that needs no header has no printf",
-            loc=node.loc,
-            hint='write execution_backend="simulator", which prints, or store the values to a tensor',
-        )
+        return print_lines(node, self._exprs)
 
     def _fail(self, number: int) -> list[str]:
         """Ends the wave, unless other blocks would wait for it at a barrier of the grid."""

@@ -1,7 +1,8 @@
 """Calls of a kernel on GPUs: from the user's arguments to launches on the framework's stream.
 
 Takes a `Signature` and a function that compiles variants; gives something to call. Invariant: a call that raises
-`ArgumentError` or `ResourceError` has launched nothing; no call synchronizes; threads may call at once.
+`ArgumentError` or `ResourceError` has launched nothing; no call synchronizes, but those of kernels whose prints the
+host writes; threads may call at once.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from tilelang.targets.gpu.runtime.driver import Driver
 from tilelang.targets.gpu.runtime.failures import FailureBoard
 from tilelang.targets.gpu.runtime.launch_block import Block, Placed, make_block, packed_scalar
 from tilelang.targets.gpu.runtime.native_launch import BUILDER, failed_launch, launch_state, start_of
+from tilelang.targets.gpu.runtime.print_buffer import PrintBuffer
 from tilelang.targets.gpu.runtime.streams import current_stream, workspaces
 
 _MAX_VARIANTS = 8  # per kernel; calls beyond them take the program that relies on nothing
@@ -48,6 +50,7 @@ class Plan:
         symbols: The values of the program's symbols.
         workspaces: Bytes of each.
         flag: The address to which failed assertions report; 0 without assertions.
+        prints: Where kernels record what they print, if they do.
         blocks: Memory for launches that no call is using.
     """
 
@@ -56,6 +59,7 @@ class Plan:
     symbols: tuple[int, ...]
     workspaces: tuple[int, ...]
     flag: int
+    prints: PrintBuffer | None
     blocks: list[Block] = field(default_factory=list)
 
     def take(self) -> Block:
@@ -165,7 +169,18 @@ class DeviceCaller:
         return bound.result()
 
     def launch(self, driver: Driver, plan: Plan, bound: Bound) -> None:
-        """Launches a plan's kernels; the calling thread's context is one of the device."""
+        """Launches a plan's kernels, and writes what they print; the calling thread's context is one of the device."""
+        if plan.prints is None:
+            self._launch(driver, plan, bound)
+            return
+        with plan.prints.lock:
+            self._launch(driver, plan, bound)
+            try:
+                self.synchronize()
+            finally:
+                sys.stdout.write("".join(plan.prints.take()))
+
+    def _launch(self, driver: Driver, plan: Plan, bound: Bound) -> None:
         stream = current_stream(bound, driver)
         block = plan.take()
         launches = [placed for placed in plan.placed if placed is not None]
@@ -192,6 +207,8 @@ class DeviceCaller:
                 return spaces[argument.index]
             case "failure":
                 return plan.flag
+            case "prints":
+                return plan.prints.address if plan.prints is not None else 0
             case "tensor_map":
                 maps, count = placed.maps[argument.index], len(self.signature.params)
                 return maps[bound.address(maps.tensor) if maps.tensor < count else spaces[maps.tensor - count]]
@@ -271,7 +288,8 @@ class DeviceCaller:
         placed = tuple(Placed(*part) if 0 not in part[1] else None for part in parts)
         flag = program.flag(driver).address if program.asserts else 0
         symbols = tuple(int(names[symbol.name]) for symbol in program.signature.symbols)
-        return Plan(program, placed, symbols, tuple(program.workspaces(names)), flag)
+        workspaces = tuple(program.workspaces(names))
+        return Plan(program, placed, symbols, workspaces, flag, program.print_buffer(driver))
 
     # -- the fast path --------------------------------------------------------------------------------------
     def _add_plan(self, plan: Plan, bound: Bound, context: int) -> None:

@@ -22,6 +22,7 @@ from tilelang.targets.gpu.runtime.device_code import DeviceCode
 from tilelang.targets.gpu.runtime.driver import Driver
 from tilelang.targets.gpu.runtime.failures import FailureBoard, Flag
 from tilelang.targets.gpu.runtime.launch_block import MAP, EncodedMaps, LaunchFormat, format_of, letter
+from tilelang.targets.gpu.runtime.print_buffer import PrintBuffer
 
 
 def too_much_shared(name: str, size: int, available: int, place: str) -> ResourceError:
@@ -80,6 +81,7 @@ class DeviceProgram(ABC):
         self.used_names = frozenset(name for text in texts for name in text.co_names)
         self._loaded: dict[int, tuple[int, ...]] = {}
         self._flag: Flag | None = None
+        self._prints: PrintBuffer | None = None
         self._lock = threading.Lock()
 
     def _format(self, launch: DeviceLaunch) -> LaunchFormat:
@@ -121,6 +123,14 @@ class DeviceProgram(ABC):
     @abstractmethod
     def mismatch(self, driver: Driver, device: int) -> DriverError | None:
         """Why a device cannot run the code; None if it can."""
+
+    def print_buffer(self, driver: Driver) -> PrintBuffer | None:
+        """Where its kernels record what they print, if they do; a context must be current."""
+        if not any(argument.kind == "prints" for launch in self.launches for argument in launch.arguments):
+            return None
+        with self._lock:
+            self._prints = self._prints or PrintBuffer(driver)
+            return self._prints
 
     def _check_device(self, driver: Driver, device: int) -> None:
         wrong = self.mismatch(driver, device)

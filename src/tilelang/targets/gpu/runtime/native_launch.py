@@ -120,6 +120,8 @@ class _Writer:
         layout, config = placed.format, slot.config.value or 0
         if len(layout.letters) > _MAX_ARGUMENTS or layout.argument_bytes > _MAX_BYTES:
             raise NotNative
+        if any(argument.kind == "prints" for argument in placed.launch.arguments):
+            raise NotNative  # the host writes what is printed
         filled: list[_Argument] = []
         encoded: list[_Map] = []
         fixed: list[int | float | bytes] = []
