@@ -41,6 +41,36 @@ def test_products_of_two_passes(m: int, n: int, k: int, expected: list[str]) -> 
 def test_products_of_one_pass_stay_in_the_loop() -> None:
     assert [] == stored(lambda a, b: tnp.max(a @ b, axis=1), 16384, 4096, 4096)
     assert [] == stored(lambda a, b: tnp.logsumexp((a @ b).astype("float32"), axis=1), 16384, 4096, 4096)
+    assert [] == stored(lambda a, b: tnp.argmin(a @ b, axis=1), 131072, 1024, 128)
+
+
+@pytest.mark.parametrize(("m", "n", "k", "memory"), [
+    (128, 512, 16384, "product_part"), (16, 8192, 8192, "product"), (256, 1024, 1024, "product"),
+    (128, 65536, 64, "largest_part"),  # ranges of its long loop are enough blocks
+])  # fmt: skip
+def test_products_that_the_blocks_of_their_kernel_are_too_few_for(m: int, n: int, k: int, memory: str) -> None:
+    def largest_of_product(a: Any, b: Any) -> Any:
+        product = a @ b
+        largest = tnp.max(product, axis=1)
+        return largest
+
+    assert [memory] == stored(largest_of_product, m, n, k)
+
+
+def test_products_of_few_rows_stay_in_the_loop_of_attention() -> None:
+    shapes = [T.Tensor((1, 8, 64, 128), "float16"), *[T.Tensor((1, 8, 4096, 128), "float16")] * 2]
+
+    @tilelang.compute(target=H200)
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        return tnp.softmax(tnp.einsum("bhqd,bhkd->bhqk", q, k), axis=-1) @ v
+
+    assert not any("part" not in array.name for array in attention.lower(*shapes).memory)
+
+
+def test_stored_products_take_less_time_than_the_loop() -> None:
+    shapes = [T.Tensor((128, 16384), "float16"), T.Tensor((16384, 512), "float16")]
+    f = tilelang.compute(target=H200)(lambda a, b: tnp.max(a @ b, axis=1))
+    assert f.compile(*shapes).predict().seconds < 25e-6  # 171e-6 by one loop
 
 
 def test_machines_without_figures() -> None:

@@ -56,6 +56,14 @@ def test_sizes_of_the_grid():
     assert (128 + 256) * 64 * 2 == gemm.loaded_bytes
 
 
+def test_tiles_that_a_block_computes_one_after_another():
+    gemm = TiledGemm(300, 500, 1000, 128, 64, 64, result_bytes=0)
+    in_turn = dataclasses.replace(gemm, tiles_per_block=4)
+    assert (24, 6) == (gemm.blocks, in_turn.blocks)
+    assert (16, 64) == (gemm.steps, in_turn.steps)
+    assert 2 * seconds(gemm) < seconds(in_turn) < 5 * seconds(gemm)
+
+
 def test_sharing_a_tile_pays_where_tiles_are_few_and_sums_are_long():
     few = TiledGemm(512, 512, 16384, 128, 128, 64)
     assert seconds(dataclasses.replace(few, workspace_splits=8)) < 0.4 * seconds(few)

@@ -85,7 +85,7 @@ def split_count(kernel: FusedKernel, target: Target, *, alone: bool = True) -> i
         return 1
     steps = extent_of(kernel, streamed[-1]) // tiling.blocks[streamed[-1]]
     most = max(1, min(multiprocessors(target) // blocks_of(kernel, tiling), steps // _MIN_STEPS_PER_SPLIT))
-    product = _tiled_gemm(kernel, tiling)
+    product = tiled_gemm(kernel, tiling)
     machine = target.machine
     if product is None or machine.rates is None or not machine.multiprocessors:
         return most
@@ -228,7 +228,7 @@ def _cpu_step(k: int) -> int:
     return min(_CPU_STEPS, key=lambda step: -(-k // step) * (step + _STEP_OVERHEAD))
 
 
-def _tiled_gemm(kernel: FusedKernel, tiling: Tiling) -> TiledGemm | None:
+def tiled_gemm(kernel: FusedKernel, tiling: Tiling) -> TiledGemm | None:
     """The sizes of a kernel that is one matrix product; None for others."""
     product = contraction(kernel.reductions[0]) if len(kernel.reductions) == 1 else None
     divided = _gemm_axes(kernel, kernel.reductions[0]) if product is not None else None

@@ -31,6 +31,7 @@ class TiledGemm:
         cluster_splits: Blocks of a cluster that split the reduction of a tile.
         workspace_splits: Blocks that split it and store their sums to a workspace, for a second launch.
         operand_cycles: Cycles of a step in which threads compute operands, such as dequantized weights.
+        tiles_per_block: Tiles along N that a block computes one after another.
     """
 
     m: int
@@ -46,6 +47,7 @@ class TiledGemm:
     cluster_splits: int = 1
     workspace_splits: int = 1
     operand_cycles: float = 0.0
+    tiles_per_block: int = 1
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -55,12 +57,14 @@ class TiledGemm:
     @property
     def blocks(self) -> int:
         """Blocks of the grid."""
-        return math.prod(self.tiles) * self.cluster_splits * self.workspace_splits
+        along_m, along_n = self.tiles
+        return along_m * math.ceil(along_n / self.tiles_per_block) * self.cluster_splits * self.workspace_splits
 
     @property
     def steps(self) -> int:
         """Steps of a block."""
-        return math.ceil(math.ceil(self.k / self.block_k) / (self.cluster_splits * self.workspace_splits))
+        along_k = math.ceil(math.ceil(self.k / self.block_k) / (self.cluster_splits * self.workspace_splits))
+        return along_k * self.tiles_per_block
 
     @property
     def loaded_bytes(self) -> float:
@@ -73,6 +77,7 @@ def gemm_seconds(gemm: TiledGemm, machine: Machine, rates: Rates) -> float:
     start = rates.block + rates.gemm.start_latencies * rates.memory_latency + gemm.loaded_bytes / rates.loaded_bytes
     start += rates.gemm.multicast_start if gemm.multicast_b * gemm.multicast_a > 1 else 0
     store = gemm.block_m * gemm.block_n * gemm.result_bytes / rates.stored_bytes / gemm.cluster_splits
+    store *= gemm.tiles_per_block
     store *= 2 if gemm.workspace_splits > 1 else 1
     waves = math.ceil(gemm.blocks / machine.multiprocessors)
     exchange = _exchange_cycles(gemm, rates.gemm)
