@@ -4,6 +4,8 @@ import tilelang
 import tilelang.language as T
 from tilelang.errors import OptionError, ProgramValueError
 from tilelang.ir.func import PrimFunc
+from tilelang.ir.stmt import Atomic
+from tilelang.ir.visit import walk
 from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
 from tilelang.performance.predict import predict
@@ -23,7 +25,8 @@ def added(size: object, block: int = 1024) -> PrimFunc:
     return main
 
 
-def product(size: int, block: int, columns: int = 0, depth: int = 64) -> PrimFunc:
+def product(size: int, block: int, columns: int = 0, depth: int = 64, *, lower: bool = False) -> PrimFunc:
+    """A product of square matrices, or of a lower triangular one with a square one."""
     columns = columns or block
 
     @T.prim_func
@@ -34,7 +37,7 @@ def product(size: int, block: int, columns: int = 0, depth: int = 64) -> PrimFun
             a, b = T.alloc_shared((block, depth), "float16"), T.alloc_shared((depth, columns), "float16")
             c = T.alloc_fragment((block, columns), "float32")
             T.clear(c)
-            for k in T.Pipelined(size // depth, num_stages=4):
+            for k in T.Pipelined((by + 1) * block // depth if lower else size // depth, num_stages=4):
                 T.copy(A[by * block, k * depth], a)
                 T.copy(B[k * depth, bx * columns], b)
                 T.gemm(a, b, c)
@@ -60,6 +63,13 @@ def test_a_large_product_is_bound_by_matrix_units() -> None:
     found = of(product(4096, 128, 256))
     assert "matrix units" == found.bound
     assert 1.37e-4 < found.seconds < 3e-4  # at 1000 and at 460 TFLOP/s
+
+
+def test_blocks_share_the_tiles_that_a_counter_hands_out() -> None:
+    triangular = product(4096, 128, 256, lower=True)
+    program = lowered(triangular, TARGET, CompileOptions.from_user(None, None))
+    assert any(isinstance(stmt, Atomic) for stmt in walk(program.body))
+    assert 0.5 < of(triangular).seconds / of(product(4096, 128, 256)).seconds < 0.75
 
 
 def test_small_tiles_are_slower_for_large_products_and_faster_for_small_ones() -> None:

@@ -3,7 +3,7 @@ from tilelang.ir.stmt import For, ForKind, If, Launch
 from tilelang.ir.visit import walk
 from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
-from tilelang.performance.structure import box_bytes, depends, is_plain, loading_barriers
+from tilelang.performance.structure import box_bytes, depends, drawn_number, is_plain, loading_barriers
 from tilelang.targets.target import parse_target
 
 TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})
@@ -33,6 +33,25 @@ def test_trips_that_depend_on_the_block() -> None:
         found = launch(ragged)
         assert ragged == depends(found.body, found.block_vars, For)
         assert not depends(found.body, (), For, If)
+
+
+def test_loops_whose_iterations_blocks_share() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((1024,), "float32"), counter: T.Tensor((1,), "int32")) -> None:
+        with T.Kernel(8, threads=128) as b:
+            for k in T.serial(64):
+                number = T.atomic_add(counter[0], 1, return_prev=True)
+                if number >= 64:
+                    break
+                A[number] = 1.0
+            for k in T.serial(64):
+                if k >= 64 - b:
+                    break
+                A[k] = 2.0
+
+    body = lowered(main, TARGET, CompileOptions.from_user(None, None)).body
+    numbers = [drawn_number(stmt) for stmt in walk(body) if isinstance(stmt, For)]
+    assert ["number", None] == [None if number is None else number.name for number in numbers]
 
 
 def test_barriers_of_copies_and_their_boxes() -> None:

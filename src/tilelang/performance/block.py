@@ -22,7 +22,7 @@ from tilelang.ir.visit import loads_of, variables_of
 from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.layout.shared_memory import INACTIVE
 from tilelang.performance.arithmetic import instructions_of
-from tilelang.performance.structure import box_bytes, depends, is_plain, loading_barriers
+from tilelang.performance.structure import box_bytes, depends, drawn_number, is_plain, loading_barriers
 from tilelang.performance.threads import Threads
 from tilelang.performance.values import first_of
 from tilelang.performance.work import BlockWork, Unit
@@ -70,6 +70,8 @@ class _BlockEstimator:
             known[launch.thread] = np.arange(threads, dtype=np.int64)
         self._threads = Threads(threads, machine, known)
         self._values = self._threads.values
+        self._blocks = math.prod(self._values.number(extent) or 1 for extent in launch.grid)
+        self._drawn: set[Var] = set()  # numbers that blocks take from a counter
         self._maps = {each.var: each for each in launch.plan.tensor_maps}
         self._window_registers = max(4, registers - _ADDRESS_REGISTERS)
         self._loading = loading_barriers(launch.body)
@@ -101,7 +103,8 @@ class _BlockEstimator:
             case If():
                 self._branch(stmt)
             case Bind(var=var, value=value):
-                self._values.bind(var, self._values.of(value))
+                if var not in self._drawn:
+                    self._values.bind(var, self._values.of(value))
                 self._ready[var, 0] = self._compute(value)
             case Alloc(init=init):
                 if init is not None:
@@ -119,6 +122,12 @@ class _BlockEstimator:
         start, stop = self._threads.mean(loop.start), self._threads.mean(loop.stop)
         trips = _DEFAULT_TRIPS if start is None or stop is None else len(range(start, stop, loop.step))
         if trips == 0:
+            return
+        if (number := drawn_number(loop)) is not None:
+            self._values.bind(loop.var, start)
+            self._drawn.add(number)
+            places = [int(trips * (sample + 0.5) / _SAMPLED_TRIPS) for sample in range(_SAMPLED_TRIPS)]
+            self._repeat(loop.body, -(-trips // self._blocks), number, places)
             return
         if loop.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):
             self._values.bind(loop.var, start)

@@ -6,9 +6,11 @@ import math
 from collections.abc import Collection
 
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Var
+from tilelang.ir.expr import Binary, Var, int_const
 from tilelang.ir.launch import TensorMap
-from tilelang.ir.stmt import Bind, CallStmt, For, ForKind, If, Stmt, While
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.sequences import flat_statements
+from tilelang.ir.stmt import Bind, Break, CallStmt, For, ForKind, If, Stmt, While
 from tilelang.ir.visit import variables_of, walk
 from tilelang.isa.instruction import Completion, Effect, Instruction
 
@@ -27,6 +29,19 @@ def depends(body: Stmt, variables: Collection[Var], *kinds: type[Stmt]) -> bool:
         if isinstance(stmt, kinds) and not depending.isdisjoint(used):
             return True
     return False
+
+
+def drawn_number(loop: For) -> Var | None:
+    """The number that an iteration takes from a counter which all blocks share; None if the loop is another one.
+
+    Such a loop has as many iterations as there are numbers, and its body `if number >= count: break`. Every number is
+    taken once, so that a block runs only its share of the iterations.
+    """
+    for stmt in flat_statements(loop.body):
+        match stmt:
+            case If(condition=Binary(op=BinaryOp.GE, a=Var() as number, b=count), then_body=Break()):
+                return number if number is not loop.var and int_const(count) == int_const(loop.stop) else None
+    return None
 
 
 def is_plain(body: Stmt) -> bool:
