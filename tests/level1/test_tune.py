@@ -61,6 +61,18 @@ def test_each_kernel_of_several_is_divided_otherwise() -> None:
     assert all(1 == sum(each) for each in changed)
 
 
+def test_kernels_that_are_rewritten_for_their_tiles_have_candidates() -> None:
+    """The mean and the variance share a loop, which tilings of the kernel before that divide."""
+
+    @tilelang.compute(target=H200)
+    def statistics(x: Any) -> Any:
+        return tnp.mean(x, axis=(0, 2)), tnp.var(x, axis=(0, 2))
+
+    programs = candidates(statistics.graph(T.Tensor((64, 64, 3136), "float16")), H200)
+    assert 3 == len({program.text for program in programs})
+    assert all(tilings[0] is own for tilings, own in zip(programs[0].choices, programs[0].tilings, strict=True))
+
+
 def test_the_fastest_program_is_taken_from_then_on(folder: Path) -> None:
     f = scaled()
     result = f.tune(X, budget_s=120)

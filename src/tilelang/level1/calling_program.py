@@ -44,6 +44,7 @@ def lower_computation(graph: Graph, target: Target, *, tilings: Sequence[str] = 
         graph.name,
         [kernel for part in parts for kernel in part.kernels],
         [tiling for part in parts for tiling in part.tilings],
+        [choices for part in parts for choices in part.choices],
         [visited for part in parts for visited in part.visited],
         [kept for part in parts for kept in part.kept],
         [*(array for part in parts for array in part.memory), *through],

@@ -45,6 +45,7 @@ class Lowered:
             kernel takes the parameters of the graph and returns its results, all in order.
         kernels: The kernels, in the order in which they run.
         tilings: How each of them is divided.
+        choices: The ways in which each of them can be divided, the one that is expected to be fastest first.
         visited: For each kernel whose loop visits only some tiles, which; another kernel before it lists them.
         kept: For each kernel, the loads of which blocks keep whole rows in shared memory.
         memory: The arrays that pass from one kernel to another through memory.
@@ -55,6 +56,7 @@ class Lowered:
     entry: str
     kernels: Sequence[FusedKernel]
     tilings: Sequence[Tiling]
+    choices: Sequence[Sequence[Tiling]]
     visited: Sequence[VisitedTiles | None]
     kept: Sequence[Sequence[Load]]
     memory: Sequence[Array]
@@ -80,7 +82,8 @@ def lower(
     graph, kernels = _kernels(graph, target)
     reshapes = Reshapes()
     kernels = [with_collapsed_axes(kernel, reshapes) for kernel in kernels]
-    chosen = _chosen(graph.name, kernels, target, tilings)
+    choices = [tilings_of(kernel, target, alone=len(kernels) == 1) for kernel in kernels]
+    chosen = _chosen(graph.name, choices, tilings)
     results = set(graph.results)
     memory = [output.array for kernel in kernels for output in kernel.outputs if output.array not in results]
     kernels = [
@@ -91,20 +94,19 @@ def lower(
     listed = list(map(with_visited_tiles, kernels, chosen, placements))
     kernels, visited = [kernel for kernel, _ in listed], [tiles for _, tiles in listed]
     kept = [kept_rows(kernel, tiling, target) for kernel, tiling in zip(kernels, chosen, strict=True)]
-    made = Lowered("", graph.name, kernels, chosen, visited, kept, memory)
+    made = Lowered("", graph.name, kernels, chosen, choices, visited, kept, memory)
     return dataclasses.replace(made, text=_module_text(graph, made, placements, target, execution_backend))
 
 
-def _chosen(name: str, kernels: Sequence[FusedKernel], target: Target, texts: Sequence[str]) -> list[Tiling]:
+def _chosen(name: str, choices: Sequence[Sequence[Tiling]], texts: Sequence[str]) -> list[Tiling]:
     """The tiling of each kernel: the best one, or those with given texts."""
-    found = [tilings_of(kernel, target, alone=len(kernels) == 1) for kernel in kernels]
     if not texts:
-        return [tilings[0] for tilings in found]
-    by_text = [{str(tiling): tiling for tiling in tilings} for tilings in found]
-    if len(texts) != len(kernels) or any(text not in own for text, own in zip(texts, by_text, strict=True)):
+        return [tilings[0] for tilings in choices]
+    by_text = [{str(tiling): tiling for tiling in tilings} for tilings in choices]
+    if len(texts) != len(choices) or any(text not in own for text, own in zip(texts, by_text, strict=True)):
         listed = "; ".join(texts)
         raise TuningError(
-            f"{name}: its {len(kernels)} kernels cannot be divided as the decision says: {listed}",
+            f"{name}: its {len(choices)} kernels cannot be divided as the decision says: {listed}",
             hint=f"tune it again and export: {name}.tune(...)",
         )
     return [own[text] for text, own in zip(texts, by_text, strict=True)]

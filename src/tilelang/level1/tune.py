@@ -20,7 +20,6 @@ from tilelang.level1.execution import arrays_of_parts, options_for, program_of
 from tilelang.level1.graph import Graph
 from tilelang.level1.lower import Lowered, lower
 from tilelang.level1.split_calls import split_at_calls
-from tilelang.level1.tiles import tilings_of
 from tilelang.options import is_cache_enabled
 from tilelang.records import record
 from tilelang.runtime import cache
@@ -164,9 +163,9 @@ def candidates(graph: Graph, target: Target) -> list[Lowered]:
     default = lower(graph, target)
     own = [str(tiling) for tiling in default.tilings]
     choices = [own]
-    for number, kernel in enumerate(default.kernels):
-        tilings = tilings_of(kernel, target, alone=len(own) == 1)[:_MAX_TILINGS]
-        choices += [[*own[:number], text, *own[number + 1 :]] for text in map(str, tilings) if text != own[number]]
+    for number, tilings in enumerate(default.choices):
+        others = [text for text in map(str, tilings[:_MAX_TILINGS]) if text != own[number]]
+        choices += [[*own[:number], text, *own[number + 1 :]] for text in others]
     return [default, *(lower(graph, target, tilings=texts) for texts in choices[1:])]
 
 
