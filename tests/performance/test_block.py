@@ -82,3 +82,21 @@ def test_blocks_with_more_iterations_take_longer() -> None:
                     B[k, i] = A[k, i]
 
     assert work(main, (63,)).duration > 5 * work(main, (0,)).duration
+
+
+def test_what_warps_vote_on_takes_a_part_of_its_time() -> None:
+    def exponentials(vote: bool) -> PrimFunc:
+        @T.prim_func
+        def main(A: T.Tensor((32,), "float32"), B: T.Tensor((64, 32), "float32")) -> None:
+            with T.Kernel(1, threads=32):
+                lane = T.get_thread_binding()
+                condition = T.any_sync(0xFFFFFFFF, A[lane] > 0) if vote else T.shfl_sync(A[lane], 0) > 0
+                if condition:
+                    for k in T.serial(64):
+                        B[k, lane] = T.exp(A[lane] + k)
+
+        return main
+
+    always, seldom = (work(exponentials(vote)) for vote in (False, True))
+    assert 0.2 < seldom.cycles[Unit.SPECIAL] / always.cycles[Unit.SPECIAL] < 0.3
+    assert seldom.duration < 0.6 * always.duration

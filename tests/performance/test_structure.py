@@ -1,9 +1,9 @@
 import tilelang.language as T
 from tilelang.ir.stmt import For, ForKind, If, Launch
-from tilelang.ir.visit import walk
+from tilelang.ir.visit import variables_of, walk
 from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
-from tilelang.performance.structure import box_bytes, depends, drawn_number, is_plain, loading_barriers
+from tilelang.performance.structure import box_bytes, depends, drawn_number, is_plain, loading_barriers, votes
 from tilelang.targets.target import parse_target
 
 TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})
@@ -76,3 +76,17 @@ def test_loops_that_the_compiler_may_merge() -> None:
     body = lowered(main, TARGET, CompileOptions.from_user(None, None)).body
     loops = [stmt for stmt in walk(body) if isinstance(stmt, For) and stmt.kind is ForKind.SERIAL]
     assert [True, False] == [is_plain(loop.body) for loop in loops]
+
+
+def test_results_of_votes() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((32,), "float32")) -> None:
+        with T.Kernel(1, threads=32):
+            lane = T.get_thread_binding()
+            if T.any_sync(0xFFFFFFFF, A[lane] > 0):
+                A[lane] = 0.0
+
+    body = lowered(main, TARGET, CompileOptions.from_user(None, None)).body
+    (branch,) = [stmt for stmt in walk(body) if isinstance(stmt, If)]
+    assert variables_of(branch.condition) <= votes(body)
+    assert 1 == len(votes(body))

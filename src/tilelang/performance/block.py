@@ -22,7 +22,7 @@ from tilelang.ir.visit import loads_of, variables_of
 from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.layout.shared_memory import INACTIVE
 from tilelang.performance.arithmetic import instructions_of
-from tilelang.performance.structure import box_bytes, depends, drawn_number, is_plain, loading_barriers
+from tilelang.performance.structure import box_bytes, depends, drawn_number, is_plain, loading_barriers, votes
 from tilelang.performance.threads import Threads
 from tilelang.performance.values import first_of
 from tilelang.performance.work import BlockWork, Unit
@@ -33,6 +33,7 @@ _LOOP_OVERHEAD = 3  # instructions of an iteration: count, compare, branch
 _ADDRESS_REGISTERS = 12  # of a thread, which hold addresses and counters rather than loaded values
 _MAX_SHARED_LATENCIES = 4  # latencies of shared memory: what takes longer comes from device memory
 _COMPILER_UNROLL = 4  # iterations of a plain loop that the machine's compiler merges into one
+_VOTED_SHARE = 0.25  # of the time that warps do what they vote on; they vote where they can mostly skip it
 _SAMPLED_TRIPS = 5  # iterations of a loop that decide how long others inside take
 
 _Key = tuple[object, int]
@@ -75,6 +76,7 @@ class _BlockEstimator:
         self._maps = {each.var: each for each in launch.plan.tensor_maps}
         self._window_registers = max(4, registers - _ADDRESS_REGISTERS)
         self._loading = loading_barriers(launch.body)
+        self._votes = votes(launch.body)
         self._waited: set[Buffer] = set()  # barriers of copies whose first wait is done
         self.work = BlockWork()
         self.now = float(rates.block)
@@ -193,6 +195,8 @@ class _BlockEstimator:
     def _branch(self, stmt: If) -> None:
         self._compute(stmt.condition)
         parts = self._parts(stmt)
+        share = _VOTED_SHARE if stmt.condition in self._votes else 1.0
+        self._executions *= share
         start, mask, free, waiting = self.now, self._threads.mask, self._matrix_free, self.memory_stalls
         ends: list[tuple[float, float, float]] = []
         for body, part in parts:
@@ -203,8 +207,10 @@ class _BlockEstimator:
             self.run(body)
             ends.append((self.now, self.memory_stalls, self._matrix_free))
         self._threads.select(mask)
+        self._executions /= share
         if ends:
-            self.now, self.memory_stalls, _ = max(ends)
+            end, stalls, _ = max(ends)
+            self.now, self.memory_stalls = start + share * (end - start), waiting + share * (stalls - waiting)
             self._matrix_free = max(free for _, _, free in ends)
 
     def _parts(self, stmt: If) -> list[tuple[Stmt | None, np.ndarray]]:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Collection
 
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Binary, Var, int_const
+from tilelang.ir.expr import Binary, Expr, Var, int_const
 from tilelang.ir.launch import TensorMap
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Bind, Break, CallStmt, For, ForKind, If, Stmt, While
 from tilelang.ir.visit import variables_of, walk
 from tilelang.isa.instruction import Completion, Effect, Instruction
+from tilelang.targets.gpu.isa.warp import ANY
 
 
 def depends(body: Stmt, variables: Collection[Var], *kinds: type[Stmt]) -> bool:
@@ -72,6 +73,14 @@ def loading_barriers(body: Stmt) -> frozenset[Buffer]:
         for arg in stmt.args
         if isinstance(arg, Region) and arg.buffer.scope is Scope.BARRIER
     )
+
+
+def votes(body: Stmt) -> frozenset[Expr]:
+    """The results of votes: whether any lane of a warp has something to do."""
+    return frozenset(
+        stmt.result for stmt in walk(body)
+        if isinstance(stmt, CallStmt) and stmt.routine is ANY and stmt.result is not None
+    )  # fmt: skip
 
 
 def box_bytes(tensor_map: TensorMap) -> int:
