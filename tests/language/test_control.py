@@ -1,5 +1,7 @@
 """Loops and branches, plain and staged, nested in each other."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -100,6 +102,65 @@ def test_a_name_of_one_side_only_has_no_value_after_the_branch():
                 if A[0] > 0:
                     y = 1
                 A[1] = y
+
+
+@pytest.mark.parametrize("kind", [tuple, list, T.PersistentTileScheduler])
+def test_each_branch_of_a_chain_binds_its_own_object(kind: type):
+    def made(value: int) -> object:
+        return kind(1, 1) if kind is T.PersistentTileScheduler else kind((value, value))
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(4) as bx:
+            if bx < 1:
+                each = made(5)
+                A[bx] = 5
+            elif bx < 2:
+                each = made(6)
+                for _ in T.serial(2):
+                    A[bx] += 6
+            elif bx < 3:
+                if A[bx] == 0:
+                    each = made(7)
+                    A[bx] = 7
+                else:
+                    each = made(8)
+            else:
+                each = made(9)
+                A[bx] = 9
+
+    a = np.zeros(4, np.int32)
+    run_reference(main, [a])
+    assert [5, 12, 7, 9] == a.tolist()
+
+
+def test_an_object_bound_before_a_branch_cannot_be_rebound_in_it():
+    with pytest.raises(ProgramError, match="'each' is bound outside of this loop or branch and cannot be rebound"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(4) as bx:
+                if bx < 1:
+                    A[0] = 1
+                else:
+                    each = (1, 2)
+                    if bx < 2:
+                        each = (3, 4)
+                    A[each[0]] = 1
+
+
+@pytest.mark.parametrize("value", [lambda bx: 1, lambda bx: bx + 1, lambda bx: (bx,)])
+def test_a_name_of_the_first_side_has_no_value_in_the_second(value: Callable[[object], object]):
+    with pytest.raises(ProgramError, match="'x' has no value here: it is assigned only inside the branch above"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(4) as bx:
+                if bx < 1:
+                    x = value(bx)
+                    A[0] = 1
+                else:
+                    A[1] = x
 
 
 def test_a_name_may_be_used_again_by_a_later_loop():

@@ -36,6 +36,7 @@ class Region:
         self.staged = staged
         self.value: Any = None
         self._before: dict[str, object] = {}
+        self._declared_outside: dict[str, Undeclared] = {}
         self._frozen: set[str] = set()
 
     def carry(self, name: str, get: Callable[[], object], mode: str) -> bool:
@@ -47,6 +48,7 @@ class Region:
             return False
         old = read(get)
         if isinstance(old, Undeclared):  # a branch further out declares it
+            self._declared_outside[name] = old
             return False
         ended = isinstance(old, Load) and is_mutable(old) and not self.stager.in_scope(old.buffer)
         if old is None or ended or isinstance(old, Poison):
@@ -245,6 +247,21 @@ class Branch(Region):
             self._enter()
             return True
         return not self._test
+
+    def reset(self, name: str, get: Callable[[], object]) -> bool:
+        """Whether `name` must be rebound to `self.value` before the second side, as the first side has bound it."""
+        if not self.staged:
+            return False
+        now, before = read(get), self._declared_outside.get(name) or self._before.get(name, MISSING)
+        if isinstance(now, Load) and is_mutable(now) and self.stager.in_scope(now.buffer):
+            return False
+        if isinstance(before, Undeclared):
+            self.value = before
+            return now is not before
+        if before is not MISSING or now is MISSING or isinstance(now, Poison):
+            return False
+        self.value = Poison(name, self.construct, tile=isinstance(now, TileProxy))
+        return True
 
     def end(self) -> None:
         """Records the branch."""

@@ -9,8 +9,9 @@ The rewritten shapes, with `__f` the frame (see `language.frame`):
     x = e                 x = __f.assign("x", e, lambda: x)
     for i in it: B        __r = __f.loop(("i",), it);  carry;  for i in __r.run(): B;  leave
     while c: B            __r = __f.while_loop(lambda: c);  carry;  for _ in __r.run(): B;  leave
-    if c: B else: D       __r = __f.branch(c);  carry;  if __r.then(): B;  if __r.orelse(): D;  __r.end();  leave
+    if c: B else: D       __r = __f.branch(c);  carry;  if __r.then(): B;  if __r.orelse(): reset; D;  __r.end();  leave
     carry                 if __r.carry("x", lambda: x): x = __r.value      for every name that B or D assigns
+    reset                 if __r.reset("x", lambda: x): x = __r.value  for every name that B assigns
     leave                 if __r.leave("x", lambda: x): x = __r.value
 """
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilelang.errors import Loc, StagingError
 from tilelang.language.names import LOOPS, assigned_names, binding_counts, flat_names, is_range, parts_of, reborn_names
@@ -338,7 +339,7 @@ class _Rewriter(ast.NodeTransformer):
         loop = ast.For(node.target, _method(handle, "run"), [at, *body], [])
         carried = assigned_names(node.body, loop_targets=False)
         names = assigned_names([node])
-        return [at, begin, *self._carry(handle, carried, node.body), loop, at, *self._leave(handle, names)]
+        return [at, begin, *self._carry(handle, carried, node.body), loop, at, *self._rebound(handle, "leave", names)]
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         self._no_else(node, "while")
@@ -358,7 +359,7 @@ class _Rewriter(ast.NodeTransformer):
         loop = ast.For(unused, _method(handle, "run"), [at, *body], [])
         carried = assigned_names(node.body, loop_targets=False)
         names = assigned_names(node.body)
-        return [at, begin, *self._carry(handle, carried, node.body), loop, at, *self._leave(handle, names)]
+        return [at, begin, *self._carry(handle, carried, node.body), loop, at, *self._rebound(handle, "leave", names)]
 
     def _loop_body(self, handle: str, body: list[ast.stmt]) -> list[ast.stmt]:
         self._loops.append(handle)
@@ -391,8 +392,10 @@ class _Rewriter(ast.NodeTransformer):
         names = assigned_names([*node.body, *node.orelse])
         carry = self._carry(handle, carried, [], set(then_names) & set(else_names))
         then = ast.If(_method(handle, "then"), self.block(node.body), [])
-        orelse = ast.If(_method(handle, "orelse"), self.block(node.orelse) or [ast.Pass()], [])
-        return [at, begin, *carry, then, orelse, at, ast.Expr(_method(handle, "end")), *self._leave(handle, names)]
+        second = [*self._rebound(handle, "reset", then_names), *self.block(node.orelse)] if node.orelse else []
+        orelse = ast.If(_method(handle, "orelse"), second or [ast.Pass()], [])
+        end = ast.Expr(_method(handle, "end"))
+        return [at, begin, *carry, then, orelse, at, end, *self._rebound(handle, "leave", names)]
 
     def visit_With(self, node: ast.With) -> list[ast.stmt]:
         targets = tuple(n for item in node.items if item.optional_vars for n in flat_names(item.optional_vars) or ())
@@ -407,24 +410,24 @@ class _Rewriter(ast.NodeTransformer):
         carried = assigned_names(node.body, loop_targets=False)
         block = ast.With([*items, ast.withitem(_load(handle))], self.block(node.body))
         carry = self._carry(handle, carried, node.body if construct in LOOPS else [])
-        return [at, begin, *carry, block, at, *self._leave(handle, assigned_names(node.body))]
+        return [at, begin, *carry, block, at, *self._rebound(handle, "leave", assigned_names(node.body))]
 
     def _carry(
         self, handle: str, names: Sequence[str], body: Sequence[ast.stmt], both: set[str] | None = None
     ) -> list[ast.stmt]:
         """Names that the staged body assigns become mutable scalars before it."""
         reborn = reborn_names(body)
-        out: list[ast.stmt] = []
-        for name in names:
-            mode = "both" if both and name in both else "reborn" if name in reborn else ""
-            test = _method(handle, "carry", ast.Constant(name), _thunk(_load(name)), ast.Constant(mode))
-            out.append(ast.If(test, [_store(name, _method_value(handle))], []))
-        return out
+        modes = {name: "both" if both and name in both else "reborn" if name in reborn else "" for name in names}
+        return self._rebound(handle, "carry", names, modes)
 
-    def _leave(self, handle: str, names: Sequence[str]) -> list[ast.stmt]:
+    def _rebound(
+        self, handle: str, method: str, names: Sequence[str], modes: Mapping[str, str] | None = None
+    ) -> list[ast.stmt]:
+        """Rebinds the names of which a method of the handle says so; it may take a mode for each."""
         out: list[ast.stmt] = []
         for name in names:
-            test = _method(handle, "leave", ast.Constant(name), _thunk(_load(name)))
+            more = () if modes is None else (ast.Constant(modes[name]),)
+            test = _method(handle, method, ast.Constant(name), _thunk(_load(name)), *more)
             out.append(ast.If(test, [_store(name, _method_value(handle))], []))
         return out
 
