@@ -17,6 +17,7 @@ class CommonFeature(enum.Flag):
     NONE = 0
     REDUCE_LANES = enum.auto()  # one instruction folds an integer over the lanes of a warp
     FILLED_BY_WARPS = enum.auto()  # a warp copies to contiguous shared memory only, which tiles without padding are
+    ASYNC_GEMMS = enum.auto()  # threads compute while matrix units multiply tiles
 
 
 NOTHING: enum.Flag = CommonFeature.NONE

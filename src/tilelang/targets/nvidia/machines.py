@@ -155,8 +155,8 @@ def _machine(
     return Machine(
         name,
         features,
-        # redux.sync
-        CommonFeature.REDUCE_LANES if Feature.MMA_AMPERE in features else CommonFeature.NONE,
+        (CommonFeature.REDUCE_LANES if Feature.MMA_AMPERE in features else CommonFeature.NONE)  # redux.sync
+        | (CommonFeature.ASYNC_GEMMS if Feature.WGMMA in features else CommonFeature.NONE),
         warp_size=WARP_SIZE,
         max_threads=MAX_THREADS,
         max_grid=MAX_GRID,

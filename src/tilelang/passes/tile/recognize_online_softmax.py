@@ -1,0 +1,190 @@
+"""Replaces a softmax over tiles that a loop computes by reductions and parallel loops by `T.online_softmax`.
+
+That operator rescales the output only where a maximum has grown by much, and may skip the search for it. So its
+maximum need not be the largest score, but the output and the sums of exponentials are relative to it nevertheless:
+`output / total` and `log2(total) + maximum * scale` do not depend on it.
+
+Done with fast mathematics, since other roundings follow from it, on machines that compute gemms beside other
+instructions, where these are what takes long. Invariant: what is computed from the output, the sums and the maximum
+after the loop does not depend on the maximum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence, Set
+
+from tilelang.analysis.accesses import accesses
+from tilelang.analysis.softmax_step import SoftmaxStep, scaled_element, softmax_step
+from tilelang.analysis.whole_stores import overwritten, stores_all
+from tilelang.errors import Note
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.compare import same_expr
+from tilelang.ir.expr import Binary, Call, Const, Expr, Load, const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.sequences import flat_statements
+from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt, Store, TileOp, While
+from tilelang.ir.visit import Rewriter, accessed_buffers, children, expressions, loads_of, sub_statements, walk, without
+from tilelang.lowering.regions import whole
+from tilelang.ops.online_softmax import OnlineSoftmax
+from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
+from tilelang.targets.machine import CommonFeature
+
+_BASES = {"exp": ("log", 1.0), "exp2": ("log2", math.log(2))}
+"""The inverse of each exponential, and the logarithm of its base."""
+
+
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    runs = context.options.fast_math and context.target.machine.has(CommonFeature.ASYNC_GEMMS)
+    return with_launches(func, _recognize) if runs else func
+
+
+def _recognize(launch: Launch) -> Launch:
+    rewriter = _Loops(launch)
+    body = rewriter.visit(launch.body)
+    if body is None or not rewriter.found:
+        return launch
+    notes = [Note("the softmax is computed as by T.online_softmax", loop.loc) for loop in rewriter.found]
+    plan = dataclasses.replace(launch.plan, notes=(*launch.plan.notes, *notes))
+    annotated = {buffer for buffer, _ in launch.hints.layouts}
+    unused = {tile for step in rewriter.found.values() for tile in step.temporaries} - annotated
+    allocations = {stmt for stmt in walk(body) if isinstance(stmt, Alloc) and stmt.buffer in unused}
+    return dataclasses.replace(launch, body=without(body, allocations), plan=plan)
+
+
+class _Loops(Rewriter):
+    """Rewrites the loops of a launch.
+
+    Attributes:
+        found: The loops with a step of a softmax.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self.found: dict[For, SoftmaxStep] = {}
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        step = softmax_step(node) if isinstance(node, For) else None
+        operator = None if step is None else _operator(step)
+        if not isinstance(node, For) or step is None or operator is None:
+            return self.rebuild_stmt(node)
+        if not _is_independent(step, node, self._launch):
+            return node
+        self.found[node] = step
+        own, last = set(step.statements), step.statements[-1]
+        body = [operator if s is last else s for s in flat_statements(node.body) if s is last or s not in own]
+        return dataclasses.replace(node, body=Seq(tuple(body), loc=node.body.loc))
+
+
+def _operator(step: SoftmaxStep) -> OnlineSoftmax | None:
+    """A step as an operator; None if its dtypes or shapes are not such."""
+    tiles = (step.scores, step.output, step.maximum, step.total)
+    rows = step.scores.shape[0]
+    same_rows = all(same_expr(tile.shape[0], rows) for tile in tiles)
+    if not same_rows or any(tile.dtype != step.scores.dtype for tile in tiles) or step.scores.dtype.bits < 32:
+        return None
+    if step.converted is not None and not (step.converted.dtype.is_float and step.converted.dtype.limits[1] >= 2):
+        return None
+    scale, base = step.scale, _BASES[step.function][1]
+    if isinstance(scale, Const):
+        if not 0 < scale.value < math.inf:
+            return None
+        scale = const(scale.value * base, scale.dtype)
+    else:
+        scale = scale * const(base, scale.dtype)
+    converted = None if step.converted is None else whole(step.converted)
+    scores, output, maximum, total = map(whole, tiles)
+    return OnlineSoftmax(scores, output, maximum, total, scale, converted, loc=step.search.loc)
+
+
+# -- what the launch does with the tiles of a step --------------------------------------------------------------------
+def _is_independent(step: SoftmaxStep, loop: For, launch: Launch) -> bool:
+    """Whether nothing outside of the loop of a step depends on what its output and sums are relative to."""
+    around = [stmt for stmt in walk(launch.body) if stmt is not loop and loop in walk(stmt)]
+    bodies = [launch.body, *(child for stmt in around if not isinstance(stmt, Seq) for child in sub_statements(stmt))]
+    sequence = flat_statements(next(body for body in reversed(bodies) if loop in walk(body)))
+    before, behind = sequence[: sequence.index(loop)], sequence[sequence.index(loop) + 1 :]
+    relative = {step.maximum, step.total, step.output}
+    if any(isinstance(stmt, For | While) for stmt in around):
+        if not relative <= {tile for stmt in before for tile in overwritten(stmt)}:
+            return False  # the loop continues from what was computed after it
+    others = {step.scores, step.weights, *step.temporaries}
+    left = _left_relative(behind, relative, others, step)
+    checked = {inner for stmt in (loop, *behind) for inner in walk(stmt)}
+    return left is not None and not any(
+        _reads(stmt, left | others) for stmt in walk(launch.body) if stmt not in checked
+    )
+
+
+def _left_relative(
+    statements: Sequence[Stmt], relative: Set[Buffer], others: Set[Buffer], step: SoftmaxStep
+) -> Set[Buffer] | None:
+    """Which tiles still depend on the maximum behind statements; None if something else does, too."""
+    left = set(relative)
+    for stmt in statements:
+        if any(_reads(inner, others) or _depends(inner, left, step) for inner in walk(stmt)):
+            return None
+        written = {access.buffer.storage for access in accesses(stmt).writes} & left
+        left -= {tile for tile in written if tile in overwritten(stmt) or _stores_all(stmt, tile)}
+        if written & left:
+            return None
+    return left
+
+
+def _stores_all(stmt: Stmt, tile: Buffer) -> bool:
+    if not isinstance(stmt, ParallelLoop) or not isinstance(stmt.body, Store):
+        return False
+    return stmt.body.buffer is tile and stores_all(stmt.body, stmt)
+
+
+def _reads(stmt: Stmt, tiles: Set[Buffer]) -> bool:
+    """Whether a statement itself reads elements of tiles."""
+    loaded = any(load.buffer.storage in tiles for root in expressions(stmt) for load in loads_of(root))
+    return loaded or _reads_regions(stmt, tiles)
+
+
+def _reads_regions(stmt: Stmt, tiles: Set[Buffer]) -> bool:
+    if isinstance(stmt, TileOp):
+        return any(region.buffer.storage in tiles for region in stmt.reads())
+    is_other = not isinstance(stmt, Store | Alloc)
+    return is_other and any(buffer.storage in tiles for buffer in accessed_buffers(stmt))
+
+
+def _depends(stmt: Stmt, relative: Set[Buffer], step: SoftmaxStep) -> bool:
+    """Whether a statement itself computes something that depends on what tiles are relative to."""
+    if isinstance(stmt, Store):
+        return any(_expr_depends(root, relative, step) for root in expressions(stmt))
+    return _reads(stmt, relative)
+
+
+def _expr_depends(expr: Expr, relative: Set[Buffer], step: SoftmaxStep) -> bool:
+    match expr:
+        case Load(buffer=buffer) if buffer.storage in relative:
+            return True
+        case Binary(op=BinaryOp.DIV, a=Load(buffer=a) as output, b=Load(buffer=b) as total):
+            same_row = same_expr(output.indices[0], total.indices[0])
+            if a is step.output and b is step.total and {a, b} <= relative and same_row:
+                return False
+        case Binary(op=BinaryOp.ADD, a=a, b=b):
+            if {step.total, step.maximum} <= relative and any(_is_log_sum(*each, step) for each in ((a, b), (b, a))):
+                return False
+    return any(_expr_depends(child, relative, step) for child in children(expr))
+
+
+def _is_log_sum(log: Expr, shift: Expr, step: SoftmaxStep) -> bool:
+    """Whether the logarithm of a sum and its maximum, scaled, are added up."""
+    if not isinstance(log, Call) or log.callee.name != _BASES[step.function][0]:
+        return False
+    total, found = log.args[0], scaled_element(shift, step.maximum)
+    if not isinstance(total, Load) or total.buffer is not step.total or found is None:
+        return False
+    return same_expr(found[1], step.scale) and same_expr(total.indices[0], found[0].indices[0])
+
+
+PASS = Pass(
+    "recognize_online_softmax", _run, Level.TILE, Level.TILE,
+    requires=(Property.RULES_CHECKED,),
+)

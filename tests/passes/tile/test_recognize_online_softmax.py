@@ -1,0 +1,180 @@
+"""A softmax over tiles that a program writes as reductions and loops becomes `T.online_softmax` where none can tell."""
+
+import attention_programs
+import numpy as np
+import pytest
+from harness import run_reference_on_copies
+
+import tilelang
+import tilelang.language as T
+from tilelang.ir.stmt import Alloc
+from tilelang.ir.visit import walk
+from tilelang.ops.online_softmax import OnlineSoftmax
+from tilelang.ops.reduce import Reduce
+from tilelang.options import CompileOptions
+from tilelang.passes.base import PassContext
+from tilelang.passes.tile.recognize_online_softmax import PASS
+from tilelang.targets.target import Target
+
+M, N, D, STEPS = 16, 8, 16, 4
+SCALE = 0.3
+FAST = CompileOptions.from_user({"tl.enable_fast_math": True})
+HOPPER = Target("cuda", "sm_90a")
+
+
+def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
+    """A softmax in tiles of keys, with something that decides whether it is recognized."""
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((M, D), "float16"), K: T.Tensor((STEPS * N, D), "float16"),
+        O: T.Tensor((M, D), "float32"), L: T.Tensor((M,), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128):
+            Q_s, K_s = T.alloc_shared((M, D), "float16"), T.alloc_shared((N, D), "float16")
+            S, P = T.alloc_fragment((M, N), "float32"), T.alloc_fragment((M, N), "float16")
+            acc = T.alloc_fragment((M, D), "float32")
+            largest, previous, factor, row_sum, total = (T.alloc_fragment((M,), "float32") for _ in range(5))
+            T.copy(Q, Q_s)
+            for _ in T.serial(2 if what in ("again", "again from the results") else 1):
+                if what != "again from the results":
+                    T.clear(acc)
+                T.clear(total)
+                T.fill(largest, -T.infinity("float32"))
+                for k in T.Pipelined(STEPS, num_stages=2):
+                    T.copy(K[k * N, 0], K_s)
+                    T.gemm(Q_s, K_s, S, transpose_B=True, clear_accum=True)
+                    T.copy(largest, previous)
+                    if what == "filled maximum":
+                        T.fill(largest, -T.infinity("float32"))
+                    T.reduce_max(S, largest, dim=1, clear=what == "maximum of the tile")
+                    if what in ("filled maximum", "maximum of the tile"):
+                        for i in T.Parallel(M):
+                            largest[i] = T.max(largest[i], previous[i])
+                    if what == "maximum from elsewhere":
+                        for i in T.Parallel(M):
+                            largest[i] = T.max(largest[i], T.cast(Q_s[i, 0], "float32"))
+                    if what == "scaled difference":
+                        for i in T.Parallel(M):
+                            factor[i] = exponential((previous[i] - largest[i]) * SCALE)
+                    elif what == "another scale":
+                        for i in T.Parallel(M):
+                            factor[i] = exponential(previous[i] * (2 * SCALE) - largest[i] * (2 * SCALE))
+                    else:
+                        for i in T.Parallel(M):
+                            factor[i] = exponential(previous[i] * SCALE - largest[i] * SCALE)
+                    if what == "rescaled early":
+                        for i, d in T.Parallel(M, D):
+                            acc[i, d] *= factor[i]
+                    for i, j in T.Parallel(M, N):
+                        S[i, j] = exponential(S[i, j] * SCALE - largest[i] * SCALE)
+                    if what == "added sums":
+                        for i in T.Parallel(M):
+                            total[i] *= factor[i]
+                        T.reduce_sum(S, total, dim=1, clear=False)
+                    elif what == "scaled after the sum":
+                        T.reduce_sum(S, total, dim=1, clear=False)
+                        for i in T.Parallel(M):
+                            total[i] *= factor[i]
+                    else:
+                        T.reduce_sum(S, row_sum, dim=1)
+                        for i in T.Parallel(M):
+                            total[i] = total[i] * factor[i] + row_sum[i]
+                    if what == "changed weights":
+                        for i, j in T.Parallel(M, N):
+                            S[i, j] = S[i, j] * 0.5
+                    T.copy(S, P)
+                    if what == "stored weights":
+                        T.copy(P, K[0:M, 0:N])
+                    if what != "rescaled early":
+                        for i, d in T.Parallel(M, D):
+                            acc[i, d] *= factor[i]
+                    T.gemm(P, K_s, acc)
+                    if what == "another product":
+                        T.gemm(Q_s, Q_s, acc)
+                if what == "sums relative to the maximum":
+                    T.copy(total, L)
+                elif what == "maximum alone":
+                    T.copy(largest, L)
+                elif what == "last factor":
+                    T.copy(factor, L)
+                elif what == "logarithm of another scale":
+                    for i in T.Parallel(M):
+                        L[i] = T.log2(total[i]) + largest[i]
+                else:
+                    for i in T.Parallel(M):
+                        L[i] = logarithm(total[i]) + largest[i] * SCALE
+                if what == "of another row":
+                    for i, d in T.Parallel(M, D):
+                        acc[i, d] = acc[i, d] / total[0]
+                elif what != "undivided":
+                    for i, d in T.Parallel(M, D):
+                        acc[i, d] /= total[i]
+            T.copy(acc, O)
+
+    return main
+
+
+def recognized(func, options=FAST, target=HOPPER):
+    """The function after the pass, and its operators."""
+    made = PASS.run(func, PassContext(options, target))
+    return made, [s for s in walk(made.body) if isinstance(s, OnlineSoftmax)]
+
+
+SPELLINGS = ("", "filled maximum", "maximum of the tile", "scaled difference", "rescaled early", "added sums", "again")
+
+
+@pytest.mark.parametrize("what", SPELLINGS)
+@pytest.mark.parametrize("exponential", ["exp", "exp2"])
+def test_any_usual_spelling_is_recognized_and_computes_the_same(what, exponential):
+    logarithm = {"exp": T.log, "exp2": T.log2}[exponential]
+    func = softmax(what, exponential=getattr(T, exponential), logarithm=logarithm)
+    made, (operator,) = recognized(func)
+    rng = np.random.default_rng(0)
+    queries, keys = (2 * rng.standard_normal((n, D)).astype(np.float16) for n in (M, STEPS * N))
+    arguments = [queries, keys, np.zeros((M, D), np.float32), np.zeros(M, np.float32)]
+    for before, after in zip(*(run_reference_on_copies(f, arguments) for f in (func, made)), strict=True):
+        np.testing.assert_allclose(before, after, rtol=1e-4, atol=1e-4)
+    assert ["S", "acc", "largest", "total", "P"] == [region.buffer.name for region in operator.writes()]
+
+
+def test_its_temporary_tiles_and_statements_go():
+    made, _ = recognized(softmax())
+    assert not any(isinstance(s, Reduce) for s in walk(made.body))
+    allocated = {s.buffer.name for s in walk(made.body) if isinstance(s, Alloc)}
+    assert {"Q_s", "K_s", "S", "P", "acc", "largest", "total"} == allocated
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "again from the results", "maximum from elsewhere", "another scale", "scaled after the sum", "changed weights",
+        "stored weights", "another product", "sums relative to the maximum", "maximum alone", "last factor",
+        "logarithm of another scale", "of another row", "undivided",
+    ],
+)  # fmt: skip
+def test_a_program_that_can_tell_keeps_its_loops(what):
+    func = softmax(what)
+    made, operators = recognized(func)
+    assert made is func
+    assert [] == operators
+
+
+@pytest.mark.parametrize(
+    ("options", "target"), [(CompileOptions(), HOPPER), (FAST, Target("cuda", "sm_80")), (FAST, Target("cpu"))]
+)
+def test_only_with_fast_mathematics_where_gemms_are_asynchronous(options, target):
+    func = softmax()
+    assert recognized(func, options, target)[0] is func
+
+
+def test_explain_says_so_and_the_kernel_computes_attention():
+    func = attention_programs.flash(1, 256, 64, 128, 64, threads=256)
+    configs = {"tl.enable_fast_math": True}
+    kernel = tilelang.compile(func, target="sm_90a", execution_backend="simulator", pass_configs=configs)
+    assert "the softmax is computed as by T.online_softmax" in kernel.explain()
+    rng = np.random.default_rng(1)
+    q, k, v = (2 * rng.standard_normal((1, 256, 64)).astype(np.float16) for _ in range(3))
+    out = np.full_like(q, np.nan)
+    kernel(q, k, v, out)
+    np.testing.assert_allclose(out, attention_programs.attention(q, k, v, False), atol=2e-2)
