@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilelang import garbage_collector
+from tilelang.call_stack import reserve_frames
 from tilelang.codegen.postprocess import is_postprocessed, postprocessed
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
 from tilelang.dtypes import as_dtype
@@ -51,6 +52,7 @@ class Program:
 _PROGRAMS: dict[str, Program] = {}  # programs of this process, by all that decides them
 
 
+@reserve_frames
 def compile_program(func: PrimFunc, target: Target, options: CompileOptions, compiler: str = "") -> Program:
     """The whole compiler: passes, code generator, C++ or CUDA compiler; each step is skipped if its result is cached.
 
@@ -77,6 +79,7 @@ def compile_program(func: PrimFunc, target: Target, options: CompileOptions, com
     return _PROGRAMS[key]
 
 
+@reserve_frames
 def generate_source(func: PrimFunc, target: Target, options: CompileOptions) -> Source:
     """The generated source of a function, from the disk cache if possible, after the user's postprocessing."""
     if not is_cache_enabled():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from tilelang.call_stack import reserve_frames
 from tilelang.errors import CompilerBug, ResourceError, TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
@@ -33,6 +34,7 @@ class Snapshot:
         return to_text(self.func)
 
 
+@reserve_frames
 def run_passes(
     func: PrimFunc,
     passes: Sequence[Pass],

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from tilelang.call_stack import reserve_frames
 from tilelang.errors import ArgumentError, BarrierDivergence, CompilerBug, ResourceError, SimulationError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr
@@ -48,6 +49,7 @@ _ARENA_ALIGNMENT = 1024  # bytes; of the shared memory of a block, and of buffer
 _POISON = 0xFF  # NaN in every float dtype that has one
 
 
+@reserve_frames
 def simulate(
     func: PrimFunc,
     arguments: Sequence[np.ndarray | int | float],

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tilelang.arith.exact import exactly
+from tilelang.call_stack import reserve_frames
 from tilelang.errors import CompilerBug, DeviceAssertError, NoLowering, SimulationError
 from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Region, Scope
@@ -57,6 +58,7 @@ from tilelang.sim.release_acquire import AtomicAccess, atomic_access
 from tilelang.targets.registry import families
 
 
+@reserve_frames
 def run_reference(
     func: PrimFunc,
     arguments: Sequence[np.ndarray | int | float],
