@@ -139,6 +139,30 @@ def test_attention_multiplies_its_weights_where_they_are(arch, rows, dim):
     assert sums.same_owners(weights)
 
 
+@pytest.mark.parametrize(("case", "parts"), [
+    (Case(256, 256, 32, transpose_b=True, arch="gfx1100", threads=256), [(0, 4, 0, 4), (0, 4, 4, 4)]),  # 256 sums a lane
+    (Case(512, 128, 32, transpose_b=True, arch="gfx1201", threads=256, policy=GemmWarpPolicy.FullRow),
+     [(0, 4, 0, 4), (0, 4, 4, 4)]),
+    (Case(256, 256, 32, arch="gfx1100", threads=256), [(0, 4, 0, 1), (0, 4, 1, 1)]),
+    (Case(256, 256, 32, transpose_b=True, arch="gfx1100", threads=512), [(0, 4, 0, 4)]),
+    (Case(256, 256, 32, transpose_b=True, arch="gfx942", threads=512), [(0, 2, 0, 4)]),
+])  # fmt: skip
+def test_sums_that_do_not_fit_into_registers_are_computed_in_parts(case, parts):
+    op = case.gemm()
+    made = LOWERING._divided(op, accepted(LOWERING, op, context(case)), context(case))
+    found = LOWERING._parts(made, context(case))
+    assert parts == [(part.first_row, part.rows, part.first_column, part.columns) for part in found]
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
+@pytest.mark.parametrize(("a_scope", "b_scope"), [
+    (Scope.SHARED, Scope.SHARED), (Scope.FRAGMENT, Scope.SHARED), (Scope.SHARED, Scope.FRAGMENT),
+    (Scope.FRAGMENT, Scope.FRAGMENT),
+])  # fmt: skip
+def test_parts_of_sums(arch, a_scope, b_scope):
+    check(Case(256, 256, 24, arch=arch, threads=256, a_scope=a_scope, b_scope=b_scope))
+
+
 TILES = [(128, 128, 32), (128, 128, 64), (64, 128, 64), (64, 64, 32)]
 
 

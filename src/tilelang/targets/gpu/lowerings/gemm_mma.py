@@ -2,13 +2,15 @@
 
 Takes gemms of shared or fragment operands into a fragment, gives the program of one thread: for each step along K, the
 registers of both operands, then all instructions of the warp; if registers suffice, the operands of the next step are
-prefetched. Invariant: the tile is padded to whole instructions; see `mma_operand` for the padding.
+prefetched, and if they do not even hold the sums, these are computed in parts, one after another. Invariant: the tile
+is padded to whole instructions; see `mma_operand` for the padding.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from tilelang.dtypes import FLOAT32, DType
@@ -84,6 +86,21 @@ class _Division:
     def steps(self) -> int:
         """Steps along K; the last one may be partial."""
         return -(-self.a.depth // self.a.step)
+
+    @property
+    def fetched(self) -> list[Share]:
+        """The operands in shared memory, which are loaded to registers."""
+        return [share for share in (self.a, self.b) if share.region.buffer.scope is Scope.SHARED]
+
+
+@record
+class _Part:
+    """Instructions of a warp, `rows` x `columns` of them, that are executed for all of K before others."""
+
+    first_row: int
+    rows: int
+    first_column: int
+    columns: int
 
 
 class RegisterGemm(abc.ABC):
@@ -173,12 +190,53 @@ class RegisterGemm(abc.ABC):
         warp_size = context.target.machine.warp_size
         lane = emit.bind("lane", thread % warp_size, warp_size)
         warp = emit.bind("warp", thread // warp_size, context.threads // warp_size)
-        rows, columns = division.warps.rows, division.warps.columns
         sets = self._sets(division, context)
-        a = self._operand(emit, division.a, division.left, lane, warp % rows, context, sets)
-        b = self._operand(emit, division.b, division.right, lane, warp // rows % columns, context, sets)
+        parts = [
+            (part, *self._operands(emit, division, part, lane, warp, context, sets))
+            for part in self._parts(division, context)
+        ]
         sums = Accumulator(emit, op, context, division.accumulator, division.atom.c_dtype, run=division.atom.c.values)
         sums.load()
+        for number, (part, a, b) in enumerate(parts):
+            if number and self.prefetch_barrier is not None:
+                build.emit(CallStmt(self.prefetch_barrier, ()))  # else registers would have to hold several parts
+            self._lower_part(emit, division, part, sums, a, b, sets)
+        sums.store()
+
+    def _operands(
+        self,
+        emit: Emitter,
+        division: _Division,
+        part: _Part,
+        lane: Expr,
+        warp: Expr,
+        context: LoweringContext,
+        sets: int,
+    ) -> tuple[Operand, Operand]:
+        """The operands of a part."""
+        rows, columns = division.warps.rows, division.warps.columns
+        height, width, _ = division.atom.shape
+        row = warp % rows * (division.a.atoms * height) + part.first_row * height
+        column = warp // rows % columns * (division.b.atoms * width) + part.first_column * width
+        a = dataclasses.replace(division.a, atoms=part.rows)
+        b = dataclasses.replace(division.b, atoms=part.columns)
+        return (
+            self._operand(emit, a, division.left, lane, emit.short(row), context, sets),
+            self._operand(emit, b, division.right, lane, emit.short(column), context, sets),
+        )
+
+    def _lower_part(
+        self,
+        emit: Emitter,
+        division: _Division,
+        part: _Part,
+        sums: Accumulator,
+        a: Operand,
+        b: Operand,
+        sets: int,
+    ) -> None:
+        """All steps along K of a part of the instructions."""
+        build = emit.build
 
         def fetch(step: Expr, *, tail: bool = False) -> None:
             a.fetch(step, tail=tail)
@@ -187,9 +245,9 @@ class RegisterGemm(abc.ABC):
         def multiply(step: Expr) -> None:
             emit.loop(
                 "i",
-                division.warps.row_atoms,
+                part.rows,
                 lambda i: emit.loop(
-                    "j", division.warps.column_atoms, lambda j: self._multiply(emit, division, sums, a, b, i, j, step)
+                    "j", part.columns, lambda j: self._multiply(emit, division, part, sums, a, b, i, j, step)
                 ),
             )
 
@@ -215,12 +273,12 @@ class RegisterGemm(abc.ABC):
             if left_over:
                 ahead(last, tail=True)
             multiply(last)
-        sums.store()
 
     def _multiply(
         self,
         emit: Emitter,
         division: _Division,
+        part: _Part,
         sums: Accumulator,
         a: Operand,
         b: Operand,
@@ -230,7 +288,7 @@ class RegisterGemm(abc.ABC):
     ) -> None:
         """One instruction."""
         height, width, _ = division.atom.shape
-        c_part = sums.registers(i * height, j * width)
+        c_part = sums.registers((i + part.first_row) * height, (j + part.first_column) * width)
         a_part, b_part = a.registers(i, step), b.registers(j, step)
         parts = (c_part, a_part, b_part)
         emit.build.emit(CallStmt(self.instruction(division.atom), parts, parts, (c_part,)))
@@ -242,10 +300,31 @@ class RegisterGemm(abc.ABC):
         """
         if division.steps == 1:
             return 1
-        fetched = [share for share in (division.a, division.b) if share.region.buffer.scope is Scope.SHARED]
-        operands = sum(share.tile.values * share.dtype.storage_bytes for share in fetched)
+        operands = sum(map(_bytes, division.fetched))
         fragments = sum(buffer.bytes or 0 for buffer in context.registers.values())
         return 2 if operands and fragments + 2 * operands <= self.max_registers(context) * _REGISTER_BYTES else 1
+
+    def _parts(self, division: _Division, context: LoweringContext) -> Iterator[_Part]:
+        """The instructions of a warp: at once, or in parts if registers cannot hold all sums.
+
+        Only operands in shared memory are loaded anew for each part; the longer side is parted, since the operand of
+        the other side is loaded for each part. Without a barrier, the vendor's compiler would mix the parts.
+        """
+        parted = max(division.fetched, key=lambda share: share.tile.shape[0], default=division.a)
+        count = 1
+        most = self.max_registers(context) * _REGISTER_BYTES
+        sums = division.accumulator.values * division.atom.c_dtype.storage_bytes
+        if self.prefetch_barrier is not None and sums > most and division.fetched:
+            own = _bytes(parted)
+            others = sum(map(_bytes, division.fetched)) - own
+            counts = (n for n in range(1, parted.atoms) if parted.atoms % n == 0)
+            count = next((n for n in counts if (sums + own) // n + others <= most), parted.atoms)
+        size = parted.atoms // count
+        for first in range(0, parted.atoms, size):
+            if parted is division.a:
+                yield _Part(first, size, 0, division.b.atoms)
+            else:
+                yield _Part(0, division.a.atoms, first, size)
 
     def _operand(
         self,
@@ -253,13 +332,12 @@ class RegisterGemm(abc.ABC):
         share: Share,
         wanted: Fragment,
         lane: Expr,
-        position: Expr,
+        origin: Expr,
         context: LoweringContext,
         sets: int,
     ) -> Operand:
-        """An operand by its scope; `position` is the warp's index among those with different rows."""
+        """An operand by its scope; `origin` is its first row."""
         buffer = share.region.buffer
-        origin = emit.short(position * (share.atoms * share.atom.shape[0]))
         if buffer.scope is Scope.FRAGMENT:
             order = ValuePermutation(context.fragments[buffer], wanted)
             return FragmentOperand(emit, share, lane, origin, order, context.registers[buffer], sets)
@@ -284,6 +362,11 @@ class RegisterGemm(abc.ABC):
             right=_of_buffer(warps.right(atom, n, k), b_axes, op.b.buffer),
             accumulator=_of_buffer(warps.accumulator(atom, m, n), op.axes_of_c, op.c.buffer),
         )
+
+
+def _bytes(share: Share) -> int:
+    """The registers of a step of an operand in bytes."""
+    return share.tile.values * share.dtype.storage_bytes
 
 
 def _of_buffer(tile: Fragment, axes: tuple[int, ...], buffer: Buffer) -> Fragment:
