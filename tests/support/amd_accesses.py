@@ -28,7 +28,14 @@ class Accesses(Registers):
             # texts either add the offset, or mean an address that has it
             at = np.uint64(APERTURE + (0 if "+ OFFSET" in self._texts[name] else offset))
         elif form in ("MUBUF", "VBUFFER"):
-            address, at = self._buffer_address(inst), np.uint64(0)
+            address, inside = self._buffer_address(inst)
+            if not inside[active].all():  # loads give zeros beyond the resource
+                assert name.startswith("BUFFER_LOAD")
+                first = inst.vdata.offset - 256 + (256 if getattr(inst, "acc", 0) else 0)
+                for n in range(max(1, inst.op_bits["vdata"] // 32)):
+                    self._v[first + n] = np.where(active & ~inside, 0, self._v[first + n])
+                active = active & inside
+            at = np.uint64(0)
         else:
             address, at = self._flat_address(form, inst), np.uint64(0)
         if "_LDS_" in name:
@@ -87,16 +94,17 @@ class Accesses(Registers):
         whole = low | self._v[vector + 1].astype(np.uint64) << np.uint64(32)
         return whole + np.uint64(offset & M64)
 
-    def _buffer_address(self, inst: Any) -> Any:
-        """By a resource without bounds and formats, offsets of lanes, and one of all lanes."""
+    def _buffer_address(self, inst: Any) -> tuple[Any, Any]:
+        """By a resource without formats, offsets of lanes, and one of all lanes; and which are within its bounds."""
         assert inst.offen and not inst.idxen, "a buffer load without offsets of lanes"
         first = inst.rsrc if hasattr(type(inst), "rsrc") else inst.srsrc.offset
         low, high, size, kind = self._s[first : first + 4]
-        assert (high >> 16, size, kind) == (0, M32, 0x20000 if self._family == "cdna" else 0x31004000)
+        assert (high >> 16, kind) == (0, 0x20000 if self._family == "cdna" else 0x31004000)
         moved = self._scalar_words(inst.soffset.offset, 32, inst)[0]
         constant = inst.ioffset if hasattr(type(inst), "ioffset") else inst.offset
         lanes = self._v[inst.vaddr.offset - 256].astype(np.uint64)
-        return lanes + np.uint64((low | high << 32) + moved + constant)
+        end = lanes + np.uint64(moved + constant + max(1, inst.op_bits["vdata"] // 8))
+        return lanes + np.uint64((low | high << 32) + moved + constant), end <= size
 
     def _direct(self, name: str, inst: Any, address: Any, active: Any) -> None:
         """A load to LDS, which the lanes fill one after another from M0 on."""

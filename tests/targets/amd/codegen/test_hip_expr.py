@@ -1,3 +1,5 @@
+import re
+
 from amd_programs import gemm
 from hip_text import printed
 
@@ -27,6 +29,29 @@ def test_resources_move_where_offsets_of_all_iterations_have_no_bound() -> None:
     text = printed(main, "gfx942").text
     assert "A_at += 8192)" in text
     assert "const tl_resource A_from = tl_resource_of(A_at);" in text[text.index("for (int step") :]
+
+
+def test_a_load_beyond_the_tensor_gives_zeros_without_a_branch() -> None:
+    ragged = printed(gemm(136, rows=250), "gfx942").text
+    loads = re.findall(r"tl_buffer_load\w*<uint32x4_t>\(.*?A_from", ragged)
+    assert loads
+    assert all(re.fullmatch(r"tl_buffer_load_if<uint32x4_t>\(.* < .*, A_from", load) for load in loads)
+
+
+def test_another_safe_value_needs_a_branch() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((250, 160), "float16"), B: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            tile, sums = T.alloc_shared((128, 32), "float16"), T.alloc_fragment((128, 128), "float32")
+            T.annotate_safe_value({A: 1.0})
+            T.clear(sums)
+            for step in T.Pipelined(5, num_stages=2):
+                T.copy(A[128, step * 32], tile)
+                T.gemm(tile, tile, sums, transpose_B=True)
+            T.copy(sums, B)
+
+    text = printed(main, "gfx942").text
+    assert "tl_buffer_load_if<" not in text[text.index("main_kernel") :]
 
 
 def test_loads_after_the_loop_name_the_tensor() -> None:

@@ -22,8 +22,11 @@ extern "C" __global__ THREADS(64) void load(const KIND* __restrict__ a, KIND* __
 )
 
 
-def code_of(kind: str, arch: str):
-    return build(source(LOAD.replace("KIND", kind), "load", threads=64), arch, "clang")
+WHERE = LOAD.replace("tl_buffer_load<KIND>(", "tl_buffer_load_if<KIND>(t & 2, ")
+
+
+def code_of(kind: str, arch: str, text: str = LOAD):
+    return build(source(text.replace("KIND", kind), "load", threads=64), arch, "clang")
 
 
 @needs_clang
@@ -31,3 +34,13 @@ def code_of(kind: str, arch: str):
 @pytest.mark.parametrize("kind", TYPES)
 def test_one_instruction_adds_all_three(kind: str, arch: str) -> None:
     assert re.search(rf"buffer_load_(d16_)?{TYPES[kind]}", code_of(kind, arch).assembly())
+
+
+@needs_clang
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_condition_needs_no_branch(kind: str, arch: str) -> None:
+    text = code_of(kind, arch, WHERE).assembly()
+    assert re.search(rf"buffer_load_(d16_)?{TYPES[kind]}", text)
+    assert "v_cndmask" in text
+    assert not re.search("saveexec|s_cbranch", text)

@@ -1,17 +1,18 @@
-"""Prints expressions as HIP: as in other languages, but for buffer loads of split addresses."""
+"""Prints expressions as HIP: as in other languages, but for buffer loads of split addresses, with their bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from tilelang.codegen.c_expr import ExprPrinter
-from tilelang.codegen.dialect import Dialect
+from tilelang.codegen.c_index import POSTFIX, PREFIX, Text
+from tilelang.codegen.dialect import Dialect, is_packed
 from tilelang.codegen.index_types import IndexTypes
 from tilelang.codegen.names import Names
 from tilelang.codegen.pointer_increments import AddressKey, address_key
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, Var
+from tilelang.ir.expr import Const, Expr, Load, Var
 from tilelang.records import record
 from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
 
@@ -50,7 +51,17 @@ class HipExprPrinter(ExprPrinter):
         load = self._buffer_load(buffer, indices, dtype) if const else None
         return super().vector(buffer, indices, dtype, const=const) if load is None else load
 
-    def _buffer_load(self, buffer: Buffer, indices: tuple[Expr, ...], dtype: DType) -> str | None:
+    def _choice(self, condition: Expr, a: Expr, b: Expr, dtype: DType) -> Text:
+        if isinstance(a, Load) and _is_zero(b):
+            load = self._buffer_load(a.buffer, a.indices, dtype, self.condition(condition))
+            if load is not None:
+                return (self.loaded(load, dtype), PREFIX) if is_packed(dtype) else (load, POSTFIX)
+        return super()._choice(condition, a, b, dtype)
+
+    def _buffer_load(
+        self, buffer: Buffer, indices: tuple[Expr, ...], dtype: DType, condition: str = ""
+    ) -> str | None:
+        """A load of a split address, of zeros where a condition is false; None if the address is not split."""
         if not self.split_addresses or buffer.scope is not Scope.GLOBAL:
             return None
         found = self.split_addresses.get(address_key(Region(buffer, indices, ())))
@@ -58,4 +69,10 @@ class HipExprPrinter(ExprPrinter):
             return None
         self.need(BUFFER_LOAD)
         moves = " + ".join(f"{self.names[var]} * {step}u" for var, step in found.moves.items())
-        return f"tl_buffer_load<{self.storage(dtype)}>({found.resource}, {found.offset}, {moves or 0})"
+        name, first = ("tl_buffer_load_if", f"{condition}, ") if condition else ("tl_buffer_load", "")
+        return f"{name}<{self.storage(dtype)}>({first}{found.resource}, {found.offset}, {moves or 0})"
+
+
+def _is_zero(expr: Expr) -> bool:
+    """Whether an expression is a constant whose bits are all zero."""
+    return isinstance(expr, Const) and expr.value == 0 and not str(expr.value).startswith("-")

@@ -4,9 +4,9 @@
     =>  r = &A[by * 128, 0], t = (thread >> 3) * stride;  for k, t += 64:  x = *(r + t + v * 32 * stride)
 
 Takes a loop, gives for each such address the uniform part in the first iteration, its increments, and the thread's
-offset. Invariant: their sum is the address; the offset, with the strides of unrolled loops, is in [0, 2**31). A buffer
-load adds a resource in scalar registers, a vector offset of 32 bits and a scalar offset by itself: an iteration
-increments one register for all loads of a tile, instead of a 64-bit vector address for each.
+offset. Invariant: their sum is the address; the offset, with the strides of unrolled loops, and with what is loaded, is
+in [0, 2**31). A buffer load adds a resource in scalar registers, a vector offset of 32 bits and a scalar offset by
+itself: an iteration increments one register for all loads of a tile, instead of a 64-bit vector address for each.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.stmt import For, ForKind, Stmt
 from tilelang.ir.visit import expressions, loads_of, sub_statements, variables_of
+from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
 from tilelang.records import record
 
 _BYTE_BITS = 8
-_MAX_BYTES = 2**31  # of an offset
+_MAX_BYTES = 2**31  # of an offset, with what is loaded
 
 
 @record
@@ -103,7 +104,7 @@ def _max_increment(buffer: Buffer, address: ThreadOffset, loop: For) -> int:
 
 
 def _max_offset(buffer: Buffer, address: ThreadOffset, unrolled: dict[Var, int], domain: Domain) -> int:
-    """The largest offset in bytes; `_MAX_BYTES` if one may be negative or has no bound."""
+    """The end of a load at the largest offset; `_MAX_BYTES` if one may be negative or has no bound."""
     total = 0
     for axis, index in enumerate(address.indices):
         stride = distance(buffer, tuple(int(axis == other) for other in range(len(address.indices))))
@@ -118,4 +119,4 @@ def _max_offset(buffer: Buffer, address: ThreadOffset, unrolled: dict[Var, int],
         if step is None or step < 0:
             return _MAX_BYTES
         total += step * unrolled[var]
-    return total * buffer.dtype.storage_bytes
+    return total * buffer.dtype.storage_bytes + MAX_VECTOR_BYTES

@@ -1,6 +1,7 @@
 """Loads from global memory by a resource of all threads, an offset of the thread, and one of the instruction.
 
-Gives the text that defines them. Invariant: no address is outside of its tensor, so that a resource has no bounds.
+Gives the text that defines them. Invariant: the offsets of a load are below 2**31 together, so that a resource ends
+there, and an offset of 2**31 is beyond it: such a load gives zeros without an access, and needs no branch.
 
 Source: AMD Instruction Set Architecture guides, "Buffer Resource Descriptor"; LLVM, "User Guide for AMDGPU Backend",
 `llvm.amdgcn.raw.ptr.buffer.load` and `llvm.amdgcn.make.buffer.rsrc`.
@@ -22,7 +23,7 @@ __device__ __forceinline__ tl_resource tl_resource_of(const void* from) {
 #else
     const int format = 0x31004000;
 #endif
-    return __builtin_amdgcn_make_buffer_rsrc((void*)from, 0, -1, format);
+    return __builtin_amdgcn_make_buffer_rsrc((void*)from, 0, 0x80000000u, format);
 }
 template <typename T> __device__ __forceinline__ T tl_buffer_load(tl_resource from, unsigned offset, unsigned moved) {
     if constexpr (sizeof(T) == 16)
@@ -36,11 +37,20 @@ template <typename T> __device__ __forceinline__ T tl_buffer_load(tl_resource fr
     else
         return __builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b8(from, offset, moved, 0));
 }
+// Zeros where a condition is false, by an offset beyond the resource.
+template <typename T>
+__device__ __forceinline__ T tl_buffer_load_if(bool inside, tl_resource from, unsigned offset, unsigned moved) {
+    return tl_buffer_load<T>(from, inside ? offset : 0x80000000u, moved);
+}
 #else
 typedef const char* tl_resource;
 __device__ __forceinline__ tl_resource tl_resource_of(const void* from) { return (tl_resource)from; }
 template <typename T> __device__ __forceinline__ T tl_buffer_load(tl_resource from, unsigned offset, unsigned moved) {
     return *(const T*)(from + (offset + moved));
+}
+template <typename T>
+__device__ __forceinline__ T tl_buffer_load_if(bool inside, tl_resource from, unsigned offset, unsigned moved) {
+    return inside ? *(const T*)(from + (offset + moved)) : T{};
 }
 #endif
 """,
