@@ -12,22 +12,29 @@ _IMPORTS = "import tilelang\nimport tilelang.language as T\n\n"
 
 
 @pytest.fixture
-def staged_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., TileLangError]:
-    """Runs a text as the file kernel.py, compiles the kernel `main` in it and calls it with the arguments, if any.
-
-    Gives the error that comes of it.
-    """
+def run_as_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Runs a text as the file kernel.py, compiles the kernel `main` in it and calls it with the arguments, if any."""
     monkeypatch.chdir(tmp_path)
 
-    def run(text: str, target: object = "cpu", backend: str = "auto", arguments: Sequence[object] = ()) -> TileLangError:
+    def run(text: str, target: object = "cpu", backend: str = "auto", arguments: Sequence[object] = ()) -> None:
         whole = _IMPORTS + text
         (tmp_path / "kernel.py").write_text(whole)
         names: dict[str, object] = {"__name__": "kernel"}
+        exec(compile(whole, "kernel.py", "exec"), names)
+        kernel = tilelang.compile(names["main"], target=target, execution_backend=backend)  # type: ignore[arg-type]
+        if arguments:
+            kernel(*arguments)
+
+    return run
+
+
+@pytest.fixture
+def staged_error(run_as_file: Callable[..., None]) -> Callable[..., TileLangError]:
+    """The error that comes of `run_as_file`."""
+
+    def run(*given: object) -> TileLangError:
         with pytest.raises(TileLangError) as caught:
-            exec(compile(whole, "kernel.py", "exec"), names)
-            kernel = tilelang.compile(names["main"], target=target, execution_backend=backend)  # type: ignore[arg-type]
-            if arguments:
-                kernel(*arguments)
+            run_as_file(*given)
         str(caught.value)  # while the file is the one that it speaks of
         return caught.value
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tilelang import errors
-from tilelang.errors import TileLangError
+from tilelang.errors import ProgramWarning, TileLangError
 from tilelang.targets.amd.runtime import toolchain
 from tilelang.targets.amd.runtime.toolchain import find_clang
 
@@ -127,6 +127,38 @@ hint: divide the blocks among the axes of T.Kernel(...), or give each block more
         f"cluster_arrive: gfx942 cannot do that; it needs one of {SM_90_ON}",
         f"compile with target={{'kind': 'cuda', 'arch': 'sm_90'}}, {PORTABLE}",
     ),
+    "a fence between proxies": statement(
+        "T.fence_proxy_async()",
+        f"fence_proxy_async: gfx942 cannot do that; it needs one of {SM_90_ON}",
+        f"compile with target={{'kind': 'cuda', 'arch': 'sm_90'}}, {PORTABLE}",
+    ),
+    "tensor memory": statement(
+        "T.alloc_tmem((128, 128), 'float32')",
+        "T.alloc_tmem: there is no lowering for gfx942, nor for another target of this version",
+        "write T.gemm: the compiler chooses the matrix instruction",
+    ),
+    "an election among 64 lanes": statement(
+        "T.shuffle_elect(64)",
+        "elect: names lanes by the bits of a uint32, but a warp of gfx942 has 64 lanes",
+        "write T.reduce_sum, T.cumsum and the like on tiles, which suit warps of any size",
+    ),
+    "a gemm by one lowering of another vendor": (
+        errors.NoLowering, "gfx942", GEMM.replace("T.gemm(", "T.wgmma_gemm(").format(threads=128, M=64, K=32), """\
+T.wgmma_gemm: gfx942 cannot do that; it needs one of sm_90a
+  --> kernel.py:14:13
+14 |             T.wgmma_gemm(A_s, B_s, C_f)
+   |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+hint: compile with target={'kind': 'cuda', 'arch': 'sm_90a'}, or write what every GPU has: T.gemm, T.copy in loops of T.Pipelined, T.sync_threads; T.wgmma_gemm requires Hopper WGMMA lowering
+"""),
+    "clusters of blocks": (
+        errors.NoLowering, "gfx942",
+        HEADER.replace("(1, threads=128", "(2, threads=128, cluster_dims=(2, 1, 1)") + "        A[0, 0] = 1.0\n", f"""\
+T.Kernel: cluster_dims=(2, 1, 1): gfx942 cannot do that; it needs one of {SM_90_ON}
+ --> kernel.py:6:5
+6 |     with T.Kernel(2, threads=128, cluster_dims=(2, 1, 1)) as bx:
+  |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+hint: compile with target={{'kind': 'cuda', 'arch': 'sm_90'}}, {PORTABLE}
+"""),
     "a named barrier": statement(
         "T.sync_threads(1, 64)",
         "T.bar_sync: is an instruction of other GPUs, and has no HIP text",
@@ -163,6 +195,18 @@ def test_program(case: str, staged_error: Callable[..., TileLangError]) -> None:
     error = staged_error(text, {"kind": "hip", "arch": arch}, "clang" if _has_clang() else "simulator")
     assert kind is type(error)
     assert expected.rstrip("\n") == str(error)
+
+
+def test_a_gemm_by_single_threads_is_warned_of(run_as_file: Callable[..., None]) -> None:
+    text = GEMM.replace("float16", "float8_e4m3fn").format(threads=256, M=64, K=32)
+    with pytest.warns(ProgramWarning) as caught:
+        run_as_file(text, {"kind": "hip", "arch": "gfx90a"}, "simulator")
+    assert """\
+T.gemm: gfx90a multiplies no float8_e4m3fn with sums in float32 by matrix instructions, but by gemm.fma
+  --> kernel.py:14:13
+14 |             T.gemm(A_s, B_s, C_f)
+   |             ^^^^^^^^^^^^^^^^^^^^^
+hint: convert the tiles to float16 by T.copy, which holds them exactly, and multiply those""" == str(caught[0].message)
 
 
 def _has_clang() -> bool:
