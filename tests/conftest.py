@@ -23,7 +23,8 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 os.environ["TILELANG_CHECK"] = "1"  # verify every program after every pass
 for _name in ("TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_DISABLE_CACHE"):
     os.environ.pop(_name, None)
-if import_module("tilelang.targets.nvidia.present_device").present_arch():  # tests of the CPU mean it; those of the device name it
+HAS_GPU = bool(import_module("tilelang.targets.nvidia.present_device").present_arch())
+if HAS_GPU:  # tests of the CPU mean it; those of the device name it
     os.environ["TILELANG_DEFAULT_TARGET"] = "cpu"
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
@@ -93,8 +94,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     It begins with the first, or with that of the number in TILELANG_SAMPLE: who counts on from run to run has run all.
     Each mark counts on its own, so that a file run alone runs what it does among all others.
     """
-    if os.environ.get("TILELANG_SLOW_TESTS"):
-        return
+    if not HAS_GPU:
+        _leave_out(config, items, _repeated_on_a_gpu(items))
+    if not os.environ.get("TILELANG_SLOW_TESTS"):
+        _leave_out(config, items, _beyond_the_samples(items))
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], left_out: set[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _repeated_on_a_gpu(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Tests of a GPU besides the first of each file, which is skipped and says why: those are thousands."""
+    files: set[str] = set()
+    found: set[pytest.Item] = set()
+    for item in items:
+        if "device" in item.path.parts:
+            file = str(item.path)
+            if file in files:
+                found.add(item)
+            files.add(file)
+    return found
+
+
+def _beyond_the_samples(items: list[pytest.Item]) -> set[pytest.Item]:
     sweeps: dict[int, tuple[int, list[pytest.Item]]] = {}
     for item in items:
         if mark := item.get_closest_marker("slow"):
@@ -103,8 +127,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for every, sweep in sweeps.values():
         first = int(os.environ.get("TILELANG_SAMPLE", "0")) % min(every, len(sweep))
         left_out.update(item for number, item in enumerate(sweep) if number % every != first)
-    config.hook.pytest_deselected(items=list(left_out))
-    items[:] = [item for item in items if item not in left_out]
+    return left_out
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -30,10 +30,10 @@ def test_fast_math_is_asked_for_by_key_or_text(key: str) -> None:
     assert not CompileOptions.from_user({key: False}).fast_math
 
 
-@pytest.mark.parametrize("key", list(PassConfigKey))
-def test_every_published_key_is_accepted(key: PassConfigKey) -> None:
+def test_every_published_key_is_accepted() -> None:
     texts = {PassConfigKey.TL_DEVICE_COMPILE_FLAGS: "-O1", PassConfigKey.TL_SCHEDULE: "[]"}
-    CompileOptions.from_user({key: texts.get(key, 1)})
+    for key in PassConfigKey:
+        CompileOptions.from_user({key: texts.get(key, 1)})
 
 
 def test_overrides_of_schedules_are_numbers_and_choices_under_keys_of_their_own() -> None:

@@ -22,11 +22,11 @@ def test_records_are_immutable():
         one.name = "other"
 
 
-@pytest.mark.parametrize("name", sorted(INSTRUCTIONS))
-def test_groups_of_a_unit_are_waited_for_by_an_instruction_of_the_same_unit(name):
-    unit = INSTRUCTIONS[name].async_unit
-    if unit is not None and unit.completion is Completion.GROUPS:
-        assert any(r.async_unit is unit and r.effect & Effect.WAIT for r in INSTRUCTIONS.values())
+def test_groups_of_a_unit_are_waited_for_by_an_instruction_of_the_same_unit():
+    records = INSTRUCTIONS.values()
+    units = {r.async_unit for r in records if r.async_unit is not None and r.async_unit.completion is Completion.GROUPS}
+    assert units
+    assert units == {r.async_unit for r in records if r.async_unit in units and r.effect & Effect.WAIT}
 
 
 def test_properties_of_the_asynchronous_unit():

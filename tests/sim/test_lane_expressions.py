@@ -136,14 +136,14 @@ def test_floats_round_once_per_operation(dtype, op):
 
 
 @pytest.mark.parametrize("source", ["bool", "int8", "uint8", "int32", "int64", "uint32", "float16", "bfloat16", "float32", "float64"])
-@pytest.mark.parametrize("target", ["bool", "int4", "int8", "uint16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "tfloat32", "float8_e5m2"])
-def test_conversions_are_those_of_convert(source, target):
-    a, b = as_dtype(source), as_dtype(target)
+def test_conversions_are_those_of_convert(source):
+    a = as_dtype(source)
     numbers = np.asarray(convert(np.array([0, 1, 2, 3, 5, 7, 100, 127] * 4), a))
-    with np.errstate(all="ignore"):
-        got, expected = np.asarray(converter(a, b)(numbers)), np.asarray(convert(numbers, b))
-    assert expected.dtype == got.dtype
-    assert expected.tobytes() == got.tobytes()
+    for target in "bool int4 int8 uint16 int32 int64 float16 bfloat16 float32 float64 tfloat32 float8_e5m2".split():
+        b = as_dtype(target)
+        with np.errstate(all="ignore"):
+            got, expected = np.asarray(converter(a, b)(numbers)), np.asarray(convert(numbers, b))
+        assert (target, expected.dtype, expected.tobytes()) == (target, got.dtype, got.tobytes())
 
 
 def test_what_all_lanes_share_stays_one_number():
