@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 from tilelang.analysis.access_width import Facts, vector_width
 from tilelang.analysis.strides import coefficient
@@ -75,8 +76,13 @@ class _WideLoad:
 class _Widen(Rewriter):
     """Rewrites the loops of one launch."""
 
-    def __init__(self, facts: Facts, threads: frozenset[Var]) -> None:
-        self._facts, self._threads = facts, threads
+    def __init__(self, launch: Launch) -> None:
+        self._launch, self._facts = launch, Facts(dict(launch.plan.shared_layouts))
+
+    @cached_property
+    def _threads(self) -> frozenset[Var]:
+        """The numbers of threads; most launches have no load for which they are asked."""
+        return _threads(self._launch)
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and _is_counted(node) and _only_fills_registers(node.body):
@@ -192,7 +198,7 @@ def _threads(launch: Launch) -> frozenset[Var]:
 
 
 def _with_wide_loads(launch: Launch) -> Launch:
-    body = _Widen(Facts(dict(launch.plan.shared_layouts)), _threads(launch)).visit(launch.body)
+    body = _Widen(launch).visit(launch.body)
     assert body is not None
     return launch if body is launch.body else dataclasses.replace(launch, body=body)
 
