@@ -41,7 +41,9 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                     T.clear(acc)
                 T.clear(total)
                 T.fill(largest, -T.infinity("float32"))
-                for k in T.Pipelined(STEPS, num_stages=2):
+                order = [*range(9)] if what == "order of the user" else None
+                stage = [0, *[1] * 8] if what == "order of the user" else None
+                for k in T.Pipelined(STEPS, num_stages=2, order=order, stage=stage):
                     T.copy(K[k * N, 0], K_s)
                     T.gemm(Q_s, K_s, S, transpose_B=True, clear_accum=True)
                     T.copy(largest, previous)
@@ -151,6 +153,7 @@ def test_its_temporary_tiles_and_statements_go():
         "again from the results", "maximum from elsewhere", "another scale", "scaled after the sum", "changed weights",
         "stored weights", "another product", "sums relative to the maximum", "maximum alone", "last factor",
         "logarithm of another scale", "of another row", "undivided",
+        "order of the user",
     ],
 )  # fmt: skip
 def test_a_program_that_can_tell_keeps_its_loops(what):

@@ -67,7 +67,7 @@ class _Loops(Rewriter):
         self.found: dict[For, SoftmaxStep] = {}
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        step = softmax_step(node) if isinstance(node, For) else None
+        step = softmax_step(node) if isinstance(node, For) and not _places_statements(node) else None
         operator = None if step is None else _operator(step)
         if not isinstance(node, For) or step is None or operator is None:
             return self.rebuild_stmt(node)
@@ -77,6 +77,11 @@ class _Loops(Rewriter):
         own, last = set(step.statements), step.statements[-1]
         body = [operator if s is last else s for s in flat_statements(node.body) if s is last or s not in own]
         return dataclasses.replace(node, body=Seq(tuple(body), loc=node.body.loc))
+
+
+def _places_statements(loop: For) -> bool:
+    """Whether the user says when each statement of a loop runs, which counts them."""
+    return loop.pipeline is not None and (loop.pipeline.order is not None or loop.pipeline.stage is not None)
 
 
 def _operator(step: SoftmaxStep) -> OnlineSoftmax | None:
