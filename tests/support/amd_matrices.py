@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 _DTYPES = {"F16": np.float16, "BF16": ml_dtypes.bfloat16, "F32": np.float32, "XF32": np.float32, "F64": np.float64,
-           "I8": np.int8, "IU8": np.int8}  # fmt: skip
+           "I8": np.int8, "IU8": np.int8, "IU4": ml_dtypes.int4}  # fmt: skip
 _NAME = re.compile(r"V_(MFMA|WMMA)_(\w+?)_(\d+)X(\d+)X(\d+)_?(\w+?)(?:_1K)?(?:_E64)?$")
 
 
@@ -35,7 +35,7 @@ def multiplied(name: str, float8: Mapping[str, Any], a: Any, b: Any, c: Any) -> 
         raise NotImplementedError(name)
     size, depth = int(match[3]), int(match[5])
     lanes = a.shape[1]
-    repeated = match[1] == "WMMA" and a.shape[0] * 4 // np.dtype(kinds[0]).itemsize == depth
+    repeated = match[1] == "WMMA" and a.shape[0] * 32 // _bits(kinds[0]) == depth
     rows_a, rows_b = (_rows(words, kind, size, depth, repeated) for words, kind in zip((a, b), kinds, strict=True))
     wide = np.int64 if match[2] == "I32" else np.float64
     total = rows_a.astype(wide) @ rows_b.astype(wide).T
@@ -46,9 +46,16 @@ def multiplied(name: str, float8: Mapping[str, Any], a: Any, b: Any, c: Any) -> 
     return np.ascontiguousarray(result).view(np.uint32).T
 
 
+def _bits(dtype: Any) -> int:
+    return 4 if dtype is ml_dtypes.int4 else 8 * np.dtype(dtype).itemsize
+
+
 def _rows(words: Any, dtype: Any, size: int, depth: int, repeated: bool) -> Any:
     """An operand as a matrix: lane l has values of row l mod size, next lanes with that row have those after them."""
-    values = np.ascontiguousarray(words.T).view(dtype)
+    values = np.ascontiguousarray(words.T).view(np.uint8 if dtype is ml_dtypes.int4 else dtype)
+    if dtype is ml_dtypes.int4:  # the low half of a byte comes first
+        nibbles = np.stack([values & 15, values >> 4], axis=2).reshape(len(values), -1).astype(np.int8)
+        values = (nibbles ^ 8) - 8
     if repeated:
         assert np.array_equal(words[:, :16], words[:, 16:]), "both halves of a wave must hold the operand"
         return values[:size]

@@ -43,14 +43,14 @@ def test_gemm(arch):
 
 
 # gfx90a has other numbers for some matrix instructions than the machines whose tables there are
-DTYPES = [("bfloat16", ARCHES[1:]), ("int8", ARCHES[1:]), ("float32", ARCHES[:3]), ("float64", ARCHES[:3]),
+DTYPES = [("bfloat16", ARCHES[1:]), ("int8", ARCHES[1:]), ("int4", ARCHES[3:]), ("float32", ARCHES[:3]), ("float64", ARCHES[:3]),
           ("float8_e4m3fnuz", ["gfx942"]), ("float8_e5m2", ["gfx950"])]  # fmt: skip
 
 
 @pytest.mark.slow(every=7)
 @pytest.mark.parametrize(("dtype", "arch"), [(dtype, arch) for dtype, arches in DTYPES for arch in arches])
 def test_dtypes(dtype, arch):
-    check(gemm(64, block=32, dtype=dtype, accum={"int8": "int32", "float64": "float64"}.get(dtype, "float32")), arch)
+    check(gemm(64, block=32, dtype=dtype, accum={"int8": "int32", "int4": "int32", "float64": "float64"}.get(dtype, "float32")), arch)
 
 
 @pytest.mark.slow(every=14)

@@ -40,7 +40,8 @@ def repeated_input(row, lane, v):
 def split_input(row, lane, v):
     if row.a_dtype.bits == 16:
         return 0, lane % 16, 8 * (v // 4) + 4 * (lane // 16) + v % 4
-    return 0, lane % 16, 8 * (lane // 16) + v
+    # of 16x16x32 either order of k is right: A and B share it
+    return 0, lane % 16, row.shape[2] // 2 * (lane // 16) + v
 
 
 FORMULAS = {

@@ -4,6 +4,8 @@ import pytest
 from hip_kernels import ARCHES, PRELUDE, needs_clang, source
 
 from tilelang.dtypes import as_dtype
+from tilelang.isa.intrinsic import ordered_helpers
+from tilelang.targets.amd.isa.matrix_atom import NIBBLES
 from tilelang.targets.amd.isa.matrix_table import MATRIX_INSTRUCTIONS, instructions_for
 from tilelang.targets.amd.machines import MACHINES
 from tilelang.targets.amd.runtime.device_code import build
@@ -24,6 +26,9 @@ OTHERS = [
     ("gfx950", "int8", "int32", {(32, 16), (16, 32), (32, 32), (16, 64)}),
     ("gfx1100", "int8", "int32", {(16, 16)}),
     ("gfx1201", "uint8", "int32", {(16, 16)}),
+    ("gfx1100", "int4", "int32", {(16, 16)}),
+    ("gfx1201", "uint4", "int32", {(16, 16), (16, 32)}),
+    ("gfx942", "int4", "int32", set()),
     ("gfx942", "uint8", "int32", set()),
     ("gfx90a", "float8_e4m3fnuz", "float32", set()),
     ("gfx942", "float8_e4m3fnuz", "float32", {(32, 16), (16, 32)}),
@@ -101,5 +106,6 @@ def kernel(row):
 @pytest.mark.parametrize("arch", ARCHES)
 def test_clang_has_every_instruction_of_a_machine(arch):
     rows = [row for row in MATRIX_INSTRUCTIONS if row.runs_on(MACHINES[arch])]
-    text = PRELUDE + "".join(map(kernel, rows))
+    helpers = "".join(helper.text for helper in ordered_helpers([NIBBLES]))
+    text = PRELUDE + "#define __forceinline__ inline __attribute__((always_inline))\n" + helpers + "".join(map(kernel, rows))
     build(source(text, f"run_{rows[0].name}", threads=rows[0].wave), arch, "clang")

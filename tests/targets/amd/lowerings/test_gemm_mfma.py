@@ -29,6 +29,8 @@ DTYPES = [  # operands, sums, architecture
     *[("int8", "int32", arch) for arch in ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")],
     ("uint8", "int32", "gfx1100"),
     ("uint8", "int32", "gfx1201"),
+    ("int4", "int32", "gfx1100"),
+    ("uint4", "int32", "gfx1201"),
     ("float8_e4m3fnuz", "float32", "gfx942"),
     ("float8_e5m2fnuz", "float32", "gfx942"),
     ("float8_e4m3fn", "float32", "gfx950"),

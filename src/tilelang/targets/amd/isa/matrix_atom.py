@@ -206,6 +206,24 @@ template <typename T, int N> using tl_vector = typename tl_vector_of<T, N>::type
 """,
 )
 
+NIBBLES = Helper(
+    "tl_nibbles",
+    """\
+// Integers of 4 bits without the upper halves of their bytes, as matrix instructions take them.
+template <typename T> __device__ __forceinline__ tl_vector<int, sizeof(T) / 8> tl_nibbles(T x) {
+    unsigned packed[sizeof(T) / 8];
+#pragma unroll
+    for (int i = 0; i < sizeof(T) / 8; ++i) {
+        const unsigned low = x[2 * i] & 0x0f0f0f0f, high = x[2 * i + 1] & 0x0f0f0f0f;
+        packed[i] = __builtin_amdgcn_perm(high | high >> 4, low | low >> 4, 0x06040200);
+    }
+    return __builtin_bit_cast(tl_vector<int, sizeof(T) / 8>, packed);
+}
+""",
+    needs=(_VECTOR,),
+)
+_NIBBLE_BITS = 4
+
 _BYTES_OF = {"_Float16": 2, "short": 2, "__bf16": 2, "int": 4, "float": 4, "long": 8, "double": 8}
 _SUMS = {"float32": "float", "float64": "double", "int32": "int"}
 
@@ -281,7 +299,8 @@ def _interleaved(atom: MatrixAtom) -> tuple[int, int]:
 
 
 def _needs(atom: MatrixAtom) -> Sequence[Helper]:
-    return [_COLUMNS[atom.a_dtype.storage_bytes]] if max(_interleaved(atom)) > 1 else []
+    columns = [_COLUMNS[atom.a_dtype.storage_bytes]] if max(_interleaved(atom)) > 1 else []
+    return [*columns, NIBBLES] if atom.a_dtype.bits == _NIBBLE_BITS else columns
 
 
 def _text(atom: MatrixAtom, name: str) -> str:

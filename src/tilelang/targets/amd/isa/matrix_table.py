@@ -23,6 +23,7 @@ _FLOAT8 = {
 }
 _OCP = _FLOAT8[Feature.MFMA_FP8_OCP]
 _INT8 = ("int8", "uint8")
+_INT4 = ("int4", "uint4")
 # M, K, blocks, and clocks
 _SIXTEEN_BITS = ((32, 8, 1, 32), (16, 16, 1, 16), (32, 4, 2, 64), (16, 4, 4, 32), (4, 4, 16, 8))
 _FLOAT32 = ((32, 2, 1, 64), (16, 4, 1, 32), (32, 1, 2, 64), (16, 1, 4, 32), (4, 1, 16, 8))
@@ -119,16 +120,29 @@ def _of_rdna() -> Iterator[MatrixInstruction]:
                 operands, f"wmma_f32_16x16x16_{kind}{suffix}", shape, row, row, as_dtype("float32"), needs,
                 operand_type=element, arguments="{a}, {b}, {c}",
             )  # fmt: skip
-        for a, b in ((a, b) for a in _INT8 for b in _INT8):
-            signs = [str(dtype == "int8").lower() for dtype in (a, b)]
-            yield MatrixInstruction(
-                operands, f"wmma_i32_16x16x16_iu8{suffix}", shape, as_dtype(a), as_dtype(b), as_dtype("int32"), needs,
-                arguments=f"{signs[0]}, {{a}}, {signs[1]}, {{b}}, {{c}}, false", variant=f"{a}_{b}",
-            )  # fmt: skip
+        yield from _of_integers(operands, f"wmma_i32_16x16x16_iu8{suffix}", shape, _INT8, needs)
+        yield from _of_integers(operands, f"wmma_i32_16x16x16_iu4{suffix}", shape, _INT4, needs)
+    yield from _of_integers(
+        Operands.SPLIT, "wmma_i32_16x16x32_iu4_w32_gfx12", (16, 16, 32), _INT4, Feature.WMMA_SPLIT
+    )
     for a, b in ((a, b) for a in _OCP for b in _OCP):
         yield MatrixInstruction(
             Operands.SPLIT, f"wmma_f32_16x16x16_{a}_{b}_w32_gfx12", shape, as_dtype(_OCP[a]), as_dtype(_OCP[b]),
             as_dtype("float32"), Feature.WMMA_SPLIT, arguments="{a}, {b}, {c}",
+        )  # fmt: skip
+
+
+def _of_integers(
+    operands: Operands, builtin: str, shape: tuple[int, int, int], dtypes: tuple[str, str], needs: Feature
+) -> Iterator[MatrixInstruction]:
+    """An instruction of WMMA that takes signed and unsigned integers; those of 4 bits are packed for it."""
+    operand = "tl_nibbles({})" if dtypes is _INT4 else "{}"
+    for a, b in ((a, b) for a in dtypes for b in dtypes):
+        signs = ["false" if dtype.startswith("u") else "true" for dtype in (a, b)]
+        left, right = operand.format("{a}"), operand.format("{b}")
+        yield MatrixInstruction(
+            operands, builtin, shape, as_dtype(a), as_dtype(b), as_dtype("int32"), needs,
+            arguments=f"{signs[0]}, {left}, {signs[1]}, {right}, {{c}}, false", variant=f"{a}_{b}",
         )  # fmt: skip
 
 
