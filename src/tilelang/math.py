@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilelang.api import public
+from tilelang.arith.powers import next_power_of_two
 
 __all__ = ["cdiv", "next_power_of_2"]
 
@@ -10,7 +11,7 @@ __all__ = ["cdiv", "next_power_of_2"]
 @public
 def next_power_of_2(n: int) -> int:
     """The smallest power of two that is not below `n`; 1 for anything up to 1."""
-    return 1 << max(0, n - 1).bit_length()
+    return next_power_of_two(n)
 
 
 @public

@@ -7,14 +7,9 @@ from __future__ import annotations
 
 from tilelang.dtypes import INT64
 from tilelang.ir.expr import Binary, Cast, Expr, Select, Unary, binary, cast, select, unary
-from tilelang.ir.scalar import COMPARISONS, BinaryOp, UnaryOp
+from tilelang.ir.scalar import COMPARISONS, CONJUNCTIONS, DISJUNCTIONS, BinaryOp, UnaryOp
 
-_ON_TRUTHS = {
-    BinaryOp.AND: BinaryOp.AND,
-    BinaryOp.OR: BinaryOp.OR,
-    BinaryOp.BITAND: BinaryOp.AND,
-    BinaryOp.BITOR: BinaryOp.OR,
-}
+_ON_TRUTHS = {**dict.fromkeys(CONJUNCTIONS, BinaryOp.AND), **dict.fromkeys(DISJUNCTIONS, BinaryOp.OR)}
 
 
 def exact(index: Expr) -> Expr:

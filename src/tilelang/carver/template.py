@@ -16,6 +16,7 @@ from typing import Any
 
 from tilelang import language
 from tilelang.api import public
+from tilelang.arith.powers import next_power_of_two
 from tilelang.carver.arch.cuda import CUDA
 from tilelang.carver.arch.kinds import CPU, auto_infer_current_arch, has_mma_support
 from tilelang.carver.roller.hint import Hint
@@ -89,7 +90,7 @@ def _sizes(name: str, **sizes: Any) -> None:
 
 def _tiles_of(extent: int, largest: int = 256, smallest: int = 16) -> list[int]:
     """Powers of two to cut an extent into, one of them at least as long."""
-    most = max(smallest, min(largest, 1 << (extent - 1).bit_length()))
+    most = max(smallest, min(largest, next_power_of_two(extent)))
     return [n for n in (16, 32, 64, 128, 256, 512, 1024) if smallest <= n <= most]
 
 
@@ -295,12 +296,12 @@ class _Loops(BaseTemplate):
         for total, depth in itertools.product((128, 256, 512, 1024, 2048, 4096), (16, 32, 64, 128, 256, 1024)):
             block, left = [], total
             for extent in reversed(out):
-                block.append(min(1 << (extent - 1).bit_length(), left))
+                block.append(min(next_power_of_two(extent), left))
                 left //= block[-1]
             block.reverse()
             rstep, rest = [], depth
             for extent in reversed(folded):
-                rstep.append(min(1 << (extent - 1).bit_length(), rest))
+                rstep.append(min(next_power_of_two(extent), rest))
                 rest //= rstep[-1]
             rstep.reverse()
             if not folded and depth != 16 or math.prod(block) * math.prod(rstep) * size > self._shared_bytes():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 from typing import NamedTuple
 
+from tilelang.arith.powers import is_power_of_two
 from tilelang.codegen.dialect import Dialect
 from tilelang.codegen.index_types import IndexTypes
 from tilelang.codegen.names import Names
@@ -241,7 +242,7 @@ class IndexPrinter(abc.ABC):
         """Quotient or remainder by a positive constant, where that is shorter than a call."""
         if self.dialect.divides_by_shifts:
             nonnegative = self.types.is_nonnegative(a)
-            if divisor & (divisor - 1) == 0 and (nonnegative or op in _FLOORED):
+            if is_power_of_two(divisor) and (nonnegative or op in _FLOORED):
                 if op in _QUOTIENTS:
                     amount = divisor.bit_length() - 1
                     x = self._widened(x, 32 if amount < 32 else 64)

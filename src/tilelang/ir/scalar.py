@@ -61,6 +61,8 @@ class UnaryOp(enum.Enum):
 
 COMPARISONS = frozenset({BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
 LOGICAL = frozenset({BinaryOp.AND, BinaryOp.OR})
+CONJUNCTIONS = (BinaryOp.AND, BinaryOp.BITAND)  # of bools, both are one
+DISJUNCTIONS = (BinaryOp.OR, BinaryOp.BITOR)
 BITWISE = frozenset({BinaryOp.BITAND, BinaryOp.BITOR, BinaryOp.BITXOR, BinaryOp.SHL, BinaryOp.SHR})
 DROPS_NAN = {BinaryOp.MIN: BinaryOp.FMIN, BinaryOp.MAX: BinaryOp.FMAX}
 KEEPS_NAN = {drops: keeps for keeps, drops in DROPS_NAN.items()}

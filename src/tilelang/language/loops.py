@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tilelang.arith.powers import is_power_of_two
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError
 from tilelang.ir.expr import Const, Expr, ExprLike, as_expr, int_const
@@ -179,7 +180,7 @@ def access_width(what: str, value: object) -> int | None:
     """The checked option `coalesced_width`."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1 or value & (value - 1):
+    if isinstance(value, bool) or not isinstance(value, int) or not is_power_of_two(value):
         raise ProgramError(f"{what}: coalesced_width is {value!r:.40}", hint="write a power of two, such as 4 or 8")
     return value
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tilelang.dtypes import BOOL
 from tilelang.ir.expr import Binary, Cast, Const, Expr, Load, Unary, binary, cast, int_const, unary
-from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.scalar import CONJUNCTIONS, DISJUNCTIONS, BinaryOp, UnaryOp
 from tilelang.level1.promotion import holds_all_values
 from tilelang.records import record
 
@@ -41,7 +41,6 @@ RangeOf = Callable[[Expr], Range | None]
 """The range of an element of an array or of an axis; None if it is not known."""
 
 _UNKNOWN = TileCondition(Const(True, BOOL), Const(False, BOOL))
-_AND, _OR = (BinaryOp.AND, BinaryOp.BITAND), (BinaryOp.OR, BinaryOp.BITOR)
 
 
 def tile_condition(condition: Expr, range_of: RangeOf) -> TileCondition:
@@ -52,9 +51,11 @@ def tile_condition(condition: Expr, range_of: RangeOf) -> TileCondition:
             return TileCondition(truth, truth)
         case Unary(op=UnaryOp.NOT, a=a):
             return _negated(tile_condition(a, range_of))
-        case Binary(op=op, a=a, b=b) if condition.dtype.is_bool and op in _AND + _OR and a.dtype.is_bool:
+        case Binary(op=op, a=a, b=b) if (
+            condition.dtype.is_bool and a.dtype.is_bool and op in CONJUNCTIONS + DISJUNCTIONS
+        ):
             x, y = tile_condition(a, range_of), tile_condition(b, range_of)
-            logical = BinaryOp.AND if op in _AND else BinaryOp.OR
+            logical = BinaryOp.AND if op in CONJUNCTIONS else BinaryOp.OR
             return TileCondition(binary(logical, x.may_hold, y.may_hold), binary(logical, x.must_hold, y.must_hold))
         case Binary(op=op, a=a, b=b) if a.dtype.is_int:
             p, q = value_range(a, range_of), value_range(b, range_of)

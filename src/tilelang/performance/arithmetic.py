@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilelang.arith.powers import is_power_of_two
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import children
@@ -50,7 +51,7 @@ def instructions_of(expr: Expr, rates: Rates, *, fast_math: bool) -> Instruction
                 more, of_unit = rates.functions["__divide" if fast_math else "divide"]
                 ordinary, special = ordinary + more, special + of_unit
             case Binary(op=BinaryOp.FLOORDIV | BinaryOp.FLOORMOD | BinaryOp.TRUNCDIV | BinaryOp.TRUNCMOD, b=b):
-                ordinary += 1 if _is_power_of_two(b) else _WHOLE_DIVISION
+                ordinary += 1 if _is_shift(b) else _WHOLE_DIVISION
             case Binary(op=BinaryOp.ADD | BinaryOp.SUB, a=a, b=b, dtype=dtype) if dtype.is_float:
                 ordinary += 0 if any(isinstance(x, Binary) and x.op is BinaryOp.MUL for x in (a, b)) else 1  # fused
             case Cast(a=a, dtype=dtype):
@@ -74,6 +75,6 @@ def _data_nodes(expr: Expr) -> Iterator[Expr]:
         yield from _data_nodes(child)
 
 
-def _is_power_of_two(expr: Expr) -> bool:
-    value = int_const(expr)
-    return value is not None and value & (value - 1) == 0
+def _is_shift(divisor: Expr) -> bool:
+    value = int_const(divisor)
+    return value is not None and is_power_of_two(value)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilelang.arith.powers import next_power_of_two
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.scalar import Value
@@ -95,5 +96,5 @@ class Threads:
         if addresses is None:
             machine = self._machine
             return max(1.0, machine.warp_size * width / (machine.shared_banks * machine.bank_bytes))
-        power = 1 << max(0, min(width, _WIDEST_ACCESS) - 1).bit_length()
+        power = next_power_of_two(min(width, _WIDEST_ACCESS))
         return float(wavefronts(addresses, power, self._machine, kind)) * max(1.0, width / _WIDEST_ACCESS)

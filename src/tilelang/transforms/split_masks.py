@@ -27,7 +27,7 @@ from tilelang.dtypes import BOOL
 from tilelang.ir.buffer import Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Unary, Var, binary, const, int_const
-from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.scalar import CONJUNCTIONS, DISJUNCTIONS, BinaryOp, UnaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import (
     Rewriter,
@@ -45,7 +45,6 @@ from tilelang.ops.fill import Fill
 from tilelang.records import record
 
 _SWAPPED = {BinaryOp.GT: BinaryOp.LT, BinaryOp.GE: BinaryOp.LE}
-_AND, _OR = (BinaryOp.AND, BinaryOp.BITAND), (BinaryOp.OR, BinaryOp.BITOR)
 
 
 def split_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -> Seq | None:
@@ -183,9 +182,9 @@ class _Search:
         match condition:
             case Unary(op=UnaryOp.NOT, a=a):
                 return self._decides(mask, a, not holds, extents)
-            case Binary(op=op, a=a, b=b) if op in (_AND if holds else _OR):
+            case Binary(op=op, a=a, b=b) if op in (CONJUNCTIONS if holds else DISJUNCTIONS):
                 return self._decides(mask, a, holds, extents) and self._decides(mask, b, holds, extents)
-            case Binary(op=op, a=a, b=b) if op in (_OR if holds else _AND):
+            case Binary(op=op, a=a, b=b) if op in (DISJUNCTIONS if holds else CONJUNCTIONS):
                 for part in (a, b):
                     alone = _Mask(mask.node, mask.holds)
                     if self._decides(alone, part, holds, extents):

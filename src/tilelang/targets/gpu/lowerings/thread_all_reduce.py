@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from tilelang.arith.powers import is_power_of_two
 from tilelang.dtypes import INT32, SCALARS, DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder, as_body
@@ -256,7 +257,7 @@ def _size(digits: Sequence[ThreadDigit]) -> int:
 
 def _is_of_lanes(digit: ThreadDigit, lanes: int) -> bool:
     """Whether threads that differ in a digit are lanes of one warp whose indices differ in one bit."""
-    return digit.size == 2 and digit.thread_stride & (digit.thread_stride - 1) == 0 and 2 * digit.thread_stride <= lanes
+    return digit.size == 2 and is_power_of_two(digit.thread_stride) and 2 * digit.thread_stride <= lanes
 
 
 def _of_others(partial: Partial, threads: int, lanes: int) -> tuple[ThreadDigit, ...]:

@@ -21,6 +21,7 @@ import dataclasses
 from tilelang.analysis.strides import coefficient
 from tilelang.arith.domain import Domain, facts_after, of_function, visit_in_order, visit_inside
 from tilelang.arith.interval import bounds
+from tilelang.arith.powers import is_power_of_two
 from tilelang.arith.simplify import simplify
 from tilelang.ir.assumption import assume
 from tilelang.ir.buffer import Buffer, Scope
@@ -135,7 +136,7 @@ class _Reduction:
             return None
         modulus = int_const(value.b) if value.op in _REMAINDERS else None
         if modulus is not None and self._counts(value.a):
-            if modulus < 2 or not modulus & (modulus - 1):
+            if modulus < 2 or is_power_of_two(modulus):
                 return None
             self.counts.add(expr_key(self._resolved(value.a)))
             wraps[expr_key(value.a), modulus] = last = var == modulus - 1
