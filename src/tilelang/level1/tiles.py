@@ -34,7 +34,7 @@ _COALESCED = 32  # contiguous elements of a coalesced access
 _THREADS = 128  # of a block
 _THREAD_COUNTS = (128, 256, 512)  # candidates
 _MMA_ROWS = 16  # of a matrix instruction
-_MAX_VALUES_PER_THREAD = 200  # in registers, beside addresses
+_MAX_VALUES_PER_THREAD = {128: 200, 256: 200, 384: 164}  # in registers beside addresses, by threads that multiply
 _CPU_STEPS = (128, 64, 32)  # elements of K that a CPU sums with the results in registers
 _STEP_OVERHEAD = 4  # elements of K that take as long as loading and storing the results of a step
 _MIN_STEPS_PER_SPLIT = 4  # iterations of a block, where several blocks split a loop
@@ -247,16 +247,20 @@ def tiled_gemm(kernel: FusedKernel, tiling: Tiling) -> TiledGemm | None:
 
 def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:
     """Rows in blocks of the largest size that keeps a block's tiles in registers and all multiprocessors busy."""
+    shapes = [(128, 128, 256), (128, 64, 256), (64, 128, 128), (64, 64, 128), (64, 32, 128)]
+    rates = target.machine.rates
+    if rates is not None and rates.warps_per_group > 1 and _has_few_values_beside_products(kernel):
+        shapes.insert(1, (192, 128, 384))  # three warp groups
     candidates = [
         (_gemm_chain_tiling(kernel, rows, depth, threads, stages), rows)
         for stages in (2, 1)
-        for rows, depth, threads in ((128, 128, 256), (128, 64, 256), (64, 128, 128), (64, 64, 128), (64, 32, 128))
+        for rows, depth, threads in shapes
     ]
     busy, shared = multiprocessors(target), target.machine.shared_bytes
     fitting = [
         (tiling, rows)
         for tiling, rows in candidates
-        if _values_per_thread(kernel, tiling) <= _MAX_VALUES_PER_THREAD
+        if _values_per_thread(kernel, tiling) <= _MAX_VALUES_PER_THREAD[tiling.threads]
         if not shared or _operand_bytes(kernel, tiling) <= shared
     ]
     fitting = [each for each in fitting if each[0].stages == fitting[0][0].stages]
@@ -267,6 +271,14 @@ def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:
         return waves * (rows + 32)  # a tile of few rows loads as much as one of many
 
     return [tiling for tiling, _ in sorted(fitting or candidates[-1:], key=cost)]
+
+
+def _has_few_values_beside_products(kernel: FusedKernel) -> bool:
+    """Whether a loop accumulates a product, and what it computes beside products reads nothing from memory."""
+    if all(contraction(reduction) is None for reduction in kernel.accumulated):
+        return False
+    others = [reduction.body for reduction in kernel.reductions if contraction(reduction) is None]
+    return all(load.buffer in kernel.by_array for body in others for load in loads_of(body))
 
 
 def _operand_bytes(kernel: FusedKernel, tiling: Tiling) -> int:
