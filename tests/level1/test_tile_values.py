@@ -1,13 +1,20 @@
 """Expressions over the tiles that a block holds."""
 
 import math
+from typing import Any
 
 import level1_programs as graphs
+import numpy as np
+import pytest
+from array_functions import numbers
 
+import tilelang
 import tilelang.language as T
+import tilelang.numpy as tnp
 from tilelang.dtypes import FLOAT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, cast
+from tilelang.level1.execution import load_program
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Combiner
 from tilelang.level1.placement import Tiling, place_axes
@@ -25,8 +32,30 @@ def test_what_a_tile_holds_is_read_there() -> None:
     values.hold(largest.body, tile, (i, j), loop_variant=True, padding=-math.inf)
     assert "T.exp(tile[i, j] - largest[bx * block_i + i])" == repr(values.localized(total.body))
     assert values.tile_of(largest.body) is not None
+    assert -math.inf == values.padding(largest.body, frozenset((j,)))
     values.leave()
     assert values.tile_of(largest.body) is None
+    assert 0.0 == values.padding(largest.body, frozenset((j,)))
+
+
+@pytest.mark.parametrize("sizes", [(20, 50, 8), (3, 70, 1), (1, 1, 5), (0, 9, 4), (70, 129, 16)], ids=str)
+def test_a_later_loop_masks_what_an_earlier_one_masked_otherwise(sizes: tuple[int, int, int]) -> None:
+    """Attention with a sink: scores past the end are -inf for the maximum, and must not count in the sum."""
+    m, n, d = sizes
+
+    @tilelang.compute(target="cpu")
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        scores = q @ tnp.permute_dims(k, (1, 0))
+        largest = tnp.maximum(tnp.max(scores, axis=1, keepdims=True), 0.5)
+        weights = tnp.exp(scores - largest)
+        return (weights @ v) / (tnp.sum(weights, axis=1, keepdims=True) + tnp.exp(0.5 - largest))
+
+    q, k, v = numbers(m, d), numbers(n, d, seed=1), numbers(n, d, seed=2)
+    weights = np.exp(q.astype(np.float64) @ k.T)
+    expected = (weights @ v) / (weights.sum(1, keepdims=True) + math.exp(0.5))
+    found = attention(q, k, v)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(found, load_program(attention.program(q, k, v))["attention"]()(q, k, v))
 
 
 def test_values_beyond_the_end() -> None:

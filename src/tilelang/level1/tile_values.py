@@ -45,15 +45,17 @@ class TileValues:
     def __init__(self, placement: Placement) -> None:
         self.placement = placement
         self.known: ChainMap[ExprKey, Expr] = ChainMap()
-        self._padding: dict[ExprKey, float] = {}
+        self._padding: ChainMap[ExprKey, float] = ChainMap()  # of what tiles of these maps hold
 
     def enter(self) -> None:
         """Begins the body of a loop."""
         self.known = self.known.new_child()
+        self._padding = self._padding.new_child()
 
     def leave(self) -> None:
         """Ends the body of a loop, whose tiles later code does not see."""
         self.known = self.known.parents
+        self._padding = self._padding.parents
 
     def hold(
         self, expr: Expr, buffer: Buffer, dims: Sequence[Var], *, loop_variant: bool, padding: float | None = None
@@ -67,10 +69,10 @@ class TileValues:
             loop_variant: Whether the tile is valid in the body of the current loop only.
             padding: Its value past the end of ragged axes; None if it is not known.
         """
-        maps = self.known.maps
-        (maps[0] if loop_variant else maps[-1])[expr_key(expr)] = read_tile(buffer, dims)
+        place = 0 if loop_variant else -1
+        self.known.maps[place][expr_key(expr)] = read_tile(buffer, dims)
         if padding is not None:
-            self._padding[expr_key(expr)] = padding
+            self._padding.maps[place][expr_key(expr)] = padding
 
     def tile_of(self, *exprs: Expr) -> Load | None:
         """The read of the tile that holds one of some expressions; None if there is no such tile."""
