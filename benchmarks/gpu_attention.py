@@ -16,8 +16,12 @@ _SHAPES = (
     ((8, 32, 2048, 64), False, "float16", 1.08, 1.14),
     ((4, 32, 4096, 128), False, "bfloat16", 1.08, 1.14),
 )
-# Rows, keys and threads of a block, by the dim: two warpgroups, or three whose registers are full
-_TILES = {128: ((128, 128, 256), (192, 80, 384), (192, 64, 384)), 64: ((128, 128, 256), (192, 128, 384))}
+# Rows, keys and threads of a block, by the dim: two warpgroups, or three whose registers are full; and stages, None for
+# as many as fit. Two leave room for a second tile of queries.
+_TILES = {
+    128: ((128, 128, 256, None), (192, 80, 384, None), (192, 80, 384, 2), (192, 64, 384, None)),
+    64: ((128, 128, 256, None), (192, 128, 384, None)),
+}
 
 
 def attention_against_cudnn(bench, kernels) -> None:
@@ -34,9 +38,10 @@ def attention_against_cudnn(bench, kernels) -> None:
         sides = []
         programs = (kernels.attention_program, kernels.attention_online_program)
         tiles = _TILES[shape[-1]]
-        for program, (block_M, block_N, threads) in itertools.product(programs, tiles):
+        for program, (block_M, block_N, threads, stages) in itertools.product(programs, tiles):
+            configs = {"tl.enable_fast_math": True, **({} if stages is None else {"tl.stages": stages})}
             made = program(*shape, block_M, block_N, threads=threads, causal=causal, dtype=dtype)
-            kernel = kernels.build(made, pass_configs={"tl.enable_fast_math": True})
+            kernel = kernels.build(made, pass_configs=configs)
             kernel(q, k, v, out)
             close(out, expected, 1e-2, f"attention {shape} {block_M}x{block_N}")
             sides.append(kernel)
@@ -44,8 +49,10 @@ def attention_against_cudnn(bench, kernels) -> None:
         rival, mine = times[0], iter(times[1:])
         work = 4 * shape[0] * shape[1] * shape[2] ** 2 * shape[3] / (2 if causal else 1)
         for what, target in (("plain", plain), ("online", online)):
-            best, (block_M, block_N, _) = min(zip(itertools.islice(mine, len(tiles)), tiles, strict=True))
+            place, best = min(enumerate(itertools.islice(mine, len(tiles))), key=lambda side: side[1])
+            block_M, block_N, _, stages = tiles[place]
             name = f"{what} {'x'.join(map(str, shape))}{' causal' * causal} {dtype} {block_M}x{block_N}"
+            name += "" if stages is None else f" {stages} stages"
             figure = f"{work / best * 1e-9:.0f} TFLOP/s"
             bench.row("cudnn", name, best, rival, "ms", figure, rival / best, target, "cuDNN")
 
