@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["invented_fixtures", "language_fixtures"]  # of tests/support
+pytest_plugins = ["invented_fixtures", "language_fixtures", "tuning_fixtures"]  # of tests/support
 
 # Set before anything imports tilelang; worker processes inherit it, so a session compiles each kernel once.
 if "PYTEST_XDIST_WORKER" not in os.environ:

@@ -24,6 +24,7 @@ def program_of(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.usefixtures("short_measurements")
 @pytest.mark.parametrize(
     "name",
     [

@@ -4,6 +4,7 @@ import pytest
 from examples_of import EXAMPLES, OTHERS, SIZES, load
 
 
+@pytest.mark.usefixtures("short_measurements")
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_example_runs_and_agrees_with_its_reference(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     load(name).main(**SIZES[name])

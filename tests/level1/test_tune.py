@@ -1,6 +1,5 @@
 """Tests for tilelang.level1.tune, and for what `ComputeFunction` makes of it."""
 
-import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from tilelang.level1.lower import lower
 from tilelang.level1.tune import candidates, known_tilings
 from tilelang.targets.target import parse_target
 from tilelang.tune.executors import SubjectMessage
-from tilelang.tune.settings import Settings
 from tilelang.tune.subject import Subject
 
 CPU = parse_target("cpu")
@@ -27,10 +25,9 @@ H200 = parse_target({"kind": "cuda", "arch": "sm_90a"})
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_measurements: None) -> Path:
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(module, "_MAX_TILINGS", 3)
-    monkeypatch.setattr(module, "Settings", functools.partial(Settings, warmup=1, rep=5))  # which is fastest does not matter
     return tmp_path
 
 
