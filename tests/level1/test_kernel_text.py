@@ -1,12 +1,17 @@
 """The statements of a kernel."""
 
+from typing import Any
+
 import level1_programs as graphs
+import numpy as np
 import pytest
 from array_functions import numbers, trace
 
+import tilelang
 import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.ir.print_expr import ExprPrinter
+from tilelang.level1.execution import load_program
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Graph
 from tilelang.level1.kernel_text import kernel_text
@@ -107,3 +112,37 @@ def test_columns_are_read_in_the_order_of_memory() -> None:
     text = text_of(trace(lambda x: tnp.sum(x * x, axis=0), numbers(40, 20)), j=8)
     assert "for i, j in T.Parallel(40, block_j):" in text
     assert "dim=0)" in text
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference", "simulator"])
+@pytest.mark.parametrize(("method", "ufunc"), [("multiply", np.multiply), ("add", np.add), ("min", np.minimum), ("max", np.maximum)])
+@pytest.mark.parametrize(
+    ("elements", "updates", "dtype"),
+    [((6,), 20, "float32"), ((1,), 1, "float64"), ((5, 7), 9, "float32"), ((5, 3), 9, "int32"), ((3,), 0, "float32")],
+    ids=str,
+)
+def test_updates_at_repeated_positions(
+    target: str, method: str, ufunc: Any, elements: tuple[int, ...], updates: int, dtype: str
+) -> None:
+    """Positions before the beginning and past the end are ignored."""
+    kind = {"kind": "cuda", "arch": "sm_90a"} if target == "simulator" else "cpu"
+    backend = None if target == "cpu" else target
+
+    @tilelang.compute(target=kind, execution_backend=backend)
+    def updated(x: Any, i: Any, y: Any) -> Any:
+        return getattr(x.at[i], method)(y)
+
+    rng, count = np.random.default_rng(0), elements[0]
+    x, y = (rng.integers(1, 4, shape).astype(dtype) for shape in (elements, (updates, *elements[1:])))
+    i = rng.integers(-count - 2, count + 2, updates).astype(np.int32)
+    inside, expected = (i >= -count) & (i < count), x.copy()
+    ufunc.at(expected, i[inside], y[inside])
+    np.testing.assert_array_equal(updated(x, i, y), expected)
+    if target == "cpu":
+        np.testing.assert_array_equal(load_program(updated.program(x, i, y))["updated"]()(x, i, y), expected)
+
+
+def test_products_of_updates_with_nan_come_to_an_end() -> None:
+    multiplied = tilelang.compute(target="cpu")(lambda x, i, y: x.at[i].multiply(y))
+    x, y = np.array([1, np.nan, 2], np.float32), np.array([np.nan, 2, 3], np.float32)
+    np.testing.assert_array_equal(multiplied(x, np.array([0, 1, 1], np.int32), y), np.array([np.nan, np.nan, 2]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Expr, Load, Var, binary, const, int_const
@@ -280,8 +281,25 @@ class _KernelText(ReductionText):
         dims, combiner = self._values.dims(output.axes), definition.combiner
         target, inside = self._element_text(output.target), self._conditions(output, dims)
         value = self._text(self._values.localized(output.body))
+        if combiner is Combiner.PROD:
+            self._write_loop(dims, self._product_update(target, value, output.array.stored_dtype), inside)
+            return
         store = f"{target} = {value}" if combiner is None else f"{_ATOMICS[combiner]}({target}, {value})"
         self._write_loop(dims, [store], inside)
+
+    def _product_update(self, target: str, factor: str, dtype: DType) -> list[str]:
+        """Multiplies an element atomically: a loop that ends when no other thread has changed it meanwhile."""
+        old, seen = (self._names.name(Var(name, dtype)) for name in ("old", "seen"))
+        bits = DType(f"int{dtype.bits}")
+        changed = f"{seen} != {old}"
+        if dtype.is_float:  # by bits, since NaN differs from itself
+            changed = f'T.reinterpret({seen}, "{bits!s}") != T.reinterpret({old}, "{bits!s}")'
+        exchange = f"{seen} = T.atomic_cas({target}, {old}, {old} * {factor})"
+        return [
+            f'{old} = T.alloc_var("{dtype!s}")', f'{seen} = T.alloc_var("{dtype!s}")',
+            f"{old} = T.atomic_load({target})", exchange,
+            f"while {changed}:", f"{INDENT}{old} = {seen}", f"{INDENT}{exchange}",
+        ]  # fmt: skip
 
 
 def _sorts_alike(a: Output, b: Output) -> bool:
