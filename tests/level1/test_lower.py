@@ -11,6 +11,7 @@ from array_functions import assert_close, trace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tilelang
 import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.dtypes import as_dtype
@@ -118,6 +119,18 @@ def test_a_kernel_reads_what_another_one_stores(tmp_path: Path) -> None:
     lowered = lower(graph, parse_target("cpu"))
     assert ["s"] == [array.name for array in lowered.memory]
     assert "s = T.alloc_global((20,), " in lowered.text
+
+
+def test_a_program_is_a_sequence_of_kernels_with_the_memory_between_them() -> None:
+    @tilelang.compute(target="cpu")
+    def f(x: Any) -> Any:
+        return tnp.cumulative_sum(tnp.cumulative_sum(x, axis=0), axis=1)
+
+    lowered = f.lower(np.ones((4, 5), np.float32))
+    assert 2 == len(lowered) == len(lowered[:])
+    assert list(lowered.kernels) == list(lowered)
+    assert lowered[0].outputs[0].array is lowered.memory[0]
+    assert lowered[-1].outputs[0].array not in lowered.memory
 
 
 def test_results_may_be_parameters_and_come_twice(tmp_path: Path) -> None:

@@ -239,7 +239,10 @@ class ComputeFunction:
         return self._computation(self._bind(args, keywords, may_omit=True)).graph
 
     def lower(self, *args: Any, **keywords: Any) -> Lowered:
-        """The Level 2 program for these arguments, with the kernels that it has and how they are divided into tiles."""
+        """The kernels for these arguments, in the order in which they run; `memory` is what passes between them.
+
+        It also has the Level 2 program (`text`) and how each kernel is divided (`tilings`).
+        """
         return self._computation(self._bind(args, keywords, may_omit=True)).lowered
 
     def program(self, *args: Any, **keywords: Any) -> str:

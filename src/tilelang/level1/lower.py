@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import keyword
 from collections.abc import Sequence
+from typing import overload
 
 from tilelang.dtypes import INT32
 from tilelang.errors import TuningError
@@ -36,8 +37,8 @@ from tilelang.targets.target import Target
 
 
 @record(eq=False)
-class Lowered:
-    """A computation as a Level 2 program.
+class Lowered(Sequence[FusedKernel]):
+    """A computation as a Level 2 program: a sequence of kernels, and the memory between them.
 
     Attributes:
         text: The source of a Python module.
@@ -61,6 +62,18 @@ class Lowered:
     kept: Sequence[Sequence[Load]]
     memory: Sequence[Array]
     parts: Sequence[Lowered] = ()
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    @overload
+    def __getitem__(self, place: int) -> FusedKernel: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[FusedKernel]: ...
+
+    def __getitem__(self, place: int | slice) -> FusedKernel | Sequence[FusedKernel]:
+        return self.kernels[place]
 
 
 def lower(
