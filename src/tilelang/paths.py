@@ -159,7 +159,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.utils.language": {f"{LANGUAGE}.operands": "*"},
         "tilelang.utils.target": {"tilelang.backend.target": "*"},
         "tilelang.utils.tensor": _TENSORS,
-        # a module that published TileLang brings along; a real one that is installed comes first
+        # a module that comes with published TileLang; a real one that is installed comes first
         "tvm": {f"{LANGUAGE}.dtypes": "DataType"},
         "tvm.ir": {"tilelang.ir.expr": "PrimExpr=Expr", f"{LANGUAGE}.legacy_calls": "Op"},
         "tvm.target": {"tilelang.targets.target": "Target"},

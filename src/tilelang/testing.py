@@ -118,7 +118,7 @@ def to_device(*arrays: np.ndarray, target: TargetLike = "auto") -> Any:
     happen inside a kernel's call.
 
     Args:
-        arrays: What to bring there.
+        arrays: The arrays to copy.
         target: What the kernel is compiled for; "auto" is what `tilelang.compile` takes by itself.
 
     Returns:

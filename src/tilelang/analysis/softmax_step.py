@@ -69,16 +69,16 @@ class SoftmaxStep:
 
     @property
     def weights(self) -> Buffer:
-        """What is multiplied by the values."""
+        """The exponentials that are multiplied by the values."""
         return self.converted or self.scores
 
 
 @record(slots=True, eq=False)
 class _Sums:
-    """How exponentials are added to the running sums.
+    """The addition of exponentials to the running sums.
 
     Attributes:
-        statements: What does so, in order.
+        statements: Its statements, in order.
         total: The running sums.
         temporary: The sums of a tile, if they have a tile.
     """
@@ -254,7 +254,7 @@ def _copied(stmt: Stmt, source: Buffer) -> Buffer | None:
 
 
 def _store(stmt: Stmt, rank: int) -> Store | None:
-    """What a parallel loop stores to each element of a tile."""
+    """Return the store of a parallel loop to each element of a tile, if it does nothing else."""
     if not isinstance(stmt, ParallelLoop) or not isinstance(stmt.body, Store) or len(stmt.vars) != rank:
         return None
     store = stmt.body

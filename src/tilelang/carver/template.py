@@ -57,7 +57,7 @@ class BaseTemplate:
         return self
 
     def recommend_hints(self, topk: int = 10) -> list[Hint]:
-        """The best configurations, at most so many.
+        """The best configurations, at most `topk`.
 
         Raises:
             ProgramValueError: `topk` is below 1.

@@ -17,7 +17,7 @@ TEXT_BYTES = 8  # of a text in a record
 
 
 class Kind(IntEnum):
-    """What a record holds.
+    """The content of a record.
 
     Attributes:
         END: Nothing; the statement of this thread is complete.
@@ -51,7 +51,7 @@ def printed_texts(words: Sequence[int]) -> list[str]:
 
 
 def _piece(kind: Kind, value: int) -> bytes:
-    """What a record adds to a text, by the rules of `sim.printing`."""
+    """Return the text of a record, by the rules of `sim.printing`."""
     bits = struct.pack("<Q", value)
     match kind:
         case Kind.TEXT:

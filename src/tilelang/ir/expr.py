@@ -342,7 +342,7 @@ _ON_TRUTHS = COMPARISONS | {BinaryOp.MIN, BinaryOp.MAX, BinaryOp.BITAND, BinaryO
 
 
 def binary(op: BinaryOp, left: ExprLike, right: ExprLike) -> Expr:
-    """`left op right`, with operands brought to one dtype and constants folded.
+    """`left op right`, with operands converted to one dtype and constants folded.
 
     Raises:
         ProgramError: The operator has no meaning on these dtypes.

@@ -61,7 +61,7 @@ class JITKernel(KernelInspection):
         target: What it was compiled for.
         execution_backend: How it runs.
         options: The compile options.
-        signature: What a call must bring.
+        signature: The requirements on the arguments of a call.
         config: The tunables that a search chose, if the kernel was tuned; `latency` is its time in milliseconds then,
             and `ref_latency` that of the reference.
 

@@ -103,7 +103,7 @@ class KernelInspection:
         """The generated source of the kernel.
 
         On a GPU, a kernel with symbolic sizes is compiled for sizes that are multiples of 128 first, and for others
-        when a call brings them; this is the source of the first.
+        at the first call that has them; this is the source of the first.
 
         Args:
             kernel_only: Without the host's part, see `get_host_source`, which follows otherwise.

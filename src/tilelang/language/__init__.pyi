@@ -1282,7 +1282,7 @@ def ptx_wait_group(pending: builtins.int) -> None:
     """Waits until at most `pending` groups of copies are on their way."""
 
 def mbarrier_expect_tx(mbarrier: Barrier, tx: ExprLike) -> None:
-    """Every thread that gets here lets the phase wait for so many more bytes, and does not arrive. Needs sm_90.
+    """Every thread that gets here adds `tx` bytes to those of the phase, and does not arrive. Needs sm_90.
 
     `T.tma_copy` announces its bytes itself.
 
@@ -1295,7 +1295,7 @@ def mbarrier_expect_tx(mbarrier: Barrier, tx: ExprLike) -> None:
     """
 
 def mbarrier_arrive_expect_tx(mbarrier: Barrier, tx: ExprLike) -> None:
-    """Every thread that gets here announces so many bytes, and then arrives. As `T.mbarrier_expect_tx` otherwise."""
+    """Every thread that gets here announces `tx` bytes, and then arrives. As `T.mbarrier_expect_tx` otherwise."""
 
 def barrier_wait(mbarrier: Barrier, parity: ExprLike) -> None:
     """Waits until the phase of this parity is complete.

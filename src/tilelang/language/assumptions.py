@@ -59,7 +59,7 @@ def assume(cond: ExprLike) -> None:
 
 
 def known_before_launches(conditions: Sequence[Expr], params: Sequence[Param]) -> tuple[Expr, ...]:
-    """Those of the conditions that speak of dims, strides and scalar parameters alone."""
+    """The conditions that only use dims, strides and scalar parameters."""
     known = {param.var for param in params if isinstance(param, ScalarParam)}
     for param in params:
         if isinstance(param, TensorParam):

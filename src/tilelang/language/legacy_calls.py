@@ -165,7 +165,7 @@ def tvm_storage_sync(storage_scope: str) -> None:
 
 @api
 def handle_add_byte_offset(handle: ExprLike, offset: ExprLike) -> Expr:
-    """An address as an integer, and so many bytes more."""
+    """The address, as an integer, that lies `offset` bytes behind another."""
     return as_expr(handle) + offset
 
 

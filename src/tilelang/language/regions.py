@@ -1,4 +1,4 @@
-"""Operands of tile operators in all their spellings, brought to regions; and the alignment of two of them.
+"""Operands of tile operators in all their spellings, converted to regions; and the alignment of two of them.
 
 Takes buffers, regions and element positions, gives `Region`s. Invariant: the regions of one aligned pair have the
 same extents once unit extents are dropped, and lie within their buffers where those are on chip and all is constant.

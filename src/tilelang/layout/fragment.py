@@ -322,7 +322,7 @@ class Fragment(Layout):
             raise
         except Exception as error:
             if any(isinstance(c, np.ndarray) for c in coordinates):
-                raise  # whoever asks with arrays asks again with numbers
+                raise  # callers with arrays try again with numbers
             message = f"T.Fragment: a function fails: {type(error).__name__}: {error}"
             raise ProgramTypeError(message, hint=_HINT) from None
         if function is self._thread:

@@ -30,7 +30,7 @@ class NoRasterization(Rasterization):
 
 @public
 class Rasterization2DRow(Rasterization):
-    """In panels of so many rows of blocks: `T.use_swizzle(panel_width, order="row")`."""
+    """In panels of `panel_width` rows of blocks: `T.use_swizzle(panel_width, order="row")`."""
 
     def __init__(self, panel_width: int = 4) -> None:
         self.panel_width = panel_width
@@ -38,7 +38,7 @@ class Rasterization2DRow(Rasterization):
 
 @public
 class Rasterization2DColumn(Rasterization):
-    """In panels of so many columns of blocks: `T.use_swizzle(panel_width, order="column")`."""
+    """In panels of `panel_width` columns of blocks: `T.use_swizzle(panel_width, order="column")`."""
 
     def __init__(self, panel_width: int = 4) -> None:
         self.panel_width = panel_width

@@ -111,7 +111,7 @@ _NARROW = _elementwise(
 )
 _ROUND = _elementwise(
     "tl_round_halves",
-    "Brings neighboring values to the nearest ones of float16.",
+    "Rounds neighboring values to the nearest ones of float16.",
     "float* x",
     "*(tl::floats8*)(x + i) = tl::widened(tl::narrowed(*(const tl::floats8*)(x + i)))",
     "tl::put_first(x + i, tl::widened(tl::narrowed(tl::first_of<tl::floats8>(x + i, n - i))), n - i)",

@@ -62,7 +62,7 @@ def rejected_line(
         number: The line, from 1.
         complaint: What the compiler said about it.
         notes: As `kept_source` gives.
-        own_text: The functions by which a user brings text of theirs into a kernel.
+        own_text: The functions by which a user includes text in a kernel.
     """
     lines = source.text.splitlines()
     generated = lines[number - 1].strip() if number <= len(lines) else ""

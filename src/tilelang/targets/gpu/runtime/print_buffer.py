@@ -1,7 +1,7 @@
-"""What the kernels of a program print, where the device has no `printf`: records in pinned host memory.
+"""Printing by kernels where the device has no `printf`: records in pinned host memory.
 
-Takes a driver; gives the address for the kernel, and texts once it is done. The memory has a count of records, room for
-so many, and the records (`codegen.print_records`). Invariant: records beyond the room are counted, not written.
+Takes a driver; gives the address for the kernel, and texts once it is done. The memory has a count of records, their
+largest number, and the records (`codegen.print_records`). Invariant: records beyond that are counted, not written.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ __device__ __forceinline__ void {name}(void* shared, int block, {how.word.name} 
 
 @cache
 def cluster_store_async(dtype: DType) -> Instruction:
-    """A store to shared memory of a block of the cluster that its barrier counts: the only way to learn of its end.
+    """A store to shared memory of a block of the cluster, complete when a barrier there has counted its bytes.
 
     It is called with the place in one's own shared memory, the rank of the block, the value, and the place of the
     barrier, which counts the bytes in that block.

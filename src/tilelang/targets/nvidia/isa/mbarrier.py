@@ -417,7 +417,7 @@ FUNCTIONS = (
     Function(
         "mbarrier_expect_tx",
         MBARRIER_EXPECT_TX,
-        """Every thread that gets here lets the phase wait for so many more bytes, and does not arrive. Needs sm_90.
+        """Every thread that gets here adds `tx` bytes to those of the phase, and does not arrive. Needs sm_90.
 
         `T.tma_copy` announces its bytes itself.
         """,
@@ -427,7 +427,7 @@ FUNCTIONS = (
     Function(
         "mbarrier_arrive_expect_tx",
         MBARRIER_ARRIVE_EXPECT_TX,
-        "Every thread that gets here announces so many bytes, and then arrives. As `T.mbarrier_expect_tx` otherwise.",
+        "Every thread that gets here announces `tx` bytes, and then arrives. As `T.mbarrier_expect_tx` otherwise.",
         (_BARRIER_OPERAND, Parameter("tx", ParameterKind.VALUE, check=_check_bytes)),
     ),
     Function(

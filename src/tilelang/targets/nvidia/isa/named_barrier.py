@@ -57,7 +57,7 @@ def _named_barrier(
 
 
 BAR_SYNC = _named_barrier(
-    "bar_sync", "bar.sync", _bar_sync, "Synchronizes so many threads of the block at a named barrier."
+    "bar_sync", "bar.sync", _bar_sync, "Synchronizes a number of threads of the block at a named barrier."
 )
 """A barrier of some warps; called with its number, 0 to 15, and how many threads arrive, a multiple of 32."""
 

@@ -1,8 +1,7 @@
 """The meaning of TMA copies for the simulator, in terms of `isa.simulated.Warp`; the instructions are in `isa.tma`.
 
 Takes the operands of an instruction, begins a transfer for every executing lane. Invariant: a transfer to shared memory
-is brought to the barrier that counts its bytes, one from there to the open group of its thread; nothing else learns of
-its end.
+completes at the barrier that counts its bytes, one from there in the open group of its thread, and nowhere else.
 """
 
 from __future__ import annotations

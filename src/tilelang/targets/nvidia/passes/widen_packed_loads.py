@@ -102,7 +102,7 @@ class _Widen(Rewriter):
         return None
 
     def _wide(self, load: Load, loop: For, words: int, loops: Sequence[For]) -> _WideLoad | None:
-        """The vectors of so many words for a load of a byte; None where quads do not share them."""
+        """The vectors of `words` words for a load of a byte; None where quads do not share them."""
         *rows, last = load.indices
         if coefficient(last, loop.var) != _QUAD or any(coefficient(index, loop.var) != 0 for index in rows):
             return None
