@@ -55,6 +55,10 @@ ELEMENTS = {
         lambda w, z, s, i, j: half((w[i, j // 8] >> T.cast(j % 8 // 2 * 4 + j % 2 * 16, "uint32")) & 15) * s[i],
         {"packed": "uint32", "per_word": 8},
     ),
+    "words that threads shift by different amounts": (
+        lambda w, z, s, i, j: half(w[i, j // 2] >> T.cast(i % 4 * 4, "uint32") >> T.cast(j % 2 * 16, "uint32") & 15) * s[i],
+        {"packed": "uint32"},
+    ),
     "the whole byte of a word": (
         lambda w, z, s, i, j: half((w[i, j // 4] >> T.cast(j % 4 * 8, "uint32")) & 255) - 128,
         {"packed": "uint32", "per_word": 4},
@@ -113,3 +117,32 @@ def test_an_integer_that_is_added_needs_no_instruction():
     (line,) = [s for s in kernel.get_kernel_source().splitlines() if "= tl_bits<uint32_t>(tl_mul" in s or "tl_half2_of_fields((" in s]
     assert re.search(r"tl_mul_f16x2\(tl_half2_of_fields\(", line)
     assert "sub_f16x2" not in line
+
+
+@T.prim_func
+def in_matrix_order(W: T.Tensor((32, 2), "uint32"), O: T.Tensor((32, 16), "float16")):
+    with T.Kernel(1, threads=32):
+        thread = T.get_thread_binding()
+        w, o = T.alloc_local((2,), "uint32"), T.alloc_local((16,), "float16")
+        for i in T.serial(2):
+            w[i] = W[thread, i]
+        for i in T.unroll(8):
+            for j in T.unroll(2):
+                o[i * 2 + j] = T.cast((w[i // 4] >> T.cast(i % 4 * 4 + j * 16, "uint32")) & 15, "float16") - 8
+        for i in T.serial(16):
+            O[thread, i] = o[i]
+
+
+def test_an_outer_loop_says_where_in_a_word_fields_are():
+    assert unpacks(in_matrix_order)
+    words = np.random.default_rng(0).integers(0, 2**32, (32, 2), np.uint32)
+    nibbles = words[..., None, None] >> np.array([[0, 16], [4, 20], [8, 24], [12, 28]], np.uint32) & 15
+    got = simulate_on_copies(in_matrix_order, [words, np.full((32, 16), np.nan, np.float16)], "sm_90a")[1]
+    np.testing.assert_array_equal(nibbles.reshape(32, 16).astype(np.float16) - 8, got)
+
+
+def test_fields_are_moved_only_to_where_a_pair_needs_them():
+    kernel = tilelang.compile(in_matrix_order, target={"kind": "cuda", "arch": "sm_90a"})
+    selectors = re.findall(r"tl_half2_of_fields\(.*?, (\d+)u, ", kernel.get_kernel_source())
+    assert [0x3210, 0x3210, 0x4341, 0x4341] * 2 == list(map(int, selectors))
+    assert "0x3210" not in kernel.get_sass()

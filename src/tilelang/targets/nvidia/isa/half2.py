@@ -30,6 +30,8 @@ FIELD_BITS = 8
 MAX_EXACT = 2048
 """Integers of at most this size are exact in float16."""
 
+_IN_PLACE, _SAME_WORD = (0, 2), 0x3210
+"""The bytes of fields that no permutation has to move, and the selector of one that moves nothing."""
 _WHOLE = 1024
 """The power of two whose float16 has a fraction in ones."""
 
@@ -88,8 +90,8 @@ _FIELDS_TEXT = Helper(
 // Two bit fields of a word as float16: their bytes go to the fractions of powers of two, which are subtracted again.
 __device__ __forceinline__ uint32_t tl_half2_of_fields(
     uint32_t word, uint32_t selector, uint32_t mask, uint32_t wholes, uint32_t offset) {
-    uint32_t pair = __byte_perm(word, 0, selector);
-    asm("lop3.b32 %0, %0, %1, %2, 0xea;" : "+r"(pair) : "r"(mask), "r"(wholes));  // pair & mask | wholes
+    uint32_t pair = selector == 0x3210u ? word : __byte_perm(word, 0, selector);  // ptxas does not leave it out
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(pair) : "r"(pair), "r"(mask), "r"(wholes));  // pair & mask | wholes
     asm("add.rn.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(offset));
     return pair;
 }
@@ -121,6 +123,8 @@ def half2_of_fields(word: Expr, shifts: tuple[int, int], bits: int, plus: int) -
     inside = [shift % FIELD_BITS for shift in shifts]
     first, second = (shift // FIELD_BITS for shift in shifts)
     selector = first | 4 << 4 | second << 8 | 4 << 12  # 4 is a byte of zeros
+    if (first, second) == _IN_PLACE:
+        selector = _SAME_WORD  # the mask leaves out the other bytes
     masks = [((1 << bits) - 1) << shift for shift in inside]
     wholes = [_WHOLE >> shift for shift in inside]
     offset = pair_bits(*(plus - whole for whole in wholes))

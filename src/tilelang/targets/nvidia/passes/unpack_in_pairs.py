@@ -6,8 +6,9 @@ Takes unrolled loops that store to neighboring registers, gives loops that store
         w = x[i + v // 2] >> v % 2 * 4 & 15        =>      y[2 * p : 2 * p + 2] =
         y[v] = (float16(w) - 8) * s                            mul_f16x2(half2_of_fields(x[i + p], ...), (s, s))
 
-By single elements the assembler joins halves of different pairs, and each pair waits for the one before. Invariant: the
-same values in the same registers: fields are exact in float16, and all else is rounded as before.
+Where an outer loop says at which bits of a word fields stand, its iterations follow one another, so that these are
+constants. By single elements the assembler joins halves of different pairs, and each pair waits for the one before.
+Invariant: the same values in the same registers: fields are exact in float16, and all else is rounded as before.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret,
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Bind, For, ForKind, Seq, Stmt, Store
+from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Seq, Stmt, Store
 from tilelang.ir.vector import pack
-from tilelang.ir.visit import Rewriter, substitute, walk_expr
+from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, variables_of, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.records import record
@@ -57,13 +58,40 @@ class _Field:
 
 
 class _UnpackInPairs(Rewriter):
+    """Unpacks fields at constant bits, of the loop around pairs, too; or those in words that are shifted first."""
+
+    def __init__(self, *, shifted: bool) -> None:
+        self._shifted = shifted
+
     def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, For) and node.kind is ForKind.UNROLLED:
-            return _paired(node) or self.rebuild_stmt(node)
-        return self.rebuild_stmt(node)
+        if not isinstance(node, For) or node.kind is not ForKind.UNROLLED:
+            return self.rebuild_stmt(node)
+        if (pairs := _paired(node, shifted=self._shifted)) is not None:
+            return pairs
+        rebuilt = self.rebuild_stmt(node)
+        return rebuilt if self._shifted or rebuilt is not node else self._by_iterations(node) or node
+
+    def _by_iterations(self, loop: For) -> Stmt | None:
+        """The iterations of a loop one after another, where its variable says which bits the fields have; else None."""
+        if int_const(loop.start) != 0 or loop.step != 1 or not _is_in_shifts(loop.var, loop.body):
+            return None
+        numbers = range(int_const(loop.stop) or 0)
+        bodies = [substitute_stmt(loop.body, {loop.var: const(number, INT32)}) for number in numbers]
+        unpacked = [self.visit(body) for body in bodies]
+        parts = [stmt for body in unpacked if body is not None for stmt in statements_of(body)]
+        if any(isinstance(stmt, Alloc | Bind) for stmt in parts):
+            return None  # each iteration would define them again
+        unchanged = any(after is before for before, after in zip(bodies, unpacked, strict=True))
+        return None if unchanged or not parts else Seq(tuple(parts), loc=loop.loc)
 
 
-def _paired(loop: For) -> Stmt | None:
+def _is_in_shifts(var: Var, body: Stmt) -> bool:
+    """Whether a variable is part of the amounts by which words are shifted."""
+    used = (expr for stmt in walk(body) for value in expressions(stmt) for expr in walk_expr(value))
+    return any(isinstance(expr, Binary) and expr.op is BinaryOp.SHR and var in variables_of(expr.b) for expr in used)
+
+
+def _paired(loop: For, *, shifted: bool) -> Stmt | None:
     """The loop over pairs; None where its elements are not made of fields, or are no pairs."""
     parts = statements_of(loop.body)
     trips = int_const(loop.stop)
@@ -87,15 +115,15 @@ def _paired(loop: For) -> Stmt | None:
         store, value=value, indices=tuple(substitute(index, values) for index in store.indices)
     )
     number = Var(loop.var.name, INT32, index=True)
-    if trips > _LANES and (body := _pair(store, loop.var, number * _LANES)) is not None:
+    if trips > _LANES and (body := _pair(store, loop.var, number * _LANES, shifted)) is not None:
         return dataclasses.replace(loop, var=number, stop=const(trips // _LANES, INT32), body=body)
-    pairs = [_pair(store, loop.var, const(first, INT32)) for first in range(0, trips, _LANES)]
+    pairs = [_pair(store, loop.var, const(first, INT32), shifted) for first in range(0, trips, _LANES)]
     return None if None in pairs else Seq(tuple(pair for pair in pairs if pair is not None), loc=loop.loc)
 
 
-def _pair(store: Store, var: Var, first: Expr) -> Store | None:
+def _pair(store: Store, var: Var, first: Expr, shifted: bool) -> Store | None:
     """The store of two elements at once, of the values `first` and `first + 1` of a variable; None without fields."""
-    pairs = _Pairs(var, first)
+    pairs = _Pairs(var, first, shifted)
     pair = pairs.of(store.value)
     if not pairs.unpacks:
         return None
@@ -110,8 +138,8 @@ class _Pairs:
         unpacks: Whether any of them was made of fields.
     """
 
-    def __init__(self, var: Var, first: Expr) -> None:
-        self._var, self._first = var, first
+    def __init__(self, var: Var, first: Expr, shifted: bool) -> None:
+        self._var, self._first, self._shifted = var, first, shifted
         self.unpacks = False
 
     def of(self, expr: Expr, plus: int = 0) -> Expr:
@@ -138,7 +166,7 @@ class _Pairs:
 
     def _fields(self, number: Expr, plus: int) -> Expr | None:
         """The pair of two fields of one word; None where it is none, or they are not exact."""
-        low, high = (_field(lane) for lane in self._lanes(number))
+        low, high = (_field(lane, self._shifted) for lane in self._lanes(number))
         if low is None or high is None or low.extended or high.extended or low.bits != high.bits:
             return None
         if not _same(low.word, high.word) or any(f.shift % FIELD_BITS + f.bits > FIELD_BITS for f in (low, high)):
@@ -149,26 +177,33 @@ class _Pairs:
         return half2_of_fields(cast(word, UINT32), (low.shift, high.shift), low.bits, plus)
 
 
-def _field(number: Expr) -> _Field | None:
-    """The bits of which an integer consists; None for one that consists of more than a word has."""
+def _field(number: Expr, shifted: bool) -> _Field | None:
+    """The bits of which an integer consists; None for one that consists of more than a word has.
+
+    Args:
+        number: The integer.
+        shifted: Whether a word that is shifted by an amount that varies counts as a word.
+    """
     dtype = number.dtype
     if not dtype.is_int or dtype.bits > 32 or dtype.bits < FIELD_BITS or number.is_index:
         return None
     match number:
         case Binary(op=BinaryOp.BITAND, a=a, b=b):
             a, b = (b, a) if isinstance(a, Const) else (a, b)
-            mask, inner = int_const(b), _field(a)
+            mask, inner = int_const(b), _field(a, shifted)
             if mask is None or inner is None or mask <= 0 or mask & (mask + 1):
                 return None
             bits = min(mask.bit_length(), inner.bits)
             return _Field(inner.word, inner.shift, bits, inner.extended and mask.bit_length() > inner.bits)
         case Binary(op=BinaryOp.SHR, a=a, b=b):
-            amount, inner = int_const(b), _field(a)
+            amount, inner = int_const(b), _field(a, shifted)
+            if amount is None and shifted and dtype.kind is Kind.UINT:
+                return _Field(number, 0, dtype.bits, extended=False)
             if amount is None or inner is None or not 0 <= amount < inner.bits:
                 return None
             return _Field(inner.word, inner.shift + amount, inner.bits - amount, inner.extended)
         case Cast(a=a) if a.dtype.is_int:
-            inner = _field(a)
+            inner = _field(a, shifted)
             if inner is None:
                 return None
             if inner.extended and dtype.bits > inner.bits:
@@ -188,7 +223,9 @@ def _same(a: Expr, b: Expr) -> bool:
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_body(func, _UnpackInPairs().visit(func.body))
+    for shifted in (False, True):
+        func = with_body(func, _UnpackInPairs(shifted=shifted).visit(func.body))
+    return func
 
 
 PASS = Pass(
