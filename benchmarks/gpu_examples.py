@@ -114,9 +114,11 @@ def quantized_rows(bench, kernels) -> None:
     torch = bench.torch
     module = example("05_quantized_gemm/w4a16_gemm.py")
     size, group = 8192, 128
-    packed = torch.randint(0, 256, (size, size // 2), dtype=torch.uint8, device="cuda")
+    packed = torch.randint(-(2**31), 2**31, (size, size // 8), dtype=torch.int32, device="cuda")
     scales = torch.rand(size // group, size, device="cuda").half() / 8
-    nibbles = torch.stack((packed & 15, packed >> 4), -1).reshape(size, size)
+    word, bit, half = module.place(torch.arange(size, device="cuda"), 64)
+    nibbles = packed[:, word] >> bit + half * 16 & 15
+    packed = packed.view(torch.uint32)
     weights = ((nibbles.half() - 8).view(size, -1, group) * scales.T[..., None]).view(size, size)
     for rows, asked, tiles in _W4A16:
         a = torch.randn(rows, size, device="cuda").half()
