@@ -7,7 +7,7 @@ from specialized import gemm_kernel, launch_of
 
 import tilelang.language as T
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.stmt import For, If
+from tilelang.ir.stmt import For, If, ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
@@ -229,6 +229,37 @@ def test_a_small_tile_joins_one_that_is_in_use_for_longer():
     assert isinstance(together.first, Gemm) and isinstance(together.last, Gemm) and 3 == len(together.readers)
     assert [["K_s"], ["V_s"]] == names(load_groups(with_small_tile(behind=True)))  # which it would hold for longer
     assert [["K_s"], ["V_s"]] == names(load_groups(with_small_tile(bytes_of_row=32)))  # 2048 bytes
+
+
+def with_computed_operand(scope=T.alloc_fragment, *, read_again=False):
+    """A gemm of which threads compute one operand from packed words; `read_again`: gemms read the other one twice."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 256), "float16"), W: T.Tensor((4, 64, 64), "uint8"), O: T.Tensor((64, 16), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s, W_s = T.alloc_shared((16, 64), "float16"), T.alloc_shared((64, 64), "uint8")
+            operand, out = scope((64, 64), "float16"), T.alloc_fragment((64, 16), "float32")
+            T.clear(out)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 64], A_s)
+                T.copy(W[k, 0, 0], W_s)
+                for i, j in T.Parallel(64, 64):
+                    operand[i, j] = T.cast(W_s[i, j], "float16") - 8
+                T.gemm(operand, A_s, out, transpose_B=True)
+                if read_again:
+                    T.gemm(operand, A_s, out, transpose_B=True)
+            T.copy(out, O)
+
+    return main
+
+
+def test_tiles_from_which_an_operand_is_computed_are_full_with_the_other_operand():
+    (together,) = load_groups(with_computed_operand()).found
+    assert ["A_s", "W_s"] == [tile.name for tile in together.tiles]
+    assert isinstance(together.first, ParallelLoop)
+    assert isinstance(together.last, Gemm)
+    assert [["A_s"], ["W_s"]] == names(load_groups(with_computed_operand(T.alloc_shared)))
+    assert [["A_s"], ["W_s"]] == names(load_groups(with_computed_operand(read_again=True)))
 
 
 def test_fills_of_whole_loops_are_counted_unless_a_branch_decides():

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Const, Expr, Var, const, int_const
-from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import Rewriter, jumps, sub_statements, walk, walk_expr, written_buffers
 from tilelang.lowering.regions import is_whole, shared_storages
 from tilelang.ops.copy import Copy
@@ -235,17 +235,21 @@ class _Search:
             self._viewed.add(stmt.buffer.storage)
 
     def load_groups(self) -> Iterator[LoadGroup]:
-        """Joins the copies with the same first reader, and small ones to others that are in use for longer."""
+        """Joins copies with the same first reader, those for one gemm, and small ones to others in use for longer."""
         groups: dict[tuple[Seq, Stmt], list[LoadGroup]] = {}
         for load_group in self._found:
             groups.setdefault((load_group.parent, load_group.first), []).append(load_group)
         joined: list[LoadGroup] = []
         for load_group in map(_joined, groups.values()):
-            around = next((n for n, each in enumerate(joined) if _is_small_within(load_group, each)), None)
-            if around is None:
-                joined.append(load_group)
+            for number, each in enumerate(joined):
+                if _is_small_within(load_group, each) or _computes_operand_of(each, load_group):
+                    joined[number] = _joined((each, load_group))
+                    break
+                if _computes_operand_of(load_group, each):
+                    joined[number] = _joined((load_group, each))
+                    break
             else:
-                joined[around] = _joined((joined[around], load_group))
+                joined.append(load_group)
         yield from joined
 
     def visit(self, stmt: Stmt, path: tuple[For | If, ...]) -> None:
@@ -310,9 +314,10 @@ class _Search:
 
 def _joined(groups: Sequence[LoadGroup]) -> LoadGroup:
     """One group of the copies of several with the same parent, of which the first is read first."""
-    last = max((load_group.last for load_group in groups), key=groups[0].parent.body.index)
+    place = groups[0].parent.body.index
+    last = max((load_group.last for load_group in groups), key=place)
     readers = tuple(dict.fromkeys(reader for load_group in groups for reader in load_group.readers))
-    copies = tuple(copy for load_group in groups for copy in load_group.copies)
+    copies = tuple(sorted((copy for load_group in groups for copy in load_group.copies), key=place))
     return dataclasses.replace(groups[0], copies=copies, last=last, readers=readers)
 
 
@@ -322,6 +327,18 @@ def _is_small_within(inner: LoadGroup, outer: LoadGroup) -> bool:
         return False
     place = inner.parent.body.index
     return place(outer.first) < place(inner.first) and place(inner.last) <= place(outer.last)
+
+
+def _computes_operand_of(some: LoadGroup, others: LoadGroup) -> bool:
+    """Whether threads compute a fragment from tiles for nothing but the gemm of others, which so needs them all."""
+    loop, gemm, body = some.first, others.first, some.parent.body
+    if some.parent is not others.parent or some.last is not loop or others.last is not gemm:
+        return False
+    if not isinstance(loop, ParallelLoop) or not isinstance(gemm, Gemm) or body.index(loop) + 1 != body.index(gemm):
+        return False
+    operands = {region.buffer for region in (gemm.a, gemm.b)}
+    written = {buffer for stmt in walk(loop) for buffer in written_buffers(stmt)}
+    return any(buffer.scope is Scope.FRAGMENT for buffer in operands & written)
 
 
 def _reads_within(stmt: Stmt, filled: Region) -> bool:
