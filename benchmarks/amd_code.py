@@ -74,14 +74,13 @@ def attention(length: int, queries: int, keys: int, dim: int, threads: int) -> P
     """Softmax(Q @ K.T) @ V of float16, for one head."""
     shape = (length, dim)
     scale = dim**-0.5 * 1.4426950408889634
-    hold = T.alloc_fragment if threads >= 4 * CDNA_WAVE else T.alloc_shared  # registers of RDNA have no room for Q
 
     @T.prim_func
     def main(Q: T.Tensor(shape, "float16"), K: T.Tensor(shape, "float16"), V: T.Tensor(shape, "float16"),
              O: T.Tensor(shape, "float16")):  # fmt: skip
         with T.Kernel(T.ceildiv(length, queries), threads=threads) as bx:
             K_shared, V_shared = T.alloc_shared((keys, dim), "float16"), T.alloc_shared((keys, dim), "float16")
-            Q_tile = hold((queries, dim), "float16")
+            Q_tile = T.alloc_fragment((queries, dim), "float16")
             S, P = T.alloc_fragment((queries, keys), "float32"), T.alloc_fragment((queries, keys), "float16")
             out = T.alloc_fragment((queries, dim), "float32")
             largest, before = T.alloc_fragment((queries,), "float32"), T.alloc_fragment((queries,), "float32")

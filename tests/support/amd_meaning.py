@@ -441,7 +441,7 @@ class _Run:
         return self._instruction(name.upper(), arguments)
 
     def _instruction(self, name: str, arguments: list[Bits]) -> Bits:
-        """What another instruction gives for float32."""
+        """What another instruction gives, for values of 32 bits."""
         texts = self.names["TEXTS"]
         text = next((texts[full] for full in (name, f"{name}_E32", f"{name}_E64") if full in texts), None)
         if text is None:
@@ -449,7 +449,8 @@ class _Run:
         names = {f"S{n}": Words(value.raw()[None]) for n, value in enumerate(arguments)}
         names["D0"] = Words(np.zeros((1, self._lanes)))
         found = evaluate(text, {**names, "TEXTS": texts}, np.ones(self._lanes, bool))
-        return found["D0"].get(0, 32, "f")  # type: ignore[no-any-return]
+        kind = {"I": "i", "U": "u"}.get(name.rpartition("_")[2][:1], "f")
+        return found["D0"].get(0, 32, kind)  # type: ignore[no-any-return]
 
 
 def _type(kind: str) -> tuple[str, int]:

@@ -31,6 +31,13 @@ class Vectors(Registers):
             self._s[inst.vdst.offset % 256] = int(self._words(inst, "src0").words[0, lane % self._lanes])
             return
         active = self._active()
+        if name.startswith("V_PERMLANEX16"):
+            low, high = (int(self._scalar_words(getattr(inst, key).offset, 32, inst)[0]) for key in ("src1", "src2"))
+            lane = np.arange(self._lanes)
+            chosen = np.array([(high << 32 | low) >> 4 * n & 15 for n in range(16)])[lane % 16]
+            found = self._words(inst, "src0").words[0][(lane // 16 ^ 1) * 16 + chosen]
+            self._write(inst.vdst.offset - 256, Words(found[None]), active)
+            return
         names = {**self._context(inst), **self._operands(form, inst, active)}
         if "CNDMASK" in name and form.startswith("VOP3") or "_CO_CI_" in name and form.startswith("VOP3SD"):
             names["VCC"] = LaneMask(self._mask_of(inst.src2.offset), self._lanes)

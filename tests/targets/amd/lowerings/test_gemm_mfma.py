@@ -128,7 +128,7 @@ def test_the_instruction_with_the_fewest_clocks_and_loads(case, name):
     assert name == atom_of(case).name
 
 
-@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1201"])
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize("dim", [64, 128, 256])
 @pytest.mark.parametrize("rows", [64, 128])
 def test_attention_multiplies_its_weights_where_they_are(arch, rows, dim):

@@ -42,6 +42,7 @@ class MatrixAtom:
         column_run: Contiguous columns of the sums in a lane.
         column_major: Whether consecutive columns of B are in consecutive registers, as they are in memory where B is
             not transposed.
+        halves: Whether the fragment of A is that of gfx11 without replicas: the halves of a wave hold alternate runs.
     """
 
     matrix: MatrixInstruction
@@ -51,6 +52,7 @@ class MatrixAtom:
     k_run: int
     column_run: int
     column_major: bool
+    halves: bool = False
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -95,6 +97,10 @@ class MatrixAtom:
         """Which lane holds which elements of A. Shapes: (M, K)."""
         size, _, _ = self.matrix.shape
         rows, _, k = self.shape
+        if self.halves:
+            run = self.elements // self.matrix.groups
+            values = [digit(run, 0, 1), digit(self.depth, 0, self.elements)]
+            return fragment((rows, k), [digit(size, 1, 0), digit(self.matrix.groups, 0, run)], values)
         return fragment((rows, k), [digit(size, self.rows, 0), *self._k_groups], [digit(self.rows, 1, 0), *self._k])
 
     @cached_property

@@ -130,6 +130,27 @@ class RegisterGemm(abc.ABC):
         """The classes of a warp's part of an operand, and of operands in shared memory."""
         return Share, ElementOperand
 
+    def left_atom(self, op: Gemm, atom: Any) -> WarpAtom:
+        """An atom with the fragment of A as lanes hold it, if A is a fragment."""
+        del op
+        found: WarpAtom = atom
+        return found
+
+    def fragment_operand(
+        self,
+        emit: Emitter,
+        atom: Any,
+        share: Share,
+        lane: Expr,
+        origin: Expr,
+        order: ValuePermutation,
+        held: Buffer,
+        sets: int,
+    ) -> Operand:
+        """An operand in a fragment."""
+        del atom
+        return FragmentOperand(emit, share, lane, origin, order, held, sets)
+
     def note(self, op: Gemm, atom: Any, context: LoweringContext) -> str:
         """The note of `kernel.explain()` on the instruction of a gemm."""
         del op, atom, context
@@ -221,8 +242,8 @@ class RegisterGemm(abc.ABC):
         a = dataclasses.replace(division.a, atoms=part.rows)
         b = dataclasses.replace(division.b, atoms=part.columns)
         return (
-            self._operand(emit, a, division.left, lane, emit.short(row), context, sets),
-            self._operand(emit, b, division.right, lane, emit.short(column), context, sets),
+            self._operand(emit, division.atom, a, division.left, lane, emit.short(row), context, sets),
+            self._operand(emit, division.atom, b, division.right, lane, emit.short(column), context, sets),
         )
 
     def _lower_part(
@@ -329,6 +350,7 @@ class RegisterGemm(abc.ABC):
     def _operand(
         self,
         emit: Emitter,
+        atom: RegisterAtom,
         share: Share,
         wanted: Fragment,
         lane: Expr,
@@ -340,7 +362,7 @@ class RegisterGemm(abc.ABC):
         buffer = share.region.buffer
         if buffer.scope is Scope.FRAGMENT:
             order = ValuePermutation(context.fragments[buffer], wanted)
-            return FragmentOperand(emit, share, lane, origin, order, context.registers[buffer], sets)
+            return self.fragment_operand(emit, atom, share, lane, origin, order, context.registers[buffer], sets)
         _, operand = self.operand_classes(context)
         return operand(emit, share, lane, origin, context.shared_layouts.get(buffer), sets)
 
@@ -358,7 +380,7 @@ class RegisterGemm(abc.ABC):
             warps=warps,
             a=share(op.a, *a_axes, m, k, atom.a, warps.row_atoms, row_cover),
             b=share(op.b, *b_axes, n, k, atom.b, warps.column_atoms, column_cover),
-            left=_of_buffer(warps.left(atom, m, k), a_axes, op.a.buffer),
+            left=_of_buffer(warps.left(self.left_atom(op, atom), m, k), a_axes, op.a.buffer),
             right=_of_buffer(warps.right(atom, n, k), b_axes, op.b.buffer),
             accumulator=_of_buffer(warps.accumulator(atom, m, n), op.axes_of_c, op.c.buffer),
         )
