@@ -18,7 +18,7 @@ from tilelang.tune.subject import PASS_CONFIGS, Subject
 
 _MIN_STEPS = 4  # of a block that shares a tile; with fewer, its pipeline is never full
 _MIN_OCCUPIED = 3  # share of the multiprocessors that blocks which store their sums use at least: a third
-_EQUAL_TIMES = 0.003  # share of a time: tiles of times that differ by less are in the order of the machine's list
+_EQUAL_TIMES = 0.005  # share of a time: tiles of times that differ by less are in the order of the machine's list
 # For machines without rates, whose tiles are only ranked: multiply-adds, loaded bytes and stored elements of a
 # multiprocessor per cycle; cycles until a block starts
 _MULTIPLY_ADDS, _LOAD_BYTES, _STORE_ELEMENTS, _BLOCK_START = 2048, 64, 16, 3000
