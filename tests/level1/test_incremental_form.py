@@ -11,6 +11,7 @@ from tilelang.ir.compare import expr_key
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Expr, Load, Var, binary, select
 from tilelang.ir.scalar import BinaryOp
+from tilelang.language import abs as absolute
 from tilelang.language import exp, exp2, infinity, round, sqrt
 from tilelang.level1.graph import Combiner
 from tilelang.level1.incremental_form import Incremental, NotIncremental, incremental_form
@@ -71,6 +72,8 @@ DERIVABLE = {
     "exponent of a sum": exp(l * 0.001 - x),
     "squared": exp(x - m) * exp(x - m),
     "scaled after": (x * w) * (1 / l) - w / l,
+    "a maximum that is at least a number": exp(x - binary(BinaryOp.MAX, m, 4.0)) * w,
+    "a maximum that is at most a number": exp(x - binary(BinaryOp.MIN, m, 4.0)) * w,
     "nothing to do": x * w,
 }
 
@@ -117,6 +120,8 @@ def test_maxima_commute_with_terms() -> None:
         (sqrt(x - m), "not a product"),
         (select(x < m, x, w), "not a product"),
         (w * exp(m - x), "overflow"),
+        (exp(binary(BinaryOp.MAX, m, 4.0) - x), "overflow"),
+        (exp(x - absolute(m)), "overflow"),
         (exp(x - m) + x, "change by different factors"),
     ],
 )

@@ -277,7 +277,7 @@ def _sum_of_optional(a: Expr | None, b: Expr | None, minus: bool) -> Expr | None
 
 
 def _slope(expr: Expr, array: Buffer) -> int | None:
-    """The sign of the change of a linear expression with an array's elements; None if it is not known."""
+    """The sign of the change of a monotonic expression with an array's elements; None if it is not known."""
     match expr:
         case Load(buffer=buffer):
             return 1 if buffer is array else 0
@@ -285,9 +285,9 @@ def _slope(expr: Expr, array: Buffer) -> int | None:
             return _negated(_slope(a, array))
         case Cast(a=a):
             return _slope(a, array)
-        case Binary(op=BinaryOp.ADD | BinaryOp.SUB as op, a=a, b=b):
+        case Binary(op=BinaryOp.ADD | BinaryOp.SUB | BinaryOp.MAX | BinaryOp.MIN as op, a=a, b=b):
             x, y = _slope(a, array), _slope(b, array)
-            y = y if op is BinaryOp.ADD else _negated(y)
+            y = _negated(y) if op is BinaryOp.SUB else y
             return y if x == 0 else x if y in (0, x) else None
         case Binary(op=BinaryOp.MUL | BinaryOp.DIV, a=a, b=Const(value=value)) if value:
             return _slope(a, array) if value > 0 else _negated(_slope(a, array))
