@@ -78,13 +78,13 @@ def _refuse_what_is_slow(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Spares the garbage collector tests and modules, which stay until the end, and runs it once in 100,000 objects."""
+    """Spares the garbage collector tests and modules, which stay until the end, and runs it once in 400,000 objects."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(100_000)
+        gc.set_threshold(400_000)
         gc.enable()
 
 
