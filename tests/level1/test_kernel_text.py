@@ -146,3 +146,31 @@ def test_products_of_updates_with_nan_come_to_an_end() -> None:
     multiplied = tilelang.compute(target="cpu")(lambda x, i, y: x.at[i].multiply(y))
     x, y = np.array([1, np.nan, 2], np.float32), np.array([np.nan, 2, 3], np.float32)
     np.testing.assert_array_equal(multiplied(x, np.array([0, 1, 1], np.int32), y), np.array([np.nan, np.nan, 2]))
+
+
+@pytest.mark.parametrize("keys", [0, 1, 37, 1500])
+def test_rescaling_factors_may_read_arrays_in_memory(keys: int) -> None:
+    """A sink and a temperature for each head; many keys are split."""
+    sizes = {"hd": (2, 8), "hkd": (2, keys, 8), "h": (2,)}
+    q, k, v, sink, heat = (numbers(*sizes[axes], seed=n) for n, axes in enumerate(("hd", "hkd", "hkd", "h", "h")))
+
+    @tilelang.compute(target="cpu")
+    def attention(q: Any, k: Any, v: Any, sink: Any, heat: Any) -> Any:
+        scores = tnp.einsum("hd,hkd->hk", q, k)
+        largest = tnp.maximum(tnp.max(scores, axis=1, keepdims=True), sink[:, None]) if keys else sink[:, None]
+        weights = tnp.exp(scores - largest)
+        total = tnp.sum(weights, axis=1, keepdims=True) + tnp.exp(sink[:, None] - largest)
+        hot = tnp.logsumexp(scores * tnp.abs(heat)[:, None], axis=1)
+        return tnp.einsum("hk,hkd->hd", weights, v) / total, hot
+
+    scores = np.einsum("hd,hkd->hk", q.astype(np.float64), k)
+    weights = np.exp(scores)
+    expected = np.einsum("hk,hkd->hd", weights, v) / (weights.sum(1) + np.exp(sink.astype(np.float64)))[:, None]
+    with np.errstate(divide="ignore"):
+        hot = np.log(np.exp(scores * np.abs(heat)[:, None]).sum(1))
+    found = attention(q, k, v, sink, heat)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found[1], hot, rtol=1e-4, atol=1e-5)
+    again = load_program(attention.program(q, k, v, sink, heat))["attention"]()(q, k, v, sink, heat)
+    for one, other in zip(found, again, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -89,13 +89,14 @@ class _KernelText(ReductionText):
         if step is not None and self._fits_gemm(step.output.reduction, step.product):
             self._softmax_pass(each, step)
             return
+        running = {accumulation.reduction.array for accumulation in each.accumulations}
         rescaled = {
             load.buffer: None
             for accumulation in each.accumulations
             if accumulation.form is not None
             for _, exponent in accumulation.form.exponents
             for load in loads_of(exponent)
-            if isinstance(load.buffer, Array)
+            if isinstance(load.buffer, Array) and load.buffer in running
         }
         tiles = {a: self._accumulator(a.reduction, finite=a.reduction.array in rescaled) for a in each.accumulations}
         with self._loop(self._kernel.streamed, [] if each.outputs else [*map(reduced_body, each.accumulations)]):
