@@ -1,5 +1,6 @@
 """What tests of messages share: a file of the user with a mistake in it."""
 
+import linecache
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ def run_as_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 
     def run(text: str, target: object = "cpu", backend: str = "auto", arguments: Sequence[object] = ()) -> None:
         whole = _IMPORTS + text
+        linecache.clearcache()  # of another kernel.py
         (tmp_path / "kernel.py").write_text(whole)
         names: dict[str, object] = {"__name__": "kernel"}
         exec(compile(whole, "kernel.py", "exec"), names)
