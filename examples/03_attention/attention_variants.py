@@ -129,7 +129,7 @@ def reference(q, k, v, slopes, sink, window=None, softcap=None, alibi=False, sin
     return weights / total @ v, (np.log(total) + largest)[..., 0]
 
 
-VARIANTS = {
+VARIANTS: dict[str, dict] = {
     "causal": {},
     "window": {"window": 100},
     "window and sinks": {"window": 100, "sinks": True},

@@ -65,7 +65,7 @@ def pack(nibbles, span=64):
     """Words of eight nibbles, by row."""
     word, bit, half = place(np.arange(nibbles.shape[1], dtype=np.uint32), span)
     words = np.zeros((nibbles.shape[0], nibbles.shape[1] // 8), np.uint32)
-    np.bitwise_or.at(words, (slice(None), word), nibbles.astype(np.uint32) << bit + half * 16)
+    np.bitwise_or.at(words.T, word, (nibbles.astype(np.uint32) << bit + half * 16).T)
     return words
 
 

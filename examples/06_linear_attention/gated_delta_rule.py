@@ -133,12 +133,12 @@ def main(batch=1, heads=3, length=300, dim=64, dim_v=80, **tiles):
     q, k = rng.standard_normal((2, batch, heads, length, dim), dtype=np.float32)
     q, k = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (q, k))
     v = rng.standard_normal((batch, heads, length, dim_v), dtype=np.float32)
-    arrays = [x.astype(np.float16) for x in (q, k, v)]
-    log_alpha = np.log(rng.uniform(0.9, 1, (batch, heads, length))).astype(np.float32)
-    beta = rng.uniform(0, 1, (batch, heads, length)).astype(np.float32)
+    inputs: list[np.ndarray] = [x.astype(np.float16) for x in (q, k, v)]
+    inputs.append(np.log(rng.uniform(0.9, 1, (batch, heads, length))).astype(np.float32))
+    inputs.append(rng.uniform(0, 1, (batch, heads, length)).astype(np.float32))
     kernel = gated_delta_rule(batch, heads, length, dim, dim_v, **tiles)
-    out = to_host(kernel(*to_device(*arrays, log_alpha, beta)))
-    np.testing.assert_allclose(out.astype(np.float32), reference(*arrays, log_alpha, beta), rtol=2e-2, atol=2e-2)
+    out = to_host(kernel(*to_device(*inputs)))
+    np.testing.assert_allclose(out.astype(np.float32), reference(*inputs), rtol=2e-2, atol=2e-2)
     print(f"gated_delta_rule: {q.shape} -> {out.shape} agrees with NumPy")
 
 
