@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilelang.api import public
-from tilelang.arith.powers import next_power_of_two
+from tilelang.powers import next_power_of_two
 
 __all__ = ["cdiv", "next_power_of_2"]
 

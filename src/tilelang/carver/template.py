@@ -16,7 +16,6 @@ from typing import Any
 
 from tilelang import language
 from tilelang.api import public
-from tilelang.arith.powers import next_power_of_two
 from tilelang.carver.arch.cuda import CUDA
 from tilelang.carver.arch.kinds import CPU, auto_infer_current_arch, has_mma_support
 from tilelang.carver.roller.hint import Hint
@@ -24,6 +23,7 @@ from tilelang.carver.roller.rasterization import NoRasterization, Rasterization2
 from tilelang.dtypes import as_dtype
 from tilelang.errors import ProgramTypeError, ProgramValueError
 from tilelang.ir.func import PrimFunc
+from tilelang.powers import next_power_of_two
 
 T: Any = language  # kernels below are staged, not run, and what they say has no static types
 _VECTOR_BYTES = 16

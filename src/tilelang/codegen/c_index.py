@@ -9,7 +9,6 @@ from __future__ import annotations
 import abc
 from typing import NamedTuple
 
-from tilelang.arith.powers import is_power_of_two
 from tilelang.codegen.dialect import Dialect
 from tilelang.codegen.index_types import IndexTypes
 from tilelang.codegen.names import Names
@@ -17,6 +16,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Binary, Cast, Const, Expr, Select, Unary, Var, as_expr, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.isa.intrinsic import Helper
+from tilelang.powers import is_power_of_two
 
 # Source: ISO C++17 [expr], from loose to tight
 TERNARY, OR, AND, BITOR, BITXOR, BITAND, EQUAL, LESS, SHIFT, SUM, PRODUCT, PREFIX, POSTFIX = range(13)

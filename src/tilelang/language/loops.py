@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilelang.arith.powers import is_power_of_two
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError
 from tilelang.ir.expr import Const, Expr, ExprLike, as_expr, int_const
@@ -18,6 +17,7 @@ from tilelang.language.loop_spec import LoopSpec
 from tilelang.language.stage import current
 from tilelang.layout.fragment import Fragment as UserFragment
 from tilelang.layout.thread_values import Fragment
+from tilelang.powers import is_power_of_two
 
 __all__ = [
     "Parallel",

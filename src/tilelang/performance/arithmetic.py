@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilelang.arith.powers import is_power_of_two
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import children
+from tilelang.powers import is_power_of_two
 from tilelang.records import record
 from tilelang.targets.machine import Rates
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilelang.arith.powers import next_power_of_two
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.scalar import Value
 from tilelang.ir.stmt import Group
 from tilelang.layout.shared_memory import INACTIVE, wavefronts
 from tilelang.performance.values import Values
+from tilelang.powers import next_power_of_two
 from tilelang.sim.counters import distinct_sectors
 from tilelang.targets.machine import SECTOR_BYTES, Machine
 

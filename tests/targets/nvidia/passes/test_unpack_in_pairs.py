@@ -145,4 +145,7 @@ def test_fields_are_moved_only_to_where_a_pair_needs_them():
     kernel = tilelang.compile(in_matrix_order, target={"kind": "cuda", "arch": "sm_90a"})
     selectors = re.findall(r"tl_half2_of_fields\(.*?, (\d+)u, ", kernel.get_kernel_source())
     assert [0x3210, 0x3210, 0x4341, 0x4341] * 2 == list(map(int, selectors))
-    assert "0x3210" not in kernel.get_sass()
+    ptx = kernel.get_ptx()
+    assert 2 == ptx.count("prmt.b32")  # one a word, since the fields of a pair at other bits share it
+    assert f", {0x4341};" in ptx
+    assert f"{0x3210}" not in ptx

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tilelang.arith.powers import is_power_of_two
 from tilelang.dtypes import INT32, SCALARS, DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, binary, conjunction, const, select
 from tilelang.ir.scalar import BinaryOp, convert
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Store
+from tilelang.powers import is_power_of_two
 from tilelang.records import record
 from tilelang.targets.gpu.isa.warp import redux, shuffle
 from tilelang.targets.gpu.lowerings.loop_partition import ThreadDigit, merge_digits

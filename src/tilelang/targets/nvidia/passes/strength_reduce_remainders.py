@@ -21,7 +21,6 @@ import dataclasses
 from tilelang.analysis.strides import coefficient
 from tilelang.arith.domain import Domain, facts_after, of_function, visit_in_order, visit_inside
 from tilelang.arith.interval import bounds
-from tilelang.arith.powers import is_power_of_two
 from tilelang.arith.simplify import simplify
 from tilelang.ir.assumption import assume
 from tilelang.ir.buffer import Buffer, Scope
@@ -44,6 +43,7 @@ from tilelang.ir.visit import (
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
+from tilelang.powers import is_power_of_two
 from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_WAIT
 

@@ -1,6 +1,6 @@
 """Powers of two."""
 
-from tilelang.arith.powers import is_power_of_two, next_power_of_two
+from tilelang.powers import is_power_of_two, next_power_of_two
 
 
 def test_the_powers_of_two_below_100() -> None:
