@@ -77,20 +77,20 @@ def flash_decoding(
                 if i < group:
                     part_log2[b, h, s, i] = T.log2(row_sum[i]) + row_max[i] * scale
 
-        with T.Kernel(group, kv_heads, batch, threads=128) as (i, h, b):
+        with T.Kernel(group, kv_heads, batch, threads=128) as (g, h, b):
             out = T.alloc_fragment((dim,), "float32")
             largest = T.alloc_var("float32", init=-1e30)
             total = T.alloc_var("float32", init=0.0)
             for s in T.serial(splits):
-                largest = T.max(largest, part_log2[b, h, s, i])
+                largest = T.max(largest, part_log2[b, h, s, g])
             T.clear(out)
             for s in T.serial(splits):
-                weight = T.exp2(part_log2[b, h, s, i] - largest)
+                weight = T.exp2(part_log2[b, h, s, g] - largest)
                 total += weight
                 for j in T.Parallel(dim):
-                    out[j] += part_out[b, h, s, i, j] * weight
+                    out[j] += part_out[b, h, s, g, j] * weight
             for j in T.Parallel(dim):
-                O[b, h, i, j] = out[j] / total
+                O[b, h, g, j] = out[j] / total
 
     return main
 

@@ -47,7 +47,7 @@ def mla_sparse(
             T.fill(row_max, -1e30)
             for k in T.Pipelined(T.ceildiv(chosen, block_N), num_stages=num_stages):
                 for j in T.Parallel(block_N):
-                    named[j] = T.all_of(k * block_N + j < chosen, indices[q, k * block_N + j] >= 0)
+                    named[j] = (k * block_N + j < chosen) & (indices[q, k * block_N + j] >= 0)
                 for j, d in T.Parallel(block_N, dim):
                     KV_shared[j, d] = KV[T.max(indices[q, k * block_N + j], 0), d]
                 for j, d in T.Parallel(block_N, rope_dim):

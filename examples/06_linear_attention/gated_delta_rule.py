@@ -55,7 +55,7 @@ def gated_delta_rule(
                 lower[i, j] = products[i, j] * gate[i] * T.exp2(T.min(decay[i] - decay[j], 0))
             for j in T.Parallel(chunk):  # a column each, from the first row to the last
                 for i in T.serial(chunk):
-                    value = T.if_then_else(i == j, T.float32(1), T.float32(0))
+                    value = T.alloc_var("float32", init=T.if_then_else(i == j, T.float32(1), T.float32(0)))
                     for m in T.serial(i):
                         value -= lower[i, m] * solution[m, j]
                     solution[i, j] = value
