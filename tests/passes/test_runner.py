@@ -5,12 +5,14 @@ import dataclasses
 import pytest
 
 import tilelang.language as T
-from tilelang.errors import CompilerBug, ResourceError
+from tilelang.errors import CompilerBug, ResourceError, SharedMemoryError
 from tilelang.ir.func import Level
+from tilelang.ir.launch import WarpSchedule
 from tilelang.ir.stmt import Break, Launch
 from tilelang.ir.visit import walk
 from tilelang.passes.base import Pass, with_launches
 from tilelang.passes.runner import run_passes
+from tilelang.saved_schedule import ScheduleOverrides
 
 
 def make():
@@ -95,3 +97,34 @@ def test_what_takes_too_much_memory_anyway_is_not_tried_again():
     with pytest.raises(ResourceError, match="too much"):
         run_passes(make(), (Pass("place", place, Level.TILE, Level.TILE),))
     assert [True] == attempts
+
+
+class Stages(WarpSchedule):
+    def overrides(self):
+        return ScheduleOverrides(specialized=True)
+
+
+def with_schedule(func, _):
+    return with_launches(
+        func, lambda launch: dataclasses.replace(launch, plan=dataclasses.replace(launch.plan, schedule=Stages()))
+    )
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_schedule_whose_stages_do_not_fit_is_chosen_again_with_fewer(fits):
+    attempts, shots = [], []
+
+    def place(func, context):
+        attempts.append(context.max_stages)
+        if context.max_stages is None or not fits:
+            raise SharedMemoryError(f"attempt {len(attempts)}", stages=5)
+        return func
+
+    passes = (Pass("schedule", with_schedule, *[Level.TILE] * 2), Pass("place", place, *[Level.TILE] * 2))
+    if fits:
+        run_passes(make(), passes, snapshots=shots)
+    else:  # what was asked for, and not what was tried instead
+        with pytest.raises(SharedMemoryError, match="attempt 1"):
+            run_passes(make(), passes, snapshots=shots)
+    assert [None, 5] == attempts
+    assert ["input", "schedule", "place"][: 3 if fits else 2] == [s.name for s in shots]

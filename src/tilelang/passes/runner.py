@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from tilelang.call_stack import reserve_frames
-from tilelang.errors import CompilerBug, ResourceError, TileLangError
+from tilelang.errors import CompilerBug, ResourceError, SharedMemoryError, TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Launch
@@ -42,7 +42,7 @@ def run_passes(
     *,
     snapshots: list[Snapshot] | None = None,
 ) -> PrimFunc:
-    """Runs all passes; where shared memory does not suffice, again without pipelining parallel loops.
+    """Runs all passes; where shared memory does not suffice, again with fewer versions of tiles.
 
     Args:
         func: The input of the first pass.
@@ -54,12 +54,18 @@ def run_passes(
     shots: list[Snapshot] = []
     try:
         _run(func, passes, context, shots)
-    except ResourceError:
-        # stages of copies are the user's request; versions of tiles of parallel loops are the compiler's choice
-        if not _prefetches_by_loops(shots[-1].func):
+    except ResourceError as error:
+        smaller = _with_fewer_versions(context, shots[-1].func, error)
+        if smaller is None:
             raise
-        shots.clear()
-        _run(func, passes, dataclasses.replace(context, prefetch_loops=False), shots)
+        failed, shots[:] = list(shots), []
+        try:
+            _run(func, passes, smaller, shots)
+        except ResourceError:
+            if smaller.prefetch_loops is context.prefetch_loops:  # what the user asked for does not fit
+                shots[:] = failed
+                raise error from None
+            raise
     finally:
         if snapshots is not None:
             snapshots += shots
@@ -82,9 +88,18 @@ def _run(func: PrimFunc, passes: Sequence[Pass], context: PassContext, shots: li
         shots.append(Snapshot(step.name, func))
 
 
-def _prefetches_by_loops(func: PrimFunc) -> bool:
-    """Whether a pipeline prefetches by parallel loops."""
-    return any(isinstance(s, Launch) and s.plan.prefetch_loops for s in walk(func.body))
+def _with_fewer_versions(context: PassContext, func: PrimFunc, error: ResourceError) -> PassContext | None:
+    """The context in which fewer versions of tiles are the compiler's choice; None if it has chosen none.
+
+    Stages of copies that a user asks for are kept, but not versions of tiles of parallel loops, nor the stages of a
+    schedule, which is chosen before layouts are known: conversions between them take shared memory, too.
+    """
+    plans = [s.plan for s in walk(func.body) if isinstance(s, Launch)]
+    if any(plan.prefetch_loops for plan in plans):
+        return dataclasses.replace(context, prefetch_loops=False)
+    if isinstance(error, SharedMemoryError) and error.stages and any(plan.schedule is not None for plan in plans):
+        return dataclasses.replace(context, max_stages=error.stages)
+    return None
 
 
 def _check_level(func: PrimFunc, step: Pass) -> None:

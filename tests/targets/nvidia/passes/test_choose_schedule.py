@@ -1,10 +1,12 @@
 """Which launches are warp-specialized, with which schedule; the reasons against it; overrides by pass_configs."""
 
+import numpy as np
 import pytest
 from specialized import TABLE, context, gemm_kernel, launch_of, warp_specialize
 
+import tilelang
 import tilelang.language as T
-from tilelang.errors import OptionError
+from tilelang.errors import OptionError, ResourceError
 from tilelang.layout.xor_swizzle import swizzled
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import inline_bindings
@@ -353,3 +355,34 @@ def test_tiles_of_which_shared_memory_holds_one_are_refused():
 
 def test_overrides_reach_the_pass():
     assert context(stages=3).options.schedule.stages == 3
+
+
+def test_stages_leave_space_for_tiles_that_conversions_of_layouts_need():
+    M, N, K = 64, 192, 512
+
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((N, K), "float16"), C: T.Tensor((8, N), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s, B_s = T.alloc_shared((M, 64), "float16"), T.alloc_shared((N, 64), "float16")
+            sums, largest = T.alloc_fragment((M, N), "float32"), T.alloc_fragment((M,), "float32")
+            T.clear(sums)
+            for k in T.Pipelined(K // 64, num_stages=2):
+                T.copy(A[0, k * 64], A_s)
+                T.copy(B[0, k * 64], B_s)
+                T.gemm(A_s, B_s, sums, transpose_B=True)
+            T.reduce_max(sums, largest, dim=1)
+            for i, j in T.Parallel(M, N):
+                if i < 8:  # one warp holds these rows, and all of them share the divisions
+                    C[i, j] = sums[i, j] / largest[i]
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(1, 5, shape).astype(np.float16) for shape in ((M, K), (N, K)))
+    kernel = tilelang.compile(main, target={"kind": "cuda", "arch": "sm_90a"}, execution_backend="simulator")
+    assert "sums: goes through 49152 bytes of shared memory" in kernel.explain()
+    assert "5 stages" in kernel.explain()
+    with pytest.raises(ResourceError, match="num_stages=5 fits"):
+        tilelang.compile(main, target={"kind": "cuda", "arch": "sm_90a"}, pass_configs={"tl.stages": 6})
+    c = np.full((8, N), np.nan, np.float32)
+    kernel(a, b, c)
+    sums = a.astype(np.float32) @ b.T.astype(np.float32)
+    np.testing.assert_allclose(c, (sums / sums.max(axis=1, keepdims=True))[:8], rtol=1e-6)

@@ -299,6 +299,7 @@ class _Choice:
             concurrent_tiles=2 if ping_pong else 1,
             demoted=self._demoted_fragments(),
             doubled=self._doubled,
+            max_stages=self._capabilities.context.max_stages,
         )
         if isinstance(budget, str):
             raise _NotSpecialized(budget)
