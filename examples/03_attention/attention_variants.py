@@ -71,7 +71,7 @@ def attention(
             for step in T.Pipelined(T.ceildiv(stop, block_N) - first, num_stages=num_stages):
                 k = first + step
                 T.copy(K[b, h // group, k * block_N, 0], K_shared)
-                T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
+                T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
                 for i, j in T.Parallel(block_M, block_N):
                     score = S[i, j] * scale
                     if softcap:
@@ -81,7 +81,7 @@ def attention(
                         score = score - slopes[h] * distance
                     seen = distance >= 0
                     if window:
-                        seen = T.all_of(seen, distance < window)
+                        seen = seen & (distance < window)
                     S[i, j] = T.if_then_else(seen, score * LOG2_E, -T.infinity("float32"))
                 T.copy(row_max, previous)
                 T.reduce_max(S, row_max, dim=1, clear=False)
@@ -96,7 +96,7 @@ def attention(
                 for i, j in T.Parallel(block_M, dim):
                     out[i, j] *= rescale[i]
                 T.copy(V[b, h // group, k * block_N, 0], V_shared)
-                T.gemm(P, V_shared, out)
+                T.gemm(P, V_shared, out, policy=T.GemmWarpPolicy.FullRow)
             if sinks:
                 for i in T.Parallel(block_M):
                     row_sum[i] += T.exp2(sink[h] * LOG2_E - row_max[i])

@@ -48,7 +48,7 @@ def varlen_attention(batch, heads, longest, dim, block_M=64, block_N=64, num_sta
                 T.fill(row_max, -1e30)
                 for k in T.Pipelined(T.ceildiv(T.min(length, (bx + 1) * block_M), block_N), num_stages=num_stages):
                     T.copy(K[start + k * block_N : start + (k + 1) * block_N, h, :], K_shared)
-                    T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
+                    T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
                     for i, j in T.Parallel(block_M, block_N):
                         seen = k * block_N + j <= bx * block_M + i
                         S[i, j] = T.if_then_else(seen, S[i, j] * scale, -T.infinity("float32"))
@@ -65,7 +65,7 @@ def varlen_attention(batch, heads, longest, dim, block_M=64, block_N=64, num_sta
                     for i, j in T.Parallel(block_M, dim):
                         out[i, j] *= rescale[i]
                     T.copy(V[start + k * block_N : start + (k + 1) * block_N, h, :], V_shared)
-                    T.gemm(P, V_shared, out)
+                    T.gemm(P, V_shared, out, policy=T.GemmWarpPolicy.FullRow)
                 for i, j in T.Parallel(block_M, dim):
                     if bx * block_M + i < length:  # the next rows are another sequence's
                         O[start + bx * block_M + i, h, j] = out[i, j] / row_sum[i]
