@@ -7,6 +7,7 @@ random data, with nothing in L2, and the table shows medians of device time.
 """
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -23,7 +24,7 @@ from published_rows import FAST, ROWS
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def compiled(side: str, row, tile):
+def compiled(side: str, row, tile, options):
     """A kernel of the example's program."""
     import tilelang
 
@@ -33,7 +34,7 @@ def compiled(side: str, row, tile):
         sys.modules["tilelang.testing"] = tilelang.testing = helpers
     module = example(row.example)
     program = getattr(module, row.function).get_tir(*row.arguments, **tile)
-    return module, tilelang.compile(program, out_idx=row.out_idx, target="cuda", pass_configs=FAST)
+    return module, tilelang.compile(program, out_idx=row.out_idx, target="cuda", pass_configs={**FAST, **options})
 
 
 def check(row, module, arguments, out) -> None:
@@ -60,10 +61,11 @@ def serve(side: str, name: str) -> None:
         try:
             action()
         except Exception as error:
-            failed.append(f"{dict(tile)}: {type(error).__name__}: {error}"[:300])
+            failed.append(f"{tile}: {type(error).__name__}: {error}"[:300])
 
-    for tile in row.tiles:
-        try_tile(tile, lambda tile=tile: kernels.append((tile, *compiled(side, row, tile))))
+    for tile, options in itertools.product(row.tiles, row.options if side == "ours" else ({},)):
+        name = {**tile, **options}
+        try_tile(name, lambda n=name, t=tile, o=options: kernels.append((n, *compiled(side, row, t, o))))
     print("@@" + json.dumps(len(kernels)), flush=True)
 
     sys.stdin.readline()  # "choose": the GPU is free
@@ -90,7 +92,7 @@ def serve(side: str, name: str) -> None:
 
         def measure(tile=tile, module=module, kernel=kernel) -> None:
             check(row, module, arguments, kernel(*arguments))
-            found.append((milliseconds(kernel, 5), str(dict(tile)), kernel))
+            found.append((milliseconds(kernel, 5), str(tile), kernel))
 
         try_tile(tile, measure)
     if not found:
