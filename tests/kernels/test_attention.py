@@ -1,11 +1,16 @@
-"""Attention as ptxas compiles it: with three consumer warpgroups, backward, and MLA decode."""
+"""Attention as ptxas compiles it, in every dimension and dtype, backward, and MLA decode; in float8 as it computes."""
 
 import attention_programs
+import ml_dtypes
+import numpy as np
 import pytest
 from device_text import needs_cuda_compiler
 from examples_of import load
+from gpu import SCHEDULES, simulate_func
 from specialized import TARGET, lowered
 
+from tilelang.ir.stmt import Launch
+from tilelang.ir.visit import walk
 from tilelang.targets.nvidia.codegen.cuda import emit
 from tilelang.targets.nvidia.runtime.device_code import build
 
@@ -18,6 +23,49 @@ def test_tiles_of_three_warpgroups_fit_into_their_registers(dim, block_n, causal
     made = lowered(attention_programs.flash(8, 15 * 256, dim, 192, block_n, causal=causal, threads=384), persistent=True)
     for used in build(emit(made), TARGET.arch, "nvrtc").resources.values():
         assert (0, False) == (used.spill_bytes, used.serialized)
+
+
+@pytest.mark.slow(every=5)
+@needs_cuda_compiler
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "dim,dim_v,tile,dtype",
+    [
+        (64, 64, (128, 128), "float16"),
+        (96, 96, (128, 128), "float16"),
+        (128, 128, (128, 128), "float16"),
+        (192, 128, (128, 128), "float16"),
+        (192, 128, (192, 64), "float16"),
+        (256, 256, (128, 80), "float16"),
+        (64, 64, (128, 128), "float8_e4m3fn"),
+        (128, 128, (128, 128), "float8_e4m3fn"),
+        (128, 128, (192, 96), "float8_e4m3fn"),
+    ],
+)
+def test_tiles_of_every_dimension_fit_and_their_gemms_overlap(dim, dim_v, tile, dtype, causal):
+    program = attention_programs.flash(
+        8, 15 * 256, dim, *tile, causal=causal, threads=2 * tile[0], dim_v=dim_v, dtype=dtype
+    )
+    made = lowered(program, persistent=True)
+    launches = [stmt for stmt in walk(made.body) if isinstance(stmt, Launch)]
+    (timeline,) = (timeline for launch in launches for timeline in launch.plan.timelines)
+    assert "software-pipelined" in timeline.title
+    for used in build(emit(made), TARGET.arch, "nvrtc").resources.values():
+        assert (0, 0, False) == (used.spill_bytes, used.local_bytes, used.serialized)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_attention_in_float8(dtype, causal):
+    rng, kind, shape = np.random.default_rng(0), getattr(ml_dtypes, dtype), (1, 192, 64)
+    q, k, v = (rng.standard_normal(shape).astype(kind) for _ in range(3))
+    func = attention_programs.flash(*shape, 128, 64, causal=causal, threads=256, dtype=dtype)
+    made = lowered(func, persistent=True, enable_fast_math=True)
+    given = [q, k, np.ascontiguousarray(v.swapaxes(1, 2)), np.zeros(shape, np.float16)]
+    for lazy, seed in SCHEDULES[:2]:
+        found = simulate_func(made, given, TARGET.arch, lazy, seed)[3]
+        # probabilities have 3 or 2 bits behind the leading one
+        np.testing.assert_allclose(attention_programs.attention(q, k, v, causal), found, atol=0.15, rtol=0.1)
 
 
 @pytest.mark.slow(every=2)

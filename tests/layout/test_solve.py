@@ -78,6 +78,20 @@ def test_a_second_wish_is_a_conflict_that_names_both() -> None:
     assert other == conflict.needed
 
 
+def test_a_layout_that_will_do_as_well_is_taken_where_others_lead_to_it() -> None:
+    sums, wanted = accumulator(64, 128, 4), blocked((64, 128), 128, 8)
+    chosen = FixedLayout("P", wanted, reason("T.gemm reads it", 44), other=sums)
+    others = [c for c in ATTENTION if not (isinstance(c, FixedLayout) and c.var == "P")]
+    found = solve([chosen, *others])
+    assert () == found.conflicts
+    assert sums == found.layouts["P"]  # with its order of values
+    alone = solve([chosen])
+    assert () == alone.conflicts
+    assert wanted == alone.layouts["P"]
+    led_elsewhere = solve([chosen, FixedLayout("P", replicated((64, 128), 128), reason("T.annotate_layout", 12))])
+    assert [chosen] == [conflict.constraint for conflict in led_elsewhere.conflicts]
+
+
 def test_a_nest_follows_what_it_writes() -> None:
     small, large = blocked((64,), 64), replicated((64,), 64)
     found = solve([

@@ -5,25 +5,29 @@ import numpy as np
 import tilelang.language as T
 
 
-def flash(heads, length, dim, block_m, block_n, *, causal=False, threads=128, num_stages=2):
-    """Flash attention over (heads, length, dim)."""
-    shape = (heads, length, dim)
+def flash(
+    heads, length, dim, block_m, block_n, *, causal=False, threads=128, num_stages=2, dim_v=None, dtype="float16"
+):
+    """Flash attention over (heads, length, dim), with values of `dim_v`; in 8 bits they lie as (heads, dim_v, length)."""
+    dim_v = dim_v or dim
+    shape, narrow = (heads, length, dim), dtype.startswith("float8")
+    shape_v, tile_v = ((dim_v, length), (dim_v, block_n)) if narrow else ((length, dim_v), (block_n, dim_v))
     scale = 1.44269504 / dim**0.5
 
     @T.prim_func
     def main(
-        Q: T.Tensor(shape, "float16"),
-        K: T.Tensor(shape, "float16"),
-        V: T.Tensor(shape, "float16"),
-        O: T.Tensor(shape, "float16"),
+        Q: T.Tensor(shape, dtype),
+        K: T.Tensor(shape, dtype),
+        V: T.Tensor((heads, *shape_v), dtype),
+        O: T.Tensor((heads, length, dim_v), "float16"),
     ):
         with T.Kernel(T.ceildiv(length, block_m), heads, threads=threads) as (bx, by):
-            q = T.alloc_shared((block_m, dim), "float16")
-            k = T.alloc_shared((block_n, dim), "float16")
-            v = T.alloc_shared((block_n, dim), "float16")
+            q = T.alloc_shared((block_m, dim), dtype)
+            k = T.alloc_shared((block_n, dim), dtype)
+            v = T.alloc_shared(tile_v, dtype)
             scores = T.alloc_fragment((block_m, block_n), "float32")
-            weights = T.alloc_fragment((block_m, block_n), "float16")
-            sums = T.alloc_fragment((block_m, dim), "float32")
+            weights = T.alloc_fragment((block_m, block_n), dtype)
+            sums = T.alloc_fragment((block_m, dim_v), "float32")
             top = T.alloc_fragment((block_m,), "float32")
             before = T.alloc_fragment((block_m,), "float32")
             factor = T.alloc_fragment((block_m,), "float32")
@@ -43,7 +47,10 @@ def flash(heads, length, dim, block_m, block_n, *, causal=False, threads=128, nu
                 else:
                     T.clear(scores)
                 T.gemm(q, k, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
-                T.copy(V[by, step * block_n, 0], v)
+                if narrow:
+                    T.copy(V[by, 0, step * block_n], v)
+                else:
+                    T.copy(V[by, step * block_n, 0], v)
                 T.copy(top, before)
                 T.reduce_max(scores, top, dim=1, clear=False)
                 for i in T.Parallel(block_m):
@@ -54,10 +61,10 @@ def flash(heads, length, dim, block_m, block_n, *, causal=False, threads=128, nu
                 for i in T.Parallel(block_m):
                     total[i] = total[i] * factor[i] + part[i]
                 T.copy(scores, weights)
-                for i, j in T.Parallel(block_m, dim):
+                for i, j in T.Parallel(block_m, dim_v):
                     sums[i, j] = sums[i, j] * factor[i]
-                T.gemm(weights, v, sums, policy=T.GemmWarpPolicy.FullRow)
-            for i, j in T.Parallel(block_m, dim):
+                T.gemm(weights, v, sums, transpose_B=narrow, policy=T.GemmWarpPolicy.FullRow)
+            for i, j in T.Parallel(block_m, dim_v):
                 sums[i, j] = sums[i, j] / total[i]
             T.copy(sums, O[by, bx * block_m, 0])
 

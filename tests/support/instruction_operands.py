@@ -79,6 +79,7 @@ _FIXED: dict[str, list[Operand]] = {
     "bar_arrive": [1, 64],
     "cp_async_wait": [0],
     "nanosleep": [20],
+    "quad_exchange": [Address(SCALARS["int8"]), Address(SCALARS["int8"])],
 }
 
 

@@ -50,7 +50,12 @@ class WarpAlone:
         out[where] = memory[pointer.offset[where][:, None] + np.arange(count)]
         return out
 
-    def write(self, pointer, values, *, where=None):
+    def read_raw(self, pointer, count=1, *, where=None):
+        """Everything is defined."""
+        values = self.read(pointer, count, where=where)
+        return values, np.ones(values.shape, bool)
+
+    def write(self, pointer, values, *, where=None, defined=None):
         memory, where = self._memory[pointer.buffer], self._where(where)
         assert values.dtype == memory.dtype
         assert (pointer.offset[where] % values.shape[1] == 0).all(), "misaligned"

@@ -27,11 +27,19 @@ class Reason:
 
 @record(slots=True)
 class FixedLayout:
-    """An instruction or the user fixes a fragment's layout; value digits may come in any order."""
+    """An instruction or the user fixes a fragment's layout; value digits may come in any order.
+
+    Attributes:
+        var: The fragment.
+        layout: The layout.
+        reason: The reason.
+        other: A layout that will do as well, if one that is fixed elsewhere leads to it.
+    """
 
     var: Hashable
     layout: Fragment
     reason: Reason
+    other: Fragment | None = None
 
 
 @record(slots=True)

@@ -60,11 +60,13 @@ class Solution:
 def solve(constraints: Sequence[Constraint]) -> Solution:
     """A layout for every variable that the constraints reach.
 
-    Fixed layouts are propagated first; then the choice of largest weight is made and propagated, and so on.
+    Fixed layouts are propagated first, those without another that will do as well before all; then the choice of
+    largest weight is made and propagated, and so on.
     """
     solver = _Solver(constraints)
-    solver.fix()
-    solver.propagate()
+    for flexible in (False, True):
+        solver.fix(flexible=flexible)
+        solver.propagate()
     solver.choose()
     return solver.solution()
 
@@ -94,10 +96,13 @@ class _Solver:
         self._needed: dict[int, tuple[Fragment, Fragment | None]] = {}
 
     # -- steps ----------------------------------------------------------------------------------------------
-    def fix(self) -> None:
-        """Assigns the fixed layouts, the first of several."""
+    def fix(self, *, flexible: bool) -> None:
+        """Assigns the fixed layouts, the first of several: those with, or without, another that will do as well."""
         for constraint in self._fixed:
-            if constraint.var not in self._layouts:
+            layout, other = self._layouts.get(constraint.var), constraint.other
+            if layout is not None and other is not None and flexible and layout.same_owners(other):
+                self._layouts[constraint.var] = other  # with its order of values
+            elif layout is None and (other is not None) is flexible:
                 self._put(constraint.var, constraint.layout, constraint.reason)
 
     def propagate(self) -> None:
@@ -132,7 +137,7 @@ class _Solver:
         conflicts = [
             Conflict(constraint, self._reasons[constraint.var], constraint.layout)
             for constraint in self._fixed
-            if not self._layouts[constraint.var].same_owners(constraint.layout)
+            if not _meets(constraint, self._layouts[constraint.var])
         ]
         conflicts += [
             Conflict(use, self._reasons.get(use.var), self._need(use)) for use in self._uses if not self._suits(use)
@@ -243,6 +248,11 @@ def _element_layout(use: AccessLayout, nest: Fragment) -> Fragment | None:
         return element_layout(use.access, nest, use.free)
     except NotDigitMap:
         return None
+
+
+def _meets(constraint: FixedLayout, layout: Fragment) -> bool:
+    wanted = (constraint.layout, constraint.other)
+    return any(each is not None and layout.same_owners(each) for each in wanted)
 
 
 def _suits(use: AccessLayout, layout: Fragment, needed: Fragment) -> bool:

@@ -44,7 +44,7 @@ def test_fragments_hold_every_element(m, n, k, warps, policy):
     assert warps == split.rows * split.columns * split.copies
     for tile, shape in (
         (split.accumulator(ATOM, m, n), (m, n)),
-        (split.left(ATOM, m, k), (m, k)),
+        (split.left(ATOM.a, m, k), (m, k)),
         (split.right(ATOM, n, k), (n, k)),
     ):
         assert 32 * warps == tile.threads
@@ -57,7 +57,7 @@ def test_a_warp_holds_the_operands_of_its_accumulator(m, n, warps, policy):
     split = partition(m, n, ATOM, 32 * warps, policy, 32)
     sums, left, right = (
         tile.table.reshape(warps, -1, 2)
-        for tile in (split.accumulator(ATOM, m, n), split.left(ATOM, m, 16), split.right(ATOM, n, 16))
+        for tile in (split.accumulator(ATOM, m, n), split.left(ATOM.a, m, 16), split.right(ATOM, n, 16))
     )
     for warp in range(warps):
         assert set(sums[warp, :, 0]) == set(left[warp, :, 0])
@@ -73,7 +73,7 @@ def test_incomplete_warps_cannot_be_partitioned(threads):
 def test_an_operand_from_an_accumulator_has_the_same_owners():
     """The second product of attention takes the first one's result: rows by warps, columns along K."""
     split = partition(64, 64, ATOM, 128, GemmWarpPolicy.FullRow, 32)
-    assert split.accumulator(ATOM, 64, 64).same_owners(split.left(ATOM, 64, 64))
+    assert split.accumulator(ATOM, 64, 64).same_owners(split.left(ATOM.a, 64, 64))
 
 
 def test_a_matrix_in_any_dimensions_of_its_buffer():

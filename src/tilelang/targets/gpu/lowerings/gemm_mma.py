@@ -380,7 +380,7 @@ class RegisterGemm(abc.ABC):
             warps=warps,
             a=share(op.a, *a_axes, m, k, atom.a, warps.row_atoms, row_cover),
             b=share(op.b, *b_axes, n, k, atom.b, warps.column_atoms, column_cover),
-            left=_of_buffer(warps.left(self.left_atom(op, atom), m, k), a_axes, op.a.buffer),
+            left=_of_buffer(warps.left(self.left_atom(op, atom).a, m, k), a_axes, op.a.buffer),
             right=_of_buffer(warps.right(atom, n, k), b_axes, op.b.buffer),
             accumulator=_of_buffer(warps.accumulator(atom, m, n), op.axes_of_c, op.c.buffer),
         )

@@ -73,16 +73,16 @@ class WarpPartition:
         value = [*atom.c.value, digit(self.column_atoms, 0, width), digit(self.row_atoms, height, 0)]
         return _with_copies(fragment((m, n), thread, value))
 
-    def left(self, atom: MatrixAtom, m: int, k: int) -> Fragment:
-        """The fragment of A: warps along N hold the same rows. Shapes: (M, K)."""
-        height, _, depth = atom.shape
+    def left(self, part: Fragment, m: int, k: int) -> Fragment:
+        """The fragment of A, given that of one instruction: warps along N hold the same rows. Shapes: (M, K)."""
+        height, depth = part.shape
         thread = [
-            *atom.a.thread,
+            *part.thread,
             digit(self.rows, self.row_atoms * height, 0),
             digit(self.columns * self.copies, 0, 0),
         ]
         # in the order of an accumulator's values, of which A is often made
-        value = [*atom.a.value, digit(-(-k // depth), 0, depth), digit(self.row_atoms, height, 0)]
+        value = [*part.value, digit(-(-k // depth), 0, depth), digit(self.row_atoms, height, 0)]
         return _with_copies(fragment((m, k), thread, value))
 
     def right(self, atom: WarpAtom, n: int, k: int) -> Fragment:

@@ -32,6 +32,7 @@ from tilelang.records import record
 from tilelang.targets.gpu.lowerings.mma_operand import FragmentOperand, Share
 from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, held, placed
 from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES
+from tilelang.targets.nvidia.isa.quad_exchange import ELEMENT_BITS
 from tilelang.targets.nvidia.isa.wgmma import (
     MATRIX_DESCRIPTOR,
     ROWS,
@@ -47,6 +48,7 @@ from tilelang.targets.nvidia.isa.wgmma import (
     wgmma,
     wgmma_wait,
 )
+from tilelang.targets.nvidia.lowerings.exchanged_operand import ExchangedOperand
 from tilelang.targets.nvidia.lowerings.wgmma_operand import Tile
 from tilelang.targets.nvidia.machines import REGISTERS_PER_SM, Feature
 from tilelang.targets.nvidia.requests import GEMM_WGMMA
@@ -90,8 +92,15 @@ class WgmmaPlan(Plan):
 
     def left(self, op: Gemm) -> Fragment:
         """The fragment of A, as one of its buffer."""
+        return self._left(op, self.atom.a)
+
+    def left_as_sums(self, op: Gemm) -> Fragment | None:
+        """A fragment of A that lies as sums do, for which threads exchange its elements; None if A cannot lie so."""
+        return self._left(op, self.atom.a_as_sums) if op.a.dtype.bits == ELEMENT_BITS else None
+
+    def _left(self, op: Gemm, part: Fragment) -> Fragment:
         m, _, k = (int_const(size) or 0 for size in op.sizes)
-        return placed(self.groups.left(self.atom, m, k), _axes_of_a(op), op.a.buffer.static_shape or ())
+        return placed(self.groups.left(part, m, k), _axes_of_a(op), op.a.buffer.static_shape or ())
 
     def accumulator(self, op: Gemm) -> Fragment:
         """The fragment of C, as one of its buffer."""
@@ -127,7 +136,9 @@ class GemmWgmma:
         yield FixedLayout(op.c.buffer, sums, Reason(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
         if plan.a is None:
             multiplies = Reason(f"{op.name} multiplies it by {plan.atom.name}", op.loc)
-            yield FixedLayout(op.a.buffer, held(plan.left(op)), multiplies)
+            sums_of_a = plan.left_as_sums(op)
+            other = None if sums_of_a is None else held(sums_of_a)
+            yield FixedLayout(op.a.buffer, held(plan.left(op)), multiplies, other)
         for found in (plan.tile_a(op), plan.tile_b(op)):
             if found is not None:
                 tile, boxes = found
@@ -191,8 +202,10 @@ class _Emission:
 
         emit.loop("k_step", plan.steps, lambda step: emit.loop("i", groups.row_atoms, lambda i: along_n(step, i)))
         build.emit(CallStmt(WGMMA_COMMIT, ()))
-        # registers that are converted are overwritten for the next gemm
-        pending = 0 if sums.is_converted or held_a is not None and held_a.moves else op.wait
+        # registers that are converted are overwritten for the next gemm, exchanged ones for the next of this operator
+        overwrites = isinstance(held_a, ExchangedOperand) and not op.follows_wait
+        overwrites = overwrites or isinstance(held_a, FragmentOperand) and held_a.moves
+        pending = 0 if sums.is_converted or overwrites else op.wait
         if pending >= 0:
             tiles = tuple(region for region in (op.a, op.b) if region.buffer.scope is Scope.SHARED)
             build.emit(CallStmt(wgmma_wait(pending), (), tiles))
@@ -232,7 +245,7 @@ class _Emission:
         short = self._emit.short(chunks)
         return descriptor if int_const(short) == 0 else descriptor + cast(short, _UINT64)
 
-    def _a_in_registers(self, row_group: Expr) -> FragmentOperand:
+    def _a_in_registers(self, row_group: Expr) -> FragmentOperand | ExchangedOperand:
         """A in registers, in the order of the instruction; all steps along K, since their instructions overlap."""
         op, plan, emit = self._op, self._plan, self._emit
         row_axis, k_axis = _axes_of_a(op)
@@ -241,12 +254,19 @@ class _Emission:
         share = Share(op.a, row_axis, k_axis, m, k, plan.atom.a, plan.groups.row_atoms, cover)
         origin = emit.short(row_group * (plan.groups.row_atoms * ROWS))
         lane = emit.short(self._thread % WARPGROUP)
-        order = ValuePermutation(self._context.fragments[op.a.buffer], plan.left(op))
-        operand = FragmentOperand(emit, share, lane, origin, order, self._context.registers[op.a.buffer], plan.steps)
+        actual, registers = self._context.fragments[op.a.buffer], self._context.registers[op.a.buffer]
+        as_sums, operand_a = plan.left_as_sums(op), plan.left(op)
+        operand: FragmentOperand | ExchangedOperand
+        if as_sums is not None and not actual.same_owners(held(operand_a)):
+            order, sums = ValuePermutation(actual, as_sums), plan.atom.a_as_sums
+            operand = ExchangedOperand(emit, share, sums, lane, origin, order, registers, plan.steps)
+        else:
+            order = ValuePermutation(actual, operand_a)
+            operand = FragmentOperand(emit, share, lane, origin, order, registers, plan.steps)
         emit.loop("k_step", plan.steps, lambda step: operand.fetch(step, tail=False))
         return operand
 
-    def _fence_operands(self, sums: Accumulator, held_a: FragmentOperand | None) -> None:
+    def _fence_operands(self, sums: Accumulator, held_a: FragmentOperand | ExchangedOperand | None) -> None:
         """Fences the registers of the accumulator and of A, except those that pending instructions already use.
 
         Those that the first instruction overwrites are defined where others may be in flight.

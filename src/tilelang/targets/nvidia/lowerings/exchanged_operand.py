@@ -1,0 +1,69 @@
+"""Operand A of 8-bit wgmma in a fragment that lies as sums do: lanes exchange its elements before the instructions.
+
+So the scores of attention become an operand where they are, without a way through shared memory. The exchanged
+registers are others than those of the fragment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.expr import Expr
+from tilelang.ir.stmt import CallStmt
+from tilelang.layout.thread_values import Fragment
+from tilelang.lowering.regions import ZERO
+from tilelang.lowering.registers import Emitter
+from tilelang.lowering.value_permutation import ValuePermutation
+from tilelang.targets.gpu.lowerings.mma_operand import FragmentOperand, Share
+from tilelang.targets.nvidia.isa.quad_exchange import QUAD_EXCHANGE
+
+
+class ExchangedOperand:
+    """The operand.
+
+    Args:
+        emit: Receives statements.
+        share: The part that the warpgroup needs, as instructions take it.
+        sums: The fragment of one instruction, as threads hold it.
+        lane: The executing thread of the warpgroup.
+        origin: The warpgroup's first row.
+        order: The layout of the fragment.
+        held: The registers of the fragment.
+        steps: Instructions along K.
+    """
+
+    def __init__(
+        self,
+        emit: Emitter,
+        share: Share,
+        sums: Fragment,
+        lane: Expr,
+        origin: Expr,
+        order: ValuePermutation,
+        held: Buffer,
+        steps: int,
+    ) -> None:
+        self._emit, self._share, self._steps = emit, share, steps
+        self._own = FragmentOperand(emit, dataclasses.replace(share, atom=sums), lane, origin, order, held, steps)
+        self._registers = emit.registers(f"{share.region.buffer.name}_r", steps * share.tile.values, share.dtype)
+
+    @property
+    def array(self) -> Region:
+        """All registers of the operand."""
+        return Region(self._registers, (ZERO,), self._registers.shape)
+
+    def fetch(self, step: Expr, *, tail: bool) -> None:
+        """Gives each lane the elements of a step that instructions take from it."""
+        self._own.fetch(step, tail=tail)
+
+        def exchange(atom: Expr) -> None:
+            own, operand = self._own.registers(atom, step), self.registers(atom, step)
+            self._emit.build.emit(CallStmt(QUAD_EXCHANGE, (operand, own), (own,), (operand,)))
+
+        self._emit.loop("i", self._share.atoms, exchange)
+
+    def registers(self, atom: Expr, step: Expr) -> Region:
+        """The registers of one instruction."""
+        values, count = self._share.atom.values, self._share.tile.values
+        return self._emit.part(self._registers, step * count + atom * values, values)
