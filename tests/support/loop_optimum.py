@@ -38,7 +38,11 @@ def optimum(graph: LoopGraph, stages: int = 2) -> int:
         same = model.new_bool_var("same")
         model.add(stage[edge.source] == later).only_enforce_if(same)
         model.add(stage[edge.source] != later).only_enforce_if(same.negated())
-        model.add(end[edge.source] <= start[edge.target]).only_enforce_if(same)
+        done = end[edge.source] if edge.waits else start[edge.source] + graph.work[edge.source].warp_cycles
+        model.add(done <= start[edge.target]).only_enforce_if(same)
+    for first, *others in map(sorted, graph.together):
+        for other in others:
+            model.add(stage[first] == stage[other])
     makespan = model.new_int_var(0, horizon, "makespan")
     for each in end:
         model.add(makespan >= each)

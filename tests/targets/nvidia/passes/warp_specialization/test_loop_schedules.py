@@ -194,11 +194,38 @@ LOOPS = {
     "attention": lambda: flash(8, 1024, 128, 128, 128),
     "causal attention": lambda: flash(8, 1024, 64, 128, 64, causal=True),
     "attention backward": lambda: attention_backward(1, 4, 256, 64, 64, 64, 128, "float16", True),
+    "attention in float8": lambda: flash(8, 1024, 128, 128, 128, dtype="float8_e4m3fn"),
+    "attention with shorter values": lambda: flash(8, 1024, 192, 128, 128, dim_v=128),
+    **{
+        f"attention with {name}": lambda options=options: load("03_attention/attention_variants.py").attention.get_tir(
+            1, 2, 4, 1024, 128, block_M=128, block_N=128, threads=256, **options
+        )
+        for name, options in {
+            "a window and sinks": {"window": 256, "sinks": True},
+            "a soft cap": {"softcap": 30.0},
+            "linear biases": {"alibi": True},
+        }.items()
+    },
+    "attention of several sequences": lambda: load("03_attention/varlen_attention.py").varlen_attention.get_tir(
+        4, 8, 1024, 128, block_M=128, block_N=128, threads=256
+    ),
+    "decoding in splits": lambda: load("03_attention/flash_decoding.py").flash_decoding.get_tir(
+        2, 2, 64, 4096, 128, 4, block_H=64
+    ),
+    "decoding from pages": lambda: kernels("03_attention/paged_decoding.py")["paged_decoding"],
     "latent attention": lambda: latent(128, 1024, 256, 64, 64),
+    "latent attention in splits": lambda: load("04_mla_decoding/mla_absorbed.py").mla_absorbed.get_tir(
+        4, 128, 2048, 512, 64, 2
+    ),
+    "latent attention from pages": lambda: load("04_mla_decoding/mla_paged.py").mla_paged.get_tir(
+        4, 128, 64, 16, 512, 64, 2
+    ),
     "gemms that share an operand": lambda: kernels("02_gemm/gated_mlp.py")["gated_mlp"],
     # so many tiles that no block shares a tile's sums with another one
     "dequantized gemm": lambda: load("05_quantized_gemm/w4a16_gemm.py").w4a16_gemm.get_tir(2048, 8192, 1024, 64, 256, 128, 64),
-    "chunked linear attention": lambda: kernels("06_linear_attention/retention.py")["retention"],
+    "retention in chunks": lambda: kernels("06_linear_attention/retention.py")["retention"],
+    "Mamba 2 in chunks": lambda: kernels("06_linear_attention/mamba2.py")["mamba2"],
+    "the gated delta rule in chunks": lambda: kernels("06_linear_attention/gated_delta_rule.py")["gated_delta_rule"],
 }
 
 
