@@ -24,6 +24,7 @@ ON_HOPPER = {
     # two blocks of keys, since the order in which more add to dQ changes its rounding
     "03_attention/attention_backward.py": {"batch": 1, "heads": 1, "length": 104, "dim": 32},
     "03_attention/float8_attention.py": {"heads": 1, "length": 80, "dim": 32, "block_M": 64, "block_N": 32, "threads": 128},
+    "04_mla_decoding/mla_prefill.py": {"heads": 1, "length": 104, "dim": 32, "rope_dim": 16, "block_M": 64, "block_N": 64, "threads": 128},
     "05_quantized_gemm/w4a16_gemm.py": {"M": 70, "N": 72, "K": 192, "block_N": 64},
     "05_quantized_gemm/w8a8_gemm.py": {"M": 130, "N": 72, "K": 144, "block_N": 64},
     "06_linear_attention/retention.py": {"batch": 1, "heads": 1, "length": 200, "dim": 64, "dim_v": 64},

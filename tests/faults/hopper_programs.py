@@ -84,14 +84,16 @@ def transposed():
     return lowered(main, stages=2, persistent=True, ping_pong=False), [a, b, np.zeros((m, n), np.float32)], want
 
 
-def attention(*, varying, block=64):
+def attention(*, varying, block=64, dtype="float16"):
     """Rings of several tiles, one that is filled once per tile of the grid, and products of what registers hold.
 
-    Weights say which scores are positive, so that all is exact. Tiles of the grid have as many steps each, or not.
+    Weights say which scores are positive, so that all is exact. Tiles of the grid have as many steps each, or not. In 8
+    bits values lie along the keys.
     """
 
     def make():
         rows, keys = 4 * block, 64 * (5 if varying else 2)
+        along_keys = dtype.startswith("float8")
 
         def steps(bx):
             """The first tile ends, and the last one goes on, where the stages begin anew."""
@@ -99,38 +101,39 @@ def attention(*, varying, block=64):
 
         @T.prim_func
         def main(
-            Q: T.Tensor((rows, 64), "float16"),
-            K: T.Tensor((keys, 64), "float16"),
-            V: T.Tensor((keys, 64), "float16"),
+            Q: T.Tensor((rows, 64), dtype),
+            K: T.Tensor((keys, 64), dtype),
+            V: T.Tensor((64, keys) if along_keys else (keys, 64), dtype),
             O: T.Tensor((rows, 64), "float32"),
         ):
             with T.Kernel(rows // block, threads=2 * block) as bx:
-                Q_s = T.alloc_shared((block, 64), "float16")
-                K_s = T.alloc_shared((64, 64), "float16")
-                V_s = T.alloc_shared((64, 64), "float16")
+                Q_s = T.alloc_shared((block, 64), dtype)
+                K_s = T.alloc_shared((64, 64), dtype)
+                V_s = T.alloc_shared((64, 64), dtype)
                 scores = T.alloc_fragment((block, 64), "float32")
-                weights = T.alloc_fragment((block, 64), "float16")
+                weights = T.alloc_fragment((block, 64), dtype)
                 out = T.alloc_fragment((block, 64), "float32")
                 T.copy(Q[bx * block, 0], Q_s)
                 T.clear(out)
                 for k in T.Pipelined(steps(bx) if varying else 2, num_stages=3):
                     T.copy(K[k * 64, 0], K_s)
-                    T.copy(V[k * 64, 0], V_s)
+                    T.copy(V[(0, k * 64) if along_keys else (k * 64, 0)], V_s)
                     T.gemm(Q_s, K_s, scores, transpose_B=True, clear_accum=True)
                     for i, j in T.Parallel(block, 64):
                         scores[i, j] = T.if_then_else(scores[i, j] > 0, 1.0, 0.0)
                     T.copy(scores, weights)
-                    T.gemm(weights, V_s, out)
+                    T.gemm(weights, V_s, out, transpose_B=along_keys)
                 T.copy(out, O[bx * block, 0])
 
-        q, k, v = ints(rows, 64), ints(keys, 64, seed=1), ints(keys, 64, seed=2)
+        kind = as_dtype(dtype).numpy
+        q, k, v = (ints(n, 64, seed=seed).astype(kind) for seed, n in enumerate((rows, keys, keys)))
         weights = (q.astype(np.float32) @ k.astype(np.float32).T > 0).astype(np.float32)
         if varying:
             weights[:64, 256:] = 0
             weights[64:192, 64:] = 0
         want = weights @ v.astype(np.float32)
         made = lowered(main, blocks=1, persistent=True, stages=4 if varying else 3)
-        return made, [q, k, v, np.zeros((rows, 64), np.float32)], want
+        return made, [q, k, np.ascontiguousarray(v.T) if along_keys else v, np.zeros((rows, 64), np.float32)], want
 
     return make
 
@@ -327,6 +330,7 @@ PROGRAMS = {
     "gemm, transposed": Program(transposed, NARROW),
     "attention": Program(attention(varying=False), NARROW),
     "attention, variable lengths": Program(attention(varying=True), NARROW),
+    "attention in float8": Program(attention(varying=False, dtype="float8_e4m3fn"), NARROW),
     "additions of a loop": Program(additions, NARROW),
     # the producer's waits for K and V hold it until Q has been read
     "attention, three warpgroups": Program(attention(varying=False, block=192), NARROW, implied=1),

@@ -18,6 +18,7 @@ from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE, CLUSTER_ARRIVE_R
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_WAIT
 from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
+from tilelang.targets.nvidia.isa.quad_exchange import QUAD_EXCHANGE
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_store_wait
 from tilelang.targets.nvidia.isa.wgmma import WGMMA_COMMIT, WGMMA_FENCE
 
@@ -72,6 +73,7 @@ CHANGES: dict[str, Change] = {
     "swizzle of a map altered": transfers.map_change(transfers.other_swizzle),
     "stride of a map altered": transfers.map_change(transfers.other_stride),
     "fewer rows in a map": transfers.map_change(transfers.fewer_rows),
+    "exchange between lanes removed": without(QUAD_EXCHANGE),
     "election removed": barriers.not_elected,
     "named barrier removed": without(BAR_SYNC),
     "arrival at a named barrier removed": without(BAR_ARRIVE),

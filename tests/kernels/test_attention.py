@@ -18,9 +18,12 @@ from tilelang.targets.nvidia.runtime.device_code import build
 @pytest.mark.slow(every=3)
 @needs_cuda_compiler
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("dim,block_n", [(128, 80), (64, 128)])
-def test_tiles_of_three_warpgroups_fit_into_their_registers(dim, block_n, causal):
-    made = lowered(attention_programs.flash(8, 15 * 256, dim, 192, block_n, causal=causal, threads=384), persistent=True)
+@pytest.mark.parametrize("dim,rows,block_n", [(128, 192, 80), (64, 192, 128), (64, 256, 64)])
+def test_tiles_of_three_and_four_warpgroups_fit_into_their_registers(dim, rows, block_n, causal):
+    program = attention_programs.flash(8, 15 * 256, dim, rows, block_n, causal=causal, threads=2 * rows)
+    made = lowered(program, persistent=True, consumers=rows // 64)
+    launches = [stmt for stmt in walk(made.body) if isinstance(stmt, Launch)]
+    assert rows // 64 in [launch.plan.schedule.consumers for launch in launches if launch.plan.schedule is not None]
     for used in build(emit(made), TARGET.arch, "nvrtc").resources.values():
         assert (0, False) == (used.spill_bytes, used.serialized)
 

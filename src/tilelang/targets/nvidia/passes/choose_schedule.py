@@ -46,7 +46,6 @@ from tilelang.targets.nvidia.passes.choose_tile_order import choose_tile_order, 
 from tilelang.targets.nvidia.passes.cluster_split_k import split
 from tilelang.targets.nvidia.passes.costs import is_short_gemm
 from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
-from tilelang.targets.nvidia.passes.warp_specialization.async_mma import has_tile_work, only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
     target_capabilities,
@@ -79,6 +78,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
     registers_for_tiles,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import shared_memory_budget
+from tilelang.targets.nvidia.passes.warp_specialization.single_gemm import has_tile_work, only_gemm
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
 _FEW_STAGES = 3  # with fewer, second versions of computed tiles would take what loads need

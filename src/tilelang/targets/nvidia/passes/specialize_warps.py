@@ -28,6 +28,7 @@ from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
+from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.gpu.isa.warp import ELECT
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT
@@ -58,7 +59,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
     PipelineBuffer,
     pipeline_buffer,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline
+from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline, carries
 from tilelang.targets.nvidia.passes.warp_specialization.tile_scheduler import TileScheduler, tile_scheduler
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
 
@@ -113,7 +114,8 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         for each in capabilities.epilogue_stores(launch, schedule.tile_threads)
         if (schedule.staged_additions if each.adds and each.pipelined else schedule.epilogue_parts)
     )
-    pipelined = {loop for loop in walk(launch.body) if isinstance(loop, For) and loop.var in dict(schedule.loops)}
+    loops = [stmt for stmt in walk(launch.body) if isinstance(stmt, For)]
+    pipelined = {loop for loop in loops if loop.var in dict(schedule.loops)}
     stage = StageEpilogue(stores, int(schedule.persistent), pipelined)
     if stores:
         launch = dataclasses.replace(launch, body=stage.visit(launch.body) or Seq((), loc=launch.loc))
@@ -124,6 +126,8 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     ]
     orders: tuple[OrderBarrier, ...] = _order_barriers(launch) if schedule.ping_pong else ()
     software_pipelines = _software_pipelines(pipelined, schedule, pipelines, stage, capabilities, thread)
+    if schedule.mma_in_flight:
+        software_pipelines += _carrying_loops(loops, pipelines)
     computed = {old: new for each in software_pipelines for old, new in each.computed.items()}
     scheduler = tile_scheduler(launch, schedule)
     programs = [
@@ -185,6 +189,18 @@ def _software_pipelines(
             SoftwarePipeline(loop, body, schedules[loop.var], mine, gemms, staged, order, found)
         )
     return software_pipelines
+
+
+def _carrying_loops(loops: Iterable[For], pipelines: Sequence[PipelineBuffer]) -> list[SoftwarePipeline]:
+    """The loops that are one gemm, which is in flight until that of the next iteration has been issued."""
+    made = []
+    for loop in loops:
+        mine = tuple(each for each in pipelines if each.load_group.parent is loop.body)
+        if carries(loop, mine):
+            body = consumer_body(loop, [each.load_group for each in mine])
+            alone = ModuloSchedule((0,), (0,), 0)
+            made.append(SoftwarePipeline(loop, body, alone, mine, frozenset(body.statements), carries=True))
+    return made
 
 
 def _is_tensor_view(buffer: Buffer) -> bool:
@@ -265,7 +281,7 @@ def _consumer_program(
     body = [
         *(Alloc(store.staging, loc=store.copy.loc) for store in stores),
         *(stmt for each in issue_orders for stmt in each.begin()),
-        consumer(launch.body, pipelines, thread, schedule.mma_in_flight, order, software_pipelines, scheduler),
+        consumer(launch.body, pipelines, thread, order, software_pipelines, scheduler),
         *(stmt for each in issue_orders for stmt in each.end()),
         *(store_wait(store.copy) for store in stores[-1:]),
     ]

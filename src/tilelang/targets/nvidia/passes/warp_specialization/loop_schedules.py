@@ -98,7 +98,7 @@ class LoopSchedule:
     def applies(self) -> bool:
         """Whether the user asks for it, or it is better than the program's order with a wait after each gemm.
 
-        A single gemm is not: `async_mma` keeps it in flight until that of the next iteration is issued. Further stages
+        A single gemm is not: it may be in flight until that of the next iteration is issued (`carries`). Further stages
         must be worth their prologue and epilogue.
         """
         least = MIN_GAIN if self.schedule.stages > 1 else MIN_REORDER_GAIN

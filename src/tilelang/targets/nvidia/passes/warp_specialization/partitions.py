@@ -18,7 +18,6 @@ from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt,
 from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, without_unused_bindings
 from tilelang.ops.copy import Copy
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL, l2_policy
-from tilelang.targets.nvidia.passes.warp_specialization.async_mma import AsyncMma, async_mma_of, only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks, select_by_thread
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier
 from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
@@ -30,6 +29,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
     full_barrier,
     producer_acquire,
 )
+from tilelang.targets.nvidia.passes.warp_specialization.single_gemm import only_gemm
 from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline
 from tilelang.targets.nvidia.passes.warp_specialization.tile_scheduler import TileScheduler
 from tilelang.transforms.versions import OnVersion
@@ -165,7 +165,6 @@ def consumer(
     body: Stmt,
     pipelines: Sequence[PipelineBuffer],
     thread: Expr,
-    mma_in_flight: int = 0,
     order: OrderBarrier | None = None,
     software_pipelines: Sequence[SoftwarePipeline] = (),
     scheduler: TileScheduler | None = None,
@@ -176,7 +175,6 @@ def consumer(
         body: The body of the launch.
         pipelines: The tiles that the producer loads.
         thread: The index of the executing thread in the block; consumers are the first threads.
-        mma_in_flight: Gemms that still run when the next one is issued, in loops that allow it.
         order: Orders the main loops of ping-pong warpgroups; None without ping-pong.
         software_pipelines: The loops that are software-pipelined.
         scheduler: Numbers the tiles that a persistent block computes; None if each block computes its own.
@@ -191,9 +189,6 @@ def consumer(
     loops = [s for s in walk(body) if isinstance(s, For)]
     groups = [each.load_group for each in pipelines]
     rewriter.orders = {loop: order for loop in loops if order is not None and only_gemm(loop, groups) is not None}
-    if mma_in_flight:
-        async_mmas = [async_mma for loop in loops if (async_mma := async_mma_of(loop, pipelines, order)) is not None]
-        rewriter.async_mmas = {async_mma.loop: async_mma for async_mma in async_mmas}
     program = rewriter.visit(body) or Seq((), loc=body.loc)
     on_versions = OnVersion(rewriter.versions).visit(program) or Seq((), loc=body.loc)
     senders = [Bind(each.sender, select_by_thread(each.senders, thread)) for each in pipelines if each.signals_cluster]
@@ -216,7 +211,6 @@ class _Consumer(Rewriter):
         self._loops = {each.load_group.loop for each in pipelines}
         self._free_before_epilogue: dict[For, dict[PipelineBuffer, PipelineState]] = {}
         self.versions: dict[Buffer, tuple[Buffer, Expr]] = {}
-        self.async_mmas: dict[For, AsyncMma] = {}
         self.orders: dict[For, OrderBarrier] = {}
         self.software_pipelines: dict[For, SoftwarePipeline] = {}
         self.scheduler: TileScheduler | None = None
@@ -236,6 +230,7 @@ class _Consumer(Rewriter):
                 self._late_states,
                 self._thread,
                 lambda: [s for each, state in free.items() for s in self._release(each, state)],
+                self.orders.get(node),
             )
             return Seq(tuple(expanded), loc=node.loc)
         rebuilt = self.rebuild_stmt(node)
@@ -243,9 +238,6 @@ class _Consumer(Rewriter):
             rebuilt = self.scheduler.with_all_iterations(rebuilt)
         if isinstance(node, For) and node in self._loops and isinstance(rebuilt, For):
             rebuilt = dataclasses.replace(rebuilt, kind=ForKind.SERIAL, pipeline=None)
-            if node in self.async_mmas:
-                drained = self.async_mmas[node].with_drain(rebuilt, self._thread)
-                return Seq(tuple(with_location(s, node.loc) for s in drained), loc=node.loc)
             if node in self.orders:  # all warps have passed the order barrier, since each gemm waits for all of them
                 order = self.orders[node]
                 ordered = [*order.wait(), rebuilt, *order.arrive(self._thread)]
@@ -253,7 +245,6 @@ class _Consumer(Rewriter):
         return rebuilt
 
     def _sequence(self, node: Seq) -> Stmt:
-        async_mma = next((async_mma for async_mma in self.async_mmas.values() if async_mma.loop.body is node), None)
         mine = [each for each in self._pipelines if each.load_group.parent is node]
         states = {each: self._states.state(each) for each in mine}
         for each, state in states.items():
@@ -270,10 +261,6 @@ class _Consumer(Rewriter):
                 if each.load_group.first is child:
                     statements = [*states[each].setup, *consumer_wait(each, states[each])]
                     body += [with_location(s, child.loc) for s in statements]
-            if async_mma is not None and child is async_mma.gemm:
-                statements = [async_mma.issue(), *async_mma.release_previous(self._thread)]
-                body += [with_location(s, child.loc) for s in statements]
-                continue
             done = {each: state for each, state in states.items() if each.load_group.last is child}
             if isinstance(child, For) and child in self.software_pipelines:
                 is_free = self.software_pipelines[child].releases_before_epilogue

@@ -3,7 +3,9 @@
 Takes a loop with a `ModuloSchedule` and the pipelines that it reads; gives its prologue, steady state and epilogue.
 Waits for gemms come before the first statement that touches what they use, and stages of pipelines are released after
 them. Invariant: no gemm is in flight where an iteration of the steady state begins or ends, since ptxas then serializes
-all (advice C7517), and each pipeline is waited for and released as often, and in the same order, as in the loop.
+all (advice C7517), and each pipeline is waited for and released as often, and in the same order, as in the loop. Only
+where a loop is a gemm that adds to its own sums, that of an iteration may be in flight until the next one is issued,
+and its stage is released then: the release is in stage 1, and the first iteration has none, in place of a prologue.
 Tiles from outside of the loop that only stage 0 reads are released before the epilogue, so that the producer loads the
 next tile's meanwhile.
 
@@ -27,10 +29,11 @@ from dataclasses import field
 from tilelang.analysis.accesses import accesses
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
+from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Expr, Var
+from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.sequences import flat_statements, with_location
-from tilelang.ir.stmt import Alloc, For, ForKind, If, Seq, Stmt
+from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Seq, Stmt
 from tilelang.ir.visit import substitute, substitute_stmt
 from tilelang.lowering.regions import whole
 from tilelang.ops.gemm import Gemm
@@ -38,11 +41,12 @@ from tilelang.ops.gemm_wait import GemmWait
 from tilelang.records import record
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.targets.nvidia.isa.wgmma import wgmma_wait
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import adds_to_same_registers
 from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import version_of
 from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
-from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import with_fresh_names
+from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier, with_fresh_names
 from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
     PartitionStates,
     PipelineBuffer,
@@ -50,6 +54,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
     consumer_release,
     consumer_wait,
 )
+from tilelang.targets.nvidia.passes.warp_specialization.single_gemm import only_gemm
 from tilelang.transforms.versions import OnVersion
 
 MAX_STAGES = 2
@@ -68,6 +73,7 @@ class SoftwarePipeline:
         staged: What stands for its copies of results, which the copy engine stores asynchronously.
         order: Orders the gemms of consumer warpgroups; None if they issue them as they come.
         computed: The tiles that its threads compute in two versions, with the buffers of both.
+        carries: Whether the gemm of an iteration is in flight until that of the next one has been issued.
     """
 
     loop: For
@@ -78,6 +84,7 @@ class SoftwarePipeline:
     staged: Mapping[Stmt, Sequence[Stmt]] = field(default_factory=dict)
     order: IssueOrder | None = None
     computed: Mapping[Buffer, Buffer] = field(default_factory=dict)
+    carries: bool = False
 
     def readers(self, each: PipelineBuffer) -> list[Stmt]:
         """The statements that read the tiles of a pipeline, in the order in which they run for one iteration."""
@@ -100,22 +107,29 @@ class SoftwarePipeline:
         return bool(readers) and all(stage[reader] < self.schedule.stages - 1 for reader in readers)
 
     def expand(
-        self, states: PartitionStates, late_states: PartitionStates, thread: Expr, releases: Callable[[], list[Stmt]]
+        self,
+        states: PartitionStates,
+        late_states: PartitionStates,
+        thread: Expr,
+        releases: Callable[[], list[Stmt]],
+        tile_order: OrderBarrier | None = None,
     ) -> list[Stmt]:
         """Prologue, steady state and epilogue; nothing of it runs where the loop has no iteration.
 
-        With a single stage there is the steady state alone.
+        With a single stage there is the steady state alone, and the wait for a gemm that is still in flight.
 
         Args:
             states: The states of all pipelines.
             late_states: Further states of those in `crossing`, for stage 1.
             thread: The index of the executing thread in the block.
             releases: Makes what releases the stages of pipelines for which `releases_before_epilogue` holds.
+            tile_order: Orders the main loops of ping-pong warpgroups; None without ping-pong.
         """
         loop, stage = self.loop, self.schedule.stage
         emission = _Emission(self, states, late_states, thread)
         if self.schedule.stages == 1:
-            return [_serial(loop, loop.stop, emission.statements(self.schedule.order, {0: loop.var}))]
+            alone = _serial(loop, loop.stop, emission.statements(self.schedule.order, {0: loop.var}))
+            return self._drained(alone, thread, tile_order) if self.carries else [alone]
         last = loop.start + (trip_count(loop) - 1) * loop.step
         prologue = emission.statements([n for n in self.schedule.order if not stage[n]], {0: loop.start})
         steady = emission.statements(self.schedule.order, {0: loop.var + loop.step, 1: loop.var})
@@ -130,6 +144,37 @@ class SoftwarePipeline:
             return statements
         otherwise = Seq(tuple(made), loc=loop.loc) if (made := releases()) else None
         return [If(trip_count(loop) >= 1, Seq(tuple(statements), loc=loop.loc), otherwise, loc=loop.loc)]
+
+
+    def _drained(self, steady: For, thread: Expr, tile_order: OrderBarrier | None) -> list[Stmt]:
+        """The steady state, the wait for its last gemm, and the release of the last stage."""
+        loop = self.loop
+        last = loop.start + (trip_count(loop) - 1) * loop.step
+        wait, releases = CallStmt(wgmma_wait(0), ()), self.release_of(0, {loop.var: last}, thread)
+        drained: list[Stmt] = [steady, wait, *releases]
+        if tile_order is not None:
+            # a second gemm waits for the first, so that all warps have passed the order barrier; a single one does not
+            has_second, arrive = int_const(trip_count(loop)) != 1, tile_order.arrive(thread)
+            end = [*arrive, wait] if has_second else [wait, *arrive]
+            drained = [*tile_order.wait(), steady, *end, *releases]
+        return [with_location(s, loop.loc) for s in drained]
+
+    def release_of(self, offset: int, values: Mapping[Var, Expr], thread: Expr) -> list[Stmt]:
+        """Releases the stages of the iteration at which variables have these values, or of one `offset` behind it."""
+        releases: list[Stmt] = []
+        for each in self.pipelines:
+            number = each.load_group.fill_count().preceding
+            assert number is not None
+            number = substitute(number, values) + offset
+            version = const(0, INT32) if each.versions == 1 else number % each.versions
+            releases += consumer_release(each, version, thread)
+        return releases
+
+
+def carries(loop: For, pipelines: Sequence[PipelineBuffer]) -> bool:
+    """Whether a gemm of a loop may be in flight from one iteration to the next: see `SoftwarePipeline.carries`."""
+    gemm = only_gemm(loop, [each.load_group for each in pipelines])
+    return gemm is not None and all(each.wgmma_only and each.versions > 1 for each in pipelines)
 
 
 def _serial(loop: For, stop: Expr, body: Sequence[Stmt]) -> For:
@@ -238,6 +283,12 @@ class _Emission:
         moved = OnVersion(iteration.versions).visit(moved) or Seq((), loc=stmt.loc)
         last = [each for each in self._pipeline.pipelines if self._last[each] is stmt]
         releases = [s for each in last for s in self._release(each, iteration)]
+        if isinstance(stmt, Gemm) and self._pipeline.carries:
+            yield dataclasses.replace(moved, wait=1)  # type: ignore[call-arg]
+            before = self._pipeline.release_of(-1, {}, self._thread)
+            if before:
+                yield If(self._pipeline.loop.var != self._pipeline.loop.start, Seq(tuple(before)))
+            return
         if isinstance(stmt, Gemm) and is_asynchronous:
             yield from self._begin_of_issue()
             continued = any(adds_to_same_registers(each.gemm, stmt) for each in self._in_flight)
