@@ -214,7 +214,7 @@ def test_an_index_out_of_bounds_has_its_line_and_index(threads):
         return threads.load(a, 0)
 
     message, _ = check(threads, body)
-    assert "a[8]: thread 32 is outside of the shape (8,)" in message
+    assert "a[8]: thread 32 accesses index 8 of dimension 0, which has extent 8" in message
 
 
 def test_what_was_written_before_an_error_is_undone_and_done_again(threads):

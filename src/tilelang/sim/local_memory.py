@@ -18,6 +18,7 @@ from tilelang.sim.memory import poison
 from tilelang.sim.races import element_text
 from tilelang.sim.register_hazards import RegisterHazards
 from tilelang.sim.storage import Accessor, Change, Index
+from tilelang.sim.violations import outside_dimension
 
 Columns = slice | np.ndarray  # the scalars of a buffer that an operation takes of every lane
 
@@ -94,12 +95,10 @@ class Registers:
     def _raise_out_of_bounds(self, warp: Accessor, indices: tuple[Index, ...]) -> None:
         for lane in np.flatnonzero(warp.mask):
             point = tuple(int(i) if isinstance(i, int) else int(i[lane]) for i in indices)
-            if not all(0 <= i < extent for i, extent in zip(point, self.extents, strict=True)):
-                raise OutOfBounds(
-                    f"{element_text(self.buffer, point)}: thread {warp.threads[lane]} is outside of the shape "
-                    f"{self.extents}",
-                    hint="compare the index with the extent before the access",
-                )
+            for axis, (index, extent) in enumerate(zip(point, self.extents, strict=True)):
+                if not 0 <= index < extent:
+                    element, thread = element_text(self.buffer, point), int(warp.threads[lane])
+                    raise outside_dimension(element, thread, index, 1, axis, extent)
 
     # -- access ---------------------------------------------------------------------------------------------
     def read(

@@ -85,3 +85,18 @@ def test_only_what_a_parallel_variable_names_grows() -> None:
     assert serial is grow_fragments(serial)
     with pytest.raises(ProgramError, match="index 15 is out of range for dimension 0, whose extent is 8"):
         tilelang.compile(serial, execution_backend="reference")
+
+
+@pytest.mark.parametrize("what", ["data", "named data", "a scalar"])
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+def test_an_index_whose_range_is_that_of_its_dtype_grows_nothing(what: str, dtype: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), I: T.Tensor((64,), dtype), n: T.dtype(dtype)) -> None:
+        with T.Kernel(1, threads=64):
+            s = T.alloc_fragment((64,), "float32")
+            T.copy(A, s)
+            for i in T.Parallel(64):
+                j = I[i] + 0
+                A[i] = s[{"data": I[i], "named data": i + j, "a scalar": i + n}[what]]
+
+    assert main is grow_fragments(main)

@@ -1,8 +1,8 @@
 """Grows fragments that parallel loops index beyond their extent.
 
 Takes a tile-level function; a fragment that a `T.Parallel` variable indexes beyond its extent gets as many elements as
-the largest index requires, with a warning. Operators on the whole of it keep the extents of its allocation. Invariant:
-a function without such accesses is returned unchanged.
+the largest index requires, with a warning, where the index counts iterations and does not come from data. Operators on
+the whole of it keep the extents of its allocation. Invariant: a function without such accesses is returned unchanged.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tilelang.errors import Note, warn
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Launch, ParallelLoop, Stmt
-from tilelang.ir.visit import substitute_stmt, variables_of, walk
+from tilelang.ir.stmt import For, Launch, ParallelLoop, Stmt
+from tilelang.ir.visit import loads_of, substitute_stmt, variables_of, walk
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 
@@ -46,11 +46,15 @@ def _grown(func: PrimFunc, launch: Launch) -> dict[Buffer, Buffer]:
         if buffer.view_of is not None:
             continue
         parallel: set[Var] = set()
+        counted = set(launch.block_vars)
         for loop in access.context.loops():
             if isinstance(loop, ParallelLoop):
                 parallel.update(loop.vars)
+            elif isinstance(loop, For):
+                counted.add(loop.var)
         for axis, (index, extent) in enumerate(zip(access.start, buffer.shape, strict=True)):
-            if parallel.isdisjoint(variables_of(index)):
+            # of data and scalars the bounds are those of their dtype, which say nothing of what is accessed
+            if loads_of(index) or parallel.isdisjoint(used := variables_of(index)) or not used <= parallel | counted:
                 continue
             last, size = bounds(index, access.context.domain(domain)).high, int_const(extent)
             if last is None or size is None or last < max(size, reached.get(buffer, {}).get(axis, 0)):
