@@ -49,6 +49,44 @@ def test_a_swapped_grid_has_blocks_that_store_nothing():
     assert found(scaled(64, 64)) is None
 
 
+@pytest.mark.parametrize(
+    ("guard", "expected"),
+    [
+        ("by * 32 + i < m", ("bx", 2, 8)),
+        ("A[0, 0] > 0", ("bx", 2, 8)),
+        ("row < m", ("bx", 2, 8)),
+        ("bx * 32 + j < n", None),
+        ("col < n", None),
+        ("inside", None),
+        ("kept", None),
+    ],
+)
+def test_guards_count_unless_they_ask_for_that_block(guard, expected):
+    m, n = 256, 64
+
+    @T.prim_func
+    def main(A: T.Tensor((m, n), "float32")):
+        with T.Kernel(m // 32, n // 32, threads=32) as (bx, by):
+            kept = T.alloc_var("int32", init=0)
+            if bx < 2:
+                kept = 1
+            for i, j in T.Parallel(32, 32):
+                row, col, inside = by * 32 + i, bx * 32 + j, bx < 2
+                guards = {
+                    "by * 32 + i < m": by * 32 + i < m,
+                    "A[0, 0] > 0": A[0, 0] > 0,
+                    "row < m": row < m,
+                    "bx * 32 + j < n": bx * 32 + j < n,
+                    "col < n": col < n,
+                    "inside": inside,
+                    "kept": kept > 0,
+                }
+                if guards[guard]:
+                    A[by * 32 + i, bx * 32 + j] = 1
+
+    assert expected == found(main)
+
+
 def test_sizes_of_a_call_decide_where_they_are_symbols():
     func = scaled(T.dynamic("M"), T.dynamic("N"))
     assert ("bx", 3, 4) == found(func, M=100, N=96)

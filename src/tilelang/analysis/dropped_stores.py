@@ -1,7 +1,7 @@
 """Detects blocks of a grid whose stores to global memory are all out of bounds, and so are dropped.
 
-Takes a launch, or a function with the sizes of a call, gives a warning. Invariant: there are no false warnings;
-branches that decide whether a block stores are not analyzed.
+Takes a launch, or a function with the sizes of a call, gives a warning. Invariant: there are no false warnings; where a
+branch asks for the index of a block, that some blocks store nothing is taken to be meant.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
-from tilelang.ir.stmt import Launch
-from tilelang.ir.visit import walk
+from tilelang.ir.stmt import Bind, Launch
+from tilelang.ir.visit import loads_of, variables_of, walk
 from tilelang.records import record
 
 
@@ -75,8 +75,9 @@ def warn_of_dropped_stores(func: PrimFunc, sizes: Mapping[Var, int]) -> None:
 def dropped_stores(launch: Launch, domain: Domain) -> DroppedStores | None:
     """The blocks of a launch whose stores are all dropped, along the first dimension of the grid that has some."""
     stores = [a for a in accesses(launch.body).all if a.write and a.buffer.scope is Scope.GLOBAL]
-    if not stores or any(a.context.conditions() or not a.buffer.rank for a in stores):
+    if not stores or not all(a.buffer.rank for a in stores):
         return None
+    asked = _deciding(stores, launch)
     counts = [bounds(extent, domain).value for extent in launch.grid]
     if any(count is None for count in counts):
         return None
@@ -90,7 +91,7 @@ def dropped_stores(launch: Launch, domain: Domain) -> DroppedStores | None:
             found = [_outside(access, inside) for access in stores]
             return None if None in found else found[0]
 
-        if min(grid) < 1 or count < 2 or outside(count - 1) is None or outside(0) is not None:
+        if var in asked or min(grid) < 1 or count < 2 or outside(count - 1) is None or outside(0) is not None:
             continue
         low, high = 0, count - 1  # blocks from `high` on store nothing, `low` may store something
         while high - low > 1:
@@ -100,6 +101,22 @@ def dropped_stores(launch: Launch, domain: Domain) -> DroppedStores | None:
         assert kept is not None
         return DroppedStores(var, high, count, *kept)
     return None
+
+
+def _deciding(stores: list[Access], launch: Launch) -> set[Var]:
+    """The variables that decide whether stores are executed: all of the launch's, where memory on chip decides."""
+    named = {stmt.var: stmt.value for stmt in walk(launch.body) if isinstance(stmt, Bind)}
+    pending = [condition for access in stores for condition in access.context.conditions()]
+    found: set[Var] = set()
+    while pending:
+        condition = pending.pop()
+        if any(load.buffer.scope is not Scope.GLOBAL for load in loads_of(condition)):
+            found.update(launch.block_vars)
+        for var in variables_of(condition) - found:
+            found.add(var)
+            if var in named:
+                pending.append(named[var])
+    return found
 
 
 def _outside(access: Access, domain: Domain) -> tuple[Access, int, Expr] | None:
