@@ -216,6 +216,9 @@ ARRAY_HINT = (
 )
 
 
+NONE_HINT = "what changes memory gives no value; T.atomic_add(..., return_prev=True) gives the one before"
+
+
 class OperandError(StagingTypeError):
     """Something other than a number or an expression, where one is needed.
 
@@ -227,10 +230,9 @@ class OperandError(StagingTypeError):
     def __init__(self, operand: object) -> None:
         shown, hint = f"{type(operand).__name__} {operand!r:.60}", ""
         if operand is None:
-            shown = "None"
-            hint = "what changes memory gives no value; T.atomic_add(..., return_prev=True) gives the one before"
+            shown, hint = "None", NONE_HINT
         elif hasattr(operand, "shape") and hasattr(operand, "dtype"):
-            hint = ARRAY_HINT
+            shown, hint = f"an array of shape {tuple(operand.shape)}", ARRAY_HINT
         super().__init__(f"expected a number or an expression, got {shown}", hint=hint)
         self.operand = operand
         self.shown = shown

@@ -19,7 +19,7 @@ def test_conversion_to_text_outside_of_a_kernel():
     assert ("x + 1", "  x") == (str(x + 1), f"{x:>3}")
 
 
-@pytest.mark.parametrize("use", [lambda a: f"value: {a}", str, lambda a: "%s" % a, lambda a: "{}".format(a)])
+@pytest.mark.parametrize("use", [lambda a: f"value: {a}", str, lambda a: "%s" % a, lambda a: "{}".format(a), lambda a: f"{a:.3f}"])
 def test_conversion_to_text_in_a_kernel_is_a_warning(use):
     with pytest.warns(ProgramWarning) as caught:
 

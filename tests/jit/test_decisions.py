@@ -69,6 +69,22 @@ def test_loops_access_widths_and_reductions_of_a_gpu_are_explained():
     assert "5: threads combine partial results by 5 shuffles, and warps through shared memory" in older
 
 
+@pytest.mark.filterwarnings("ignore::tilelang.errors.ProgramWarning")
+def test_a_loop_that_runs_serially_is_not_said_to_be_spread_over_threads():
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=64):
+            best = T.alloc_var("float32", init=0)
+            for i in T.Parallel(128):
+                if A[i] > best:
+                    best = A[i]
+            B[0] = best
+
+    text = tilelang.compile(main, target="sm_80", execution_backend="simulator").explain()
+    assert "T.Parallel: the iterations run serially" in text
+    assert "threads run" not in text
+
+
 def test_blocks_tiles_and_vector_lanes_of_a_cpu_are_explained():
     assert [
         "main, kernel 1: a grid of 64, blocks run on the processor's threads; the tiles of a block take 2052 bytes: "

@@ -7,7 +7,8 @@ from harness import run_everywhere, simulate_on_copies
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import NoLowering, ProgramAssertionError, ProgramError, ProgramValueError
+from tilelang.errors import NoLowering, ProgramAssertionError, ProgramError, ProgramValueError, ProgramWarning
+from tilelang.ir.func import PrimFunc
 from tilelang.isa.common.random import PHILOX
 
 # what cuRAND 10.3 gives after curand_init(0x900000007, 3, 48): four numbers of curand, curand_uniform,
@@ -150,3 +151,38 @@ def test_a_sequence_for_each_thread_needs_a_gpu_and_says_what_to_write():
         tilelang.compile(main, execution_backend="reference", target="cpu")
     assert "T.rng_init without seq: is for single GPU threads, and target cpu has none" == caught.value.message
     assert "name the sequence: T.rng_init(seed, bx), or T.rng_init(seed, i) in a T.Parallel loop over i" == caught.value.hint
+
+
+def drawn(where: str, threads: int = 64) -> PrimFunc:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), seed: T.int32):
+        with T.Kernel(1, threads=threads) as bx:
+            first = bx * 64
+            if where == "outside":
+                T.rng_init(seed, first)
+            elif where == "by thread":
+                tx = T.get_thread_binding()
+                T.rng_init(seed, first + tx)
+            for i in T.Parallel(64):
+                if where == "inside":
+                    T.rng_init(seed, first + i)
+                A[i] = T.rng_rand_float()
+
+    return main
+
+
+def test_a_loop_whose_threads_all_draw_the_same_numbers_is_warned_of():
+    with pytest.warns(ProgramWarning) as caught:
+        drawn("outside")
+    lines = str(caught[0].message).splitlines()
+    assert (
+        "T.rng_rand_float: draws in a T.Parallel loop from the sequence that T.rng_init chose outside of it: on a GPU "
+        "all 64 threads draw the same numbers"
+    ) == lines[0]
+    assert "A[i] = T.rng_rand_float()" in lines[2]
+    assert "hint: write T.rng_init(seed, i) in the T.Parallel loop over i" == lines[-1]
+
+
+@pytest.mark.parametrize(("where", "threads"), [("outside", 1), ("inside", 64), ("by thread", 64)])
+def test_numbers_that_differ_from_thread_to_thread_are_not_warned_of(where, threads):
+    drawn(where, threads)

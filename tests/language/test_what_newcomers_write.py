@@ -63,6 +63,19 @@ def result_of_an_atomic(A, O):
 
 
 @T.macro
+def arithmetic_with_an_atomic(A, O):
+    before = T.atomic_add(O[0], A[0])
+    O[1] = before + 1
+
+
+@T.macro
+def list_element(A, O):
+    weights = [1.0, 2.0]
+    for i in T.serial(2):
+        O[i] = weights[i]
+
+
+@T.macro
 def list_of_a_loop(A, O):
     xs = []
     for i in T.serial(8):
@@ -100,7 +113,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str, str]] = {
     "a whole array from outside the kernel": (
         lambda: staged(whole_array),
         TypeError,
-        "expected a number or an expression, got ndarray array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)",
+        "expected a number or an expression, got an array of shape (8,)",
         f"{PASS_IT}; one number of it, known now, is float(W[3])",
     ),
     "a list that a loop appends to": (
@@ -109,6 +122,18 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str, str]] = {
         "'i' is the variable of a loop, and is used where that has ended",
         "keep what a loop computes in memory: `xs = T.alloc_local((n,), dtype)` in front of it, `xs[i] = ...` in it; "
         "a list of Python, as by list.append, keeps expressions of the loop, not their values",
+    ),
+    "arithmetic with the result of what has none": (
+        lambda: staged(arithmetic_with_an_atomic),
+        TypeError,
+        "TypeError while the kernel was staged: unsupported operand type(s) for +: 'NoneType' and 'int'",
+        "what changes memory gives no value; T.atomic_add(..., return_prev=True) gives the one before",
+    ),
+    "a list of numbers at a loop's index": (
+        lambda: staged(list_element),
+        Exception,
+        "a value known only when the kernel runs cannot be used as a Python integer",
+        "to index a Python list, loop over plain values: `for i in tuple(range(n))`, or pass its numbers as a tensor",
     ),
     "the result of what has none": (
         lambda: staged(result_of_an_atomic),

@@ -29,7 +29,8 @@ class RuntimeValue:
     def __index__(self) -> int:
         raise StagingError(
             "a value known only when the kernel runs cannot be used as a Python integer",
-            hint="to index a Python list, loop over plain values: `for i in tuple(range(n))`",
+            hint="to index a Python list, loop over plain values: `for i in tuple(range(n))`, or pass its numbers as a "
+            "tensor",
         )
 
     def __int__(self) -> int:
@@ -50,7 +51,10 @@ class RuntimeValue:
 
     def __format__(self, spec: str) -> str:
         _report_text(self, sys._getframe(1).f_code.co_filename)
-        return format(repr(self), spec)
+        try:
+            return format(repr(self), spec)
+        except ValueError:  # it is for the number, such as .3f
+            return repr(self)
 
 
 def _report_text(value: RuntimeValue, caller: str) -> None:

@@ -16,6 +16,7 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, Launch, ParallelLoop, Stmt, Store, TileOp
 from tilelang.ir.visit import expressions, loads_of, walk
 from tilelang.passes.runner import Snapshot
+from tilelang.passes.tile.warn_serialized_loops import SERIAL
 from tilelang.saved_schedule import schedule_text
 from tilelang.schedule.explain import timeline_text, timelines_svg
 
@@ -91,8 +92,9 @@ def _chosen(shots: Sequence[Snapshot], number: int) -> Iterator[str]:
 
 
 def _thread_mapping(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
-    """The threads of the user's parallel loops."""
+    """The threads of the user's parallel loops, other than those that run serially."""
     own = {s.loc for s in walk(_body(shots[0], number)) if isinstance(s, ParallelLoop)}
+    own -= {note.loc for note in launch.plan.notes if note.text.startswith(SERIAL)}
     for shot in shots:
         if shot.name == "infer_layouts":
             for loop in walk(_body(shot, number)):

@@ -11,11 +11,13 @@ import math
 from typing import Any
 
 from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, DType, as_dtype
-from tilelang.errors import ProgramAssertionError, ProgramError, ProgramValueError
+from tilelang.errors import ProgramAssertionError, ProgramError, ProgramValueError, warn
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, binary, cast, const, select
+from tilelang.ir.func import ScalarParam
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import If
+from tilelang.ir.visit import loads_of, variables_of
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.language.api import api
 from tilelang.language.calls import inside_kernel
@@ -40,7 +42,7 @@ _MRG_UNIFORM = 2.3283065498378288e-10  # Source: cuRAND, curand_kernel.h, MRG32K
 _MRG_BITS = 1.000000048662  # Source: cuRAND, curand_kernel.h, MRG32K3A_BITS_NORM: (2^32 - 1) / 4294967087
 
 
-@record(slots=True, eq=False)
+@record(slots=True, eq=False, frozen=False)
 class _Numbers:
     """The state of a thread's generator, as scalars of the kernel.
 
@@ -48,11 +50,13 @@ class _Numbers:
         generator: Which one.
         words: Its state.
         spare: For float32 and float64, whether a normal number is left over from the pair before, and that number.
+        alike: Whether the last `T.rng_init` gave all threads of a block the same state, outside of `T.Parallel`.
     """
 
     generator: str
     words: tuple[Load, ...]
     spare: dict[DType, tuple[Load, Load]]
+    alike: bool = False
 
 
 @api
@@ -110,6 +114,7 @@ def rng_init(
         stager.assign_mutable(word, value)
     for left, _ in numbers.spare.values():
         stager.assign_mutable(left, const(False, BOOL))
+    numbers.alike = "Parallel" not in stager.loops and all(_is_of_block(value, stager, hints) for value in chosen)
 
 
 @api
@@ -173,7 +178,24 @@ def _started(what: str) -> tuple[Stager, _Numbers]:
     stager, hints = inside_kernel(what)
     if not isinstance(hints.numbers, _Numbers):
         raise ProgramError(f"{what}: no generator was started", hint="call T.rng_init(seed) earlier in this kernel")
+    threads = math.prod(hints.threads)
+    if hints.numbers.alike and threads > 1 and "Parallel" in stager.loops:
+        warn(
+            f"{what}: draws in a T.Parallel loop from the sequence that T.rng_init chose outside of it: on a GPU all "
+            f"{threads} threads draw the same numbers",
+            stager.loc,
+            hint="write T.rng_init(seed, i) in the T.Parallel loop over i",
+        )
     return stager, hints.numbers
+
+
+def _is_of_block(value: Expr, stager: Stager, hints: Hints) -> bool:
+    """Whether a value follows from the indices of the block and from scalar parameters alone."""
+    known = {*hints.block_vars, *(p.var for p in stager.params.values() if isinstance(p, ScalarParam))}
+    return not loads_of(value) and all(
+        var in known or var in stager.definitions and _is_of_block(stager.definitions[var], stager, hints)
+        for var in variables_of(value)
+    )
 
 
 def _thread_in_grid(what: str, hints: Hints) -> Expr:

@@ -15,6 +15,7 @@ from tilelang.api import user_frames
 from tilelang.dtypes import DType
 from tilelang.errors import (
     ARRAY_HINT,
+    NONE_HINT,
     NOWHERE,
     JITNoBuilderError,
     Loc,
@@ -313,7 +314,8 @@ def staging(stager: Stager) -> Iterator[Stager]:
             raise _no_attribute(error, stager.loc) from None
         kind = staging_error_kind(error)
         error.__traceback__ = user_frames(error.__traceback__)
-        raise kind(f"{type(error).__name__} while the kernel was staged: {error}", loc=stager.loc) from error
+        hint = NONE_HINT if isinstance(error, TypeError) and "'NoneType'" in str(error) else ""
+        raise kind(f"{type(error).__name__} while the kernel was staged: {error}", loc=stager.loc, hint=hint) from error
     finally:
         _CURRENT.reset(stager_token)
         TEXT_MADE.reset(text_token)

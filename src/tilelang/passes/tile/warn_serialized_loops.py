@@ -21,6 +21,9 @@ from tilelang.ir.visit import Rewriter, walk
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
+SERIAL = "T.Parallel: the iterations run serially"
+"""How the notes of such loops begin."""
+
 _HINT = (
     "use a reduction (T.reduce_max, T.argmax) or an atomic (T.atomic_add), give each iteration an element of its own, "
     "or write T.serial if the order is meant"
@@ -41,7 +44,7 @@ class _Launches(Rewriter):
             if isinstance(loop, ParallelLoop) and not _holds_parallel(loop):
                 how = parallel_legality(loop, context.domain(domain), functools.partial(reads.is_read_outside, loop))
                 if how.reason and any(int_const(extent) != 1 for extent in loop.extents):
-                    text = f"T.Parallel: the iterations run serially: {how.reason}"
+                    text = f"{SERIAL}: {how.reason}"
                     warn(text, loop.loc, hint=_HINT)
                     notes.append(Note(text, loop.loc))
         plan = dataclasses.replace(node.plan, notes=(*node.plan.notes, *notes))
