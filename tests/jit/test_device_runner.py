@@ -98,8 +98,8 @@ def test_spills_are_a_warning_with_bytes_and_the_largest_fragments(vector_add: M
         warn_of_spills(func, code)
     (message,) = [str(warning.message) for warning in caught]
     assert (
-        "kernel 'add' spills registers: 688 bytes of each thread are in local memory, which "
-        "is slow, and 1948 bytes of them are stored and loaded\n"
+        "kernel 'add' spills registers: 688 bytes of each thread are in local memory, which is slow, and its code "
+        "stores and loads 1948 bytes there\n"
         f"{func.loc.render()}\n"
         "note: bytes per thread of its fragments: 'b' 512, 'c' 512, 'e' 256, 'a' 64\n"
         "hint: use smaller tiles, more threads, or fewer live fragments"

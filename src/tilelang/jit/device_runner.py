@@ -92,8 +92,8 @@ def warn_of_spills(func: PrimFunc, code: DeviceCode) -> None:
             largest = sorted(dict.fromkeys(launch.fragments), key=lambda fragment: -fragment[1])[:_NAMED_FRAGMENTS]
             held = ", ".join(f"'{name}' {size}" for name, size in largest)
             warn(
-                f"kernel '{func.name}' spills registers: {used.local_bytes} bytes of each thread "
-                f"are in local memory, which is slow, and {used.spill_bytes} bytes of them are stored and loaded",
+                f"kernel '{func.name}' spills registers: {used.local_bytes} bytes of each thread are in local memory, "
+                f"which is slow, and its code stores and loads {used.spill_bytes} bytes there",
                 func.loc,
                 notes=(Note(f"bytes per thread of its fragments: {held}"),) if held else (),
                 hint="use smaller tiles, more threads, or fewer live fragments",

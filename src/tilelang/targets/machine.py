@@ -192,6 +192,7 @@ class Machine:
         max_grid: Blocks of a grid along x, y and z.
         max_grid_threads: Threads of a grid along each of them; 0 for any number.
         registers_per_multiprocessor: Registers of all threads that a multiprocessor holds.
+        array_registers: Registers that an array of a thread may take; larger ones lie in local memory.
         shared_bytes: Shared memory that a block may have.
         shared_per_multiprocessor: Shared memory of a multiprocessor, for all of its blocks.
         reserved_shared: Bytes of it that the system takes for each block.
@@ -217,6 +218,7 @@ class Machine:
     max_grid: tuple[int, int, int] = (1, 1, 1)
     max_grid_threads: int = 0
     registers_per_multiprocessor: int = 0
+    array_registers: int = 0
     shared_bytes: int = 0
     shared_per_multiprocessor: int = 0
     reserved_shared: int = 0

@@ -95,6 +95,7 @@ class RegisterFile:
 # Source: clang's -Rpass-analysis=kernel-resource-usage with forced numbers of registers; LLVM, AMDGPUBaseInfo.cpp
 CDNA_REGISTERS = RegisterFile(registers=512, granule=8, max_waves=8, most=512)
 RDNA_REGISTERS = RegisterFile(registers=1536, granule=24, max_waves=16, most=256)
+ARRAY_REGISTERS = 256  # that are addressed at once; CDNA's others accumulate
 XCDS = 8  # dies of a GPU with `L2_PER_XCD`
 SIMDS = 4  # of a compute unit of CDNA, and of the pair of compute units of RDNA that runs a work-group
 
@@ -149,6 +150,7 @@ def _machine(
         max_grid=MAX_GRID,
         max_grid_threads=MAX_GRID_THREADS,
         registers_per_multiprocessor=SIMDS * file.registers * wave,
+        array_registers=ARRAY_REGISTERS,
         shared_bytes=shared_kib * 1024,
         shared_banks=banks,
         bank_bytes=4,

@@ -161,6 +161,7 @@ def _machine(
         max_threads=MAX_THREADS,
         max_grid=MAX_GRID,
         registers_per_multiprocessor=REGISTERS_PER_SM,
+        array_registers=MAX_REGISTERS,
         shared_bytes=shared_kib[0] * 1024,
         shared_per_multiprocessor=shared_kib[1] * 1024,
         reserved_shared=_RESERVED_SHARED if Feature.CP_ASYNC in features else 0,

@@ -18,6 +18,7 @@ from tilelang.passes.tile import (
     promote_to_registers,
     rasterize_grid,
     resolve_warp_size,
+    warn_large_fragments,
 )
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.expand_to_loops import expand_to_loops
@@ -81,6 +82,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         flatten_parallel.PASS,
         demote_fragments.PASS,
         infer_layouts(lowerings),
+        warn_large_fragments.PASS,
         check_registers.PASS,
         lower_to_threads(lowerings, by_matrix_stores, skip_by_votes),
         vectorize_accesses(ASYNC_COPIES),

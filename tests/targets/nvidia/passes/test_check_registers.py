@@ -3,87 +3,17 @@ import pytest
 from fake_cuda import needs_nvrtc
 from gpu import simulate_func
 from harness import run_cpu_on_copies
-from warps import blocked
 
 import tilelang
 import tilelang.language as T
-from tilelang.dtypes import as_dtype
 from tilelang.errors import ProgramError, ProgramWarning, ResourceError
-from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import as_expr
+from tilelang.ir.buffer import Scope
 from tilelang.ir.stmt import Alloc, CallStmt, Launch
 from tilelang.ir.visit import walk
 from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
 from tilelang.targets.nvidia.isa.registers import requested_registers
-from tilelang.targets.nvidia.passes.check_registers import registers
 from tilelang.targets.target import Target
-
-
-def gemm(M, N, threads, accumulator="float32"):
-    @T.prim_func
-    def main(A: T.Tensor((M, 32), "float16"), B: T.Tensor((32, N), "float16"), C: T.Tensor((M, N), "float16")):
-        with T.Kernel(1, threads=threads) as bx:
-            A_s = T.alloc_shared((M, 32), "float16")
-            B_s = T.alloc_shared((32, N), "float16")
-            C_f = T.alloc_fragment((M, N), accumulator)
-            T.copy(A, A_s)
-            T.copy(B, B_s)
-            T.gemm(A_s, B_s, C_f, clear_accum=True)
-            T.copy(C_f, C)
-
-    return main
-
-
-def lower(func):
-    return lowered(func, Target("cuda", "sm_80"), CompileOptions())
-
-
-def warned(func):
-    with pytest.warns(ProgramWarning) as caught:
-        lower(func)
-    (warning,) = caught
-    return str(warning.message)
-
-
-def test_an_accumulator_that_no_thread_can_hold_is_a_warning_with_the_threads_that_would_do():
-    text = warned(gemm(256, 256, 128))
-    assert text.startswith(
-        "T.gemm: the accumulator 'C_f' needs 512 registers of each of 128 threads, but a thread has 255: at least 1028 "
-        "bytes of each thread are in local memory, which is slow\n"
-    )
-    assert "note: 'C_f' is (256, 256) of float32\n" in text
-    assert text.endswith("\nhint: threads=512 leaves 128 to each thread; or make the tile smaller")
-
-
-def test_more_threads_or_narrower_values_fit():
-    assert lower(gemm(256, 256, 512))
-    assert lower(gemm(256, 128, 128, "float16"))
-
-
-def test_where_no_number_of_threads_would_do_only_a_smaller_tile_helps():
-    assert warned(gemm(1024, 512, 1024)).endswith("\nhint: make the tile smaller")
-
-
-def test_a_fragment_that_no_thread_can_hold_is_a_warning_where_it_is_made():
-    @T.prim_func
-    def main(A: T.Tensor((512, 256), "float32"), B: T.Tensor((512, 256), "float32")):
-        with T.Kernel(1, threads=128):
-            tile = T.alloc_fragment((512, 256), "float32")
-            T.copy(A, tile)
-            T.copy(tile, B)
-
-    line = main.loc.line + 2
-    gutter = " " * len(str(line))
-    assert (
-        "fragment 'tile' needs 1024 registers of each of 128 threads, but a thread has 255: at least 3076 bytes of "
-        "each thread are in local memory, which is slow\n"
-        f"{gutter}--> {__file__}:{line}:13\n"
-        f'{line} |             tile = T.alloc_fragment((512, 256), "float32")\n'
-        f"{gutter} |             {'^' * 46}\n"
-        "note: 'tile' is (512, 256) of float32\n"
-        "hint: threads=1024 leaves 128 to each thread; or make the tile smaller"
-    ) == warned(main)
 
 
 def _spilling(M, K):
@@ -153,12 +83,6 @@ def test_large_accumulators_stay_in_registers_while_they_are_rescaled_and_stored
     assert not [note.text for note in launch.plan.notes if "is kept in shared memory" in note.text]
     held = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.LOCAL]
     assert count == sum(buffer.static_shape == (128,) and buffer.dtype == "float32" for buffer in held)
-
-
-@pytest.mark.parametrize(("dtype", "expected"), [("float32", 16), ("float64", 32), ("float16", 8), ("int8", 4)])
-def test_registers_are_counted_in_words(dtype, expected):
-    buffer = Buffer("F", (as_expr(16), as_expr(32)), as_dtype(dtype), Scope.FRAGMENT)
-    assert expected == registers(buffer, blocked((16, 32), 32))
 
 
 def moving(threads, *requests, blocks=None):

@@ -1,34 +1,27 @@
-"""Warns of fragments that spill for sure, and checks the user's register requests (setmaxnreg).
+"""Checks the user's register requests (setmaxnreg).
 
-Takes a tile-level function with inferred layouts and gives it back without requests that have no effect. Invariant: in
-an accepted function no warpgroup waits for registers that no other one releases. Spilled fragments are correct, in
-local memory, and `kernel.resources` gives their bytes; a fragment gets a warning if a thread's share of it alone needs
-more registers than a thread can have.
+Takes a tile-level function and gives it back without requests that have no effect. Invariant: in an accepted function
+no warpgroup waits for registers that no other one releases.
 """
 
 from __future__ import annotations
 
 from tilelang.analysis.divergence import divergence
 from tilelang.analysis.thread_groups import ThreadGroups
-from tilelang.errors import Note, ProgramError, ResourceError, warn
-from tilelang.ir.buffer import Buffer
+from tilelang.errors import ProgramError, ResourceError, warn
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk, without
 from tilelang.isa.instruction import Instruction
-from tilelang.layout.thread_values import Fragment
-from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.registers import REGISTER_COUNTS, REGISTER_STEP, requested_registers
-from tilelang.targets.nvidia.machines import MAX_REGISTERS, MAX_THREADS, REGISTERS_PER_SM
+from tilelang.targets.nvidia.machines import REGISTERS_PER_SM
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
-_REGISTER_BYTES = 4
 
-
-def check_registers(func: PrimFunc, context: PassContext) -> PrimFunc:
-    """The function; a `ProgramWarning` for each fragment that does not fit, and for each request without effect.
+def check_registers(func: PrimFunc, _: PassContext) -> PrimFunc:
+    """The function; a `ProgramWarning` for each request without effect.
 
     Raises:
         ResourceError: Warpgroups request more registers than the block has.
@@ -38,34 +31,7 @@ def check_registers(func: PrimFunc, context: PassContext) -> PrimFunc:
     for launch in walk(func.body):
         if isinstance(launch, Launch):
             superfluous |= _check_setmaxnreg(launch)
-            layouts = dict(launch.plan.fragments)
-            gemms = [op for op in walk(launch.body) if isinstance(op, Gemm) and op.c.buffer in layouts]
-            first = {op.c.buffer: op for op in reversed(gemms)}
-            for buffer, layout in layouts.items():
-                _check(buffer, layout, launch, first.get(buffer))
     return with_body(func, without(func.body, superfluous))
-
-
-def _check(fragment: Buffer, layout: Fragment, launch: Launch, gemm: Gemm | None) -> None:
-    """Warns of a fragment that does not fit; `gemm` is the first one that accumulates into it."""
-    needed = registers(fragment, layout)
-    if needed <= MAX_REGISTERS:
-        return
-    threads = layout.threads
-    more = threads
-    while more < MAX_THREADS and needed * threads > MAX_REGISTERS * more:
-        more *= 2
-    enough = threads == launch.num_threads and more <= MAX_THREADS and needed * threads <= MAX_REGISTERS * more
-    what = f"fragment '{fragment.name}'" if gemm is None else f"T.gemm: the accumulator '{fragment.name}'"
-    shape = f"'{fragment.name}' is {fragment.static_shape} of {fragment.dtype!s}"
-    share = f"threads={more} leaves {needed * threads // more} to each thread; or " if enough else ""
-    warn(
-        f"{what} needs {needed} registers of each of {threads} threads, but a thread has {MAX_REGISTERS}: at least "
-        f"{(needed - MAX_REGISTERS) * _REGISTER_BYTES} bytes of each thread are in local memory, which is slow",
-        fragment.loc if gemm is None else gemm.loc,
-        hint=f"{share}make the tile smaller",
-        notes=(Note(shape, None if gemm is None else fragment.loc),),
-    )
 
 
 def _check_setmaxnreg(launch: Launch) -> set[CallStmt]:
@@ -127,11 +93,6 @@ def _check_setmaxnreg(launch: Launch) -> set[CallStmt]:
                 hint=f"ask for {excess} fewer; producers need 24 to 40",
             )
     return superfluous
-
-
-def registers(buffer: Buffer, layout: Fragment) -> int:
-    """Registers of 32 bits that a thread's share of a fragment takes."""
-    return -(-layout.values * buffer.dtype.storage_bytes // _REGISTER_BYTES)
 
 
 PASS = Pass(
