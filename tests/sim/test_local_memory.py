@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilelang.dtypes import INT32, as_dtype
-from tilelang.errors import NOWHERE, OutOfBounds, ReadBeforeWrite
+from tilelang.errors import NOWHERE, Loc, OutOfBounds, ReadBeforeWrite
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
 from tilelang.sim.local_memory import Registers
@@ -32,10 +32,9 @@ class Lanes:
 ALL, EVEN = Lanes(), Lanes(LANE % 2 == 0)
 
 
-def registers(*shape, dtype="float32", scope=Scope.LOCAL, of=None):
-    buffer = Buffer(
-        "r", tuple(const(e, INT32) for e in shape), as_dtype(dtype), scope, view_of=None if of is None else of.buffer
-    )
+def registers(*shape, dtype="float32", scope=Scope.LOCAL, of=None, loc=NOWHERE):
+    extents, view_of = tuple(const(e, INT32) for e in shape), None if of is None else of.buffer
+    buffer = Buffer("r", extents, as_dtype(dtype), scope, view_of=view_of, loc=loc)
     return Registers(buffer, LANES, of)
 
 
@@ -71,14 +70,22 @@ def test_only_active_lanes_write():
     np.testing.assert_array_equal(cells.read(ALL, 0)[0], np.where(LANE % 2 == 0, LANE + 10, 1))
 
 
-def test_reading_what_a_lane_never_wrote_is_an_error():
-    cells = registers(2, 3)
+@pytest.mark.parametrize(
+    ("loc", "hint"),
+    [
+        (Loc("kernel.py", 3), "write all of it first, for example with T.clear(r)"),
+        (NOWHERE, "write all of the tile first, for example with T.clear(tile)"),
+    ],
+    ids=["of the user", "of the compiler"],
+)
+def test_reading_what_a_lane_never_wrote_is_an_error(loc, hint):
+    cells = registers(2, 3, loc=loc)
     cells.write(EVEN, 4, 1.0)
     assert 1 == cells.read(EVEN, 4)[0][0]
     with pytest.raises(ReadBeforeWrite) as error:
         cells.read(ALL, 4)
     assert "r[1, 1] of thread 65 is read before anything was written there" == error.value.message
-    assert "write all of it first, for example with T.clear(r)" == error.value.hint
+    assert hint == error.value.hint
 
 
 def test_the_undefined_element_of_a_vector_is_named():

@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tilelang
+import tilelang.language as T
 from tilelang.dtypes import as_dtype
 from tilelang.errors import ArgumentError, CompilerBug, DataRace, ReadBeforeWrite, SimulationError
 from tilelang.ir.buffer import Buffer, Scope
@@ -127,6 +129,30 @@ def test_a_tile_program_is_not_for_the_simulator(program):
 
 
 # -- shared memory as planned -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "gfx942"])
+@pytest.mark.parametrize("use", ["by an operation", "by a copy", "by an atomic"])
+def test_what_another_tile_left_in_the_same_bytes_is_not_what_a_tile_holds(arch, use):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            first, second = T.alloc_shared((64, 64), "float32"), T.alloc_shared((64, 64), "float32")
+            T.copy(A, first)
+            for i, j in T.Parallel(64, 64):
+                B[i, j] = first[j, i]
+            if use == "by an operation":
+                for i, j in T.Parallel(64, 64):
+                    B[i, j] = second[j, i] + 1
+            elif use == "by a copy":
+                T.copy(second, B)
+            else:
+                for i, j in T.Parallel(64, 64):
+                    T.atomic_add(second[j, i], 1)
+
+    kernel = tilelang.compile(main, target=arch, execution_backend="simulator")
+    with pytest.raises(ReadBeforeWrite):
+        kernel(np.ones((64, 64), np.float32), zeros(64, 64))
+
+
 def test_tiles_that_share_bytes_race_like_one(threads):
     """A tile is read while another that lies in the same place is written."""
     first, second = (Buffer(name, (as_expr(64),), as_dtype("float32"), Scope.SHARED) for name in ("first", "second"))

@@ -69,7 +69,7 @@ class Span:
     def contents(self) -> tuple[np.ndarray, np.ndarray | None]:
         """The bytes of the pieces, and which are defined, or None if all are. Shapes: (n, size), uint8 and bool."""
         places, flags = self._places(), self.storage.flags
-        defined = None if flags is None else flags[places] != 0
+        defined = None if flags is None else flags[places] == self.window.mark
         return self.storage.bytes[places], None if defined is None or defined.all() else defined
 
     def put(self, contents: np.ndarray, defined: np.ndarray | None) -> None:
@@ -84,9 +84,9 @@ class Span:
             raise violations.undefined_result(self._element_of(unit), " by an asynchronous copy")
         self.storage.bytes[places] = contents
         if defined is not None:
-            self.storage.track_contents()[places] = defined
+            self.storage.track_contents()[places] = np.where(defined, self.window.mark, 0)
         elif self.storage.flags is not None:
-            self.storage.flags[places] = 1
+            self.storage.flags[places] = self.window.mark
 
     def _places(self) -> np.ndarray:
         places: np.ndarray = self._starts[:, None] + np.arange(self.size)

@@ -30,6 +30,7 @@ class Window:
         begin: Byte of the storage at which index 0 of every dimension lies.
         extents: The shape in numbers.
         strides: In elements, per dimension; row-major if None.
+        mark: What flags say of bytes that were written through this window, or another one of the same memory.
     """
 
     def __init__(
@@ -39,8 +40,9 @@ class Window:
         begin: int,
         extents: tuple[int, ...],
         strides: Sequence[int] | None = None,
+        mark: int = 1,
     ) -> None:
-        self.buffer, self.storage, self.extents = buffer, storage, extents
+        self.buffer, self.storage, self.extents, self.mark = buffer, storage, extents, mark
         dtype = buffer.dtype
         self.itemsize = dtype.numpy.itemsize
         self.per_element = dtype.lanes
@@ -54,7 +56,7 @@ class Window:
         self._first = begin // self.itemsize  # of `data`, where offset 0 lies
         self._flags: np.ndarray | None = None
         self._flags_of: np.ndarray | None = None
-        self._whole = np.full(self.itemsize, 1, np.uint8).view(f"u{self.itemsize}")[0]
+        self._whole = np.full(self.itemsize, mark, np.uint8).view(f"u{self.itemsize}")[0]
         self._low, self._high = self._reach()
         self.size = self._high + 1
 

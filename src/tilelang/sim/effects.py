@@ -131,7 +131,7 @@ class EffectCompiler:
             if owner is not None:
                 base = w.cell(owner)
                 assert isinstance(base, Window)
-                w.cells[slot] = Window(buffer, base.storage, base.begin, extents)
+                w.cells[slot] = Window(buffer, base.storage, base.begin, extents, mark=base.mark)
                 return
             steps = None if strides is None else tuple(number(w, stride) for stride in strides)
             assert slots.place is not None

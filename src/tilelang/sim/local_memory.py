@@ -205,11 +205,12 @@ class Registers:
         for stride in self.strides:
             point.append(first // stride)
             first %= stride
-        hint = (
-            f"give it a first value: {name} = T.alloc_var(dtype, init=0)"
-            if self.buffer.scope is Scope.VAR
-            else f"write all of it first, for example with T.clear({name})"
-        )
+        if self.buffer.scope is Scope.VAR:
+            hint = f"give it a first value: {name} = T.alloc_var(dtype, init=0)"
+        elif self.buffer.loc.file:
+            hint = f"write all of it first, for example with T.clear({name})"
+        else:  # an array of the compiler, which holds a part of a tile
+            hint = "write all of the tile first, for example with T.clear(tile)"
         return ReadBeforeWrite(
             f"{element_text(self.buffer, tuple(point))} of thread {warp.threads[lane]} is read before anything was "
             "written there",

@@ -277,6 +277,7 @@ class _Launch:
         self._windows: dict[int, Window] = {}  # of global memory
         self._globals: dict[Buffer, DeviceArray] = {}
         self._arena_bytes, self._arena_unit, self._offsets = self._plan_arena()
+        self._marks = {buffer: 1 + number % 255 for number, buffer in enumerate(self._offsets)}  # as flags of bytes
         self._grid = Grid(Proxies(self._clocks), self._races)
         self._has_bare_barriers = _has_effect(stmt.body, Effect.JOIN_BLOCK)
 
@@ -391,7 +392,8 @@ class _Launch:
     def _shared(self, buffer: Buffer, arena: Storage) -> Window:
         if buffer.storage not in self._offsets:
             raise CompilerBug(f"'{buffer.name}' has no offset in shared memory")
-        return Window(buffer, arena, self._offsets[buffer.storage], self._simulation.numbers(buffer.shape))
+        begin, extents = self._offsets[buffer.storage], self._simulation.numbers(buffer.shape)
+        return Window(buffer, arena, begin, extents, mark=self._marks[buffer.storage])
 
     def _global(self, buffer: Buffer) -> Window:
         array = self._simulation.array(buffer)

@@ -104,7 +104,8 @@ class Storage:
 
     Attributes:
         bytes: The contents.
-        flags: A 1 for every byte whose contents are defined; None if all are.
+        flags: For every byte the mark of the window through which it was written, 0 where it is undefined; None if all
+            are defined. Buffers that share bytes of shared memory one after another have different marks.
         base: Where the bytes begin, modulo any alignment that matters.
         history: The accesses within the block; None if the memory is read-only.
         unit: Bytes per unit of the history and the shadow memory.
