@@ -55,6 +55,19 @@ a function of NumPy is given the tile 's' (8, 8)
 hint: write T.exp(x), T.max(x, y) and the like on elements in a T.Parallel loop, and T.reduce_sum(tile, out, dim) and similar operators for reductions
 """,
     ),
+    "the maximum of a tile": (
+        errors.StagingTypeError,
+        """\
+c = T.max(s, axis=1)
+""",
+        """\
+T.max: unexpected keyword argument 'axis'
+  --> kernel.py:10:9
+10 |         c = T.max(s, axis=1)
+   |         ^^^^^^^^^^^^^^^^^^^^
+hint: write T.max(a, b) of two elements, and T.reduce_max(src, dst, dim) of a tile; likewise for minima
+""",
+    ),
     "round of Python": (
         errors.StagingTypeError,
         """\

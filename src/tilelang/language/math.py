@@ -234,9 +234,12 @@ def round(x: ExprLike, rounding_mode: str = "ties-to-even", *, span: object = No
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------
+_OF_A_TILE = "write T.max(a, b) of two elements, and T.reduce_max(src, dst, dim) of a tile; likewise for minima"
+
+
 def _extreme(what: str, op: BinaryOp, values: tuple[ExprLike, ...]) -> Scalar:
     if len(values) < 2:
-        raise ProgramTypeError(f"{what}: takes at least two operands, got {len(values)}")
+        raise ProgramTypeError(f"{what}: takes at least two operands, got {len(values)}", hint=_OF_A_TILE)
     if _all_numbers(*values):
         numbers = [_python_number(v) for v in values]
         nan = [n for n in numbers if isinstance(n, float) and math.isnan(n)]
@@ -252,7 +255,7 @@ def _pair(what: str, values: tuple[ExprLike, ...], named: dict[str, ExprLike]) -
     """The operands that are given as `a=` and `b=`."""
     found = tuple(named.pop(name) for name in ("a", "b")[len(values) :] if name in named)
     if named:
-        raise StagingTypeError(f"{what}: unexpected keyword argument {next(iter(named))!r}")
+        raise StagingTypeError(f"{what}: unexpected keyword argument {next(iter(named))!r}", hint=_OF_A_TILE)
     return found
 
 
