@@ -11,11 +11,12 @@ def test_a_family_agrees_with_itself(family) -> None:
     assert all(name.startswith(family.prefix) for name in family.machines)
     assert all((machine.warp_size > 1) == family.is_gpu for machine in family.machines.values())
     assert family.example["kind"] == family.kind and family.example.get("arch", "native") == family.default
+    assert set(family.products.values()) <= set(family.machines)
     assert all(family.runs_on(machine, machine) for machine in family.machines.values())
     assert all(family.execution_backends[way] for way in (family.default_execution_backend, "reference"))
 
 
 def test_no_name_means_two_families() -> None:
-    names = [name for family in families().values() for name in (*family.aliases, *family.nicknames)]
+    names = [name for family in families().values() for name in (*family.aliases, *family.nicknames, *family.products)]
     assert len(set(names)) == len(names)
     assert {"cpu", "cuda"} <= set(families())

@@ -104,6 +104,20 @@ def test_an_unknown_architecture_names_the_nearest() -> None:
     [
         ("cpi", "target: unknown name 'cpi'\nhint: did you mean 'cpu'? Pass target options as a dict, such as "
                 "{'kind': 'cuda', 'arch': 'sm_90a'}"),
+        ("H100", "target: unknown name 'H100'\nhint: write 'sm_90a'. Pass target options as a dict, such as "
+                 "{'kind': 'cuda', 'arch': 'sm_90a'}"),
+        ("RTX 4090", "target: unknown name 'RTX 4090'\nhint: write 'sm_89'. Pass target options as a dict, such as "
+                     "{'kind': 'cuda', 'arch': 'sm_90a'}"),
+        ("MI300X", "target: unknown name 'MI300X'\nhint: write 'gfx942'. Pass target options as a dict, such as "
+                   "{'kind': 'cuda', 'arch': 'sm_90a'}"),
+        ("sm90", "target: unknown name 'sm90'\nhint: write 'sm_90a'. Pass target options as a dict, such as "
+                 "{'kind': 'cuda', 'arch': 'sm_90a'}"),
+        ("simulator", "target: unknown name 'simulator'\nhint: write execution_backend='simulator'; the target is the "
+                      "machine that it stands for. Pass target options as a dict, such as "
+                      "{'kind': 'cuda', 'arch': 'sm_90a'}"),
+        ({"kind": "cuda", "arch": "h100"},
+         f"target: unknown arch 'h100' of 'cuda'; the known ones are {', '.join(MACHINES)}\n"
+         "hint: a valid target config dict is {'kind': 'cuda', 'arch': 'sm_90a'}"),
         (7, "target: expected a name or a mapping with 'kind', got 7\n"
             "hint: write target='cpu' or target={'kind': 'cuda', 'arch': 'sm_90a'}"),
         ("cuda -arch=sm_80", "target: 'cuda -arch=sm_80' is not the name of a target\n"

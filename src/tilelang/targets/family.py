@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from importlib import import_module
 from typing import Any
 
@@ -48,6 +49,7 @@ class Family:
             execution backend; starts no process and opens no library when the answer is known.
         runtime: Where its `RUNTIME` is; empty for machines whose code the host itself runs.
         findings: Where the function `findings` is: what this machine has for its kernels; empty without one.
+        products: The machines of devices by their names in lower case; messages suggest the machine instead.
         must_be_named: Whether a user must name a machine where no device is present, so that none is meant by default.
     """
 
@@ -70,6 +72,7 @@ class Family:
     identity: Callable[[CompileOptions, str], str]
     runtime: str = ""
     findings: str = ""
+    products: Mapping[str, str] = field(default_factory=dict)
     must_be_named: bool = False
 
     @property

@@ -160,7 +160,7 @@ def _parse(value: object, what: str) -> Target:
                 f"{what}: {text!r} is not valid JSON: {error}",
                 hint=f"Use JSON syntax: {_as_json(_example())}",
             ) from None
-    if len(text.split()) > 1:
+    if len(text.split()) > 1 and _meant(text) is None:
         raise TargetError(
             f"{what}: {text!r} is not the name of a target",
             hint=f"Pass target options as a dict, such as {_example()}",
@@ -188,6 +188,15 @@ def _from_mapping(value: Mapping[str, object], what: str) -> Target:
     if not isinstance(code, list | tuple) or not all(isinstance(name, str) for name in code):
         raise refused("has a 'code' that is no list of texts")
     return _from_name(kind, arch, tuple(code), what)
+
+
+def _meant(name: str) -> Mapping[str, str] | None:
+    """The target mapping for a device or a machine that is named in another way: "H100", "RTX 4090", "sm90", "9.0"."""
+    plain = name.lower().translate(str.maketrans("", "", " _-."))
+    for family in families().values():
+        if plain in family.products:
+            return {"kind": family.kind, "arch": family.products[plain]}
+    return _numbered(plain.removeprefix("compute").removeprefix("sm"))
 
 
 def _numbered(digits: str) -> Mapping[str, str] | None:
@@ -223,10 +232,16 @@ def _from_name(name: str, arch: str, code: tuple[str, ...], what: str) -> Target
 
 
 def _unknown_name(what: str, name: str) -> TargetError:
+    device = _meant(name)
+    backends = {way for family in families().values() for way in family.execution_backends}
     nicknames = {nickname: family.kind for family in families().values() for nickname in family.nicknames}
     near = nearest(nicknames.get(name.lower(), name.lower()), ["auto", *_aliases(), *ABSENT], 0.5)
     names = f"write 'auto', {', '.join(map(repr, families()))} or the name of a machine. "
     meant = f"did you mean {near!r}? " if near else names
+    if device is not None:
+        meant = f"write {device['arch']!r}. "
+    elif name in backends:
+        meant = f"write execution_backend={name!r}; the target is the machine that it stands for. "
     by_text = what == _DEFAULT_TARGET
     syntax = "Use JSON syntax" if by_text else "Pass target options as a dict"
     example = _as_json(_example()) if by_text else _example()
@@ -258,7 +273,10 @@ def _machine(family: Family, arch: str, code: tuple[str, ...], what: str) -> Mac
         return machines[present or family.default]
     if arch in machines:
         return machines[arch]
+    device = _meant(arch)
     near = nearest(arch.lower(), machines, 0.5) or family.default
+    if device is not None and device["arch"] in machines:
+        near = device["arch"]
     raise TargetError(
         f"{what}: unknown arch {arch!r} of {family.kind!r}; the known ones are {', '.join(machines)}",
         hint=f"a valid target config dict is {({'kind': family.kind, 'arch': near})}",

@@ -18,6 +18,14 @@ def _present() -> str | None:
     return found
 
 
+# Source: LLVM, "User Guide for AMDGPU Backend", "Processors"
+_PRODUCTS = {
+    "gfx90a": ("mi210", "mi250", "mi250x"),
+    "gfx942": ("mi300", "mi300a", "mi300x", "mi325x"),
+    "gfx950": ("mi350x", "mi355x"),
+    "gfx1100": ("rx7900xtx", "rx7900xt"),
+}
+
 FAMILY = Family(
     kind="hip",
     published="hip",
@@ -39,4 +47,5 @@ FAMILY = Family(
     identity=lambda options, compiler: _compiler().identity(compiler, options),
     runtime="tilelang.targets.amd.runtime.device_runtime",
     findings="tilelang.targets.amd.runtime.findings",
+    products={product: machine for machine, products in _PRODUCTS.items() for product in products},
 )

@@ -18,6 +18,18 @@ def _present() -> str | None:
     return found
 
 
+# Source: NVIDIA, "CUDA GPU Compute Capability"
+_PRODUCTS = {
+    "sm_75": ("t4", "turing"),
+    "sm_80": ("a100", "a30", "ampere"),
+    "sm_86": ("a10", "a40", "a6000", "rtx3090"),
+    "sm_89": ("l4", "l40", "l40s", "rtx4090", "ada"),
+    "sm_90a": ("h100", "h200", "gh200", "hopper"),
+    "sm_100a": ("b200", "gb200", "blackwell"),
+    "sm_103a": ("b300", "gb300"),
+    "sm_120a": ("rtx5090",),
+}
+
 FAMILY = Family(
     kind="cuda",
     published="cuda",
@@ -38,4 +50,5 @@ FAMILY = Family(
     identity=lambda options, compiler: _compiler().identity(compiler, options),
     runtime="tilelang.targets.nvidia.runtime.device_runtime",
     findings="tilelang.targets.nvidia.runtime.findings",
+    products={product: machine for machine, products in _PRODUCTS.items() for product in products},
 )
