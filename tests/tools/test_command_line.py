@@ -22,6 +22,16 @@ small = make.get_tir(64)
 @tilelang.jit
 def fixed(N=32):
     return make.get_tir(N)
+
+@tilelang.jit
+def square(X):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), "float32")
+    Y = T.empty((M, N), "float32")
+    with T.Kernel(M, threads=32) as row:
+        for j in T.Parallel(N):
+            Y[row, j] = X[row, j] * X[row, j]
+    return Y
 """
 
 
@@ -58,23 +68,47 @@ def test_one_of_them_a_call_and_a_factory_without_arguments(file, capsys):
             "nowhere.py:make",
             "OptionError: show: there is no file 'nowhere.py'\nhint: write FILE.py:NAME, with the path of the file\n",
         ),
-        ("{}:none", "OptionError: show: {} has no 'none'\nhint: it has make, small, fixed\n"),
+        ("{}:none", "OptionError: show: {} has no 'none'\nhint: it has make, small, fixed, square\n"),
         (
             "{}:make",
             "OptionError: show: 'make' is a function that needs arguments, not a kernel\n"
-            "hint: write the call: {}:'make(128, 128)'\n",
+            "hint: write the call: {}:'make(128)'\n",
+        ),
+        (
+            "{}:square",
+            "OptionError: show: 'square' is a function that needs arguments, not a kernel\n"
+            "hint: give it tensors of the file, or its sizes: {}:'square.get_tir(M=128, N=128)'\n",
+        ),
+        (
+            "{}:make(",
+            "OptionError: show: 'make(' is no expression of Python: '(' was never closed\n"
+            "hint: write FILE.py:NAME, or FILE.py:'NAME(64, 64)'\n",
         ),
         (
             "{}:FILE",
-            "OptionError: show: {} has no 'FILE'\nhint: it has make, small, fixed\n",
+            "OptionError: show: {} has no 'FILE'\nhint: it has make, small, fixed, square\n",
         ),
-        ("{}:1", "OptionError: show: '1' is of type int, not a kernel\nhint: write the call: {}:'1(128, 128)'\n"),
+        ("{}:1", "OptionError: show: '1' is of type int, not a kernel\nhint: it has make, small, fixed, square\n"),
     ],
 )
 def test_what_is_no_kernel_is_said_in_one_message(file, capsys, named, message):
     assert 1 == main(["show", named.format(file)])
     lines = [line for line in capsys.readouterr().err.splitlines(keepends=True) if line.startswith(("Opt", "hint"))]
     assert message.format(file) == "".join(lines)
+
+
+def test_an_error_of_the_file_shows_its_line_and_nothing_of_the_package(tmp_path, capsys):
+    (tmp_path / "broken.py").write_text("one = 1 / 0\n")
+    assert 1 == main(["show", f"{tmp_path}/broken.py:one"])
+    text = capsys.readouterr().err
+    assert "ZeroDivisionError: division by zero" in text
+    assert "broken.py\", line 1" in text
+    assert "command_line.py" not in text
+
+
+def test_the_sizes_of_an_eager_function_name_its_kernel(file, capsys):
+    assert 0 == main(["show", f"{file}:square.get_tir(M=128, N=128)", "--target", "cpu", "--only", "ir"])
+    assert "X: T.Tensor((128, 128)" in capsys.readouterr().out
 
 
 def test_a_pass_that_is_none_lists_those_there_are(file, capsys):

@@ -15,6 +15,15 @@ def test_what_is_there_is_named():
     assert "entries" in found("compile cache").found
 
 
+def test_a_cache_that_cannot_be_written_is_missing(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TILELANG_CACHE_DIR", f"{tmp_path}/file/cache")
+    assert (
+        f"missing  compile cache: {tmp_path}/file/cache cannot be written, so that kernels are compiled again in every "
+        "process\n           set TILELANG_CACHE_DIR to a folder that can be written"
+    ) == str(found("compile cache"))
+
+
 def test_every_family_tells_what_it_finds():
     told = [finding.what for finding in findings()]
     for what in ("CUDA compiler (target cuda)", "HIP compiler (target hip)", "C++ compiler (target cpu)"):

@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilelang.api import user_frames
 from tilelang.errors import OptionError, TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
@@ -34,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = chosen.run(chosen)
     except TileLangError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:  # of the user's file
+        traceback.print_exception(error.with_traceback(user_frames(error.__traceback__)))
         return 1
     return status
 
@@ -99,24 +104,32 @@ def _kernel(named: str) -> tuple[PrimFunc, Target | None, CompileOptions]:
     if not colon:
         raise OptionError(f"show: {named!r} does not name a kernel of a file", hint="write FILE.py:NAME")
     namespace = runpy.run_path(file)
+    kernels = [name for name, value in namespace.items() if isinstance(value, PrimFunc | JITKernel | JITImpl)]
+    hint = f"it has {', '.join(kernels) or 'no kernels'}"
     try:
         found: Any = eval(expression, namespace)  # what the user typed
     except NameError:
-        names = [name for name, value in namespace.items() if isinstance(value, PrimFunc | JITKernel | JITImpl)]
-        hint = f"it has {', '.join(names) or 'no kernels'}"
         raise OptionError(f"show: {file} has no {expression!r}", hint=hint) from None
-    if isinstance(found, JitFunction) and _takes_nothing(found):
+    except SyntaxError as error:
+        what = f"show: {expression!r} is no expression of Python: {error.msg}"
+        raise OptionError(what, hint="write FILE.py:NAME, or FILE.py:'NAME(64, 64)'") from None
+    if isinstance(found, JitFunction) and not _needed(found):
         found = found.get_tir()
     if isinstance(found, JITKernel):
         return found.prim_func, found.target, found.options
     if isinstance(found, PrimFunc):
         return found, None, CompileOptions()
-    what = "a function that needs arguments" if isinstance(found, JITImpl) else f"of type {type(found).__name__}"
-    raise OptionError(
-        f"show: {expression!r} is {what}, not a kernel", hint=f"write the call: {file}:'{expression}(128, 128)'"
-    )
+    if isinstance(found, JITImpl):
+        what = f"show: {expression!r} is a function that needs arguments, not a kernel"
+        if found.mode == "lazy":
+            hint = f"write the call: {file}:'{expression}({', '.join(['128'] * len(_needed(found)))})'"
+        else:
+            hint = f"give it tensors of the file, or its sizes: {file}:'{expression}.get_tir(M=128, N=128)'"
+        raise OptionError(what, hint=hint)
+    raise OptionError(f"show: {expression!r} is of type {type(found).__name__}, not a kernel", hint=hint)
 
 
-def _takes_nothing(function: JitFunction) -> bool:
-    parameters = function.signature.parameters.values()
-    return all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+def _needed(function: JITImpl) -> list[str]:
+    """The parameters that a call must give."""
+    parameters = function.signature.parameters.items()
+    return [name for name, p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]

@@ -1,13 +1,16 @@
 """The components that this machine has for kernels: compilers, a GPU, frameworks, a cache; how to get missing ones.
 
-Takes the machine as it is, gives findings. Invariant: nothing is changed, and nothing that is missing is an error.
+Takes the machine as it is, gives findings. Invariant: nothing that is missing is an error, and only the cache is
+written to.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
+import warnings
 
+from tilelang.errors import OptionError
 from tilelang.options import VARIABLES, cache_folder, is_cache_enabled
 from tilelang.runtime import cache
 from tilelang.runtime.finding import Finding, look_for
@@ -24,15 +27,17 @@ _PACKAGES = {
 
 def findings() -> list[Finding]:
     """All that kernels can use, in the order in which they need it."""
-    return [
-        Finding("Python", f"{platform.python_version()} on {platform.platform()}"),
-        Finding("tilelang", f"{importlib.metadata.version('tilelang')} in {__file__.rpartition('/tools/')[0]}"),
-        *(finding for family in families().values() for finding in family.found()),
-        *(_package(name, how) for name, how in _PACKAGES.items()),
-        look_for("compile cache", _cache),
-        look_for("default target", lambda: str(parse_target(None))),
-        *(Finding(name, f"{row.read()!r} in the environment") for name, row in VARIABLES.items() if _is_set(name)),
-    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a cache that cannot be written: a finding says it
+        return [
+            Finding("Python", f"{platform.python_version()} on {platform.platform()}"),
+            Finding("tilelang", f"{importlib.metadata.version('tilelang')} in {__file__.rpartition('/tools/')[0]}"),
+            *(finding for family in families().values() for finding in family.found()),
+            *(_package(name, how) for name, how in _PACKAGES.items()),
+            look_for("compile cache", _cache),
+            look_for("default target", lambda: str(parse_target(None))),
+            *(Finding(name, f"{row.read()!r} in the environment") for name, row in VARIABLES.items() if _is_set(name)),
+        ]
 
 
 def can_compile(found: list[Finding]) -> bool:
@@ -57,6 +62,11 @@ def _package(name: str, how: str) -> Finding:
 def _cache() -> str:
     if not is_cache_enabled():
         return "switched off"
+    if not cache.is_writable():
+        raise OptionError(
+            f"{cache_folder()} cannot be written, so that kernels are compiled again in every process",
+            hint="set TILELANG_CACHE_DIR to a folder that can be written",
+        )
     kept = cache.entries()
     return f"{cache_folder()}, {len(kept)} entries, {size_text(sum(path.stat().st_size for path in kept))}"
 
