@@ -2,7 +2,7 @@
 
 `python tests/random_kernels/fuzz.py --seconds 60` draws programs of every generator, runs each on the reference
 interpreter, the CPU, a simulated GPU and, where there is one, the GPU, and prints how many ran and every difference
-with the seed that makes it again: `--seeds 123 --generator spread --show` prints that program and runs it alone.
+with the seed that makes it again: `--seeds 123 --generator layouts --show` prints that program and runs it alone.
 """
 
 from __future__ import annotations
