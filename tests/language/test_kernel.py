@@ -65,6 +65,25 @@ def test_statements_outside_of_kernels_run_in_order_with_them():
     assert [90, 80, 80, 80] == a.tolist()
 
 
+def test_a_name_of_a_kernel_that_has_ended_is_free():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(1):
+            value = A[0]
+            B[0] = value
+        with T.Kernel(1):
+            for i in T.Parallel(4):
+                value = A[i]
+                B[i] = value + 1
+            if A[0] == 1:
+                value = A[3]
+                B[3] = value
+
+    a, b = np.arange(1, 5, dtype=np.int32), np.zeros(4, np.int32)
+    run_reference(main, [a, b])
+    assert [2, 3, 4, 4] == b.tolist()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

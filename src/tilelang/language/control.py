@@ -50,8 +50,7 @@ class Region:
         if isinstance(old, Undeclared):  # a branch further out declares it
             self._declared_outside[name] = old
             return False
-        ended = isinstance(old, Load) and is_mutable(old) and not self.stager.in_scope(old.buffer)
-        if old is None or ended or isinstance(old, Poison):
+        if old is None or isinstance(old, Poison) or self.stager.has_ended(old):
             old = MISSING
         self._before[name] = old
         if old is MISSING:

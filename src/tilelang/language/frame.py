@@ -103,8 +103,8 @@ class Frame:
                 hint=f"use another name: `{name}_ = {name} + ...`; to skip iterations use `continue` or a step",
             )
         scalar = isinstance(value, Expr) or is_number(value)
-        if isinstance(old, Load) and is_mutable(old) and not self.stager.in_scope(old.buffer):
-            old = MISSING  # of a kernel or branch that has ended
+        if self.stager.has_ended(old):
+            old = MISSING
         if is_mutable(old) and name not in self.borrowed and not self._is_fresh(value):
             if not scalar:
                 raise ProgramError(

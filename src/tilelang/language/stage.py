@@ -129,7 +129,7 @@ class Stager(Builder):
         self.scopes: list[OpenScope] = []
         self.extern_results: dict[Var, str] = {}
         self._names: dict[str, int] = {}
-        self._declaring_blocks: dict[Buffer, list[Stmt]] = {}
+        self._declaring_blocks: dict[Buffer | Var, list[Stmt]] = {}
         self._references: dict[int, Load] = {}  # by identity
 
     def begin_kernel(self) -> None:
@@ -145,11 +145,22 @@ class Stager(Builder):
             stmt = dataclasses.replace(stmt, loc=self.loc)
         if isinstance(stmt, Alloc):
             self._declaring_blocks[stmt.buffer] = block
+        elif isinstance(stmt, Bind):
+            self._declaring_blocks[stmt.var] = block
         block.append(stmt)
 
     def in_scope(self, buffer: Buffer) -> bool:
         """Whether the block that allocated a buffer is still open; parameters have none and stay."""
-        declaring = self._declaring_blocks.get(buffer)
+        return self._is_open(buffer)
+
+    def has_ended(self, value: object) -> bool:
+        """Whether a value is a mutable scalar, or a variable, of a kernel, loop or branch that has ended."""
+        if isinstance(value, Load):
+            return is_mutable(value) and not self._is_open(value.buffer)
+        return isinstance(value, Var) and not self._is_open(value)
+
+    def _is_open(self, declared: Buffer | Var) -> bool:
+        declaring = self._declaring_blocks.get(declared)
         return declaring is None or any(block is declaring for block in self.open_blocks)
 
     @property
