@@ -3,10 +3,11 @@
 import level1_programs as graphs
 import pytest
 
-from tilelang.ir.expr import Expr
+from tilelang.dtypes import as_dtype
+from tilelang.ir.expr import Expr, cast
 from tilelang.level1.contraction import Contraction, contraction
 from tilelang.level1.fuse import fused_kernels
-from tilelang.level1.graph import Combiner
+from tilelang.level1.graph import Combiner, element
 
 
 def product_of(body: object, shape: tuple[int, ...] = (4, 5, 6)) -> Contraction | None:
@@ -36,3 +37,15 @@ def test_further_factors_join_an_operand() -> None:
 @pytest.mark.parametrize("body", [lambda a, b, w: a + b, lambda a, b, w: a * w, lambda a, b, w: (a - b) * w])
 def test_other_sums_are_none(body: object) -> None:
     assert product_of(body) is None
+
+
+@pytest.mark.parametrize(("dtype", "is_product"), [("int32", True), ("int64", False)])
+def test_sums_of_integers_are_products_where_a_gemm_has_them(dtype: str, is_product: bool) -> None:
+    g = graphs.Builder()
+    a, b = g.parameter("a", (4, 7), "int8"), g.parameter("b", (7, 6), "int8")
+
+    def body(i: Expr, j: Expr, r: Expr) -> Expr:
+        return cast(element(a, (i, r)), as_dtype(dtype)) * cast(element(b, (r, j)), as_dtype(dtype))
+
+    (kernel,) = fused_kernels(g.graph("f", g.reduction("y", (4, 6), (7,), Combiner.SUM, body)))
+    assert is_product == (contraction(kernel.reductions[0]) is not None)

@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_functions import trace
+from array_functions import assert_close, numbers, trace
+from level1_programs import RUNS
 
+import tilelang
 import tilelang.numpy as tnp
 from tilelang.level1.lower import lower
 from tilelang.targets.target import parse_target
@@ -72,3 +74,17 @@ def test_tiles_of_several_arrays_are_reduced_to_the_order_of_the_result() -> Non
 
     text = text_of(assigned, zeros(70, 9), zeros(5, 9))
     assert "= T.alloc_fragment((block_k, 5, 9)" in text
+
+
+@pytest.mark.parametrize(("dtype", "accumulate"), [("float16", "float64"), ("int8", "int64")])
+@pytest.mark.parametrize(("kind", "backend"), RUNS)
+def test_products_of_narrow_operands_are_added_up_in_a_wide_dtype(
+    dtype: str, accumulate: str, kind: str, backend: str | None
+) -> None:
+    def f(a: Any, b: Any) -> Any:
+        return tnp.matmul(a, b, accumulate=accumulate, dtype=accumulate)
+
+    x, y = numbers(20, 70, dtype=dtype), numbers(70, 9, dtype=dtype, seed=1)
+    target = {"kind": kind, "arch": "sm_90a"} if kind == "cuda" else kind
+    found = tilelang.compute(target=target, execution_backend=backend)(f)(x, y)
+    assert_close(found, x.astype(accumulate) @ y.astype(accumulate), 1e-13)

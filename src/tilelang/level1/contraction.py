@@ -12,6 +12,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import variables_of
 from tilelang.level1.fused import FusedReduction
 from tilelang.level1.graph import Combiner
+from tilelang.ops.gemm import can_accumulate
 from tilelang.records import record
 
 INT8 = DType("int8")
@@ -56,8 +57,10 @@ def contraction(reduction: FusedReduction, body: Expr | None = None) -> Contract
     constant = [factor for factor in factors if reduced.isdisjoint(variables_of(factor))]
     scale = reduce(operator.mul, constant) if constant else None
     a, b = groups
-    if not reduction.array.dtype.is_float and not all(without_widening(each).dtype == INT8 for each in (a, b)):
-        return None
+    if not reduction.array.dtype.is_float:
+        small = all(without_widening(each).dtype == INT8 for each in (a, b))
+        if not small or not can_accumulate(INT8, reduction.array.dtype):
+            return None
     free_a, free_b = variables_of(a) - reduced, variables_of(b) - reduced
     rows = tuple(axis for axis in reduction.axes if axis in free_a and axis not in free_b)
     columns = tuple(axis for axis in reduction.axes if axis in free_b and axis not in free_a)

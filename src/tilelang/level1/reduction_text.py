@@ -15,6 +15,7 @@ from tilelang.level1.contraction import Contraction, contraction, without_wideni
 from tilelang.level1.fused import FusedReduction
 from tilelang.level1.graph import Combiner, same_axes
 from tilelang.level1.tile_values import read_tile
+from tilelang.ops.gemm import can_accumulate
 
 _REDUCE = {Combiner.SUM: "reduce_sum", Combiner.MAX: "reduce_max", Combiner.MIN: "reduce_min"}
 
@@ -149,6 +150,7 @@ class ReductionText(BlockText):
         dtypes = [self._operand_dtype(operand) for operand in (product.a, product.b)]
         wide = [dtype for dtype in dtypes if dtype is not None]
         common = max(wide, key=lambda dtype: dtype.bits) if wide else reduction.body.dtype
+        common = common if can_accumulate(common, tile.dtype) else tile.dtype
         a, a_order = self._operand(product.a, (row, k), common, fragment=True)
         b, b_order = self._operand(product.b, (k, column), common, fragment=False)
         options = ["transpose_A=True"] if a_order[0] is k else []

@@ -54,6 +54,11 @@ _RESULTS: dict[str, tuple[str, ...]] = {
 }
 
 
+def can_accumulate(operands: DType, accumulator: DType) -> bool:
+    """Whether products of tiles of one dtype can be added up in another."""
+    return str(accumulator) in _RESULTS.get(str(operands), ())
+
+
 @record(eq=False)
 class Gemm(TileOp):
     """`C = (0 if clear_accum else C) + op(A) @ op(B)`, accumulated in C's dtype (float32 for narrower floats).
