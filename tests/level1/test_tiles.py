@@ -3,8 +3,9 @@
 import level1_programs as graphs
 import pytest
 
+from tilelang.dtypes import as_dtype
 from tilelang.level1.fuse import fused_kernels
-from tilelang.level1.graph import Combiner, Graph
+from tilelang.level1.graph import Combiner, Graph, element
 from tilelang.level1.placement import Tiling
 from tilelang.level1.tiles import blocks_of, choose_tiling, split_count
 from tilelang.targets.target import Target, parse_target
@@ -105,3 +106,28 @@ def test_operands_of_chains_fit_in_shared_memory(d: int) -> None:
     tile = d * 2  # bytes of a row of an operand
     rows, keys = (found.blocks[axis] for axis in found.blocks)
     assert (rows + 2 * keys * found.stages) * tile <= H200.machine.shared_bytes
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(40, 50, 70), (128, 128, 128), (2048, 2048, 2048)])
+def test_operands_of_wide_products_fit_in_shared_memory(shape: tuple[int, int, int], dtype: str) -> None:
+    g = graphs.Builder()
+    m, n, k = shape
+    a, b = g.parameter("a", (m, k), dtype), g.parameter("b", (k, n), dtype)
+    y = g.reduction(
+        "y", (m, n), (k,), Combiner.SUM, lambda i, j, r: element(a, (i, r)) * element(b, (r, j)), reduced="k"
+    )
+    found = tiling(g.graph("f", y))
+    rows, columns, depth = (found.blocks[axis] for axis in found.blocks)
+    held = (rows + columns) * depth * as_dtype(dtype).storage_bytes * found.stages
+    assert H200.machine.shared_bytes // 8 < held <= H200.machine.shared_bytes
+
+
+def test_chains_of_wide_operands_count_those_that_threads_compute() -> None:
+    for arch in ("sm_80", "sm_89", "sm_90a"):
+        target = parse_target({"kind": "cuda", "arch": arch})
+        for d in (64, 128, 256):
+            found = tiling(graphs.attention((1, 1, 512, 512, d), "float32"), target)
+            rows, keys = (found.blocks[axis] for axis in found.blocks)
+            held = 4 * (rows * d + 2 * keys * d * found.stages + rows * keys)
+            assert held <= target.machine.shared_bytes

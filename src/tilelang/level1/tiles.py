@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from tilelang.arith.interval import bounds
-from tilelang.ir.expr import Load, Var
+from tilelang.dtypes import FLOAT32
+from tilelang.ir.expr import Cast, Expr, Load, Var
 from tilelang.ir.visit import loads_of, variables_of
 from tilelang.level1.contraction import contraction, without_widening
 from tilelang.level1.fused import FusedKernel, FusedReduction
 from tilelang.level1.placement import Tiling
 from tilelang.level1.tile_work import sorted_by_predicted_time
+from tilelang.ops.gemm import can_accumulate
 from tilelang.performance.gemm import TiledGemm, gemm_seconds
 from tilelang.targets.target import Target
 from tilelang.tune.gemm_space import gemm_configs
@@ -35,6 +38,8 @@ _THREADS = 128  # of a block
 _THREAD_COUNTS = (128, 256, 512)  # candidates
 _MMA_ROWS = 16  # of a matrix instruction
 _MAX_VALUES_PER_THREAD = {128: 200, 256: 200, 384: 164}  # in registers beside addresses, by threads that multiply
+_TUNED_ELEMENT_BYTES = 2  # of the operands for which the tuner lists tiles
+_SMALL_CHAINS = ((64, 32, 4), (32, 16, 2), (16, 16, 1))  # rows, depth and warps where nothing larger fits
 _CPU_STEPS = (128, 64, 32)  # elements of K that a CPU sums with the results in registers
 _STEP_OVERHEAD = 4  # elements of K that take as long as loading and storing the results of a step
 _MIN_STEPS_PER_SPLIT = 4  # iterations of a block, where several blocks split a loop
@@ -220,7 +225,21 @@ def _gemm_tilings(kernel: FusedKernel, target: Target, *, alone: bool) -> list[T
         )
         for config in wanted
     ]
-    return list({str(tiling): tiling for tiling in tilings}.values())
+    distinct = list({str(tiling): tiling for tiling in tilings}.values())
+    return _fitting(distinct, kernel, target)
+
+
+def _fitting(tilings: list[Tiling], kernel: FusedKernel, target: Target) -> list[Tiling]:
+    """Those tilings of a product whose operands fit in shared memory; less deep ones if there are none."""
+    (reduction,) = kernel.reductions
+    factor, shared = _element_bytes(reduction) // _TUNED_ELEMENT_BYTES, target.machine.shared_bytes
+    if not shared or factor <= 1:
+        return tilings
+    last = reduction.reduced[-1]
+    return [tiling for tiling in tilings if _operand_bytes(kernel, tiling, target) <= shared] or [
+        dataclasses.replace(tiling, blocks={**tiling.blocks, last: max(_MMA_ROWS, tiling.blocks[last] // factor)})
+        for tiling in tilings
+    ]
 
 
 def _cpu_step(k: int) -> int:
@@ -261,7 +280,7 @@ def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:
         (tiling, rows)
         for tiling, rows in candidates
         if _values_per_thread(kernel, tiling) <= _MAX_VALUES_PER_THREAD[tiling.threads]
-        if not shared or _operand_bytes(kernel, tiling) <= shared
+        if not shared or _operand_bytes(kernel, tiling, target) <= shared
     ]
     fitting = [each for each in fitting if each[0].stages == fitting[0][0].stages]
 
@@ -270,7 +289,11 @@ def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:
         waves = -(-blocks_of(kernel, tiling) // busy)
         return waves * (rows + 32)  # a tile of few rows loads as much as one of many
 
-    return [tiling for tiling, _ in sorted(fitting or candidates[-1:], key=cost)]
+    if fitting:
+        return [tiling for tiling, _ in sorted(fitting, key=cost)]
+    warp = target.machine.warp_size
+    small = [_gemm_chain_tiling(kernel, rows, depth, warps * warp, 1) for rows, depth, warps in _SMALL_CHAINS]
+    return [next((tiling for tiling in small if _operand_bytes(kernel, tiling, target) <= shared), small[-1])]
 
 
 def _has_few_values_beside_products(kernel: FusedKernel) -> bool:
@@ -281,23 +304,56 @@ def _has_few_values_beside_products(kernel: FusedKernel) -> bool:
     return all(load.buffer in kernel.by_array for body in others for load in loads_of(body))
 
 
-def _operand_bytes(kernel: FusedKernel, tiling: Tiling) -> int:
-    """Shared memory of the operands that gemms read from memory; those of a loop have a tile for each stage."""
-    operands = {
+def _operand_bytes(kernel: FusedKernel, tiling: Tiling, target: Target) -> int:
+    """Shared memory of the operands of gemms; those that a loop loads have a tile for each stage."""
+    grid, streamed = set(kernel.grid), set(kernel.streamed)
+    products = [reduction for reduction in kernel.reductions if contraction(reduction) is not None]
+
+    def size(axes: Iterable[Var], *, is_loaded: bool) -> int:
+        own = [axis for axis in axes if axis in kernel.extents]
+        tile = math.prod(tiling.blocks.get(axis, 1 if axis in grid else extent_of(kernel, axis)) for axis in own)
+        return tile * (tiling.stages if is_loaded and not streamed.isdisjoint(own) else 1)
+
+    loaded = {
         (load.buffer, frozenset(variables_of(load)))
-        for reduction in kernel.reductions
-        if contraction(reduction) is not None
+        for reduction in products
         for load in loads_of(reduction.body)
         if load.buffer not in kernel.by_array
     }
-    grid, streamed = set(kernel.grid), set(kernel.streamed)
-    size = 0
-    for buffer, axes in operands:
-        own = axes & kernel.extents.keys()
-        tile = math.prod(tiling.blocks.get(axis, 1 if axis in grid else extent_of(kernel, axis)) for axis in own)
-        stages = 1 if streamed.isdisjoint(axes) else tiling.stages
-        size += tile * buffer.dtype.storage_bytes * stages
-    return size
+    total = sum(size(axes, is_loaded=True) * buffer.dtype.storage_bytes for buffer, axes in loaded)
+    for reduction in products:
+        element = _element_bytes(reduction)
+        for operand in _operands(reduction):
+            if _is_written(operand, element, kernel, target):
+                is_loaded = all(load.buffer not in kernel.by_array for load in loads_of(operand))
+                total += size(variables_of(operand), is_loaded=is_loaded) * element
+    return total
+
+
+def _is_written(operand: Expr, element: int, kernel: FusedKernel, target: Target) -> bool:
+    """Whether threads write an operand to shared memory, by the size of an element as the gemm takes it."""
+    if isinstance(operand, Load) and operand.dtype.storage_bytes == element:
+        return False
+    if element > _TUNED_ELEMENT_BYTES:
+        return True
+    rates = target.machine.rates
+    read = list(kernel.reads(operand))
+    if rates is not None and rates.warps_per_group > 1 or any(contraction(each) is None for each in read):
+        return False  # it stays in registers
+    return bool(read)
+
+
+def _operands(reduction: FusedReduction) -> tuple[Expr, ...]:
+    """The operands of a matrix product, as they are before they are converted to its dtype."""
+    product = contraction(reduction)
+    return () if product is None else (without_widening(product.a), without_widening(product.b))
+
+
+def _element_bytes(reduction: FusedReduction) -> int:
+    """The size of an element of the operands, as the gemm of a matrix product takes them."""
+    dtypes = [operand.dtype for operand in _operands(reduction) if isinstance(operand, Load | Cast)]
+    widest = max(dtypes, key=lambda dtype: dtype.bits, default=FLOAT32)
+    return (widest if can_accumulate(widest, reduction.array.dtype) else reduction.array.dtype).storage_bytes
 
 
 def _gemm_chain_tiling(kernel: FusedKernel, rows: int, depth: int, threads: int, stages: int) -> Tiling:
