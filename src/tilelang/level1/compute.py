@@ -35,6 +35,7 @@ from tilelang.level1.structure import Structure
 from tilelang.level1.trace import is_tracing, trace
 from tilelang.level1.tune import Tuned, known_tilings, tilings_of_decision, tune_computation
 from tilelang.runtime.arrays import borrow
+from tilelang.runtime.dense_copies import dense, write_back
 from tilelang.targets.target import Target, TargetLike
 from tilelang.tune.decisions import Decision, add_decisions, find
 from tilelang.tune.result import TuningResult
@@ -127,12 +128,25 @@ class _Computation:
         try:
             results = self.run(*arrays, *given)
         except ArgumentError as error:
-            raise too_few_elements(self.graph, arrays) or error from None
+            copies = [*map(dense, (*arrays, *given))]
+            if all(copy is array for copy, array in zip(copies, (*arrays, *given), strict=True)):
+                raise too_few_elements(self.graph, arrays) or error from None
+            results = self._call_with_copies(copies, arrays, given)
         if out is not None:
             return out
         if self.structure.kind is None:
             return results
         return self.structure.rebuild(results if len(self.graph.results) > 1 else [results])
+
+    def _call_with_copies(self, copies: Sequence[Any], arrays: Sequence[Any], given: Sequence[Any]) -> Any:
+        try:
+            results = self.run(*copies)
+        except ArgumentError as error:
+            raise too_few_elements(self.graph, arrays) or error from None
+        for array, copy in zip(given, copies[len(arrays) :], strict=True):
+            if copy is not array:
+                write_back(copy, array)
+        return results
 
 
 @public
@@ -140,9 +154,9 @@ class ComputeFunction:
     """A function marked `@tilelang.compute`.
 
     A call takes the arguments of the function: arrays of NumPy, torch, CuPy or JAX, lists, tuples and dicts of them,
-    and Python values; it returns what the function returns, with arrays like those that were passed. `out=` is where
-    results are written, in the form in which they are returned. Inside another function marked `@tilelang.compute`, a
-    call is part of that.
+    and Python values; it returns what the function returns, with arrays like those that were passed. Arrays that are
+    not contiguous are copied. `out=` is where results are written, in the form in which they are returned. Inside
+    another function marked `@tilelang.compute`, a call is part of that.
 
     Attributes:
         function: The user's function.
