@@ -14,8 +14,8 @@ writes it, as `amd_triton.py` makes it; its name is theirs in the table. A row f
     conflicts   clocks that LDS loses to bank conflicts for each access, by the simulator; of ours only
 
 The main loop is the loop with most matrix instructions. Clocks: a vector instruction takes 4 on CDNA and 1 on RDNA, a
-transcendental one four times as many, a matrix instruction those of `targets.amd.isa.matrix_table`; LDS moves 128 bytes
-a clock for the work-group.
+transcendental one four times as many, a matrix instruction those of `targets.amd.isa.matrix_table`; an access to LDS
+occupies it for the clocks of the machine's `shared_phases`.
 """
 
 import argparse
@@ -40,7 +40,6 @@ from tilelang.targets.target import Target
 
 ARCHES = ("gfx942", "gfx950", "gfx1100")
 OPTIONS = {"tl.enable_fast_math": True, "tl.nan_propagate": False}  # as Triton compiles, unasked
-_LDS_BYTES_PER_CLOCK = 128
 _WMMA_CLOCKS = 32  # of gfx11, from 1024 operations of float16 a clock for the four SIMD units of a work-group
 _TRANSCENDENTAL = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_")
 _TWO_PLACES = re.compile(r"ds_(read2|write2|load_2addr|store_2addr)")
@@ -175,7 +174,8 @@ class Code:
                 vector += (4 if cdna else 1) * (4 if _TRANSCENDENTAL.match(name) else 1)
             elif name.startswith("ds_"):
                 width = next((b for word, b in _WIDTHS.items() if word in name), 4)
-                local += width * (2 if _TWO_PLACES.match(name) else 1) * machine.warp_size // _LDS_BYTES_PER_CLOCK
+                kind = "store" if "write" in name or "store" in name else "load"
+                local += len(machine.phases(kind, width).lanes) * (2 if _TWO_PLACES.match(name) else 1)
         # the waves of all SIMD units share LDS; vector instructions of one wave run beside matrix instructions
         return matrix / max(matrix, vector + 4 * self.matrix * cdna, local * SIMDS)
 

@@ -69,11 +69,13 @@ class MatrixWork:
         multiply_adds: Products that it sums, of all threads that execute it together.
         operand_bits: Of an element of an operand.
         shared_bytes: Of operands that it reads in shared memory.
+        cycles: In which it occupies a matrix unit, if the record of the instruction says that; otherwise 0.
     """
 
     multiply_adds: int
     operand_bits: int
     shared_bytes: int = 0
+    cycles: int = 0
 
 
 class Effect(enum.Flag):

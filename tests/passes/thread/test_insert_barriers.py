@@ -23,6 +23,7 @@ from barrier_programs import (
     serial,
     write,
 )
+from by_hand import ThreadProgram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,11 +41,13 @@ from tilelang.ir.stmt import (
     For,
     ForKind,
     If,
+    Launch,
     Seq,
     Store,
     While,
 )
 from tilelang.ir.visit import walk
+from tilelang.passes.thread.insert_barriers import has_enough_barriers
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
 
@@ -229,3 +232,24 @@ def test_atomics_need_no_order_among_themselves_but_one_with_other_accesses():
     add = Atomic(AtomicOp.ADD, S, (T % 8,), Const(1.0, FLOAT32))
     assert not barriers(placed(add, add))
     assert 2 == len(barriers(placed(write(S, T), add, read(S, 0))))
+
+
+@pytest.mark.parametrize(("barriers_inside", "enough"), [((), False), ((SYNC_THREADS,), False), ((SYNC_THREADS,) * 2, True)])
+def test_a_loop_has_enough_barriers_if_none_is_missing_inside(barriers_inside, enough):
+    """What conflicts outside of the loop does not count."""
+    p = ThreadProgram()
+    a, out, t = p.tensor("A", (4, 64)), p.tensor("out", (4, 64)), p.thread
+    with p.kernel(1, threads=64):
+        tile, other = p.shared("tile", (64,)), p.shared("other", (64,))
+        with p.serial(0, 4) as k:
+            p.store(tile, (t,), p.load(a, k, t) + 0)
+            for barrier in barriers_inside[:1]:
+                p.call(barrier)
+            p.store(out, (k, t), p.load(tile, 63 - t) + 0)
+            for barrier in barriers_inside[1:]:
+                p.call(barrier)
+        p.store(other, (t,), 1.0)
+        p.store(out, (0, t), p.load(other, 63 - t) + 0)
+    (launch,) = (s for s in walk(p.finish().body) if isinstance(s, Launch))
+    (loop,) = (s for s in walk(launch.body) if isinstance(s, For))
+    assert enough == has_enough_barriers(loop, launch, 32)

@@ -405,6 +405,20 @@ def insert_barriers(
     return dataclasses.replace(launch, body=insert.visit(launch.body) or launch.body)
 
 
+def has_enough_barriers(loop: For, launch: Launch, warp_size: int, domain: Domain = Domain()) -> bool:
+    """Whether the barriers in a loop order all accesses in it that conflict; those around it may need further ones.
+
+    Args:
+        loop: A loop of the launch.
+        launch: At thread level, with its shared memory allocated.
+        warp_size: Threads of a warp.
+        domain: The facts that hold around it.
+    """
+    analysis = _BarrierAnalysis(launch, warp_size, domain, uniformity(launch))
+    analysis.run()
+    return not any(stmt in analysis.before or stmt in analysis.ends for stmt in walk(loop.body))
+
+
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     domain, warp_size = of_function(func), context.target.machine.warp_size
     return with_launches(func, lambda launch: insert_barriers(launch, warp_size, domain))

@@ -14,6 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from warp_registers import WarpOfRegisters, gather, scatter
 
+from tilelang.isa.instruction import MatrixWork
 from tilelang.isa.intrinsic import ordered_helpers
 from tilelang.targets.amd.isa.matrix import Operands
 from tilelang.targets.amd.isa.matrix_atom import MatrixAtom, matrix_multiply
@@ -125,6 +126,11 @@ def test_undefined_padding_reaches_its_row_and_column_only():
 def test_an_instruction_is_made_once():
     one, other = (MatrixAtom(of_name("mfma_f32_16x16x16f16"), 1, 2, 2, 8, 8, column_major=True) for _ in range(2))
     assert matrix_multiply(one) is matrix_multiply(other)
+
+
+def test_an_instruction_says_what_it_multiplies_and_how_long_that_takes():
+    made = matrix_multiply(MatrixAtom(of_name("mfma_f32_32x32x8f16"), 1, 2, 2, 8, 8, column_major=True))
+    assert MatrixWork(2 * 2 * 32 * 32 * 8, operand_bits=16, cycles=2 * 2 * 32) == made.matrix
 
 
 FORCEINLINE = "#define __forceinline__ inline __attribute__((always_inline))\n"

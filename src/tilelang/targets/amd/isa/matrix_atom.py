@@ -11,13 +11,14 @@ have the layout of A of the next. Any order of K is correct if A and B have the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 
 import numpy as np
 
 from tilelang.dtypes import DType
-from tilelang.isa.instruction import ExecutionScope, Instruction
+from tilelang.isa.instruction import ExecutionScope, Instruction, MatrixWork
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.digits import Mode
@@ -195,6 +196,11 @@ def matrix_multiply(atom: MatrixAtom) -> Instruction:
         simulate=simulate,
         execution_scope=ExecutionScope.WARP,
         needs=atom.matrix.needs,
+        matrix=MatrixWork(
+            math.prod(atom.shape),
+            atom.matrix.a_dtype.bits,
+            cycles=atom.rows * atom.columns * atom.depth * atom.matrix.cycles,
+        ),
         source="AMD's Instruction Set Architecture guides, 'Matrix Arithmetic Instructions'",
     )
 
