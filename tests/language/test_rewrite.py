@@ -1,5 +1,6 @@
 """Constructs that have no meaning in a kernel are refused with what to write instead, never dropped."""
 
+import ast
 import re
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 import tilelang
 import tilelang.language as T
 from tilelang.errors import StagingError
+from tilelang.language.rewrite import rewrite
+from tilelang.language.source import function_source
 
 
 def refuse(body, match):
@@ -127,3 +130,26 @@ def test_a_value_of_the_kernel_is_no_object_of_python():
                 A[0] = 1
 
     assert "A[0] = 1" in str(main)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A[0] = 1 if n is None else 2",
+        "A[0] = T.max(A[1] if A[0] > 0 else 0, -(A[2] if 0 < A[1] < 4 else 1))",
+        "A[A[1] if A[0] > 0 else 0] += not A[2]",
+        "T.print(A[0] > 0 and A[1] > 0)",
+        "with T.Then(A[0] > 0 or A[1] > 0): pass",
+        "if n is not None:\n    A[0] += 1\nelif A[0] > 0 and n is None:\n    A[1] = 2",
+    ],
+)
+def test_functions_are_rewritten_anew_each_time(text, tmp_path):
+    """A factory may be called a thousand times, and its source is parsed once."""
+    body = "\n    ".join(text.split("\n"))
+    module = tmp_path / "kernels.py"
+    module.write_text(f"def main(A, n=None):\n    {body}\n")
+    names = {"T": T}
+    exec(compile(module.read_text(), str(module), "exec"), names)
+    before = ast.dump(function_source(names["main"]).node)
+    rewrite(names["main"], object())
+    assert before == ast.dump(function_source(names["main"]).node)

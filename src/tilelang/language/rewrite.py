@@ -18,6 +18,8 @@ The rewritten shapes, with `__f` the frame (see `language.frame`):
 from __future__ import annotations
 
 import ast
+import copy
+import operator
 import types
 from collections.abc import Mapping, Sequence
 
@@ -173,7 +175,7 @@ _INPLACE = {
 _COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 
 
-class _Rewriter(ast.NodeTransformer):
+class _Rewriter(ast.NodeVisitor):
     def __init__(self, source: FunctionSource) -> None:
         self.source = source
         self.places: list[StatementPlace] = []
@@ -217,8 +219,31 @@ class _Rewriter(ast.NodeTransformer):
             raise StagingError(f"{what} has no meaning in a kernel", loc=self.source.loc(node), hint=instead)
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
+        """The node with its parts rewritten; not in place, since functions are rewritten more often than parsed."""
         self._reject(node)
-        return super().generic_visit(node)
+        changed = {}
+        for field, old in ast.iter_fields(node):
+            new = self._part(old)
+            if new is not old:
+                changed[field] = new
+        if not changed:
+            return node
+        rewritten = copy.copy(node)
+        for field, new in changed.items():
+            setattr(rewritten, field, new)
+        return rewritten
+
+    def _part(self, old: object) -> object:
+        """What becomes of a field: the same object if nothing in it changes."""
+        if isinstance(old, ast.AST):
+            return self.visit(old)
+        if not isinstance(old, list):
+            return old
+        parts: list[object] = []
+        for item in old:
+            new = self._part(item)
+            parts += new if isinstance(new, list) else [new]
+        return old if len(parts) == len(old) and all(map(operator.is_, parts, old)) else parts
 
     def _at(
         self, node: ast.AST, end: ast.AST | None = None, targets: tuple[str, ...] = (), *, unpacks: bool = False
@@ -226,10 +251,8 @@ class _Rewriter(ast.NodeTransformer):
         self.places.append(StatementPlace(self.source.loc(node, end), targets, unpacks))
         return ast.Expr(_call("at", ast.Constant(len(self.places) - 1)))
 
-    def visit_Expr(self, node: ast.Expr) -> list[ast.stmt]:
-        at = self._at(node)
-        self.generic_visit(node)
-        return [at, node]
+    def visit_Expr(self, node: ast.Expr) -> Sequence[ast.AST]:
+        return [self._at(node), self.generic_visit(node)]
 
     visit_Delete = visit_Raise = visit_Import = visit_ImportFrom = visit_Expr  # type: ignore[assignment]
 
@@ -290,8 +313,13 @@ class _Rewriter(ast.NodeTransformer):
 
     def _place(self, target: ast.expr) -> ast.expr:
         """An element or attribute on the left: Python stores it, only what is inside is rewritten."""
-        self.generic_visit(target)
-        return target
+        return self._inside(target)
+
+    def _inside(self, node: ast.expr) -> ast.expr:
+        """An expression with its parts rewritten."""
+        rewritten = self.generic_visit(node)
+        assert isinstance(rewritten, ast.expr)
+        return rewritten
 
     def _bind(self, name: ast.Name, value: ast.expr) -> ast.stmt:
         arguments = [ast.Constant(name.id), value]
@@ -299,11 +327,10 @@ class _Rewriter(ast.NodeTransformer):
             arguments.append(_thunk(_load(name.id)))
         return ast.Assign([ast.copy_location(ast.Name(name.id, ast.Store()), name)], _call("assign", *arguments))
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+    def visit_AugAssign(self, node: ast.AugAssign) -> Sequence[ast.AST]:
         at = self._at(node)
         if not isinstance(node.target, ast.Name):
-            self.generic_visit(node)
-            return [at, node]
+            return [at, self.generic_visit(node)]
         inplace = _call("inplace", ast.Constant(_INPLACE[type(node.op)]), _load(node.target.id), self.visit(node.value))
         return [at, self._bind(node.target, inplace)]
 
@@ -443,8 +470,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         if isinstance(node.op, ast.Not):
             return ast.copy_location(_call("not_", self.visit(node.operand)), node)
-        self.generic_visit(node)
-        return node
+        return self._inside(node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         test, a, b = self.visit(node.test), self.visit(node.body), self.visit(node.orelse)
@@ -453,11 +479,10 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         same = ast.Is | ast.IsNot
         if len(node.ops) == 1 and isinstance(node.ops[0], same) and isinstance(node.comparators[0], ast.Constant):
-            node.left = _call("known", self.visit(node.left), node.comparators[0])
-            return node
+            left = _call("known", self.visit(node.left), node.comparators[0])
+            return ast.copy_location(ast.Compare(left, node.ops, node.comparators), node)
         if len(node.ops) == 1 or not all(type(op) in _COMPARE for op in node.ops):
-            self.generic_visit(node)
-            return node
+            return self._inside(node)
         ops = _name_tuple([_COMPARE[type(op)] for op in node.ops])
         operands = [_thunk(self.visit(c)) for c in node.comparators]
         return ast.copy_location(_call("compare", self.visit(node.left), ops, *operands), node)
