@@ -18,7 +18,7 @@ from tilelang.sim import violations
 from tilelang.sim.history import Conflict
 from tilelang.sim.races import element_text
 from tilelang.sim.release_acquire import AtomicAccess
-from tilelang.sim.storage import MAX_VECTOR_BYTES, Accessor, Change, Index, Storage, active_lanes
+from tilelang.sim.storage import MAX_VECTOR_BYTES, UNSIGNED, Accessor, Change, Index, Storage, active_lanes, all_set
 
 
 class Window:
@@ -95,7 +95,7 @@ class Window:
             if isinstance(index, int):
                 if not 0 <= index < extent:
                     self._raise_out_of_bounds(warp, indices, axis, index, count)
-            elif np.count_nonzero((index < 0) | (index >= extent)):  # on a warp four times as fast as `any`
+            elif np.count_nonzero(index.view(UNSIGNED) >= extent):  # negative ones are the largest then
                 outside = ((index < 0) | (index >= extent)) & warp.mask
                 if np.count_nonzero(outside):
                     lane = int(np.flatnonzero(outside)[0])
@@ -129,7 +129,7 @@ class Window:
     def _aligned(self, warp: Accessor, elements: np.ndarray, count: int) -> None:
         size = count * self.itemsize
         width = min(MAX_VECTOR_BYTES, size & -size)
-        bad = (elements * self.itemsize + (self.storage.base + self._begin)) % width != 0
+        bad = (elements * self.itemsize + (self.storage.base + self._begin)) & (width - 1)
         if np.count_nonzero(bad):
             at = int(np.flatnonzero(bad)[0])
             lane = at if warp.lanes is None else int(warp.lanes[at])
@@ -172,11 +172,11 @@ class Window:
         values = self.data[at]
         defined = None
         if storage.flags is not None:
-            defined = self._typed_flags()[at] == self._whole
-            if defined.all():
-                defined = None
-            elif not moving:
-                raise self._undefined(warp, elements, defined)
+            flags = self._typed_flags()[at]
+            if not all_set(flags, self.mark):
+                defined = flags == self._whole
+                if not moving:
+                    raise self._undefined(warp, elements, defined)
         if warp.counters is not None:
             self._count(warp, "load", where, count)
         if warp.lanes is None:
@@ -322,7 +322,7 @@ class Window:
             array = array[warp.lanes]
         if array.ndim == 1 and len(shape) == 2:
             array = array[:, None]
-        return np.broadcast_to(array, shape)
+        return array if array.shape == shape else np.broadcast_to(array, shape)
 
     def _typed_flags(self) -> np.ndarray:
         flags = self.storage.flags
@@ -349,7 +349,7 @@ class Window:
         assert history is not None
         threads = warp.thread_ids if lanes is None else warp.thread_ids[lanes]
         stamps = history.stamps(threads, warp.loc, self.buffer.name)
-        return np.broadcast_to(stamps.reshape(-1, *[1] * (units.ndim - 1)), units.shape)
+        return stamps if units.ndim == 1 else stamps.repeat(units[0].size).reshape(units.shape)
 
     def _note_read(self, warp: Accessor, elements: np.ndarray) -> None:
         history, footprint = self.storage.history, warp.footprint

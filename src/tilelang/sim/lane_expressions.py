@@ -103,9 +103,26 @@ _EXACT: dict[BinaryOp, Callable[[Value, Value], Value]] = {
     BinaryOp.BITOR: operator.or_,
     BinaryOp.BITXOR: operator.xor,
 }
+
+
+def _truncated_quotient(x: Value, positive: int) -> Value:
+    if isinstance(x, int):
+        return x // positive if x >= 0 else -(-x // positive)
+    quotient = x // positive
+    return quotient + (quotient * positive != x) * (x < 0) if np.count_nonzero(x < 0) else quotient
+
+
+def _truncated_remainder(x: Value, positive: int) -> Value:
+    if isinstance(x, int):
+        return x % positive if x >= 0 else -(-x % positive)
+    return np.fmod(x, positive)
+
+
 _BY_CONSTANT: dict[BinaryOp, Callable[[Value, Value], Value]] = {  # right for a positive constant on the right
     BinaryOp.FLOORDIV: operator.floordiv,
     BinaryOp.FLOORMOD: operator.mod,
+    BinaryOp.TRUNCDIV: _truncated_quotient,
+    BinaryOp.TRUNCMOD: _truncated_remainder,
 }
 # Operators for which NumPy, on operands of one dtype that C has, does what `data_binary` does.
 _NATIVE: dict[BinaryOp, Callable[[Value, Value], Value]] = {

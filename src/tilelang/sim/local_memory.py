@@ -17,7 +17,7 @@ from tilelang.sim.device_memory import row_major
 from tilelang.sim.memory import poison
 from tilelang.sim.races import element_text
 from tilelang.sim.register_hazards import RegisterHazards
-from tilelang.sim.storage import Accessor, Change, Index
+from tilelang.sim.storage import UNSIGNED, Accessor, Change, Index, all_set
 from tilelang.sim.violations import outside_dimension
 
 Columns = slice | np.ndarray  # the scalars of a buffer that an operation takes of every lane
@@ -71,7 +71,7 @@ class Registers:
             if isinstance(index, int):
                 if not 0 <= index < extent:
                     self._raise_out_of_bounds(warp, indices)
-            elif (((index < 0) | (index >= extent)) & warp.mask).any():
+            elif np.count_nonzero((index.view(UNSIGNED) >= extent) & warp.mask):  # negative ones are the largest then
                 self._raise_out_of_bounds(warp, indices)
             total = total + index * stride
         if count > self.per_element and not (isinstance(total, int) and total <= self.size - count):
@@ -118,8 +118,9 @@ class Registers:
             rows = warp.lane
             where = (rows, offset) if count == 1 else (rows[:, None], offset[:, None] + np.arange(count))
         values = self.data[where].copy()
-        defined = self._defined[where] == self._whole
-        if not defined.all():
+        flags = self._defined[where]
+        if not all_set(flags):
+            defined = flags == self._whole
             if moving:
                 return values, defined
             defined_lanes = defined if defined.ndim == 1 else defined.all(axis=1)
@@ -156,8 +157,8 @@ class Registers:
     # -- many at once ---------------------------------------------------------------------------------------
     def read_columns(self, columns: Columns) -> tuple[np.ndarray, np.ndarray | None]:
         """The values of some registers of all lanes, and which are defined, or None if all are. Shapes: (lanes, n)."""
-        defined = self._defined[:, columns] == self._whole
-        return self.data[:, columns].copy(), None if defined.all() else defined
+        flags = self._defined[:, columns]
+        return self.data[:, columns].copy(), None if all_set(flags) else flags == self._whole
 
     def write_columns(
         self, columns: Columns, values: np.ndarray, *, mask: np.ndarray | None, defined: np.ndarray | None

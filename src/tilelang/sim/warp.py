@@ -28,7 +28,7 @@ from tilelang.sim.history import thread_of
 from tilelang.sim.lane_expressions import Value, per_lane
 from tilelang.sim.local_memory import Registers
 from tilelang.sim.pointers import ElementPointer, RegisterPointer
-from tilelang.sim.storage import Footprint, Index
+from tilelang.sim.storage import Footprint, Index, all_set
 from tilelang.sim.unretired import Unretired
 
 _WORD = (1 << 64) - 1
@@ -88,7 +88,7 @@ class SimWarp:
     def set_mask(self, mask: np.ndarray) -> None:
         """Makes these lanes the active ones."""
         self.mask = mask
-        self.lanes = None if mask.all() else np.flatnonzero(mask)
+        self.lanes = None if all_set(mask) else mask.nonzero()[0]
 
     def cell(self, slot: int) -> Window | Registers:
         """The memory of a buffer."""
@@ -182,7 +182,7 @@ class SimWarp:
         """Stores `values`, of shape (size, count), as one vector access; `defined` is None if all are."""
         cell = self._cell_of(pointer.buffer)
         array, count = values.astype(cell.data.dtype, copy=False), values.shape[1]
-        defined_mask = None if defined is None or defined.all() else defined
+        defined_mask = None if defined is None or all_set(defined) else defined
         if count == 1:
             array, defined_mask = array[:, 0], None if defined_mask is None else defined_mask[:, 0]
 
@@ -447,7 +447,7 @@ class SimWarp:
             return access()
         outer = self.mask
         inner = outer & np.asarray(where, bool)
-        if not inner.any():
+        if not np.count_nonzero(inner):
             return otherwise()
         self.set_mask(inner)
         try:

@@ -27,7 +27,8 @@ REDUCE_OPERATORS: Mapping[str, BinaryOp] = MappingProxyType(
 
 def spread(warp: Warp, value: Any) -> np.ndarray:
     """An argument as an array with one entry per lane. Shape (lanes,)."""
-    return np.broadcast_to(np.asarray(value), (warp.size,))
+    array = np.asarray(value)
+    return array if array.ndim else np.full(warp.size, array)
 
 
 def integers(warp: Warp, value: Any) -> np.ndarray:

@@ -126,7 +126,8 @@ def mma(atom: MmaAtom) -> Instruction:
         sums, defined = warp.read_raw(c, atom.c.values)
         wide = np.int64 if atom.c_dtype.is_int else np.float64
         total = sums.astype(wide) + (left.astype(wide) @ right.astype(wide).T)[where]
-        defined = defined & np.logical_and.outer(left_known.all(axis=1), right_known.all(axis=1))[where]
+        if left_known is not None or right_known is not None:
+            defined = defined & (_rows(left_known, atom.a)[:, None] & _rows(right_known, atom.b))[where]
         warp.write(c, np.asarray(convert(total, atom.c_dtype)), defined=defined)
 
     return Instruction(
@@ -141,15 +142,23 @@ def mma(atom: MmaAtom) -> Instruction:
     )
 
 
-def _matrix(warp: Warp, pointer: Pointer, layout: Fragment, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
-    """An operand, and which of its elements are defined: padding need not be."""
+def _matrix(warp: Warp, pointer: Pointer, layout: Fragment, dtype: DType) -> tuple[np.ndarray, np.ndarray | None]:
+    """An operand, and which of its elements are defined, or None if all are: padding need not be."""
     values, is_defined = warp.read_raw(pointer, layout.values)
     if dtype == "tfloat32":
         values = (np.ascontiguousarray(values).view(np.uint32) & TF32_MASK).view(np.float32)
-    matrix, defined = np.zeros(layout.shape, values.dtype), np.zeros(layout.shape, bool)
-    where = layout.places
-    matrix[where], defined[where] = values, is_defined
+    matrix, where = np.zeros(layout.shape, values.dtype), layout.places
+    matrix[where] = values
+    if np.count_nonzero(is_defined) == is_defined.size:
+        return matrix, None
+    defined = np.zeros(layout.shape, bool)
+    defined[where] = is_defined
     return matrix, defined
+
+
+def _rows(defined: np.ndarray | None, layout: Fragment) -> np.ndarray:
+    """The rows of an operand of which all elements are defined. Shape (rows,)."""
+    return np.ones(layout.shape[0], bool) if defined is None else np.asarray(defined.all(axis=1))
 
 
 # Each element of a dtype narrower than a byte has a byte of its own in registers, and the instruction takes them packed

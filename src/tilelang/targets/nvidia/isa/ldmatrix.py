@@ -83,6 +83,9 @@ def ldmatrix(count: int, trans: bool = False) -> Instruction:
         size = row.buffer.dtype.numpy.itemsize
         values, defined = warp.read_raw(row, ROW_BYTES // size, where=warp.lane < count * ROWS)
         held = _to_registers(atom, np.ascontiguousarray(values).view(np.uint8)).view(target.buffer.dtype.numpy)
+        if np.count_nonzero(defined) == defined.size:
+            warp.write(target, held)
+            return
         held_known = _all_bytes_defined(_to_registers(atom, np.repeat(defined, size, axis=1)), held.shape)
         warp.write(target, held, defined=held_known)
 
@@ -119,8 +122,12 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
         size = source.buffer.dtype.numpy.itemsize
         values, defined = map(np.ascontiguousarray, warp.read_raw(source, count * REGISTER_BYTES // size))
         rows = _to_rows(atom, values.view(np.uint8)).view(row.buffer.dtype.numpy)
+        where = warp.lane < count * ROWS
+        if np.count_nonzero(defined) == defined.size:
+            warp.write(row, rows, where=where)
+            return
         rows_known = _all_bytes_defined(_to_rows(atom, np.repeat(defined, size, axis=1)), rows.shape)
-        warp.write(row, rows, where=warp.lane < count * ROWS, defined=rows_known)
+        warp.write(row, rows, where=where, defined=rows_known)
 
     return Instruction(
         name=name,
