@@ -132,9 +132,9 @@ class Storage:
 
 
 def all_set(flags: np.ndarray, mark: int = 1) -> bool:
-    """Whether all bytes of flags are `mark`; on those of a warp five times as fast as `all`."""
+    """Whether all bytes of flags are `mark`; on those of a warp much faster than `all`."""
     contents = flags.tobytes()
-    return contents.count(mark) == len(contents)
+    return contents == bytes((mark,)) * len(contents)
 
 
 def active_lanes(warp: Accessor) -> np.ndarray:
