@@ -18,14 +18,13 @@ The rewritten shapes, with `__f` the frame (see `language.frame`):
 from __future__ import annotations
 
 import ast
-import copy
-import operator
 import types
 from collections.abc import Mapping, Sequence
 
 from tilelang.errors import Loc, StagingError
 from tilelang.language.names import LOOPS, assigned_names, binding_counts, flat_names, is_range, parts_of, reborn_names
 from tilelang.language.source import FunctionSource, function_source
+from tilelang.language.tree_rewriter import TreeRewriter
 from tilelang.records import record
 
 FRAME = "__f"
@@ -175,7 +174,7 @@ _INPLACE = {
 _COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 
 
-class _Rewriter(ast.NodeVisitor):
+class _Rewriter(TreeRewriter):
     def __init__(self, source: FunctionSource) -> None:
         self.source = source
         self.places: list[StatementPlace] = []
@@ -219,31 +218,8 @@ class _Rewriter(ast.NodeVisitor):
             raise StagingError(f"{what} has no meaning in a kernel", loc=self.source.loc(node), hint=instead)
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        """The node with its parts rewritten; not in place, since functions are rewritten more often than parsed."""
         self._reject(node)
-        changed = {}
-        for field, old in ast.iter_fields(node):
-            new = self._part(old)
-            if new is not old:
-                changed[field] = new
-        if not changed:
-            return node
-        rewritten = copy.copy(node)
-        for field, new in changed.items():
-            setattr(rewritten, field, new)
-        return rewritten
-
-    def _part(self, old: object) -> object:
-        """What becomes of a field: the same object if nothing in it changes."""
-        if isinstance(old, ast.AST):
-            return self.visit(old)
-        if not isinstance(old, list):
-            return old
-        parts: list[object] = []
-        for item in old:
-            new = self._part(item)
-            parts += new if isinstance(new, list) else [new]
-        return old if len(parts) == len(old) and all(map(operator.is_, parts, old)) else parts
+        return super().generic_visit(node)
 
     def _at(
         self, node: ast.AST, end: ast.AST | None = None, targets: tuple[str, ...] = (), *, unpacks: bool = False
@@ -309,14 +285,10 @@ class _Rewriter(ast.NodeVisitor):
             for index, element in enumerate(parts):
                 out.extend(self._unpack(element, ast.Subscript(value, ast.Constant(index), ast.Load())))
             return out
-        return [ast.Assign([self._place(target)], value)]
-
-    def _place(self, target: ast.expr) -> ast.expr:
-        """An element or attribute on the left: Python stores it, only what is inside is rewritten."""
-        return self._inside(target)
+        return [ast.Assign([self._inside(target)], value)]
 
     def _inside(self, node: ast.expr) -> ast.expr:
-        """An expression with its parts rewritten."""
+        """An expression with its parts rewritten; what Python stores to stays an element or attribute."""
         rewritten = self.generic_visit(node)
         assert isinstance(rewritten, ast.expr)
         return rewritten
@@ -347,7 +319,7 @@ class _Rewriter(ast.NodeVisitor):
         value = _call("annotated", annotation, self.visit(node.value))
         if isinstance(node.target, ast.Name):
             return [at, self._bind(node.target, value)]
-        return [at, ast.Assign([self._place(node.target)], value)]
+        return [at, ast.Assign([self._inside(node.target)], value)]
 
     # -- control flow -------------------------------------------------------------------------------------------
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
