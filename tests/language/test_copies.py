@@ -73,7 +73,7 @@ def test_a_copy_between_positions_of_tensors_warns_where_a_tile_may_have_been_me
         "a tile is"
     ) == first
     assert (
-        "hint: give one of them extents, as in A[by * 32 : by * 32 + 64, bx * 32 : bx * 32 + 64], or write "
+        "hint: give one of them extents, as in A[by * 32 : by * 32 + 32, bx * 32 : bx * 32 + 32], or write "
         "B[by * 32, bx * 32] = A[by * 32, bx * 32] for one element"
     ) == hint
 

@@ -12,8 +12,10 @@ from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError, ProgramValueError, warn
 from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import as_body
-from tilelang.ir.expr import ExprLike, Load, Var, as_expr, cast
+from tilelang.ir.expr import Binary, Expr, ExprLike, Load, Var, as_expr, cast, int_const
+from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import ParallelLoop, Store
+from tilelang.ir.visit import walk_expr
 from tilelang.language.api import api
 from tilelang.language.loops import access_width, loop_fragment
 from tilelang.language.operators import emit_op, plain_bool, plain_int
@@ -118,7 +120,7 @@ def _copy_element(src: Load, dst: Load) -> None:
     once_a_block = not stager.loops and stager.hints is not None and stager.hints.thread is None
     if once_a_block and src.buffer.scope is dst.buffer.scope is Scope.GLOBAL:
         places = [f"{side.buffer.name}[{', '.join(map(str, side.indices))}]" for side in (src, dst)]
-        extents = ", ".join(f"{index} : {index} + 64" for index in src.indices)
+        extents = ", ".join(f"{index} : {index} + {_step(index)}" for index in src.indices)
         warn(
             f"T.copy: copies one element per block, since neither {places[0]} nor {places[1]} says how large a tile is",
             stager.loc,
@@ -126,6 +128,12 @@ def _copy_element(src: Load, dst: Load) -> None:
             f"{places[0]} for one element",
         )
     stager.emit(Store(dst.buffer, dst.indices, cast(src, dst.dtype)))
+
+
+def _step(index: Expr) -> int:
+    """By how much an index grows from block to block, which is how large a tile is; 64 if it does not say."""
+    factors = (e.b for e in walk_expr(index) if isinstance(e, Binary) and e.op is BinaryOp.MUL)
+    return next(filter(None, map(int_const, factors)), 64)
 
 
 def _repeat(spread: Repeated) -> None:
