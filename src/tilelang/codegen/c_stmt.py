@@ -45,10 +45,10 @@ class StmtPrinter(abc.ABC):
     Args:
         out: Receives the lines.
         exprs: Prints the expressions.
-        asserts: Receives message and location of each assertion.
+        asserts: Receives message, location and hint of each assertion.
     """
 
-    def __init__(self, out: Emitter, exprs: ExprPrinter, asserts: list[tuple[str, Loc]]) -> None:
+    def __init__(self, out: Emitter, exprs: ExprPrinter, asserts: list[tuple[str, Loc, str]]) -> None:
         self._out, self._exprs, self._asserts = out, exprs, asserts
         self._names, self._types = exprs.names, exprs.types
         self._shown: Loc | None = None
@@ -137,8 +137,8 @@ class StmtPrinter(abc.ABC):
                 out.line("continue;")
             case Atomic():
                 self._lines(self._atomic(node))
-            case Assert(condition=condition, message=message):
-                self._asserts.append((message, node.loc))
+            case Assert(condition=condition, message=message, hint=hint):
+                self._asserts.append((message, node.loc, hint))
                 with out.block(f"if (!({exprs.condition(condition)}))"):
                     self._lines(self._fail(len(self._asserts)))
             case Print():

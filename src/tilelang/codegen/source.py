@@ -93,7 +93,7 @@ class Source:
         text: The source.
         entry: Name of the function to call.
         lines: The user's location of lines of `text`, from 1, if known.
-        asserts: Message and location of each assertion; the entry returns n + 1 when number n failed.
+        asserts: Message, location and hint of each assertion; the entry returns n + 1 when number n failed.
         flags: Compiler flags this text needs beyond the defaults.
         launches: The kernels in the order in which they run, for device languages.
         workspaces: Bytes of each workspace, as Python expressions over the names of symbols and scalar parameters.
@@ -104,7 +104,7 @@ class Source:
     text: str
     entry: str
     lines: Mapping[int, Loc] = field(default_factory=dict)
-    asserts: tuple[tuple[str, Loc], ...] = ()
+    asserts: tuple[tuple[str, Loc, str], ...] = ()
     flags: tuple[str, ...] = ()
     launches: tuple[DeviceLaunch, ...] = ()
     workspaces: tuple[str, ...] = ()

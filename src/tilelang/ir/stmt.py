@@ -318,10 +318,11 @@ class Atomic(Stmt):
 
 @record(eq=False)
 class Assert(Stmt):
-    """Aborts the launch with `DeviceAssertError` if the condition is false."""
+    """Aborts the launch with `DeviceAssertError` if the condition is false; `hint` says what to write instead."""
 
     condition: Expr
     message: str
+    hint: str = ""
 
 
 @record(eq=False)

@@ -81,8 +81,8 @@ class HostRunner:
         assert self.program is not None
         asserts = self.program.source.asserts
         if 0 < status <= len(asserts):
-            message, loc = asserts[status - 1]
-            raise DeviceAssertError(message or "assertion failed", loc=loc if loc is not NOWHERE else None)
+            message, loc, hint = asserts[status - 1]
+            raise DeviceAssertError(message or "assertion failed", loc=loc if loc is not NOWHERE else None, hint=hint)
         raise ResourceError(
             f"{self.func.name}: not enough memory for the tiles of its blocks and its T.alloc_global workspaces",
             loc=self.func.loc,

@@ -48,6 +48,10 @@ def test_an_index_out_of_range_is_an_error(kernel):
     lines = str(error.value).splitlines()
     assert "'tile[I[i]]': index 'I[i]' is out of range for dimension 0, whose extent is 64" == lines[0]
     assert "test_check_subscripts.py:23:" in lines[1]
+    assert (
+        "hint: compare the index with the extent before the access; "
+        "pass_configs={'tl.disable_safe_memory_legalize': True} turns these tests off"
+    ) == lines[-1]
 
 
 def test_what_is_proven_needs_no_test(kernel):

@@ -32,6 +32,10 @@ from tilelang.passes.properties import Property
 from tilelang.transforms.hoist_checks import Check, check_ahead
 
 _CHECKED = (Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
+_HINT = (
+    "compare the index with the extent before the access; pass_configs={'tl.disable_safe_memory_legalize': True} turns "
+    "these tests off"
+)
 
 
 def check_subscripts(func: PrimFunc, context: PassContext) -> PrimFunc:
@@ -101,7 +105,7 @@ def _asserts(tests: list[tuple[Expr, str]], loc: Loc) -> Iterator[Stmt]:
     for condition, message in tests:
         if message not in seen:
             seen.add(message)
-            yield Check(condition, message, loc=loc)
+            yield Check(condition, message, _HINT, loc=loc)
 
 
 def _tests(exprs: tuple[Expr, ...], domain: Domain) -> Iterator[tuple[Expr, str]]:

@@ -130,7 +130,7 @@ def test_a_failed_assertion_ends_the_wave(arch: str) -> None:
     source = printed(main, arch)
     assert "tl_record_failure(tl_failed, 1);" in source.text
     assert "failure" == source.launches[0].arguments[-1].kind
-    assert ["no negative numbers"] == [message for message, _ in source.asserts]
+    assert ["no negative numbers"] == [message for message, *_ in source.asserts]
     text = assembly_of(source.text, arch)
     assert 2 <= text.count("s_endpgm\n") and "cmpswap" in text
 

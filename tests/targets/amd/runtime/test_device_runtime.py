@@ -102,7 +102,7 @@ def test_a_refused_launch_is_an_error_with_its_kernel(hip: FakeHip, scale: Devic
 def test_a_failed_assertion_is_reported_by_the_next_call(hip: FakeHip, rocm_torch: FakeTorch) -> None:
     s = signature(tensor("A", 8))
     one = launch(("tensor", 0, "float*"), ("failure", 0, "int32_t*"), name="checked")
-    caller = caller_of(hip, s, hip_code(one, asserts=(("A is positive", Loc("user.py", 3)),)))
+    caller = caller_of(hip, s, hip_code(one, asserts=(("A is positive", Loc("user.py", 3), ""),)))
     a = FakeTensor((8,), rocm_torch.float32)
     caller.call(a)
     _, flag = hip.launches[0].values("QQ")

@@ -309,7 +309,7 @@ def test_a_launch_that_the_driver_refuses_names_the_kernel(add: Calls, torch: Fa
 
 def asserting(cuda: FakeCuda) -> Calls:
     arguments = (("tensor", 0, "void*"), ("failure", 0, "void*"))
-    asserts = (("too large", Loc("user.py", 7)),)
+    asserts = (("too large", Loc("user.py", 7), ""),)
     return Calls(cuda, signature(tensor("A", 8)), lambda specialization: device_code(launch(*arguments), asserts=asserts))
 
 

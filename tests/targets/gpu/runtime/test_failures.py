@@ -6,7 +6,7 @@ from tilelang.errors import NOWHERE, DeviceAssertError, Loc
 from tilelang.targets.gpu.runtime.failures import FailureBoard
 from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
 
-SOURCE = Source("cuda", "", "kernel", asserts=(("first", NOWHERE), ("too large", Loc("user.py", 7))))
+SOURCE = Source("cuda", "", "kernel", asserts=(("first", NOWHERE, ""), ("too large", Loc("user.py", 7), "")))
 
 
 def test_an_assertion_that_failed_says_its_message_place_and_what_to_do(driver: CudaDriver) -> None:

@@ -138,7 +138,7 @@ def test_a_failed_assertion_is_reported_by_its_number():
             A[bx] = A[bx] + 1
 
     source = sequential_source(main)
-    assert ["no negative numbers", "no large numbers"] == [message for message, _ in source.asserts]
+    assert ["no negative numbers", "no large numbers"] == [message for message, *_ in source.asserts]
     assert "failure" == source.launches[0].arguments[-1].kind
     assert "tl_fail(tl_failed, 1);" in source.text
     assert "tl_fail(tl_failed, 2);" in source.text

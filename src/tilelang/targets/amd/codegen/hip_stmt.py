@@ -55,7 +55,7 @@ class HipStmtPrinter(ThreadStmtPrinter):
         exprs: HipExprPrinter,
         launch: Launch,
         written: Set[Buffer],
-        asserts: list[tuple[str, Loc]],
+        asserts: list[tuple[str, Loc, str]],
     ) -> None:
         super().__init__(out, exprs, launch, written, asserts)
         self._launch_body = launch.body

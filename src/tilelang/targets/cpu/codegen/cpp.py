@@ -49,7 +49,7 @@ class _Program:
         self._names = Names()
         self._exprs = ExprPrinter(self._names, CPP)
         self._blocks, self._entry = Emitter(), Emitter()
-        self._asserts: list[tuple[str, Loc]] = []
+        self._asserts: list[tuple[str, Loc, str]] = []
         self._written = {b.storage for s in walk(func.body) for b in written_buffers(s)}
         self._plans = {s: plan_storage(s.body) for s in walk(func.body) if isinstance(s, Launch)}
         self._asserting = any(isinstance(s, Assert) or _is_sized_at_launch(s) for s in walk(func.body))

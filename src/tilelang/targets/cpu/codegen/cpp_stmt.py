@@ -28,7 +28,7 @@ class CppStmtPrinter(StmtPrinter):
         exprs: Prints the expressions.
         plan: Storage of on-chip buffers; None outside of block programs.
         launch: Prints a launch; None inside of block programs.
-        asserts: Receives message and location of each assertion.
+        asserts: Receives message, location and hint of each assertion.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class CppStmtPrinter(StmtPrinter):
         *,
         plan: StoragePlan | None,
         launch: Callable[[Launch], None] | None,
-        asserts: list[tuple[str, Loc]],
+        asserts: list[tuple[str, Loc, str]],
     ) -> None:
         super().__init__(out, exprs, asserts)
         self._plan, self._on_launch = plan, launch

@@ -73,7 +73,7 @@ class ThreadProgram(abc.ABC):
         self._types = ProvenIndexTypes(of_calls(func), wide=dict(func.attributes).get(INDEX_BITS) == 64)
         self._exprs = self._printer()
         self._out = Emitter()
-        self._asserts: list[tuple[str, Loc]] = []
+        self._asserts: list[tuple[str, Loc, str]] = []
         self._workspaces: list[Buffer] = []
         self._launches: list[DeviceLaunch] = []
         self._users: dict[str, None] = {}  # the user's own C++, each text once

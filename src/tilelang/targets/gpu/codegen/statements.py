@@ -34,7 +34,7 @@ class ThreadStmtPrinter(StmtPrinter):
         exprs: Prints the expressions.
         launch: The launch that they are of, with the offsets of its shared buffers.
         written: The buffers that the kernel may write; pointers to others are to constants.
-        asserts: Receives message and place of each assertion.
+        asserts: Receives message, place and hint of each assertion.
 
     Attributes:
         brief: A unit whose work is no reason to keep a loop rolled: loops of nothing else are those of one tile.
@@ -50,7 +50,7 @@ class ThreadStmtPrinter(StmtPrinter):
         exprs: ExprPrinter,
         launch: Launch,
         written: Set[Buffer],
-        asserts: list[tuple[str, Loc]],
+        asserts: list[tuple[str, Loc, str]],
     ) -> None:
         super().__init__(out, exprs, asserts)
         plan = launch.plan

@@ -46,7 +46,7 @@ class Flag:
         """
         number = self.number.value
         if 0 < number <= len(self.source.asserts):
-            message, loc = self.source.asserts[number - 1]
+            message, loc, _ = self.source.asserts[number - 1]
             hint = _RESTART.format(title=self.title)
             raise DeviceAssertError(message or "assertion failed", loc=loc if loc is not NOWHERE else None, hint=hint)
 
