@@ -68,6 +68,19 @@ T.max: unexpected keyword argument 'axis'
 hint: write T.max(a, b) of two elements, and T.reduce_max(src, dst, dim) of a tile; likewise for minima
 """,
     ),
+    "a function of torch": (
+        errors.StagingTypeError,
+        """\
+A[0, 0] = __import__("torch").exp(A[0, 1])
+""",
+        """\
+a function of torch is given a value known only when the kernel runs
+  --> kernel.py:10:9
+10 |         A[0, 0] = __import__("torch").exp(A[0, 1])
+   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+hint: write T.exp(x) in place of torch.exp(x), and likewise for others
+""",
+    ),
     "round of Python": (
         errors.StagingTypeError,
         """\

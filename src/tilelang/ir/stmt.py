@@ -327,10 +327,7 @@ class Assert(Stmt):
 
 @record(eq=False)
 class Print(Stmt):
-    """Prints a scalar or a region in logical order, or the message alone, once per execution.
-
-    `source` is the user's text of the operand, printed if there is no message.
-    """
+    """Prints the message, or else `source`, the user's text of the operand; then a scalar, or a region row by row."""
 
     operand: Expr | Region | None
     message: str

@@ -11,12 +11,13 @@ from tilelang.api import public
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions
 from tilelang.jit.signature import JITFunc, ParsedArguments
+from tilelang.jit.subscripts import WithoutSubscript
 from tilelang.runtime.parameters import OutIdx
 from tilelang.targets.target import TargetLike
 
 
 @public
-class JITImpl:
+class JITImpl(WithoutSubscript):
     """The class of functions marked `@tilelang.jit`; `JITImpl[...]` can stand in annotations.
 
     Attributes:

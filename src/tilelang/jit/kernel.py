@@ -19,6 +19,7 @@ from tilelang.jit.func_options import options_of
 from tilelang.jit.kernel_inspection import KernelInspection
 from tilelang.jit.program import snapshots
 from tilelang.jit.runners import Runner, make_runner, simulator_runner
+from tilelang.jit.subscripts import WithoutSubscript
 from tilelang.runtime.parameters import OutIdx, Signature, order_keywords
 from tilelang.targets.target import TargetLike, parse_execution_backend, parse_target
 
@@ -40,7 +41,7 @@ _OTHER_METHODS = {
 
 
 @public
-class JITKernel(KernelInspection):
+class JITKernel(KernelInspection, WithoutSubscript):
     """A kernel that is ready to run.
 
     Args:

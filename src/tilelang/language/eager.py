@@ -349,7 +349,8 @@ class _Reading:
         shape, strides = facts.logical(param.dtype)
         if len(shape) != len(param.shape):
             raise ArgumentError(
-                f"argument '{name}': expected {len(param.shape)} dimensions, got shape {tuple(facts.shape)}"
+                f"argument '{name}': expected {len(param.shape)} dimensions, got shape {tuple(facts.shape)}",
+                hint=f"pass a tensor of that rank, or declare '{name}' with {len(shape)} extents",
             )
         for axis, (extent, size) in enumerate(zip(param.shape, shape, strict=True)):
             self._fix(f"argument '{name}': dimension {axis}", extent, size, given)

@@ -340,6 +340,11 @@ _OF_PYTHON = (
         "write T.exp(x) in place of numpy.exp(x), and likewise for similar functions",
     ),
     ("only integers, slices", "an array from outside the kernel is indexed by", ARRAY_HINT),
+    (
+        "must be Tensor, not",
+        "a function of torch is given",
+        "write T.exp(x) in place of torch.exp(x), and likewise for others",
+    ),
     ("define __round__ method", "Python's round is given", "write T.round(x)"),
     ("for divmod()", "Python's divmod is given", "write x // y and x % y"),
     ("for @", "the operator @ is given", "write T.gemm(A, B, C) for tiles, x * y for numbers"),
