@@ -13,6 +13,8 @@ def test_conversion_to_a_plain_value_raises(use):
     with pytest.raises(StagingError) as caught:
         use(x)
     assert "scalar cannot be iterated" in caught.value.message or caught.value.hint
+    frames = [frame.path for frame in caught.traceback]
+    assert [] == [path for path in frames if "tilelang" in str(path).split("/src/")[-1]]
 
 
 def test_conversion_to_text_outside_of_a_kernel():
