@@ -311,7 +311,7 @@ def _canonical_key(given: object) -> str:
     if plain in _KEYS:
         return plain
     names = {**{k.value: k.value for k in PassConfigKey}, **{k.name: k.value for k in PassConfigKey}}
-    near = nearest(key, names, 0.5)
+    near = next((name for name in names if key and name.startswith(key)), "") or nearest(key, names, 0.5)
     raise OptionError(
         f"pass_configs: unknown key {key!r}",
         hint=f"did you mean {names[near]!r}?" if near else "the known keys are those of tilelang.PassConfigKey",
