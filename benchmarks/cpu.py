@@ -2,8 +2,8 @@
 
 Both sides run in one process with the same number of threads, in interleaved rounds; the table shows medians, and as
 ratio the median of those of neighboring rounds, which other work on the machine slows down alike.
-Run as `python benchmarks/cpu.py [--threads N] [--rounds N] [--only TEXT] [--ordinary | --level1]`; results are kept
-under `results/`.
+Run as `python benchmarks/cpu.py [--threads N] [--rounds N] [--only TEXT] [--ordinary | --level1] [--shared]`; results
+are kept under `results/`.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent / "results"
+COMPILED = ", torch.compile"  # in names of rows
 
 
 @dataclass
@@ -211,18 +212,23 @@ def ordinary_rows(torch, kernels, args) -> dict[str, Callable[[], Row]]:
 
 
 def level1_rows(torch, args) -> dict[str, Callable[[], Row]]:
-    """Computations without a schedule."""
+    """Computations without a schedule: against PyTorch as it is, and against `torch.compile`."""
     import cpu_level1
 
-    def row(name: str, make: Callable[[], tuple[Callable, Callable, float]]) -> Row:
+    def row(name: str, make: Callable[[], tuple[Callable, Callable, float]], *, compiled: bool) -> Row:
         ours, theirs, tolerance = make()
+        theirs = torch.compile(theirs, dynamic=False) if compiled else theirs
         found, expected = ours(), theirs()
         for mine, other in zip(*([x] if torch.is_tensor(x) else x for x in (found, expected)), strict=True):
             check(mine, other, tolerance)
         mine, other, ratio = race(ours, theirs, args.rounds, args.seconds)
         return Row(name, mine * 1e3, "ms", other * 1e3, "", ratio, ">= 1x", ratio >= 1)
 
-    return {name: lambda name=name, make=make: row(name, make) for name, make in cpu_level1.ROWS.items()}
+    return {
+        name + suffix: lambda name=name + suffix, make=make, compiled=bool(suffix): row(name, make, compiled=compiled)
+        for suffix in ("", COMPILED)
+        for name, make in cpu_level1.ROWS.items()
+    }
 
 
 def overhead_rows(torch, numpy, kernels, args) -> dict[str, Callable[[], Row]]:
@@ -318,6 +324,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--level1", action="store_true", help="computations without a schedule instead")
     parser.add_argument("--ordinary", action="store_true", help="programs of every kind as well, without targets")
+    parser.add_argument("--shared", action="store_true", help="say in the results that other work ran beside it")
     args = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "TILELANG_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(args.threads)  # before the libraries start their threads
@@ -346,13 +353,18 @@ def main() -> None:
 
     slug = re.sub(r"[^a-z0-9]+", "-", cpu_name().lower()).strip("-")
     if args.level1 and rows:
-        print(f"\ngeometric mean: {statistics.geometric_mean(row.ratio for row in rows):.2f}")
+        for side, chosen in ("torch", [r for r in rows if COMPILED not in r.name]), (
+            "torch.compile", [r for r in rows if COMPILED in r.name]
+        ):
+            if chosen:
+                print(f"geometric mean over {side}: {statistics.geometric_mean(row.ratio for row in chosen):.2f}")
     path = RESULTS / f"{'level1-' * args.level1}{slug}-{args.threads}-threads.json"
     if not args.only:
         RESULTS.mkdir(exist_ok=True)
         record = {
             "cpu": cpu_name(), "threads": args.threads, "torch": torch.__version__, "python": platform.python_version(),
-            "date": time.strftime("%Y-%m-%d"), "rounds": args.rounds, "rows": [asdict(row) for row in rows],
+            "date": time.strftime("%Y-%m-%d"), "rounds": args.rounds, "shared": args.shared,
+            "rows": [asdict(row) for row in rows],
         }
         path.write_text(json.dumps(record, indent=2) + "\n")
         print(f"\nkept in {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")

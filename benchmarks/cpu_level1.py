@@ -1,4 +1,4 @@
-"""Rows of `cpu.py --level1`: computations without a schedule at small sizes, against PyTorch.
+"""Rows of `cpu.py --level1`: computations without a schedule at small sizes, against PyTorch and `torch.compile`.
 
 Each is a function that gives our call, PyTorch's call, and the tolerance.
 """

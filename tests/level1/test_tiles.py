@@ -32,6 +32,7 @@ def test_columns_that_are_reduced_are_read_along_rows() -> None:
     x = g.parameter("x", (65536, 256))
     y = g.reduction("y", (256,), (65536,), Combiner.SUM, lambda j, r: graphs.at(x, r, j))
     assert {"i": 32, "r": 256} == blocks(g.graph("columns", y))
+    assert {"i": 128, "r": 32} == blocks(g.graph("columns", y), parse_target("cpu"))
 
 
 def test_a_product_has_the_tile_of_the_cost_model() -> None:

@@ -34,6 +34,7 @@ _MAX_WHOLE_ROW = 16384  # elements of rows that a block holds at once
 _MAX_GRID_AXES = 3
 _MAX_WHOLE_SUM = 512  # elements of an axis that an inner product sums at once
 _COALESCED = 32  # contiguous elements of a coalesced access
+_CPU_COALESCED = 128  # contiguous elements that a CPU reads of rows that are far apart
 _THREADS = 128  # of a block
 _THREAD_COUNTS = (128, 256, 512)  # candidates
 _MMA_ROWS = 16  # of a matrix instruction
@@ -148,7 +149,8 @@ def _row_tiling(kernel: FusedKernel, target: Target) -> Tiling:
     row = next(reversed(divisible(kernel)), None)
     least = 1
     if row is not None and _is_contiguous(kernel, row):
-        least = min(_COALESCED, _power_of_two(extent_of(kernel, row)))
+        coalesced = _COALESCED if target.is_gpu else _CPU_COALESCED
+        least = min(coalesced, _power_of_two(extent_of(kernel, row)))
     held = width
     if width * least > _MAX_WHOLE_ROW and kernel.streamed and not kernel.sequences:
         axis = kernel.streamed[-1]
