@@ -6,12 +6,15 @@ Python's; a float is NumPy's. What AMD writes as the name of a kind of value, su
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
 from amd_pseudocode import Node, parse
 
 _FLOATS = {16: np.float16, 32: np.float32, 64: np.float64}
+_SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+_MASKS = [np.uint64((1 << width) - 1) for width in range(65)]
 
 
 class Bits:
@@ -31,8 +34,11 @@ class Bits:
         """An integer, taken modulo its width."""
         if width > 64:
             return Bits(np.asarray(data, object) & ((1 << width) - 1), "u", width)
-        raw = np.asarray(data).astype(object) % (1 << 64) if np.asarray(data).dtype == object else data
-        raw = np.asarray(raw).astype(np.uint64) & np.uint64((1 << width) - 1)
+        raw = np.asarray(data)
+        raw = (raw % (1 << 64) if raw.dtype == object else raw).astype(np.uint64, copy=False)
+        if kind == "i" and width in _SIGNED:
+            return Bits(raw.astype(_SIGNED[width]).astype(np.int64), kind, width)
+        raw = raw & _MASKS[width] if width < 64 else raw
         if kind == "i":
             shift = np.uint64(64 - width)
             return Bits((raw << shift).view(np.int64) >> shift.astype(np.int64), kind, width)
@@ -45,7 +51,7 @@ class Bits:
         if self.kind == "bf":
             word = self.data.view(np.uint32).astype(np.uint64)
             return word >> np.uint64(16)
-        return self.data if self.width > 64 else self.data.astype(np.uint64) & np.uint64((1 << self.width) - 1)
+        return self.data if self.kind == "u" else self.data.astype(np.uint64) & _MASKS[self.width]
 
     def as_type(self, kind: str, width: int) -> "Bits":
         """The bits read as another type."""
@@ -81,11 +87,17 @@ class Words:
 
     def __init__(self, words: Any, negated: int = 0, magnitude: bool = False) -> None:
         self.words = np.array(words, np.uint32)
-        self.written = np.zeros_like(self.words)
+        self.written = np.zeros(self.words.shape, np.uint32)
         self._negated, self._magnitude = negated, magnitude
 
     def get(self, low: int, width: int, kind: str) -> Bits:
         """Bits from `low` on, as a type."""
+        if width == 32 and low % 32 == 0 and low < 32 * len(self.words):
+            word = self.words[low // 32]
+            if kind == "f" and not self._negated and not self._magnitude:
+                return Bits(word.view(np.float32).copy(), kind, width)
+            if kind in ("u", "i"):
+                return Bits(word.astype(np.uint64) if kind == "u" else word.view(np.int32).astype(np.int64), kind, width)
         count = -(-(low % 32 + width) // 32)
         raw: Any = np.zeros(self.words.shape[1], object if width > 64 else np.uint64)
         for n in range(count):
@@ -105,6 +117,10 @@ class Words:
 
     def set(self, low: int, width: int, value: Any, mask: Any) -> None:
         """Assigns bits where the mask says so; `value` holds them as integers."""
+        if width == 32 and low % 32 == 0:
+            np.copyto(self.words[low // 32], np.asarray(value).astype(np.uint64).astype(np.uint32), where=mask)
+            self.written[low // 32, mask] = 0xFFFFFFFF
+            return
         if width <= 32 and low % 32 + width <= 32:
             field = np.uint32((1 << width) - 1 << low % 32)
             part = np.asarray(value).astype(np.uint64).astype(np.uint32) << np.uint32(low % 32)
@@ -197,10 +213,11 @@ class _Run:
                     left = mask
                     for condition, then in cases:
                         holds = self._truth(self._value(condition))
-                        if (left & holds).any():
-                            self.statements(then, left & holds)
+                        chosen = left & holds
+                        if np.count_nonzero(chosen):
+                            self.statements(then, chosen)
                         left = left & ~holds
-                    if left.any():
+                    if np.count_nonzero(left):
                         self.statements(otherwise, left)
                 case ("for", name, first, last, inner):
                     outside = self._broken
@@ -282,14 +299,13 @@ class _Run:
 
     # -- values ---------------------------------------------------------------------------------------------
     def _number(self, value: float, kind: str, width: int) -> Bits:
-        if kind == "f":
-            return Bits(np.full(self._lanes, value, _FLOATS[width]), kind, width)
-        return Bits.of(np.full(self._lanes, int(value) % (1 << 64), np.uint64), kind, width)
+        return _constant(value, kind, width, self._lanes)
 
     def _one(self, node: Node) -> int:
         """A value that is the same in all lanes."""
-        data = self._value(node).data
-        return int(data[0])
+        if node[0] == "number" and node[1] != "f":
+            return int(node[3])
+        return int(self._value(node).data[0])
 
     @staticmethod
     def _truth(value: Bits) -> Any:
@@ -453,6 +469,15 @@ class _Run:
         return found["D0"].get(0, 32, kind)  # type: ignore[no-any-return]
 
 
+@cache
+def _constant(value: float, kind: str, width: int, lanes: int) -> Bits:
+    """A number without a sign in all lanes."""
+    if kind == "f":
+        return Bits(np.full(lanes, value, _FLOATS[width]), kind, width)
+    return Bits.of(np.full(lanes, int(value) % (1 << 64), np.uint64), kind, width)
+
+
+@cache
 def _type(kind: str) -> tuple[str, int]:
     if kind in ("fp8", "bf8"):  # which functions convert
         return "u", 8
