@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import zlib
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -51,12 +52,30 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if item.config.getoption("--pure"):
             _refuse_what_is_slow(patch)
+        if not _compiles_as_for_users(item):
+            flags = import_module("tilelang.targets.cpu.runtime.host_compiler")
+            patch.setattr(flags, "_FLAGS", (*flags._FLAGS, "-O1"))
         if "calling_line" not in getattr(item, "fixturenames", ()):
             patch.setattr(import_module("tilelang.errors"), "calling_line", lambda: None)
         try:
             return (yield)
         finally:
             np.random.set_state(state)
+
+
+# what is about the machine code of the CPU, or compiles in one process for another
+_COMPILED = {"codegen", "cpu", "jit", "performance", "runtime", "tools"}
+
+
+def _compiles_as_for_users(item: pytest.Item) -> bool:
+    """Whether C++ is optimized as far as for users, which takes half as long again.
+
+    It is where that is what tests are about, in one of four other tests, and in all with TILELANG_SLOW_TESTS; from run to
+    run TILELANG_SAMPLE takes the next one here, too.
+    """
+    if os.environ.get("TILELANG_SLOW_TESTS") or _COMPILED & {*item.path.parts}:
+        return True
+    return zlib.crc32(item.nodeid.encode()) % 4 == int(os.environ.get("TILELANG_SAMPLE", "0")) % 4
 
 
 def _refuse_what_is_slow(patch: pytest.MonkeyPatch) -> None:
