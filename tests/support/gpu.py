@@ -1,5 +1,7 @@
 """Runs kernels on the simulator and compares them with the reference interpreter."""
 
+import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
@@ -57,23 +59,32 @@ def assert_simulates(
     func: PrimFunc,
     *arguments: Any,
     arch: str = "sm_80",
-    seeds: Sequence[int] = (0, 1, 2),
+    seeds: Sequence[int] | None = None,
     rtol: float = 1e-5,
     atol: float = 1e-6,
 ) -> list[Any]:
-    """The tensors after the kernel ran: the same on the reference and on the simulator, lazily and eagerly."""
+    """The tensors after the kernel ran: the same on the reference and on the simulator.
+
+    There lazily and eagerly with each of the seeds, or in the usual schedules.
+    """
     expected = run_reference_on_copies(func, arguments)
     lowered = lower_func(func, arch)
-    for lazy in (True, False):
-        for seed in seeds:
-            actual = simulate_func(lowered, arguments, arch, lazy, seed)
-            for want, got in zip(expected, actual, strict=True):
-                if isinstance(want, np.ndarray):
-                    assert_same(want, got, rtol, atol)
+    for lazy, seed in SCHEDULES if seeds is None else itertools.product((True, False), seeds):
+        actual = simulate_func(lowered, arguments, arch, lazy, seed)
+        for want, got in zip(expected, actual, strict=True):
+            if isinstance(want, np.ndarray):
+                assert_same(want, got, rtol, atol)
     return expected
 
 
-SCHEDULES = [(lazy, seed) for seed in (0, 1, 2) for lazy in (True, False)]
+def _schedules() -> list[tuple[bool, int]]:
+    """Each seed lazily and eagerly with TILELANG_SLOW_TESTS; else in turns, which TILELANG_SAMPLE swaps."""
+    each = [(lazy, seed) for seed in (0, 1, 2) for lazy in (True, False)]
+    first = int(os.environ.get("TILELANG_SAMPLE", "0"))
+    return each if os.environ.get("TILELANG_SLOW_TESTS") else [(lazy, n) for lazy, n in each if lazy == ((n + first) % 2 == 0)]
+
+
+SCHEDULES = _schedules()
 
 
 def in_every_schedule(func: PrimFunc, *arguments: Any, arch: str = "sm_80") -> list[Any]:

@@ -156,6 +156,7 @@ def test_sums_that_do_not_fit_into_registers_are_computed_in_parts(case, parts):
     assert parts == [(part.first_row, part.rows, part.first_column, part.columns) for part in found]
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
 @pytest.mark.parametrize(("a_scope", "b_scope"), [
     (Scope.SHARED, Scope.SHARED), (Scope.FRAGMENT, Scope.SHARED), (Scope.SHARED, Scope.FRAGMENT),
