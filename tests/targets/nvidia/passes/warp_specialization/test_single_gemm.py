@@ -1,7 +1,7 @@
-"""A gemm stays in flight where it is all that a loop does; its stage is released one iteration later."""
+"""Loops that are one gemm: it may stay in flight, and its stage is then released one iteration later."""
 
 import pytest
-from specialized import gemm_kernel, launch_of, warp_specialize
+from specialized import TABLE, context, gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.ir.printer import to_text
@@ -9,6 +9,9 @@ from tilelang.ir.stmt import For
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
+from tilelang.targets.nvidia.passes.warp_specialization.single_gemm import has_tile_work, only_gemm
 
 
 def lines(func, **pass_configs):
@@ -73,3 +76,25 @@ def test_a_single_gemm_completes_before_the_order_barrier_is_arrived_at():
     shown = lines(gemm_kernel(512, 512, 64), stages=3, ping_pong=True, persistent=True)
     arrive = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(order"))
     assert "wgmma_wait_0()" in shown[:arrive]
+
+
+def test_a_loop_without_tiles_is_no_loop_of_a_gemm():
+    @T.prim_func
+    def main(A: T.Tensor((4, 128, 64), "float16"), n: T.Tensor((4,), "int32"), C: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((128, 64), "float16")
+            C_l = T.alloc_fragment((128, 128), "float32")
+            page = T.alloc_var("int32", init=0)
+            T.clear(C_l)
+            for k in T.serial(3):
+                page = n[page]
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[k, 0, 0], A_s)
+                T.gemm(A_s, A_s, C_l, transpose_B=True)
+            T.copy(C_l, C)
+
+    scalar, tiled = (s for s in walk(launch_of(main).body) if isinstance(s, For))
+    assert [False, True] == [has_tile_work(scalar), has_tile_work(tiled)]
+    groups = target_capabilities(main, TABLE, context()).load_groups(flatten_sequences(launch_of(main))).found
+    loops = [s for s in walk(flatten_sequences(launch_of(main)).body) if isinstance(s, For)]
+    assert only_gemm(loops[0], groups) is None
