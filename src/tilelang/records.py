@@ -155,25 +155,33 @@ class _Init:
 
 def _constructor(cls: Any, frozen: bool, slots: bool) -> Any:
     """The constructor of a class: that of its shape with the names of its fields in the place of numbered ones."""
-    fields = [f for f in dataclasses.fields(cls) if f.init or not _is_missing(f)]
-    shape = tuple(("" if not f.init else "named" if f.kw_only else "positional", _is_made(f)) for f in fields)
-    code = _code_of_shape(shape, frozen, slots, hasattr(cls, "__post_init__"))
+    fields = [f for f in cls.__dataclass_fields__.values() if f.init or not _is_missing(f)]
+    fields.sort(key=lambda f: (not f.init, f.kw_only))  # those given in order, those given by name, the others
+    given = [f for f in fields if f.init]
+    named = sum(f.kw_only for f in given)
+    made = tuple([_is_made(f) for f in fields])
+    code = _code_of_shape(made, len(given), frozen, slots, hasattr(cls, "__post_init__"))
     names = {f"f{n}": f.name for n, f in enumerate(fields)}
     code = code.replace(
-        co_varnames=tuple(names.get(name, name) for name in code.co_varnames),
-        co_names=tuple(names.get(name, name) for name in code.co_names),
-        co_consts=tuple(names.get(value, value) if isinstance(value, str) else value for value in code.co_consts),
+        co_argcount=1 + len(given) - named,
+        co_kwonlyargcount=named,
+        co_varnames=tuple([names.get(name, name) for name in code.co_varnames]),
+        co_names=tuple([names.get(name, name) for name in code.co_names]),
+        co_consts=tuple([names.get(value, value) if value.__class__ is str else value for value in code.co_consts]),
     )
     known: dict[str, Any] = {"_anew": _MADE_ANEW, "__builtins__": {}}
-    if slots:
-        known |= {f"_set_f{n}": getattr(cls, f.name).__set__ for n, f in enumerate(fields)}
-    known |= {f"_make_f{n}": f.default_factory for n, f in enumerate(fields)}
-    known |= {f"_default_f{n}": f.default for n, f in enumerate(fields)}
-    defaults = {f: _MADE_ANEW if _is_made(f) else f.default for f in fields if f.init and not _is_missing(f)}
-    constructor = FunctionType(code, known, "__init__", tuple(d for f, d in defaults.items() if not f.kw_only))
+    for n, f in enumerate(fields):
+        if slots:
+            known[f"_set_f{n}"] = getattr(cls, f.name).__set__
+        if made[n]:
+            known[f"_make_f{n}"] = f.default_factory
+        elif not f.init:
+            known[f"_default_f{n}"] = f.default
+    defaults = {f: _MADE_ANEW if _is_made(f) else f.default for f in given if not _is_missing(f)}
+    constructor = FunctionType(code, known, "__init__", tuple([d for f, d in defaults.items() if not f.kw_only]))
     constructor.__kwdefaults__ = {f.name: d for f, d in defaults.items() if f.kw_only}
     constructor.__qualname__, constructor.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    constructor.__annotations__ = {**{f.name: f.type for f in fields if f.init}, "return": None}
+    constructor.__annotations__ = {**{f.name: f.type for f in given}, "return": None}
     return constructor
 
 
@@ -188,32 +196,33 @@ def _is_missing(f: Any) -> bool:
 
 
 @functools.cache
-def _code_of_shape(shape: tuple[tuple[str, bool], ...], frozen: bool, slots: bool, post_init: bool) -> CodeType:
+def _code_of_shape(made: tuple[bool, ...], given: int, frozen: bool, slots: bool, post_init: bool) -> CodeType:
     """The code of a constructor that calls its fields f0, f1, ...
 
     Args:
-        shape: How each field is given, "" for one that is not, and whether a factory makes its default.
+        made: For each field, whether a factory makes its default.
+        given: How many of them are arguments; the others come last.
         frozen: Whether the class refuses assignments.
         slots: Whether its fields are slots, which are assigned by their descriptors.
         post_init: Whether there is more to do.
     """
-    given: dict[str, list[str]] = {"": [], "positional": ["self"], "named": []}
-    body = ["_fields = self.__dict__"] if frozen and shape and not slots else []  # around `__setattr__`, which refuses
-    for n, (how, made) in enumerate(shape):
+    parameters = ["self"]
+    body = ["_fields = self.__dict__"] if frozen and made and not slots else []  # around `__setattr__`, which refuses
+    for n, by_factory in enumerate(made):
         name = f"f{n}"
-        value = name if how else f"_default_{name}"
-        if made:
-            value = f"_make_{name}() if {name} is _anew else {name}" if how else f"_make_{name}()"
-        given[how].append(name)
+        value = name if n < given else f"_default_{name}"
+        if by_factory:
+            value = f"_make_{name}() if {name} is _anew else {name}" if n < given else f"_make_{name}()"
+        if n < given:
+            parameters.append(name)
         if not frozen:
             body.append(f"self.{name} = {value}")
         else:
             body.append(f"_set_{name}(self, {value})" if slots else f"_fields[{name!r}] = {value}")
     if post_init:
         body.append("self.__post_init__()")
-    parameters = ", ".join([*given["positional"], *(["*", *given["named"]] if given["named"] else [])])
     known: dict[str, Any] = {}
-    exec(f"def __init__({parameters}):\n    " + "\n    ".join(body or ["pass"]), known)
+    exec(f"def __init__({', '.join(parameters)}):\n    " + "\n    ".join(body or ["pass"]), known)
     code: CodeType = known["__init__"].__code__
     return code
 
