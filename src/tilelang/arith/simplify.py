@@ -86,8 +86,8 @@ class _Simplifier(Rewriter):
             test = self.expr(node.condition)
             if isinstance(test, Const):
                 return self._chosen_side(self.expr(node.a if test.value else node.b), node)
-            a = self._inside(test, holds=True).expr(node.a)
-            b = self._inside(test, holds=False).expr(node.b)
+            a = self._under(test, node.a, holds=True)
+            b = self._under(test, node.b, holds=False)
             if test is node.condition and a is node.a and b is node.b:
                 return node
             return self._if_same_kind(node, Select(test, a, b, node.dtype))
@@ -95,7 +95,7 @@ class _Simplifier(Rewriter):
             a = self.expr(node.a)
             if isinstance(a, Const):
                 return binary(node.op, a, self.expr(node.b))
-            b = self._inside(a, holds=node.op is BinaryOp.AND).expr(node.b)
+            b = self._under(a, node.b, holds=node.op is BinaryOp.AND)
             return node if a is node.a and b is node.b else binary(node.op, a, b)
         return self._if_same_kind(node, self.rebuild_expr(node))
 
@@ -108,9 +108,12 @@ class _Simplifier(Rewriter):
                 return old
         return _retyped(new, old)
 
-    def _inside(self, condition: Expr, *, holds: bool) -> _Simplifier:
+    def _under(self, condition: Expr, node: Expr, *, holds: bool) -> Expr:
+        """A node that is evaluated only if a condition holds (or not), simplified with that fact."""
+        if isinstance(node, Const):
+            return node
         inner = self._analysis.inside(condition, holds=holds)
-        return self if inner is self._analysis else _simplifier(inner.domain)
+        return (self if inner is self._analysis else _simplifier(inner.domain)).expr(node)
 
     def _at_top(self, node: Expr) -> Expr:
         """The node after rewriting, given simplified operands."""
