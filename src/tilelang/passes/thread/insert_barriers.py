@@ -141,8 +141,8 @@ class _BarrierAnalysis:
     def within_subgroups(self, size: int) -> set[Stmt]:
         """The places of barriers that only separate threads of the same subgroup of `size` threads."""
         in_loops = self._barriers_in_loops()
-        saved = before, ends, *_ = self.before, self.ends, self._independent, self._conflicts.subgroup_size
-        self._independent, self._conflicts.subgroup_size = set(), size
+        saved = before, ends, _ = self.before, self.ends, self._conflicts.subgroup_size
+        self._conflicts.subgroup_size = size
 
         def is_sufficient_without(places: set[Stmt]) -> bool:
             self.before, self.ends = before - places, ends - places
@@ -155,7 +155,7 @@ class _BarrierAnalysis:
                     within.add(place)
             return within
         finally:
-            self.before, self.ends, self._independent, self._conflicts.subgroup_size = saved
+            self.before, self.ends, self._conflicts.subgroup_size = saved
 
     def _walk(self) -> None:
         """Analyzes the whole launch once."""
