@@ -22,6 +22,7 @@ from tilelang.ir.stmt import Alloc, CallStmt, If, ParallelLoop, Seq, Store
 from tilelang.ir.visit import expressions, loads_of, variables_of, walk
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.targets.gpu.isa.warp import ANY
+from tilelang.targets.gpu.lowerings.bind_invariants import bind_invariants
 from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition
 from tilelang.targets.gpu.lowerings.parallel import DistributedLoop, plain_iteration
 from tilelang.targets.gpu.lowerings.thread_all_reduce import ThreadReducer
@@ -41,7 +42,7 @@ def skip_by_votes(loop: ParallelLoop, legality: ParallelLegality, context: Lower
     lanes = _vote(loop, branch, axes, legality, context, build) if known is None else known
     with build.block() as body:
         DistributedLoop(_without_branch(loop, branch), loop.layout, legality, context).iterations(build)
-    build.emit(If(lanes, as_body(body, loop.loc)))
+    build.emit(If(lanes, bind_invariants(as_body(body, loop.loc))))
     return "warps skip it where its condition holds for none of their rows"
 
 
