@@ -73,7 +73,7 @@ class BlockText(ABC):
             place = self._placement.places[axis]
             start, stop = "", self._count(step, place.extent)
             if combined:
-                start, stop = loop_range(axis, combined, self._values, stop, self._names)
+                start, stop = loop_range(axis, combined, self._values, stop, self._names, self._kernel.by_array)
             bounds = f"{start}, {stop}" if start else stop
             last = axis is axes[-1]
             pipelined = last and not self._kept

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from tilelang.arith.affine import Affine, linear_form
+from tilelang.dtypes import INT32, INT64
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import ExprKey, expr_key
-from tilelang.ir.expr import Binary, Expr, Select, Var
+from tilelang.ir.expr import Binary, Expr, Select, Var, as_expr, binary, cast, conjuncts, int_const
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.visit import Rewriter, variables_of, walk_expr
+from tilelang.ir.visit import Rewriter, loads_of, variables_of, walk_expr
+from tilelang.level1.contraction import without_widening
 from tilelang.level1.data_passes import Accumulation
 from tilelang.level1.placement import next_origin
 from tilelang.level1.tile_values import TileValues
 from tilelang.records import record
+
+_MIRRORED = {BinaryOp.LT: BinaryOp.GT, BinaryOp.LE: BinaryOp.GE, BinaryOp.GT: BinaryOp.LT, BinaryOp.GE: BinaryOp.LE}
 
 
 @record(eq=False)
@@ -31,7 +36,12 @@ def reduced_body(accumulation: Accumulation) -> ReducedBody:
 
 
 def loop_range(
-    axis: Var, combined: Sequence[ReducedBody], values: TileValues, whole: str, names: ExprPrinter
+    axis: Var,
+    combined: Sequence[ReducedBody],
+    values: TileValues,
+    whole: str,
+    names: ExprPrinter,
+    computed: Container[Buffer] = (),
 ) -> tuple[str, str]:
     """The first iteration, or "" if it is 0, and the end of the range.
 
@@ -41,6 +51,7 @@ def loop_range(
         values: What the block holds.
         whole: The number of iterations without masks.
         names: How expressions are printed.
+        computed: The arrays that the kernel itself reduces, which bound no range.
     """
     place = values.placement.places[axis]
     size, extent = names.expr(place.size), names.expr(values.localized(place.extent))
@@ -58,6 +69,10 @@ def loop_range(
                 lowest = _extreme(rest, values, largest=False)
                 if lowest is not None:
                     starts.append(names.expr(lowest))
+        for part in conjuncts(condition.expr):
+            end = _end_by_data(part, axis, values, computed)
+            if end is not None:
+                stops.append(names.expr(end))
     first = f"T.max({', '.join(['0', *starts])}) // {size}" if starts else ""
     return first, f"T.ceildiv(T.min({', '.join([extent, *stops])}), {size})" if stops else whole
 
@@ -101,6 +116,36 @@ def _nonnegative_forms(condition: Expr) -> Iterator[Affine]:
         affine = linear_form(form) if form.is_index else None
         if affine is not None:
             yield affine
+
+
+def _end_by_data(condition: Expr, axis: Var, values: TileValues, computed: Container[Buffer]) -> Expr | None:
+    """The end of the range where an axis is below a bound in memory, of which a block has one; None for other masks.
+
+    The bound may be any integer, so it is clamped before anything is added to it.
+    """
+    if not isinstance(condition, Binary) or condition.op not in _MIRRORED:
+        return None
+    op, index, bound = condition.op, condition.a, condition.b
+    if op in (BinaryOp.GT, BinaryOp.GE):
+        op, index, bound = _MIRRORED[op], bound, index
+    loads = list(loads_of(bound))
+    if bound.dtype not in (INT32, INT64) or not loads or any(load.buffer in computed for load in loads):
+        return None
+    if values.dims_of(bound) or not variables_of(bound).isdisjoint(values.placement.steps):
+        return None
+    inner = without_widening(index)
+    form = linear_form(inner) if inner.is_index else None
+    if form is None or form.coefficient(axis) != 1:
+        return None
+    rest = Affine({var: factor for var, factor in form.terms.items() if var is not axis}, form.constant)
+    first = _extreme(rest, values, largest=False) if rest.terms else as_expr(rest.constant)
+    if first is None or min((*rest.terms.values(), rest.constant)) < 0:
+        return None
+    included = int(op is BinaryOp.LE)
+    extent = values.localized(values.placement.places[axis].extent)
+    below = binary(BinaryOp.MIN, values.localized(bound), first + _plus(extent, -included))
+    end = cast(binary(BinaryOp.MAX, below, _plus(first, -included)), INT32)
+    return _plus(end if int_const(first) == 0 else end - first, included)
 
 
 def _extreme(form: Affine, values: TileValues, *, largest: bool) -> Expr | None:
