@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import tilelang
 import tilelang.language as T
 import tilelang.numpy as tnp
 from tilelang.dtypes import DType
@@ -230,5 +231,41 @@ def test_as_many_arrays_as_a_symbolic_size() -> None:
         tnp.unstack(x)
     assert str(error.value) == (
         "a symbolic size is used as a Python integer, but its value is known only when the computation runs\n"
+        "hint: make the size static: leave it out of the annotation, or give the annotation a number"
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n: tnp.repeat(x, n, axis=0), lambda x, n: tnp.tile(x, (n, 1)), lambda x, n: tnp.roll(x, n, axis=0),
+        lambda x, n: tnp.tril(x, k=n) + tnp.zeros(n)[:, None],
+    ],
+)  # fmt: skip
+def test_symbolic_sizes_are_numbers_of_repetitions_and_positions(function: Any) -> None:
+    n = T.dynamic("n")
+
+    def f(x: T.Tensor((n, 3), "float32"), size: Any) -> Any:  # type: ignore[valid-type]
+        return function(x, size if size is not None else x.shape[0])
+
+    x = numbers(5, 3)
+    expected = run(lambda a: function(a, 5), x)
+    for size in (n, None):
+        computation = tilelang.compute(execution_backend="reference")(f)
+        assert_close(computation(x, size=size), expected)
+
+
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        (lambda x, n: tnp.topk(x, n), "topk: k"), (lambda x, n: tnp.split(x, n), "split: the number of parts"),
+        (lambda x, n: tnp.diff(x, n=n), "diff: n"), (lambda x, n: tnp.linspace(0, 1, n), "linspace: num"),
+    ],
+)  # fmt: skip
+def test_sizes_that_functions_need_while_they_are_traced(function: Any, what: str) -> None:
+    with pytest.raises(ProgramTypeError) as error:
+        function(traced(4), T.dynamic("n"))
+    assert str(error.value) == (
+        f"tnp.{what} is n, but must be known when the function is traced\n"
         "hint: make the size static: leave it out of the annotation, or give the annotation a number"
     )

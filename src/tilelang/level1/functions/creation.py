@@ -10,7 +10,7 @@ from tilelang.errors import ProgramTypeError, ProgramValueError
 from tilelang.ir.expr import Expr, as_expr, cast, const, int_const, select
 from tilelang.level1.api import api
 from tilelang.level1.elements import as_array, as_operand, new_array, read
-from tilelang.level1.functions.shaping import as_extents, broadcast_arrays, reshape, stack
+from tilelang.level1.functions.shaping import as_extents, as_shift, broadcast_arrays, reshape, stack, static_int
 from tilelang.level1.graph import Map, axes_for
 from tilelang.level1.indexing import count_of_range
 from tilelang.level1.promotion import OperandDType, compute_dtype
@@ -82,6 +82,7 @@ def _float_range(numbers: list[Expr], dtype: DType) -> TracedArray:
 def linspace(start: float, stop: float, num: int, *, dtype: object = None, endpoint: bool = True) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`, which is the last one if `endpoint`."""
     operand_dtype = OperandDType(FLOAT32 if dtype is None else as_dtype(dtype))
+    num = static_int("tnp.linspace", "num", num)
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps > 0 else 0.0
     computed = compute_dtype(operand_dtype.dtype)
@@ -259,6 +260,7 @@ def _triangle(what: str, x: object, k: int, *, lower: bool) -> TracedArray:
     axes = axes_for(array.node.shape)
     value = read(array, axes)
     i, j = axes[-2:]
-    kept = j <= i + k if lower else j >= i + k
+    diagonal = i + as_shift(what, k)
+    kept = j <= diagonal if lower else j >= diagonal
     body = select(kept, value, const(0, value.dtype))
     return new_array("triangle", array.node.shape, Map(axes, body), value.dtype, array.operand_dtype)

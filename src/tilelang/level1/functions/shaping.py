@@ -51,7 +51,7 @@ def as_extents(what: str, shape: object, *, least: int = 0) -> tuple[Expr, ...]:
         ProgramTypeError: An extent is no integer.
         ProgramValueError: An extent is negative.
     """
-    given = list(shape) if isinstance(shape, Iterable) and not isinstance(shape, Operand) else [shape]
+    given = list(shape) if _is_sequence(shape) else [shape]
     extents = []
     for extent in given:
         operand = as_operand(extent, what)
@@ -65,6 +65,32 @@ def as_extents(what: str, shape: object, *, least: int = 0) -> tuple[Expr, ...]:
         if size is not None and size < least:
             raise ProgramValueError(f"{what}: the extent {size} is negative")
     return tuple(extents)
+
+
+def _is_sequence(value: object) -> bool:
+    """Whether a value is several sizes, not one that is symbolic."""
+    return isinstance(value, Iterable) and not isinstance(value, Operand | Expr)
+
+
+def as_shift(what: str, value: object) -> Expr:
+    """A number of positions of either sign as a user gives it: an int or a symbolic size."""
+    return as_extents(what, value, least=-(1 << 31))[0]
+
+
+def static_int(what: str, name: str, value: object) -> int:
+    """An int that a function needs while it is traced.
+
+    Raises:
+        ProgramTypeError: It is a symbolic size, or no integer.
+    """
+    operand = as_operand(value, what)
+    size = int_const(operand.expr) if isinstance(operand, Scalar) and operand.dtype.is_int else None
+    if size is None:
+        raise ProgramTypeError(
+            f"{what}: {name} is {value!r:.40}, but must be known when the function is traced",
+            hint="make the size static: leave it out of the annotation, or give the annotation a number",
+        )
+    return size
 
 
 def _view(array: TracedArray, name: str, shape: Sequence[Expr], axes: Sequence[Var], indices: Sequence[Expr]) -> Any:
@@ -354,8 +380,8 @@ def split(x: object, indices_or_sections: Any, axis: object = 0) -> list[Any]:
     array = as_array(as_operand(x, what))
     place = axis_of(what, axis, array)
     extent = array.shape[place]
-    if isinstance(indices_or_sections, int):
-        count = indices_or_sections
+    if not _is_sequence(indices_or_sections):
+        count = static_int(what, "the number of parts", indices_or_sections)
         size = int_const(array.node.shape[place])
         if count < 1 or size is None or size % count:
             raise ProgramValueError(
@@ -396,7 +422,7 @@ def roll(x: object, shift: int, axis: object = None) -> Any:
         return reshape(roll(reshape(array, -1), shift, 0), array.shape)
     place = axis_of("tnp.roll", axis, array)
     shape, axes = array.node.shape, axes_for(array.node.shape)
-    moved = binary(BinaryOp.FLOORMOD, axes[place] - shift, shape[place])
+    moved = binary(BinaryOp.FLOORMOD, axes[place] - as_shift("tnp.roll", shift), shape[place])
     return _view(array, "rolled", shape, axes, [moved if n == place else a for n, a in enumerate(axes)])
 
 
@@ -411,7 +437,7 @@ def diff(x: object, *, axis: int = -1, n: int = 1, prepend: object = None, appen
     array = parts[0] if len(parts) == 1 else concat(parts, axis=axis)
     before = (slice(None),) * axis_of("tnp.diff", axis, array)
     later, earlier = (*before, slice(1, None)), (*before, slice(None, -1))
-    for _ in range(n):
+    for _ in range(static_int("tnp.diff", "n", n)):
         array = array[later] - array[earlier]
     return array
 
@@ -423,23 +449,23 @@ def repeat(x: object, repeats: int, *, axis: object = None) -> Any:
     Raises:
         ProgramIndexError: There is no such axis.
     """
-    array = as_array(as_operand(x, "tnp.repeat"))
+    array, times = as_array(as_operand(x, "tnp.repeat")), as_extents("tnp.repeat", repeats)[0]
     if axis is None:
         array, axis = reshape(array, -1), 0
     place = axis_of("tnp.repeat", axis, array)
-    shape = [folded(extent * repeats) if n == place else extent for n, extent in enumerate(array.node.shape)]
+    shape = [folded(extent * times) if n == place else extent for n, extent in enumerate(array.node.shape)]
     axes = axes_for(shape)
-    return _view(array, "repeated", shape, axes, [a // repeats if n == place else a for n, a in enumerate(axes)])
+    return _view(array, "repeated", shape, axes, [a // times if n == place else a for n, a in enumerate(axes)])
 
 
 @api
 def tile(x: object, repetitions: Any) -> Any:
     """The array repeated `repetitions` times along each of the last axes, new ones included."""
     array = as_array(as_operand(x, "tnp.tile"))
-    times = list(repetitions) if isinstance(repetitions, Iterable) else [repetitions]
+    times = list(as_extents("tnp.tile", repetitions))
     rank = max(array.ndim, len(times))
     own = [as_expr(1)] * (rank - array.ndim) + list(array.node.shape)
-    times = [1] * (rank - len(times)) + times
+    times = [as_expr(1)] * (rank - len(times)) + times
     shape = [folded(extent * count) for extent, count in zip(own, times, strict=True)]
     axes = axes_for(shape)
     indices = [binary(BinaryOp.FLOORMOD, axis, extent) for axis, extent in zip(axes, own, strict=True)]

@@ -14,7 +14,7 @@ from tilelang.level1.elements import as_array, as_operand, new_array
 from tilelang.level1.functions import elementwise as el
 from tilelang.level1.functions.reductions import count_nonzero
 from tilelang.level1.functions.selection import take
-from tilelang.level1.functions.shaping import concat, expand_dims
+from tilelang.level1.functions.shaping import concat, expand_dims, static_int
 from tilelang.level1.graph import Combiner, Map, Scan, Sort, axes_for, element
 from tilelang.level1.promotion import OperandDType, sum_dtypes
 from tilelang.level1.trace import require_elements
@@ -59,9 +59,10 @@ def topk(x: object, k: int, *, axis: object = -1, largest: bool = True) -> tuple
 
     Raises:
         ProgramIndexError: There is no such axis.
+        ProgramTypeError: k is a symbolic size.
         ProgramValueError: k is negative or above the extent of the axis.
     """
-    array = as_array(as_operand(x, "tnp.topk"))
+    array, k = as_array(as_operand(x, "tnp.topk")), static_int("tnp.topk", "k", k)
     values = _sorted("tnp.topk", array, axis, k, descending=largest, gives_index=False)
     return values, _sorted("tnp.topk", array, axis, k, descending=largest, gives_index=True)
 
