@@ -38,11 +38,22 @@ class Row:
     met: bool
 
 
+class Settings:
+    """What the command line says of the machine.
+
+    Attributes:
+        shared: Other work runs on it, so that the time of this process counts, in all of its threads.
+    """
+
+    shared = False
+
+
 def seconds_per_call(call: Callable[[], object], calls: int) -> float:
-    start = time.perf_counter()
+    clock = time.process_time if Settings.shared else time.perf_counter
+    start = clock()
     for _ in range(calls):
         call()
-    return (time.perf_counter() - start) / calls
+    return (clock() - start) / calls
 
 
 def calls_that_fill(call: Callable[[], object], seconds: float) -> int:
@@ -324,8 +335,11 @@ def main() -> None:
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--level1", action="store_true", help="computations without a schedule instead")
     parser.add_argument("--ordinary", action="store_true", help="programs of every kind as well, without targets")
-    parser.add_argument("--shared", action="store_true", help="say in the results that other work ran beside it")
+    parser.add_argument("--shared", action="store_true", help="other work runs beside it: count processor time")
     args = parser.parse_args()
+    Settings.shared = args.shared
+    if args.shared and args.threads > 1:
+        raise SystemExit("--shared counts the time of all threads: add --threads 1")
     for name in ("OMP_NUM_THREADS", "TILELANG_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(args.threads)  # before the libraries start their threads
     try:
