@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from tilelang.arith.simplify import simplify
 from tilelang.errors import ProgramTypeError, ProgramValueError
@@ -67,7 +67,7 @@ def as_extents(what: str, shape: object, *, least: int = 0) -> tuple[Expr, ...]:
     return tuple(extents)
 
 
-def _is_sequence(value: object) -> bool:
+def _is_sequence(value: object) -> TypeGuard[Iterable[Any]]:
     """Whether a value is several sizes, not one that is symbolic."""
     return isinstance(value, Iterable) and not isinstance(value, Operand | Expr)
 
