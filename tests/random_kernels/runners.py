@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
 import numpy as np
+from light_compilation import light_flags
 
 import tilelang
-from tilelang.errors import ArgumentError, ProgramError, ResourceError, ToolchainError
+from tilelang.errors import ArgumentError, ProgramError, ResourceError
 from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
 from tilelang.jit import program, simulator_runner
@@ -27,7 +27,6 @@ from tilelang.runtime.variants import Variants
 from tilelang.sim.parallel_loops import ParallelLoops
 from tilelang.targets.nvidia.machines import MACHINES
 from tilelang.targets.nvidia.runtime import device_code
-from tilelang.targets.nvidia.runtime.nvrtc import open_nvrtc
 from tilelang.targets.target import Target
 from tilelang.testing import to_device, to_host
 
@@ -134,23 +133,11 @@ def few_multiprocessors() -> Iterator[None]:
 
 @contextmanager
 def lightly_optimized() -> Iterator[None]:
-    """NVRTC optimizes machine code less, which takes it half the time, if it can."""
+    """NVRTC optimizes machine code less, if it can."""
     flags = device_code._flags
-    lighter = _LIGHTER if _takes_lighter() else ()
+    lighter = light_flags()
     with mock.patch.object(device_code, "_flags", lambda *args: (*flags(*args), *lighter)):
         yield
-
-
-_LIGHTER = ("--Ofast-compile=mid",)
-
-
-@functools.lru_cache(maxsize=1)
-def _takes_lighter() -> bool:
-    """Whether the NVRTC at hand, if any, knows the flag."""
-    try:
-        return open_nvrtc().compile("", "sm_80", _LIGHTER).code is not None
-    except ToolchainError:
-        return False
 
 
 @contextmanager

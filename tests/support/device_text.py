@@ -7,6 +7,7 @@ import functools
 from collections.abc import Iterable
 
 import pytest
+from light_compilation import light_flags
 
 from tilelang.errors import ToolchainError
 from tilelang.isa.intrinsic import Helper, ordered_helpers
@@ -39,7 +40,7 @@ def cuda_source(helpers: Iterable[Helper | None], functions: Iterable[str]) -> s
 def compile_cuda(source: str, architecture: str) -> bytes:
     """The cubin of a source; fails the test with the compiler's words."""
     if _has_nvrtc():
-        made = nvrtc.open_nvrtc().compile(source, architecture, (_RELOCATABLE,))
+        made = nvrtc.open_nvrtc().compile(source, architecture, (_RELOCATABLE, *light_flags()))
     else:
         made = nvcc.compile_text(source, architecture, (_RELOCATABLE,))
     assert made.code is not None, made.log[:4000]
