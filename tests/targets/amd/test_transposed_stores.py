@@ -1,5 +1,7 @@
 """Blocks of tiles that threads store to LDS transposed, and layouts of such tiles."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -31,15 +33,22 @@ def test_tiles_without_a_block_for_each_thread_have_none(shape):
     assert (block_layout(shape, 2, 128) is None) == (shape != (64, 64))
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx1100", "gfx1201"])
-@pytest.mark.parametrize("item_bytes", [1, 2, 4])
-@pytest.mark.parametrize("shape", [(128, 64), (64, 128), (256, 64), (128, 32)])
+SHAPES = [(128, 64), (64, 128), (256, 64), (128, 32)]
+
+
+@pytest.mark.parametrize(
+    ("arch", "item_bytes", "shape"),
+    [
+        each
+        for each in itertools.product(["gfx942", "gfx1100", "gfx1201"], [1, 2, 4], SHAPES)
+        if each != ("gfx942", 1, (128, 32))  # which has fewer blocks than a wave has lanes
+    ],
+)
 def test_some_layout_has_no_bank_conflicts_for_stores_and_reads(arch, item_bytes, shape):
     machine = MACHINES[arch]
     lane, chunk = np.arange(machine.warp_size), 16 // item_bytes
     stores = list(store_accesses(shape, item_bytes, machine.warp_size))
-    if not stores:
-        pytest.skip("the tile has fewer blocks than a wave has lanes")
+    assert stores
     for rows in (16, 32):
         if rows > machine.warp_size // 2:
             continue
