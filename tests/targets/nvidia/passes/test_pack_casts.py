@@ -64,6 +64,35 @@ def test_casts_to_16_bits_are_left_to_the_assembler():
     assert [] == [name for name in vector_casts(casts("float32", "float16")) if name.startswith("float16")]
 
 
+def of_operand(dtype):
+    """A tile of float32 that becomes an operand of wgmma in registers."""
+
+    @T.prim_func
+    def f(X: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), dtype), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            x, p = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((64, 64), dtype)
+            b, c = T.alloc_shared((64, 64), dtype), T.alloc_fragment((64, 64), "float32")
+            T.copy(X, x)
+            T.copy(B, b)
+            T.copy(x, p)
+            T.gemm(p, b, c, clear_accum=True)
+            T.copy(c, C)
+
+    return f
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_casts_to_operands_of_wgmma_are_packed(dtype):
+    func = of_operand(dtype)
+    assert f"{dtype}x2" in vector_casts(func)
+    x, b = (np.random.default_rng(n).integers(-8, 8, (64, 64)) / 8 for n in range(2))
+    x, b = (x + 1 / 4096).astype("f"), b.astype(func.params[1].buffer.dtype.numpy)
+    arrays = [x, b, np.zeros((64, 64), "f")]
+    expected = run_reference_on_copies(func, arrays)
+    for want, got in zip(expected, simulate_on_copies(func, arrays, "sm_90a"), strict=True):
+        np.testing.assert_allclose(want, got, rtol=1e-5, atol=1e-5)
+
+
 def test_loops_of_which_nothing_is_left_stay():
     empty = For(Var("i", INT32, index=True), const(0, INT32), const(4, INT32), 1, ForKind.UNROLLED, Seq(()))
     func = dataclasses.replace(lower_func(casts("float32", "float16"), "sm_90a"), body=empty)

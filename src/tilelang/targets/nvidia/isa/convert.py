@@ -215,5 +215,5 @@ CONVERSIONS = Conversions(cuda_type, _TF32, _to_half, _pair)
 
 
 def casts_pairs(source: DType, destination: DType) -> bool:
-    """Whether two casts to 8 bits are one instruction. Those to 16 bits are left to the assembler, which joins them."""
-    return destination.bits == 8 and source.lanes == 1 and _pair(source, destination) is not None
+    """Whether two casts are one instruction."""
+    return source.lanes == 1 and _pair(source, destination) is not None

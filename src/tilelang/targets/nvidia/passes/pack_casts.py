@@ -6,37 +6,51 @@ operands of the casts, followed by vector casts:
     for u in unroll(4):                       for u in unroll(4): q_lanes[u] = y[v * 4 + u] / s[v]
         q[v * 4 + u] = float8(y[...] / s)  => q[v * 4 : v * 4 + 4] = float8x4(q_lanes[0:4])
 
+The assembler joins casts to 16 bits by itself. Those to operands of wgmma, which are many, are packed here as well, so
+that there are fewer statements to compile.
+
 Invariant: the same values in the same registers; nothing else in the loop accesses the destination.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Set
 
 from tilelang.analysis.access_width import Facts, vector_width
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32, DType, as_dtype
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Cast, Load, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Seq, Stmt, Store
-from tilelang.ir.visit import Rewriter, expressions, substitute, walk_expr
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, Seq, Stmt, Store
+from tilelang.ir.visit import Rewriter, expressions, substitute, walk, walk_expr
+from tilelang.isa.instruction import Instruction
 from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
+from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.isa.convert import casts_pairs
 
 
 class _PackCasts(Rewriter):
+    def __init__(self, operands: Set[Buffer]) -> None:
+        self._operands = operands
+
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node.kind is ForKind.UNROLLED:
-            return _packed(node) or self.rebuild_stmt(node)
+            return _packed(node, self._operands) or self.rebuild_stmt(node)
         return self.rebuild_stmt(node)
 
 
-def _packed(loop: For) -> Stmt | None:
-    """The loop without its casts, and the vector casts after it; None where it has no such casts."""
+def _packed(loop: For, operands: Set[Buffer]) -> Stmt | None:
+    """The loop without its casts, and the vector casts after it; None where it has no such casts.
+
+    Args:
+        loop: The loop.
+        operands: Registers that wgmma multiplies.
+    """
     parts = statements_of(loop.body)
     if not parts:
         return None
@@ -48,6 +62,8 @@ def _packed(loop: For) -> Stmt | None:
         return None
     target, source = store.buffer, store.value.a.dtype
     if target.scope is not Scope.LOCAL or not casts_pairs(source, target.dtype):
+        return None
+    if target.dtype.bits > 8 and target not in operands:
         return None
     inside = (e for stmt in (*before, store) for value in expressions(stmt) for e in walk_expr(value))
     if any(isinstance(e, Load) and e.buffer.storage is target.storage for e in inside):
@@ -71,7 +87,13 @@ def _vector(dtype: DType, lanes: int) -> DType:
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_body(func, _PackCasts().visit(func.body))
+    return with_body(func, _PackCasts(set(_wgmma_operands(func.body))).visit(func.body))
+
+
+def _wgmma_operands(body: Stmt) -> Iterator[Buffer]:
+    for stmt in walk(body):
+        if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction) and stmt.routine.async_unit is WGMMA:
+            yield from (part.buffer for part in stmt.args if isinstance(part, Region))
 
 
 PASS = Pass(
