@@ -1,9 +1,10 @@
 """Loops whose copies pass registers: what is divided, and when its parts run."""
 
 import pytest
+from gathered_rows import gathered
 
 import tilelang.language as T
-from tilelang.ir.stmt import For, Launch
+from tilelang.ir.stmt import For, Launch, ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.im2col import Im2Col
@@ -106,3 +107,41 @@ def test_patches_of_an_image_are_loaded_as_such():
     made = prefetched(loop, outside_uses(launch)[loop], 1, 1 << 20)
     (load,) = (s for s in walk(made.loop) if isinstance(s, Im2Col))
     assert "im2col.loop" == load.choice
+
+
+@pytest.mark.parametrize(
+    ("spared", "names"),
+    [
+        (256 + 512 + 64 + 256, ["index_next", "index_rows", "table_next", "tile_next"]),
+        (256 + 512 + 64, ["index_rows", "table_next", "tile_next"]),
+        (256, ["table_next"]),
+    ],
+)
+def test_what_parallel_loops_load_is_left_in_place_where_registers_are_few(spared, names):
+    @T.prim_func
+    def main(A: T.Tensor((24, 16), "float16"), B: T.Tensor((5, 64), "int32"), index: T.Tensor((5, 64), "int32"), C: T.Tensor((5, 16, 16), "float16")):
+        with T.Kernel(1, threads=64):
+            tile, table, named = T.alloc_shared((16, 16), "float16"), T.alloc_shared((64,), "int32"), T.alloc_shared((64,), "bool")
+            for k in T.Pipelined(5, num_stages=2):
+                T.copy(B[k, 0:64], table)
+                for i in T.Parallel(64):
+                    named[i] = index[k, i] >= 0
+                for i, j in T.Parallel(16, 16):
+                    tile[i, j] = A[index[k, i], j]
+                for i, j in T.Parallel(16, 16):
+                    C[k, i, j] = T.if_then_else(named[i], tile[i, j], table[j])
+
+    (launch,) = (s for s in walk(main.body) if isinstance(s, Launch))
+    (loop,) = (s for s in walk(launch.body) if isinstance(s, For) and s.pipeline is not None)
+    made = prefetched(loop, outside_uses(launch)[loop], 1, spared)
+    assert names == sorted(loaded(made))
+
+
+def test_indices_run_two_iterations_ahead_and_rows_one():
+    loop = next(s for s in walk(gathered("row").body) if isinstance(s, For))
+    made = prefetched(loop, {}, 1, 1 << 20)
+    statements = LoopBody(made.loop).statements
+    rows = [s for s in statements if isinstance(s, ParallelLoop)][:2]
+    index, load = (statements.index(s) for s in rows)
+    assert (0, 1, 2) == (made.placement.stage[index], made.placement.stage[load], made.placement.last)
+    assert made.placement.order[load] < made.placement.order[index]

@@ -19,14 +19,15 @@ class Accesses(Registers):
             self._exchange(name, inst, active)
             return
         names: dict[str, Any] = {}
+        moved, bits, base = 0, M64, 0  # what is added to an address, what it has, and where its memory begins
         if form == "DS":
             address = self._v[inst.addr.offset - 256].astype(np.uint64)
             offset = inst.offset1 << 8 | inst.offset0
             names["OFFSET"] = Bits.of(np.full(self._lanes, offset), "u", 32)
             names["OFFSET0"], names["OFFSET1"] = (Bits.of(np.full(self._lanes, n), "u", 32)
                                                   for n in (inst.offset0, inst.offset1))  # fmt: skip
-            # texts either add the offset, or mean an address that has it
-            at = np.uint64(APERTURE + (0 if "+ OFFSET" in self._texts[name] else offset))
+            # texts either add the offset, or mean an address that has it; an address of LDS has 32 bits
+            moved, bits, base = 0 if "+ OFFSET" in self._texts[name] else offset, M32, APERTURE
         elif form in ("MUBUF", "VBUFFER"):
             address, inside = self._buffer_address(inst)
             if not inside[active].all():  # loads give zeros beyond the resource
@@ -35,19 +36,21 @@ class Accesses(Registers):
                 for n in range(max(1, inst.op_bits["vdata"] // 32)):
                     self._v[first + n] = np.where(active & ~inside, 0, self._v[first + n])
                 active = active & inside
-            at = np.uint64(0)
         else:
-            address, at = self._flat_address(form, inst), np.uint64(0)
+            address = self._flat_address(form, inst)
         if "_LDS_" in name:
             self._direct(name, inst, address, active)
             return
         names["ADDR"] = Words(np.stack([address & np.uint64(M32), address >> np.uint64(32)]))
 
+        def at(place: Any) -> Any:
+            return np.uint64(base) + (place + np.uint64(moved) & np.uint64(bits))
+
         def load(place: Any, size: int, _: Any) -> Any:
-            return self._memory.load(place + at, size, mask)
+            return self._memory.load(at(place), size, mask)
 
         def store(place: Any, data: Any, where: Any) -> None:
-            self._memory.store(place + at, data, where)
+            self._memory.store(at(place), data, where)
 
         accumulators = 256 if getattr(inst, "acc", 0) else 0
         target = self._target(name, inst, accumulators)

@@ -100,11 +100,15 @@ class LoopBody:
 
     def fills_first(self, buffer: Buffer) -> int | None:
         """The statement that writes a whole shared buffer in every iteration, before any other access to it."""
+        first = self.uses_first(buffer)
+        return first if first is not None and fills(self.statements[first], buffer) else None
+
+    def uses_first(self, buffer: Buffer) -> int | None:
+        """The statement with the first access to a buffer in an iteration, if it has one access only."""
         touching = self.storages.get(buffer, [])
-        first = touching[0][0] if touching else -1
-        if first < 0 or not fills(self.statements[first], buffer):
+        if not touching or sum(number == touching[0][0] for number, _, _ in touching) > 1:
             return None
-        return first if sum(number == first for number, _, _ in touching) == 1 else None
+        return touching[0][0]
 
     def uses(self, stmt: Stmt, var: Var) -> bool:
         """Whether a statement uses a variable, directly or by the bindings that it needs."""

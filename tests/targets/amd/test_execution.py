@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from amd_execution import execute
 from amd_programs import attention, gemm, row_sums, transpose
+from gathered_rows import arguments as gathering
+from gathered_rows import gathered
 from harness import assert_same, run_reference_on_copies
 from hip_kernels import ARCHES, needs_clang
 
@@ -90,3 +92,14 @@ def test_an_address_beyond_all_arrays_is_found():
     assert wrong != code.source.text
     with pytest.raises(AssertionError, match="GLOBAL_LOAD.*beyond all arrays"):
         execute(build(dataclasses.replace(code.source, text=wrong), "gfx942", "clang"), arguments(func))
+
+
+@pytest.mark.slow(every=2)
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+def test_rows_that_are_gathered_ahead(arch):
+    """Some indices are out of bounds, whose rows are zeros."""
+    func = gathered("row", 2, 4, threads=64)
+    arrays = list(gathering(4))
+    expected = run_reference_on_copies(func, arrays)
+    execute(compiled(func, arch), arrays)
+    np.testing.assert_array_equal(expected[3], arrays[3])

@@ -1,5 +1,6 @@
 import re
 
+import pytest
 from amd_programs import gemm
 from hip_text import printed
 
@@ -57,3 +58,32 @@ def test_another_safe_value_needs_a_branch() -> None:
 def test_loads_after_the_loop_name_the_tensor() -> None:
     text = printed(gemm(160), "gfx942").text
     assert "A_from" not in text[text.rindex("tl_mfma") :]
+
+
+@pytest.mark.parametrize(("rows", "by_bounds"), [(24, True), (2**26, False)])
+def test_gathered_rows_beyond_the_tensor_are_zeros_without_a_branch(rows: int, by_bounds: bool) -> None:
+    """A resource spans 2 GiB: of larger tensors rows are loaded by branches."""
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, 32), "float16"), index: T.Tensor((64,), "int32"), C: T.Tensor((64, 32), "float16")):
+        with T.Kernel(1, threads=64):
+            held = T.alloc_fragment((64, 32), "float16")
+            for i, j in T.Parallel(64, 32):
+                held[i, j] = A[index[i], j]
+            T.copy(held, C)
+
+    text = printed(main, "gfx942").text
+    body = text[text.index("main_kernel") :]
+    assert by_bounds == ("tl_resource_of(A)" in body)
+    assert by_bounds != ("*(const uint32x4_t*)&A[" in body)
+
+
+def test_gathered_rows_have_the_safe_value_by_a_branch() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((24, 32), "float16"), index: T.Tensor((64,), "int32"), C: T.Tensor((64, 32), "float16")):
+        with T.Kernel(1, threads=64):
+            T.annotate_safe_value({A: 1.0})
+            for i, j in T.Parallel(64, 32):
+                C[i, j] = A[index[i], j]
+
+    assert "tl_resource_of(A)" not in printed(main, "gfx942").text

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from gathered_rows import arguments, gathered
 from gpu import assert_simulates, lower_func
 
 import tilelang.language as T
-from tilelang.ir.stmt import Alloc, CallStmt, Launch
-from tilelang.ir.visit import walk
+from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, Store
+from tilelang.ir.visit import loads_of, walk
 from tilelang.targets.amd.isa.barriers import lds_barrier
 from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS
 from tilelang.targets.amd.isa.wait_counters import Counters
@@ -139,3 +140,76 @@ def test_statements_placed_by_hand_run_in_their_stages(order, stage):
     rng = np.random.default_rng(0)
     arrays = [rng.integers(-3, 4, shape).astype(np.float16) for shape in ((32, 64), (64, 32))]
     assert_simulates(main, *arrays, np.zeros((32, 32), np.float32), arch="gfx942")
+
+
+# -- parallel loops ------------------------------------------------------------------------------------------------
+AHEAD = ["row", "named", "turned", "selected", "selected turned", "chosen", "twice", "plain", "offset", "columns", "other", "within"]
+IN_PLACE = ["branch", "table", "held", "changed", "half", "converted", "shifted", "two"]
+
+
+def loaded_ahead(func, arch):
+    """The names of the registers to which tiles, indices and what loops compute with are loaded ahead."""
+    allocs = [s.buffer.name for s in walk(launch_of(func, arch).body) if isinstance(s, Alloc)]
+    return {name for name in allocs if name.endswith(("_next", "_rows"))}
+
+
+@pytest.mark.parametrize("form", AHEAD)
+def test_rows_that_are_gathered_are_loaded_ahead(form):
+    names = {"plain": {"tile_next"}}.get(form, {"tile_next", "index_rows"})
+    assert names == loaded_ahead(gathered(form), "gfx942")
+
+
+@pytest.mark.parametrize("form", IN_PLACE)
+def test_other_loops_stay_in_place(form):
+    assert "tile_next" not in loaded_ahead(gathered(form), "gfx942")
+
+
+@pytest.mark.slow(every=12)
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100"])
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize("form", [*AHEAD, *IN_PLACE, "computed"])
+def test_loops_that_gather_mean_what_they_did(form, stages, arch):
+    for trip_count in (1, 2, 5):
+        assert_simulates(gathered(form, stages, trip_count, threads=64), *arguments(trip_count), arch=arch, seeds=(0,))
+
+
+def test_rows_out_of_bounds_have_the_safe_value():
+    assert_simulates(gathered("row", 2, 4, safe=3, threads=64), *arguments(4), arch="gfx942", seeds=(0,))
+
+
+def flagged(stages=2):
+    """A tile of rows, and flags that say which of them there are."""
+
+    @T.prim_func
+    def main(A: T.Tensor((24, 64), "float16"), index: T.Tensor((5, 16), "int32"), C: T.Tensor((5, 16, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            tile, named = T.alloc_shared((16, 64), "float16"), T.alloc_shared((16,), "bool")
+            for k in T.Pipelined(5, num_stages=stages):
+                for i in T.Parallel(16):
+                    named[i] = index[k, i] >= 0
+                for i, j in T.Parallel(16, 64):
+                    tile[i, j] = A[T.max(index[k, i], 0), j]
+                for i, j in T.Parallel(16, 64):
+                    C[k, i, j] = T.if_then_else(named[15 - i], tile[15 - i, j], -1)
+
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-9, 9, (24, 64)).astype(np.float16), rng.integers(-3, 24, (5, 16)).astype(np.int32)]
+    return main, [*arrays, np.zeros((5, 16, 64), np.float32)]
+
+
+def test_what_a_loop_computes_with_is_loaded_ahead_too():
+    main, arguments = flagged()
+    assert {"tile_next", "index_rows", "index_next"} == loaded_ahead(main, "gfx942")
+    assert_simulates(main, *arguments, arch="gfx942", seeds=(0, 1))
+
+
+def test_nothing_new_is_in_flight_where_an_iteration_waits():
+    """Loads complete in the order of issue: waits for flags and indices come before rows are issued."""
+    launch = launch_of(flagged()[0], "gfx942")
+    (loop,) = (s for s in walk(launch.body) if isinstance(s, For) and s.var.name == "k")
+    order = []
+    for stmt in walk(loop.body):
+        if isinstance(stmt, Store):
+            order += [f"{load.buffer.name} to {stmt.buffer.name}" for load in loads_of(stmt.value)]
+    flags, rows, *indices = map(order.index, ("index_next to named", "A to A_lanes", "index to index_rows", "index to index_next"))
+    assert flags < rows < min(indices)

@@ -1,4 +1,4 @@
-"""Prints expressions as HIP: as in other languages, but for buffer loads of split addresses, with their bounds."""
+"""Prints expressions as HIP: as in other languages, but for buffer loads of split addresses and of gathered rows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from tilelang.codegen.names import Names
 from tilelang.codegen.pointer_increments import AddressKey, address_key
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Const, Expr, Load, Var
+from tilelang.ir.expr import Const, Expr, Load, Var, const
+from tilelang.ir.visit import loads_of
 from tilelang.records import record
-from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
+from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD, MAX_BUFFER_BYTES
 
 
 @record
@@ -53,7 +54,8 @@ class HipExprPrinter(ExprPrinter):
 
     def _choice(self, condition: Expr, a: Expr, b: Expr, dtype: DType) -> Text:
         if isinstance(a, Load) and _is_zero(b):
-            load = self._buffer_load(a.buffer, a.indices, dtype, self.condition(condition))
+            inside = self.condition(condition)
+            load = self._buffer_load(a.buffer, a.indices, dtype, inside) or self._gathered(a, dtype, inside)
             if load is not None:
                 return (self.loaded(load, dtype), PREFIX) if is_packed(dtype) else (load, POSTFIX)
         return super()._choice(condition, a, b, dtype)
@@ -71,6 +73,22 @@ class HipExprPrinter(ExprPrinter):
         moves = " + ".join(f"{self.names[var]} * {step}u" for var, step in found.moves.items())
         name, first = ("tl_buffer_load_if", f"{condition}, ") if condition else ("tl_buffer_load", "")
         return f"{name}<{self.storage(dtype)}>({first}{found.resource}, {found.offset}, {moves or 0})"
+
+    def _gathered(self, load: Load, dtype: DType, condition: str) -> str | None:
+        """A load of a row whose index was loaded, of zeros where a condition is false; None for other loads.
+
+        With a branch for each row instead, compilers would not know how many loads are in flight, and wait for them all
+        where they wait for one.
+        """
+        buffer = load.buffer
+        if buffer.scope is not Scope.GLOBAL or not any(map(loads_of, load.indices)):
+            return None
+        if not 0 < (buffer.bytes or 0) <= MAX_BUFFER_BYTES:
+            return None
+        self.need(BUFFER_LOAD)
+        start = self.address(Region(buffer, tuple(const(0, index.dtype) for index in load.indices), ()))
+        offset = f"({self.offset(buffer, load.indices)}) * {buffer.dtype.storage_bytes}u"
+        return f"tl_buffer_load_if<{self.storage(dtype)}>({condition}, tl_resource_of({start}), {offset}, 0)"
 
 
 def _is_zero(expr: Expr) -> bool:

@@ -25,9 +25,9 @@ from tilelang.ir.stmt import For, ForKind, Stmt
 from tilelang.ir.visit import expressions, loads_of, sub_statements, variables_of
 from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
 from tilelang.records import record
+from tilelang.targets.amd.isa.buffer_load import MAX_BUFFER_BYTES
 
 _BYTE_BITS = 8
-_MAX_BYTES = 2**31  # of an offset, with what is loaded
 
 
 @record
@@ -61,8 +61,8 @@ def thread_offsets(loop: For, thread: Var, domain: Domain) -> dict[AddressKey, T
         if split is None:
             continue
         largest = _max_offset(load.buffer, split, dict(unrolled), domain)
-        if largest < _MAX_BYTES:
-            holds = largest + _max_increment(load.buffer, split, loop) < _MAX_BYTES
+        if largest < MAX_BUFFER_BYTES:
+            holds = largest + _max_increment(load.buffer, split, loop) < MAX_BUFFER_BYTES
             found[key] = dataclasses.replace(split, holds_increments=holds)
     return found
 
@@ -74,7 +74,7 @@ def _loads(stmt: Stmt, unrolled: tuple[tuple[Var, int], ...]) -> Iterator[tuple[
             if load.buffer.scope is Scope.GLOBAL:
                 yield load, dict(unrolled)
     if isinstance(stmt, For) and stmt.kind is ForKind.UNROLLED:
-        unrolled = (*unrolled, (stmt.var, (int_const(stmt.stop) or _MAX_BYTES) - 1))
+        unrolled = (*unrolled, (stmt.var, (int_const(stmt.stop) or MAX_BUFFER_BYTES) - 1))
     for child in sub_statements(stmt):
         yield from _loads(child, unrolled)
 
@@ -95,16 +95,16 @@ def _split_sum(linear: Sum, thread: Var) -> tuple[Expr, Expr]:
 
 
 def _max_increment(buffer: Buffer, address: ThreadOffset, loop: For) -> int:
-    """The bytes by which all iterations together increment an address; `_MAX_BYTES` if that has no bound."""
+    """The bytes by which all iterations together increment an address; `MAX_BUFFER_BYTES` if that has no bound."""
     start, stop = int_const(loop.start), int_const(loop.stop)
     step = distance(buffer, address.pointer.steps)
     if start is None or stop is None or step is None or step < 0:
-        return _MAX_BYTES
+        return MAX_BUFFER_BYTES
     return len(range(start, stop, loop.step)) * step * buffer.dtype.storage_bytes
 
 
 def _max_offset(buffer: Buffer, address: ThreadOffset, unrolled: dict[Var, int], domain: Domain) -> int:
-    """The end of a load at the largest offset; `_MAX_BYTES` if one may be negative or has no bound."""
+    """The end of a load at the largest offset; `MAX_BUFFER_BYTES` if one may be negative or has no bound."""
     total = 0
     for axis, index in enumerate(address.indices):
         stride = distance(buffer, tuple(int(axis == other) for other in range(len(address.indices))))
@@ -112,11 +112,11 @@ def _max_offset(buffer: Buffer, address: ThreadOffset, unrolled: dict[Var, int],
         if int_const(index) == 0:
             continue
         if stride is None or stride < 0 or span.low is None or span.low < 0 or span.high is None:
-            return _MAX_BYTES
+            return MAX_BUFFER_BYTES
         total += stride * span.high
     for var, steps in address.pointer.unrolled_steps.items():
         step = distance(buffer, steps)
         if step is None or step < 0:
-            return _MAX_BYTES
+            return MAX_BUFFER_BYTES
         total += step * unrolled[var]
     return total * buffer.dtype.storage_bytes + MAX_VECTOR_BYTES

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from tilelang.isa.intrinsic import Helper
 
+MAX_BUFFER_BYTES = 2**31
+"""The bytes of a resource."""
+
 BUFFER_LOAD = Helper(
     "tl_buffer_load",
     """\

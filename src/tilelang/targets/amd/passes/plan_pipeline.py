@@ -4,9 +4,9 @@ Takes a tile-level function whose operators have their lowerings; gives one in w
 `PIPELINED` has a stage and an order for each of its effectful statements, and all others are serial, with the reason
 among the notes of the launch. Invariant: placements are legal by `schedule.placement_legality`.
 
-Copies to shared memory are split by `schedule.register_prefetch` into loads to registers, which run one or two
-iterations ahead, and stores. If direct loads to LDS can do all these copies, they run `num_stages - 1` iterations ahead
-instead.
+Copies to shared memory, and parallel loops that gather rows, are split by `schedule.register_prefetch` into loads to
+registers, which run one or two iterations ahead, and stores. If direct loads to LDS can do all of it, they run
+`num_stages - 1` iterations ahead instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, For, ForKind, Launch, PipelineSpec, Seq, Stmt
+from tilelang.ir.stmt import Alloc, For, ForKind, Launch, ParallelLoop, PipelineSpec, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering import by_loop
 from tilelang.lowering.lowering import ACCEPTED
@@ -31,7 +31,8 @@ from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import Work, loop_graph
 from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, version_counts, violation
 from tilelang.schedule.prefetch import copies_first
-from tilelang.schedule.register_prefetch import MAX_VERSIONS, Prefetched, prefetchable, prefetched
+from tilelang.schedule.register_prefetch import MAX_VERSIONS, Prefetched, prefetched
+from tilelang.schedule.split_copies import prefetchable
 from tilelang.targets.amd.direct_copies import is_direct
 from tilelang.transforms.initial_values import with_initial_values_stored
 
@@ -84,21 +85,23 @@ class _Plan(Rewriter):
             return found.reason if found else placement if placement.last else "all stages are equal"
         if spec.num_stages < 2:
             return ""
-        direct = self._direct_placement(body, spec.num_stages, outside)
+        gathers = any(isinstance(copy, ParallelLoop) for copy in prefetchable(body))  # which have to pass registers
+        direct = None if gathers else self._direct_placement(body, spec.num_stages, outside)
         if direct is not None:
             return direct
         for versions in range(min(spec.num_stages - 1, MAX_VERSIONS), 0, -1):
             planned = prefetched(loop, outside, versions, self._register_bytes)
             if isinstance(planned, str):
-                return planned
+                direct = self._direct_placement(body, spec.num_stages, outside) if gathers else None
+                return planned if direct is None else direct
             if versions == 1 or self._fits(LoopBody(planned.loop), planned.placement, _ROW_PADDING):
                 return planned
         return ""
 
     def _direct_placement(self, body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> Placement | None:
-        """The placement in which all copies are direct loads; None if some cannot be, or if their tiles do not fit."""
-        copies = prefetchable(body)
-        if not copies or any(not is_direct(copy) or copy.src.buffer.storage in self._safe for copy in copies):
+        """The placement in which all `T.copy` are direct loads; None if some cannot be, or if tiles do not fit."""
+        copies = [copy for copy in prefetchable(body) if isinstance(copy, Copy)]
+        if not copies or not all(map(self._is_direct, copies)):
             return None
         for versions in range(stages, 1, -1):
             targets = {copy.dst.buffer.storage: versions for copy in copies}
@@ -109,6 +112,10 @@ class _Plan(Rewriter):
             if self._fits(body, placement, 0):  # tiles that waves fill are not padded
                 return placement
         return None
+
+    def _is_direct(self, copy: Copy) -> bool:
+        """Whether a copy is one by direct loads, which pad with zeros only."""
+        return is_direct(copy) and copy.src.buffer.storage not in self._safe
 
     def _fits(self, body: LoopBody, placement: Placement, row_padding: int) -> bool:
         """Reserves shared memory for the versions of a placement; whether there was enough."""
@@ -121,10 +128,10 @@ class _Plan(Rewriter):
         return True
 
     def _direct_ahead(self, body: LoopBody, placement: Placement) -> set[Stmt]:
-        """The direct loads whose tiles only later stages use, and that pad with zeros only."""
+        """The direct loads whose tiles only later stages use."""
         found: set[Stmt] = set()
         for number, stmt in enumerate(body.statements):
-            if isinstance(stmt, Copy) and is_direct(stmt) and stmt.src.buffer.storage not in self._safe:
+            if isinstance(stmt, Copy) and self._is_direct(stmt):
                 users = {n for n, _, _ in body.storages[stmt.dst.buffer.storage]} - {number}
                 if users and min(placement.stage[n] for n in users) > placement.stage[number]:
                     found.add(stmt)

@@ -19,20 +19,19 @@ from tilelang.analysis.access_width import Facts, vector_width
 from tilelang.analysis.fixed_layouts import fixed_layouts
 from tilelang.analysis.whole_stores import stores_all
 from tilelang.arith.domain import Domain
-from tilelang.dtypes import INT32
 from tilelang.errors import Note
-from tilelang.ir.assumption import Assume
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Const, Expr, Load, Select, Var, int_const, select
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, Bind, For, If, Launch, ParallelLoop, Seq, Stmt, Store
-from tilelang.ir.visit import Rewriter, substitute, walk_expr
+from tilelang.ir.visit import substitute, walk_expr
 from tilelang.lowering.alignment import starts_aligned
 from tilelang.passes.base import PassContext
 from tilelang.records import record
 from tilelang.schedule.async_copies import with_safe_values
+from tilelang.schedule.separate_loads import SeparateLoads, values_of
 from tilelang.targets.nvidia.isa.cp_async import SIZES
 from tilelang.targets.nvidia.machines import Feature
 
@@ -95,97 +94,18 @@ class AsyncCopyLoops:
                 text = "T.Parallel: does not run ahead: the versions of its tile would take too much shared memory"
                 self.notes.append(Note(text, stmt.loc))
                 yield stmt
-            else:
-                fragments = RowIndexFragments(marked_loop)
-                marked_loop = marked_loop if placed_by_user else fragments.gather_loop()
-                index_fragments.extend(fragments.allocations())
+            elif placed_by_user:
                 originals[marked_loop] = stmt
-                yield from fragments.index_loads()
                 yield marked_loop
+            else:
+                separate = SeparateLoads(marked_loop, lambda store: _source(store.value, []))
+                index_fragments.extend(separate.allocations())
+                originals[separate.loop] = stmt
+                yield from (*separate.loads, separate.loop)
+
 
         body = list(statements(loop.body))
         return MarkedLoop(dataclasses.replace(loop, body=as_body(body, loop.body.loc)), originals, index_fragments)
-
-
-class RowIndexFragments:
-    """Fragments for the row indices that a marked loop loads from global memory, filled by loops before it.
-
-    Args:
-        loop: The marked loop.
-    """
-
-    def __init__(self, loop: ParallelLoop) -> None:
-        self._loop = loop
-        self._fragments: list[tuple[Load, Buffer, tuple[int, ...]]] = []
-
-    def gather_loop(self) -> ParallelLoop:
-        """The marked loop with row indices from the fragments."""
-        names = flat_statements(self._loop.body)
-        store = names.pop()
-        assert isinstance(store, Store)
-        bindings = _SubstituteBindings(_values(names))
-        substituted = bindings.rebuild_stmt(store)
-        assert isinstance(substituted, Store)
-        rows = _source(substituted.value, [])
-        assert rows is not None
-        from_fragments = _LoadFromFragments(self, rows)
-        gather = from_fragments.rebuild_stmt(substituted) or substituted
-        assumptions = []
-        count = len(self._fragments)
-        for name in names:
-            if isinstance(name, Assume):
-                value = from_fragments.expr(bindings.expr(name.value))
-                if len(self._fragments) == count:
-                    assumptions.append(dataclasses.replace(name, value=value))
-                del self._fragments[count:]  # nothing is loaded for an assumption alone
-        body = Seq((*assumptions, gather), loc=self._loop.body.loc) if assumptions else gather
-        return dataclasses.replace(self._loop, body=body)
-
-    def element(self, load: Load) -> Load | None:
-        """The element of a fragment that replaces a load; None if the load does not select rows."""
-        *outer, along = self._loop.vars
-        used = set(walk_expr(load))
-        axes = tuple(n for n, var in enumerate(outer) if var in used)
-        if load.buffer.scope is not Scope.GLOBAL or along in used or not axes or load.dtype.lanes > 1:
-            return None
-        fragment = next((buffer for other, buffer, _ in self._fragments if same_expr(other, load)), None)
-        if fragment is None:
-            extents = tuple(self._loop.extents[n] for n in axes)
-            fragment = Buffer(f"{load.buffer.name}_rows", extents, load.dtype, Scope.FRAGMENT, loc=self._loop.loc)
-            self._fragments.append((load, fragment, axes))
-        return Load(fragment, tuple(outer[n] for n in axes), load.dtype)
-
-    def allocations(self) -> list[Alloc]:
-        """The allocations of the fragments."""
-        return [Alloc(fragment, loc=self._loop.loc) for _, fragment, _ in self._fragments]
-
-    def index_loads(self) -> Iterator[ParallelLoop]:
-        """The loops that load the fragments."""
-        for load, fragment, axes in self._fragments:
-            new = {self._loop.vars[n]: Var(self._loop.vars[n].name, INT32, index=True) for n in axes}
-            store = Store(fragment, tuple(new.values()), substitute(load, new), loc=self._loop.body.loc)
-            yield ParallelLoop(tuple(new.values()), fragment.shape, store, loc=self._loop.loc)
-
-
-class _SubstituteBindings(Rewriter):
-    """Replaces bound variables by their values."""
-
-    def __init__(self, values: Mapping[Var, Expr]) -> None:
-        self._values = values
-
-    def expr(self, node: Expr) -> Expr:
-        return substitute(node, self._values)
-
-
-class _LoadFromFragments(Rewriter):
-    """Replaces loads of row indices by loads from fragments; `rows` is the load of the rows themselves."""
-
-    def __init__(self, fragments: RowIndexFragments, rows: Load) -> None:
-        self._fragments, self._rows = fragments, rows
-
-    def expr(self, node: Expr) -> Expr:
-        element = self._fragments.element(node) if isinstance(node, Load) and node is not self._rows else None
-        return element if element is not None else self.rebuild_expr(node)
 
 
 def as_asynchronous(loop: ParallelLoop, domain: Domain, facts: Facts) -> ParallelLoop | None:
@@ -208,7 +128,7 @@ def as_asynchronous(loop: ParallelLoop, domain: Domain, facts: Facts) -> Paralle
         return None
     if not stores_all(store, loop):
         return None
-    chunk = _chunk_elements(store, load, conditions, _values(names), loop, domain, facts)
+    chunk = _chunk_elements(store, load, conditions, values_of(names), loop, domain, facts)
     if not chunk:
         return None
     marked = dataclasses.replace(store, asynchronous=True)
@@ -262,15 +182,6 @@ def _source(value: Expr, conditions: list[Expr]) -> Load | None:
 def _is_zero(value: Expr) -> bool:
     """Whether all bits of a value are 0."""
     return isinstance(value, Const) and value.value == 0 and math.copysign(1, value.value) > 0
-
-
-def _values(names: list[Stmt]) -> Mapping[Var, Expr]:
-    """The values of the variables that an iteration binds, without variables of each other."""
-    values: dict[Var, Expr] = {}
-    for bind in names:
-        assert isinstance(bind, Bind)
-        values[bind.var] = substitute(bind.value, values)
-    return values
 
 
 def _chunk_elements(
