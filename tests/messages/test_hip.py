@@ -4,11 +4,11 @@ import textwrap
 from collections.abc import Callable
 
 import pytest
+from hip_kernels import has_clang
 
 from tilelang import errors
 from tilelang.errors import ProgramWarning, TileLangError
 from tilelang.targets.amd.runtime import toolchain
-from tilelang.targets.amd.runtime.toolchain import find_clang
 
 HEADER = """\
 @T.prim_func
@@ -192,7 +192,7 @@ hint: let groups of one wave share memory, or write T.sync_threads between group
 @pytest.mark.parametrize("case", REFUSED)
 def test_program(case: str, staged_error: Callable[..., TileLangError]) -> None:
     kind, arch, text, expected = REFUSED[case]
-    error = staged_error(text, {"kind": "hip", "arch": arch}, "clang" if _has_clang() else "simulator")
+    error = staged_error(text, {"kind": "hip", "arch": arch}, "clang" if has_clang() else "simulator")
     assert kind is type(error)
     assert expected.rstrip("\n") == str(error)
 
@@ -207,14 +207,6 @@ T.gemm: gfx90a multiplies no float8_e4m3fn with sums in float32 by matrix instru
 14 |             T.gemm(A_s, B_s, C_f)
    |             ^^^^^^^^^^^^^^^^^^^^^
 hint: convert the tiles to float16 by T.copy, which holds them exactly, and multiply those""" == str(caught[0].message)
-
-
-def _has_clang() -> bool:
-    try:
-        find_clang()
-    except TileLangError:
-        return False
-    return True
 
 
 def test_without_a_toolchain_it_is_said_what_to_install(

@@ -18,7 +18,12 @@ def _has(find: object) -> bool:
     return True
 
 
-needs_clang = pytest.mark.skipif(not _has(find_clang), reason="needs a clang for AMD GPUs: pip install ziglang")
+def has_clang() -> bool:
+    """Whether there is a clang for AMD GPUs."""
+    return _has(find_clang)
+
+
+needs_clang = pytest.mark.skipif(not has_clang(), reason="needs a clang for AMD GPUs: pip install ziglang")
 needs_hiprtc = pytest.mark.skipif(not _has(open_hiprtc), reason="needs hiprtc, of ROCm")
 
 PRELUDE = """\

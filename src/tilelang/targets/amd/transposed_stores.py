@@ -1,8 +1,8 @@
-"""How threads store tiles to LDS transposed: each loads a block of a few rows, and stores pieces of its columns.
+"""Transposed stores of tiles to LDS: a thread loads a block of several rows to registers, and stores its columns.
 
-Gives `block_layout`, the threads' blocks; `store_accesses`, what a wave stores at once; and `layouts`, of tiles in LDS
-that have bank conflicts neither for these stores nor for matrix instructions that read pieces of 16 bytes of 16 or 32
-successive rows. Rows are those of the tile in global memory, whose columns are contiguous there; in LDS they are not.
+Gives `block_layout`, the fragment of these blocks, of a tile with the shape that it has in global memory. Gives for a
+tile with its shape in LDS `store_accesses`, the addresses of one store of a wave, and `layouts` without bank conflicts,
+neither of these stores nor of loads of matrix operands, which read 16 bytes of each of 16 or 32 successive rows.
 """
 
 from __future__ import annotations

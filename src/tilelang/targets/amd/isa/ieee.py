@@ -1,7 +1,7 @@
 """HIP texts of arithmetic that is rounded once, by a rounding mode.
 
-Gives `IEEE`. Invariant: a result is that of the exact value rounded as the mode says: the nearest one is moved to the
-neighbor on the other side where the sign of what it lost says so.
+Gives `IEEE`. Invariant: a result is the exact value, rounded by the mode. It is computed by rounding to nearest, and
+replaced by its neighbor where the sign of the rounding error shows that the mode rounds to the other side.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Operands of matrix instructions in LDS whose layout suits their stores, too, where K is contiguous.
+"""Layouts in LDS of operands with contiguous K that have bank conflicts neither for loads nor for stores.
 
-Takes an operand of a gemm and the part of it that a wave needs; see `targets.gpu.lowerings.mma_operand`. Rows that are
-stored as they are in global memory have no bank conflicts in any of the layouts; tiles that are stored transposed have
-none in those that `targets.amd.transposed_stores` knows.
+Takes an operand of a gemm and the part of it that a wave needs; see `targets.gpu.lowerings.mma_operand`. Stores of rows
+as they are in global memory have no bank conflicts in any layout that loads have none in; stores of transposed tiles
+have none in those of `targets.amd.transposed_stores`.
 """
 
 from __future__ import annotations
