@@ -54,23 +54,25 @@ def arguments(func):
 
 
 @pytest.mark.parametrize(("rows", "threads"), [(64, 128), (128, 256), (128, 128)])
+@pytest.mark.parametrize("arch", ["sm_89", "sm_90a"])
 @pytest.mark.parametrize(("dtype", "accum"), DTYPES)
-def test_a_chain_of_products_stays_in_registers(dtype, accum, rows, threads):
+def test_a_chain_of_products_stays_in_registers(dtype, accum, arch, rows, threads):
     func = chain(dtype, accum, rows, threads=threads)
-    made, given = lower_func(func, "sm_90a"), arguments(func)
+    made, given = lower_func(func, arch), arguments(func)
     assert exchanges(made)
     shared = [s.buffer.name for s in walk(made.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
     assert not any(name.startswith("weights") for name in shared)
     expected = run_reference_on_copies(func, given)[3]
     for lazy, seed in SCHEDULES[:2]:
-        assert_same(expected, simulate_func(made, given, "sm_90a", lazy, seed)[3], 0, 0)
+        assert_same(expected, simulate_func(made, given, arch, lazy, seed)[3], 0, 0)
 
 
-def test_a_fragment_that_is_loaded_lies_as_the_instruction_takes_it():
+@pytest.mark.parametrize("arch", ["sm_89", "sm_90a"])
+def test_a_fragment_that_is_loaded_lies_as_the_instruction_takes_it(arch):
     func = chain("float8_e4m3fn", "float32", loaded=True)
-    made, given = lower_func(func, "sm_90a"), arguments(func)
+    made, given = lower_func(func, arch), arguments(func)
     assert not exchanges(made)
-    assert_same(run_reference_on_copies(func, given)[3], simulate_func(made, given, "sm_90a")[3], 0, 0)
+    assert_same(run_reference_on_copies(func, given)[3], simulate_func(made, given, arch)[3], 0, 0)
 
 
 @needs_cuda_compiler

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from tilelang.dtypes import FLOAT32, DType
+from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, const, int_const
@@ -71,7 +72,7 @@ class _Division:
     """A plan applied to the operands of an operator.
 
     `a` and `b` are the operands of a warp, `left` and `right` the fragments of A and B, `accumulator` that of C, all as
-    fragments of their buffers.
+    fragments of their buffers; `left_as_sums` is that of A if it may lie as sums do.
     """
 
     atom: RegisterAtom
@@ -81,6 +82,7 @@ class _Division:
     left: Fragment
     right: Fragment
     accumulator: Fragment
+    left_as_sums: Fragment | None = None
 
     @property
     def steps(self) -> int:
@@ -135,6 +137,25 @@ class RegisterGemm(abc.ABC):
         del op
         found: WarpAtom = atom
         return found
+
+    def left_as_sums(self, atom: Any) -> Fragment | None:
+        """The fragment of A of one instruction if it may lie as sums do; then there is an `exchanged_operand`."""
+        del atom
+        return None
+
+    def exchanged_operand(
+        self,
+        emit: Emitter,
+        share: Share,
+        sums: Fragment,
+        lane: Expr,
+        origin: Expr,
+        order: ValuePermutation,
+        held: Buffer,
+        sets: int,
+    ) -> Operand:
+        """Operand A in a fragment that lies as sums do."""
+        raise CompilerBug(f"{self.name}: A lies as {sums}")
 
     def fragment_operand(
         self,
@@ -195,9 +216,11 @@ class RegisterGemm(abc.ABC):
         accumulates = Reason(f"{op.name} accumulates in it by {plan.atom.name}", op.loc)
         multiplies = Reason(f"{op.name} multiplies it by {plan.atom.name}", op.loc)
         yield FixedLayout(op.c.buffer, held(division.accumulator), accumulates)
-        for region, share, wanted in ((op.a, division.a, division.left), (op.b, division.b, division.right)):
+        as_sums = None if division.left_as_sums is None else held(division.left_as_sums)
+        sides = ((op.a, division.a, division.left, as_sums), (op.b, division.b, division.right, None))
+        for region, share, wanted, other in sides:
             if region.buffer.scope is Scope.FRAGMENT:
-                yield FixedLayout(region.buffer, held(wanted), multiplies)
+                yield FixedLayout(region.buffer, held(wanted), multiplies, other)
                 continue
             layout = share.layout(context.target.machine)
             if layout is not None:
@@ -241,10 +264,17 @@ class RegisterGemm(abc.ABC):
         column = warp // rows % columns * (division.b.atoms * width) + part.first_column * width
         a = dataclasses.replace(division.a, atoms=part.rows)
         b = dataclasses.replace(division.b, atoms=part.columns)
-        return (
-            self._operand(emit, division.atom, a, division.left, lane, emit.short(row), context, sets),
-            self._operand(emit, division.atom, b, division.right, lane, emit.short(column), context, sets),
-        )
+        origin = emit.short(row)
+        left, sums, actual = division.left, division.left_as_sums, context.fragments.get(a.region.buffer)
+        of_a: Operand
+        if sums is None or actual is None or actual.same_owners(held(left)):
+            of_a = self._operand(emit, division.atom, a, left, lane, origin, context, sets)
+        else:
+            order, registers = ValuePermutation(actual, sums), context.registers[a.region.buffer]
+            part_of_a = self.left_as_sums(division.atom)
+            assert part_of_a is not None
+            of_a = self.exchanged_operand(emit, a, part_of_a, lane, origin, order, registers, sets)
+        return of_a, self._operand(emit, division.atom, b, division.right, lane, emit.short(column), context, sets)
 
     def _lower_part(
         self,
@@ -374,6 +404,7 @@ class RegisterGemm(abc.ABC):
         a_axes = (a1, a0) if op.transpose_a else (a0, a1)  # (m, k)
         b_axes = (b0, b1) if op.transpose_b else (b1, b0)  # (n, k)
         height, width, _ = atom.shape
+        sums = self.left_as_sums(atom) if op.a.buffer.scope is Scope.FRAGMENT else None
         row_cover, column_cover = warps.rows * warps.row_atoms * height, warps.columns * warps.column_atoms * width
         return _Division(
             atom=atom,
@@ -383,6 +414,7 @@ class RegisterGemm(abc.ABC):
             left=_of_buffer(warps.left(self.left_atom(op, atom).a, m, k), a_axes, op.a.buffer),
             right=_of_buffer(warps.right(atom, n, k), b_axes, op.b.buffer),
             accumulator=_of_buffer(warps.accumulator(atom, m, n), op.axes_of_c, op.c.buffer),
+            left_as_sums=None if sums is None else _of_buffer(warps.left(sums, m, k), a_axes, op.a.buffer),
         )
 
 

@@ -80,6 +80,12 @@ class MmaAtom:
         return fragment((m, k), [digit(4, 0, e), digit(8, 1, 0)], value)
 
     @cached_property
+    def a_as_sums(self) -> Fragment:
+        """Which lane holds which elements of A, if they lie as those of C do. Shapes: (M, K)."""
+        m, _, k = self.shape
+        return fragment((m, k), self.c.thread, [*self.c.value, digit(k // 8, 0, 8)])
+
+    @cached_property
     def b(self) -> Fragment:
         """Which lane holds which elements of B. Shapes: (N, K)."""
         _, n, k = self.shape

@@ -18,7 +18,6 @@ from tilelang.isa.instruction import ExecutionScope, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.targets.nvidia.isa.types import INTEGERS
-from tilelang.targets.nvidia.machines import Feature
 
 ELEMENT_BITS = 8
 VALUES = 16  # of a lane
@@ -69,7 +68,6 @@ QUAD_EXCHANGE = Instruction(
     {"cuda": _HELPER},
     _simulate,
     execution_scope=ExecutionScope.WARP,
-    needs=Feature.WGMMA,
     source="PTX ISA, 'Data Movement and Conversion Instructions: shfl.sync'",
 )
 """Called with the registers of the operand, then those of the sums, 16 bytes of a lane each."""

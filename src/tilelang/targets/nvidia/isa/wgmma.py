@@ -80,16 +80,14 @@ class WgmmaAtom:
     @cached_property
     def a_as_sums(self) -> Fragment:
         """Which thread holds which elements of A, if they lie as those of C do. Shapes: (64, K)."""
-        return self._sums(self.k)
+        part = self._of_warp.a_as_sums
+        return fragment((ROWS, self.k), [*part.thread, digit(4, 16, 0)], part.value)
 
     @cached_property
     def c(self) -> Fragment:
         """Which thread holds which elements of C. Shapes: (64, N)."""
-        return self._sums(self.n)
-
-    def _sums(self, columns: int) -> Fragment:
         part = self._of_warp.c
-        return fragment((ROWS, columns), [*part.thread, digit(4, 16, 0)], [*part.value, digit(columns // 8, 0, 8)])
+        return fragment((ROWS, self.n), [*part.thread, digit(4, 16, 0)], [*part.value, digit(self.n // 8, 0, 8)])
 
     @property
     def transposes(self) -> bool:

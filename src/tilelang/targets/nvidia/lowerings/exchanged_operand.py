@@ -1,4 +1,4 @@
-"""Operand A of 8-bit wgmma in a fragment that lies as sums do: lanes exchange its elements before the instructions.
+"""Operand A of 8 bits in a fragment that lies as sums do: lanes exchange its elements before the instructions.
 
 So the scores of attention become an operand where they are, without a way through shared memory. The exchanged
 registers are others than those of the fragment.
@@ -24,13 +24,13 @@ class ExchangedOperand:
 
     Args:
         emit: Receives statements.
-        share: The part that the warpgroup needs, as instructions take it.
+        share: The part that the warp, or warpgroup, needs, as instructions take it.
         sums: The fragment of one instruction, as threads hold it.
-        lane: The executing thread of the warpgroup.
-        origin: The warpgroup's first row.
+        lane: The executing thread of the warp, or warpgroup.
+        origin: Its first row.
         order: The layout of the fragment.
         held: The registers of the fragment.
-        steps: Instructions along K.
+        sets: Sets of registers, each for a step along K.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class ExchangedOperand:
         origin: Expr,
         order: ValuePermutation,
         held: Buffer,
-        steps: int,
+        sets: int,
     ) -> None:
-        self._emit, self._share, self._steps = emit, share, steps
-        self._own = FragmentOperand(emit, dataclasses.replace(share, atom=sums), lane, origin, order, held, steps)
-        self._registers = emit.registers(f"{share.region.buffer.name}_r", steps * share.tile.values, share.dtype)
+        self._emit, self._share, self._sets = emit, share, sets
+        self._own = FragmentOperand(emit, dataclasses.replace(share, atom=sums), lane, origin, order, held, sets)
+        self._registers = emit.registers(f"{share.region.buffer.name}_r", sets * share.tile.values, share.dtype)
 
     @property
     def array(self) -> Region:
@@ -66,4 +66,4 @@ class ExchangedOperand:
     def registers(self, atom: Expr, step: Expr) -> Region:
         """The registers of one instruction."""
         values, count = self._share.atom.values, self._share.tile.values
-        return self._emit.part(self._registers, step * count + atom * values, values)
+        return self._emit.part(self._registers, step % self._sets * count + atom * values, values)
