@@ -200,7 +200,7 @@ def test_a_number_that_is_there_or_means_its_bits_is_none(dtype: str, value: int
         ("CPU", "did you mean 'cpu'?"),
         ({"kind": "cuda", "arch": 90}, "{'kind': 'cuda', 'arch': 'sm_90a'}"),
         ({"kind": "cuda", "arch": 8.9}, "{'kind': 'cuda', 'arch': 'sm_89'}"),
-        ({"kind": "cuda", "arch": "90"}, "{'kind': 'cuda', 'arch': 'sm_90'}"),
+        ({"kind": "cuda", "arch": "90"}, "{'kind': 'cuda', 'arch': 'sm_90a'}"),
         ({"kind": "cuda", "arch": "SM_80"}, "{'kind': 'cuda', 'arch': 'sm_80'}"),
     ],
 )
