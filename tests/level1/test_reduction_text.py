@@ -88,3 +88,16 @@ def test_products_of_narrow_operands_are_added_up_in_a_wide_dtype(
     target = {"kind": kind, "arch": "sm_90a"} if kind == "cuda" else kind
     found = tilelang.compute(target=target, execution_backend=backend)(f)(x, y)
     assert_close(found, x.astype(accumulate) @ y.astype(accumulate), 1e-13)
+
+
+@pytest.mark.parametrize(("kind", "backend"), RUNS)
+def test_a_tile_that_was_widened_for_a_sum_is_no_operand(kind: str, backend: str | None) -> None:
+    def f(a: Any) -> Any:
+        return tnp.sum(a, axis=1), a @ a.T
+
+    x = numbers(5, 3000, dtype="int8")
+    wide = x.astype(np.int32)
+    target = {"kind": kind, "arch": "sm_90a"} if kind == "cuda" else kind
+    sums, products = tilelang.compute(target=target, execution_backend=backend)(f)(x)
+    assert_close(sums, wide.sum(axis=1))
+    assert_close(products, wide @ wide.T)

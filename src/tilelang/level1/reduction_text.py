@@ -180,6 +180,8 @@ class ReductionText(BlockText):
         """The tile of an operand, and its axes in order."""
         inner = without_widening(operand)
         held = self._values.tile_of(inner, operand)
+        if held is not None and not dtype.is_float and held.buffer.dtype != dtype:
+            held = None  # gemms round floats to the other operand's dtype, and no integers
         if held is not None and (held.buffer.scope is Scope.SHARED or fragment and same_axes(held.indices, axes)):
             return held.buffer, held.indices  # type: ignore[return-value]
         load = self._plain_load(inner)
