@@ -55,7 +55,7 @@ class AsyncRead:
         span = self._span
         with self._loc:
             span.begin_read(self._loc, self._thread)
-            contents, defined = span.contents()
+            contents, defined = span.contents(by_address=True)
             span.end_read(self._loc, self._agent)
         is_defined = np.ones(contents.shape, bool) if defined is None else defined
         learned = self._clocks.release_agent(self._agent, self._causes)

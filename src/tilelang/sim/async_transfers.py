@@ -66,10 +66,15 @@ class Span:
         self.units: np.ndarray = units.ravel() if size >= unit else np.unique(units)
 
     # -- contents -------------------------------------------------------------------------------------------------
-    def contents(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """The bytes of the pieces, and which are defined, or None if all are. Shapes: (n, size), uint8 and bool."""
+    def contents(self, *, by_address: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
+        """The bytes of the pieces, and which are defined, or None if all are. Shapes: (n, size), uint8 and bool.
+
+        Args:
+            by_address: Whether an address names the pieces and not a buffer, of which several may share the bytes.
+        """
         places, flags = self._places(), self.storage.flags
-        defined = None if flags is None else flags[places] == self.window.mark
+        mark = self.window.mark
+        defined = None if flags is None else flags[places] != 0 if by_address else flags[places] == mark
         return self.storage.bytes[places], None if defined is None or defined.all() else defined
 
     def put(self, contents: np.ndarray, defined: np.ndarray | None) -> None:
