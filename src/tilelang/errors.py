@@ -333,18 +333,6 @@ class ResourceError(TileLangError, RuntimeError):
     """More of something than the target has."""
 
 
-class SharedMemoryError(ResourceError):
-    """Tiles of a block that take more shared memory than the target has.
-
-    Attributes:
-        stages: The largest number of stages with which they fit; 0 if they fit with none.
-    """
-
-    def __init__(self, message: str, *, stages: int, notes: tuple[Note, ...] = (), hint: str = "") -> None:
-        super().__init__(message, notes=notes, hint=hint)
-        self.stages = stages
-
-
 class ArgumentError(TileLangError, RuntimeError, ValueError, TypeError):
     """A call with arguments that do not fit the kernel's signature; nothing was launched."""
 

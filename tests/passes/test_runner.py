@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import tilelang.language as T
-from tilelang.errors import CompilerBug, ResourceError, SharedMemoryError
+from tilelang.errors import CompilerBug, ResourceError
 from tilelang.ir.func import Level
 from tilelang.ir.launch import WarpSchedule
 from tilelang.ir.stmt import Break, Launch
@@ -104,27 +104,29 @@ class Stages(WarpSchedule):
         return ScheduleOverrides(specialized=True)
 
 
-def with_schedule(func, _):
-    return with_launches(
-        func, lambda launch: dataclasses.replace(launch, plan=dataclasses.replace(launch.plan, schedule=Stages()))
-    )
+def with_schedule_and_conversions(func, _):
+    def planned(launch):
+        plan = dataclasses.replace(launch.plan, schedule=Stages(), conversion_bytes=1024)
+        return dataclasses.replace(launch, plan=plan)
+
+    return with_launches(func, planned)
 
 
 @pytest.mark.parametrize("fits", [True, False])
-def test_a_schedule_whose_stages_do_not_fit_is_chosen_again_with_fewer(fits):
+def test_a_schedule_that_leaves_no_memory_for_conversions_is_chosen_again(fits):
     attempts, shots = [], []
 
     def place(func, context):
-        attempts.append(context.max_stages)
-        if context.max_stages is None or not fits:
-            raise SharedMemoryError(f"attempt {len(attempts)}", stages=5)
+        attempts.append(context.conversion_bytes)
+        if not context.conversion_bytes or not fits:
+            raise ResourceError(f"attempt {len(attempts)}")
         return func
 
-    passes = (Pass("schedule", with_schedule, *[Level.TILE] * 2), Pass("place", place, *[Level.TILE] * 2))
+    passes = (Pass("schedule", with_schedule_and_conversions, *[Level.TILE] * 2), Pass("place", place, *[Level.TILE] * 2))
     if fits:
         run_passes(make(), passes, snapshots=shots)
     else:  # what was asked for, and not what was tried instead
-        with pytest.raises(SharedMemoryError, match="attempt 1"):
+        with pytest.raises(ResourceError, match="attempt 1"):
             run_passes(make(), passes, snapshots=shots)
-    assert [None, 5] == attempts
+    assert [0, 1024] == attempts
     assert ["input", "schedule", "place"][: 3 if fits else 2] == [s.name for s in shots]

@@ -9,6 +9,7 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Stmt
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
+from tilelang.passes.base import with_launches
 from tilelang.passes.runner import run_passes
 from tilelang.sim.tile_interp import run_reference
 from tilelang.transforms.convert_layouts import cost_in_bytes, insert_conversions, interchanged, replaced
@@ -43,9 +44,9 @@ def converted(pick: str) -> tuple[PrimFunc, str]:
     for entry in pick.split():
         where, _, what = entry.partition(":")
         conversions[places[where]] = [tiles[name] for name in what.split(",")]
-    body = insert_conversions(func.body, conversions, tile_uses(func, launch, (Scope.FRAGMENT,)))
-    changed = PrimFunc(func.name, func.params, body)
-    return changed, to_text(body)
+    new = insert_conversions(launch, conversions, tile_uses(func, launch, (Scope.FRAGMENT,)))
+    changed = with_launches(func, lambda _: new)
+    return changed, to_text(changed.body)
 
 
 def assert_same_meaning(changed: PrimFunc) -> None:
@@ -61,6 +62,10 @@ def test_a_loop_that_overwrites_a_fragment_reads_nothing_before() -> None:
     assert_same_meaning(changed)
     assert 1 == text.count('alloc_shared((8, 8), "float32")')
     assert len(nests(program)) + 1 == len(nests(changed))
+
+
+def test_the_plan_counts_the_tiles_of_conversions() -> None:
+    assert [0, 1024, 2048] == [launches(converted(pick)[0])[0].plan.conversion_bytes for pick in ("", "fill:c", "fill:c part:c")]
 
 
 def test_a_loop_that_changes_a_part_reads_all_before() -> None:

@@ -81,6 +81,7 @@ class LaunchPlan:
         dynamic_shared_offsets: Offsets of shared buffers whose size is only known at the launch, in bytes; after all
             others.
         dynamic_shared_bytes: Shared memory of a block in bytes if there are such buffers, else None.
+        conversion_bytes: Shared memory of the tiles through which fragments get another layout, in bytes.
         versions: Number of versions of each shared buffer of a pipeline; the first dimension of the buffer.
         prefetch_loops: Whether pipelines also prefetch by parallel loops that copy; otherwise their tiles have one
             version.
@@ -101,6 +102,7 @@ class LaunchPlan:
     shared_bytes: int = 0
     dynamic_shared_offsets: tuple[tuple[Buffer, Expr], ...] = ()
     dynamic_shared_bytes: Expr | None = None
+    conversion_bytes: int = 0
     versions: tuple[tuple[Buffer, int], ...] = ()
     prefetch_loops: bool = False
     uniform: tuple[Buffer, ...] = ()

@@ -27,13 +27,13 @@ class PassContext:
         target: The target to compile for.
         prefetch_loops: Whether software pipelines may prefetch by parallel loops that copy, with a version of
             their tiles per stage.
-        max_stages: The largest number of stages that a schedule may choose; None for any.
+        conversion_bytes: Shared memory of a block that a schedule leaves for conversions of layouts.
     """
 
     options: CompileOptions = CompileOptions()
     target: Target = Target("cpu")
     prefetch_loops: bool = True
-    max_stages: int | None = None
+    conversion_bytes: int = 0
 
 
 @record(slots=True)

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from tilelang.call_stack import reserve_frames
-from tilelang.errors import CompilerBug, ResourceError, SharedMemoryError, TileLangError
+from tilelang.errors import CompilerBug, ResourceError, TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Launch
@@ -55,7 +55,7 @@ def run_passes(
     try:
         _run(func, passes, context, shots)
     except ResourceError as error:
-        smaller = _with_fewer_versions(context, shots[-1].func, error)
+        smaller = _with_fewer_versions(context, shots[-1].func)
         if smaller is None:
             raise
         failed, shots[:] = list(shots), []
@@ -88,7 +88,7 @@ def _run(func: PrimFunc, passes: Sequence[Pass], context: PassContext, shots: li
         shots.append(Snapshot(step.name, func))
 
 
-def _with_fewer_versions(context: PassContext, func: PrimFunc, error: ResourceError) -> PassContext | None:
+def _with_fewer_versions(context: PassContext, func: PrimFunc) -> PassContext | None:
     """The context in which fewer versions of tiles are the compiler's choice; None if it has chosen none.
 
     Stages of copies that a user asks for are kept, but not versions of tiles of parallel loops, nor the stages of a
@@ -97,9 +97,8 @@ def _with_fewer_versions(context: PassContext, func: PrimFunc, error: ResourceEr
     plans = [s.plan for s in walk(func.body) if isinstance(s, Launch)]
     if any(plan.prefetch_loops for plan in plans):
         return dataclasses.replace(context, prefetch_loops=False)
-    if isinstance(error, SharedMemoryError) and error.stages and any(plan.schedule is not None for plan in plans):
-        return dataclasses.replace(context, max_stages=error.stages)
-    return None
+    needed = max((plan.conversion_bytes for plan in plans if plan.schedule is not None), default=0)
+    return dataclasses.replace(context, conversion_bytes=needed) if needed else None
 
 
 def _check_level(func: PrimFunc, step: Pass) -> None:

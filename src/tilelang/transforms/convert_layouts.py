@@ -1,6 +1,6 @@
 """Inserts layout conversions where a use of a fragment requires another layout than the fragment has.
 
-Takes conflicts, gives a body in which each such use goes through shared memory: a loop reads and writes a copy in
+Takes conflicts, gives a launch in which each such use goes through shared memory: a loop reads and writes a copy in
 shared memory, an operator uses a new fragment that is filled from it. Invariant: the semantics are unchanged; the new
 loops have no layouts yet.
 """
@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from tilelang.analysis.tile_uses import TileUses
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
-from tilelang.ir.stmt import ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.stmt import Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, substitute_stmt
+from tilelang.layout.boxes import ALIGNMENT
 from tilelang.lowering.loops import move, scratch
 from tilelang.lowering.regions import whole
 
@@ -23,9 +24,12 @@ Conversions = Mapping[Stmt, Sequence[Buffer]]
 """The fragments to insert_conversions at each statement: parallel loops and tile operators."""
 
 
-def insert_conversions(body: Stmt, conversions: Conversions, uses: TileUses) -> Stmt:
-    """The body with conversions."""
-    return _Convert(conversions, uses).visit(body) or Seq((), loc=body.loc)
+def insert_conversions(launch: Launch, conversions: Conversions, uses: TileUses) -> Launch:
+    """The launch with conversions, whose tiles its plan counts."""
+    convert = _Convert(conversions, uses)
+    body = convert.visit(launch.body) or Seq((), loc=launch.body.loc)
+    total = launch.plan.conversion_bytes + convert.tile_bytes
+    return dataclasses.replace(launch, body=body, plan=dataclasses.replace(launch.plan, conversion_bytes=total))
 
 
 def cost_in_bytes(buffer: Buffer) -> int:
@@ -36,6 +40,7 @@ def cost_in_bytes(buffer: Buffer) -> int:
 class _Convert(Rewriter):
     def __init__(self, conversions: Conversions, uses: TileUses) -> None:
         self._conversions, self._uses = conversions, uses
+        self.tile_bytes = 0  # of all tiles in shared memory, each with its alignment
 
     def stmt(self, node: Stmt) -> Stmt | None:
         buffers = self._conversions.get(node, ())
@@ -48,6 +53,7 @@ class _Convert(Rewriter):
             reads, writes = self._directions(node, buffer)
             shape = buffer.static_shape or ()
             between = scratch(build, f"{buffer.name}_shared", shape, buffer.dtype, Scope.SHARED)
+            self.tile_bytes += -(-cost_in_bytes(buffer) // ALIGNMENT) * ALIGNMENT
             steps = [whole(buffer), between]
             if isinstance(node, TileOp):
                 steps.append(scratch(build, f"{buffer.name}_moved", shape, buffer.dtype, Scope.FRAGMENT))

@@ -19,7 +19,7 @@ from tilelang.analysis.pending_accesses import groups_pending
 from tilelang.analysis.thread_accesses import syncs_some_threads
 from tilelang.analysis.uniformity import Uniformity, uniformity
 from tilelang.dtypes import INT32
-from tilelang.errors import CompilerBug, Note, SharedMemoryError
+from tilelang.errors import CompilerBug, Note, ResourceError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, const
 from tilelang.ir.func import Level, PrimFunc
@@ -69,7 +69,7 @@ def allocate_launch(launch: Launch, target: Target) -> Launch:
     """The launch with offsets of its shared buffers.
 
     Raises:
-        SharedMemoryError: A block of the target has less shared memory.
+        ResourceError: A block of the target has less shared memory.
     """
     limit = target.machine.shared_bytes
     tiles = _live_tiles(launch, whole_loops=True)
@@ -271,35 +271,32 @@ def _in_shared(buffer: Buffer) -> bool:
 # -- errors ------------------------------------------------------------------------------------------------------
 
 
-def _out_of_shared_memory(tiles: Sequence[Tile], total: int, limit: int, target: Target) -> SharedMemoryError:
+def _out_of_shared_memory(tiles: Sequence[Tile], total: int, limit: int, target: Target) -> ResourceError:
     notes = []
     for tile in sorted(tiles, key=lambda t: -t.bytes):
         text = f"'{tile.buffer.name}' takes {tile.bytes} bytes"
         if tile.versions > 1:
             text += f": {tile.versions} stages of {tile.bytes // tile.versions}"
         notes.append(Note(text, tile.buffer.loc if tile.buffer.loc.file else None))
-    most = max((tile.versions for tile in tiles), default=1)
-    stages, needed = _most_stages(tiles, most - 1, limit)
-    if stages:
-        hint = f"num_stages={stages} fits, with {needed} bytes"
-    else:
-        one = "even with num_stages=1 they take" if most > 1 else "they take"
-        hint = f"make the tiles {-(-needed // limit)} times smaller: {one} {needed} bytes"
-    return SharedMemoryError(
+    return ResourceError(
         f"T.Kernel: a block needs {total} bytes of shared memory, but {target.arch} has {limit}",
-        stages=stages,
         notes=tuple(notes),
-        hint=hint,
+        hint=_advice(tiles, limit),
     )
 
 
-def _most_stages(tiles: Sequence[Tile], most: int, limit: int) -> tuple[int, int]:
-    """The largest number of stages up to `most` that fits, and the bytes needed; else 0, and the bytes of one stage."""
-    for stages in range(most, 0, -1):
-        needed = assign_offsets([_with_versions(tile, min(tile.versions, stages)) for tile in tiles])[1]
+def _advice(tiles: Sequence[Tile], limit: int) -> str:
+    """The largest number of stages that fits, or how much smaller the tiles must be."""
+    most = max((tile.versions for tile in tiles), default=1)
+    for stages in range(most - 1, 0, -1):
+        fewer = [_with_versions(tile, min(tile.versions, stages)) for tile in tiles]
+        needed = assign_offsets(fewer)[1]
         if needed <= limit:
-            return stages, needed
-    return 0, assign_offsets([_with_versions(tile, 1) for tile in tiles])[1]
+            return f"num_stages={stages} fits, with {needed} bytes"
+    needed = assign_offsets([_with_versions(tile, 1) for tile in tiles])[1]
+    factor = -(-needed // limit)
+    one = "even with num_stages=1 they take" if most > 1 else "they take"
+    return f"make the tiles {factor} times smaller: {one} {needed} bytes"
 
 
 def _with_versions(tile: Tile, versions: int) -> Tile:

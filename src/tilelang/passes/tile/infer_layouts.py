@@ -87,7 +87,7 @@ class _Launches(Rewriter):
             notes += found
             if not conversions:
                 return inference.with_layouts(notes)
-            launch = dataclasses.replace(launch, body=insert_conversions(launch.body, conversions, uses))
+            launch = insert_conversions(launch, conversions, uses)
         raise CompilerBug("infer_layouts: layout conversions do not converge")
 
 

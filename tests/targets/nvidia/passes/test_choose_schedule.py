@@ -386,3 +386,34 @@ def test_stages_leave_space_for_tiles_that_conversions_of_layouts_need():
     kernel(a, b, c)
     sums = a.astype(np.float32) @ b.T.astype(np.float32)
     np.testing.assert_allclose(c, (sums / sums.max(axis=1, keepdims=True))[:8], rtol=1e-6)
+
+
+def test_a_fragment_may_change_its_layout_in_the_prologue_and_in_the_loop():
+    trips, rows = 3, 128
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, 128), "float16"), B: T.Tensor((128 * trips, 128), "float16"), C: T.Tensor((rows, 128), "float32")
+    ):
+        with T.Kernel(1, threads=256):
+            A_s, B_s = T.alloc_shared((rows, 128), "float16"), T.alloc_shared((128, 128), "float16")
+            S, P = T.alloc_fragment((rows, 128), "float32"), T.alloc_fragment((rows, 128), "float16")
+            sums = T.alloc_fragment((rows, 128), "float32")
+            T.copy(A, A_s)
+            T.clear(sums)
+            for k in T.Pipelined(trips, num_stages=2):
+                T.copy(B[k * 128, 0], B_s)
+                T.gemm(A_s, B_s, S, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+                for i, j in T.Parallel(rows, 128):
+                    S[i, j] = T.min(T.max(S[i, j], -1.0), 1.0)
+                T.copy(S, P)
+                T.gemm(P, B_s, sums, policy=T.GemmWarpPolicy.FullCol)
+            T.copy(sums, C)
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((rows, 128), (128 * trips, 128)))
+    kernel = tilelang.compile(main, target={"kind": "cuda", "arch": "sm_90a"}, execution_backend="simulator")
+    c = np.full((rows, 128), np.nan, np.float32)
+    kernel(a, b, c)
+    a, b = (x.astype(np.float32) for x in (a, b))
+    np.testing.assert_array_equal(c, np.clip(a @ b.T, -1, 1) @ b)

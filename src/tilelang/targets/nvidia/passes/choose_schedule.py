@@ -293,13 +293,12 @@ class _Choice:
             self._launch,
             load_groups.found,
             stores,
-            self._target.machine.shared_bytes,
+            self._target.machine.shared_bytes - self._capabilities.context.conversion_bytes,
             self._overrides,
             persistent=persistent,
             concurrent_tiles=2 if ping_pong else 1,
             demoted=self._demoted_fragments(),
             doubled=self._doubled,
-            max_stages=self._capabilities.context.max_stages,
         )
         if isinstance(budget, str):
             raise _NotSpecialized(budget)

@@ -16,7 +16,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget imp
 BYTES = 227 * 1024
 
 
-def budget(func, *, shared_bytes=BYTES, concurrent_tiles=1, persistent=True, max_stages=None, **overrides):
+def budget(func, *, shared_bytes=BYTES, concurrent_tiles=1, persistent=True, **overrides):
     launch = flatten_sequences(pad_rows_to_swizzle_span(launch_of(func), ()))
     capabilities = target_capabilities(func, TABLE, context())
     return shared_memory_budget(
@@ -27,7 +27,6 @@ def budget(func, *, shared_bytes=BYTES, concurrent_tiles=1, persistent=True, max
         ScheduleOverrides(**overrides),
         persistent=persistent,
         concurrent_tiles=concurrent_tiles,
-        max_stages=max_stages,
     )
 
 
@@ -95,9 +94,3 @@ def test_additions_of_a_loop_go_through_shared_memory_that_two_stages_leave(shar
 def test_it_is_said_what_does_not_fit():
     assert "shared memory holds no version of 32768 bytes of tiles" == budget(gemm_kernel(256, 256, 256), shared_bytes=32768)
     assert "shared memory holds one version of 32768 bytes of tiles" == budget(gemm_kernel(256, 256, 256), shared_bytes=65536)
-
-
-def test_no_more_stages_than_a_context_allows_unless_the_user_sets_them():
-    func = gemm_kernel(4096, 4096, 4096, 128, 128, 64)
-    assert 3 == budget(func, max_stages=3).stages
-    assert 5 == budget(func, max_stages=3, stages=5).stages

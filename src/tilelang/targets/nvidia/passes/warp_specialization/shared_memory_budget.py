@@ -57,7 +57,6 @@ def shared_memory_budget(
     concurrent_tiles: int,
     demoted: Collection[Buffer] = (),
     doubled: Collection[Buffer] = (),
-    max_stages: int | None = None,
 ) -> SharedMemoryBudget | str:
     """The best use of shared memory; a reason where less than two stages fit.
 
@@ -71,7 +70,6 @@ def shared_memory_budget(
         concurrent_tiles: How many tiles of the grid may be in their epilogue at the same time.
         demoted: Fragments that do not fit into registers and are kept in shared memory.
         doubled: Tiles of the launch that have two versions.
-        max_stages: The largest number of stages, unless the user sets one; None for any.
     """
     loaded = {tile for load_group in load_groups for tile in load_group.tiles}
     pipelined_tiles = loaded | {store.staging for store in stores}
@@ -84,8 +82,6 @@ def shared_memory_budget(
     pipelined = [load_group for load_group in load_groups if load_group.pipelined]
     stage = sum(_size(t) for load_group in pipelined for t in load_group.tiles)
     most = _max_stages(pipelined, stage, overrides, persistent=persistent)
-    if max_stages is not None and overrides.stages is None:
-        most = min(most, max_stages)
 
     additions = [each for each in stores if each.adds and each.pipelined]
     stores = [each for each in stores if each not in additions]
