@@ -138,10 +138,12 @@ def test_half_of_the_barriers_would_not_order_the_groups(kept):
 
 
 @needs_clang
-def test_the_machine_code_is_right():
+@pytest.mark.slow(every=2)
+@pytest.mark.parametrize("stages", [2, 3])
+def test_the_machine_code_is_right(stages):
     from amd_execution import execute
 
-    func = gemm(96)
+    func = gemm(128, stages=stages)
     code = tilelang.compile(func, target={"kind": "hip", "arch": "gfx942"})._runner.code
     (launch,) = code.source.launches
     check_limits(code, launch.name, 512)
