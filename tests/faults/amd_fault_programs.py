@@ -72,6 +72,30 @@ def gemm(arch, size=(40, 64, 96), tile=(32, 32, 32), stages=2, threads=64):
     return AmdProgram(arch, make)
 
 
+def in_turns():
+    """C = A @ B by two groups of waves, one of which multiplies while the other loads."""
+    k, depth = 96, 32
+
+    @T.prim_func
+    def main(A: T.Tensor((128, k), "float16"), B: T.Tensor((k, 128), "float16"), C: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=512):
+            a, b = T.alloc_shared((128, depth), "float16"), T.alloc_shared((depth, 128), "float16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for i in T.Pipelined(k // depth, num_stages=2):
+                T.copy(A[0, i * depth], a)
+                T.copy(B[i * depth, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    def make():
+        a, b = integers(128, k), integers(k, 128, seed=1)
+        expected = a.astype(np.float32) @ b.astype(np.float32)
+        return lower_func(main, "gfx942"), [a, b, np.zeros((128, 128), np.float32)], expected
+
+    return AmdProgram("gfx942", make)
+
+
 def stencil(arch, stages):
     """Sums of neighbours in tiles that are loaded ahead."""
 
@@ -204,6 +228,7 @@ PROGRAMS = {
     ),
     "gemm, direct loads, three stages": gemm("gfx950", (40, 64, 128), tile=(32, 64, 32), stages=3, threads=128),
     "gemm, direct loads, four stages": gemm("gfx950", (40, 64, 160), tile=(32, 64, 32), stages=4, threads=128),
+    "gemm, in turns": in_turns(),
     "stencil, through registers": stencil("gfx942", 2),
     "stencil, direct loads": stencil("gfx950", 3),
     "exchange by s_barrier": exchange("gfx942", Counters.LOADS_AND_STORES),
