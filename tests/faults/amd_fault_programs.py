@@ -72,7 +72,7 @@ def gemm(arch, size=(40, 64, 96), tile=(32, 32, 32), stages=2, threads=64):
     return AmdProgram(arch, make)
 
 
-def in_turns():
+def in_ping_pong():
     """C = A @ B by two groups of waves, one of which multiplies while the other loads."""
     k, depth = 96, 32
 
@@ -228,7 +228,7 @@ PROGRAMS = {
     ),
     "gemm, direct loads, three stages": gemm("gfx950", (40, 64, 128), tile=(32, 64, 32), stages=3, threads=128),
     "gemm, direct loads, four stages": gemm("gfx950", (40, 64, 160), tile=(32, 64, 32), stages=4, threads=128),
-    "gemm, in turns": in_turns(),
+    "gemm, in ping-pong": in_ping_pong(),
     "stencil, through registers": stencil("gfx942", 2),
     "stencil, direct loads": stencil("gfx950", 3),
     "exchange by s_barrier": exchange("gfx942", Counters.LOADS_AND_STORES),

@@ -31,7 +31,7 @@ from tilelang.ir.visit import walk, walk_expr
 from tilelang.isa.instruction import Instruction
 from tilelang.targets.amd.isa.barriers import BARRIER_SIGNAL, BARRIER_WAIT, S_BARRIER, lds_barrier
 from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS
-from tilelang.targets.amd.isa.turns import begin_turns, end_turns
+from tilelang.targets.amd.isa.ping_pong import begin_ping_pong, end_ping_pong
 from tilelang.targets.amd.isa.wait_counters import (
     WAIT_FOR_DIRECT_LOADS,
     Counters,
@@ -42,8 +42,8 @@ from tilelang.targets.amd.isa.wait_counters import (
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 
 _LDS_BARRIERS = tuple(lds_barrier(counters) for counters in Counters)
-_BEGINNINGS = tuple(begin_turns(counters) for counters in Counters)
-_ENDS = tuple(end_turns(counters) for counters in Counters)
+_BEGINNINGS = tuple(begin_ping_pong(counters) for counters in Counters)
+_ENDS = tuple(end_ping_pong(counters) for counters in Counters)
 _LDS_WAITS = tuple(wait_for_lds(counters) for counters in Counters)
 _STORE_WAITS = tuple(wait_for_stores(counters) for counters in Counters)
 
@@ -187,7 +187,7 @@ def other_counter(node: Stmt) -> Iterator[Stmt | None]:
 
 
 def another_group_late(node: Stmt) -> Iterator[Stmt | None]:
-    """Of waves that take turns, another part is late before the loop than behind it."""
+    """Of waves that ping-pong, another part is late before the loop than behind it."""
     if isinstance(node, CallStmt) and _calls(node, *_ENDS):
         yield dataclasses.replace(node, args=(as_expr(False),))
 
@@ -214,8 +214,8 @@ CHANGES: dict[str, Change] = {
     "LDS barrier without its wait": _replaced(_LDS_BARRIERS, lambda call: S_BARRIER),
     "split barrier without arrival": _without(BARRIER_SIGNAL),
     "split barrier without wait": _without(BARRIER_WAIT),
-    "turns not begun": _without(*_BEGINNINGS),
-    "turns not ended": _without(*_ENDS),
+    "ping-pong not begun": _without(*_BEGINNINGS),
+    "ping-pong not ended": _without(*_ENDS),
     "another group late behind the loop": another_group_late,
     "lanes scattered": scattered,
     "one place for all lanes": same_place_for_all,

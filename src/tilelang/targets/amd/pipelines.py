@@ -29,10 +29,10 @@ from tilelang.targets.amd.isa.atomic_text import vector_lanes
 from tilelang.targets.amd.passes import (
     count_direct_loads,
     expand_pipeline,
+    ping_pong,
     plan_pipeline,
     relax_barriers,
     remap_xcds,
-    take_turns,
 )
 from tilelang.targets.amd.passes.transpose_operands import transpose_operands
 from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
@@ -63,7 +63,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         predicate_bounds.predicate_bounds(splitting=False),
         hoist_scalar_loads.PASS,
         allocate_shared_memory.PASS,
-        take_turns.PASS,
+        ping_pong.PASS,
         insert_barriers.PASS,
         insert_group_barriers(WaveBarriers),
         count_direct_loads.PASS,

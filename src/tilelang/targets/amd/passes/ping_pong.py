@@ -1,15 +1,15 @@
-"""Lets two groups of waves take turns: one uses the matrix units while the other accesses memory.
+"""Lets two groups of waves ping-pong: one uses the matrix units while the other accesses memory.
 
 Takes a thread-level function without barriers of the compiler; loops of gemms get barriers that end the phases of
-`schedule.turns`, where that saves time. It needs work-groups with as many waves for each SIMD unit in both groups.
+`schedule.ping_pong`, where that saves time. It needs work-groups with as many waves for each SIMD unit in both groups.
 Invariant: any two conflicting accesses have two of these barriers between them, since one group is a phase behind the
 other. Barriers after phases of memory and those after phases of the matrix units alternate, so both kinds must suffice
 without the other one.
 
     for k:  load a, b of tile k + 1;  load step 0;  load step 1; multiply step 0;  multiply step 1;  store a, b
- => begin_turns
+ => begin_ping_pong
     for k:  load a, b of tile k + 1; load step 0; load step 1 | multiply step 0 | store a, b | multiply step 1 |
-    end_turns                                                                           (`take_turn` for each |)
+    end_ping_pong                                                                       (`end_phase` for each |)
 
 Source: "HipKittens: Fast and Furious AMD Kernels" (arXiv 2511.08083), "8-wave ping-pong".
 """
@@ -48,8 +48,8 @@ from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.thread.insert_barriers import has_enough_barriers
-from tilelang.schedule.turns import Step, Turns, take_turns
-from tilelang.targets.amd.isa import turns
+from tilelang.schedule.ping_pong import PingPong, Step, alternating_phases
+from tilelang.targets.amd.isa import ping_pong
 from tilelang.targets.amd.isa.scheduling import KEEP_MATRIX_ORDER
 from tilelang.targets.amd.isa.wait_counters import counters_of
 from tilelang.targets.amd.machines import SIMDS
@@ -59,8 +59,8 @@ from tilelang.targets.machine import Machine
 _GROUPS = 2
 
 
-class _TakeTurns(Rewriter):
-    """Rewrites the outermost loops of one launch that can take turns.
+class _PingPong(Rewriter):
+    """Rewrites the outermost loops of one launch that can ping-pong.
 
     Args:
         launch: The launch.
@@ -77,8 +77,8 @@ class _TakeTurns(Rewriter):
         self._waves = launch.num_threads // (_GROUPS * machine.warp_size)  # of a group
         self.notes: list[Note] = []
         counters = counters_of(machine)
-        self._begin, self._end = turns.begin_turns(counters), turns.end_turns(counters)
-        self._turn = turns.take_turn(counters)
+        self._begin, self._end = ping_pong.begin_ping_pong(counters), ping_pong.end_ping_pong(counters)
+        self._end_phase = ping_pong.end_phase(counters)
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, If | For | While) and self._uniform.diverges(node):
@@ -88,15 +88,16 @@ class _TakeTurns(Rewriter):
         statements = _steps(node.body)
         if statements is None:
             return self.rebuild_stmt(node)
-        found = take_turns([self._step(statements, number) for number in range(len(statements))])
+        found = alternating_phases([self._step(statements, number) for number in range(len(statements))])
         if found is None or not found.gains:
             return node
-        if not all(self._is_ordered(node, self._in_turns(node, statements, found, kept)) for kept in range(_GROUPS)):
+        tried = (self._in_ping_pong(node, statements, found, kept) for kept in range(_GROUPS))
+        if not all(self._is_ordered(node, loop) for loop in tried):
             return node
-        waves = f"two groups of {self._waves} waves take turns in {len(found.phases)} phases"
-        cycles = f"{found.cycles} cycles an iteration by estimate, {found.cycles_together} without turns"
+        waves = f"two groups of {self._waves} waves ping-pong in {len(found.phases)} phases"
+        cycles = f"{found.cycles} cycles an iteration by estimate, {found.cycles_together} without ping-pong"
         self.notes.append(Note(f"T.Pipelined: {waves}: {cycles}", node.loc))
-        return self._between(self._in_turns(node, statements, found))
+        return self._between(self._in_ping_pong(node, statements, found))
 
     def _is_ordered(self, loop: For, changed: For) -> bool:
         """Whether the barriers in a changed loop order its accesses."""
@@ -105,13 +106,13 @@ class _TakeTurns(Rewriter):
         return has_enough_barriers(changed, launch, self._machine.warp_size, self._domain)
 
     def _between(self, loop: For) -> Stmt:
-        """The loop between the beginning and the end of turns."""
+        """The loop between the beginning and the end of ping-pong."""
         assert self._launch.thread is not None
         late = self._launch.thread >= self._launch.num_threads // _GROUPS
         begin, end = (CallStmt(routine, (late,), loc=loop.loc) for routine in (self._begin, self._end))
         return Seq((begin, loop, end), loc=loop.loc)
 
-    def _in_turns(self, loop: For, statements: Sequence[Stmt], found: Turns, kept: int | None = None) -> For:
+    def _in_ping_pong(self, loop: For, statements: Sequence[Stmt], found: PingPong, kept: int | None = None) -> For:
         """The loop with barriers after its phases.
 
         Args:
@@ -124,7 +125,7 @@ class _TakeTurns(Rewriter):
         for place, phase in enumerate(found.phases):
             body += [statements[number] for number in phase]
             if kept is None or place % _GROUPS == kept:
-                body.append(CallStmt(self._turn, (), loc=loop.loc))
+                body.append(CallStmt(self._end_phase, (), loc=loop.loc))
         return dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc))
 
     def _step(self, statements: Sequence[Stmt], number: int) -> Step:
@@ -228,7 +229,7 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     def run(launch: Launch) -> Launch:
         if launch.num_threads % (_GROUPS * SIMDS * machine.warp_size) or orders_global_memory(launch):
             return launch
-        rewrite = _TakeTurns(launch, machine, domain)
+        rewrite = _PingPong(launch, machine, domain)
         body = rewrite.visit(launch.body) or launch.body
         if not rewrite.notes:
             return launch
@@ -239,6 +240,6 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
 
 
 PASS = Pass(
-    "take_turns", _run, Level.THREAD, Level.THREAD,
+    "ping_pong", _run, Level.THREAD, Level.THREAD,
     requires=(Property.SHARED_MEMORY_ALLOCATED, Property.SCALAR_LOADS_HOISTED, Property.LOGICAL_INDICES),
 )  # fmt: skip

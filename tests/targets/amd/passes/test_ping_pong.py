@@ -1,4 +1,4 @@
-"""Loops of gemms in which two groups of waves take turns: which do, and that their accesses stay ordered."""
+"""Loops of gemms in which two groups of waves ping-pong: which do, and that their accesses stay ordered."""
 
 import dataclasses
 
@@ -13,12 +13,12 @@ import tilelang.language as T
 from tilelang.errors import DataRace
 from tilelang.ir.stmt import CallStmt, For, Launch
 from tilelang.ir.visit import walk, without
-from tilelang.schedule.turns import BARRIER_CYCLES
-from tilelang.targets.amd.isa.turns import begin_turns, end_turns, take_turn
+from tilelang.schedule.ping_pong import BARRIER_CYCLES
+from tilelang.targets.amd.isa.ping_pong import begin_ping_pong, end_phase, end_ping_pong
 from tilelang.targets.amd.isa.wait_counters import Counters
 
 GFX9 = Counters.LOADS_AND_STORES
-TURN, BEGIN, END = take_turn(GFX9), begin_turns(GFX9), end_turns(GFX9)
+END_PHASE, BEGIN, END = end_phase(GFX9), begin_ping_pong(GFX9), end_ping_pong(GFX9)
 
 
 def gemm(k, *, block=128, depth=32, threads=512, stages=2, through_shared=False, publishes=False, dtype="float16"):
@@ -55,16 +55,16 @@ def routines(func, arch="gfx942"):
     return [s.routine for s in walk(lower_func(func, arch).body) if isinstance(s, CallStmt)]
 
 
-def turns(func, arch="gfx942"):
-    """The phases of an iteration, 0 without turns."""
+def phases_of(func, arch="gfx942"):
+    """The phases of an iteration, 0 without ping-pong."""
     loops = [s for s in walk(lower_func(func, arch).body) if isinstance(s, For) and s.var.name == "i"]
-    return sum(isinstance(s, CallStmt) and s.routine is TURN for loop in loops for s in walk(loop.body))
+    return sum(isinstance(s, CallStmt) and s.routine is END_PHASE for loop in loops for s in walk(loop.body))
 
 
 @pytest.mark.parametrize(("depth", "phases"), [(32, 4), (64, 8)])
 def test_an_iteration_alternates_as_often_as_operands_are_loaded(depth, phases):
     func = gemm(256, block=256, depth=depth)
-    assert phases == turns(func)
+    assert phases == phases_of(func)
     found = routines(func)
     assert (1, 1) == (found.count(BEGIN), found.count(END))
 
@@ -72,10 +72,10 @@ def test_an_iteration_alternates_as_often_as_operands_are_loaded(depth, phases):
 def test_the_estimate_is_noted():
     launch = next(s for s in walk(lower_func(gemm(256), "gfx942").body) if isinstance(s, Launch))
     # A product occupies the matrix units for 128 cycles, the loads of its operands LDS for 96, the stores for 64. In
-    # turns a phase of both loads and its neighbours take 192 each, two others 128; else 96 and 64 are not hidden.
-    cycles, without_turns = 2 * 192 + 2 * 128 + 4 * BARRIER_CYCLES, 2 * (96 + 2 * 128 + 64)
-    text = f"{cycles} cycles an iteration by estimate, {without_turns} without turns"
-    assert f"T.Pipelined: two groups of 4 waves take turns in 4 phases: {text}" in [n.text for n in launch.plan.notes]
+    # ping-pong a phase of both loads and its neighbours take 192 each, two others 128; else 96 and 64 are not hidden.
+    cycles, without_ping_pong = 2 * 192 + 2 * 128 + 4 * BARRIER_CYCLES, 2 * (96 + 2 * 128 + 64)
+    text = f"{cycles} cycles an iteration by estimate, {without_ping_pong} without ping-pong"
+    assert f"T.Pipelined: two groups of 4 waves ping-pong in 4 phases: {text}" in [n.text for n in launch.plan.notes]
 
 
 @pytest.mark.slow(every=3)
@@ -83,21 +83,21 @@ def test_the_estimate_is_noted():
 @pytest.mark.parametrize("stages", [2, 3])
 def test_products_are_right(trips, stages):
     func = gemm(32 * trips, stages=stages)
-    assert turns(func)
+    assert phases_of(func)
     assert_simulates(func, *arguments(func), arch="gfx942", seeds=(0, 1))
 
 
 @pytest.mark.slow(every=2)
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
-def test_waves_of_sums_that_go_through_shared_memory_take_turns_too(arch):
+def test_waves_of_sums_that_go_through_shared_memory_ping_pong_too(arch):
     func = gemm(64, through_shared=True)
-    assert turns(func, arch)
+    assert phases_of(func, arch)
     assert_simulates(func, *arguments(func), arch=arch, seeds=(0, 1))
 
 
-def test_ragged_tiles_take_turns():
+def test_ragged_tiles_ping_pong():
     func = gemm(72)
-    assert turns(func)
+    assert phases_of(func)
     assert_simulates(func, *arguments(func), arch="gfx942", seeds=(0,))
 
 
@@ -105,7 +105,7 @@ def test_ragged_tiles_take_turns():
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_other_dtypes(dtype):
     func = gemm(64, dtype=dtype)
-    assert turns(func)
+    assert phases_of(func)
     assert_simulates(func, *arguments(func), arch="gfx942", seeds=(0,))
 
 
@@ -120,9 +120,9 @@ def test_other_dtypes(dtype):
         ({}, "gfx1100"),  # whose matrix instructions have no number of cycles
     ],
 )  # fmt: skip
-def test_loops_without_turns(options, arch):
+def test_loops_without_ping_pong(options, arch):
     func = gemm(256, **options)
-    assert 0 == turns(func, arch)
+    assert 0 == phases_of(func, arch)
     assert BEGIN not in routines(func, arch)
 
 
@@ -130,7 +130,7 @@ def test_loops_without_turns(options, arch):
 def test_half_of_the_barriers_would_not_order_the_groups(kept):
     func = gemm(96)
     program = lower_func(func, "gfx942")
-    found = [s for s in walk(program.body) if isinstance(s, CallStmt) and s.routine is TURN]
+    found = [s for s in walk(program.body) if isinstance(s, CallStmt) and s.routine is END_PHASE]
     fewer = dataclasses.replace(program, body=without(program.body, set(found[1 - kept :: 2])))
     with pytest.raises(DataRace):
         for seed in range(3):

@@ -1,4 +1,4 @@
-"""Phases of a loop in which two groups of warps take turns: one uses the matrix unit while the other accesses memory.
+"""Phases of a loop in which two groups of warps ping-pong: one uses the matrix unit while the other accesses memory.
 
 Takes the steps of an iteration in program order, gives their phases, alternately of memory and of the matrix unit. Both
 groups run the same phases, one of them a phase behind the other; a barrier of the block ends each phase:
@@ -8,7 +8,7 @@ groups run the same phases, one of them a phase behind the other; a barrier of t
 
 Invariant: steps keep their order, but for those after the last one on the matrix unit, which run before it. Since an
 access of the first group may come a phase early, two accesses of different warps are ordered if two of these barriers
-lie between them; one is not enough. `Turns` only says when steps run: callers check that this orders their accesses.
+lie between them; one is not enough. `PingPong` only says when steps run: callers check that this orders their accesses.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Step:
 
 
 @record(slots=True)
-class Turns:
+class PingPong:
     """The phases of an iteration.
 
     Attributes:
         phases: The numbers of the steps of each phase; those with even numbers access memory.
         cycles: Of an iteration of both groups.
-        cycles_together: The same without turns, where both groups load and then multiply.
+        cycles_together: The same without ping-pong, where both groups load and then multiply.
     """
 
     phases: tuple[tuple[int, ...], ...]
@@ -53,11 +53,11 @@ class Turns:
 
     @property
     def gains(self) -> bool:
-        """Whether an iteration takes fewer cycles in turns."""
+        """Whether an iteration takes fewer cycles in ping-pong."""
         return self.cycles < self.cycles_together
 
 
-def take_turns(steps: Sequence[Step]) -> Turns | None:
+def alternating_phases(steps: Sequence[Step]) -> PingPong | None:
     """The phases of these steps, or None if they cannot alternate."""
     last = max((number for number, step in enumerate(steps) if step.matrix), default=-1)
     behind = range(last + 1, len(steps))
@@ -69,7 +69,7 @@ def take_turns(steps: Sequence[Step]) -> Turns | None:
         return None
     busy = [sum(steps[number].matrix + steps[number].memory for number in phase) for phase in phases]
     cycles = sum(max(own, other) + BARRIER_CYCLES for own, other in zip(busy, busy[-1:] + busy, strict=False))
-    return Turns(tuple(phases), cycles, _cycles_together(steps, last))
+    return PingPong(tuple(phases), cycles, _cycles_together(steps, last))
 
 
 def _all_needs(steps: Sequence[Step], number: int) -> set[int]:

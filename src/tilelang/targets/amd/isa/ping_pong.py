@@ -1,7 +1,7 @@
-"""Barriers for two groups of waves that take turns, one a phase behind the other; see `schedule.turns`.
+"""Barriers for two groups of waves that ping-pong, one a phase behind the other; see `schedule.ping_pong`.
 
-Gives, per generation of counters, `take_turn`, which ends a phase, `begin_turns` and `end_turns`. The hardware counts
-the arrivals of waves at its barrier, wherever they are in the program. Invariant: all waves arrive equally often: those
+Gives, per generation of counters, `end_phase`, `begin_ping_pong` and `end_ping_pong`. The hardware counts the arrivals
+of waves at its barrier, wherever they are in the program. Invariant: all waves arrive equally often: those
 of the late group once more before the loop, the others once more after it. Before it arrives, a wave waits for its
 accesses to LDS. Compilers move nothing across: neither matrix instructions, which access no memory, nor loads.
 
@@ -25,7 +25,7 @@ from tilelang.targets.amd.isa.wait_counters import Counters, wait_text
 _FUNCTION = "__device__ __forceinline__ void"
 
 
-def _turn(warp: Warp) -> Iterator[Wait]:
+def _end_phase(warp: Warp) -> Iterator[Wait]:
     warp.retire("shared")
     yield from warp.barrier_join()
 
@@ -36,53 +36,55 @@ def _is_late(warp: Warp, late: Any) -> bool:
 
 
 @cache
-def take_turn(counters: Counters) -> Instruction:
+def end_phase(counters: Counters) -> Instruction:
     """Ends a phase: what the other group did in its own has been done, too; no operands."""
-    return _instruction("take_turn", "", _turn, _turn_text(counters))
+    return _instruction("end_phase", "", _end_phase, _phase_end_text(counters))
 
 
 @cache
-def begin_turns(counters: Counters) -> Instruction:
+def begin_ping_pong(counters: Counters) -> Instruction:
     """All waves meet, then those of the late group wait for one phase; the operand says which these are."""
 
     def simulate(warp: Warp, late: Any) -> Iterator[Wait]:
-        yield from _turn(warp)
+        yield from _end_phase(warp)
         if _is_late(warp, late):
-            yield from _turn(warp)
+            yield from _end_phase(warp)
 
     text = f"""\
 // All waves of the block meet; those of the late group then wait for the first phase of the others.
-{_FUNCTION} tl_begin_turns(bool late) {{
-    tl_take_turn();
-    if (__builtin_amdgcn_readfirstlane(late)) tl_take_turn();
+{_FUNCTION} tl_begin_ping_pong(bool late) {{
+    tl_end_phase();
+    if (__builtin_amdgcn_readfirstlane(late)) tl_end_phase();
 }}
 """
-    return _instruction("begin_turns", "{0}", simulate, Helper("tl_begin_turns", text, (_turn_text(counters),)))
+    helper = Helper("tl_begin_ping_pong", text, (_phase_end_text(counters),))
+    return _instruction("begin_ping_pong", "{0}", simulate, helper)
 
 
 @cache
-def end_turns(counters: Counters) -> Instruction:
-    """The other group waits for the last phase of the late one; the operand is that of `begin_turns`."""
+def end_ping_pong(counters: Counters) -> Instruction:
+    """The other group waits for the last phase of the late one; the operand is that of `begin_ping_pong`."""
 
     def simulate(warp: Warp, late: Any) -> Iterator[Wait]:
         if not _is_late(warp, late):
-            yield from _turn(warp)
+            yield from _end_phase(warp)
 
     text = f"""\
 // The waves that are not of the late group wait for its last phase.
-{_FUNCTION} tl_end_turns(bool late) {{
-    if (!__builtin_amdgcn_readfirstlane(late)) tl_take_turn();
+{_FUNCTION} tl_end_ping_pong(bool late) {{
+    if (!__builtin_amdgcn_readfirstlane(late)) tl_end_phase();
 }}
 """
-    return _instruction("end_turns", "{0}", simulate, Helper("tl_end_turns", text, (_turn_text(counters),)))
+    helper = Helper("tl_end_ping_pong", text, (_phase_end_text(counters),))
+    return _instruction("end_ping_pong", "{0}", simulate, helper)
 
 
-def _turn_text(counters: Counters) -> Helper:
+def _phase_end_text(counters: Counters) -> Helper:
     return Helper(
-        "tl_take_turn",
+        "tl_end_phase",
         f"""\
 // All waves of the block meet and see what each wrote to LDS; compilers move no instruction across.
-{_FUNCTION} tl_take_turn() {{
+{_FUNCTION} tl_end_phase() {{
     asm volatile("{wait_text("lds", counters)}" ::: "memory");
     __builtin_amdgcn_sched_barrier(0);
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
@@ -109,4 +111,4 @@ def _instruction(name: str, operands: str, simulate: Any, helper: Helper) -> Ins
 def instructions() -> Iterator[Instruction]:
     """Those of this file, one of each form."""
     for counters in Counters:
-        yield from (take_turn(counters), begin_turns(counters), end_turns(counters))
+        yield from (end_phase(counters), begin_ping_pong(counters), end_ping_pong(counters))

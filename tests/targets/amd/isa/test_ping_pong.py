@@ -7,7 +7,7 @@ from hip_kernels import ARCHES, needs_clang
 
 from tilelang.errors import BarrierDivergence, DataRace, ReadBeforeWrite
 from tilelang.targets.amd.backend import BACKEND
-from tilelang.targets.amd.isa.turns import begin_turns, end_turns, instructions, take_turn
+from tilelang.targets.amd.isa.ping_pong import begin_ping_pong, end_phase, end_ping_pong, instructions
 from tilelang.targets.amd.isa.wait_counters import Counters
 from tilelang.targets.amd.runtime.device_code import build
 
@@ -15,23 +15,23 @@ GFX9 = Counters.LOADS_AND_STORES
 ROUNDS = 3
 
 
-def exchange(turns, *, begin=True, end=True):
-    """Each wave fills a part of a tile, then reads that of the other wave; `turns` barriers lie in between."""
+def exchange(phases, *, begin=True, end=True):
+    """Each wave fills a part of a tile, then reads that of the other wave; `phases` barriers lie in between."""
     p = ThreadProgram()
     a, out, t = p.tensor("A", (ROUNDS, 128)), p.tensor("out", (ROUNDS, 128)), p.thread
     with p.kernel(1, threads=128):
         tile = p.shared("tile", (128,))
         if begin:
-            p.call(begin_turns(GFX9), t >= 64)
+            p.call(begin_ping_pong(GFX9), t >= 64)
         with p.serial(0, ROUNDS) as k:
             p.store(tile, (t,), p.load(a, k, t) + 0)
-            for _ in range(turns):
-                p.call(take_turn(GFX9))
+            for _ in range(phases):
+                p.call(end_phase(GFX9))
             p.store(out, (k, t), p.load(tile, (t + 64) % 128) + 0)
-            for _ in range(turns):
-                p.call(take_turn(GFX9))
+            for _ in range(phases):
+                p.call(end_phase(GFX9))
         if end:
-            p.call(end_turns(GFX9), t >= 64)
+            p.call(end_ping_pong(GFX9), t >= 64)
     return p
 
 
@@ -72,10 +72,10 @@ def test_waves_branch_as_a_whole(arch):
     p = ThreadProgram()
     a, t = p.tensor("A", (256,)), p.thread
     with p.kernel(1, threads=256):
-        p.call(begin_turns(counters), t >= 128)
+        p.call(begin_ping_pong(counters), t >= 128)
         p.store(a, (t,), 1.0)
-        p.call(take_turn(counters))
-        p.call(end_turns(counters), t >= 128)
+        p.call(end_phase(counters))
+        p.call(end_ping_pong(counters), t >= 128)
     assembly = build(BACKEND.emit(p.finish()), arch, "clang").assembly()
     assert "s_barrier" in assembly
     assert "s_cbranch_exec" not in assembly
