@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilelang.arith.domain import Domain
-from tilelang.dtypes import FLOAT32, INT32
+from tilelang.dtypes import FLOAT32, INT32, INT64, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Load, Select, Var, binary, const, select, unary
@@ -133,6 +133,17 @@ def test_a_window_splits_at_both_sides():
     row, column = b * ROWS + i, k * COLUMNS + j
     made = split(loop(masked(binary(BinaryOp.AND, row >= column, column > row - 40)), b, b + 20))
     assert [True, False, True] == [masks(s) for s in made.body if isinstance(s, For)]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint32", "int64"])
+@pytest.mark.parametrize("rows", [-9, 0, 13, 99])
+def test_loops_that_end_at_data_split_at_exact_indices(dtype, rows):
+    end, n = Var("end", as_dtype(dtype)), Var("n", INT64, index=True)
+    made = split(loop(masked(k * COLUMNS + j < n), 0, end))
+    bounds = [s for s in made.body if isinstance(s, Bind)]
+    assert bounds and all(s.var.dtype == s.value.dtype for s in bounds)
+    env = {end: np.array(7, dtype)[()], n: rows}
+    assert run(made, env) == run(loop(masked(k * COLUMNS + j < n), 0, 7), env)
 
 
 def test_the_last_tile_of_keys_is_masked_and_no_other():

@@ -6,8 +6,10 @@ Takes expressions, gives expressions of the same value if nothing wraps.
 from __future__ import annotations
 
 from tilelang.dtypes import INT64
-from tilelang.ir.expr import Binary, Cast, Expr, Select, Unary, binary, cast, select, unary
+from tilelang.errors import Loc
+from tilelang.ir.expr import Binary, Cast, Expr, Select, Unary, Var, binary, cast, select, unary
 from tilelang.ir.scalar import COMPARISONS, CONJUNCTIONS, DISJUNCTIONS, BinaryOp, UnaryOp
+from tilelang.ir.stmt import Bind
 
 _ON_TRUTHS = {**dict.fromkeys(CONJUNCTIONS, BinaryOp.AND), **dict.fromkeys(DISJUNCTIONS, BinaryOp.OR)}
 
@@ -26,6 +28,12 @@ def exact(index: Expr) -> Expr:
         case Cast(a=a, dtype=dtype) if a.dtype.is_int:
             return cast(cast(exact(a), dtype), INT64)
     return cast(index, INT64)
+
+
+def bind_exact(name: str, index: Expr, loc: Loc) -> Bind:
+    """Binds an integer to a new index variable, which has the dtype in which it is exact: no data, so nothing wraps."""
+    value = exact(index)
+    return Bind(Var(name, value.dtype, index=True), value, loc=loc)
 
 
 def exactly(condition: Expr) -> Expr:

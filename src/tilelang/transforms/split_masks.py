@@ -20,6 +20,7 @@ from dataclasses import field
 
 from tilelang.analysis.strides import coefficient
 from tilelang.arith.domain import Domain
+from tilelang.arith.exact import bind_exact, exact
 from tilelang.arith.interval import NEGATED
 from tilelang.arith.prove import proves
 from tilelang.arith.simplify import simplify
@@ -60,16 +61,17 @@ def split_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -
     found = _Search(loop, domain, is_uniform).masks()
     if not found:
         return None
-    first, end = (loop.start, loop.stop) if loop.step > 0 else (loop.stop + 1, loop.start + 1)
+    start, stop = exact(loop.start), exact(loop.stop)
+    first, end = (start, stop) if loop.step > 0 else (stop + 1, start + 1)
     binds = [bind for each in found for bind in each.names]
 
     def named(suffix: str, limits: Sequence[Expr], op: BinaryOp, least: Expr) -> Expr:
         value = simplify(_tightest(limits, op, least, end), domain)
         if isinstance(value, Const | Var):
             return value
-        var = Var(f"{loop.var.name}_{suffix}", loop.var.dtype, index=True)
-        binds.append(Bind(var, value, loc=loop.loc))
-        return var
+        bound = bind_exact(f"{loop.var.name}_{suffix}", value, loop.loc)
+        binds.append(bound)
+        return bound.var
 
     lower, upper = [e for each in found for e in each.lower], [e for each in found for e in each.upper]
     begin = named("begin", lower, BinaryOp.MAX, first) if lower else first

@@ -86,6 +86,39 @@ def test_negative_and_symbolic_indices(size):
     run_everywhere(main, a, -a, np.zeros((3, 16), np.int32), a * 0, compile_flags=FLAGS)
 
 
+@pytest.mark.parametrize("size", [0, 1, 15, 33])
+def test_loops_of_32_bits_end_at_sizes_of_64(size):
+    n, m = T.dynamic("n"), T.dynamic("m", "int64")
+
+    @T.prim_func
+    def main(A: T.Tensor((m,), "int32"), B: T.Tensor((3, n), "int32"), C: T.Tensor((3, 16), "int32")):
+        with T.Kernel(3) as bx:
+            for i in T.Parallel(16):
+                C[bx, i] = A[bx * 16 + i] + A[20 - i * 3] * 100
+            for i in T.Parallel(n):
+                if T.cast(i + bx, "int64") < T.int64(9223372036854775806):
+                    B[bx, i] = A[i * 3 - n] + A[i + 1] * 100
+
+    a = np.arange(1, size + 1, dtype=np.int32)
+    run_everywhere(main, a, np.zeros((3, 21), np.int32), np.zeros((3, 16), np.int32), compile_flags=FLAGS)
+
+
+@pytest.mark.parametrize("wide", ["int32", "int64"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+def test_the_end_of_a_loop_may_be_data(dtype, wide):
+    n = T.dynamic("n", wide)
+
+    @T.prim_func
+    def main(N: T.Tensor((2,), dtype), A: T.Tensor((n,), "int32"), B: T.Tensor((64,), "int32")):
+        with T.Kernel(1):
+            for i in T.serial(N[0], N[1]):
+                B[i] = A[i + 3] + A[i - 5] * 100
+
+    for size in (0, 1, 20, 50):  # A[i + 3] is in bounds for i < size - 3, which may be negative
+        a, ends = np.arange(1, size + 1, dtype=np.int32), np.array([2, 37], dtype)
+        run_everywhere(main, ends, a, np.zeros(64, np.int32), compile_flags=FLAGS)
+
+
 def test_different_bounds_in_one_loop():
     @T.prim_func
     def main(A: T.Tensor((10,), "int32"), B: T.Tensor((13,), "int32"), C: T.Tensor((20,), "int32")):

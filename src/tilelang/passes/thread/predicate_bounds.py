@@ -16,7 +16,7 @@ from tilelang.analysis.bounds_checks import bounds_checks
 from tilelang.analysis.clobbers import Clobbers
 from tilelang.analysis.split_loops import Split, plan_split
 from tilelang.arith.domain import Domain, facts_after, of_function
-from tilelang.arith.exact import exactly
+from tilelang.arith.exact import bind_exact, exact, exactly
 from tilelang.arith.interval import NEGATED
 from tilelang.arith.prove import decide
 from tilelang.arith.simplify import simplify
@@ -213,17 +213,17 @@ class _PredicateBounds:
         def limit(suffix: str, value: Expr) -> Expr:
             if isinstance(value, Const | Var):
                 return value
-            var = Var(f"{node.var.name}_{suffix}", node.var.dtype, index=True)
-            parts.append(Bind(var, value, loc=node.loc))
-            return var
+            bound = bind_exact(f"{node.var.name}_{suffix}", value, node.loc)
+            parts.append(bound)
+            return bound.var
 
-        begin, end = node.start, node.stop
+        begin, end = start, stop = exact(node.start), exact(node.stop)
         if split.lower:
             lows = [low for low, _ in split.lower.values()]
-            begin = limit("begin", simplify(_clamped(_fold(BinaryOp.MAX, lows), node.start, node.stop, domain), domain))
+            begin = limit("begin", simplify(_clamped(_fold(BinaryOp.MAX, lows), start, stop, domain), domain))
         if split.upper:
             highs = [high for high, _ in split.upper.values()]
-            end = limit("end", simplify(_clamped(_fold(BinaryOp.MIN, highs), begin, node.stop, domain), domain))
+            end = limit("end", simplify(_clamped(_fold(BinaryOp.MIN, highs), begin, stop, domain), domain))
         inside = domain
         for part in parts:
             if isinstance(part, Bind):

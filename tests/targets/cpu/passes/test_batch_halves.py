@@ -84,6 +84,34 @@ def test_operators_round_as_in_the_reference(size):
         assert_equal_to_reference(elementwise(every, size), x, y, np.zeros(size, np.float16))
 
 
+@pytest.mark.parametrize("stop", [T.dynamic("n", "int64"), T.int64(40), T.int64(300)])
+def test_loops_of_64_bits_compute_with_data_of_64_bits(stop):
+    n = T.dynamic("n", "int64")
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), "float16"), C: T.Tensor((n,), "int64"), Y: T.Tensor((n,), "float16")):
+        with T.Kernel(1):
+            for i in T.Parallel(stop):
+                v = C[i] * C[i] + i
+                Y[i] = X[i] * X[i] + T.cast(v, "float16")
+
+    assert "narrow" in parts(main)
+    assert_equal_to_reference(main, halves(300), np.arange(300) % 7, np.zeros(300, np.float16))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint32", "int64"])
+def test_loops_may_end_at_data(dtype):
+    @T.prim_func
+    def main(X: T.Tensor((300,), "float16"), N: T.Tensor((1,), dtype), Y: T.Tensor((300,), "float16")):
+        with T.Kernel(1):
+            for i in T.vectorized(N[0]):
+                Y[i] = X[i] * X[i] + T.cast(i, "float16")
+
+    assert "narrow" in parts(main)
+    for size in (0, 21, 100):
+        assert_equal_to_reference(main, halves(300), np.array([size], dtype), np.zeros(300, np.float16))
+
+
 def test_the_last_batch_of_a_symbolic_size_may_be_short():
     n = T.dynamic("n")
 

@@ -20,6 +20,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from tilelang.analysis.strides import stride_along
+from tilelang.arith.exact import bind_exact, exact
 from tilelang.dtypes import FLOAT32, INT32, SCALARS, DType
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import as_body
@@ -76,13 +77,13 @@ def _batched(loop: For) -> Stmt | None:
         return None
     if trips is not None and trips <= 2 * LANES:
         return _batch(loop, loop.start, as_expr(trips), trips)
-    first = Var(f"{loop.var.name}_0", INT32, index=True)
+    first = Var(f"{loop.var.name}_0", loop.var.dtype, index=True)
     if trips is not None and trips % LANES == 0:
         count: Expr = as_expr(LANES)
         before: tuple[Stmt, ...] = ()
     else:
-        count = Var("count", INT32, index=True)
-        before = (Bind(count, binary(BinaryOp.MIN, loop.stop - first, LANES), loc=loop.loc),)
+        short = bind_exact("count", binary(BinaryOp.MIN, exact(loop.stop) - first, LANES), loop.loc)
+        count, before = short.var, (short,)
     body = _batch(loop, first, count, LANES)
     if body is None:
         return None
@@ -119,7 +120,7 @@ class _Batch:
 
     def __init__(self, loop: For, first: Expr, count: Expr, size: int) -> None:
         self._loop, self._first, self._count, self._shape = loop, first, count, (as_expr(size),)
-        self._lane = Var(loop.var.name, INT32, index=True)
+        self._lane = Var(loop.var.name, loop.var.dtype, index=True)
         self._written = {s.buffer.storage for s in walk(loop.body) if isinstance(s, Store)}
         self._defined = {s.var for s in walk(loop.body) if isinstance(s, Bind)}
         self._buffers: list[Buffer] = []
