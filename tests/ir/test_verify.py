@@ -8,7 +8,7 @@ from loops import buffer, bx, exprs, i, j, load, serial, store
 from tilelang.dtypes import FLOAT32, INT32, INT64, as_dtype
 from tilelang.errors import CompilerBug, Loc, ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Binary, Load, Reinterpret, Var, as_expr, const
+from tilelang.ir.expr import Binary, Load, Reinterpret, Var, as_expr, binary, const
 from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import (
@@ -53,6 +53,12 @@ def test_a_whole_program_is_accepted():
         If(bx < 1, If(bx < 1, Seq(()), group=Group(33, 1)), group=Group(32, 64)),
         Atomic(AtomicOp.ADD, A, exprs(0), load(x), Var("old", FLOAT32)),
     ))  # fmt: skip
+
+
+def test_an_index_may_be_bound_to_a_variable_of_another_width():
+    n = Var("n", INT64, index=True)
+    wide = Var("wide", INT64, index=True)
+    verify(function(Bind(n, const(7, INT64)), Bind(v, binary(BinaryOp.MIN, n - bx, 4)), Bind(wide, v + 1)))
 
 
 @pytest.mark.parametrize(
@@ -102,6 +108,8 @@ REGION = Region(A, exprs(0), exprs(4))
         ("index 0.5 has dtype float32", Level.TILE, Store(A, (as_expr(0.5),), const(0.0, FLOAT32))),
         ("condition bx has dtype int32", Level.TILE, If(bx, Seq(()))),
         ("Load: float16 from 'A'", Level.TILE, Store(A, exprs(0), Load(A, exprs(0), F16))),
+        ("Bind: value T.int64(7) has dtype int64", Level.TILE, Bind(Var("data", INT32), const(7, INT64))),
+        ("Bind: value A[0] has dtype float32", Level.TILE, Bind(v, load(A, 0))),
         ("differ in width", Level.TILE, store(A, 0, Reinterpret(const(0, INT64), FLOAT32))),
         (
             "operands of float32 and int32",

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import ProgramError, StagingError
 from tilelang.sim.tile_interp import run_reference
@@ -98,6 +99,28 @@ def test_options_that_steer_are_taken_and_change_nothing():
     a = np.zeros(12, np.int32)
     run_reference(main, [a, 9])
     assert [100, 10, 101, 11, 1, 1, 1, 1, 1, 1001, 1001, 1001] == a.tolist()
+
+
+@pytest.mark.parametrize("backend", ["reference", "cc", "simulator"])
+def test_persistent_loops_over_sizes_of_64_bits(backend):
+    m, n = T.dynamic("m", "int64"), T.dynamic("n", "int64")
+    dtypes = []
+
+    @T.prim_func
+    def main(A: T.Tensor((m, n), "int32"), B: T.Tensor((m, n), "int32")):
+        with T.Kernel(3) as block:
+            for y, x in T.Persistent([m, n], 3, block, group_size=2):
+                dtypes.extend((str(y.dtype), str(x.dtype)))
+                A[y, x] += y * 10 + x
+                B[y, x] = y
+
+    assert ["int64", "int64"] == dtypes
+    target = "sm_80" if backend == "simulator" else "auto"
+    a, b = np.zeros((2, 5, 4), np.int32)
+    tilelang.compile(main, target=target, execution_backend=backend)(a, b)
+    rows, columns = np.ogrid[:5, :4]
+    np.testing.assert_array_equal(rows * 10 + columns, a)
+    np.testing.assert_array_equal(rows + 0 * columns, b)
 
 
 def test_bounds_are_fixed_on_entry():

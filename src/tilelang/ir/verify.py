@@ -1,5 +1,8 @@
 """Checks that a function is well formed: legal nodes for its level, names defined before use, equal dtypes.
 
+Index arithmetic has no width, so nodes and bindings of it may differ in dtype: a block index of 32 bits is computed
+from sizes of 64 bits. Printers declare the width that the range of a variable needs.
+
 A name used outside of the loop or branch that defines it is an error of the user (`ProgramError`); all others are
 errors of the compiler (`CompilerBug`).
 """
@@ -124,7 +127,8 @@ class _Verifier:
                     self._visible = before
                 case Bind(var=var, value=value):
                     self._expr(value)
-                    self._same("Bind", var.dtype, value)
+                    if not (var.index and value.is_index):
+                        self._same("Bind", var.dtype, value)
                     self._visible.add(var)
                 case Alloc():
                     self._alloc(node)

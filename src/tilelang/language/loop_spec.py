@@ -182,11 +182,10 @@ def _open_persistent(spec: LoopSpec, stager: Stager, targets: Sequence[str]) -> 
     total: Expr = Const(1, INT32, weak=True)
     for extent in extents:
         total = total * extent
-    wave = Var(stager.unique("wave"), INT32, index=True)
-    tile = Var(stager.unique("tile"), INT32, index=True)
+    wave, tile = (Var(stager.unique(name), total.dtype, index=True) for name in ("wave", "tile"))
     coordinates = _grouped(tile, extents, group_size)
     names = targets if len(targets) == len(extents) else _default_names(spec, targets)
-    variables = tuple(Var(stager.unique(n), INT32, index=True) for n in names)
+    variables = tuple(Var(stager.unique(n), c.dtype, index=True) for n, c in zip(names, coordinates, strict=True))
     binds = [Bind(v, c, loc=stager.loc) for v, c in zip(variables, coordinates, strict=True)]
     zero = Const(0, INT32, weak=True)
     waves = (total + wave_size - 1) // wave_size

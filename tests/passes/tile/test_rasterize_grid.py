@@ -12,6 +12,7 @@ from tilelang.dtypes import INT32
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, const
 from tilelang.ir.stmt import Bind, Launch, LaunchHints, Seq
+from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile.rasterize_grid import PASS, rasterized
@@ -94,9 +95,10 @@ def test_kernels_of_any_size_mean_the_same_as_before(shape, order):
 
 
 @pytest.mark.parametrize("order", ["row", "column"])
-@pytest.mark.parametrize("sizes", [(None, None), (800, 360)])
+@pytest.mark.parametrize("sizes", [(None, None), (800, 360), (T.dynamic("M", "int64"), T.dynamic("N", "int64"))])
 def test_indices_are_known_to_lie_in_the_grid(order, sizes):
     func = PASS.run(doubled(4, order, *sizes), PassContext())
+    verify(func)
     (node,) = (s for s in walk(func.body) if isinstance(s, Launch))
     domain = of_function(func)
     for var, extent in zip(node.block_vars, node.grid, strict=True):
