@@ -59,6 +59,16 @@ def test_rows_of_unknown_length_lie_far_apart() -> None:
     assert 4.0 == sectors_per_byte(store, nest, blocked((64, 64), 128, 4), Domain(), machine=MACHINE)
 
 
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+def test_tiles_of_a_loop_that_starts_at_data_are_sampled_like_others(index_dtype: str) -> None:
+    n, data = Var("n", DType(index_dtype), index=True), Var("data", DType(index_dtype))
+    domain = Domain().with_loop(n, data, as_expr(64), 1)
+    a, b = (Buffer(name, (as_expr(64), as_expr(4096)), DType("float32"), Scope.GLOBAL) for name in "AB")
+    nest = ParallelLoop((i, j), (as_expr(64), as_expr(64)), Store(b, (i, n * 64 + j), Load(a, (i, j), a.dtype)))
+    (store,) = accesses(nest).writes
+    assert 1.0 == sectors_per_byte(store, nest, blocked((64, 64), 128, 4), domain, machine=MACHINE)
+
+
 def test_copies_of_threads_are_not_counted() -> None:
     nest, _, store = copied("float32")
     once = tile_access(store, nest, replicated((64, 64), 64), 2, Domain(), copies=False, machine=MACHINE)

@@ -63,7 +63,8 @@ def tile_access(
 ) -> TileAccess | None:
     """The sampled coordinates in the last `rank` dimensions; None if they depend on data.
 
-    Variables other than the nest's have their smallest values; those that shift a tile as a whole make no difference.
+    Variables other than the nest's have their smallest values, or 0 if nothing is known of them; those that shift a
+    tile as a whole make no difference.
 
     Args:
         access: The access.
@@ -105,7 +106,8 @@ def _coordinate(index: Expr, env: Mapping[Var, np.ndarray], domain: Domain) -> n
         if isinstance(node, Load):
             return None
         if isinstance(node, Var) and node not in values:
-            values[node] = bounds(node, domain).low or 0
+            low = bounds(node, domain).low
+            values[node] = 0 if low is None or low == node.dtype.limits[0] else low
     return np.asarray(evaluate(index, values, exact=True))
 
 
