@@ -25,7 +25,7 @@ S = Buffer("S", (as_expr(64),), as_dtype("float16"), Scope.SHARED)
 
 
 def access(unit, write=True):
-    return ThreadAccess(S, (as_expr(0),), (1,), write, False, unit, (), (), NOWHERE)
+    return ThreadAccess(S, (as_expr(0),), (1,), write, None, unit, (), (), NOWHERE)
 
 
 def state(*accesses):

@@ -68,10 +68,13 @@ def test_calls_access_their_regions_and_copies_do_so_asynchronously():
     assert (("S", ["1", "t * 8"], (1, 8), True), True) == (shown(write), write.asynchronous)
 
 
-def test_atomics_are_told_and_loading_ones_write_nothing():
-    add, load = Atomic(AtomicOp.ADD, G, (T,), Const(1.0, HALF)), Atomic(AtomicOp.LOAD, G, (T,), None, Var("old", HALF))
-    assert [(True, True)] == [(t.atomic, t.write) for t in thread_accesses(add, {})]
-    assert [(True, False)] == [(t.atomic, t.write) for t in thread_accesses(load, {})]
+@pytest.mark.parametrize("op", AtomicOp)
+def test_atomics_commute_where_nobody_takes_the_value_before_and_loading_ones_write_nothing(op):
+    value = None if op is AtomicOp.LOAD else Const(1.0, HALF)
+    commutes = None if op.operator is None else op
+    for result, expected in ((None, commutes), (Var("old", HALF), None)):
+        (access,) = thread_accesses(Atomic(op, G, (T,), value, result), {})
+        assert (expected, op is not AtomicOp.LOAD) == (access.commutes, access.write)
 
 
 @pytest.mark.parametrize(

@@ -88,11 +88,36 @@ def test_what_all_threads_agree_on_cancels():
     assert not conflict(write(K, T, target=G), read(K - 1, 15 - T, target=G))
 
 
-def test_reads_and_atomics_agree_with_each_other():
+def update(op=AtomicOp.ADD, target=S, **how):
+    value = None if op is AtomicOp.LOAD else Const(1, target.dtype)
+    return thread_accesses(Atomic(op, target, (c(0), c(0)), value, **how), {})[-1]
+
+
+def test_reads_agree_with_each_other():
     assert not conflict(read(0, 0), read(0, 0))
-    add = thread_accesses(Atomic(AtomicOp.ADD, S, (c(0), c(0)), Const(1, HALF)), {})[0]
-    assert not conflict(add, add)
-    assert conflict(add, read(0, 0))
+    assert conflict(update(), read(0, 0))
+    assert not conflict(update(AtomicOp.LOAD), read(0, 0))
+    assert not conflict(update(AtomicOp.LOAD), update(AtomicOp.LOAD))
+
+
+@pytest.mark.parametrize("target", [S, G])
+def test_atomics_agree_that_commute(target):
+    commutative = [op for op in AtomicOp if op.operator is not None]
+    for x, y in itertools.product(AtomicOp, repeat=2):
+        agree = x is y and (x in commutative or x is AtomicOp.LOAD)
+        assert agree is not conflict(update(x, target), update(y, target))
+
+
+def test_atomics_whose_previous_values_are_used_do_not_commute():
+    previous = Var("previous", HALF)
+    assert conflict(update(), update(result=previous))
+    assert conflict(update(result=previous), update())
+    assert conflict(update(result=previous), update(result=previous))
+
+
+def test_atomics_on_views_of_another_dtype_do_not_commute():
+    words = Buffer("words", S.shape, as_dtype("int16"), Scope.SHARED, view_of=S)
+    assert conflict(update(), update(target=words))
 
 
 def test_a_single_thread_has_no_conflicts():

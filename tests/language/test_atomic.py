@@ -209,3 +209,25 @@ def test_one_block_takes_a_lock():
     for lock, taken in outcomes(main, np.zeros(1, np.int32), np.zeros(8, np.int32), arch="sm_90a"):
         assert 7 == np.count_nonzero(taken == lock[0])
         assert 0 == taken[lock[0] - 1]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_statements_on_one_element_run_in_their_order(shared):
+    """Threads of all warps update it by one operation before a thread updates it by another."""
+
+    @T.prim_func
+    def main(C: T.Tensor((1,), "int32"), P: T.Tensor((2,), "int32")):
+        with T.Kernel(1, threads=128):
+            s = T.alloc_shared((1,), "int32") if shared else C
+            s[0] = 0
+            for i in T.Parallel(256):
+                T.atomic_max(s[0], i)
+            P[0] = T.atomic_min(s[0], 7, return_prev=True, memory_order="relaxed")
+            for i in T.Parallel(256):
+                T.atomic_add(s[0], 1)
+            P[1] = T.atomic_exchange(s[0], 5, memory_order="relaxed")
+            C[0] = s[0]
+
+    for left, previous in outcomes(main, np.zeros(1, np.int32), np.zeros(2, np.int32), arch="sm_90a"):
+        assert [255, 7 + 256] == previous.tolist()
+        assert [5] == left.tolist()

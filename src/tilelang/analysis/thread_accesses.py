@@ -63,7 +63,8 @@ class ThreadAccess:
             index depends on the contents of memory.
         extent: Elements per dimension; None where that is not constant.
         write: Whether it writes.
-        atomic: Whether it is atomic.
+        commutes: The operation of an atomic update that commutes with others of that operation, since nobody takes its
+            previous value; None for any other access.
         async_unit: The unit that performs it asynchronously; None if the thread does.
         conditions: Conditions under which it happens.
         free: The variables of `start` that may have any value of a range.
@@ -79,7 +80,7 @@ class ThreadAccess:
     start: tuple[Expr | None, ...]
     extent: tuple[int | None, ...]
     write: bool
-    atomic: bool
+    commutes: AtomicOp | None
     async_unit: AsyncUnit | None
     conditions: tuple[Expr, ...]
     free: tuple[FreeVariable, ...]
@@ -180,7 +181,8 @@ class _Collector:
             case Atomic(buffer=buffer, indices=indices, op=op):
                 lanes = 1 if stmt.value is None else stmt.value.dtype.lanes // buffer.dtype.lanes
                 write = op is not AtomicOp.LOAD
-                for access in self._access(buffer, indices, lanes, conditions, write=write, atomic=True):
+                commutes = op if op.operator is not None and stmt.result is None else None
+                for access in self._access(buffer, indices, lanes, conditions, write=write, commutes=commutes):
                     ordered = buffer.scope is Scope.GLOBAL
                     yield dataclasses.replace(
                         access, releases=ordered and stmt.releases, acquires=ordered and stmt.acquires
@@ -221,12 +223,12 @@ class _Collector:
         conditions: tuple[Expr, ...],
         *,
         write: bool,
-        atomic: bool = False,
+        commutes: AtomicOp | None = None,
     ) -> Iterator[ThreadAccess]:
         if buffer.scope in SHARED_BY_THREADS:
             extent = (*(1 for _ in indices[1:]), lanes) if indices else ()
             start = tuple(map(self._exact, indices))
-            yield ThreadAccess(buffer, start, extent, write, atomic, None, conditions, (), self._stmt.loc)
+            yield ThreadAccess(buffer, start, extent, write, commutes, None, conditions, (), self._stmt.loc)
 
     def _region(
         self, region: Region, conditions: tuple[Expr, ...], unit: AsyncUnit | None, *, write: bool
@@ -234,7 +236,7 @@ class _Collector:
         if region.buffer.scope in SHARED_BY_THREADS:
             extent = tuple(int_const(e) for e in region.extent)
             start = tuple(map(self._exact, region.start))
-            yield ThreadAccess(region.buffer, start, extent, write, False, unit, conditions, (), self._stmt.loc)
+            yield ThreadAccess(region.buffer, start, extent, write, None, unit, conditions, (), self._stmt.loc)
 
     def _exact(self, index: Expr) -> Expr | None:
         return plain(index, self._values)

@@ -132,7 +132,7 @@ class Conflicts:
             return False
         if self._transfers_visibility(x, y):
             return True
-        if not (x.write or y.write) or x.atomic and y.atomic:
+        if not (x.write or y.write) or _commute(x, y):
             return False
         if x.buffer.storage is not y.buffer.storage:
             return self._share_bytes(x.buffer.storage, y.buffer.storage)
@@ -389,6 +389,12 @@ def _values(linear: Sum, domain: Domain) -> tuple[int, ...] | None:
             return None
         values = {value + factor * step for value in values for step in range(bounds.low, bounds.high + 1)}
     return tuple(values)
+
+
+def _commute(x: ThreadAccess, y: ThreadAccess) -> bool:
+    """Whether both orders of two accesses have the same outcome: they are atomic updates by one operation."""
+    same_elements = x.buffer.storage is y.buffer.storage and x.buffer.dtype is y.buffer.dtype
+    return x.commutes is not None and x.commutes is y.commutes and same_elements
 
 
 def of_other_versions(a: Expr, b: Expr) -> bool:

@@ -228,10 +228,22 @@ def test_buffers_that_lie_over_each_other_are_separated():
     assert 0 == len(barriers(placed(write(S, T), write(V2, 0, T), plan=plan)))
 
 
-def test_atomics_need_no_order_among_themselves_but_one_with_other_accesses():
+def test_atomics_that_commute_need_no_order_among_themselves_but_one_with_other_accesses():
     add = Atomic(AtomicOp.ADD, S, (T % 8,), Const(1.0, FLOAT32))
     assert not barriers(placed(add, add))
+    assert not barriers(placed(serial(index("k"), 4, add)))
     assert 2 == len(barriers(placed(write(S, T), add, read(S, 0))))
+
+
+@pytest.mark.parametrize("target", [S, G])
+def test_atomics_that_do_not_commute_are_separated(target):
+    at = (T % 8,) if target is S else (c(0), T % 8)
+    first = Atomic(AtomicOp.MAX, target, at, Const(1.0, FLOAT32))
+    second = Atomic(AtomicOp.MIN, target, at, Const(1.0, FLOAT32))
+    assert [second] == before(placed(first, second))
+    assert not barriers(placed(first, Atomic(AtomicOp.MIN, target, (*at[:-1], T % 8 + 8), Const(1.0, FLOAT32))))
+    exchange = Atomic(AtomicOp.EXCHANGE, target, at, Const(1.0, FLOAT32))
+    assert 1 == len(barriers(placed(serial(index("k"), 4, exchange))))
 
 
 @pytest.mark.parametrize(("barriers_inside", "enough"), [((), False), ((SYNC_THREADS,), False), ((SYNC_THREADS,) * 2, True)])

@@ -92,11 +92,13 @@ def test_the_barrier_that_passes_on_what_one_thread_has_seen_is_enough():
 def test_nobody_waits_if_each_thread_has_looked_for_itself():
     look = update(MemoryOrder.ACQUIRE, 0, 0, op=AtomicOp.LOAD)
     spin = While(Const(True, BOOL), Seq((look, If(look.result == 1, Break()))))
-    told = update(MemoryOrder.RELAXED, 0, 0)
+    told = update(MemoryOrder.RELAXED, 1, 0)
     assert not barriers(placed(spin, read(G, 0, T), write(G, 1, T), by_one(told)))
     assert 1 == len(barriers(placed(by_one(spin), read(G, 0, T), write(G, 1, T), by_one(told))))
     each = update(MemoryOrder.ACQUIRE, 0, T, op=AtomicOp.LOAD)
     assert 1 == len(barriers(placed(each, read(G, 0, T), write(G, 1, T), by_one(told))))
+    changed = update(MemoryOrder.RELAXED, 0, 0)  # which the others shall not see yet
+    assert 1 == len(barriers(placed(spin, by_one(changed))))
     some = If(Load(ACC, (T % 8,), FLOAT32) > 0.0, look)
     assert 1 == len(barriers(placed(some, read(G, 0, T), write(G, 1, T), by_one(told))))
 
