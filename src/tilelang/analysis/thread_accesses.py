@@ -195,8 +195,9 @@ class _Collector:
     def _call(self, stmt: CallStmt, conditions: tuple[Expr, ...]) -> Iterator[ThreadAccess]:
         routine = stmt.routine
         unit = routine.async_unit if isinstance(routine, Instruction) else None
+        # a thread that waits for its own copies may write to their sources before others have waited for theirs
+        late = unit if unit is not None and (unit.reads_asynchronously or unit.per_thread) else None
         for region in stmt.reads:
-            late = unit if unit is not None and unit.reads_asynchronously else None
             yield from self._region(region, conditions, late, write=False)
         for region in stmt.writes:
             yield from self._region(region, conditions, unit, write=True)

@@ -55,6 +55,14 @@ def test_a_thread_sees_its_own_copies_without_a_barrier():
     assert not barriers(placed(issue(V2, 0, 0), commit(), wait(0), read(V2, 0, T)))
 
 
+def test_what_a_copy_reads_is_written_after_a_wait_and_a_barrier_behind_it():
+    """The copy of another thread may read until that thread has waited for it."""
+    early, done, change = CallStmt(SYNC_THREADS, ()), wait(0), write(A, 0, 63 - T)
+    assert [done, change] == before(placed(issue(V2, 0, 0), commit(), early, done, change))
+    assert not barriers(placed(issue(V2, 0, 0), commit(), wait(0), write(A, 0, T)))
+    assert not barriers(placed(issue(V2, 0, 0), commit(), wait(0), write(A, 1, 63 - T)))
+
+
 @pytest.mark.parametrize("trips", [9, 5000])
 def test_threads_that_fill_again_what_they_have_read_need_no_barrier(trips):
     """However many iterations there are: they do not move the elements that a thread has."""

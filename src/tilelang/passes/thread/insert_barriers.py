@@ -3,8 +3,8 @@
 Requires shared memory with offsets (tiles may share bytes), and subscripts by the dimensions of tiles, with mutable
 scalars hoisted out of loops (these distinguish elements). Gives a function in which a barrier of the block lies
 between any two accesses to one element by different threads of which at least one is a write, other than atomic
-updates that commute; where that write is asynchronous, between the wait for it and the other access. Global memory is
-covered within one block; a release to other blocks, or an acquire from them, by one thread counts for all threads of
+updates that commute; where the earlier one is asynchronous, between the wait for it and the other access. Global memory
+is covered within one block; a release to other blocks, or an acquire from them, by one thread counts for all threads of
 its block. Barriers are placed in uniform control flow, as late as possible, and outside of a loop where that suffices;
 the user's own barriers count. Invariant: only barriers are added.
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from answers import accepted, constraints, reason
-from gpu import assert_simulates, lower_func
+from gpu import assert_simulates, lower_func, outcomes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thread_kernels import buffer, index
@@ -246,3 +246,31 @@ def test_hints_for_the_cache_are_not_taken():
     made = emitted(copy(eviction="evict_first"), 128)
     names = {stmt.routine.name for stmt in walk(made) if isinstance(stmt, CallStmt)}
     assert {"cp_async_16"} == names
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("atomic", [False, True])
+def test_what_copies_read_is_written_when_those_of_all_threads_are_complete(atomic, arch):
+    """A barrier of the statements between the two does not suffice, since the copies are under way there."""
+
+    @T.prim_func
+    def main(A: T.Tensor((256,), "int32"), B: T.Tensor((256,), "int32"), C: T.Tensor((256,), "int32")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((256,), "int32")
+            y = T.alloc_shared((256,), "int32")
+            T.copy(A, x)
+            for i in T.Parallel(256):
+                y[i] = B[i] + 1
+            for i in T.Parallel(256):
+                B[i] = y[255 - i]
+            for i in T.Parallel(256):
+                if atomic:
+                    T.atomic_add(A[255 - i], i)
+                else:
+                    A[255 - i] = i
+            T.copy(x, C)
+
+    a, b = np.arange(256, dtype=np.int32) * 3, np.arange(256, dtype=np.int32)
+    expected = [a + b[::-1] if atomic else b[::-1], b[::-1] + 1, a]
+    for actual in outcomes(main, a, b, np.zeros_like(a), arch=arch):
+        np.testing.assert_array_equal(expected, actual)

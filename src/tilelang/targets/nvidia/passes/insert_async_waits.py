@@ -1,11 +1,11 @@
 """Inserts commits and waits for cp.async copies outside of pipelines: a wait right before the first use.
 
 Takes tile-level statements whose pipelines are expanded, gives them with commits and waits. Invariant: a statement that
-accesses the destination of such a copy runs after a wait for it; no copy is in flight at the end of a loop's body or
-before a jump out of it. Commit groups complete in order, so that the wait at the beginning of a pipelined loop's
-iterations also covers copies before the loop. Copies right before an arrival that tracks them (`cp.async.mbarrier`) are
-waited for at that barrier; but where the async proxy reads their tiles, the copying thread itself waits, since it has
-to execute a proxy fence afterwards.
+accesses the destination of such a copy, or writes its source, runs after a wait for it; no copy is in flight at the end
+of a loop's body or before a jump out of it. Commit groups complete in order, so that the wait at the beginning of a
+pipelined loop's iterations also covers copies before the loop. Copies right before an arrival that tracks them
+(`cp.async.mbarrier`) are waited for at that barrier; but where the async proxy reads their tiles, the copying thread
+itself waits, since it has to execute a proxy fence afterwards.
 """
 
 from __future__ import annotations
@@ -212,23 +212,28 @@ def _needs_all_complete(stmt: Stmt) -> bool:
 
 
 def _accessed_by(stmt: Stmt, groups: list[_Group]) -> list[_Group]:
-    """The groups whose destinations a statement may access."""
+    """The groups whose destinations a statement may access, or whose sources it may write."""
     found = accesses(stmt).all if groups else ()
-    return [g for g in groups if any(_overlaps(access, copy.dst) for access in found for copy in g.copies)]
+    return [g for g in groups if any(_conflicts(access, copy) for access in found for copy in g.copies)]
 
 
-def _overlaps(access: Access, target: Region) -> bool:
-    """Whether an access may overlap the destination of a copy."""
-    if access.buffer.storage is not target.buffer.storage:
+def _conflicts(access: Access, copy: Copy) -> bool:
+    """Whether an access has to wait for a copy in flight."""
+    return _overlaps(access, copy.dst) or access.write and _overlaps(access, copy.src)
+
+
+def _overlaps(access: Access, region: Region) -> bool:
+    """Whether an access may overlap a region of a copy."""
+    if access.buffer.storage is not region.buffer.storage:
         return False
-    if access.buffer is not target.buffer:
+    if access.buffer is not region.buffer:
         return True
     ones = tuple(const(1, INT32) for _ in access.start)
-    if not may_overlap(Region(access.buffer, access.start, access.extent or ones), target):
+    if not may_overlap(Region(access.buffer, access.start, access.extent or ones), region):
         return False
-    lengths = zip(access.extent or ones, target.extent, strict=True)
+    lengths = zip(access.extent or ones, region.extent, strict=True)
     single = [int_const(a) == int_const(b) == 1 for a, b in lengths]
-    starts = zip(single, access.start, target.start, strict=True)
+    starts = zip(single, access.start, region.start, strict=True)
     return not any(is_single and of_other_versions(a, b) for is_single, a, b in starts)
 
 
