@@ -5,7 +5,8 @@ committed in groups and waited for by the instructions of the target. Invariant:
 runs at time i + s if there is an iteration i, and each time commits the same number of groups, empty ones included; so
 a wait can count groups for any trip count. There is one group per time, committed after the last copy. Only where
 copies stand after the readers of their tiles, neighboring copies form a group each, which is waited for before its
-first reader.
+first reader. A statement that writes what copies read closes a further group, and waits for all: counts that leave that
+group out make other waits stricter, never too weak.
 
 A loop over k with last stage m becomes, for copies of stage 0 and everything else in stage m:
 
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
-from tilelang.ir.buffer import Buffer
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, Var, const, int_const
 from tilelang.ir.sequences import flat_statements
@@ -61,6 +62,7 @@ class _LoopExpansion:
         self._sequence = self._placement.sequence
         self._groups = self._commit_groups()
         self._first, self._awaiting = self._waits()
+        self._overwriting = self._writers_of_sources()
 
     def expand(self) -> Stmt:
         """Allocations of the versions, the prologue and the loop."""
@@ -111,6 +113,9 @@ class _LoopExpansion:
             if number in self._awaiting:
                 flush()
                 statements.append(self._awaited(self._awaiting[number]))
+            if number in self._overwriting:
+                flush()
+                statements += [CallStmt(self._unit.commit, (), loc=self._loop.loc), self._awaited(0)]
             if group and self._condition(number) != self._condition(group[0]):
                 flush()
             group.append(number)
@@ -192,6 +197,12 @@ class _LoopExpansion:
     def _awaited(self, newer: int) -> Stmt:
         """Waits until at most `newer` groups are in flight."""
         return CallStmt(self._unit.wait, (const(newer, INT32),), loc=self._loop.loc)
+
+    def _writers_of_sources(self) -> set[int]:
+        """The statements that write what copies in flight may read; all copies must be complete before them."""
+        read = {storage for n in self._copies for storage, _, write in self._body.touched[n] if not write}
+        sources = [storage for storage in read if storage.scope is Scope.GLOBAL]  # others tell where to copy from
+        return {number for storage in sources for number, _, write in self._body.storages[storage] if write}
 
     def _commit_groups(self) -> list[list[int]]:
         """The commit groups of one time, in order."""

@@ -281,6 +281,43 @@ def test_statements_placed_by_hand_run_in_their_stages(stage, order, trips):
     assert tuple(s - min(stage) for s in stage) == plan.pipeline.stage
 
 
+@pytest.mark.parametrize(
+    "stage,order",
+    [
+        ([0, 0, 0, 0, 1], [0, 1, 4, 2, 3]),
+        ([0, 0, 1, 0, 1], [0, 1, 2, 3, 4]),
+        ([1, 0, 2, 1, 2], [0, 3, 1, 2, 4]),
+        ([0, 1, 2, 1, 2], [0, 1, 2, 3, 4]),
+        ([0, 0, 1, 1, 1], [1, 4, 0, 2, 3]),
+    ],
+)
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_what_copies_read_is_written_when_they_are_complete(stage, order, trips):
+    """Wherever the statement that writes it stands, and whichever copies share a group."""
+
+    @T.prim_func
+    def main(A: T.Tensor((TILE, 40), "int32"), B: T.Tensor((TILE, TILE), "int32"), C: T.Tensor((TILE, TILE), "int32")):
+        with T.Kernel(1, threads=32):
+            A_s = T.alloc_shared((TILE, TILE), "int32")
+            B_s = T.alloc_shared((TILE, TILE), "int32")
+            total = T.alloc_fragment((TILE, TILE), "int32")
+            T.clear(total)
+            for k in T.Pipelined(trips, num_stages=2, stage=stage, order=order):
+                T.copy(A[0, k * TILE], A_s)
+                T.copy(B, B_s)
+                for i, j in T.Parallel(TILE, TILE):
+                    total[i, j] = total[i, j] * 3 + A_s[i, j]
+                for i, j in T.Parallel(TILE, TILE):
+                    T.atomic_add(B[i, j], 1)
+                for i, j in T.Parallel(TILE, TILE):
+                    total[i, j] = total[i, j] * 3 + B_s[i, j]
+            T.copy(total, C)
+
+    a = np.arange(TILE * 40, dtype=np.int32).reshape(TILE, 40) % 7
+    check(main, a, a[:, :TILE].copy(), np.zeros((TILE, TILE), np.int32))
+    assert any(isinstance(s, For) and s.pipeline is not None for s in walk(planned(main).body))
+
+
 def test_copies_outside_of_pipelines_are_awaited_before_their_first_use():
     @T.prim_func
     def main(A: T.Tensor((TILE, 40), "int32"), C: T.Tensor((TILE, TILE), "int32")):
