@@ -6,8 +6,9 @@ from gpu import assert_simulates, lower_func
 
 import tilelang.language as T
 from tilelang.ir.buffer import Scope
-from tilelang.ir.stmt import For, If, Store
+from tilelang.ir.stmt import CallStmt, For, If, Store
 from tilelang.ir.visit import walk
+from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS
 
 
 def sums(trips, *, stages=2, outer=1, dynamic=False):
@@ -52,3 +53,27 @@ def test_loads_are_in_a_branch_and_stores_to_shared_memory_in_none():
     inside = {s for branch in branches for s in walk(branch)}
     stores = [s for s in walk(loop) if isinstance(s, Store) and s.buffer.scope is Scope.SHARED]
     assert stores and inside.isdisjoint(stores)
+
+
+@pytest.mark.parametrize("stage,order", [([1, 0, 2, 0], [0, 1, 2, 3]), ([0, 0, 2, 1], [1, 3, 2, 0]), ([0, 0, 1, 0], None)])
+def test_what_direct_loads_read_is_written_when_they_are_complete(stage, order):
+    @T.prim_func
+    def main(A: T.Tensor((160, 32), "int32"), B: T.Tensor((32, 32), "int32"), C: T.Tensor((32, 32), "int32")):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_shared((32, 32), "int32")
+            b = T.alloc_shared((32, 32), "int32")
+            total = T.alloc_fragment((32, 32), "int32")
+            T.clear(total)
+            for k in T.Pipelined(5, num_stages=2, stage=stage, order=order):
+                T.copy(A[k * 32, 0], a)
+                T.copy(B, b)
+                for i, j in T.Parallel(32, 32):
+                    total[i, j] = total[i, j] * 3 + a[i, j] * b[j, i]
+                for i, j in T.Parallel(32, 32):
+                    B[31 - i, j] += 1
+            T.copy(total, C)
+
+    lowered = lower_func(main, "gfx950")
+    assert any(isinstance(s, CallStmt) and s.routine in DIRECT_LOADS.values() for s in walk(lowered.body))
+    a = np.arange(160 * 32, dtype=np.int32).reshape(160, 32) % 7
+    assert_simulates(main, a, a[:32].copy(), np.zeros((32, 32), np.int32), arch="gfx950")
