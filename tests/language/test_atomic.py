@@ -231,3 +231,30 @@ def test_statements_on_one_element_run_in_their_order(shared):
     for left, previous in outcomes(main, np.zeros(1, np.int32), np.zeros(2, np.int32), arch="sm_90a"):
         assert [255, 7 + 256] == previous.tolist()
         assert [5] == left.tolist()
+
+
+@pytest.mark.parametrize("mutual", [True, False])
+def test_groups_of_threads_may_wait_for_each_other_by_atomics(mutual):
+    """A barrier between the two would never be reached by the first."""
+
+    @T.prim_func
+    def main(C: T.Tensor((2,), "int32")):
+        with T.Kernel(1, threads=256):
+            arrived = T.alloc_shared((2,), "int32")
+            T.clear(arrived)
+            with T.ws(0):
+                if T.get_thread_binding() == 0:
+                    T.atomic_store(arrived[0], 1)
+                    while T.atomic_load(arrived[1]) == 0:
+                        pass
+                    C[0] = 1
+            with T.ws(1):
+                if T.get_thread_binding() == 128:
+                    T.atomic_store(arrived[1], 1)
+                    if mutual:
+                        while T.atomic_load(arrived[0]) == 0:
+                            pass
+                    C[1] = 1
+
+    for (done,) in outcomes(main, np.zeros(2, np.int32), arch="sm_90a"):
+        assert [1, 1] == done.tolist()

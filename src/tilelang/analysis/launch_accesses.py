@@ -88,6 +88,8 @@ class LaunchAccesses:
             accesses, statements = self._all_accesses(stmt, facts), list(walk(stmt))
             if any(map(syncs_some_threads, statements)):
                 accesses = [dataclasses.replace(access, explicitly_ordered=True) for access in accesses]
+            if any(isinstance(s, While) and any(isinstance(a, Atomic) for a in walk(s)) for s in statements):
+                accesses = [dataclasses.replace(t, spins=t.atomic and not t.by_all_threads) for t in accesses]
             calls = (s.routine for s in statements if isinstance(s, CallStmt))
             routines = [routine for routine in calls if isinstance(routine, Instruction)]
             waits = [routine.async_unit for routine in routines if Effect.WAIT in routine.effect]

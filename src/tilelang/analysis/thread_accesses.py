@@ -74,6 +74,9 @@ class ThreadAccess:
         releases: Whether it is a release at GPU scope of earlier accesses to global memory.
         acquires: Whether it is an acquire at GPU scope.
         by_all_threads: Whether it is uniform: all threads make it wherever one does.
+        atomic: Whether it is atomic.
+        spins: Whether it is an atomic of a statement in which some threads of the block spin on atomics: they may wait
+            for those of a later statement, and a barrier between the two would deadlock.
     """
 
     buffer: Buffer
@@ -90,6 +93,8 @@ class ThreadAccess:
     releases: bool = False
     acquires: bool = False
     by_all_threads: bool = True
+    atomic: bool = False
+    spins: bool = False
 
     @property
     def asynchronous(self) -> bool:
@@ -185,7 +190,7 @@ class _Collector:
                 for access in self._access(buffer, indices, lanes, conditions, write=write, commutes=commutes):
                     ordered = buffer.scope is Scope.GLOBAL
                     yield dataclasses.replace(
-                        access, releases=ordered and stmt.releases, acquires=ordered and stmt.acquires
+                        access, releases=ordered and stmt.releases, acquires=ordered and stmt.acquires, atomic=True
                     )
             case CallStmt():
                 yield from self._call(stmt, conditions)

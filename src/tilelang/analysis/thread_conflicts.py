@@ -132,7 +132,7 @@ class Conflicts:
             return False
         if self._transfers_visibility(x, y):
             return True
-        if not (x.write or y.write) or _commute(x, y):
+        if not (x.write or y.write) or _commute(x, y) or x.spins and y.atomic:
             return False
         if x.buffer.storage is not y.buffer.storage:
             return self._share_bytes(x.buffer.storage, y.buffer.storage)
