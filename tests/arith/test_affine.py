@@ -97,6 +97,14 @@ def test_terms_are_divided_by_their_factors():
     assert without((a,), (b,)) is None
 
 
+def test_divisors_are_not_joined_beyond_64_bits():
+    n = Var("n", INT64, index=True)
+    quotient = n // 2**32 // 2**32
+    assert [0, -1] == [evaluate(to_expr(Linearizer().sum(quotient)), {n: value}) for value in (2**40, -(2**40))]
+    joined = to_expr(Linearizer().sum(n // 2**31 // 2**31))
+    assert same_expr(n // 2**62, joined)
+
+
 def test_expressions_of_sums_start_with_what_is_added():
     assert -7 == evaluate(to_expr(Linearizer().sum(3 - i)), {i: 10})
     assert same_expr(j + 3 - i * 2, to_expr(Linearizer().sum(3 - i * 2 + j)))

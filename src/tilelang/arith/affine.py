@@ -280,9 +280,10 @@ class Linearizer:
             inner = term[0].expr
             if len(term) == 1 and coefficient == 1 and isinstance(inner, Binary) and inner.op is BinaryOp.FLOORDIV:
                 first = self.sum(inner.b)
-                if not first.terms and first.constant > 0 and inner.is_index:  # (x//d + k) // c == (x + k*d) // (c*d)
+                joined = divisor * first.constant  # (x//d + k) // c == (x + k*d) // (c*d)
+                if not first.terms and 0 < joined < 2**63 and inner.is_index:
                     outer = self.sum(inner.a).plus(Sum({}, rest.constant * first.constant))
-                    return quotient.plus(self._floordiv(outer, divisor * first.constant))
+                    return quotient.plus(self._floordiv(outer, joined))
         return quotient.plus(self._divided(BinaryOp.FLOORDIV, rest, divisor))
 
     def _remainder(self, a: Sum, divisor: int) -> Sum:
