@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from gpu_attention import ATTENTION
 from gpu_examples import EXAMPLES
 from gpu_products import PRODUCTS, close
+from timing import FLUSH_BYTES, device_ms
 
 RESULTS = Path(__file__).resolve().parent / "results"
-FLUSH_BYTES = 256 << 20  # several times any L2
 
 
 @dataclass
@@ -57,17 +57,7 @@ class Bench:
 
     def device_ms(self, call, repeats: int) -> float:
         """The median device time of a call whose data is not in L2."""
-        torch = self.torch
-        times = []
-        for _ in range(repeats):
-            self.flush.zero_()
-            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            call()
-            stop.record()
-            times.append((start, stop))
-        torch.cuda.synchronize()
-        return statistics.median(a.elapsed_time(b) for a, b in times)
+        return device_ms(self.torch, self.flush, call, repeats)
 
     def race(self, *calls) -> list[float]:
         """Median milliseconds of each side, over rounds in which the sides take turns in random order."""

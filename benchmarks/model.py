@@ -6,6 +6,7 @@ compared with the times kept: predicted and measured medians, the error, and per
 """
 
 import argparse
+import functools
 import json
 import multiprocessing
 import os
@@ -20,9 +21,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import model_kernels
+from timing import FLUSH_BYTES, device_ms
 
 RESULTS = Path(__file__).resolve().parent / "results"
-FLUSH_BYTES = 256 << 20  # several times any L2
 CALLS = 3  # of a kernel in each round
 
 
@@ -88,17 +89,9 @@ def measure(kernels: dict, rounds: int) -> dict:
             raise SystemExit(f"{case.family}, {case.name}: {error}") from None
     for _ in range(rounds):
         for case in random.sample(list(kernels), len(kernels)):
-            call, given, events = kernels[case], arguments[case], []
-            call(*given)
-            for _ in range(CALLS):
-                flush.zero_()
-                start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                start.record()
-                call(*given)
-                stop.record()
-                events.append((start, stop))
-            torch.cuda.synchronize()
-            samples[case].append(round(statistics.median(a.elapsed_time(b) for a, b in events) * 1e3, 3))
+            call = functools.partial(kernels[case], *arguments[case])
+            call()
+            samples[case].append(round(device_ms(torch, flush, call, CALLS) * 1e3, 3))
     return samples
 
 

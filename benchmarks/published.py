@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from cpu_kernels import example
 from published_rows import FAST, ROWS
+from timing import FLUSH_BYTES, device_ms
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -70,22 +71,13 @@ def serve(side: str, name: str) -> None:
 
     sys.stdin.readline()  # "choose": the GPU is free
     torch.manual_seed(0)
-    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
     arguments = row.tensors(torch)
 
     def milliseconds(kernel, repeats: int) -> float:
         for _ in range(3):
             kernel(*arguments)
-        events = []
-        for _ in range(repeats):
-            flush.zero_()
-            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            kernel(*arguments)
-            stop.record()
-            events.append((start, stop))
-        torch.cuda.synchronize()
-        return statistics.median(a.elapsed_time(b) for a, b in events)
+        return device_ms(torch, flush, lambda: kernel(*arguments), repeats)
 
     found = []
     for tile, module, kernel in kernels:
