@@ -3,11 +3,11 @@
 import pytest
 from programs import index_var
 
-from tilelang.dtypes import INT32, SCALARS
+from tilelang.dtypes import INT32, INT64, SCALARS
 from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import BinaryOp, Load, as_expr, binary, const
+from tilelang.ir.expr import BinaryOp, Load, Var, as_expr, binary, cast, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, Continue, For, ForKind, If, Launch, Seq, Store
 from tilelang.ir.visit import expressions, substitute, walk, walk_expr
@@ -114,6 +114,15 @@ def test_a_phase_may_be_a_quotient_or_count_to_any_number():
     assert all(waits(launch, first) == waits(made, first) for first in range(8))
     made, launch = reduced(pipeline(floor("%", count, 3), floor("%", floor("/", count, 3) + 1, 4), stop=40))
     assert 0 == divisions(made)
+    assert all(waits(launch, first) == waits(made, first) for first in range(8))
+
+
+def test_a_loop_whose_bounds_have_64_bits_carries_values_of_32():
+    begin = Var("k_begin", INT64, index=True)
+    loop = pipeline(floor("%", FIRST + K, 3), floor("%", floor("/", FIRST + K, 3), 2), start=begin, stop=begin + 7)
+    made, launch = reduced(Bind(begin, cast(FIRST * 2, INT64)), loop)
+    assert 0 == divisions(made)
+    assert {INT32} == {dtype for s in walk(made) if isinstance(s, Alloc) for dtype in (s.buffer.dtype, s.init.dtype)}
     assert all(waits(launch, first) == waits(made, first) for first in range(8))
 
 

@@ -25,7 +25,7 @@ from tilelang.arith.simplify import simplify
 from tilelang.ir.assumption import assume
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import ExprKey, expr_key
-from tilelang.ir.expr import Binary, Expr, Load, Var, conjunction, const, int_const, select
+from tilelang.ir.expr import Binary, Expr, Load, Var, cast, conjunction, const, int_const, select
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import statements_of, with_statements
@@ -92,7 +92,7 @@ class _Reduction:
         self._loop = loop
         self._changing = {var for s in walk(loop.body) for var in defined_variables(s)}
         self._written = {buffer for s in walk(loop.body) for buffer in written_buffers(s)}
-        self._first: dict[Var, Expr] = {loop.var: loop.start}  # values in the first iteration
+        self._first: dict[Var, Expr] = {loop.var: cast(loop.start, loop.var.dtype)}  # values in the first iteration
         self.preheader: list[Stmt] = []
         self.counting: dict[Var, Bind] = {}
         self.counts: set[ExprKey] = set()
