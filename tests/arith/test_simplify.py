@@ -19,6 +19,7 @@ from tilelang.ir.compare import same_expr
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Expr, Load, Select, Var, binary, cast, const, select, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.visit import walk_expr
 
 
 def index(name: str) -> Var:
@@ -27,6 +28,7 @@ def index(name: str) -> Var:
 
 i, j, k, n, x = (index(name) for name in "ijknx")
 f = Var("f", FLOAT32)
+LARGEST = const(2**63 - 1, INT64)
 IN_TILE = Domain().with_range(j, 0, 7)
 
 
@@ -104,6 +106,16 @@ def test_division_by_a_symbolic_extent_undoes_row_major_order():
     domain = Domain().with_range(n, 0).with_range(k, 0, n - 1)
     assert same_expr(i, simplify((i * n + k) // n, domain))
     assert same_expr(k, simplify((i * n + k) % n, domain))
+
+
+@pytest.mark.parametrize(
+    "expr", [i - 5 - LARGEST, i * LARGEST * 4, i - LARGEST < 7 + j, n * 0 + LARGEST + (i - i + LARGEST)]
+)
+def test_literals_fit_64_bits(expr):
+    simple = simplify(expr, IN_TILE)
+    assert all(-(2**63) <= e.value < 2**63 for e in walk_expr(simple) if isinstance(e, Const))
+    for place in (dict.fromkeys((i, j, n), number) for number in (-3, 0, 7)):
+        assert evaluate(expr, place, exact=True) == evaluate(simple, place, exact=True)
 
 
 def test_a_side_of_a_choice_knows_the_condition():

@@ -86,6 +86,15 @@ def test_literals_of_index_width_are_exact():
     assert (2**31, INT64) == (negated.value, negated.dtype)
 
 
+def test_exact_literals_have_64_bits():
+    largest, smallest = const(2**63 - 1, INT64), const(-(2**63), INT64)
+    beyond = [(2**63, largest + 1), (2**63, -smallest), (-(2**63) - 1, smallest - 1), (2**65 - 4, largest * 4)]
+    for value, expr in beyond:
+        assert not isinstance(expr, Const)
+        assert value == evaluate(expr, {}, exact=True)
+    assert largest.value == (largest - 1 + 1).value
+
+
 def test_bare_numbers_are_exact_until_combined_with_a_dtype():
     third = as_expr(1.0) / 3
     assert 1.0 / 3 == third.value

@@ -380,6 +380,11 @@ def _widens(expr: Cast) -> bool:
     return leaf and of_dtype(expr.a.dtype).within(of_dtype(expr.dtype)) or expr.dtype == INT64 and expr.a.is_index
 
 
+def has_literals(linear: Sum) -> bool:
+    """Whether literals of 64 bits hold the constant and the coefficients of a sum, so that it has an expression."""
+    return all(-(2**63) < number < 2**63 for number in (linear.constant, *linear.terms.values()))
+
+
 def to_expr(linear: Sum) -> Expr:
     """A sum as an expression: positive terms, then negative ones, each as `atom * coefficient`."""
     parts = list(_signed(linear))

@@ -6,7 +6,7 @@ the facts of the domain hold, in index position and elsewhere; float operations 
 
 from __future__ import annotations
 
-from tilelang.arith.affine import Sum, to_expr
+from tilelang.arith.affine import Sum, has_literals, to_expr
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import analysis_of
 from tilelang.arith.match import Bindings, fill
@@ -161,7 +161,10 @@ class _Simplifier(Rewriter):
         return None if new is node else new
 
     def _as_sum(self, node: Expr) -> Expr | None:
-        new = to_expr(self._keeping.sum(node))
+        linear = self._keeping.sum(node)
+        if not has_literals(linear):
+            return None
+        new = to_expr(linear)
         if isinstance(new, Const):
             return _literal(int(new.value), node)
         return _retyped(new, node) if _convertible(new, node.dtype) and cost(new) < cost(node) else None
@@ -192,6 +195,8 @@ class _Simplifier(Rewriter):
             right = right.plus(Sum({}, gap.constant))
         else:
             left = left.plus(Sum({}, -gap.constant))
+        if not has_literals(gap):
+            return node
         new = Binary(node.op, to_expr(left), to_expr(right), BOOL)
         return new if cost(new) < cost(node) else node
 
@@ -215,7 +220,7 @@ def _literal(value: int, old: Expr) -> Const | None:
     if old.dtype.is_bool:
         return Const(bool(value), old.dtype)
     new = Const(value, old.dtype)
-    return new if new.is_index or not old.is_index else None
+    return new if -(2**63) <= value < 2**63 and new.is_index or not old.is_index else None
 
 
 def _convertible(new: Expr, dtype: DType) -> bool:

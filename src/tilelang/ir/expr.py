@@ -374,12 +374,12 @@ def binary(op: BinaryOp, left: ExprLike, right: ExprLike) -> Expr:
     bare = isinstance(a, Const) and a.weak
     if index and op is BinaryOp.SHL and isinstance(b, Const) and not bare and b.value not in range(dtype.bits):
         return const(0, dtype)  # as for data; exact, the bits beyond the width could come back
-    if isinstance(a, Const) and isinstance(b, Const):
-        return _fold(op, a, b, dtype, index)
-    return Binary(op, a, b, dtype)
+    folded = _fold(op, a, b, dtype, index) if isinstance(a, Const) and isinstance(b, Const) else None
+    return Binary(op, a, b, dtype) if folded is None else folded
 
 
-def _fold(op: BinaryOp, a: Const, b: Const, dtype: DType, index: bool) -> Const:
+def _fold(op: BinaryOp, a: Const, b: Const, dtype: DType, index: bool) -> Const | None:
+    """The literal of an operation on literals; None if there is none."""
     weak = a.weak and b.weak
     if index:
         value = exact_binary(op, int(a.value), int(b.value))
@@ -393,8 +393,13 @@ def _fold(op: BinaryOp, a: Const, b: Const, dtype: DType, index: bool) -> Const:
     return Const(float(result) if dtype.is_float else int(result), dtype, weak=weak)
 
 
-def _exact_literal(value: int, dtype: DType, weak: bool) -> Const:
-    """A literal of index arithmetic: of `dtype` unless the value needs 64 bits."""
+def _exact_literal(value: int, dtype: DType, weak: bool) -> Const | None:
+    """A literal of index arithmetic: of `dtype` unless the value needs 64 bits; None if it needs more.
+
+    A bare one may turn out to be unsigned.
+    """
+    if not -(2**63) <= value < (2**64 if weak else 2**63):
+        return None
     fits = -(2**31) <= value < 2**31
     return Const(value, (INT32 if weak else dtype) if fits else INT64, weak=weak)
 
@@ -427,7 +432,8 @@ def unary(op: UnaryOp, operand: ExprLike) -> Expr:
     if isinstance(a, Const):
         if a.dtype.is_int:
             value = -int(a.value) if op is UnaryOp.NEG else ~int(a.value)
-            return _exact_literal(value, a.dtype, a.weak) if a.is_index else const(value, a.dtype)
+            literal = _exact_literal(value, a.dtype, a.weak) if a.is_index else const(value, a.dtype)
+            return Unary(op, a, INT64) if literal is None else literal
         return Const(float(data_unary(op, convert(a.value, FLOAT64), FLOAT64)), a.dtype, weak=a.weak)
     return Unary(op, a, a.dtype)
 
