@@ -47,6 +47,20 @@ def test_loops_store_to_places_that_their_stores_do_not_move():
                             assert target.value.id not in names, ast.unparse(store)
 
 
+def test_nothing_is_known_of_indices_in_front_of_a_tensor():
+    """By `if i < 1`, `O[i - 2]` would surely be negative and count from the end, where another iteration stores."""
+    for seed in (*range(100), 800000083):
+        text = Programs(Seeded(seed), seed).program(2, 5).text
+        loops = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.For)]
+        for loop in (loop for loop in loops if ast.unparse(loop.iter).startswith("T.Parallel")):
+            inside = [node for statement in loop.body for node in ast.walk(statement)]
+            for name in (node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)):
+                stores = [n for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+                if any(f"{name} - 2" in ast.unparse(store.slice) for store in stores):
+                    uses = sum(isinstance(node, ast.Name) and node.id == name for node in inside)
+                    assert uses == ast.unparse(loop).count(f"{name} - 2"), ast.unparse(loop)
+
+
 def test_sums_of_float16_are_exact_in_every_order():
     check_random(680001034, on_simulator("sm_90a", True, 0))
 

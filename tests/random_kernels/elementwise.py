@@ -95,6 +95,7 @@ class Elementwise(Writer):
             self.out.line(f"{buffer.at([])} = {self.make.for_buffer(scope, buffer, 2)}")
             return
         names, extents, subscripts = [], [], []
+        before: set[str] = set()  # loops whose index begins in front of the buffer
         for extent in buffer.shape:
             loop = self.name("i")
             form = 0 if whole else self.pick.below(7)
@@ -108,7 +109,11 @@ class Elementwise(Writer):
                 subscripts.append(f"{loop} * 2" if extent % 2 else f"{loop} * 2 + 1")
                 extent = (extent + 1) // 2 if extent % 2 else extent // 2
             elif form == 4 and buffer.hangs and not buffer.offsets[len(subscripts)]:
-                subscripts.append(f"{loop} - 2")
+                if self.pick.often(50):
+                    before.add(loop)
+                    subscripts.append(f"{loop} - 2")
+                else:
+                    subscripts.append(loop)
                 extent += 5
             elif form == 5 and rank > 1 and len(subscripts) < rank - 1:
                 subscripts.append(self.make.index(inner, 0, extent - 1))  # the loop must not store what it names
@@ -123,7 +128,8 @@ class Elementwise(Writer):
         if len(names) > 1 and self.pick.often(15):
             names.reverse()
             extents.reverse()
-        inner.indices += [(n, 0, max(0, e - 1)) for n, e in zip(names, extents, strict=True)]
+        # a condition by which such an index is surely negative would make it count from the end
+        inner.indices += [(n, 0, max(0, e - 1)) for n, e in zip(names, extents, strict=True) if n not in before]
         if not whole:
             inner.own.append((buffer.at(subscripts), buffer))
         bounds = [self.extent_text(e) for e in extents]
