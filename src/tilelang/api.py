@@ -288,6 +288,20 @@ def strip_frames(error: Exception) -> None:
         error.__traceback__ = user_frames(error.__traceback__)
 
 
+def without_frames(method: F) -> F:
+    """A method of an operator, from which errors leave without frames of this package, outside of kernels too."""
+
+    @functools.wraps(method)
+    def call(*operands: Any) -> Any:
+        try:
+            return method(*operands)
+        except TileLangError as error:
+            strip_frames(error)
+            raise
+
+    return cast(F, call)
+
+
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar, Union
 
-from tilelang.api import public
+from tilelang.api import public, strip_frames, without_frames
 from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, as_dtype, lane_dtype, promote
-from tilelang.errors import OperandError, ProgramError, StagingTypeError
+from tilelang.errors import OperandError, ProgramError, StagingTypeError, TileLangError
 from tilelang.ir.callee import Callee
 from tilelang.ir.memoize import memoized_property
 from tilelang.ir.runtime_value import RuntimeValue
@@ -44,14 +44,17 @@ Number = int | float | bool
 ExprLike = Union["Expr", Number]
 
 
-def _on_left(op: BinaryOp) -> Callable[[Expr, ExprLike], Expr]:
-    """The method of an operator with the expression on its left."""
-    return lambda expr, other: binary(op, expr, other)
+def _methods(op: BinaryOp) -> tuple[Callable[[Expr, ExprLike], Expr], Callable[[Expr, ExprLike], Expr]]:
+    """The methods of an operator, for the expression on its left and on its right."""
 
+    def compute(left: ExprLike, right: ExprLike) -> Expr:
+        try:  # in place of `without_frames`, whose call would be felt: operators are what programs are made with
+            return binary(op, left, right)
+        except TileLangError as error:
+            strip_frames(error)
+            raise
 
-def _on_right(op: BinaryOp) -> Callable[[Expr, ExprLike], Expr]:
-    """The reflected method of an operator: the expression is on its right."""
-    return lambda expr, other: binary(op, other, expr)
+    return compute, without_frames(lambda expr, other: binary(op, other, expr))
 
 
 class Expr(RuntimeValue):
@@ -69,18 +72,19 @@ class Expr(RuntimeValue):
         return to_text(self)
 
     # -- arithmetic -----------------------------------------------------------------------------------------
-    __add__, __radd__ = _on_left(BinaryOp.ADD), _on_right(BinaryOp.ADD)
-    __sub__, __rsub__ = _on_left(BinaryOp.SUB), _on_right(BinaryOp.SUB)
-    __mul__, __rmul__ = _on_left(BinaryOp.MUL), _on_right(BinaryOp.MUL)
-    __truediv__, __rtruediv__ = _on_left(BinaryOp.DIV), _on_right(BinaryOp.DIV)
-    __floordiv__, __rfloordiv__ = _on_left(BinaryOp.FLOORDIV), _on_right(BinaryOp.FLOORDIV)
-    __mod__, __rmod__ = _on_left(BinaryOp.FLOORMOD), _on_right(BinaryOp.FLOORMOD)
-    __and__, __rand__ = _on_left(BinaryOp.BITAND), _on_right(BinaryOp.BITAND)
-    __or__, __ror__ = _on_left(BinaryOp.BITOR), _on_right(BinaryOp.BITOR)
-    __xor__, __rxor__ = _on_left(BinaryOp.BITXOR), _on_right(BinaryOp.BITXOR)
-    __lshift__, __rlshift__ = _on_left(BinaryOp.SHL), _on_right(BinaryOp.SHL)
-    __rshift__, __rrshift__ = _on_left(BinaryOp.SHR), _on_right(BinaryOp.SHR)
+    __add__, __radd__ = _methods(BinaryOp.ADD)
+    __sub__, __rsub__ = _methods(BinaryOp.SUB)
+    __mul__, __rmul__ = _methods(BinaryOp.MUL)
+    __truediv__, __rtruediv__ = _methods(BinaryOp.DIV)
+    __floordiv__, __rfloordiv__ = _methods(BinaryOp.FLOORDIV)
+    __mod__, __rmod__ = _methods(BinaryOp.FLOORMOD)
+    __and__, __rand__ = _methods(BinaryOp.BITAND)
+    __or__, __ror__ = _methods(BinaryOp.BITOR)
+    __xor__, __rxor__ = _methods(BinaryOp.BITXOR)
+    __lshift__, __rlshift__ = _methods(BinaryOp.SHL)
+    __rshift__, __rrshift__ = _methods(BinaryOp.SHR)
 
+    @without_frames
     def __pow__(self, exponent: int) -> Expr:
         from tilelang.ir.power import power  # noqa: PLC0415  it is made of these operators
 
@@ -92,19 +96,20 @@ class Expr(RuntimeValue):
     def __pos__(self) -> Expr:
         return self
 
+    @without_frames
     def __invert__(self) -> Expr:
         return unary(UnaryOp.NOT if self.dtype.is_bool else UnaryOp.INVERT, self)
 
     def __abs__(self) -> Expr:
-        if self.dtype.is_bool:
-            return cast(self, INT32)
-        return select(binary(BinaryOp.LT, self, 0), -self, self) if self.dtype.is_int else _float_abs(self)
+        from tilelang.ir.absolute import absolute  # noqa: PLC0415  as above
+
+        return absolute(self)
 
     # -- comparisons ----------------------------------------------------------------------------------------
-    __eq__ = _on_left(BinaryOp.EQ)  # type: ignore[assignment]
-    __ne__ = _on_left(BinaryOp.NE)  # type: ignore[assignment]
-    __lt__, __le__ = _on_left(BinaryOp.LT), _on_left(BinaryOp.LE)
-    __gt__, __ge__ = _on_left(BinaryOp.GT), _on_left(BinaryOp.GE)
+    __eq__ = _methods(BinaryOp.EQ)[0]  # type: ignore[assignment]
+    __ne__ = _methods(BinaryOp.NE)[0]  # type: ignore[assignment]
+    __lt__, __le__ = _methods(BinaryOp.LT)[0], _methods(BinaryOp.LE)[0]
+    __gt__, __ge__ = _methods(BinaryOp.GT)[0], _methods(BinaryOp.GE)[0]
 
     __hash__ = object.__hash__
 
@@ -465,17 +470,6 @@ def _by_lane(function: Callable[..., Expr], *operands: Expr) -> Expr:
     from tilelang.ir.vector import by_lane  # noqa: PLC0415  vectors are made of these expressions
 
     return by_lane(function, *operands)
-
-
-def _float_abs(a: Expr) -> Expr:
-    if isinstance(a, Const):
-        return Const(abs(float(a.value)), a.dtype, weak=a.weak)
-    if a.dtype.bits < 16:  # some have no sign bit, or use its code for NaN
-        return cast(_float_abs(cast(a, FLOAT32)), a.dtype)
-    # clears the sign bit, so that abs(-0.0) is 0.0 and NaN stays NaN
-    bits = f"uint{a.dtype.bits}"
-    mask = (1 << (a.dtype.bits - 1)) - 1
-    return Reinterpret(Reinterpret(a, as_dtype(bits)) & const(mask, as_dtype(bits)), a.dtype)
 
 
 def int_const(expr: ExprLike) -> int | None:

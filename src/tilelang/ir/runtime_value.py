@@ -5,36 +5,22 @@ Invariant: conversion to a Python number or truth value raises; conversion to te
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
+from tilelang.api import without_frames
 from tilelang.errors import StagingError, is_user_code
 
 TEXT_MADE: ContextVar[Callable[[object], None] | None] = ContextVar("text_made", default=None)
 """Called with every expression that user code converts to text; set while a kernel is staged."""
 
 
-def _refusal(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A method that raises without its own frame: outside of kernels nothing else takes it away."""
-
-    @functools.wraps(method)
-    def raising(self: RuntimeValue) -> Any:
-        try:
-            return method(self)
-        except StagingError as error:
-            error.__traceback__ = None
-            raise
-
-    return raising
-
-
 class RuntimeValue:
     """A value known only when the kernel runs; conversions to plain Python values raise."""
 
-    @_refusal
+    @without_frames
     def __bool__(self) -> bool:
         raise StagingError(
             "a value known only when the kernel runs has no truth value in Python",
@@ -42,7 +28,7 @@ class RuntimeValue:
             "T.any_of, T.max, T.min, or mark the helper @T.macro",
         )
 
-    @_refusal
+    @without_frames
     def __index__(self) -> int:
         raise StagingError(
             "a value known only when the kernel runs cannot be used as a Python integer",
@@ -50,18 +36,18 @@ class RuntimeValue:
             "tensor",
         )
 
-    @_refusal
+    @without_frames
     def __int__(self) -> int:
         raise StagingError("a value known only when the kernel runs is no Python int", hint="write T.int32(x)")
 
-    @_refusal
+    @without_frames
     def __float__(self) -> float:
         raise StagingError(
             "a value known only when the kernel runs is no Python float",
             hint="write T.float32(x) to convert it, and T.exp(x), T.sqrt(x), ... in place of functions of `math`",
         )
 
-    @_refusal
+    @without_frames
     def __iter__(self) -> Iterable[Any]:
         raise StagingError("a scalar cannot be iterated over")
 
