@@ -11,14 +11,13 @@ import dataclasses
 from collections.abc import Iterator
 
 from tilelang.dtypes import FLOAT32, DType
-from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, int_const
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import int_const
 from tilelang.isa.instruction import Instruction
 from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.registers import Emitter
-from tilelang.lowering.value_permutation import ValuePermutation
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.targets.amd.isa import transposed_read
@@ -31,8 +30,8 @@ from tilelang.targets.amd.lowerings.stored_share import StoredShare
 from tilelang.targets.amd.lowerings.transposed_operand import TransposableOperand, TransposableShare
 from tilelang.targets.amd.machines import CDNA_WAVE, RDNA_WAVE, SIMDS, Feature, register_file
 from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
-from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, Operand, Share
-from tilelang.targets.gpu.lowerings.warp_partition import WarpAtom, WarpPartition, partition
+from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, FragmentOperand, Operand, Share
+from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, partition
 from tilelang.targets.machine import Machine
 
 # Registers of a lane for addresses, and for operands while they are deinterleaved; those of gfx11 are replicated
@@ -80,26 +79,14 @@ class GemmMatrix(RegisterGemm):
 
         return min(atoms, key=cost, default=None)
 
-    def left_atom(self, op: Gemm, atom: MatrixAtom) -> WarpAtom:
-        """The atom; A is held without replicas if halves of a wave can exchange it."""
-        return dataclasses.replace(atom, halves=True) if op.a.buffer.scope is Scope.FRAGMENT and _joins(atom) else atom
+    def lefts(self, atom: MatrixAtom) -> tuple[Fragment, ...]:
+        """That of the instruction; without replicas if halves of a wave can exchange it."""
+        joins = atom.matrix.operands is Operands.REPEATED and atom.rows == 1
+        return (dataclasses.replace(atom, halves=True).a if joins else atom.a,)
 
-    def fragment_operand(
-        self,
-        emit: Emitter,
-        atom: MatrixAtom,
-        share: Share,
-        lane: Expr,
-        origin: Expr,
-        order: ValuePermutation,
-        held: Buffer,
-        sets: int,
-    ) -> Operand:
-        """An operand in a fragment; A in halves if these exchange it."""
-        if share.atom is not atom.a or not _joins(atom):
-            return super().fragment_operand(emit, atom, share, lane, origin, order, held, sets)
-        halves = dataclasses.replace(atom, halves=True).a
-        return JoinedOperand(emit, share, halves, lane, origin, order, held, sets)
+    def exchanged_operand(self, emit: Emitter, share: Share, own: FragmentOperand, sets: int) -> Operand:
+        """Operand A, of which the halves of a wave exchange what they hold."""
+        return JoinedOperand(emit, share, own, sets)
 
     def note(self, op: Gemm, atom: MatrixAtom, context: LoweringContext) -> str:
         """Says that operands are converted to another dtype, for lack of an instruction."""
@@ -116,11 +103,6 @@ class GemmMatrix(RegisterGemm):
     def instruction(self, atom: MatrixAtom) -> Instruction:
         """The instruction of an atom."""
         return matrix_multiply(atom)
-
-
-def _joins(atom: MatrixAtom) -> bool:
-    """Whether the halves of a wave can exchange A, which the instruction takes in both."""
-    return atom.matrix.operands is Operands.REPEATED and atom.rows == 1
 
 
 def _candidates(matrix: MatrixInstruction, op: Gemm, machine: Machine) -> Iterator[MatrixAtom]:

@@ -6,14 +6,10 @@ exchange what they hold before the instructions of a step.
 
 from __future__ import annotations
 
-import dataclasses
-
-from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr
 from tilelang.ir.stmt import CallStmt
-from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.registers import Emitter
-from tilelang.lowering.value_permutation import ValuePermutation
 from tilelang.targets.amd.isa.join_halves import ELEMENTS, join_halves
 from tilelang.targets.gpu.lowerings.mma_operand import FragmentOperand, Share
 
@@ -24,27 +20,12 @@ class JoinedOperand:
     Args:
         emit: Receives statements.
         share: The part that the wave needs, as instructions take it.
-        halves: The fragment of one instruction, as lanes hold it.
-        lane: The executing lane.
-        origin: The wave's first row.
-        order: The layout of the fragment.
-        held: The registers of the fragment.
+        own: The part as lanes hold it.
         sets: Sets of registers.
     """
 
-    def __init__(
-        self,
-        emit: Emitter,
-        share: Share,
-        halves: Fragment,
-        lane: Expr,
-        origin: Expr,
-        order: ValuePermutation,
-        held: Buffer,
-        sets: int,
-    ) -> None:
-        self._emit, self._share, self._sets = emit, share, sets
-        self._own = FragmentOperand(emit, dataclasses.replace(share, atom=halves), lane, origin, order, held, sets)
+    def __init__(self, emit: Emitter, share: Share, own: FragmentOperand, sets: int) -> None:
+        self._emit, self._share, self._own, self._sets = emit, share, own, sets
         self._registers = emit.registers(f"{share.region.buffer.name}_r", sets * share.tile.values, share.dtype)
 
     def fetch(self, step: Expr, *, tail: bool) -> None:

@@ -68,21 +68,28 @@ class MmaPlan(Plan):
 
 
 @record
+class _Held:
+    """How lanes hold an operand: the fragment of one instruction, and that of the buffer."""
+
+    part: Fragment
+    whole: Fragment
+
+
+@record
 class _Division:
     """A plan applied to the operands of an operator.
 
-    `a` and `b` are the operands of a warp, `left` and `right` the fragments of A and B, `accumulator` that of C, all as
-    fragments of their buffers; `left_as_sums` is that of A if it may lie as sums do.
+    `a` and `b` are the operands of a warp, `lefts` the ways to hold A, the first one first, `right` that to hold B,
+    `accumulator` the fragment of the buffer of C.
     """
 
     atom: RegisterAtom
     warps: WarpPartition
     a: Share
     b: Share
-    left: Fragment
-    right: Fragment
+    lefts: tuple[_Held, ...]
+    right: _Held
     accumulator: Fragment
-    left_as_sums: Fragment | None = None
 
     @property
     def steps(self) -> int:
@@ -132,45 +139,13 @@ class RegisterGemm(abc.ABC):
         """The classes of a warp's part of an operand, and of operands in shared memory."""
         return Share, ElementOperand
 
-    def left_atom(self, op: Gemm, atom: Any) -> WarpAtom:
-        """An atom with the fragment of A as lanes hold it, if A is a fragment."""
-        del op
-        found: WarpAtom = atom
-        return found
+    def lefts(self, atom: Any) -> tuple[Fragment, ...]:
+        """The fragments of A of one instruction as lanes may hold it, the preferred one first."""
+        return (atom.a,)
 
-    def left_as_sums(self, atom: Any) -> Fragment | None:
-        """The fragment of A of one instruction if it may lie as sums do; then there is an `exchanged_operand`."""
-        del atom
-        return None
-
-    def exchanged_operand(
-        self,
-        emit: Emitter,
-        share: Share,
-        sums: Fragment,
-        lane: Expr,
-        origin: Expr,
-        order: ValuePermutation,
-        held: Buffer,
-        sets: int,
-    ) -> Operand:
-        """Operand A in a fragment that lies as sums do."""
-        raise CompilerBug(f"{self.name}: A lies as {sums}")
-
-    def fragment_operand(
-        self,
-        emit: Emitter,
-        atom: Any,
-        share: Share,
-        lane: Expr,
-        origin: Expr,
-        order: ValuePermutation,
-        held: Buffer,
-        sets: int,
-    ) -> Operand:
-        """An operand in a fragment."""
-        del atom
-        return FragmentOperand(emit, share, lane, origin, order, held, sets)
+    def exchanged_operand(self, emit: Emitter, share: Share, own: FragmentOperand, sets: int) -> Operand:
+        """Operand A made of that which lanes hold in another fragment than the instruction takes."""
+        raise CompilerBug(f"{self.name}: lanes hold {share.region.buffer.name} in another fragment")
 
     def note(self, op: Gemm, atom: Any, context: LoweringContext) -> str:
         """The note of `kernel.explain()` on the instruction of a gemm."""
@@ -216,11 +191,10 @@ class RegisterGemm(abc.ABC):
         accumulates = Reason(f"{op.name} accumulates in it by {plan.atom.name}", op.loc)
         multiplies = Reason(f"{op.name} multiplies it by {plan.atom.name}", op.loc)
         yield FixedLayout(op.c.buffer, held(division.accumulator), accumulates)
-        as_sums = None if division.left_as_sums is None else held(division.left_as_sums)
-        sides = ((op.a, division.a, division.left, as_sums), (op.b, division.b, division.right, None))
-        for region, share, wanted, other in sides:
+        for region, share, ways in ((op.a, division.a, division.lefts), (op.b, division.b, (division.right,))):
             if region.buffer.scope is Scope.FRAGMENT:
-                yield FixedLayout(region.buffer, held(wanted), multiplies, other)
+                preferred, *others = (held(way.whole) for way in ways)
+                yield FixedLayout(region.buffer, preferred, multiplies, *others)
                 continue
             layout = share.layout(context.target.machine)
             if layout is not None:
@@ -264,17 +238,10 @@ class RegisterGemm(abc.ABC):
         column = warp // rows % columns * (division.b.atoms * width) + part.first_column * width
         a = dataclasses.replace(division.a, atoms=part.rows)
         b = dataclasses.replace(division.b, atoms=part.columns)
-        origin = emit.short(row)
-        left, sums, actual = division.left, division.left_as_sums, context.fragments.get(a.region.buffer)
-        of_a: Operand
-        if sums is None or actual is None or actual.same_owners(held(left)):
-            of_a = self._operand(emit, division.atom, a, left, lane, origin, context, sets)
-        else:
-            order, registers = ValuePermutation(actual, sums), context.registers[a.region.buffer]
-            part_of_a = self.left_as_sums(division.atom)
-            assert part_of_a is not None
-            of_a = self.exchanged_operand(emit, a, part_of_a, lane, origin, order, registers, sets)
-        return of_a, self._operand(emit, division.atom, b, division.right, lane, emit.short(column), context, sets)
+        return (
+            self._operand(emit, a, division.lefts, lane, emit.short(row), context, sets),
+            self._operand(emit, b, (division.right,), lane, emit.short(column), context, sets),
+        )
 
     def _lower_part(
         self,
@@ -380,9 +347,8 @@ class RegisterGemm(abc.ABC):
     def _operand(
         self,
         emit: Emitter,
-        atom: RegisterAtom,
         share: Share,
-        wanted: Fragment,
+        ways: tuple[_Held, ...],
         lane: Expr,
         origin: Expr,
         context: LoweringContext,
@@ -391,10 +357,13 @@ class RegisterGemm(abc.ABC):
         """An operand by its scope; `origin` is its first row."""
         buffer = share.region.buffer
         if buffer.scope is Scope.FRAGMENT:
-            order = ValuePermutation(context.fragments[buffer], wanted)
-            return self.fragment_operand(emit, atom, share, lane, origin, order, context.registers[buffer], sets)
-        _, operand = self.operand_classes(context)
-        return operand(emit, share, lane, origin, context.shared_layouts.get(buffer), sets)
+            actual, registers = context.fragments[buffer], context.registers[buffer]
+            way = next((way for way in ways if actual.same_owners(held(way.whole))), ways[-1])
+            own, order = dataclasses.replace(share, atom=way.part), ValuePermutation(actual, way.whole)
+            operand = FragmentOperand(emit, own, lane, origin, order, registers, sets)
+            return operand if way.part == share.atom else self.exchanged_operand(emit, share, operand, sets)
+        _, in_shared = self.operand_classes(context)
+        return in_shared(emit, share, lane, origin, context.shared_layouts.get(buffer), sets)
 
     def _divided(self, op: Gemm, plan: MmaPlan, context: LoweringContext) -> _Division:
         share, _ = self.operand_classes(context)
@@ -404,17 +373,15 @@ class RegisterGemm(abc.ABC):
         a_axes = (a1, a0) if op.transpose_a else (a0, a1)  # (m, k)
         b_axes = (b0, b1) if op.transpose_b else (b1, b0)  # (n, k)
         height, width, _ = atom.shape
-        sums = self.left_as_sums(atom) if op.a.buffer.scope is Scope.FRAGMENT else None
         row_cover, column_cover = warps.rows * warps.row_atoms * height, warps.columns * warps.column_atoms * width
         return _Division(
             atom=atom,
             warps=warps,
             a=share(op.a, *a_axes, m, k, atom.a, warps.row_atoms, row_cover),
             b=share(op.b, *b_axes, n, k, atom.b, warps.column_atoms, column_cover),
-            left=_of_buffer(warps.left(self.left_atom(op, atom).a, m, k), a_axes, op.a.buffer),
-            right=_of_buffer(warps.right(atom, n, k), b_axes, op.b.buffer),
+            lefts=tuple(_Held(a, _of_buffer(warps.left(a, m, k), a_axes, op.a.buffer)) for a in self.lefts(atom)),
+            right=_Held(atom.b, _of_buffer(warps.right(atom, n, k), b_axes, op.b.buffer)),
             accumulator=_of_buffer(warps.accumulator(atom, m, n), op.axes_of_c, op.c.buffer),
-            left_as_sums=None if sums is None else _of_buffer(warps.left(sums, m, k), a_axes, op.a.buffer),
         )
 
 

@@ -6,15 +6,11 @@ registers are others than those of the fragment.
 
 from __future__ import annotations
 
-import dataclasses
-
-from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr
 from tilelang.ir.stmt import CallStmt
-from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.regions import ZERO
 from tilelang.lowering.registers import Emitter
-from tilelang.lowering.value_permutation import ValuePermutation
 from tilelang.targets.gpu.lowerings.mma_operand import FragmentOperand, Share
 from tilelang.targets.nvidia.isa.quad_exchange import QUAD_EXCHANGE
 
@@ -25,27 +21,12 @@ class ExchangedOperand:
     Args:
         emit: Receives statements.
         share: The part that the warp, or warpgroup, needs, as instructions take it.
-        sums: The fragment of one instruction, as threads hold it.
-        lane: The executing thread of the warp, or warpgroup.
-        origin: Its first row.
-        order: The layout of the fragment.
-        held: The registers of the fragment.
+        own: The part as lanes hold it.
         sets: Sets of registers, each for a step along K.
     """
 
-    def __init__(
-        self,
-        emit: Emitter,
-        share: Share,
-        sums: Fragment,
-        lane: Expr,
-        origin: Expr,
-        order: ValuePermutation,
-        held: Buffer,
-        sets: int,
-    ) -> None:
-        self._emit, self._share, self._sets = emit, share, sets
-        self._own = FragmentOperand(emit, dataclasses.replace(share, atom=sums), lane, origin, order, held, sets)
+    def __init__(self, emit: Emitter, share: Share, own: FragmentOperand, sets: int) -> None:
+        self._emit, self._share, self._own, self._sets = emit, share, own, sets
         self._registers = emit.registers(f"{share.region.buffer.name}_r", sets * share.tile.values, share.dtype)
 
     @property

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Expr, int_const
+from tilelang.ir.expr import int_const
 from tilelang.isa.instruction import Instruction
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.registers import Emitter
-from tilelang.lowering.value_permutation import ValuePermutation
 from tilelang.ops.gemm import Gemm
 from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
-from tilelang.targets.gpu.lowerings.mma_operand import Operand, Share
+from tilelang.targets.gpu.lowerings.mma_operand import FragmentOperand, Operand, Share
 from tilelang.targets.nvidia.isa.atom import MmaAtom, mma
 from tilelang.targets.nvidia.isa.mma import choose_atom
 from tilelang.targets.nvidia.isa.quad_exchange import ELEMENT_BITS, VALUES
@@ -38,23 +36,14 @@ class GemmMma(RegisterGemm):
         depth = int_const(op.sizes[2]) or 0
         return choose_atom(context.target, *op.operands, self.sums(op), depth)
 
-    def left_as_sums(self, atom: MmaAtom) -> Fragment | None:
-        """That of 8-bit elements, which lanes of a quad exchange."""
-        return atom.a_as_sums if atom.a_dtype.bits == ELEMENT_BITS and atom.a.values == VALUES else None
+    def lefts(self, atom: MmaAtom) -> tuple[Fragment, ...]:
+        """That of the instruction; 8-bit elements may lie as sums do, which lanes of a quad exchange."""
+        exchanges = atom.a_dtype.bits == ELEMENT_BITS and atom.a.values == VALUES
+        return (atom.a, atom.a_as_sums) if exchanges else (atom.a,)
 
-    def exchanged_operand(
-        self,
-        emit: Emitter,
-        share: Share,
-        sums: Fragment,
-        lane: Expr,
-        origin: Expr,
-        order: ValuePermutation,
-        held: Buffer,
-        sets: int,
-    ) -> Operand:
+    def exchanged_operand(self, emit: Emitter, share: Share, own: FragmentOperand, sets: int) -> Operand:
         """Operand A, exchanged before the instructions of a step."""
-        return ExchangedOperand(emit, share, sums, lane, origin, order, held, sets)
+        return ExchangedOperand(emit, share, own, sets)
 
     def instruction(self, atom: MmaAtom) -> Instruction:
         """The instruction of an atom."""

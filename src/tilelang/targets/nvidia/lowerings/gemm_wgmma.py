@@ -8,6 +8,7 @@ is no multiple of 64, the missing rows of A are whatever follows A in shared mem
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 
 from tilelang.dtypes import BOOL, FLOAT32, INT32, SCALARS, DType
@@ -258,8 +259,9 @@ class _Emission:
         as_sums, operand_a = plan.left_as_sums(op), plan.left(op)
         operand: FragmentOperand | ExchangedOperand
         if as_sums is not None and not actual.same_owners(held(operand_a)):
-            order, sums = ValuePermutation(actual, as_sums), plan.atom.a_as_sums
-            operand = ExchangedOperand(emit, share, sums, lane, origin, order, registers, plan.steps)
+            order, own = ValuePermutation(actual, as_sums), dataclasses.replace(share, atom=plan.atom.a_as_sums)
+            held_a = FragmentOperand(emit, own, lane, origin, order, registers, plan.steps)
+            operand = ExchangedOperand(emit, share, held_a, plan.steps)
         else:
             order = ValuePermutation(actual, operand_a)
             operand = FragmentOperand(emit, share, lane, origin, order, registers, plan.steps)
