@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 from amd_lanes import exchanged
-from amd_meaning import Bits, Memory, Words, evaluate
+from amd_meaning import evaluate
 from amd_registers import APERTURE, M32, M64, Registers
+from amd_values import Bits, Memory, Words
 
 
 class Accesses(Registers):

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import ml_dtypes
 import numpy as np
 from amd_machine_code import KernelCode, family
-from amd_meaning import LaneMask, Words
+from amd_values import LaneMask, Words
 
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
 VCC, EXEC, _SHARED_BASE, _SCC, _LITERAL = 106, 126, 235, 253, 255

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from amd_lanes import permuted_rows
 from amd_matrices import multiplied
-from amd_meaning import Bits, LaneMask, Words, evaluate
+from amd_meaning import evaluate
 from amd_registers import EXEC, M32, VCC, Registers, packed_bits
+from amd_values import Bits, LaneMask, Words
 
 _OPSEL_BYTES = (0, 2, 1, 3)  # the bit of a half comes first
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 from amd_accesses import Accesses
-from amd_meaning import Memory, Words, evaluate
+from amd_meaning import evaluate
 from amd_registers import CODE, EXEC, VCC, halves, one
+from amd_values import Memory, Words
 from amd_vectors import Vectors
 
 _STEPS = 20_000
