@@ -73,6 +73,9 @@ LONG_FILES: dict[str, str] = {}
 
 MAX_LINES = 500
 
+# The names of all packages and of the folders in them.
+FOLDERS = {folder.name for folder in SOURCE.rglob("*") if folder.is_dir()}
+
 
 def source_files() -> list[Path]:
     return sorted(path for path in SOURCE.rglob("*.py") if "__pycache__" not in path.parts)
@@ -214,6 +217,32 @@ def test_words_of_a_vendor_stand_in_its_folder(trees: dict[Path, ast.Module]) ->
 )
 def test_the_word_test_sees_names_and_texts(text: str, expected: set[str]) -> None:
     assert expected == vendor_words(ast.parse(text))
+
+
+def modules_named_in(path: Path, text: str) -> Iterator[tuple[str, bool]]:
+    """The modules that documentation names in backticks, such as `sim.races`, and whether there is one of that name.
+
+    A name counts from the package or from any folder around the file; its last part may be a name in the module.
+    """
+    bases = [folder for folder in path.parents if folder.is_relative_to(SOURCE)]
+    for name in re.findall(r"`([a-z_]\w*(?:[.][a-z_]\w*)+)`", text):
+        parts = name.split(".")
+        if parts[0] in FOLDERS:
+            places = [base.joinpath(*parts[:count]) for base in bases for count in range(2, len(parts) + 1)]
+            yield name, any(place.is_dir() or place.with_suffix(".py").exists() for place in places)
+
+
+def test_modules_that_documentation_names_exist() -> None:
+    found = [(path, *named) for path in source_files() for named in modules_named_in(path, path.read_text())]
+    assert [] == [(path, name) for path, name, exists in found if not exists]
+    assert len(found) > 10
+
+
+def test_the_test_of_named_modules_sees_what_is_gone() -> None:
+    text = "as in `sim.races`, `isa.fence.fence` and `layout.memory`; `numpy.random` is another matter"
+    expected = [("sim.races", True), ("isa.fence.fence", True), ("layout.memory", False)]
+    path = SOURCE / "targets" / "nvidia" / "isa" / "tma.py"
+    assert expected == list(modules_named_in(path, text))
 
 
 def widths(tree: ast.Module) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The legality on lane_legality: what must be recognized, what must be refused, and random loops run in shuffled order."""
+"""Loops whose iterations may run as lanes: what is recognized, what is refused, and random loops in shuffled order."""
 
 from __future__ import annotations
 

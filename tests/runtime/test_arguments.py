@@ -177,6 +177,16 @@ def test_an_array_may_be_read_only_where_it_is_only_read() -> None:
     bind(s, (a, np.zeros(2, np.float32)))
 
 
+def test_packed_outputs_need_rows_of_whole_bytes() -> None:
+    s = signature(tensor("a", 2, 4, dtype="int4"), tensor("c", 2, 3, dtype="int4"), out_idx=-1)
+    with pytest.raises(ArgumentError) as caught:
+        bind(s, (np.zeros((2, 2), np.int8),))
+    assert "kernel: output 'c' of shape (2, 3) cannot be allocated: a row of int4 is no whole number of bytes" == (
+        caught.value.message
+    )
+    assert "let the last extent be even" == caught.value.hint
+
+
 def test_torch_tensors_are_bound() -> None:
     torch = pytest.importorskip("torch")
     s = signature(tensor("a", M, dtype="bfloat16"), tensor("c", M), symbols=(M,), out_idx=-1)

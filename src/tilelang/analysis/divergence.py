@@ -114,7 +114,7 @@ class _Values:
             self.divergent.add(stmt)
         self._mark(stmt, at)
         if isinstance(stmt, ParallelLoop):
-            return  # values local to an iteration do not live_out it
+            return  # values local to an iteration do not outlive it
         entered = self._enter(stmt, at)
         if entered is None:
             return

@@ -29,7 +29,7 @@ class LaneLegality:
     """The result for one loop.
 
     Attributes:
-        independent: Whether iterations may run as lane_legality.
+        independent: Whether iterations may run as lanes of vector instructions.
         reductions: Elements that iterations update by an associative operator.
         private: Mutable scalars from outside of the loop that each iteration writes before it reads them.
         reason: Why not.
@@ -47,7 +47,7 @@ class LaneLegality:
 
 
 def lane_legality(loop_var: Var, body: Stmt, domain: Domain, *, step: int = 1) -> LaneLegality:
-    """Whether iterations over `loop_var` may run as lane_legality of vector instructions.
+    """Whether iterations over `loop_var` may run as lanes of vector instructions.
 
     Args:
         loop_var: The loop's variable.

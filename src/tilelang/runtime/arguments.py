@@ -439,7 +439,6 @@ class _Binding:
             )
         return array
 
-
     # -- bytes of several elements ----------------------------------------------------------------------------
     def _unpacked(self, index: int, array: ArrayView, bound: Bound) -> ArrayView:
         """The elements of packed bytes, one per byte, as kernels take them."""
@@ -459,8 +458,8 @@ class _Binding:
         array = allocate_packed(bound.like, shape, param.dtype, bound.device)
         if array is None:
             raise self._fail(
-                f"output '{param.name}' of shape {shape} cannot be allocated: bytes hold pairs of {param.dtype!s} of a "
-                "spec",
+                f"output '{param.name}' of shape {shape} cannot be allocated: a row of {param.dtype!s} is no whole "
+                "number of bytes",
                 "let the last extent be even",
             )
         return array

@@ -1,9 +1,8 @@
 """Asynchronous operations of one warp in commit groups.
 
 Takes operations, commits and waits of the active lanes; each lane counts its own groups, unless the unit counts those
-of the whole warp. Invariant: lazily, an
-operation completes for a lane in the first wait that guarantees it; eagerly, when it is queued. In between, its reads
-and writes are pending, and accesses that conflict with them are reported.
+of the whole warp. Invariant: lazily, an operation completes for a lane in the first wait that guarantees it; eagerly,
+when it is queued. In between, its reads and writes are pending, and accesses that conflict with them are reported.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ many of its lanes are active; counting never changes a run.
 The rules of memory, per request of a warp:
 - global memory moves in sectors of 32 bytes; a request costs as many as its lanes touch
   (Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory");
-- shared memory serves wavefronts, as `layout.memory` counts them for the banks of the machine.
+- shared memory serves wavefronts, as `layout.shared_memory` counts them for the banks of the machine.
 """
 
 from __future__ import annotations

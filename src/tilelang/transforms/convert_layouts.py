@@ -21,7 +21,7 @@ from tilelang.lowering.loops import move, scratch
 from tilelang.lowering.regions import whole
 
 Conversions = Mapping[Stmt, Sequence[Buffer]]
-"""The fragments to insert_conversions at each statement: parallel loops and tile operators."""
+"""The fragments to convert at each statement: parallel loops and tile operators."""
 
 
 def insert_conversions(launch: Launch, conversions: Conversions, uses: TileUses) -> Launch:

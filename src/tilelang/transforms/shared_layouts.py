@@ -1,8 +1,8 @@
 """Chooses layouts of tiles in shared memory that minimize the bank conflicts of loops.
 
 Takes loop nests with layouts and their accesses, gives a `Layout` for each tile that gains from one. Invariant: what is
-chosen costs fewer cycles than row-major order by the count of `layout.memory`, on a sample of warps and values; an
-access that row-major order lets be a vector may become several, and is counted as such.
+chosen costs fewer cycles than row-major order by the count of `layout.shared_memory`, on a sample of warps and values;
+an access that row-major order lets be a vector may become several, and is counted as such.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tilelang.isa.instruction import Instruction
 
 
 def specialize(func: PrimFunc, specialization: Specialization) -> PrimFunc:
-    """The function for calls of which these specialization hold."""
+    """The function for calls that fit a specialization."""
     routines = [s.routine for s in walk(func.body) if isinstance(s, CallStmt)]
     verbatim = any(isinstance(routine, Instruction) and routine.verbatim for routine in routines)
     multiples = {} if verbatim else dict(specialization.multiples)

@@ -1,6 +1,6 @@
 """The search for the fastest configuration: order all by the model, compile the best in parallel, measure them.
 
-Invariant: a configuration that fails in any way does not affect the others, and the rejection_text is recorded.
+Invariant: a configuration that fails in any way does not affect the others, and the reason is recorded.
 """
 
 from __future__ import annotations

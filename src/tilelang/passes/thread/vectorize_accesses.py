@@ -285,7 +285,7 @@ class _VectorizeLoop:
         return Region(access.buffer, self._at(access, first), extent)
 
     def _vector_copy(self) -> Stmt | None:
-        """A unconditional move of neighbors, which needs no lanes."""
+        """An unconditional move of neighbors, which needs no lanes."""
         body = self._loop.body
         if not isinstance(body, Store) or len(self._accesses) > 2 or self._accesses[-1].node is not body:
             return None

@@ -37,4 +37,3 @@ PASS = Pass(
     "drop_empty_loops", _run, Level.TILE, Level.TILE,
     requires=(Property.SUBSCRIPTS_AFFINE,),
 )
-"""The pass."""

@@ -310,8 +310,8 @@ class _Inference:
         if not holds and not late and nest.layout is None:
             self._variants[nest] = row_variants(extents, threads, vector, warp_size=self._lanes, bytes_per_element=size)
         count, last = math.prod(extents), nest.vars[-1]
-        with_scopes = sum(count * p.bytes * (8 if p.is_global else 1) // p.runs.get(last, 1) for p in found)
-        return LayoutChoice(nest, (layout,), Reason("T.Parallel", nest.loc), with_scopes, vector)
+        traffic = sum(count * p.bytes * (8 if p.is_global else 1) // p.runs.get(last, 1) for p in found)
+        return LayoutChoice(nest, (layout,), Reason("T.Parallel", nest.loc), traffic, vector)
 
     def _vector(self, nest: ParallelLoop, run: int) -> int:
         if nest.coalesced_width is not None:

@@ -1,4 +1,4 @@
-"""Whole programs as CUDA: random kernels compute what the reference interpreter does; the host's specialization are right."""
+"""Whole programs as CUDA: random kernels compute what the reference interpreter does; the host's arguments are right."""
 
 import dataclasses
 

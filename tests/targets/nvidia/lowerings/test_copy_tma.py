@@ -192,7 +192,7 @@ def moved(op, lowering, tensor, layout, env):
 
 
 def check(shape, source, start, layout, dtype="float16", versions=0, version=0, parts=1):
-    """A load brings every element to its element_offset, zeros from beyond the tensor, and nothing anywhere else."""
+    """A load moves every element to its offset, zeros from beyond the tensor, and nothing anywhere else."""
     rng = np.random.default_rng(0)
     tensor = rng.integers(1, 100, source).astype(dtype)
     kept = (versions, *shape) if versions else shape

@@ -1,4 +1,4 @@
-"""The C++ text of the matrix micro-kernel and of operand packing; selected by `isa.cpu.gemm`.
+"""The C++ text of the matrix micro-kernel and of operand packing; selected by `isa.gemm` beside it.
 
 `KERNEL` is the driver for any element type; steps and loads adapt it to dtypes; `ROUNDED` is for results narrower than
 their accumulator. Invariant: every size and stride is a template argument, so that addresses are constant and a block

@@ -117,7 +117,7 @@ class DeviceCaller:
         self.attempt: Callable[..., Any] | None = None
 
     def program(self, specialization: Specialization) -> DeviceProgram:
-        """The program for calls of which these specialization hold, compiled when it is first needed."""
+        """The program for calls that fit a specialization, compiled when it is first needed."""
         with self._lock:
             if specialization not in self._programs:
                 self._programs[specialization] = self._compile(specialization)
