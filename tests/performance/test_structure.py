@@ -3,7 +3,7 @@ from tilelang.ir.stmt import For, ForKind, If, Launch
 from tilelang.ir.visit import variables_of, walk
 from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
-from tilelang.performance.structure import box_bytes, depends, drawn_number, is_plain, loading_barriers, votes
+from tilelang.performance.structure import box_bytes, depends_on, dynamic_tile, is_unrollable, loading_barriers, votes
 from tilelang.targets.target import parse_target
 
 TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})
@@ -31,8 +31,8 @@ def launch(ragged: bool) -> Launch:
 def test_trips_that_depend_on_the_block() -> None:
     for ragged in (False, True):
         found = launch(ragged)
-        assert ragged == depends(found.body, found.block_vars, For)
-        assert not depends(found.body, (), For, If)
+        assert ragged == depends_on(found.body, found.block_vars, For)
+        assert not depends_on(found.body, (), For, If)
 
 
 def test_loops_whose_iterations_blocks_share() -> None:
@@ -50,7 +50,7 @@ def test_loops_whose_iterations_blocks_share() -> None:
                 A[k] = 2.0
 
     body = lowered(main, TARGET, CompileOptions.from_user(None, None)).body
-    numbers = [drawn_number(stmt) for stmt in walk(body) if isinstance(stmt, For)]
+    numbers = [dynamic_tile(stmt) for stmt in walk(body) if isinstance(stmt, For)]
     assert ["number", None] == [None if number is None else number.name for number in numbers]
 
 
@@ -75,7 +75,7 @@ def test_loops_that_the_compiler_may_merge() -> None:
 
     body = lowered(main, TARGET, CompileOptions.from_user(None, None)).body
     loops = [stmt for stmt in walk(body) if isinstance(stmt, For) and stmt.kind is ForKind.SERIAL]
-    assert [True, False] == [is_plain(loop.body) for loop in loops]
+    assert [True, False] == [is_unrollable(loop.body) for loop in loops]
 
 
 def test_results_of_votes() -> None:

@@ -34,8 +34,8 @@ def test_statements_are_numbered_and_know_what_they_touch():
     assert {"A"} == {name for name, write in touched[0] if not write}
     assert 1 == sum(write for _, write in touched[1])
     assert {"index"} < {name for name, write in touched[3] if not write}  # through the names
-    assert ["row", "column"] == [name.name for name in body.names(body.statements[3])]
-    assert [] == body.names(body.statements[2])
+    assert ["row", "column"] == [name.name for name in body.bound_variables(body.statements[3])]
+    assert [] == body.bound_variables(body.statements[2])
 
 
 def test_a_tile_is_filled_first_by_whoever_writes_all_of_it_before_others_touch_it():

@@ -11,7 +11,7 @@ from tilelang.powers import is_power_of_two
 from tilelang.records import record
 from tilelang.targets.machine import Rates
 
-_WHOLE_DIVISION = 8  # instructions of an integer division by what is no power of two
+_INTEGER_DIVISION = 8  # instructions of an integer division by what is no power of two
 _UNKNOWN_FUNCTION = 8
 _CONVERSION_LANES = 2  # narrow floats that an instruction makes of wide ones
 
@@ -51,7 +51,7 @@ def instructions_of(expr: Expr, rates: Rates, *, fast_math: bool) -> Instruction
                 more, of_unit = rates.functions["__divide" if fast_math else "divide"]
                 ordinary, special = ordinary + more, special + of_unit
             case Binary(op=BinaryOp.FLOORDIV | BinaryOp.FLOORMOD | BinaryOp.TRUNCDIV | BinaryOp.TRUNCMOD, b=b):
-                ordinary += 1 if _is_shift(b) else _WHOLE_DIVISION
+                ordinary += 1 if _is_shift(b) else _INTEGER_DIVISION
             case Binary(op=BinaryOp.ADD | BinaryOp.SUB, a=a, b=b, dtype=dtype) if dtype.is_float:
                 ordinary += 0 if any(isinstance(x, Binary) and x.op is BinaryOp.MUL for x in (a, b)) else 1  # fused
             case Cast(a=a, dtype=dtype):

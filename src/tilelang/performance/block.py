@@ -22,7 +22,7 @@ from tilelang.ir.visit import loads_of, variables_of
 from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.layout.shared_memory import INACTIVE
 from tilelang.performance.arithmetic import instructions_of
-from tilelang.performance.structure import box_bytes, depends, drawn_number, is_plain, loading_barriers, votes
+from tilelang.performance.structure import box_bytes, depends_on, dynamic_tile, is_unrollable, loading_barriers, votes
 from tilelang.performance.threads import Threads
 from tilelang.performance.values import first_of
 from tilelang.performance.work import BlockWork, Unit
@@ -32,7 +32,7 @@ _DEFAULT_TRIPS = 4  # iterations of a loop whose number depends on data
 _LOOP_OVERHEAD = 3  # instructions of an iteration: count, compare, branch
 _ADDRESS_REGISTERS = 12  # of a thread, which hold addresses and counters rather than loaded values
 _MAX_SHARED_LATENCIES = 4  # latencies of shared memory: what takes longer comes from device memory
-_COMPILER_UNROLL = 4  # iterations of a plain loop that the machine's compiler merges into one
+_COMPILER_UNROLL = 4  # iterations of an unrollable loop that the machine's compiler unrolls
 _VOTED_SHARE = 0.25  # of the time that warps do what they vote on; they vote where they can mostly skip it
 _SAMPLED_TRIPS = 5  # iterations of a loop that decide how long others inside take
 
@@ -72,10 +72,10 @@ class _BlockEstimator:
         self._threads = Threads(threads, machine, known)
         self._values = self._threads.values
         self._blocks = math.prod(self._values.number(extent) or 1 for extent in launch.grid)
-        self._drawn: set[Var] = set()  # numbers that blocks take from a counter
+        self._dynamic_tiles: set[Var] = set()  # tiles that blocks take from a counter
         self._maps = {each.var: each for each in launch.plan.tensor_maps}
         self._window_registers = max(4, registers - _ADDRESS_REGISTERS)
-        self._loading = loading_barriers(launch.body)
+        self._load_barriers = loading_barriers(launch.body)
         self._votes = votes(launch.body)
         self._waited: set[Buffer] = set()  # barriers of copies whose first wait is done
         self.work = BlockWork()
@@ -105,7 +105,7 @@ class _BlockEstimator:
             case If():
                 self._branch(stmt)
             case Bind(var=var, value=value):
-                if var not in self._drawn:
+                if var not in self._dynamic_tiles:
                     self._values.bind(var, self._values.of(value))
                 self._ready[var, 0] = self._compute(value)
             case Alloc(init=init):
@@ -125,9 +125,9 @@ class _BlockEstimator:
         trips = _DEFAULT_TRIPS if start is None or stop is None else len(range(start, stop, loop.step))
         if trips == 0:
             return
-        if (number := drawn_number(loop)) is not None:
+        if (number := dynamic_tile(loop)) is not None:
             self._values.bind(loop.var, start)
-            self._drawn.add(number)
+            self._dynamic_tiles.add(number)
             places = [int(trips * (sample + 0.5) / _SAMPLED_TRIPS) for sample in range(_SAMPLED_TRIPS)]
             self._repeat(loop.body, -(-trips // self._blocks), number, places)
             return
@@ -137,8 +137,8 @@ class _BlockEstimator:
             self.run(loop.body)
             self._unrolled.pop()
             return
-        outer, self._overlap = self._overlap, min(trips, _COMPILER_UNROLL) if is_plain(loop.body) else 1
-        samples = min(trips, _SAMPLED_TRIPS) if depends(loop.body, [loop.var], For) else 1
+        outer, self._overlap = self._overlap, min(trips, _COMPILER_UNROLL) if is_unrollable(loop.body) else 1
+        samples = min(trips, _SAMPLED_TRIPS) if depends_on(loop.body, [loop.var], For) else 1
         places = [int(trips * (sample + 0.5) / samples) for sample in range(samples)]
         self._repeat(loop.body, trips, loop.var, [None if start is None else start + loop.step * at for at in places])
         self._overlap = outer
@@ -153,21 +153,21 @@ class _BlockEstimator:
             samples: Values of the loop variable that stand for all but the first.
         """
         outer, self._iteration_bounds = self._iteration_bounds, []
-        times, copies, unrolled = self._executions, self._copies, self._unrolled
+        times, factor, unrolled = self._executions, self._unroll, self._unrolled
         self._unrolled = []
         rest = trips - 1
-        self._iterate(body, var, samples[0], times * copies)
+        self._iterate(body, var, samples[0], times * factor)
         for sample in samples if rest else ():
             share = rest / len(samples)
             before, waited = self.now, self.memory_stalls
             self._iteration_bounds = []
-            self._iterate(body, var, sample, times * copies * share)
+            self._iterate(body, var, sample, times * factor * share)
             least = max(self._iteration_bounds, default=0.0)
             taken, waits = self.now - before, self.memory_stalls - waited
             if least > taken:
                 taken, waits = least, least
-            self._advance(before + taken * share * copies - self.now)
-            self.memory_stalls = waited + waits * share * copies
+            self._advance(before + taken * share * factor - self.now)
+            self.memory_stalls = waited + waits * share * factor
         self._executions, self._unrolled, self._iteration_bounds = times, unrolled, outer
 
     def _iterate(self, body: Stmt, var: Var | None, value: int | None, times: float) -> None:
@@ -227,13 +227,13 @@ class _BlockEstimator:
 
     # -- instructions ---------------------------------------------------------------------------------------
     @property
-    def _copies(self) -> int:
-        """The number of times that unrolled loops repeat the current statement."""
+    def _unroll(self) -> int:
+        """How often unrolled loops repeat the current statement: the product of their factors."""
         return math.prod(trips for _, trips in self._unrolled)
 
     def _count(self, unit: Unit, cycles: float) -> None:
         """Work of a unit, of one copy of the statement and all warps."""
-        self.work.cycles[unit] += cycles * self._executions * self._copies
+        self.work.cycles[unit] += cycles * self._executions * self._unroll
 
     def _issue(self, instructions: float, special: float = 0.0, conversions: float = 0.0) -> None:
         """All warps issue instructions; the clock is that of one of them."""
@@ -244,7 +244,7 @@ class _BlockEstimator:
         self._count(Unit.SPECIAL, special * lanes / rates.special)
         self._count(Unit.CONVERSION, conversions * lanes / rates.conversions)
         # the clock is that of one warp; what others of the block delay it is in the work of the units
-        self.now += (issued + special * (self._machine.warp_size * rates.schedulers / rates.special - 1)) * self._copies
+        self.now += (issued + special * (self._machine.warp_size * rates.schedulers / rates.special - 1)) * self._unroll
 
     def _compute(self, expr: Expr) -> float:
         """Loads what an expression needs, and computes it; gives when the value is there."""
@@ -312,18 +312,18 @@ class _BlockEstimator:
     # -- memory ---------------------------------------------------------------------------------------------
     def _global_load(self, buffer: Buffer, indices: tuple[Expr, ...], width: int) -> float:
         size = self._threads.sector_bytes(buffer, indices, width)
-        self.work.loaded[buffer] += size * self._executions * self._copies
+        self.work.loaded[buffer] += size * self._executions * self._unroll
         self._count(Unit.LOAD, size / self._rates.loaded_bytes)
         self._issue(1)
         # as many loads are on their way as there are registers for what they load
         window = max(1.0, self._window_registers / max(1, width // 4))
         least = 1 / self._overlap
-        self._wait_until(self.now + self._rates.memory_latency * max(0.0, self._copies / window - least))
+        self._wait_until(self.now + self._rates.memory_latency * max(0.0, self._unroll / window - least))
         return self.now + self._rates.memory_latency * least
 
     def _global_store(self, buffer: Buffer, indices: tuple[Expr, ...], width: int) -> None:
         size = self._threads.sector_bytes(buffer, indices, width)
-        self.work.stored[buffer] += size * self._executions * self._copies
+        self.work.stored[buffer] += size * self._executions * self._unroll
         self._count(Unit.STORE, size / self._rates.stored_bytes)
         self._issue(1)
 
@@ -335,7 +335,7 @@ class _BlockEstimator:
         cycles = self._threads.shared_cycles(kind, addresses, width)
         self._count(Unit.SHARED, cycles * self._threads.warps)
         self._issue(1)
-        self.now += (cycles - 1) * self._copies
+        self.now += (cycles - 1) * self._unroll
         return self.now + self._rates.shared_latency
 
     # -- calls ----------------------------------------------------------------------------------------------
@@ -405,16 +405,16 @@ class _BlockEstimator:
         cycles = max(operations / rates.matrix / share, matrix.shared_bytes / rates.shared_bytes) * executed
         self._count(Unit.MATRIX, cycles)
         self._count(Unit.SHARED, matrix.shared_bytes / rates.shared_bytes * executed)
-        self.work.matrix_cycles += operations / rates.matrix * executed * self._executions * self._copies
+        self.work.matrix_cycles += operations / rates.matrix * executed * self._executions * self._unroll
         for arg in call.args[1:]:
             if isinstance(arg, Region):
                 self._wait_until(self._ready_of(arg.buffer, self._values.offset(arg.buffer, arg.start)))
         self._issue(1)
         # groups of warps share the matrix units, which each warp has a quarter of
-        own = cycles * self._copies * (1 if by_group else rates.schedulers / warps)
+        own = cycles * self._unroll * (1 if by_group else rates.schedulers / warps)
         self._matrix_free = max(self._matrix_free, self.now) + own
         if not by_group:
-            self.now = max(self.now, self._matrix_free - own / self._copies)
+            self.now = max(self.now, self._matrix_free - own / self._unroll)
             c = call.args[0]
             if isinstance(c, Region):
                 self._set_ready(c.buffer, self._values.offset(c.buffer, c.start), self.now + rates.shared_latency)
@@ -439,7 +439,7 @@ class _BlockEstimator:
         elif Effect.FENCE in effect:
             self._issue(1)
         else:
-            self._copy(call, instruction, stores=unit.reads_asynchronously)
+            self._copy(call, stores=unit.reads_asynchronously)
 
     def _wait(self, call: CallStmt, instruction: Instruction, groups: list[float], *, bounded: bool) -> None:
         pending = instruction.pending
@@ -452,7 +452,7 @@ class _BlockEstimator:
         if bounded:
             self._iteration_bounds.append(self._rates.memory_latency / (pending + 1))
 
-    def _copy(self, call: CallStmt, instruction: Instruction, *, stores: bool) -> None:
+    def _copy(self, call: CallStmt, *, stores: bool) -> None:
         """An asynchronous copy between global and shared memory."""
         tensor_map = next((self._maps[a] for a in call.args if isinstance(a, Var) and a in self._maps), None)
         regions = [a for a in (*call.args, *call.reads, *call.writes) if isinstance(a, Region)]
@@ -460,7 +460,7 @@ class _BlockEstimator:
         threads = int(self._threads.mask.sum())
         if tensor_map is not None:
             size, buffer = float(box_bytes(tensor_map)), tensor_map.tensor
-            self.now += self._rates.box_copy_issue * self._copies
+            self.now += self._rates.box_copy_issue * self._unroll
             self._issue(1)
         elif moved is not None:
             extents = [self._threads.mean(extent) or 1 for extent in moved.extent]
@@ -474,11 +474,11 @@ class _BlockEstimator:
         else:
             self._issue(1)
             return
-        amount = size * self._executions * self._copies
+        amount = size * self._executions * self._unroll
         if stores:
             self.work.stored[buffer] += amount
             self._count(Unit.STORE, size / self._rates.stored_bytes)
-            self._stored += size * self._copies
+            self._stored += size * self._unroll
         else:
             self.work.loaded[buffer] += amount
             self._count(Unit.LOAD, size / self._rates.loaded_bytes)
@@ -488,7 +488,7 @@ class _BlockEstimator:
         self._issue(2)
         region = next(a for a in call.args if isinstance(a, Region) and a.buffer.scope is Scope.BARRIER)
         barrier = region.buffer.storage
-        if Effect.SYNC_SOME not in instruction.effect or barrier not in self._loading:
+        if Effect.SYNC_SOME not in instruction.effect or barrier not in self._load_barriers:
             return
         self.now += self._rates.shared_latency
         latency = self._rates.memory_latency

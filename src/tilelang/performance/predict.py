@@ -13,7 +13,7 @@ from tilelang.ir.visit import walk
 from tilelang.performance.block import estimate_block
 from tilelang.performance.prediction import Prediction, predicted
 from tilelang.performance.registers import expected_registers
-from tilelang.performance.structure import depends
+from tilelang.performance.structure import depends_on
 from tilelang.performance.work import BlockWork, LaunchWork
 from tilelang.targets.machine import Machine, Rates
 
@@ -51,7 +51,7 @@ def predict(
 def _work(launch: Launch, machine: Machine, rates: Rates, registers: int, *, fast_math: bool) -> LaunchWork:
     grid = tuple(_constant(extent) for extent in launch.grid)
     count = math.prod(grid)
-    alike = not depends(launch.body, launch.block_vars, For, If)
+    alike = not depends_on(launch.body, launch.block_vars, For, If)
     places = sorted({count // 2} if alike else {0, count // 2, count - 1}) if count else []
     block = BlockWork()
     for place in places:

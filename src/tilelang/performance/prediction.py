@@ -51,7 +51,7 @@ def predicted(launches: list[LaunchWork], machine: Machine, rates: Rates) -> Pre
     seconds = 0.0
     for launch in launches:
         parts = _seconds_of_parts(launch, machine, rates)
-        seconds += _launch_seconds(launch, parts, machine, rates) + rates.launch
+        seconds += _launch_seconds(launch, parts, rates) + rates.launch
         for name, time in parts.items():
             total[name] += time
         total[LAUNCH] += rates.launch
@@ -60,7 +60,7 @@ def predicted(launches: list[LaunchWork], machine: Machine, rates: Rates) -> Pre
     return Prediction(seconds, ordered[0][0] if ordered else LAUNCH, ordered, each)
 
 
-def _launch_seconds(launch: LaunchWork, parts: dict[str, float], machine: Machine, rates: Rates) -> float:
+def _launch_seconds(launch: LaunchWork, parts: dict[str, float], rates: Rates) -> float:
     """Seconds of a launch: its parts overlap, but for the first loads and the last stores of blocks."""
     memory = parts[MEMORY]
     inside = {name: time for name, time in parts.items() if name != MEMORY}

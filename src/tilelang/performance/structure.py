@@ -1,4 +1,4 @@
-"""Properties of a whole body: what its control flow depends on, which loops merge, which barriers count copies."""
+"""Properties of a whole body: what its control flow depends on, which loops unroll, which barriers count copies."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tilelang.isa.instruction import Completion, Effect, Instruction
 from tilelang.targets.gpu.isa.warp import ANY
 
 
-def depends(body: Stmt, variables: Collection[Var], *kinds: type[Stmt]) -> bool:
-    """Whether the iterations of loops, or which branches run, depend on variables; of `kinds` of statements."""
+def depends_on(body: Stmt, variables: Collection[Var], *kinds: type[Stmt]) -> bool:
+    """Whether the trip count of a loop or the condition of a branch, of these kinds, depends on some variables."""
     depending = set(variables)
     for stmt in walk(body):
         if isinstance(stmt, Bind) and not depending.isdisjoint(variables_of(stmt.value)):
@@ -32,21 +32,21 @@ def depends(body: Stmt, variables: Collection[Var], *kinds: type[Stmt]) -> bool:
     return False
 
 
-def drawn_number(loop: For) -> Var | None:
-    """The number that an iteration takes from a counter which all blocks share; None if the loop is another one.
+def dynamic_tile(loop: For) -> Var | None:
+    """The variable of the tile that an iteration takes from a counter which all blocks share; None for other loops.
 
-    Such a loop has as many iterations as there are numbers, and its body `if number >= count: break`. Every number is
-    taken once, so that a block runs only its share of the iterations.
+    Such a loop has as many iterations as there are tiles, and its body `if tile >= count: break`. Every tile is taken
+    once, so that a block runs only its share of the iterations.
     """
     for stmt in flat_statements(loop.body):
         match stmt:
-            case If(condition=Binary(op=BinaryOp.GE, a=Var() as number, b=count), then_body=Break()):
-                return number if number is not loop.var and int_const(count) == int_const(loop.stop) else None
+            case If(condition=Binary(op=BinaryOp.GE, a=Var() as tile, b=count), then_body=Break()):
+                return tile if tile is not loop.var and int_const(count) == int_const(loop.stop) else None
     return None
 
 
-def is_plain(body: Stmt) -> bool:
-    """Whether iterations of a loop can be merged: nothing in it waits for others, and it has no loop that stays one."""
+def is_unrollable(body: Stmt) -> bool:
+    """Whether a compiler may unroll a loop: nothing in its body waits for others, and it has no loop that stays one."""
     for stmt in walk(body):
         if isinstance(stmt, While) or (isinstance(stmt, For) and stmt.kind is ForKind.SERIAL):
             return False

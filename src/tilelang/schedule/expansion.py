@@ -49,7 +49,7 @@ class _LoopExpansion:
         spec = loop.pipeline
         if spec is None or spec.stage is None or spec.order is None:
             raise CompilerBug("expanding a pipelined loop without a plan")
-        self._loop, self._unit = loop, copies
+        self._loop, self._async_copies = loop, copies
         self._body = LoopBody(loop)
         self._placement = Placement(spec.stage, spec.order)
         counts = version_counts(self._body, self._placement)
@@ -115,15 +115,15 @@ class _LoopExpansion:
                 statements.append(self._awaited(self._awaiting[number]))
             if number in self._overwriting:
                 flush()
-                statements += [CallStmt(self._unit.commit, (), loc=self._loop.loc), self._awaited(0)]
+                statements += [CallStmt(self._async_copies.commit, (), loc=self._loop.loc), self._awaited(0)]
             if group and self._condition(number) != self._condition(group[0]):
                 flush()
             group.append(number)
             if number in closings:
                 flush()
-                statements.append(CallStmt(self._unit.commit, (), loc=self._loop.loc))
+                statements.append(CallStmt(self._async_copies.commit, (), loc=self._loop.loc))
         flush()
-        statements += [CallStmt(self._unit.commit, (), loc=self._loop.loc)] * (len(self._groups) - len(closed))
+        statements += [CallStmt(self._async_copies.commit, (), loc=self._loop.loc)] * (len(self._groups) - len(closed))
         return statements
 
     def _condition(self, number: int) -> tuple[int, bool]:
@@ -150,15 +150,16 @@ class _LoopExpansion:
         fresh: dict[Var, Expr] = {name: name for name in self._bound} if in_place else {loop.var: value}
         for number in numbers:
             stmt = self._body.statements[number]
-            for name in self._body.names_before(number, self._last) if in_place else self._body.names(stmt):
-                if name in fresh:
+            body = self._body
+            for var in body.bound_variables_before(number, self._last) if in_place else body.bound_variables(stmt):
+                if var in fresh:
                     continue
-                new = name if in_place else Var(name.name, name.dtype, index=name.index)
-                bind = self._body.bind(name)
+                new = var if in_place else Var(var.name, var.dtype, index=var.index)
+                bind = body.bind(var)
                 bound = substitute(bind.value, fresh)
-                fresh[name] = new
+                fresh[var] = new
                 if in_place:
-                    self._bound.add(name)
+                    self._bound.add(var)
                 value = rewrite.expr(bound) if rewrite else bound
                 yield dataclasses.replace(bind, var=new, value=value, loc=stmt.loc)
             moved = substitute_stmt(stmt, fresh) if fresh else stmt
@@ -196,7 +197,7 @@ class _LoopExpansion:
 
     def _awaited(self, newer: int) -> Stmt:
         """Waits until at most `newer` groups are in flight."""
-        return CallStmt(self._unit.wait, (const(newer, INT32),), loc=self._loop.loc)
+        return CallStmt(self._async_copies.wait, (const(newer, INT32),), loc=self._loop.loc)
 
     def _writers_of_sources(self) -> set[int]:
         """The statements that write what copies in flight may read; all copies must be complete before them."""

@@ -38,8 +38,8 @@ class LoopBody:
         self.statements = effectful(loop.body)
         body = flat_statements(loop.body)
         self.allocated = {s.buffer for s in body if isinstance(s, Alloc)}
-        self._names = {s.var: s for s in body if isinstance(s, Bind)}
-        self._promises = {s: self._promised(body[:n]) for n, s in enumerate(body) if s in self.statements}
+        self._bindings = {s.var: s for s in body if isinstance(s, Bind)}
+        self._assumptions = {s: self._assumptions_in(body[:n]) for n, s in enumerate(body) if s in self.statements}
         self.touched = [self._touched(s) for s in self.statements]
         self.storages: dict[Buffer, list[StatementAccess]] = {}  # for each storage, the statements that access it
         for number, touched in enumerate(self.touched):
@@ -52,28 +52,28 @@ class LoopBody:
         touched: list[tuple[Buffer, Access | None, bool]] = [
             (a.buffer.storage, a, a.write) for a in found.all if a.buffer.storage not in found.local
         ]
-        touched += [(storage, None, False) for storage in self.read_by_names(stmt)]
+        touched += [(storage, None, False) for storage in self.read_by_bindings(stmt)]
         return touched
 
-    def names(self, stmt: Stmt) -> list[Var]:
-        """The bindings of the body that a statement uses, directly or through others, definitions before uses.
+    def bound_variables(self, stmt: Stmt) -> list[Var]:
+        """The variables of bindings of the body that a statement uses, directly or through others, definitions first.
 
-        Behind them are the assumptions on these variables that stand before the statement.
+        Those of the assumptions on these variables that stand before the statement follow.
         """
-        needed = [bind.var for bind in needed_bindings((stmt,), self._names)]
-        promises = [p for p in self._promises.get(stmt, ()) if self._of_body(p.value) <= set(needed)]
-        return [*needed, *(promise.var for promise in promises)]
+        needed = [bind.var for bind in needed_bindings((stmt,), self._bindings)]
+        assumptions = [a for a in self._assumptions.get(stmt, ()) if self._of_body(a.value) <= set(needed)]
+        return [*needed, *(assumption.var for assumption in assumptions)]
 
     def _of_body(self, expr: Expr) -> Set[Var]:
-        return variables_of(expr) & self._names.keys()
+        return variables_of(expr) & self._bindings.keys()
 
-    def _promised(self, before: Sequence[Stmt]) -> list[Assume]:
-        """The assumptions that concern no memory."""
+    def _assumptions_in(self, before: Sequence[Stmt]) -> list[Assume]:
+        """The assumptions among statements that concern no memory."""
         return [s for s in before if isinstance(s, Assume) and not loaded_buffers(s.value)]
 
-    def names_before(self, number: int, users: Sequence[int]) -> list[Var]:
-        """The bindings that stand before a statement and that some of `users` use, in program order."""
-        used = {name for user in users for name in self.names(self.statements[user])}
+    def bound_variables_before(self, number: int, users: Sequence[int]) -> list[Var]:
+        """The variables bound before a statement that some of `users` use, in program order."""
+        used = {name for user in users for name in self.bound_variables(self.statements[user])}
         before: list[Var] = []
         for part in flat_statements(self.loop.body):
             if part is self.statements[number]:
@@ -84,19 +84,19 @@ class LoopBody:
 
     def is_volatile(self, name: Var) -> bool:
         """Whether a binding loads memory that the loop writes, so that it must not move."""
-        loads = {node.buffer.storage for node in loads_of(self._names[name].value)}
+        loads = {node.buffer.storage for node in loads_of(self._bindings[name].value)}
         return any(storage in loads and write for touched in self.touched for storage, _, write in touched)
 
-    def read_by_names(self, stmt: Stmt) -> Iterator[Buffer]:
+    def read_by_bindings(self, stmt: Stmt) -> Iterator[Buffer]:
         """The storages that the bindings of a statement read."""
-        for name in self.names(stmt):
-            for node in walk_expr(self._names[name].value):
+        for name in self.bound_variables(stmt):
+            for node in walk_expr(self._bindings[name].value):
                 if isinstance(node, Load):
                     yield node.buffer.storage
 
     def bind(self, name: Var) -> Bind:
         """The binding of a variable of the body."""
-        return self._names[name]
+        return self._bindings[name]
 
     def fills_first(self, buffer: Buffer) -> int | None:
         """The statement that writes a whole shared buffer in every iteration, before any other access to it."""
@@ -112,7 +112,8 @@ class LoopBody:
 
     def uses(self, stmt: Stmt, var: Var) -> bool:
         """Whether a statement uses a variable, directly or by the bindings that it needs."""
-        roots = [e for s in walk(stmt) for e in expressions(s)] + [self.bind(name).value for name in self.names(stmt)]
+        values = [self.bind(bound).value for bound in self.bound_variables(stmt)]
+        roots = [*(e for s in walk(stmt) for e in expressions(s)), *values]
         return any(node is var for root in roots for node in walk_expr(root))
 
     def results(self, stmt: Stmt) -> set[Var]:

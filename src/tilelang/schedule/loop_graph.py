@@ -122,15 +122,11 @@ class LoopGraph:
         return max(self.unit_cycles, self.warp_cycles)
 
 
-def _waits(first: Stmt, second: Stmt) -> bool:
-    return True
-
-
 def loop_graph(
     body: LoopBody,
     cost: Callable[[Stmt], Work],
     versions: Mapping[Buffer, int] = NO_VERSIONS,
-    waits: Callable[[Stmt, Stmt], bool] = _waits,
+    waits: Callable[[Stmt, Stmt], bool] = lambda earlier, later: True,
 ) -> LoopGraph:
     """The graph of a loop's body.
 
@@ -161,7 +157,7 @@ def reordering_refusal(body: LoopBody) -> str:
     for stmt in body.statements:
         if any(isinstance(each, CallStmt | Print) for each in walk(stmt)):
             return "it calls instructions or prints"
-        if any(map(body.is_volatile, body.names(stmt))):
+        if any(map(body.is_volatile, body.bound_variables(stmt))):
             return "a value bound in it is loaded from memory that it writes"
     return ""
 

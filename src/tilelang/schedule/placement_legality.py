@@ -97,7 +97,7 @@ def violation(body: LoopBody, placement: Placement, outside: Mapping[Buffer, str
     last = [n for n, stage in enumerate(placement.stage) if stage == placement.last]
     in_place = frozenset(last) if sorted(last, key=lambda n: placement.order[n]) == last else frozenset()
     for number, stmt in enumerate(body.statements):
-        for name in body.names(stmt):
+        for name in body.bound_variables(stmt):
             if number not in in_place and body.is_volatile(name):
                 return Violation(f"the memory that '{name.name}' reads is written in the loop", frozenset((number,)))
         for var in body.results(stmt):

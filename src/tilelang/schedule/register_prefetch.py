@@ -1,4 +1,4 @@
-"""Copies to shared memory that pass registers, of which the loads run ahead of the loop.
+"""Prefetch through registers: copies to shared memory whose loads run an iteration ahead.
 
 Takes a pipelined loop, gives one whose copies are divided in two, and the placement of its statements:
 
@@ -8,12 +8,11 @@ Takes a pipelined loop, gives one whose copies are divided in two, and the place
 
 Copies are `T.copy`, and parallel loops that gather rows from global memory. Other parallel loops that compute shared
 tiles stay in their iteration, but their loads are issued one ahead, too: loads complete in the order of issue, so that
-a wait for a new one would be a wait for all. Invariant: a load is followed by all computations of an iteration before
-its registers are read, so that its latency is hidden wherever loads of threads are asynchronous to them, which no
-instruction has to say. Tiles of a pipeline of two stages have one version, since each is overwritten after its last
-reader; with more stages they have two, which saves a barrier in each iteration. Further versions would hide nothing
-more. Nothing outside of the loop reads the tiles, so that stores from registers may run for iterations that there are
-not.
+a wait for a new one would be a wait for all. Invariant: all computations of an iteration stand between a load and the
+first use of its registers, so that its latency is hidden where threads wait for a load at its first use. Tiles of a
+pipeline of two stages have one version, since each is overwritten after its last reader; with more stages they have
+two, which saves a barrier in each iteration. Further versions would hide nothing more. Nothing outside of the loop
+reads the tiles, so that stores from registers may run beyond the last iteration.
 """
 
 from __future__ import annotations

@@ -337,7 +337,7 @@ class _Emission:
     def _definitions(self, stmt: Stmt, iteration: _Iteration) -> Iterator[Stmt]:
         """The bindings and allocations that a statement needs."""
         body = self._pipeline.body
-        for name in body.names(stmt):
+        for name in body.bound_variables(stmt):
             if name not in iteration.values:
                 bind = body.bind(name)
                 value = iteration.renamed(bind.value)
