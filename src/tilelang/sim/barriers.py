@@ -45,8 +45,7 @@ class Barriers:
     """All barriers of a running block.
 
     Args:
-        warps: How many warps the block has.
-        threads: The threads of each, by number in the block.
+        threads: The threads of each warp, by number in the block.
         clocks: What orders accesses.
     """
 

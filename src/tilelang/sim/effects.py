@@ -242,7 +242,7 @@ class EffectCompiler:
 
         return point
 
-    # -- talking --------------------------------------------------------------------------------------------
+    # -- assertions and prints -------------------------------------------------------------------------------
     def _assert(self, stmt: Assert) -> Run:
         message = stmt.message or "assertion failed"
         return self._holds(stmt.condition, lambda note: DeviceAssertError(message, notes=(note,)))

@@ -41,7 +41,7 @@ class Place:
     around: tuple[tuple[Term, ...], ...]
 
 
-class _TooHard(Exception):
+class _NoSum(Exception):
     """An index is not a sum of what the nest decides and of what it does not change."""
 
 
@@ -80,7 +80,7 @@ class Nest:
         accesses += [load for stmt in stmts for root in expressions(stmt) for load in loads_of(root)]
         try:
             return {access: self._place(access) for access in accesses}
-        except _TooHard:
+        except _NoSum:
             return None
 
     def is_around(self, expr: Expr) -> bool:
@@ -104,7 +104,7 @@ class Nest:
             yield from self._terms(index.a, negative)
             yield from self._terms(index.b, negative != (index.op is BinaryOp.SUB))
         else:
-            raise _TooHard
+            raise _NoSum
 
     def _sum(self, terms: list[Term]) -> np.ndarray:
         total = np.zeros(self.points, np.int64)
@@ -121,7 +121,7 @@ class Nest:
                 return self.values[expr]
             case Binary(op=op, a=a, b=b) if expr.dtype.is_int:
                 return exact_binary(op, self._value(a), self._value(b))
-        raise _TooHard
+        raise _NoSum
 
     def _is_exact(self, stmts: list[Stmt]) -> bool:
         """Whether no index arithmetic with the variables of the nest can leave 64 bits."""

@@ -30,12 +30,12 @@ from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.block import Block, Grid
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.clusters import Cluster
+from tilelang.sim.control_flow import StatementCompiler
 from tilelang.sim.counters import Counters
 from tilelang.sim.device_array import DeviceArray
 from tilelang.sim.device_memory import Window
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.history import AccessSites, History
-from tilelang.sim.interp import StatementCompiler
 from tilelang.sim.lane_expressions import Slots, Value
 from tilelang.sim.memory import Memory, array_of
 from tilelang.sim.proxies import Proxies
@@ -96,7 +96,7 @@ class Simulation:
     ) -> None:
         self._func, self._target, self._lazy = func, target, lazy
         self._counters, self._printer = report, printer
-        self._choice = random.Random(seed)
+        self._rng = random.Random(seed)
         self._evaluator = Evaluator(lambda buffer, where: self._memory.cells(buffer).load(where))
         self._memory = Memory(self._evaluator.indices)
         self._arrays: dict[Buffer, DeviceArray] = {}
@@ -144,7 +144,7 @@ class Simulation:
     def _launch(self, stmt: Launch) -> None:
         grid = self._evaluator.indices(stmt.grid)
         blocks = [point[::-1] for point in itertools.product(*map(range, grid[::-1]))]
-        self._choice.shuffle(blocks)
+        self._rng.shuffle(blocks)
         counters = self._counters
         if counters is not None:
             counters.launches += 1
@@ -152,7 +152,7 @@ class Simulation:
 
     # -- for launches ---------------------------------------------------------------------------------------
     @property
-    def facts(self) -> dict[object, Value]:
+    def host_values(self) -> dict[object, Value]:
         """The values of the host's variables."""
         return dict(self._evaluator.env.items())
 
@@ -226,9 +226,9 @@ class Simulation:
         return self._target.machine.warp_size
 
     @property
-    def choice(self) -> random.Random:
+    def rng(self) -> random.Random:
         """The source of the order of blocks and warps."""
-        return self._choice
+        return self._rng
 
     @property
     def counters(self) -> Counters | None:
@@ -264,8 +264,8 @@ class _Launch:
         self._races, self._many = RaceDetector(stmt, blocks, self._clocks), many_blocks
         self._slots = slots = Slots()
         slots.place = functools.cache(self._place)
-        facts = simulation.facts
-        slots.invariant.update(facts, stmt.block_vars)  # type: ignore[arg-type]
+        host_values = simulation.host_values
+        slots.invariant.update(host_values, stmt.block_vars)  # type: ignore[arg-type]
         if stmt.thread is not None:
             slots.invariant.add(stmt.thread)
         for tensor_map in stmt.plan.tensor_maps:
@@ -273,7 +273,7 @@ class _Launch:
             slots.views[tensor_map.var] = simulation.view(tensor_map)
         self._code = simulation.compiler(slots).compile(stmt.body)
         self._env: list[Value] = [None] * slots.variables
-        self._set(facts)
+        self._set(host_values)
         self._windows: dict[int, Window] = {}  # of global memory
         self._globals: dict[Buffer, DeviceArray] = {}
         self._arena_bytes, self._arena_unit, self._offsets = self._plan_arena()
@@ -290,14 +290,14 @@ class _Launch:
                 for arena in arenas:
                     arena.bytes[:] = _POISON
                     arena.undefine()
-                self._go_on(self._begin(members, arenas, windows))
+                self._resume(self._begin(members, arenas, windows))
             return
         running = [self._begin([index], [self._arena()], [{}]) for index in blocks]
         while running:
-            self._simulation.choice.shuffle(running)
-            waiting = [block for block in running if not self._go_on(block)]
+            self._simulation.rng.shuffle(running)
+            waiting = [block for block in running if not self._resume(block)]
             if waiting and len(waiting) < len(blocks):
-                raise self._missing(waiting[0], next(b for b in running if b not in waiting))
+                raise self._unreached_sync(waiting[0], next(b for b in running if b not in waiting))
             running = waiting
             self._grid.syncs += 1
             self._races.grid_sync()
@@ -339,9 +339,9 @@ class _Launch:
             self._races.block = numbers[warp.rank]
 
         barriers = [block.barriers for block in blocks]
-        return _Running(numbers, blocks, warps, Schedule(warps, self._start, simulation.choice, barriers, resumed))
+        return _Running(numbers, blocks, warps, Schedule(warps, self._start, simulation.rng, barriers, resumed))
 
-    def _go_on(self, running: _Running) -> bool:
+    def _resume(self, running: _Running) -> bool:
         """Runs blocks to their end, or to where they wait for others; whether they have ended."""
         self._races.block = running.numbers[0]
         self._clocks.begin_block()
@@ -359,7 +359,7 @@ class _Launch:
             counters.barriers += sum(block.barriers.full_syncs for block in running.blocks)
         return True
 
-    def _missing(self, waits: _Running, ended: _Running) -> BarrierDivergence:
+    def _unreached_sync(self, waits: _Running, ended: _Running) -> BarrierDivergence:
         return BarrierDivergence(
             f"T.sync_grid: block {waits.blocks[0].index} waits for all others, but block {ended.blocks[0].index} has "
             "ended without coming there",

@@ -44,7 +44,7 @@ class Schedule(Generic[R]):
     Args:
         warps: The warps.
         start: Starts the program of a warp.
-        choice: The source of the order.
+        rng: The source of the order.
         barriers: Of each block, for the report of a deadlock.
         resumed: Called with a warp before it continues.
     """
@@ -53,11 +53,11 @@ class Schedule(Generic[R]):
         self,
         warps: Sequence[R],
         start: Callable[[R], Iterator[Wait]],
-        choice: random.Random,
+        rng: random.Random,
         barriers: Sequence[Barriers],
         resumed: Callable[[R], None] = lambda warp: None,
     ) -> None:
-        self._warps, self._choice, self._barriers, self._resumed = warps, choice, barriers, resumed
+        self._warps, self._rng, self._barriers, self._resumed = warps, rng, barriers, resumed
         self._running = {number: start(warp) for number, warp in enumerate(warps)}
         self._waits: dict[int, Wait] = {}
 
@@ -75,7 +75,7 @@ class Schedule(Generic[R]):
                 return False
             if not ready:
                 raise _stuck(warps, waits, set(range(len(warps))) - set(running), self._barriers)
-            number = self._choice.choice(ready)
+            number = self._rng.choice(ready)
             waits.pop(number, None)
             self._resumed(warps[number])
             try:

@@ -83,7 +83,7 @@ def run_reference(
         Interpreter(printer, seed).run(apply_tensor_layouts(grow_fragments(func)), arguments)
 
 
-class _Leave(enum.Enum):
+class _Jump(enum.Enum):
     """Why a statement ended before its end."""
 
     BREAK = enum.auto()
@@ -100,7 +100,7 @@ class Interpreter:
         self._memory = Memory(self._evaluator.indices)
         self._parallel_loops = ParallelLoops(self._evaluator, self._memory)
         self._races: RaceDetector | None = None
-        self._handlers: dict[type[Stmt], Callable[..., _Leave | None]] = {
+        self._handlers: dict[type[Stmt], Callable[..., _Jump | None]] = {
             Seq: self._seq,
             Bind: self._bind,
             Assume: self._assume,
@@ -110,8 +110,8 @@ class Interpreter:
             ParallelLoop: self._parallel,
             While: self._while,
             If: self._if,
-            Break: lambda stmt: _Leave.BREAK,
-            Continue: lambda stmt: _Leave.CONTINUE,
+            Break: lambda stmt: _Jump.BREAK,
+            Continue: lambda stmt: _Jump.CONTINUE,
             Atomic: self._atomic,
             Assert: self._assert,
             Print: self._print,
@@ -125,7 +125,7 @@ class Interpreter:
         self._execute(func.body)
 
     # -- statements ----------------------------------------------------------------------------------------
-    def _execute(self, stmt: Stmt) -> _Leave | None:
+    def _execute(self, stmt: Stmt) -> _Jump | None:
         with stmt.loc:
             if self._races is not None:
                 self._races.loc = stmt.loc
@@ -137,11 +137,11 @@ class Interpreter:
                 return None
             raise CompilerBug(f"the reference interpreter cannot run {type(stmt).__name__}")
 
-    def _seq(self, stmt: Seq) -> _Leave | None:
+    def _seq(self, stmt: Seq) -> _Jump | None:
         for part in stmt.body:
-            leave = self._execute(part)
-            if leave is not None:
-                return leave
+            jump = self._execute(part)
+            if jump is not None:
+                return jump
         return None
 
     def _bind(self, stmt: Bind) -> None:
@@ -171,7 +171,7 @@ class Interpreter:
         trips = range(self._evaluator.index(stmt.start), self._evaluator.index(stmt.stop), stmt.step)
         for value in trips:
             self._evaluator.assign(stmt.var, value)
-            if self._execute(stmt.body) is _Leave.BREAK:
+            if self._execute(stmt.body) is _Jump.BREAK:
                 return
 
     def _parallel(self, stmt: ParallelLoop) -> None:
@@ -181,7 +181,7 @@ class Interpreter:
         for point in itertools.product(*map(range, extents)):
             for var, value in zip(stmt.vars, point, strict=True):
                 self._evaluator.assign(var, value)
-            if self._execute(stmt.body) is _Leave.BREAK:
+            if self._execute(stmt.body) is _Jump.BREAK:
                 return
 
     def _while(self, stmt: While) -> None:
@@ -190,12 +190,12 @@ class Interpreter:
             if trips == violations.MAX_ITERATIONS:
                 raise violations.endless()
             trips += 1
-            if self._execute(stmt.body) is _Leave.BREAK:
+            if self._execute(stmt.body) is _Jump.BREAK:
                 return
             if self._races is not None:
                 self._races.loc = stmt.loc
 
-    def _if(self, stmt: If) -> _Leave | None:
+    def _if(self, stmt: If) -> _Jump | None:
         if self._evaluator.data(stmt.condition):
             return self._execute(stmt.then_body)
         return None if stmt.else_body is None else self._execute(stmt.else_body)

@@ -97,21 +97,21 @@ class StatementCompiler:
 
     # -- control flow ---------------------------------------------------------------------------------------
     def _seq(self, parts: list[Code]) -> Code:
-        leaves = any(part.jumps for part in parts)
+        may_jump = any(part.jumps for part in parts)
         runs = [(part.run, part.waits, part.jumps) for part in parts]
         if any(part.waits for part in parts):
 
             def generate(w: SimWarp) -> Iterator[Wait]:
-                for run, waits, may_leave in runs:
+                for run, waits, part_jumps in runs:
                     if waits:
                         yield from run(w)
                     else:
                         run(w)
-                    if may_leave and not w.mask.any():
+                    if part_jumps and not w.mask.any():
                         return
 
-            return Code(generate, waits=True, jumps=leaves)
-        if not leaves:
+            return Code(generate, waits=True, jumps=may_jump)
+        if not may_jump:
             plain = [part.run for part in parts]
 
             def execute(w: SimWarp) -> None:
@@ -121,9 +121,9 @@ class StatementCompiler:
             return Code(execute)
 
         def execute_some(w: SimWarp) -> None:
-            for run, _, may_leave in runs:
+            for run, _, part_jumps in runs:
                 run(w)
-                if may_leave and not w.mask.any():
+                if part_jumps and not w.mask.any():
                     return
 
         return Code(execute_some, jumps=True)
@@ -132,7 +132,7 @@ class StatementCompiler:
         test = self._lanes.data(stmt.condition)
         then = self.compile(stmt.then_body)
         other = Code(lambda w: None) if stmt.else_body is None else self.compile(stmt.else_body)
-        loc, leaves = stmt.loc, then.jumps or other.jumps
+        loc, may_jump = stmt.loc, then.jumps or other.jumps
         if then.waits or other.waits:
             first, second = _generating(then), _generating(other)
 
@@ -151,7 +151,7 @@ class StatementCompiler:
                     yield from second(w)
                     w.set_mask(left | w.mask)
 
-            return Code(generate, waits=True, jumps=leaves)
+            return Code(generate, waits=True, jumps=may_jump)
 
         def execute(w: SimWarp) -> None:
             w.loc = loc
@@ -168,7 +168,7 @@ class StatementCompiler:
                 other.run(w)
                 w.set_mask(left | w.mask)
 
-        return Code(execute, jumps=leaves)
+        return Code(execute, jumps=may_jump)
 
     def _for(self, stmt: For) -> Code:
         at_once = self._register_loops.compile(stmt) if self._at_once else None
@@ -190,7 +190,7 @@ class StatementCompiler:
         start, stop, step = self._lanes.index(stmt.start), self._lanes.index(stmt.stop), stmt.step
         slot = self._slots.var(stmt.var)
         body, loc = self.compile(stmt.body), stmt.loc
-        leaves = jumps(stmt.body)
+        may_jump = jumps(stmt.body)
         shape: Callable[[int], Value] = (lambda v: v) if stmt.var.index else _wrap(stmt.var.dtype)
 
         def trips(w: SimWarp) -> Iterator[Value | None]:
@@ -199,7 +199,7 @@ class StatementCompiler:
             first, end = uniform_int(start(w), w.mask), uniform_int(stop(w), w.mask)
             outer, outer_broken = w.mask, w.broken
             uniform = isinstance(first, int) and isinstance(end, int)
-            if uniform and not leaves:
+            if uniform and not may_jump:
                 for value in range(first, end, step):
                     yield shape(value)
                 return
