@@ -9,6 +9,7 @@ from hip_kernels import has_clang
 from tilelang import errors
 from tilelang.errors import ProgramWarning, TileLangError
 from tilelang.targets.amd.runtime import toolchain
+from tilelang.targets.nvidia.machines import MACHINES
 
 HEADER = """\
 @T.prim_func
@@ -41,7 +42,7 @@ def main(A: T.Tensor((512, 512), "float16"), B: T.Tensor((512, 512), "float16"),
             T.gemm(A_s, B_s, C_f)
         T.copy(C_f, C[0:{M}, 0:{M}])
 """
-SM_80_ON = "sm_80, sm_86, sm_87, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_100f, sm_103a, sm_120, sm_120a"
+SM_80_ON = ", ".join(name for name in MACHINES if name != "sm_75")
 SM_90_ON = SM_80_ON.partition("sm_89, ")[2]
 PORTABLE = "or write what every GPU has: T.gemm, T.copy in loops of T.Pipelined, T.sync_threads"
 
