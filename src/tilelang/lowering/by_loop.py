@@ -1,7 +1,8 @@
 """Lowerings of operators to parallel loops over their elements, for the tables of all targets.
 
-On targets with threads, `expand_to_loops` expands them, and later passes distribute the loops like the user's own; on
-other targets `lower_tile_ops` does.
+On targets with threads, `expand_to_loops` expands them, and `lower_to_threads` distributes the loops like the user's
+own: `targets.gpu.lowerings.thread_all_reduce` combines what the threads have of a reduction, by one instruction,
+shuffles or shared memory. On other targets `lower_tile_ops` expands them.
 """
 
 from __future__ import annotations
