@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.isa.common.arithmetic import remainders
+from tilelang.isa.common.arithmetic import divisions_and_shifts, remainders
 from tilelang.isa.intrinsic import ordered_helpers
 
 NAMES = ["tl_truncmod", "tl_floormod", "tl_floormod_float", "tl_floordiv_float"]
@@ -26,10 +26,16 @@ def test_all_are_written_in_the_dialect(function: str, library: str, headers: tu
 
 
 def test_the_text_is_cpp(tmp_path: Path) -> None:
-    texts = [helper.text for helper in remainders("static inline", "std::")]
-    uses = "int main() { return tl_floormod(-7, 3) == 2 && tl_floordiv_float(-7.0, 3.0) == -3.0 ? 0 : 1; }\n"
+    truncmod, *others = remainders("static inline", "std::")
+    helpers = [truncmod, *others, *divisions_and_shifts("inline", truncmod)]
+    results = (
+        "tl_floormod(-7, 3) == 2 && tl_floordiv_float(-7.0, 3.0) == -3.0 && tl_floordiv(-7, 3) == -3 && "
+        "tl_truncdiv(-7, 3) == -2 && tl_truncdiv(-7, 0) == 0 && tl_truncdiv(INT32_MIN, -1) == INT32_MIN && "
+        "tl_shl(1, 33) == 0 && tl_shr(-8, 1) == -4 && tl_shr(-8, 33) == -1"
+    )
     source = tmp_path / "remainders.cpp"
-    source.write_text("\n".join(["#include <cmath>", *texts, uses]))
+    texts = [helper.text for helper in helpers]
+    source.write_text("\n".join(["#include <cmath>", "#include <cstdint>", *texts, f"int main() {{ return !({results}); }}\n"]))
     program = tmp_path / "remainders"
     subprocess.run(["c++", "-std=c++17", "-O1", str(source), "-o", str(program)], check=True)
     subprocess.run([str(program)], check=True)

@@ -13,15 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.isa.common import math_kernels as kernels
+from tilelang.isa.common.math_text import SIGNED, UNCHANGED, UNSIGNED, fma_of_integers
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.amd.isa import double_kernels
 from tilelang.targets.amd.isa.device_text import for_device
 from tilelang.targets.amd.isa.remainder import FMOD
 
 Texts = Mapping[str, Template]
-
-_SIGNED = ("int4", "int8", "int16", "int32", "int64")
-_UNSIGNED = ("bool", "uint4", "uint8", "uint16", "uint32", "uint64")
 
 _ON_INTEGERS = Helper(
     "tl_magnitude",
@@ -108,22 +106,11 @@ def _fast(name: str, accurate: Texts) -> Texts:
 
 
 def _rounding(name: str) -> Texts:
-    return {**_builtin(name), **dict.fromkeys((*_SIGNED, *_UNSIGNED), Template("({0})"))}
+    return {**_builtin(name), **UNCHANGED}
 
 
 def _classification(name: str) -> Texts:
     return dict.fromkeys(("float32", "float64"), Template(f"bool(__builtin_{name}({{0}}))"))
-
-
-def _fma_integers() -> Texts:
-    # unsigned arithmetic wraps; the conversion to the stored dtype drops what is above its width
-    narrow = Template("(int32_t)((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))")
-    wide = {
-        "uint32": Template("((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))"),
-        "int64": Template("(int64_t)((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))"),
-        "uint64": Template("((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))"),
-    }
-    return {name: wide.get(name, narrow) for name in (*_SIGNED, *_UNSIGNED)}
 
 
 _EXP = _from_library("exp", None, kernels.EXP)
@@ -184,11 +171,11 @@ MATH: Mapping[str, Texts] = {
     "trunc": _rounding("trunc"),
     "round": _ROUND,
     "nearbyint": _ROUND,
-    "fma": {**_builtin("fma", 3), **_fma_integers()},
+    "fma": {**_builtin("fma", 3), **fma_of_integers()},
     "abs": {
         **_builtin("fabs"),
-        **{name: Template("({0})") for name in _UNSIGNED},
-        **{name: Template("tl_magnitude((int32_t)({0}))", _ON_INTEGERS) for name in _SIGNED},
+        **{name: Template("({0})") for name in UNSIGNED},
+        **{name: Template("tl_magnitude((int32_t)({0}))", _ON_INTEGERS) for name in SIGNED},
         "int64": Template("tl_magnitude((int64_t)({0}))", _ON_INTEGERS),
     },
     "isnan": _classification("isnan"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.isa.common import math_kernels as kernels
+from tilelang.isa.common.math_text import SIGNED, UNCHANGED, UNSIGNED, fma_of_integers
 from tilelang.isa.intrinsic import Helper, Template
 
 _CMATH = Helper("cmath", "", headers=("<cmath>",))
@@ -23,9 +24,6 @@ static inline int64_t magnitude(int64_t x) { return x < 0 ? (int64_t)(0u - (uint
 """,
     headers=("<cstdint>",),
 )
-
-_SIGNED = ("int4", "int8", "int16", "int32", "int64")
-_UNSIGNED = ("bool", "uint4", "uint8", "uint16", "uint32", "uint64")
 
 
 def _std(name: str, arity: int = 1) -> Mapping[str, Template]:
@@ -45,19 +43,7 @@ def _double(text: str) -> Template:
 
 
 def _rounding(name: str) -> Mapping[str, Template]:
-    unchanged = Template("({0})")
-    return {**_std(name), **dict.fromkeys((*_SIGNED, *_UNSIGNED), unchanged)}
-
-
-def _fma_integers() -> Mapping[str, Template]:
-    # unsigned arithmetic wraps; the conversion to the stored dtype drops what is above its width
-    narrow = Template("(int32_t)((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))")
-    wide = {
-        "uint32": Template("((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))"),
-        "int64": Template("(int64_t)((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))"),
-        "uint64": Template("((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))"),
-    }
-    return {name: wide.get(name, narrow) for name in (*_SIGNED, *_UNSIGNED)}
+    return {**_std(name), **UNCHANGED}
 
 
 _EXP = _own("exp", kernels.EXP, float64=None)
@@ -115,11 +101,11 @@ MATH: Mapping[str, Mapping[str, Template]] = {
     "trunc": _rounding("trunc"),
     "round": _ROUND,
     "nearbyint": _ROUND,
-    "fma": {**_std("fma", 3), **_fma_integers()},
+    "fma": {**_std("fma", 3), **fma_of_integers()},
     "abs": {
         **_std("abs"),
-        **{name: Template("({0})") for name in _UNSIGNED},
-        **{name: Template("tl::magnitude((int32_t)({0}))", _ON_INTEGERS) for name in _SIGNED},
+        **{name: Template("({0})") for name in UNSIGNED},
+        **{name: Template("tl::magnitude((int32_t)({0}))", _ON_INTEGERS) for name in SIGNED},
         "int64": Template("tl::magnitude((int64_t)({0}))", _ON_INTEGERS),
     },
     "isnan": _std("isnan"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tilelang.isa.common.arithmetic import remainders
+from tilelang.isa.common.arithmetic import divisions_and_shifts, remainders
 from tilelang.isa.common.vectors import vectors
 from tilelang.isa.intrinsic import Helper
 from tilelang.targets.nvidia.isa.types import BITS, INTEGERS
@@ -50,56 +50,8 @@ __device__ __forceinline__ double tl_f{kind}(double a, double b) {{ return f{kin
     )
     for kind, comment in (("max", "The larger value"), ("min", "The smaller value"))
 )
-_TRUNCDIV = Helper(
-    "tl_truncdiv",
-    """\
-// Division rounded towards zero; 0 if the divisor is 0. The least integer by -1 wraps.
-template <typename T> __device__ __forceinline__ T tl_truncdiv(T a, T b) {
-    if (b == T(0)) return T(0);
-    if (T(-1) < T(0) && b == T(-1)) return T(T(0) - a);
-    return T(a / b);
-}
-template <> __device__ __forceinline__ int32_t tl_truncdiv(int32_t a, int32_t b) {
-    return b == 0 ? 0 : b == -1 ? (int32_t)(0u - (uint32_t)a) : a / b;
-}
-template <> __device__ __forceinline__ int64_t tl_truncdiv(int64_t a, int64_t b) {
-    return b == 0 ? 0 : b == -1 ? (int64_t)(0ull - (uint64_t)a) : a / b;
-}
-""",
-    needs=(INTEGERS,),
-)
 _TRUNCMOD, _FLOORMOD, _FLOAT_FLOORMOD, _FLOAT_FLOORDIV = remainders("__device__ __forceinline__")
-_FLOORDIV = Helper(
-    "tl_floordiv",
-    """\
-// Division rounded down; 0 if an integer divisor is 0.
-template <typename T> __device__ __forceinline__ T tl_floordiv(T a, T b) {
-    const T quotient = tl_truncdiv<T>(a, b);
-    return tl_truncmod<T>(a, b) != T(0) && (a < T(0)) != (b < T(0)) ? T(quotient - T(1)) : quotient;
-}
-""",
-    needs=(_TRUNCDIV, _TRUNCMOD),
-)
-_SHL = Helper(
-    "tl_shl",
-    """\
-// Left shift; 0 if the amount is not below the width.
-template <typename T> __device__ __forceinline__ T tl_shl(T a, T n) {
-    return n >= T(0) && n < T(8 * sizeof(T)) ? T(uint64_t(a) << n) : T(0);
-}
-""",
-    needs=(INTEGERS,),
-)
-_SHR = Helper(
-    "tl_shr",
-    """\
-// Right shift that keeps the sign; all sign bits if the amount is not below the width.
-template <typename T> __device__ __forceinline__ T tl_shr(T a, T n) {
-    return n >= T(0) && n < T(8 * sizeof(T)) ? T(a >> n) : a < T(0) ? T(-1) : T(0);
-}
-""",
-    needs=(INTEGERS,),
-)
+_TRUNCDIV, _FLOORDIV, _SHL, _SHR = divisions_and_shifts("__device__ __forceinline__", _TRUNCMOD, (INTEGERS,))
 
 CHOOSE = Helper(
     "tl_choose",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilelang.isa.common.math_text import SIGNED, UNCHANGED, UNSIGNED, fma_of_integers
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.nvidia.isa.types import INTEGERS
 
@@ -50,9 +51,6 @@ __device__ __forceinline__ float tl_fast_exp2(float x) {
 """,
 )
 
-_SIGNED = ("int4", "int8", "int16", "int32", "int64")
-_UNSIGNED = ("bool", "uint4", "uint8", "uint16", "uint32", "uint64")
-
 Templates = Mapping[str, Template]
 
 
@@ -70,22 +68,11 @@ def _fast(name: str, accurate: Templates, helper: Helper | None = None) -> Templ
 
 
 def _rounding(name: str) -> Templates:
-    return {**_called(name), **dict.fromkeys((*_SIGNED, *_UNSIGNED), Template("({0})"))}
+    return {**_called(name), **UNCHANGED}
 
 
 def _question(name: str) -> Templates:
     return dict.fromkeys(("float32", "float64"), Template(f"bool({name}({{0}}))"))
-
-
-def _fma_integers() -> Templates:
-    # unsigned arithmetic wraps; the conversion to the stored dtype drops what is above its width
-    narrow = Template("(int32_t)((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))", INTEGERS)
-    wide = {
-        "uint32": Template("((uint32_t)({0}) * (uint32_t)({1}) + (uint32_t)({2}))", INTEGERS),
-        "int64": Template("(int64_t)((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))", INTEGERS),
-        "uint64": Template("((uint64_t)({0}) * (uint64_t)({1}) + (uint64_t)({2}))", INTEGERS),
-    }
-    return {name: wide.get(name, narrow) for name in (*_SIGNED, *_UNSIGNED)}
 
 
 _EXP, _EXP2, _EXP10 = _called("exp"), _called("exp2"), _called("exp10")
@@ -133,11 +120,11 @@ MATH: Mapping[str, Templates] = {
     "trunc": _rounding("trunc"),
     "round": _ROUND,
     "nearbyint": _ROUND,
-    "fma": {**_called("fma", 3), **_fma_integers()},
+    "fma": {**_called("fma", 3), **fma_of_integers(INTEGERS)},
     "abs": {
         **_called("fabs"),
-        **{name: Template("({0})") for name in _UNSIGNED},
-        **{name: Template("tl_magnitude((int32_t)({0}))", _ON_INTEGERS) for name in _SIGNED},
+        **{name: Template("({0})") for name in UNSIGNED},
+        **{name: Template("tl_magnitude((int32_t)({0}))", _ON_INTEGERS) for name in SIGNED},
         "int64": Template("tl_magnitude((int64_t)({0}))", _ON_INTEGERS),
     },
     "isnan": _question("isnan"),
