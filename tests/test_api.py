@@ -1,6 +1,5 @@
 """Wrong calls of public functions, and what their tracebacks show."""
 
-import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +12,6 @@ import pytest
 import tilelang
 from tilelang.api import public
 from tilelang.errors import ArgumentError, CompilerBug, OptionError
-
-PACKAGE = os.path.dirname(tilelang.__file__)
 
 
 @public

@@ -4,14 +4,12 @@ import pytest
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.match import Literal, fill
-from tilelang.arith.rules import RULES, RULES_BY_OPERATOR, Rule, c, d, operator_of, p, q, x, y, z
+from tilelang.arith.rules import RULES, RULES_BY_OPERATOR, Rule, operator_of
 from tilelang.arith.simplify import cost, simplify
 from tilelang.dtypes import BOOL, INT32, SCALARS
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Expr, Var, const
 from tilelang.ir.visit import walk_expr
-
-WILDCARDS = (x, y, z, c, d, p, q)
 
 
 def law(rule: Rule) -> str:

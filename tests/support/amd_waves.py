@@ -18,7 +18,6 @@ from amd_integers import KEPT, M32, M64, SCALAR, TERNARY, VECTOR, VECTOR64, WAVE
 from amd_lds_state import Access, Lds
 from amd_machine_code import KernelCode
 
-_ALL = (1 << WAVE) - 1
 _VCC, _M0, _EXEC, _SHARED_BASE = 106, 124, 126, 235
 _APERTURE = 1 << 48  # where LDS begins among all addresses: the low word of one is that in LDS
 _KERNARG = 0x1000_0000  # where the arguments are

@@ -114,3 +114,8 @@ class Source:
     def key_text(self) -> str:
         """The text without whole-line comments, for cache keys."""
         return "\n".join(line for line in self.text.splitlines() if not line.lstrip().startswith("//"))
+
+    def loc_of(self, number: int) -> Loc | None:
+        """The user's location of a line of `text`, or of the nearest one before it that has one."""
+        before = [line for line in self.lines if line <= number]
+        return self.lines[max(before)] if before else None

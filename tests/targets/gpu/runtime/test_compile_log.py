@@ -9,7 +9,6 @@ from tilelang.targets.gpu.runtime.compile_log import (
     Compilation,
     failed_compiler,
     kept_source,
-    place_of,
     rejected_line,
 )
 
@@ -50,10 +49,6 @@ def test_the_users_text_and_flags_are_the_users_fault() -> None:
 
 def test_a_line_beyond_the_text_has_no_text() -> None:
     assert rejected(source(), line=99).message.endswith("generated line 99: what is that?\n    ")
-
-
-def test_a_line_belongs_to_the_nearest_place_before_it() -> None:
-    assert [None, USER, USER, OTHER] == [place_of(source(), number) for number in (1, 2, 4, 99)]
 
 
 @pytest.mark.parametrize(("count", "last"), [(20, "line 19"), (25, "... and 5 more lines")])

@@ -7,7 +7,7 @@ from fake_cuda import needs_nvrtc
 from tilelang.codegen.source import Source
 from tilelang.errors import CompilerBug, Loc, TileLangError, ToolchainError
 from tilelang.options import CompileOptions
-from tilelang.targets.gpu.runtime.compile_log import Compilation, place_of
+from tilelang.targets.gpu.runtime.compile_log import Compilation
 from tilelang.targets.nvidia.runtime.compile_log import rejection
 from tilelang.targets.nvidia.runtime.device_code import build
 
@@ -103,7 +103,3 @@ def test_a_log_without_places_is_shown_in_short() -> None:
     assert isinstance(error, ToolchainError)
     assert error.message.startswith("nvcc: failed while compiling kernel 'k'\nline 0\n")
     assert error.message.endswith("line 19\n... and 10 more lines")
-
-
-def test_a_generated_line_belongs_to_the_users_line_before_it() -> None:
-    assert [None, USER, USER, OTHER] == [place_of(source(""), number) for number in (4, 5, 6, 99)]

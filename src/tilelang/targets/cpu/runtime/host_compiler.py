@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from tilelang.codegen.source import Source
-from tilelang.errors import CompilerBug, Loc, Note, ToolchainError
+from tilelang.errors import CompilerBug, Note, ToolchainError
 from tilelang.options import CompileOptions
 from tilelang.runtime import cache
 from tilelang.runtime.compile_flags import host_flags
@@ -30,6 +30,8 @@ _FLAGS = (
 _FAST_MATH = ("-freciprocal-math", "-fno-signed-zeros")
 
 _OTHER_COMPILER = "set CXX to another C++ compiler (`CXX=clang++ python ...`)"
+
+_LOG_LINES = 20  # of a log that a message quotes
 
 _PLACE = re.compile(r"kernel\.cpp:(\d+)(?::\d+)?: (?:fatal )?error: (.*)")
 
@@ -121,23 +123,18 @@ def _rejection(
     if options.compile_flags:
         return ToolchainError(
             f"{compiler}: rejected kernel '{source.entry}' compiled with {list(options.compile_flags)}: {message}",
-            loc=_place_of(source, number),
+            loc=source.loc_of(number),
             notes=(source_note,),
             hint="leave compile_flags out, or correct them",
         )
     return CompilerBug(
         f"{compiler}: rejected the code generated for kernel '{source.entry}', which is a bug in tilelang: {message}",
-        loc=_place_of(source, number),
+        loc=source.loc_of(number),
         notes=(source_note,),
     )
 
 
-def _place_of(source: Source, number: int) -> Loc | None:
-    """The user's location of a generated line, or of the nearest one before it that has one."""
-    before = [line for line in source.lines if line <= number]
-    return source.lines[max(before)] if before else None
-
-
-def _shortened(log: str, lines: int = 20) -> str:
-    parts = log.splitlines()
-    return log if len(parts) <= lines else "\n".join([*parts[:lines], f"... and {len(parts) - lines} more lines"])
+def _shortened(log: str) -> str:
+    lines = log.splitlines()
+    more = len(lines) - _LOG_LINES
+    return log if more <= 0 else "\n".join([*lines[:_LOG_LINES], f"... and {more} more lines"])

@@ -10,9 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tilelang.codegen.source import Source
-from tilelang.errors import CompilerBug, Loc, Note, TileLangError, ToolchainError
+from tilelang.errors import CompilerBug, Note, TileLangError, ToolchainError
 from tilelang.options import CompileOptions
 from tilelang.records import record
+
+_LOG_LINES = 20  # of a log that a message quotes
 
 
 @record
@@ -67,7 +69,7 @@ def rejected_line(
     lines = source.text.splitlines()
     generated = lines[number - 1].strip() if number <= len(lines) else ""
     message = f"generated line {number}: {complaint}\n    {generated}"
-    loc = place_of(source, number)
+    loc = source.loc_of(number)
     if source.has_user_code:
         return ToolchainError(
             f"{compilation.compiler}: rejected kernel '{source.entry}', which uses code of your own: {message}",
@@ -103,12 +105,7 @@ def failed_compiler(
     )
 
 
-def place_of(source: Source, number: int) -> Loc | None:
-    """The user's place for a generated line, or for the nearest one before it that has one."""
-    before = [line for line in source.lines if line <= number]
-    return source.lines[max(before)] if before else None
-
-
-def _shortened(log: str, lines: int = 20) -> str:
-    parts = log.splitlines()
-    return log if len(parts) <= lines else "\n".join([*parts[:lines], f"... and {len(parts) - lines} more lines"])
+def _shortened(log: str) -> str:
+    lines = log.splitlines()
+    more = len(lines) - _LOG_LINES
+    return log if more <= 0 else "\n".join([*lines[:_LOG_LINES], f"... and {more} more lines"])

@@ -27,7 +27,6 @@ from tilelang.runtime.fast_path import MISSED, FastPath
 from tilelang.runtime.native_call import NativePlan
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.variants import INT32_ELEMENTS, Variants
-from tilelang.targets.cpu.runtime.checker_builder import CheckerBuilder
 from tilelang.targets.gpu.runtime.device_program import DeviceProgram
 from tilelang.targets.gpu.runtime.driver import Driver
 from tilelang.targets.gpu.runtime.failures import FailureBoard
@@ -80,7 +79,6 @@ class DeviceCaller:
         opener: Gives the driver.
         board: Where failed assertions report.
         changed: Gets `call` and `attempt` whenever they change.
-        builder: Gives the checker in machine code, and launch.cpp with it, once they are built.
 
     Attributes:
         signature: As given.
@@ -98,7 +96,6 @@ class DeviceCaller:
         opener: Callable[[], Driver],
         board: FailureBoard,
         changed: Callable[[Callable[..., Any], Callable[..., Any] | None], None] = lambda call, attempt: None,
-        builder: CheckerBuilder = BUILDER,
     ) -> None:
         self.signature = signature
         self.arch = arch
@@ -109,7 +106,6 @@ class DeviceCaller:
         self._changed = changed
         self._programs: dict[Specialization, DeviceProgram] = {}
         self._plans: dict[Any, Plan] = {}
-        self._builder = builder
         self._fast_path: FastPath | None = None
         self._launch_scalars: frozenset[str] = frozenset()  # the scalars that decide how programs are launched
         self._lock = threading.Lock()
@@ -300,7 +296,7 @@ class DeviceCaller:
         if self._fast_path is None or launch_scalars != self._launch_scalars:
             table = ArgumentTable(self.signature, device=True, launch_scalars=launch_scalars)
             self._launch_scalars = launch_scalars
-            self._fast_path = FastPath(table, lambda args: self.slow_path(args), self._builder, self._use)
+            self._fast_path = FastPath(table, lambda args: self.slow_path(args), BUILDER, self._use)
         made = () if bound.outputs_given else self.signature.outputs
         outputs = [(bound.values[i], self.signature.params[i].dtype) for i in made]
         allocations = tuple(

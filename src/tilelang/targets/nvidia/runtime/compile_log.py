@@ -16,7 +16,6 @@ from tilelang.targets.gpu.runtime.compile_log import (
     Compilation,
     failed_compiler,
     kept_source,
-    place_of,
     rejected_line,
 )
 
@@ -71,7 +70,7 @@ def _assembler(source: Source, ptx: str, log: str, notes: tuple[Note, ...]) -> T
     complaints = [(int(m[1]), m[2].strip()) for m in _ASSEMBLER.finditer(log)]
     assembly = _assembly_at(ptx, complaints[0][0]) if complaints else _Assembly("", ())
     said = "; ".join(list(dict.fromkeys(text for _, text in complaints))[:4])
-    loc = next((place_of(source, number) for number in reversed(assembly.lines)), None)
+    loc = next((source.loc_of(number) for number in reversed(assembly.lines)), None)
     shown = f"\n    {assembly.text}" if assembly.text else ""
     if source.has_user_code and assembly.text:
         return ToolchainError(
