@@ -31,7 +31,8 @@ FACADES = set(
 # documentation included, they are found by these expressions.
 VENDOR_WORDS = {
     "targets/nvidia": re.compile(
-        r"(?i:wgmma|mbarrier|cp[._]async|ldmatrix|stmatrix|warpgroup|nvrtc)"
+        r"(?i:wgmma|mbarrier|cp[._]async|ldmatrix|stmatrix|warpgroup|nvrtc|ptxas|tcgen05|setmaxnreg|griddepcontrol)"
+        r"|(?i:hopper|blackwell)"
         r"|(?<![A-Za-z])(?:tma|TMA)(?![A-Za-z])|T(?:ma|MA)(?=[A-Z])|(?<![A-Za-z])sm_"
     ),
     "targets/amd": re.compile(
@@ -43,23 +44,25 @@ VENDOR_WORDS = {
 ALLOWED_WORDS: dict[str, tuple[str, str]] = {
     "backend/target.py": ("sm_", "the name of a machine in an example"),
     "carver/arch/cuda.py": ("sm_", "`sm_version` of published TileLang"),
-    "carver/arch/kinds.py": ("sm_", "`sm_version` of published TileLang"),
-    "contrib/nvcc.py": ("nvrtc sm_ tma", "a facade over NVIDIA's compilers, with the names of published TileLang"),
+    "carver/arch/__init__.py": ("hopper", "`is_hopper_arch` of published TileLang"),
+    "carver/arch/kinds.py": ("hopper sm_", "`is_hopper_arch` and `sm_version` of published TileLang"),
+    "contrib/nvcc.py": ("griddepcontrol hopper nvrtc sm_ tma", "a facade over NVIDIA's compilers, with the names of published TileLang"),
     "ir/conversion.py": ("sm_", "a message of published TileLang, which names the only machine that can"),
     "jit/kernel.py": ("nvrtc sm_", "names of execution backends and machines that users write"),
     "jit/kernel_inspection.py": ("sm_", "the name of a machine in a hint"),
-    "language/__init__.py": ("warpgroup", "gathers the modules of `targets/nvidia/language`"),
+    "language/__init__.py": ("blackwell warpgroup", "gathers the modules of `targets/nvidia/language`"),
     "language/atomic.py": ("tma", "the option `use_tma` of published TileLang"),
     "language/barriers.py": ("mbarrier", "`T.create_list_of_mbarrier` in a hint"),
     "language/copies.py": ("cp_async tma", "`disable_tma` and values of `prefer_instruction` of published TileLang"),
     "language/fp8.py": ("gfx", "the name of a machine whose dtypes differ, which torch tells"),
-    "language/level3.py": ("cp_async tma wgmma", "names of published TileLang that are refused, and what to write instead"),
-    "language/products.py": ("wgmma", "`T.wait_wgmma` in a hint"),
-    "layout/__init__.py": ("wgmma", "`make_wgmma_swizzled_layout` of published TileLang"),
-    "layout/swizzle.py": ("sm_ wgmma", "`make_wgmma_swizzled_layout` of published TileLang"),
+    "language/level3.py": ("cp_async tcgen05 tma wgmma", "names of published TileLang that are refused, and what to write instead"),
+    "language/products.py": ("tcgen05 wgmma", "`T.wait_wgmma` in a hint, and what the option `mbar` of published TileLang is for"),
+    "layout/__init__.py": ("tcgen05 wgmma", "`make_wgmma_swizzled_layout` and the like of published TileLang"),
+    "layout/swizzle.py": ("sm_ tcgen05 wgmma", "`make_wgmma_swizzled_layout` and the like of published TileLang"),
     "layout/swizzle_mode.py": ("warpgroup wgmma", "`SwizzleMode` of published TileLang, with the numbers of descriptors"),
-    "options.py": ("tma wgmma", "names of options: `tl.disable_tma_lower`, `tl.disable_wgmma`"),
+    "options.py": ("ptxas tma wgmma", "names of options: `tl.disable_tma_lower`, `tl.disable_wgmma`"),
     "paths.py": ("wgmma", "module paths of published TileLang"),
+    "runtime/compile_flags.py": ("ptxas", "the flags of nvcc, in which users write compile flags for all compilers"),
     "testing.py": ("gfx", "`requires_gfx950` of published TileLang"),
     "tools/analyzer.py": ("sm_", "`sm_version` of published TileLang"),
     "tools/command_line.py": ("sm_", "names of machines in the help"),
@@ -212,6 +215,7 @@ def test_words_of_a_vendor_stand_in_its_folder(trees: dict[Path, ast.Module]) ->
         ("f(arch='sm_90a')", {"sm_"}),
         ("from tilelang.targets.nvidia.runtime import nvrtc", {"nvrtc"}),
         ("MFMA_F16 = load_mfma(gfx942)", {"mfma", "gfx"}),
+        ('"""Hopper only: ptxas."""', {"hopper", "ptxas"}),
         ("batman, warp_group, smaller, algorithm_x = hotmail", set()),
     ],
 )

@@ -20,9 +20,9 @@ def make_swizzled_layout(buffer: Any, k_major: bool = True, allow_pad: bool = Tr
     """The layout without bank conflicts that suits a shared buffer: the widest mode that its rows allow.
 
     Rows of a multiple of 128 bytes use the 128-byte mode, then 64, then 32; other rows stay as they are. Rows longer
-    than the mode are cut into boxes that lie one after another, as the copy engine and matrix instructions of Hopper
-    want them. `k_major` and `allow_pad` are taken for the sake of existing programs: the modes suit both orders, and
-    nothing is padded.
+    than the mode are cut into boxes that lie one after another, as the copy engine and matrix units want them.
+    `k_major` and `allow_pad` are taken for the sake of existing programs: the modes suit both orders, and nothing is
+    padded.
 
     Shapes: (..., rows, columns) -> (..., row, permuted column), or (..., box, row, permuted column).
 

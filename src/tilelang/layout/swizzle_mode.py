@@ -1,4 +1,4 @@
-"""`SwizzleMode`: the permutations of 16-byte chunks that copies and matrix instructions of Hopper know."""
+"""`SwizzleMode`: the permutations of 16-byte chunks that the copy engine and matrix units apply."""
 
 from __future__ import annotations
 

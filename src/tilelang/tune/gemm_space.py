@@ -41,7 +41,7 @@ def gemm_configs(
 
     Args:
         tunables: Which of `block_M`, `block_N`, `block_K`, `num_stages` and `threads` to give.
-        target: What kernels are compiled for; on Hopper configurations also say how warps share the work.
+        target: What kernels are compiled for; where warps specialize, configurations also say how they share the work.
         M: Rows of the result, if known.
         N: Columns of the result, if known.
         K: Length of the sums, if known.

@@ -1,8 +1,8 @@
 """Promotes shared tiles of serial loops to registers where each thread only uses elements that it loads itself.
 
 Takes a tile-level function before lowerings are chosen; shared tiles that a non-pipelined loop fills from global memory
-become fragments. Their loads go directly to registers, and ptxas hoists loads of several iterations together, where a
-copy to shared memory would be waited for in each iteration. Invariant: every access is a copy of the whole tile or a
+become fragments. Their loads go directly to registers, and the vendor's compiler hoists loads of several iterations,
+where a copy to shared memory would be waited for in each. Invariant: every access is a copy of the whole tile or a
 parallel loop over the whole tile in which each iteration accesses its own element; no gemm, thread group or view
 constrains the layout, so the threads that load elements can be those that use them.
 """
@@ -49,8 +49,8 @@ def _promoted(launch: Launch) -> Launch:
 def _with_register_budget(launch: Launch) -> Launch:
     """The launch with `min_blocks_per_sm` of at least 1.
 
-    Without it, ptxas limits registers for occupancy and serializes the loads: a matrix-vector product with a reducer
-    took 1.15 times as long on an H200.
+    Without it, NVIDIA's compiler limits registers for occupancy and serializes the loads: a matrix-vector product with
+    a reducer took 1.15 times as long on an H200.
     """
     hints = launch.hints
     return dataclasses.replace(launch, hints=dataclasses.replace(hints, min_blocks_per_sm=hints.min_blocks_per_sm or 1))
