@@ -1,6 +1,6 @@
 """Specializes a program for calls with known facts: divisibility of sizes, alignment of arguments.
 
-Takes a tile-level function and `Facts` about a call, gives a function for such calls only. Invariant: a symbol that is
+Takes a tile-level function and a `Specialization`, gives a function for such calls only. Invariant: a symbol that is
 known to be a multiple of n is replaced by a new variable times n everywhere, so that divisibility is provable; the
 function's parameters keep their order and names.
 """
@@ -44,7 +44,7 @@ def specialize(func: PrimFunc, specialization: Specialization) -> PrimFunc:
 def generalize(func: PrimFunc) -> PrimFunc:
     """The function with the sizes that the user wrote, which may have any value, in the place of multiples.
 
-    It is what a user's mistake is looked for in: which multiples there are is known of one call only.
+    Checks for mistakes of the user read this one, since multiples hold for some calls only.
     """
     symbols = {symbol.name: symbol for symbol in func.symbols}
     whole: dict[Var, Var] = {}

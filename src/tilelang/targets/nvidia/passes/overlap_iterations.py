@@ -53,7 +53,7 @@ class _Parts:
         head: The statements before the first mma, on other registers than the tail, without bindings and allocations.
         middle: The statements between head and tail.
         tail: The statements at the end that access registers only.
-        names: The bindings in the head.
+        bindings: The bindings in the head.
         registers: The allocations in the head.
     """
 
@@ -67,7 +67,7 @@ class _Parts:
                 break
             head_end += 1
         front, self.middle = flat[:head_end], list(flat[head_end:end])
-        self.names = [s for s in front if isinstance(s, Bind)]
+        self.bindings = [s for s in front if isinstance(s, Bind)]
         self.registers = [s for s in front if isinstance(s, Alloc)]
         self.head = _copies_last([s for s in front if not isinstance(s, Bind | Alloc)])
 
@@ -95,7 +95,7 @@ class _Overlap:
         self._loop, self._parts = loop, parts
         # including the extra iteration after the last one
         domain = domain.with_range(loop.var, loop.start, None)
-        for bind in parts.names:
+        for bind in parts.bindings:
             domain = domain.with_value(bind.var, bind.value)
         self._domain = domain
         self._own = {s.buffer for s in parts.registers}
@@ -103,7 +103,7 @@ class _Overlap:
     def is_legal(self) -> bool:
         """Whether the head may run early."""
         parts = self._parts
-        if not all(_is_plain(s) for s in parts.names) or not all(_is_register(s) for s in parts.registers):
+        if not all(_is_plain(s) for s in parts.bindings) or not all(_is_register(s) for s in parts.registers):
             return False
         return all(self._may_run(s, self._domain) for s in parts.head)
 
@@ -141,15 +141,15 @@ class _Overlap:
 
     def _variables(self, expr: Expr) -> frozenset[Var]:
         """The variables in an expression, through the bindings in the head."""
-        values = {s.var: s.value for s in self._parts.names}
+        values = {s.var: s.value for s in self._parts.bindings}
         found = variables_of(expr)
         return found.union(*[self._variables(values[var]) for var in found if var in values])
 
     def rewritten(self) -> Stmt:
         """The first head, and the loop."""
         loop, parts = self._loop, self._parts
-        fixed = [s for s in parts.names if loop.var not in self._variables(s.value)]
-        moving = [s for s in parts.names if s not in fixed]
+        fixed = [s for s in parts.bindings if loop.var not in self._variables(s.value)]
+        moving = [s for s in parts.bindings if s not in fixed]
         following = self._head(moving, loop.var + loop.step)
         body = Seq((*moving, *parts.middle, *following, *parts.tail), loc=loop.body.loc)
         first = self._head(moving, loop.start)

@@ -131,7 +131,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     computed = {old: new for each in software_pipelines for old, new in each.computed.items()}
     scheduler = tile_scheduler(launch, schedule)
     programs = [
-        _consumer_program(launch, pipelines, software_pipelines, stores, schedule, order, scheduler, thread)
+        _consumer_program(launch, pipelines, software_pipelines, stores, order, scheduler, thread)
         for order in orders or (None,)
     ]
     body = Seq(
@@ -271,7 +271,6 @@ def _consumer_program(
     pipelines: Sequence[PipelineBuffer],
     software_pipelines: Sequence[SoftwarePipeline],
     stores: Sequence[EpilogueStore],
-    schedule: Schedule,
     order: OrderBarrier | None,
     scheduler: TileScheduler | None,
     thread: Expr,

@@ -102,7 +102,7 @@ class _Reduction:
         made: list[Stmt] = []
         steps: list[Stmt] = []
         wraps: dict[tuple[ExprKey, int], Expr] = {}  # whether a remainder is 0 in the next iteration
-        carried: dict[ExprKey, Var] = {}  # the names of values that are carried already
+        carried: dict[ExprKey, Var] = {}  # the variables of values that are carried already
         for child in statements_of(node):
             key = expr_key(self._resolved(child.value)) if isinstance(child, Bind) else None
             if isinstance(child, Bind) and key in carried:
@@ -166,7 +166,7 @@ class _Reduction:
         return coefficient(index, self._loop.var) == 1 and self._is_invariant(index)
 
     def _resolved(self, expr: Expr) -> Expr:
-        """An expression without names of indices that count the iterations."""
+        """An expression without variables that are bound to indices that count the iterations."""
         return substitute(expr, {var: bind.value for var, bind in self.counting.items()})
 
     def _is_exact(self, value: Binary, domain: Domain) -> bool:
