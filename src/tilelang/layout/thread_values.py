@@ -47,17 +47,17 @@ class Fragment:
     def _idle(self) -> Mode:
         return Mode(1, (0,) * len(self.shape))
 
-    @property
+    @cached_property
     def threads(self) -> int:
         """Threads in the group."""
         return math.prod(mode.size for mode in self.thread)
 
-    @property
+    @cached_property
     def values(self) -> int:
         """Values per thread, including padding."""
         return math.prod(mode.size for mode in self.value)
 
-    @property
+    @cached_property
     def replication(self) -> int:
         """The number of threads that hold each element."""
         return math.prod(mode.size for mode in self.thread if mode.is_broadcast)

@@ -48,7 +48,10 @@ def participants(warp: Warp, mask: Any, what: str) -> np.ndarray:
     Raises:
         SimulationError: A lane executes the instruction with a mask that leaves it out, which is undefined in PTX.
     """
-    masks = spread(warp, np.asarray(mask).astype(np.uint64) & np.uint64((1 << warp.size) - 1))
+    everyone = (1 << warp.size) - 1
+    if np.ndim(mask) == 0 and int(mask) & everyone == everyone and warp.active.all():
+        return np.ones((warp.size, warp.size), bool)
+    masks = spread(warp, np.asarray(mask).astype(np.uint64) & np.uint64(everyone))
     named = (masks[:, None] >> warp.lane.astype(np.uint64) & np.uint64(1)).astype(bool)
     outside = warp.active & ~named[warp.lane, warp.lane]
     if outside.any():
