@@ -13,7 +13,8 @@ TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})
 def registers(func: PrimFunc) -> int:
     body = lowered(func, TARGET, CompileOptions.from_user(None, None)).body
     launch = next(stmt for stmt in walk(body) if isinstance(stmt, Launch))
-    return expected_registers(launch, TARGET.machine)
+    assert TARGET.machine.rates is not None
+    return expected_registers(launch, TARGET.machine, TARGET.machine.rates)
 
 
 def rows(columns: int, parts: int, threads: int = 128) -> PrimFunc:

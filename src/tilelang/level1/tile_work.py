@@ -94,7 +94,8 @@ class _Counts:
         block.cycles[Unit.STORE] = sum(block.stored.values()) / rates.stored_bytes
         block.matrix_cycles = self._matrix_cycles()
         block.cycles[Unit.MATRIX] = block.matrix_cycles / rates.matrix_by_group
-        registers = min(255, max(32, int(self._live_elements() / self._tiling.threads) + _ADDRESS_REGISTERS))
+        live = int(self._live_elements() / self._tiling.threads)
+        registers = min(rates.most_registers, max(rates.least_registers, live + _ADDRESS_REGISTERS))
         self._time(block, issued, accesses, registers)
         blocks = math.prod(-(-self._extents[axis] // self._tile_extent(axis)) for axis in self._kernel.grid)
         return LaunchWork(block, blocks, self._tiling.threads, self._shared_bytes(), registers)

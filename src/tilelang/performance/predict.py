@@ -43,7 +43,7 @@ def predict(
     work = []
     for number, launch in enumerate(launches):
         with launch.loc:
-            known = (registers or {}).get(number) or expected_registers(launch, machine)
+            known = (registers or {}).get(number) or expected_registers(launch, machine, rates)
             work.append(_work(launch, machine, rates, known, fast_math=fast_math))
     return predicted(work, machine, rates)
 

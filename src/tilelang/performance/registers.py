@@ -5,14 +5,13 @@ from __future__ import annotations
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, Launch, Stmt, Store, While
 from tilelang.ir.visit import expressions, loads_of, sub_statements
-from tilelang.targets.machine import Machine
+from tilelang.targets.machine import Machine, Rates
 
-_MIN_REGISTERS, _MAX_REGISTERS = 32, 255  # that the compiler aims for, and that a thread can have
 _ADDRESS_REGISTERS = 20  # for addresses, counters and parts of expressions
 _REGISTER_BYTES = 4
 
 
-def expected_registers(launch: Launch, machine: Machine) -> int:
+def expected_registers(launch: Launch, machine: Machine, rates: Rates) -> int:
     """The registers of a thread: those of the arrays that are live at the same time, and some more."""
     ranges = _LiveRanges()
     ranges.visit(launch.body)
@@ -26,7 +25,7 @@ def expected_registers(launch: Launch, machine: Machine) -> int:
         live += changes[place]
         most = max(most, live)
     limit = machine.registers_per_multiprocessor // max(launch.num_threads, 1)
-    return min(_MAX_REGISTERS, limit, max(_MIN_REGISTERS, most + _ADDRESS_REGISTERS))
+    return min(rates.most_registers, limit, max(rates.least_registers, most + _ADDRESS_REGISTERS))
 
 
 class _LiveRanges:

@@ -125,6 +125,8 @@ class Rates:
         barrier: Cycles of a barrier of a block.
         launch: Seconds of a launch in which nothing is done.
         block: Cycles from the start of a block to its first instruction, and from its last one to the next block.
+        least_registers: Registers of a thread up to which the vendor's compiler does not try to save any.
+        most_registers: Registers that a thread can have.
         schedulers: Warps of which a multiprocessor issues an instruction in the same cycle.
         warps_per_group: Warps of a warp group, which share a matrix instruction.
         shuffle_latency: Cycles from a shuffle to its value.
@@ -163,6 +165,8 @@ class Rates:
     barrier: float
     launch: float
     block: float
+    least_registers: int
+    most_registers: int
     schedulers: int
     warps_per_group: int
     shuffle_latency: float

@@ -35,7 +35,6 @@ from tilelang.records import record
 from tilelang.targets.target import Target
 
 _ALIGN = 128  # one row of all banks, and the alignment of bulk copies
-_BARRIER_BYTES = 8  # Source: PTX ISA, "mbarrier", an opaque object of 64 bits
 
 
 @record(slots=True)
@@ -157,10 +156,9 @@ def _live_tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
 
 def _size(buffer: Buffer, plan: LaunchPlan) -> tuple[int, int]:
     """Bytes and alignment of a buffer."""
-    elements = plan.shared_elements(buffer)
+    size = max(plan.shared_elements(buffer), 1) * buffer.dtype.storage_bytes
     if buffer.scope is Scope.BARRIER:
-        return max(elements, 1) * _BARRIER_BYTES, _BARRIER_BYTES
-    size = max(elements, 1) * buffer.dtype.storage_bytes
+        return size, buffer.dtype.storage_bytes
     layout = next((layout for laid_out, layout in plan.shared_layouts if laid_out is buffer), None)
     boxes = find_boxes(layout, buffer.static_shape or (), 8 * buffer.dtype.storage_bytes)
     permuted = layout is not None and (size % ALIGNMENT == 0 or boxes is not None and boxes.mode_bytes > 0)

@@ -17,7 +17,7 @@ from tilelang.ir.stmt import Atomic, Bind, For, ForKind, Stmt, Store
 from tilelang.ir.visit import expressions, loads_of, variables_of, walk
 
 _FEW = 16  # unrolled iterations of loops that need not be unrolled
-_MAX_REGISTER_ARRAY_BYTES = 1024  # the assembler keeps no larger array in the 255 registers of a thread
+_MAX_REGISTER_ARRAY_BYTES = 1024  # the assembler keeps no larger array in the registers of a thread
 
 
 def may_lie_in_registers(array: Buffer) -> bool:

@@ -13,7 +13,7 @@ from tilelang.ir.stmt import Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import any_expr, walk
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
-from tilelang.targets.nvidia.machines import REGISTERS_PER_SM, WARP_SIZE
+from tilelang.targets.nvidia.machines import MAX_REGISTERS, REGISTERS_PER_SM, WARP_SIZE
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import converted_operand
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
@@ -90,7 +90,8 @@ def producer_and_registers(
     """
     least = WARP_SIZE + consumers * WARPGROUP_THREADS  # threads
     # the hardware rounds threads up to warpgroups, and registers down to a multiple of 8
-    given = min(REGISTERS_PER_SM // (-(-least // WARPGROUP_THREADS) * WARPGROUP_THREADS) // 8 * 8, 255)
+    rounded = -(-least // WARPGROUP_THREADS) * WARPGROUP_THREADS
+    given = min(REGISTERS_PER_SM // rounded // 8 * 8, MAX_REGISTERS)
     needed += _OTHER_REGISTERS + (_LOADING_REGISTERS if _loads_global(launch) else 0)
     registers = (_REGISTERS_WITH_COUNTERS if counts else _REGISTERS)[consumers]
     if needed <= given or registers[0] <= given or not launch.hints.move_registers:
