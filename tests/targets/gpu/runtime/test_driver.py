@@ -4,8 +4,11 @@ import ctypes
 
 import pytest
 from fake_cuda import FakeCuda, cuda, driver  # noqa: F401
+from fake_hip import FakeHip
 
 from tilelang.errors import DriverError
+from tilelang.targets.amd.runtime.hip_driver import HipDriver
+from tilelang.targets.gpu.runtime.driver import device_names
 from tilelang.targets.nvidia.runtime.cuda_driver import CudaDriver
 
 
@@ -47,3 +50,8 @@ def test_time_is_taken_between_events(driver: CudaDriver) -> None:
     driver.record(second, 0)
     assert 2.0 == driver.elapsed_ms(first, second)
     driver.discard(first)
+
+
+def test_reports_name_each_device_and_its_architecture() -> None:
+    assert "Imaginary GPU (sm_90), Imaginary GPU (sm_90)" == device_names(CudaDriver(FakeCuda(devices=2)))
+    assert "Imaginary Instinct (gfx942)" == device_names(HipDriver(FakeHip()))

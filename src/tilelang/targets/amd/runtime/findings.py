@@ -6,7 +6,7 @@ from tilelang.runtime.finding import Finding, look_for
 from tilelang.targets.amd.runtime.hip_driver import open_driver
 from tilelang.targets.amd.runtime.hiprtc import open_hiprtc
 from tilelang.targets.amd.runtime.toolchain import find_clang
-from tilelang.targets.gpu.runtime.device_names import device_names
+from tilelang.targets.gpu.runtime.driver import device_names
 
 
 def findings() -> list[Finding]:

@@ -271,3 +271,8 @@ class Driver(ABC):
     def synchronize(self) -> None:
         """Waits until everything in the current context is done."""
         self._call(self.functions.synchronize)
+
+
+def device_names(driver: Driver) -> str:
+    """The name and the architecture of each device, for reports."""
+    return ", ".join(f"{driver.name(device)} ({driver.arch(device)})" for device in range(driver.device_count()))

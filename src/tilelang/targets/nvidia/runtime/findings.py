@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilelang.runtime.finding import Finding, look_for
-from tilelang.targets.gpu.runtime.device_names import device_names
+from tilelang.targets.gpu.runtime.driver import device_names
 from tilelang.targets.nvidia.runtime.cuda_driver import open_driver
 from tilelang.targets.nvidia.runtime.nvcc import find_tool
 from tilelang.targets.nvidia.runtime.nvrtc import open_nvrtc
