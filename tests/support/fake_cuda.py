@@ -230,6 +230,10 @@ class FakeCuda:
     def cuEventRecord(self, event: Any, stream: Any) -> int:
         return self._status("cuEventRecord")
 
+    def cuEventQuery(self, event: Any) -> int:
+        self._status("cuEventQuery")
+        return self.failing.get("cuEventQuery", 600)
+
     def cuEventElapsedTime(self, value: Any, first: Any, second: Any) -> int:
         value._obj.value = 2.0
         return self._status("cuEventElapsedTime")

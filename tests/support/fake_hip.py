@@ -150,6 +150,10 @@ class FakeHip:
     def hipEventRecord(self, event: Any, stream: Any) -> int:
         return self._status("hipEventRecord")
 
+    def hipEventQuery(self, event: Any) -> int:
+        self._status("hipEventQuery")
+        return self.failing.get("hipEventQuery", 600)
+
     def hipEventElapsedTime(self, value: Any, first: Any, second: Any) -> int:
         value._obj.value = 2.0
         return self._status("hipEventElapsedTime")

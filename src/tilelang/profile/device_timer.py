@@ -1,7 +1,8 @@
 """Measures the time of work on a GPU, by events of the driver or by replaying a recorded graph.
 
 Takes a function that launches work, gives milliseconds per call. Invariant: the work runs on the framework's current
-stream; between calls timed by events the L2 cache is flushed, as it would be in a larger program.
+stream; between calls timed by events the L2 cache is flushed, as it would be in a larger program, and the device is
+kept busy until the host has enqueued them, so that no time is that of a slow host.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from tilelang.targets.target import present_runtime
 
 _ESTIMATES = 5  # calls of the first estimate
 _REPLAYS = 10  # of a recorded graph
+_TOGETHER = 64  # calls that are enqueued before the device comes to the first: a stream holds about a thousand launches
+_LEAD = 8  # flushes of the cache, half a millisecond or more, that keep the device busy meanwhile
+_LONGEST_LEAD = 128
 
 
 def is_device_busy() -> bool:
@@ -75,39 +79,61 @@ def time_by_events(plan: Plan, runtime: DeviceRuntime | None = None) -> list[flo
     device = driver.current_device() or 0
     stream = stream_of(framework(None), device, driver)
     with _flusher(driver, stream, plan.flush_bytes) as flush:
-
-        def between() -> None:
-            plan.before()
-            flush()
-
-        def measured(count: int) -> list[float]:
-            return _measured(runtime, plan.fn, count, between, stream)
-
-        estimate = max(sum(measured(_ESTIMATES)) / _ESTIMATES, 1e-4)
+        clock = _Clock(plan, runtime, stream, flush)
+        estimate = max(sum(clock.times(_ESTIMATES)) / _ESTIMATES, 1e-4)
         if plan.is_too_slow(estimate):
             return [estimate]
         for _ in range(plan.n_warmup or max(1, int(plan.warmup / estimate))):
             plan.fn()
-        return measured(plan.n_repeat or max(1, int(plan.rep / estimate)))
+        return clock.times(plan.n_repeat or max(1, int(plan.rep / estimate)))
 
 
-def _measured(
-    runtime: DeviceRuntime, fn: Callable[[], Any], count: int, between: Callable[[], object], stream: int
-) -> list[float]:
-    driver = runtime.open_driver()
-    pairs = [(driver.event(), driver.event()) for _ in range(count)]
-    try:
-        for start, end in pairs:
-            between()
-            driver.record(start, stream)
-            fn()
-            driver.record(end, stream)
-        _finish(runtime)
-        return [driver.elapsed_ms(start, end) for start, end in pairs]
-    finally:
-        for pair in pairs:
-            for event in pair:
-                driver.discard(event)
+class _Clock:
+    """Measures calls by events.
+
+    Args:
+        plan: What to measure.
+        runtime: How kernels run.
+        stream: The stream that the work runs on.
+        flush: Flushes the cache.
+    """
+
+    def __init__(self, plan: Plan, runtime: DeviceRuntime, stream: int, flush: Callable[[], None]) -> None:
+        self._plan, self._runtime, self._stream = plan, runtime, stream
+        self._flush = flush
+        self._lead = _LEAD if plan.flush_bytes else 0  # nothing else keeps the device busy
+
+    def times(self, count: int) -> list[float]:
+        """The time of so many calls, each in milliseconds."""
+        found: list[float] = []
+        while len(found) < count:
+            times, is_late = self._enqueued(min(count - len(found), _TOGETHER))
+            if is_late and 0 < self._lead < _LONGEST_LEAD:  # a call that itself waits for the device is always late
+                self._lead *= 2
+            else:
+                found += times
+        return found
+
+    def _enqueued(self, count: int) -> tuple[list[float], bool]:
+        """The time of some calls, and whether the device came to the first before the last one was enqueued."""
+        driver = self._runtime.open_driver()
+        pairs = [(driver.event(), driver.event()) for _ in range(count)]
+        try:
+            for _ in range(self._lead):
+                self._flush()
+            for start, end in pairs:
+                self._plan.before()
+                self._flush()
+                driver.record(start, self._stream)
+                self._plan.fn()
+                driver.record(end, self._stream)
+            is_late = not driver.is_ahead(pairs[0][0])
+            _finish(self._runtime)
+            return [driver.elapsed_ms(start, end) for start, end in pairs], is_late
+        finally:
+            for pair in pairs:
+                for event in pair:
+                    driver.discard(event)
 
 
 @contextmanager

@@ -67,11 +67,8 @@ def run(kernel: JITKernel, inputs: Sequence[Any]) -> Outcome:
         arguments = [places[index] for index in range(len(signature.params))]
     else:
         fresh = arguments = _copy_written_arguments(kernel, inputs)
-    start = time.perf_counter()
-    again = as_list(kernel(*arguments))
-    kernel.synchronize()
-    seconds = time.perf_counter() - start
-    results = results if len(arguments) > len(fresh) else again
+    again, seconds = timed(kernel, arguments)
+    results = results if len(arguments) > len(fresh) else as_list(again)
     names = [signature.params[index].name for index in signature.outputs]
     written = [
         (signature.params[index].name, value)
@@ -79,6 +76,14 @@ def run(kernel: JITKernel, inputs: Sequence[Any]) -> Outcome:
         if index in signature.written
     ]
     return Outcome([*zip(names, results, strict=True)], written, seconds)
+
+
+def timed(kernel: JITKernel, arguments: Sequence[Any]) -> tuple[Any, float]:
+    """What a call of a kernel returns, and the host time until the device was idle, in seconds."""
+    start = time.perf_counter()
+    results = kernel(*arguments)
+    kernel.synchronize()
+    return results, time.perf_counter() - start
 
 
 def expected(ref_prog: Callable[..., Any], kernel: JITKernel, inputs: Sequence[Any]) -> Named:

@@ -55,3 +55,11 @@ def test_time_is_taken_between_events(driver: CudaDriver) -> None:
 def test_reports_name_each_device_and_its_architecture() -> None:
     assert "Imaginary GPU (sm_90), Imaginary GPU (sm_90)" == device_names(CudaDriver(FakeCuda(devices=2)))
     assert "Imaginary Instinct (gfx942)" == device_names(HipDriver(FakeHip()))
+
+
+def test_an_event_is_ahead_until_it_has_happened_or_the_device_failed(cuda: FakeCuda, driver: CudaDriver) -> None:
+    event = driver.event()
+    assert driver.is_ahead(event)
+    for status in (0, 700):
+        cuda.failing["cuEventQuery"] = status
+        assert not driver.is_ahead(event)

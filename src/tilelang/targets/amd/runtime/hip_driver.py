@@ -67,6 +67,7 @@ class HipDriver(Driver):
         fill="hipMemsetD32Async",
         event="hipEventCreateWithFlags",
         record="hipEventRecord",
+        query="hipEventQuery",
         elapsed="hipEventElapsedTime",
         discard="hipEventDestroy",
         synchronize="hipDeviceSynchronize",
@@ -74,6 +75,7 @@ class HipDriver(Driver):
         context_of="hipGetDevice",
         launch_values="hipModuleLaunchKernel",
         max_shared_bytes=74,  # hipDeviceAttributeMaxSharedMemoryPerBlock
+        not_ready=600,  # hipErrorNotReady
         device_of_pointer=9,  # HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         pinned=0x40000003,  # hipHostMallocPortable, Mapped and Coherent: seen while a kernel runs
         relaxed_capture=2,  # hipStreamCaptureModeRelaxed

@@ -37,6 +37,7 @@ class DriverFunctions:
         fill: Sets words of 32 bits in the order of a stream.
         event: Makes an event.
         record: Lets an event happen in the order of a stream.
+        query: Tells whether an event has happened.
         elapsed: Gives the time between two events.
         discard: Gives an event back.
         synchronize: Waits for the device.
@@ -46,6 +47,7 @@ class DriverFunctions:
         launch_values: Launches a kernel by values; empty where `launch` is there.
         encode_map: Encodes a tensor map; empty without them.
         max_shared_bytes: The attribute of a device that says how much shared memory a block may have.
+        not_ready: The status that says that an event has not happened yet.
         device_of_pointer: The attribute of an address that says which device it belongs to.
         pinned: The flags of memory that every device sees under the same address.
         relaxed_capture: The mode in which everything is allowed.
@@ -65,6 +67,7 @@ class DriverFunctions:
     fill: str
     event: str
     record: str
+    query: str
     elapsed: str
     discard: str
     synchronize: str
@@ -74,6 +77,7 @@ class DriverFunctions:
     launch_values: str = ""
     encode_map: str = ""
     max_shared_bytes: int
+    not_ready: int
     device_of_pointer: int
     pinned: int
     relaxed_capture: int
@@ -257,6 +261,11 @@ class Driver(ABC):
     def record(self, event: int, stream: int) -> None:
         """Lets an event happen when the stream has come this far."""
         self._call(self.functions.record, ctypes.c_void_p(event), ctypes.c_void_p(stream))
+
+    def is_ahead(self, event: int) -> bool:
+        """Whether the stream has yet to come to an event; what failed on the way is told by `synchronize`."""
+        status = getattr(self._library, self.functions.query)(ctypes.c_void_p(event))
+        return bool(status == self.functions.not_ready)
 
     def elapsed_ms(self, first: int, second: int) -> float:
         """The time between two events that have happened, in milliseconds."""

@@ -77,6 +77,7 @@ class CudaDriver(Driver):
         fill="cuMemsetD32Async",
         event="cuEventCreate",
         record="cuEventRecord",
+        query="cuEventQuery",
         elapsed="cuEventElapsedTime",
         discard="cuEventDestroy_v2",
         synchronize="cuCtxSynchronize",
@@ -85,6 +86,7 @@ class CudaDriver(Driver):
         launch="cuLaunchKernelEx",
         encode_map="cuTensorMapEncodeTiled",
         max_shared_bytes=MAX_SHARED_BYTES,
+        not_ready=600,  # CUDA_ERROR_NOT_READY
         device_of_pointer=_POINTER_DEVICE,
         pinned=_HOST_PORTABLE | _HOST_MAPPED,
         relaxed_capture=_CAPTURE_RELAXED,
