@@ -8,6 +8,8 @@ one copy per lane, of which the last iteration's is live-out.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from tilelang.analysis.accesses import Access, Accesses, accesses
 from tilelang.analysis.reductions import PICK
 from tilelang.analysis.subscripts import Comparison
@@ -46,7 +48,9 @@ class LaneLegality:
         return self.independent
 
 
-def lane_legality(loop_var: Var, body: Stmt, domain: Domain, *, step: int = 1) -> LaneLegality:
+def lane_legality(
+    loop_var: Var, body: Stmt, domain: Domain, *, step: int = 1, among: Set[Buffer] | None = None
+) -> LaneLegality:
     """Whether iterations over `loop_var` may run as lanes of vector instructions.
 
     Args:
@@ -54,12 +58,13 @@ def lane_legality(loop_var: Var, body: Stmt, domain: Domain, *, step: int = 1) -
         body: The loop's body.
         domain: Facts that hold in the body, with the range of `loop_var`.
         step: The step of `loop_var`.
+        among: The storages to look at; all without it.
     """
     for stmt in walk(body):
         if not isinstance(stmt, _LANE_STATEMENTS):
             return LaneLegality(False, reason=f"{type(stmt).__name__} needs one iteration at a time", loc=stmt.loc)
     found = accesses(body)
-    return _Checker(loop_var, found, domain, step).legality()
+    return _Checker(loop_var, found, domain, step).legality(among)
 
 
 class _Checker:
@@ -71,12 +76,12 @@ class _Checker:
         low, high = bounds(loop_var, domain)
         self._trips = None if low is None or high is None else max(0, (high - low) // abs(step) + 1)
 
-    def legality(self) -> LaneLegality:
-        """Checks the accesses of each storage."""
+    def legality(self, among: Set[Buffer] | None) -> LaneLegality:
+        """Checks the accesses of each storage, or of those given."""
         reductions: list[Reduction] = []
         private: list[Buffer] = []
         for storage, storage_accesses in self._found.by_storage().items():
-            if not any(a.write for a in storage_accesses):
+            if not any(a.write for a in storage_accesses) or among is not None and storage not in among:
                 continue
             if _is_private(storage, storage_accesses):
                 private.append(storage)

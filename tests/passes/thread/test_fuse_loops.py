@@ -131,6 +131,68 @@ def test_loops_whose_iterations_meet_or_differ_stay_apart(second, expected):
     assert_same_as_reference(func, np.arange(64, dtype=np.float32), np.zeros((3, 64), np.float32))
 
 
+@T.macro
+def overwriting(t, u, s):
+    for i in T.Parallel(32):
+        t[i] = t[i + 32]
+    for i in T.Parallel(64):
+        u[i] = u[i] + t[i]
+
+
+def test_loops_that_are_not_adjacent_are_fused_if_what_is_between_may_run_before_them():
+    @T.prim_func
+    def func(A: T.Tensor((64,), "float32"), B: T.Tensor((2, 64), "float32")):
+        with T.Kernel(1):
+            t = T.alloc_fragment((64,), "float32")
+            u = T.alloc_fragment((64,), "float32")
+            for i in T.Parallel(64):
+                t[i] = A[i] * 2
+            for i in T.Parallel(32):
+                u[i] = 1
+                u[i + 32] = 2
+            for i in T.Parallel(64):
+                u[i] = u[i] + t[i]
+            T.copy(t, B[0, 0])
+            T.copy(u, B[1, 0])
+
+    assert ["u", "t+u", "B", "B"] == stored(func)
+    assert_same_as_reference(func, np.arange(64, dtype=np.float32), np.zeros((2, 64), np.float32))
+
+
+def test_loops_stay_apart_if_what_is_between_must_not_move():
+    func = pair(overwriting)
+    assert ["u+t", "t", "u", "B", "B"] == [name for name in stored(func) if name != "s"]
+    assert_same_as_reference(func, np.arange(64, dtype=np.float32), np.zeros((3, 64), np.float32))
+
+
+def columns(rows, cols, shift=0):
+    """Sums of columns, of products that a tile holds."""
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, cols), "float32"), Y: T.Tensor((cols,), "float32")):
+        with T.Kernel(1):
+            x = T.alloc_fragment((rows, cols), "float32")
+            total = T.alloc_fragment((cols,), "float32")
+            for i, j in T.Parallel(rows, cols):
+                x[(i + shift) % rows if shift else i, j] = X[i, j] * X[i, j]
+            T.reduce_sum(x, total, dim=0)
+            T.copy(total, Y)
+
+    return main
+
+
+def test_a_tile_of_products_is_added_up_column_by_column_in_one_loop():
+    func = columns(8, 64)
+    assert ["folded", "folded", "total", "Y"] == stored(func)
+    assert_same_as_reference(func, np.random.default_rng(0).random((8, 64), np.float32), np.zeros(64, np.float32))
+
+
+def test_rows_that_another_iteration_writes_are_added_up_in_a_loop_of_its_own():
+    func = columns(8, 64, shift=3)
+    assert ["x", "folded", "folded", "total", "Y"] == stored(func)
+    assert_same_as_reference(func, np.random.default_rng(0).random((8, 64), np.float32), np.zeros(64, np.float32))
+
+
 def test_what_a_loop_folds_is_complete_before_another_reads_it():
     func = pair(reading)
     assert ["u+t+s_run", "u", "B", "B"] == [name for name in stored(func) if name != "s"]

@@ -36,6 +36,17 @@ def test_lowered_statements_keep_the_line_of_their_operator():
     assert 3 == len(loops)
 
 
+def test_a_parallel_loop_has_no_loops_of_one_iteration():
+    @T.prim_func
+    def func(A: T.Tensor((1, 4, 1), "float32")):
+        with T.Kernel(1):
+            for i, j, k in T.Parallel(1, 4, 1):
+                A[i, j, k] = A[i, j, k] + 1.0
+
+    lowered = run_passes(func, (lower_tile_ops(LOWERINGS),))
+    assert ["j"] == [s.var.name for s in walk(lowered.body) if isinstance(s, For)]
+
+
 def test_an_operator_whose_lowering_nobody_chose_is_our_fault():
     with pytest.raises(CompilerBug, match="T.copy: there is no lowering ''"):
         run_passes(add_one, (lower_tile_ops(LOWERINGS),))

@@ -1,7 +1,6 @@
-"""Fuses adjacent loops over the same range, so that values are used while they are in registers.
+"""Fuses neighboring loops over the same range, so that values are used while they are in registers.
 
-Takes adjacent loops, gives one loop with both bodies: a copy of a row and its maximum, say, or exponentials and their
-sum:
+Takes such loops, gives one loop with both bodies: a copy of a row and its maximum, say, or exponentials and their sum:
 
     for i in range(4):                                 for i in range(4):
         for j in range(n): rows[i, j] = X[i, j]            folded = -inf
@@ -11,9 +10,10 @@ sum:
             folded = max(folded, rows[i, k])               largest[i] = folded
         largest[i] = folded
 
-Outer loops are fused only if innermost loops then fuse. Loops that write tensors are not, since large results are
-written by non-temporal stores. Invariant: iterations of the fused loop are independent, but for reductions that only
-one of the two loops accesses, so every element gets the same value.
+Loops need not be adjacent: what is between them, such as the first values of a sum, runs before both if it may. Outer
+loops are fused only if innermost loops then fuse. Loops that write tensors are not, since large results are
+written by non-temporal stores. Invariant: what both loops access is the same element in one iteration and no other, so
+every element gets the same value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tilelang.ir.expr import Expr
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of, with_statements
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Seq, Stmt, Store, While
-from tilelang.ir.visit import accessed_buffers, loads_of, substitute_stmt, variables_of, walk
+from tilelang.ir.visit import accessed_buffers, loads_of, substitute_stmt, walk
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.passes.thread.vectorize_loops import is_worthwhile, vectorize_around
@@ -51,14 +51,40 @@ class _Fuse:
         done: list[Stmt] = []
         for child in _inlined_statements(node):
             new = self.stmt(child, domain)
-            position = _last_loop(done)
-            merged = self._fused_pair(done[position], new, domain) if position is not None else None
-            if position is None or merged is None:
+            if not self._fuse_with_earlier(done, new, domain):
                 done.append(new)
-            else:
-                done[position:] = [*done[position + 1 :], merged]
             domain = facts_after(child, domain)
         return with_statements(node, done)
+
+    def _fuse_with_earlier(self, done: list[Stmt], second: Stmt, domain: Domain) -> bool:
+        """Replaces an earlier loop by its fusion with a statement, behind all that may as well run before that loop."""
+        for position in reversed(range(len(done))):
+            first, between = done[position], done[position + 1 :]
+            if isinstance(first, Alloc):
+                continue
+            if not isinstance(first, For) or not all(_can_run_before(stmt, first) for stmt in between):
+                return False
+            merged = self._fused(first, second, domain)
+            if merged is not None:
+                done[position:] = [*between, merged]
+                return True
+        return False
+
+    def _fused(self, first: Stmt, second: Stmt, domain: Domain) -> Stmt | None:
+        """The second statement after it was fused with the loop before it; None if that does not pay.
+
+        A sequence that allocates memory is fused by its first loops that have anything to do with that loop.
+        """
+        if not isinstance(second, Seq):
+            return self._fused_pair(first, second, domain)
+        for index, stmt in enumerate(second.body):
+            merged = self._fused_pair(first, stmt, domain)
+            if merged is not None:
+                return with_statements(second, [*second.body[:index], merged, *second.body[index + 1 :]])
+            if not _can_run_before(stmt, first):
+                return None
+            domain = facts_after(stmt, domain)
+        return None
 
     def _fused_pair(self, first: Stmt, second: Stmt, domain: Domain) -> For | None:
         """The fusion of two loops; None if it is illegal or not profitable."""
@@ -75,10 +101,11 @@ class _Fuse:
         if not is_inner and any(vectorize_around(loop, domain) is not None for loop in (first, second)):
             return None
         inside = domain.with_loop(merged.var, merged.start, merged.stop, merged.step)
-        legality = lane_legality(merged.var, merged.body, inside, step=merged.step)
+        common = _accessed(first.body) & _accessed(second.body)
+        # all iterations of a loop that becomes lanes are independent; others need not be of those of their own loop
+        legality = lane_legality(merged.var, merged.body, inside, step=merged.step, among=None if is_inner else common)
         if not legality or legality.private:
             return None
-        common = _accessed(first) & _accessed(second)
         if any(reduction.buffer.storage in common for reduction in legality.reductions):
             return None
         if is_inner:
@@ -97,22 +124,6 @@ def _inlined_statements(node: Seq) -> Iterator[Stmt]:
             yield from _inlined_statements(child)
         else:
             yield child
-
-
-def _last_loop(done: list[Stmt]) -> int | None:
-    """The position of the last loop, if only scalars with a literal as initial value are allocated after it."""
-    for position in reversed(range(len(done))):
-        match done[position]:
-            case For():
-                return position
-            case Alloc(buffer=buffer, init=init) if buffer.scope is Scope.VAR and (init is None or _is_literal(init)):
-                continue
-        break
-    return None
-
-
-def _is_literal(init: Expr) -> bool:
-    return not variables_of(init) and not loads_of(init)
 
 
 def _same_range(first: For, second: For) -> bool:
@@ -140,8 +151,16 @@ def _is_small(loop: For) -> bool:
     return on_chip and len(stmts) <= _MAX_STATEMENTS
 
 
-def _accessed(loop: For) -> set[Buffer]:
-    return {buffer.storage for stmt in walk(loop.body) for buffer in accessed_buffers(stmt)}
+def _can_run_before(stmt: Stmt, loop: Stmt) -> bool:
+    """Whether a statement after a loop may as well run before it: it allocates or computes other memory on the chip."""
+    if not all(isinstance(s, Seq | For | Store | Alloc) for s in walk(stmt)):
+        return False
+    found = _accessed(stmt)
+    return not found & _accessed(loop) and all(buffer.scope is not Scope.GLOBAL for buffer in found)
+
+
+def _accessed(stmt: Stmt) -> set[Buffer]:
+    return {buffer.storage for inner in walk(stmt) for buffer in accessed_buffers(inner)}
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

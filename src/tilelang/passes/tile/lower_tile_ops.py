@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from tilelang.dtypes import INT32
 from tilelang.ir.builder import Builder
-from tilelang.ir.expr import const
+from tilelang.ir.expr import int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import For, ForKind, ParallelLoop, Seq, Stmt, TileOp
-from tilelang.ir.visit import Rewriter
+from tilelang.ir.visit import Rewriter, substitute_stmt
 from tilelang.lowering.lowering import ExpandsTiles, LoweringContext, Lowerings, chosen_lowering
+from tilelang.lowering.regions import ZERO
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
@@ -58,8 +58,12 @@ class _Lower(Rewriter):
         return self.visit(build.finish())
 
     def _parallel(self, node: ParallelLoop) -> Stmt:
-        """A parallel loop as serial loops in row-major order."""
+        """A parallel loop as serial loops in row-major order, but for those of one iteration."""
         body = self.visit(node.body) or Seq((), loc=node.body.loc)
+        zeros = {var: ZERO for var, extent in zip(node.vars, node.extents, strict=True) if int_const(extent) == 1}
+        body = substitute_stmt(body, zeros) if zeros else body
         for var, extent in zip(reversed(node.vars), reversed(node.extents), strict=True):
-            body = For(var, const(0, INT32), extent, 1, ForKind.SERIAL, body, loc=node.loc)
+            if var in zeros:
+                continue
+            body = For(var, ZERO, extent, 1, ForKind.SERIAL, body, loc=node.loc)
         return body

@@ -6,7 +6,14 @@ from tilelang.lowering.lowering import Lowerings
 from tilelang.passes.base import Pass
 from tilelang.passes.properties import Property, build_pipeline
 from tilelang.passes.sequences import FRONT_END
-from tilelang.passes.thread import check_subscripts, fuse_loops, predicate_bounds, simplify_body, vectorize_loops
+from tilelang.passes.thread import (
+    check_subscripts,
+    fuse_loops,
+    keep_in_registers,
+    predicate_bounds,
+    simplify_body,
+    vectorize_loops,
+)
 from tilelang.passes.tile import forward_copies
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.lower_tile_ops import lower_tile_ops
@@ -22,6 +29,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         lower_tile_ops(lowerings),
         check_subscripts.PASS,
         fuse_loops.PASS,
+        keep_in_registers.PASS,
         vectorize_loops.PASS,
         predicate_bounds.PASS,
         simplify_body.PASS,
