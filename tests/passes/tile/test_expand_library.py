@@ -13,6 +13,7 @@ from tilelang.ops.reduce import Reduce
 from tilelang.ops.sort import Sort, TopK
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import expand_library
+from tilelang.targets.target import Target
 
 
 @T.prim_func
@@ -32,6 +33,26 @@ def test_none_of_them_is_left() -> None:
     assert not {ArgReduce, GatherRows, ScatterRows, Sort, TopK} & set(kinds)
     assert Reduce in kinds
     assert kinds.count(ParallelLoop) >= 8
+
+
+@pytest.mark.parametrize(
+    ("target", "length", "count", "folds"),
+    [
+        (("cpu",), 16, 10, True), (("cpu",), 16, 11, False), (("cpu",), 64, 21, True),
+        (("cuda", "sm_90a"), 16, 3, True), (("cuda", "sm_90a"), 16, 4, False), (("cuda", "sm_90a"), 64, 7, True),
+    ],
+)  # fmt: skip
+def test_the_largest_elements_are_found_by_reductions_where_these_are_cheaper(target, length, count, folds) -> None:
+    @T.prim_func
+    def largest(A: T.Tensor((8, length), "float32"), B: T.Tensor((8, count), "float32")):
+        with T.Kernel(1) as _:
+            a = T.alloc_shared((8, length), "float32")
+            T.copy(A, a)
+            T.topk(a, count, B)
+
+    made = expand_library.PASS.run(largest, PassContext(target=Target(*target)))
+    names = {s.buffer.name for s in walk(made.body) if isinstance(s, Alloc)}
+    assert folds == ("a_best" in names)
 
 
 def test_scratch_tiles_of_pipelined_loops_are_allocated_in_front_of_them() -> None:

@@ -24,8 +24,9 @@ from tilelang.ops.sort import Sort, SortOp, TopK, last_key
 
 At = tuple[Expr, ...]
 
-# The cost of a reduction over a row, in comparison steps of the network.
-_FOLD_STEPS = 3
+# The cost of a reduction over a row, in comparison steps of the network: if many threads execute a block, and if one
+# does, for which the elements of a row are lanes of vectors in a reduction, but not in a step.
+_FOLD_STEPS, _FOLD_STEPS_OF_ONE_THREAD = 3, 1
 
 
 def expand_sort(op: Sort, build: Builder) -> None:
@@ -44,10 +45,10 @@ def expand_sort(op: Sort, build: Builder) -> None:
         parallel(build, _extents(op, op.length), element)
 
 
-def expand_topk(op: TopK, build: Builder) -> None:
+def expand_topk(op: TopK, build: Builder, *, many_threads: bool) -> None:
     """K reductions for small k, else the start of sorted rows."""
     stages = _log2(op.length)
-    few = _FOLD_STEPS * op.count <= stages * (stages + 1) // 2
+    few = (_FOLD_STEPS if many_threads else _FOLD_STEPS_OF_ONE_THREAD) * op.count <= stages * (stages + 1) // 2
     found = _Folds(op, build).run() if few else _sorted(op, build, with_positions=op.indices is not None)
     _give(op, build, *found, op.count)
 

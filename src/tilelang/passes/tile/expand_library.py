@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Set
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -40,21 +41,23 @@ _EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProx
         OnlineSoftmax: expand_online_softmax,
         ScatterRows: expand_scatter,
         Sort: expand_sort,
-        TopK: expand_topk,
     }
 )
 
 
 class _Expand(Rewriter):
+    def __init__(self, *, many_threads: bool) -> None:
+        self._expansions = {**_EXPANSIONS, TopK: partial(expand_topk, many_threads=many_threads)}
+
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node.kind is ForKind.PIPELINED:
             return self._pipelined(node)
         if isinstance(node, ParallelLoop):
             return _ExpandInIterations().rebuild_stmt(node)
-        if not isinstance(node, TileOp) or type(node) not in _EXPANSIONS:
+        if not isinstance(node, TileOp) or type(node) not in self._expansions:
             return self.rebuild_stmt(node)
         build = Builder(node.loc)
-        _EXPANSIONS[type(node)](node, build)
+        self._expansions[type(node)](node, build)
         return build.finish()
 
     def _pipelined(self, loop: For) -> Stmt | None:
@@ -111,8 +114,9 @@ class _HoistAllocations(Rewriter):
         return self.rebuild_stmt(node)
 
 
-def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_body(func, _Expand().visit(func.body))
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    expand = _Expand(many_threads=context.target.machine.warp_size > 1)
+    return with_body(func, expand.visit(func.body))
 
 
 PASS = Pass(
