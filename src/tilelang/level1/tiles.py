@@ -34,6 +34,7 @@ _MAX_WHOLE_ROW = 16384  # elements of rows that a block holds at once
 _MAX_GRID_AXES = 3
 _MAX_WHOLE_SUM = 512  # elements of an axis that an inner product sums at once
 _COALESCED = 32  # contiguous elements of a coalesced access
+_CPU_LANES = 16  # of 32 bits in the largest vectors of a CPU
 _CPU_COALESCED = 128  # contiguous elements that a CPU reads of rows that are far apart
 _THREADS = 128  # of a block
 _THREAD_COUNTS = (128, 256, 512)  # candidates
@@ -213,12 +214,14 @@ def _gemm_tilings(kernel: FusedKernel, target: Target, *, alone: bool) -> list[T
     wanted = wanted or [min(configs, key=lambda c: (PASS_CONFIGS in c, c["block_M"] * c["block_N"]))]
     last = reduction.reduced[-1]
     most_deep = max(_MMA_ROWS, _power_of_two(extent_of(kernel, last)))
-    most_rows, least_deep = (_UNKNOWN, 1) if target.is_gpu else (_power_of_two(m), _cpu_step(k))
+    most_rows, most_columns, least_deep = _UNKNOWN, _UNKNOWN, 1
+    if not target.is_gpu:
+        most_rows, most_columns, least_deep = _power_of_two(m), max(_CPU_LANES, _power_of_two(n)), _cpu_step(k)
     tilings = [
         Tiling(
             {
                 row: min(config["block_M"], most_rows),
-                column: config["block_N"],
+                column: min(config["block_N"], most_columns),
                 last: min(max(config["block_K"], least_deep), most_deep),
             },
             config["threads"],

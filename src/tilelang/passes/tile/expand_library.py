@@ -47,7 +47,8 @@ _EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProx
 
 class _Expand(Rewriter):
     def __init__(self, *, many_threads: bool) -> None:
-        self._expansions = {**_EXPANSIONS, TopK: partial(expand_topk, many_threads=many_threads)}
+        largest = partial(expand_topk, many_threads=many_threads)
+        self._expansions: dict[type[TileOp], Callable[[Any, Builder], None]] = {**_EXPANSIONS, TopK: largest}
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node.kind is ForKind.PIPELINED:
