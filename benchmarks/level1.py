@@ -20,7 +20,9 @@ import re
 import statistics
 import sys
 import time
+from compileall import compile_dir
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -159,6 +161,15 @@ def summaries(rows: list[Measured]) -> list[dict[str, object]]:
     return found
 
 
+def _prepare_processes() -> None:
+    """Lets first calls of processes compile kernels, but not this package to bytecode, as if it were installed."""
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "2"
+    os.environ["TILELANG_DISABLE_CACHE"] = "1"
+    package = find_spec("tilelang")
+    for folder in package.submodule_search_locations or [] if package else []:
+        compile_dir(folder, quiet=2)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", help=f"any of {', '.join(GROUPS)}, or layers/RoPE for some rows of a group")
@@ -177,8 +188,7 @@ def main() -> None:
         parser.error(f"unknown group {unknown[0]!r}; the groups are {', '.join(GROUPS)}")
     start = time.perf_counter()
     rows = [(group, case.name) for group, part in wanted for case in GROUPS[group].cases if part in case.name]
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "2"
-    os.environ["TILELANG_DISABLE_CACHE"] = "1"  # first calls compile
+    _prepare_processes()
     count = min(args.workers, len(rows))
     workers = [Worker(rows[number::count], args) for number in range(count)]
     import torch
