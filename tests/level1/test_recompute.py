@@ -57,6 +57,14 @@ def test_products_that_the_blocks_of_their_kernel_are_too_few_for(m: int, n: int
     assert [memory] == stored(largest_of_product, m, n, k)
 
 
+def test_a_loop_with_few_blocks_waits_for_its_two_stages() -> None:
+    def router(tokens: Any, gate: Any) -> Any:
+        return tnp.topk(tnp.softmax(tnp.matmul(tokens, gate, dtype="float32")), 8)
+
+    assert ["out"] == stored(router, 8192, 256, 8192)  # 66 us and 217 us by estimate
+    assert [] == stored(router, 16384, 64, 4096)
+
+
 def test_products_of_few_rows_stay_in_the_loop_of_attention() -> None:
     shapes = [T.Tensor((1, 8, 64, 128), "float16"), *[T.Tensor((1, 8, 4096, 128), "float16")] * 2]
 

@@ -7,7 +7,7 @@ from tilelang.dtypes import as_dtype
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Combiner, Graph, element
 from tilelang.level1.placement import Tiling
-from tilelang.level1.tiles import blocks_of, choose_tiling, split_count
+from tilelang.level1.tiles import blocks_of, choose_tiling, split_count, tiled_gemm
 from tilelang.targets.target import Target, parse_target
 
 H200 = parse_target({"kind": "cuda", "arch": "sm_90a"})
@@ -134,3 +134,11 @@ def test_chains_of_wide_operands_count_those_that_threads_compute() -> None:
             rows, keys = (found.blocks[axis] for axis in found.blocks)
             held = 4 * (rows * d + 2 * keys * d * found.stages + rows * keys)
             assert held <= target.machine.shared_bytes
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float16", 2), ("float32", 4)])
+def test_operands_have_the_bytes_that_lie_in_shared_memory_though_their_sums_are_wider(dtype: str, size: int) -> None:
+    (kernel,) = fused_kernels(graphs.matmul(256, 256, 4096, dtype))
+    product = tiled_gemm(kernel, choose_tiling(kernel, H200))
+    assert product is not None
+    assert size == product.operand_bytes

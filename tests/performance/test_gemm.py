@@ -64,6 +64,13 @@ def test_tiles_that_a_block_computes_one_after_another():
     assert 2 * seconds(gemm) < seconds(in_turn) < 5 * seconds(gemm)
 
 
+def test_few_stages_show_the_latency_of_memory():
+    gemm = TiledGemm(128, 64, 8192, 64, 64, 64)
+    two, many = (seconds(dataclasses.replace(gemm, stages=stages)) for stages in (2, 100))
+    assert two > 1.5 * many
+    assert many == seconds(gemm)
+
+
 def test_sharing_a_tile_pays_where_tiles_are_few_and_sums_are_long():
     few = TiledGemm(512, 512, 16384, 128, 128, 64)
     assert seconds(dataclasses.replace(few, workspace_splits=8)) < 0.4 * seconds(few)

@@ -19,7 +19,7 @@ from tilelang.level1.fused import FusedKernel, FusedReduction, Output
 from tilelang.level1.graph import Array
 from tilelang.level1.placement import Tiling
 from tilelang.level1.split import can_split
-from tilelang.level1.tiles import blocks_of, choose_tiling, extent_of, split_count, tiled_gemm
+from tilelang.level1.tiles import blocks_of, choose_tiling, extent_of, operand_bytes, split_count, tiled_gemm
 from tilelang.performance.gemm import TiledGemm, gemm_seconds
 from tilelang.targets.target import Target
 
@@ -116,8 +116,8 @@ def _gemm_in_loop(kernel: FusedKernel, product: FusedReduction, tiling: Tiling, 
     (_, rows), (n, columns), (k, depth) = map(size, (own, looped, product.reduced))
     return TiledGemm(
         blocks_of(kernel, tiling) * rows, n, k, rows, columns, depth,
-        operand_bytes=max(operands.a.dtype.bits, operands.b.dtype.bits) / 8, result_bytes=0,
-        tiles_per_block=math.ceil(math.ceil(n / columns) / parts),
+        operand_bytes=operand_bytes(operands), result_bytes=0,
+        tiles_per_block=math.ceil(math.ceil(n / columns) / parts), stages=tiling.stages,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from tilelang.arith.interval import bounds
 from tilelang.dtypes import FLOAT32
 from tilelang.ir.expr import Cast, Expr, Load, Var
 from tilelang.ir.visit import loads_of, variables_of
-from tilelang.level1.contraction import contraction, without_widening
+from tilelang.level1.contraction import Contraction, contraction, without_widening
 from tilelang.level1.fused import FusedKernel, FusedReduction
 from tilelang.level1.placement import Tiling
 from tilelang.level1.tile_work import sorted_by_predicted_time
@@ -266,7 +266,12 @@ def tiled_gemm(kernel: FusedKernel, tiling: Tiling) -> TiledGemm | None:
     k = math.prod(extent_of(kernel, axis) for axis in kernel.reductions[0].reduced)
     batch = math.prod(extent_of(kernel, axis) for axis in kernel.grid if axis is not row and axis is not column)
     tile = (tiling.blocks[row], tiling.blocks[column], tiling.blocks[last])
-    return TiledGemm(m * batch, n, k, *tile, max(product.a.dtype.bits, product.b.dtype.bits) / 8)
+    return TiledGemm(m * batch, n, k, *tile, operand_bytes(product))
+
+
+def operand_bytes(product: Contraction) -> float:
+    """Bytes of an element of the operands as they lie in shared memory; of the wider ones if they differ."""
+    return max(without_widening(operand).dtype.bits for operand in (product.a, product.b)) / 8
 
 
 def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:

@@ -32,6 +32,7 @@ class TiledGemm:
         workspace_splits: Blocks that split it and store their sums to a workspace, for a second launch.
         operand_cycles: Cycles of a step in which threads compute operands, such as dequantized weights.
         tiles_per_block: Tiles along N that a block computes one after another.
+        stages: Steps whose operands are on the way at once; 0 for as many as fit.
     """
 
     m: int
@@ -48,6 +49,7 @@ class TiledGemm:
     workspace_splits: int = 1
     operand_cycles: float = 0.0
     tiles_per_block: int = 1
+    stages: int = 0
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -102,7 +104,8 @@ def _step_cycles(gemm: TiledGemm, machine: Machine, rates: Rates) -> float:
     results = gemm.block_m * columns
     received = 4 * results * (gemm.cluster_splits - 1) / gemm.cluster_splits
     free = machine.shared_bytes - results * gemm.result_bytes / gemm.cluster_splits - received
-    others = max(1, min(gemm.steps, int(free // ((gemm.block_m + columns) * size))) - 1)
+    fitting = int(free // ((gemm.block_m + columns) * size))
+    others = max(1, min(gemm.steps, fitting, gemm.stages or fitting) - 1)
     latency = (fit.exposed_latency * rates.memory_latency + gemm.loaded_bytes / rates.loaded_bytes) / others
     load, overhead = gemm.loaded_bytes / rates.loaded_bytes, fit.step_overhead
     bounds = (matrix, load + overhead, together + overhead, latency)
