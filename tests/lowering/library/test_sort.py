@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from device_text import needs_cuda_compiler
+from harness import run_cpu_on_copies, run_reference_on_copies
 from simt import assert_threads_agree, ints
 
 import tilelang
@@ -38,6 +39,27 @@ def test_lines_of_any_length(shape, threads):
     values.ravel()[::5] = np.nan
     results = np.zeros((2, *shape), np.float32), np.zeros((2, *shape), np.int32), np.zeros((2, *first), np.int32)
     assert_threads_agree(f, values, *results)
+
+
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool"])
+@pytest.mark.parametrize("shape", [(20, 13), (3, 6, 5)])
+def test_one_thread_finds_the_first_of_many_rows(shape: tuple[int, ...], dtype: str, largest: bool) -> None:
+    count = 4
+
+    @T.prim_func
+    def f(A: T.Tensor(shape, dtype), B: T.Tensor((*shape[:-1], count), dtype), I: T.Tensor((*shape[:-1], count), "int32")):
+        with T.Kernel(1) as _:
+            a = T.alloc_shared(shape, dtype)
+            T.copy(A, a)
+            T.topk(a, count, B, I, largest=largest)
+
+    values = np.random.default_rng(0).integers(-3, 4, shape).astype(tilelang.dtypes.as_dtype(dtype).numpy)
+    if values.dtype.kind == "f":
+        values.ravel()[::5], values.ravel()[::7], values.ravel()[1::9] = np.nan, -np.inf, np.inf
+    arguments = [values, np.zeros((*shape[:-1], count), values.dtype), np.zeros((*shape[:-1], count), np.int32)]
+    for found, want in zip(run_cpu_on_copies(f, arguments), run_reference_on_copies(f, arguments), strict=True):
+        np.testing.assert_array_equal(found, want)
 
 
 @pytest.mark.parametrize("descending", [False, True])

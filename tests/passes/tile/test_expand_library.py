@@ -36,23 +36,28 @@ def test_none_of_them_is_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "length", "count", "folds"),
+    ("target", "rows", "length", "count", "expected"),
     [
-        (("cpu",), 16, 10, True), (("cpu",), 16, 11, False), (("cpu",), 64, 21, True),
-        (("cuda", "sm_90a"), 16, 3, True), (("cuda", "sm_90a"), 16, 4, False), (("cuda", "sm_90a"), 64, 7, True),
+        (("cpu",), 8, 16, 10, "reductions"), (("cpu",), 8, 16, 11, "network"), (("cpu",), 8, 64, 21, "reductions"),
+        (("cpu",), 17, 16, 16, "columns"), (("cpu",), 16, 256, 252, "columns"), (("cpu",), 16, 256, 253, "network"),
+        (("cuda", "sm_90a"), 17, 16, 3, "reductions"), (("cuda", "sm_90a"), 17, 16, 4, "network"),
+        (("cuda", "sm_90a"), 17, 64, 7, "reductions"),
     ],
 )  # fmt: skip
-def test_the_largest_elements_are_found_by_reductions_where_these_are_cheaper(target, length, count, folds) -> None:
+def test_the_largest_elements_are_found_in_rounds_where_these_are_cheaper(
+    target: tuple[str, ...], rows: int, length: int, count: int, expected: str
+) -> None:
     @T.prim_func
-    def largest(A: T.Tensor((8, length), "float32"), B: T.Tensor((8, count), "float32")):
+    def largest(A: T.Tensor((rows, length), "float32"), B: T.Tensor((rows, count), "float32")):
         with T.Kernel(1) as _:
-            a = T.alloc_shared((8, length), "float32")
+            a = T.alloc_shared((rows, length), "float32")
             T.copy(A, a)
             T.topk(a, count, B)
 
     made = expand_library.PASS.run(largest, PassContext(target=Target(*target)))
-    names = {s.buffer.name for s in walk(made.body) if isinstance(s, Alloc)}
-    assert folds == ("a_best" in names)
+    shapes = {s.buffer.name: s.buffer.static_shape for s in walk(made.body) if isinstance(s, Alloc)}
+    in_rounds = {(rows, length): "reductions", (length, rows): "columns"}
+    assert expected == (in_rounds[shapes["a_keys"]] if "a_best" in shapes else "network")
 
 
 def test_scratch_tiles_of_pipelined_loops_are_allocated_in_front_of_them() -> None:

@@ -1,4 +1,4 @@
-"""`T.sort` and `T.topk`: a sorting network in shared memory, or repeated reductions for a small k.
+"""`T.sort` and `T.topk`: a sorting network in shared memory, or for a small k rounds that each find one element.
 
 Takes a `SortOp`, emits parallel loops. Invariant: if indices are requested they are part of the comparison, so that no
 two elements are equal and the order is that of the operator's reference.
@@ -6,16 +6,18 @@ two elements are equal and the order is that of the operator's reference.
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tilelang.dtypes import INT32, DType
+from tilelang.dtypes import BOOL, INT32, DType
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, Load, Var, binary, cast, const, select
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Store
-from tilelang.lowering.library.sort_order import both, comes_after, same
+from tilelang.ir.stmt import Bind, Store
+from tilelang.lowering.library.sort_order import both, comes_after, follows, same
 from tilelang.lowering.library.sorting_network import sort_lines
 from tilelang.lowering.loops import parallel, scratch, serial
 from tilelang.lowering.regions import ZERO, axes, indices
@@ -27,6 +29,8 @@ At = tuple[Expr, ...]
 # The cost of a reduction over a row, in comparison steps of the network: if many threads execute a block, and if one
 # does, for which the elements of a row are lanes of vectors in a reduction, but not in a step.
 _FOLD_STEPS, _FOLD_STEPS_OF_ONE_THREAD = 3, 1
+_LANES = 16  # rows that one thread handles as lanes of vectors, at least
+_SELECTED_IN_A_STEP = 7  # elements of each row that it finds so while it would do a step of the network
 
 
 def expand_sort(op: Sort, build: Builder) -> None:
@@ -46,10 +50,16 @@ def expand_sort(op: Sort, build: Builder) -> None:
 
 
 def expand_topk(op: TopK, build: Builder, *, many_threads: bool) -> None:
-    """K reductions for small k, else the start of sorted rows."""
+    """K rounds for small k, else the start of sorted rows."""
     stages = _log2(op.length)
-    few = (_FOLD_STEPS if many_threads else _FOLD_STEPS_OF_ONE_THREAD) * op.count <= stages * (stages + 1) // 2
-    found = _Folds(op, build).run() if few else _sorted(op, build, with_positions=op.indices is not None)
+    steps = stages * (stages + 1) // 2
+    found: tuple[Buffer, Buffer | None]
+    if not many_threads and math.prod(op.outer_extents) >= _LANES and op.count <= _SELECTED_IN_A_STEP * steps:
+        found = _Selection(op, build).run()
+    elif (_FOLD_STEPS if many_threads else _FOLD_STEPS_OF_ONE_THREAD) * op.count <= steps:
+        found = _Folds(op, build).run()
+    else:
+        found = _sorted(op, build, with_positions=op.indices is not None)
     _give(op, build, *found, op.count)
 
 
@@ -122,8 +132,10 @@ def _extents(op: SortOp, last: int) -> list[Expr]:
     return [const(e, INT32) for e in (*op.outer_extents, last)]
 
 
-class _Folds:
-    """The first k elements of each row by k reductions, each over the elements that sort after the previous result."""
+class _Rounds(ABC):
+    """The first k elements of each row in k rounds, each over the elements that sort after the previous result."""
+
+    keys_by_row = True  # else by column
 
     def __init__(self, op: TopK, build: Builder) -> None:
         self._op, self._build = op, build
@@ -131,7 +143,8 @@ class _Folds:
         self._lines = list(op.outer_extents) or [1]
         self._best, self._last = self._tile("best", self._dtype), self._tile("last", self._dtype)
         self._where, self._last_where = self._tile("where", INT32), self._tile("last_where", INT32)
-        self._keys = self._tile("keys", self._dtype, op.length)
+        extents = [*self._lines, op.length] if self.keys_by_row else [op.length, *self._lines]
+        self._keys = scratch(build, f"{op.src.buffer.name}_keys", extents, self._dtype, Scope.FRAGMENT).buffer
         self._before_all, self._after_all = (
             const(last_key(op.src.dtype, descending=order), self._dtype) for order in (not op.descending, op.descending)
         )
@@ -140,12 +153,12 @@ class _Folds:
         self._found = scratch(build, f"{name}_found", found, self._dtype, Scope.SHARED).buffer
         self._positions = scratch(build, f"{name}_places", found, INT32, Scope.SHARED).buffer
 
-    def _tile(self, name: str, dtype: DType, *more: int) -> Buffer:
-        extents = [*self._lines, *more]
-        return scratch(self._build, f"{self._op.src.buffer.name}_{name}", extents, dtype, Scope.FRAGMENT).buffer
+    def _tile(self, name: str, dtype: DType) -> Buffer:
+        name = f"{self._op.src.buffer.name}_{name}"
+        return scratch(self._build, name, self._lines, dtype, Scope.FRAGMENT).buffer
 
     def run(self) -> tuple[Buffer, Buffer]:
-        """Emits a loop with one reduction per iteration; returns the first elements of each row and their indices."""
+        """Emits a loop of rounds; returns the first elements of each row and their indices."""
         self._each(self._op.length, self._keep)
         self._each(0, self._begin)
         serial(self._build, "number", ZERO, const(self._op.count, INT32), self._round)
@@ -153,9 +166,12 @@ class _Folds:
 
     def _round(self, number: Var) -> None:
         self._each(0, self._start)
-        self._each(self._op.length, self._extreme)
-        self._each(self._op.length, self._position)
+        self._find()
         self._each(0, partial(self._note, number=number))
+
+    @abstractmethod
+    def _find(self) -> None:
+        """Finds the first of the elements that are left, and its index."""
 
     def _each(self, last: int, element: Callable[[At, Expr], None]) -> None:
         """A parallel loop over rows, and over the elements of each if `last` is not 0."""
@@ -169,7 +185,10 @@ class _Folds:
 
     def _keep(self, line: At, j: Expr) -> None:
         key = cast(_read(self._op, self._op.src, self._there(line), j), self._dtype)
-        self._build.emit(Store(self._keys, (*line, j), key))
+        self._build.emit(Store(self._keys, self._key_at(line, j), key))
+
+    def _key_at(self, line: At, j: Expr) -> At:
+        return (*line, j) if self.keys_by_row else (j, *line)
 
     def _begin(self, line: At, _: Expr) -> None:
         """Initializes the previous result so that all elements sort after it."""
@@ -185,6 +204,22 @@ class _Folds:
         positions = (j, Load(self._last_where, line, INT32))
         return comes_after(key, Load(self._last, line, self._dtype), positions, descending=self._op.descending)
 
+    def _note(self, line: At, _: Expr, *, number: Var) -> None:
+        at = (*self._there(line), number)
+        best, where = Load(self._best, line, self._dtype), Load(self._where, line, INT32)
+        for buffer, value in ((self._last, best), (self._last_where, where)):
+            self._build.emit(Store(buffer, line, value))
+        for buffer, value in ((self._found, best), (self._positions, where)):
+            self._build.emit(Store(buffer, at, value))
+
+
+class _Folds(_Rounds):
+    """Each round is two reductions, of elements and then of indices."""
+
+    def _find(self) -> None:
+        self._each(self._op.length, self._extreme)
+        self._each(self._op.length, self._position)
+
     def _extreme(self, line: At, j: Expr) -> None:
         key = Load(self._keys, (*line, j), self._dtype)
         left = select(self._is_left(key, line, j), key, self._after_all)
@@ -197,10 +232,21 @@ class _Folds:
         index = select(found, j, const(self._op.length, INT32))
         self._build.emit(Store(self._where, line, binary(BinaryOp.MIN, Load(self._where, line, INT32), index)))
 
-    def _note(self, line: At, _: Expr, *, number: Var) -> None:
-        at = (*self._there(line), number)
-        best, where = Load(self._best, line, self._dtype), Load(self._where, line, INT32)
-        for buffer, value in ((self._last, best), (self._last_where, where)):
-            self._build.emit(Store(buffer, line, value))
-        for buffer, value in ((self._found, best), (self._positions, where)):
-            self._build.emit(Store(buffer, at, value))
+
+class _Selection(_Rounds):
+    """Each round goes through the columns, with rows as lanes of vectors."""
+
+    keys_by_row = False
+
+    def _find(self) -> None:
+        serial(self._build, "j", ZERO, const(self._op.length, INT32), lambda j: self._each(0, partial(self._take, j=j)))
+
+    def _take(self, line: At, _: Expr, *, j: Expr) -> None:
+        key, best = Load(self._keys, (j, *line), self._dtype), Load(self._best, line, self._dtype)
+        where = Load(self._where, line, INT32)
+        first = follows(key, best) if self._op.descending else follows(best, key)
+        is_first = binary(BinaryOp.BITOR, first, where == self._op.length)
+        taken = Var("taken", BOOL)
+        self._build.emit(Bind(taken, binary(BinaryOp.BITAND, self._is_left(key, line, j), is_first)))
+        for buffer, value, old in ((self._best, key, best), (self._where, cast(j, INT32), where)):
+            self._build.emit(Store(buffer, line, select(taken, value, old)))
