@@ -1,5 +1,7 @@
 """The exchange between the halves of a wave, by its meaning, and by what it is compiled to."""
 
+import re
+
 import pytest
 from hip_kernels import PRELUDE, needs_clang, source
 
@@ -27,8 +29,11 @@ def test_a_word_has_whole_elements() -> None:
 
 @needs_clang
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx1151"])
-def test_a_word_is_exchanged_without_lds(arch: str) -> None:
+def test_a_word_is_exchanged_without_lds_and_selected_two_at_a_time(arch: str) -> None:
     (helper,) = ordered_helpers(join_halves(2).helpers.values())
     assembly = build(source(PRELUDE + TEXT.format(helper=helper.text), "join", threads=32), arch, "clang").assembly()
     assert 4 == assembly.count("v_permlanex16_b32")
     assert "ds_" not in assembly.replace("amdhsa_", "")
+    assert "v_mov" not in assembly  # of a word that the exchange would keep
+    assert 8 == len(re.findall(r"v_(?:dual_)?cndmask", assembly))
+    assert 3 <= len(re.findall(r"v_dual_cndmask_b32 .* :: v_dual_cndmask_b32", assembly))

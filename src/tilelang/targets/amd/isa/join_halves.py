@@ -29,15 +29,16 @@ _HELPER = Helper(
 template <int N> __device__ __forceinline__ void tl_join_halves(void* joined, const void* own) {
     typedef unsigned words __attribute__((ext_vector_type(N), may_alias));
     const words mine = *(const words*)own;
-    words low, high;
+    words other, low, high;
     const bool upper = __builtin_amdgcn_mbcnt_lo(~0u, 0) & 16;
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        const unsigned other =
-            __builtin_amdgcn_permlanex16(mine[i], mine[i], 0x76543210, 0xfedcba98, false, false);
-        low[i] = upper ? other : mine[i];
-        high[i] = upper ? mine[i] : other;
-    }
+    for (int i = 0; i < N; ++i)  // the old value would be kept for lanes that are off, of which there are none
+        other[i] = __builtin_amdgcn_permlanex16(0, mine[i], 0x76543210, 0xfedcba98, false, true);
+    asm("" : "+v"(other));  // consecutive registers are in different banks, so that one instruction selects two words
+#pragma unroll
+    for (int i = 0; i < N; ++i) low[i] = upper ? other[i] : mine[i];
+#pragma unroll
+    for (int i = 0; i < N; ++i) high[i] = upper ? mine[i] : other[i];
     ((words*)joined)[0] = low;
     ((words*)joined)[1] = high;
 }
