@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilelang.passes.base import Pass
-from tilelang.passes.thread import flatten_shared, hoist_comparisons, narrow_bounds_checks, simplify_body
+from tilelang.passes.thread import hoist_comparisons, narrow_bounds_checks, simplify_body
 from tilelang.passes.tile import (
     apply_tensor_layouts,
     check_program,
@@ -34,9 +34,8 @@ FRONT_END: tuple[Pass, ...] = (
 """From the staged program to a checked one of the operators that targets lower; the same for all targets."""
 
 GPU_SIMPLIFICATION: tuple[Pass, ...] = (
-    flatten_shared.PASS,
     simplify_body.PASS,
     hoist_comparisons.PASS,
     narrow_bounds_checks.PASS,
 )
-"""Simplifies the program of a GPU's thread, once all its accesses and barriers are there."""
+"""Simplifies the program of a GPU's thread, once shared memory is flat."""

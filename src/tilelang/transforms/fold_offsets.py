@@ -3,6 +3,11 @@
     (row + g * 16) * 64 + ((k + s * 16) // 8 ^ (row + g * 16) % 8) * 8
  => (row * 64 + (k // 8 ^ row % 8) * 8 ^ s * 16) + g * 1024
 
+Where a variable numbers places along several dimensions, or chunks of more than a swizzle permutes, each of its bits
+has a constant for XOR and one to add:
+
+    (row + v // 4 * 16) * 64 + (v % 4 ^ row % 8) * 8  =>  (row * 64 + row % 8 * 8 ^ v % 4 * 8) + v // 4 * 1024
+
 Takes the layout of a tile and the indices of an access, gives the offset as a thread-dependent part that is computed
 once, and constants that fit into instructions. Invariant: the folded form is checked by evaluation for every thread and
 every iteration of the unrolled loops; if it differs, the offset is unchanged.
@@ -13,14 +18,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Expr, Load, Var, binary, const, int_const
-from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import Bind, For, ForKind, Launch
 from tilelang.ir.visit import substitute, walk_expr
 from tilelang.layout.layout import Layout
@@ -36,27 +40,48 @@ class FoldedOffset:
 
     Attributes:
         base: The indices with the variable of every unrolled loop at 0, even if it starts later.
-        flips: XOR terms: loop variable to factor.
-        steps: Additive terms: loop variable to factor.
+        flips: XOR terms: loop variable, or some of its bits, to factor.
+        steps: Additive terms, likewise.
+        overlaps: Whether terms of `flips` may have bits in common.
     """
 
     base: tuple[Expr, ...]
-    flips: Mapping[Var, int]
-    steps: Mapping[Var, int]
+    flips: Mapping[Expr, int]
+    steps: Mapping[Expr, int]
+    overlaps: bool = False
+
+    @property
+    def flip(self) -> Expr | None:
+        """What is combined with the offset of the base by XOR."""
+        return _combined(self.flips, operator.xor if self.overlaps else operator.add)
+
+    @property
+    def step(self) -> Expr | None:
+        """What is added then."""
+        return _combined(self.steps, operator.add)
 
     def apply(self, offset: Expr) -> Expr:
         """The offset of the access, given the offset of its base."""
-        for op, factors in ((BinaryOp.BITXOR, self.flips), (BinaryOp.ADD, self.steps)):
-            if factors:
-                offset = binary(op, offset, _sum(factors))
-        return offset
+        flip, step = self.flip, self.step
+        offset = offset if flip is None else offset ^ flip
+        return offset if step is None else offset + step
+
+
+def _combined(terms: Mapping[Expr, int], op: Callable[[Expr, Expr], Expr]) -> Expr | None:
+    return functools.reduce(op, [var * factor for var, factor in terms.items()]) if terms else None
 
 
 class OffsetFolder:
-    """Folds offsets at a point of a launch, with the values of variables that depend on the thread only."""
+    """Folds offsets at a point of a launch, with the values of variables that depend on the thread only.
 
-    def __init__(self, launch: Launch) -> None:
-        """Starts at the top of a launch."""
+    Args:
+        launch: The launch, at whose top it starts.
+        by_bits: Whether each bit of a variable has a factor of its own, so that as much as possible is added: for
+            instructions that add a constant to an address. Otherwise a variable has one factor.
+    """
+
+    def __init__(self, launch: Launch, *, by_bits: bool = False) -> None:
+        self._by_bits = by_bits
         self._values: dict[Var, np.ndarray] = {}
         self._loops: dict[Var, int] = {}
         if launch.thread is not None:
@@ -110,37 +135,30 @@ class OffsetFolder:
         values = self._offsets(layout, indices, loops)  # (*iterations, threads)
         if values is None:
             return None
-        first = values[(0,) * len(loops)]
-        flips: dict[Var, int] = {}
-        steps: dict[Var, int] = {}
-        for axis, (var, extent) in enumerate(loops.items()):
+        flips: dict[Expr, int] = {}
+        steps: dict[Expr, int] = {}
+        for axis, var in enumerate(loops):
             line = values[tuple(slice(None) if a == axis else 0 for a in range(len(loops)))]
-            count = np.arange(extent)[:, None]
-            for factors, changes in ((steps, line - first), (flips, line ^ first)):
-                factor = int(changes[1, 0]) if extent > 1 else 0
-                if (changes == factor * count).all():
-                    factors[var] = factor
-                    break
-            else:
+            factors = _by_bits(var, line) if self._by_bits else _linear(var, line)
+            if factors is None:
                 return None
-        grid = np.indices(tuple(loops.values()), sparse=True)
-        flipped, stepped = (
-            np.asarray(sum(factors.get(var, 0) * at for var, at in zip(loops, grid, strict=True)))[..., None]
-            for factors in (flips, steps)
-        )
-        if not np.array_equal(values, (first ^ flipped) + stepped):
-            return None
+            flips.update(factors[0])
+            steps.update(factors[1])
         base = tuple(substitute(index, {var: const(0, var.dtype) for var in loops}) for index in indices)
-        return FoldedOffset(base, *({v: f for v, f in factors.items() if f} for factors in (flips, steps)))
+        folded = FoldedOffset(base, flips, steps, overlaps=self._by_bits)
+        env = _iterations(loops)
+        flipped, stepped = (
+            np.asarray(0 if each is None else evaluate(each, env, exact=True)) for each in (folded.flip, folded.step)
+        )
+        made = (values[(0,) * len(loops)] ^ flipped) + stepped
+        return folded if np.array_equal(values, np.broadcast_to(made, values.shape)) else None
 
     def _offsets(self, layout: Layout, inner: Sequence[Expr], loops: Mapping[Var, int]) -> np.ndarray | None:
         """The offset of every thread's access in every iteration; None if one is out of bounds.
 
         Shape: (*iterations, threads).
         """
-        env: dict[Var, np.ndarray] = dict(self._values)
-        for axis, (var, extent) in enumerate(loops.items()):
-            env[var] = np.arange(extent).reshape([extent if a == axis else 1 for a in range(len(loops) + 1)])
+        env = {**self._values, **_iterations(loops)}
         coordinates = np.broadcast_arrays(*(np.asarray(evaluate(index, env, exact=True)) for index in inner))
         for coordinate, extent in zip(coordinates, layout.shape, strict=True):
             if (coordinate < 0).any() or (coordinate >= extent).any():
@@ -150,6 +168,64 @@ class OffsetFolder:
         return np.broadcast_to(values, (*loops.values(), threads))
 
 
-def _sum(factors: Mapping[Var, int]) -> Expr:
-    terms = [var * factor for var, factor in factors.items()]
-    return functools.reduce(operator.add, terms)
+_Terms = dict[Expr, int]  # and their factors
+
+
+def _iterations(loops: Mapping[Var, int]) -> dict[Var, np.ndarray]:
+    """The values of the variables of loops, each along its own axis, before that of threads."""
+    axes = range(len(loops) + 1)
+    return {
+        var: np.arange(extent).reshape([extent if axis == own else 1 for axis in axes])
+        for own, (var, extent) in enumerate(loops.items())
+    }
+
+
+def _linear(var: Var, line: np.ndarray) -> tuple[_Terms, _Terms] | None:
+    """The term of a variable, for XOR or to be added; None if it has no constant factor.
+
+    Args:
+        var: The variable.
+        line: The offsets for each of its values. Shape: (extent, threads).
+    """
+    count = np.arange(len(line))[:, None]
+    for is_step, changes in ((True, line - line[0]), (False, line ^ line[0])):
+        factor = int(changes[1, 0]) if len(line) > 1 else 0
+        if (changes == factor * count).all():
+            terms: _Terms = {var: factor} if factor else {}
+            return ({}, terms) if is_step else (terms, {})
+    return None
+
+
+def _by_bits(var: Var, line: np.ndarray) -> tuple[_Terms, _Terms] | None:
+    """The terms of the bits of a variable, for XOR and to be added; None if one has no constant factors."""
+    changes = [_change(line[0], line[1 << bit]) for bit in range((len(line) - 1).bit_length())]
+    known = [change for change in changes if change is not None]
+    if len(known) < len(changes):
+        return None
+    return _digits(var, [flip for flip, _ in known]), _digits(var, [step for _, step in known])
+
+
+def _change(first: np.ndarray, changed: np.ndarray) -> tuple[int, int] | None:
+    """Constants with `(first ^ flip) + step == changed`, the XOR in as few lower bits as possible; None without."""
+    flips, wide = first ^ changed, int(max(first.max(), changed.max())).bit_length()
+    for low in range(wide + 1):
+        flip = int(flips[0]) & ((1 << low) - 1)
+        step = changed - (first ^ flip)
+        if (step == step[0]).all():
+            return flip, int(step[0])
+    return None
+
+
+def _digits(var: Var, factors: Sequence[int]) -> _Terms:
+    """A variable's terms, given the factors of its bits: those of which each is twice the one before are one term."""
+    terms: _Terms = {}
+    start = 0
+    while start < len(factors):
+        end = start + 1
+        while end < len(factors) and factors[end] == factors[start] << (end - start):
+            end += 1
+        if factors[start]:
+            digits = var // 2**start if start else var
+            terms[digits if end == len(factors) else digits % 2 ** (end - start)] = factors[start]
+        start = end
+    return terms

@@ -7,7 +7,13 @@ from tilelang.lowering.lowering import Lowerings
 from tilelang.passes.base import Pass
 from tilelang.passes.properties import Property, build_pipeline
 from tilelang.passes.sequences import FRONT_END, GPU_SIMPLIFICATION
-from tilelang.passes.thread import allocate_shared_memory, hoist_scalar_loads, insert_barriers, predicate_bounds
+from tilelang.passes.thread import (
+    allocate_shared_memory,
+    flatten_shared,
+    hoist_scalar_loads,
+    insert_barriers,
+    predicate_bounds,
+)
 from tilelang.passes.thread.insert_group_barriers import insert_group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.tile import (
@@ -48,6 +54,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         allocate_shared_memory.PASS,
         insert_barriers.PASS,
         insert_group_barriers(WaveBarriers),
+        flatten_shared.PASS,
         *GPU_SIMPLIFICATION,
         # blocks have one tile of the grid, their waves do the same work, and iterations run one after another
         assumes=(Property.PERSISTENT_LOOPS_INSERTED, Property.WARPS_SPECIALIZED, Property.ITERATIONS_OVERLAPPED),

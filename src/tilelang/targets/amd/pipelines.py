@@ -7,6 +7,7 @@ from tilelang.passes.base import Pass
 from tilelang.passes.properties import Property, build_pipeline
 from tilelang.passes.sequences import FRONT_END, GPU_SIMPLIFICATION
 from tilelang.passes.thread import allocate_shared_memory, hoist_scalar_loads, insert_barriers, predicate_bounds
+from tilelang.passes.thread.flatten_shared import flatten_shared
 from tilelang.passes.thread.insert_group_barriers import insert_group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.thread.vectorize_atomics import vectorize_atomics
@@ -68,6 +69,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         insert_group_barriers(WaveBarriers),
         count_direct_loads.PASS,
         relax_barriers.PASS,
+        flatten_shared(by_bits=True),
         *GPU_SIMPLIFICATION,
         # there are no persistent loops, no specialized waves, and no overlap of iterations beyond pipelines
         assumes=(Property.PERSISTENT_LOOPS_INSERTED, Property.WARPS_SPECIALIZED, Property.ITERATIONS_OVERLAPPED),

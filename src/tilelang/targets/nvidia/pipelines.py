@@ -6,7 +6,13 @@ from tilelang.lowering.lowering import Lowerings
 from tilelang.passes.base import Pass
 from tilelang.passes.properties import Property, build_pipeline
 from tilelang.passes.sequences import FRONT_END, GPU_SIMPLIFICATION
-from tilelang.passes.thread import allocate_shared_memory, hoist_scalar_loads, insert_barriers, predicate_bounds
+from tilelang.passes.thread import (
+    allocate_shared_memory,
+    flatten_shared,
+    hoist_scalar_loads,
+    insert_barriers,
+    predicate_bounds,
+)
 from tilelang.passes.thread.insert_group_barriers import insert_group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.thread.vectorize_atomics import vectorize_atomics
@@ -97,6 +103,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         insert_barriers.PASS,
         insert_group_barriers(NamedBarriers),
         insert_proxy_fences.PASS,
+        flatten_shared.PASS,
         *GPU_SIMPLIFICATION,
         reconverge_warps.PASS,
         make_warp_uniform.PASS,

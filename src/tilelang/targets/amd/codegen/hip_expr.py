@@ -1,21 +1,31 @@
-"""Prints expressions as HIP: as in other languages, but for buffer loads of split addresses and of gathered rows."""
+"""Prints expressions as HIP: as in other languages, but for split addresses, and buffer loads of gathered rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from tilelang.codegen.c_expr import ExprPrinter
-from tilelang.codegen.c_index import POSTFIX, PREFIX, Text
+from tilelang.codegen.c_index import POSTFIX, PREFIX, PRODUCT, Text, tight
 from tilelang.codegen.dialect import Dialect, is_packed
 from tilelang.codegen.index_types import IndexTypes
 from tilelang.codegen.names import Names
 from tilelang.codegen.pointer_increments import AddressKey, address_key
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Const, Expr, Load, Var, const
+from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
 from tilelang.ir.visit import loads_of
+from tilelang.isa.intrinsic import Helper
 from tilelang.records import record
+from tilelang.targets.amd.codegen.lds_offsets import LdsOffset
 from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD, MAX_BUFFER_BYTES
+
+LDS_AT = Helper(
+    "tl_at",
+    """\
+// What is some bytes from the start of a tile.
+template <typename T> __device__ __forceinline__ T* tl_at(T* tile, int bytes) { return (T*)((char*)tile + bytes); }
+""",
+)
 
 
 @record
@@ -38,19 +48,39 @@ class HipExprPrinter(ExprPrinter):
 
     Attributes:
         split_addresses: The split addresses of enclosing loops.
+        lds_offsets: The split offsets in LDS, likewise, each with the name of the thread's part.
     """
 
     def __init__(self, names: Names, dialect: Dialect, types: IndexTypes | None = None) -> None:
         super().__init__(names, dialect, types)
         self.split_addresses: dict[AddressKey, SplitAddress] = {}
+        self.lds_offsets: dict[AddressKey, tuple[str, LdsOffset]] = {}
 
     def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:  # noqa: D102
+        at = self._in_lds(buffer, indices)
+        if at is not None:
+            return f"{at}[0]"
         load = self._buffer_load(buffer, indices, buffer.dtype)
         return super().element(buffer, indices) if load is None else load
 
     def vector(self, buffer: Buffer, indices: tuple[Expr, ...], dtype: DType, *, const: bool = False) -> str:  # noqa: D102
+        at = self._in_lds(buffer, indices)
+        if at is not None:
+            return f"*({'const ' if const else ''}{self.storage(dtype)}*){at}"
         load = self._buffer_load(buffer, indices, dtype) if const else None
         return super().vector(buffer, indices, dtype, const=const) if load is None else load
+
+    def _in_lds(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str | None:
+        """A pointer by a split offset; None if the offset is not split."""
+        found = self.lds_offsets.get(address_key(Region(buffer, indices, ()))) if self.lds_offsets else None
+        if found is None:
+            return None
+        self.need(LDS_AT)
+        name, offset = found
+        text = name if int_const(offset.flips) == 0 else f"({name} ^ {tight(self.exact(offset.flips), PREFIX)})"
+        if int_const(offset.steps) != 0:
+            text += f" + {tight(self.exact(offset.steps), PRODUCT)}"
+        return f"{LDS_AT.name}({self.names[buffer]}, {text})"
 
     def _choice(self, condition: Expr, a: Expr, b: Expr, dtype: DType) -> Text:
         if isinstance(a, Load) and _is_zero(b):

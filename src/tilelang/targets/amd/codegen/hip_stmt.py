@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Set
+from typing import Any
 
 from tilelang.analysis.strides import distance
 from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.index_types import ProvenIndexTypes
+from tilelang.codegen.pointer_increments import AddressKey
 from tilelang.dtypes import INT32
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.callee import Routine
-from tilelang.ir.compare import ExprKey
+from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Expr, Var, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, Launch, Print, Stmt, Store
@@ -31,6 +33,7 @@ from tilelang.isa.instruction import Effect
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.amd.codegen.hip_expr import HipExprPrinter, SplitAddress
 from tilelang.targets.amd.codegen.hip_print import print_lines
+from tilelang.targets.amd.codegen.lds_offsets import LdsOffsets
 from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, thread_offsets
 from tilelang.targets.amd.isa.atomic_text import atomic_text
 from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
@@ -60,6 +63,7 @@ class HipStmtPrinter(ThreadStmtPrinter):
         super().__init__(out, exprs, launch, written, asserts)
         self._launch_body = launch.body
         self._split_addresses = exprs.split_addresses
+        self._lds_offsets = exprs.lds_offsets
         self._moving_resources: dict[For, list[str]] = {}  # per loop, declarations of resources in each iteration
         self._first_thread: Var | None = None
         self._of_thread = {} if launch.thread is None else _definitions_by(launch.thread, launch.body)
@@ -97,10 +101,12 @@ class HipStmtPrinter(ThreadStmtPrinter):
         for buffer in _loaded_before(node, self._launch_body):
             self._exprs.need(AWAIT_REGISTERS)
             self._out.line(f"{AWAIT_REGISTERS.name}({self._names[buffer]});")
-        outside = dict(self._split_addresses)
+        of_loop: tuple[dict[AddressKey, Any], ...] = (self._split_addresses, self._lds_offsets)
+        outside = [dict(addresses) for addresses in of_loop]
         super()._rolled(node)
-        self._split_addresses.clear()
-        self._split_addresses.update(outside)
+        for addresses, before in zip(of_loop, outside, strict=True):
+            addresses.clear()
+            addresses.update(before)
 
     def _pragma(self, node: For) -> str:
         versions = _versions(node) if self._is_rolled(node) else 1
@@ -110,16 +116,27 @@ class HipStmtPrinter(ThreadStmtPrinter):
         return f"#pragma unroll {ITERATIONS.name}({versions})"
 
     def _more_pointers(self, loop: For) -> list[str]:
-        """Splits the addresses of global loads into buffer resources and offsets of each thread."""
+        """Splits addresses: of global loads into buffer resources and offsets of each thread, and those of LDS."""
         thread, types = self._launch_thread, self._types
         if thread is None or not isinstance(types, ProvenIndexTypes):
             return []
+        self._declare_lds_offsets(loop, LdsOffsets(thread, self._by_thread, types.domain))
         also = []
         for (buffer, place), address in thread_offsets(loop, thread, types.domain).items():
             varies = any(self._of_thread.keys() & variables_of(index) for index in address.pointer.start)
             if types.offset_bits(buffer) == 32 and not varies:
                 also.append(self._declare_address(loop, buffer, place, address))
         return also
+
+    def _declare_lds_offsets(self, loop: For, offsets: LdsOffsets) -> None:
+        """Declares the thread's parts of offsets in LDS, but for those of an enclosing loop."""
+        declared = {expr_key(offset.own): name for name, offset in self._lds_offsets.values()}
+        for (buffer, place), offset in offsets.of(loop).items():
+            key = expr_key(offset.own)
+            if key not in declared:
+                declared[key] = self._names.fresh(f"{buffer.name}_at")
+                self._out.line(f"int {declared[key]} = {self._exprs.index(offset.own)};")
+            self._lds_offsets[buffer, place] = declared[key], offset
 
     def _declare_address(self, loop: For, buffer: Buffer, place: tuple[ExprKey, ...], address: ThreadOffset) -> str:
         """Declares resource and offset of an address; gives the increment of one of them."""
@@ -146,7 +163,9 @@ class HipStmtPrinter(ThreadStmtPrinter):
             self._out.line(line)
         if self._is_rolled(node) and self._launch_thread is not None:
             self._exprs.need(REMATERIALIZE)
-            self._out.line(f"TL_REMATERIALIZE({self._names[self._launch_thread]});")
+            of_tiles = [name for name, _ in self._lds_offsets.values()]
+            for name in dict.fromkeys([self._names[self._launch_thread], *of_tiles]):
+                self._out.line(f"{REMATERIALIZE.name}({name});")
         super()._iteration(node)
 
     def _atomic_call(self, node: Atomic) -> Template:
