@@ -34,6 +34,7 @@ from tilelang.targets.amd.passes import (
     plan_pipeline,
     relax_barriers,
     remap_xcds,
+    split_sums,
 )
 from tilelang.targets.amd.passes.transpose_operands import transpose_operands
 from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
@@ -69,6 +70,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         insert_group_barriers(WaveBarriers),
         count_direct_loads.PASS,
         relax_barriers.PASS,
+        split_sums.PASS,
         flatten_shared(by_bits=True),
         *GPU_SIMPLIFICATION,
         # there are no persistent loops, no specialized waves, and no overlap of iterations beyond pipelines
