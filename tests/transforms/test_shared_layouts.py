@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from distributed_tiles import distribute, launches
+from gpu import assert_simulates
 from warps import MACHINE, blocked
 
 import tilelang.language as T
@@ -65,6 +66,38 @@ def test_transposed_accesses_choose_a_cheaper_layout(dtype: str, size: int) -> N
     itemsize = buffer.dtype.storage_bytes
     assert cycles == cost(layout, both, itemsize)
     assert ideal(both, itemsize) <= cycles < cost(row_major((size, size)), both, itemsize)
+
+
+def test_rows_are_padded_only_where_the_memory_is_there() -> None:
+    buffer = shared(2, 36, 36)  # no mode permutes rows of 144 bytes
+    both = [sampled(buffer, (36, 36), 1, transpose=each) for each in (False, True)]
+    layout, cycles = choose(buffer, both, 1)
+    assert layout is not None
+    row_bytes = int(layout.table[1, 0, 0]) * 4
+    padding = 2 * 35 * (row_bytes - 144)
+    assert (layout, cycles) == choose(buffer, both, 1, padding)
+    assert choose(buffer, both, 1, padding - 1)[1] > cycles
+    assert choose(buffer, both, 1, 0)[0] is None
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+def test_tiles_that_take_all_memory_are_not_padded(arch: str) -> None:
+    @T.prim_func
+    def f(A: T.Tensor((128, 128), "float32"), B: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=256):
+            first, second = T.alloc_shared((64, 128), "float32"), T.alloc_shared((64, 128), "float32")
+            for i, j in T.Parallel(128, 64):
+                first[j, i] = A[i, j]
+            for i, j in T.Parallel(128, 64):
+                second[j, i] = A[i, 64 + j]
+            for i in T.Parallel(64):
+                for j in T.serial(128):
+                    B[i, j] = first[i, j]
+                    B[64 + i, j] = second[i, j]
+
+    a = np.arange(128 * 128, dtype=np.float32).reshape(128, 128)
+    _, b = assert_simulates(f, a, np.zeros_like(a), arch=arch)
+    np.testing.assert_array_equal(a.T, b)
 
 
 def test_runs_that_others_need_stay_together() -> None:

@@ -8,6 +8,7 @@ an access that row-major order lets be a vector may become several, and is count
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -77,13 +78,16 @@ def _candidates(
             yield padded(shape, (odd if odd > row_bytes else odd + 2 * unit) // itemsize - shape[1])
 
 
-def choose(buffer: Buffer, accesses: Sequence[TileAccess], keep_bytes: int) -> tuple[Layout | None, float]:
+def choose(
+    buffer: Buffer, accesses: Sequence[TileAccess], keep_bytes: int, spare_bytes: int | None = None
+) -> tuple[Layout | None, float]:
     """The layout of a tile's last two dimensions that costs least, None for row-major order, and the cycles it costs.
 
     Args:
         buffer: The tile.
         accesses: Its sampled accesses.
         keep_bytes: Runs that other accesses need contiguous and aligned.
+        spare_bytes: The shared memory that padding may take; None for any amount.
     """
     shape = buffer.static_shape or ()
     if not shape or not accesses or min(shape) < 1:
@@ -98,12 +102,21 @@ def choose(buffer: Buffer, accesses: Sequence[TileAccess], keep_bytes: int) -> t
         machine = accesses[0].machine
         dense = machine.has(CommonFeature.FILLED_BY_WARPS)
         for candidate in candidates((tile[0], tile[1]), itemsize, keep_bytes, machine.bank_bytes, dense=dense):
+            if spare_bytes is not None and _padding(candidate, buffer) > spare_bytes:
+                continue
             total = cost(candidate, accesses, itemsize)
             if total < least:
                 best, least = candidate, total
             if total <= floor:
                 break
     return best, least
+
+
+def _padding(layout: Layout, buffer: Buffer) -> int:
+    """The bytes that a layout of a buffer's last two dimensions adds to it."""
+    shape = buffer.static_shape or ()
+    elements = int(offsets(layout).max()) + 1
+    return math.prod(shape[:-2]) * (elements - math.prod(shape[-2:])) * buffer.dtype.storage_bytes
 
 
 def ideal(accesses: Sequence[TileAccess], itemsize: int) -> float:
@@ -141,6 +154,8 @@ class SharedLayoutChooser:
         for access in uses.found.all:
             if access.buffer.scope is Scope.SHARED and access.buffer.rank:
                 self._accesses.setdefault(access.buffer, []).append(access)
+        tiles = {buffer.storage for buffer in self._accesses}
+        self._spare = machine.shared_bytes - sum(tile.bytes or 0 for tile in tiles)
 
     def choose_nest_layouts(self, variants: Mapping[ParallelLoop, Sequence[Fragment]]) -> None:
         """Chooses for each nest the variant with the lowest cost of the tiles it accesses."""
@@ -161,7 +176,15 @@ class SharedLayoutChooser:
         accesses = self._accesses.get(buffer, [])
         if any(isinstance(access.stmt, CallStmt) for access in accesses):
             return None  # the user's instructions compute its addresses
-        return choose(buffer, self._sampled(buffer), self._keep(buffer))[0]
+        layout = self._choose(buffer)[0]
+        if layout is not None:
+            self._spare -= _padding(layout, buffer)
+        return layout
+
+    def _choose(self, buffer: Buffer) -> tuple[Layout | None, float]:
+        # tiles that do not fit together take turns; how much of them is used at once is not known yet
+        spare = self._spare if self._spare >= 0 else self._machine.shared_bytes - (buffer.bytes or 0)
+        return choose(buffer, self._sampled(buffer), self._keep(buffer), spare)
 
     def _cost(self, buffers: Sequence[Buffer]) -> tuple[float, float]:
         """The cycles of accesses to tiles, and those without bank conflicts."""
@@ -170,7 +193,7 @@ class SharedLayoutChooser:
             accesses, itemsize = self._sampled(buffer), buffer.dtype.storage_bytes
             given = self._given.get(buffer)
             if given is None:
-                total += choose(buffer, accesses, self._keep(buffer))[1]
+                total += self._choose(buffer)[1]
             elif len(given.shape) == min(2, buffer.rank):
                 total += cost(given, accesses, itemsize)
             free += ideal(accesses, itemsize)
