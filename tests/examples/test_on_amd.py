@@ -1,13 +1,13 @@
 """Every example on AMD's GPUs: simulated in every schedule, by its own check; compiled for all of them without spills."""
 
 import pytest
-from examples_of import ONLY, SIZES, kernels, load, simulate_example
+from examples_of import SIZES, kernels, load, simulate_example
 from gpu import SCHEDULES
 from hip_kernels import ARCHES, needs_clang
 
 import tilelang
 
-PORTABLE = sorted(set(SIZES) - set(ONLY))
+PORTABLE = sorted(SIZES.keys() - {"02_gemm/warp_specialized_gemm.py"})  # which has instructions of Hopper
 SIMULATED = ("gfx942", "gfx950", "gfx1100", "gfx1200")
 MEASURED = "gfx942"
 # two accumulators of 128 x 128 would take all registers of 128 threads on RDNA, and A and B are float32 in LDS

@@ -83,7 +83,7 @@ FEWER = {
     "03_attention/flash_attention.py": {"batch": 1, "n_heads": 1, "seq_len": 70, "head_dim": 16},
     "03_attention/attention_variants.py": {"kv_heads": 1, "group": 2, "length": 50, "dim": 16, "variants": ("window and sinks",)},
     "03_attention/varlen_attention.py": {"lengths": (50, 0, 20), "heads": 1, "dim": 16, "block_M": 32, "block_N": 32},
-    "03_attention/float8_attention.py": {"heads": 1, "length": 48, "dim": 16, "block_M": 16, "block_N": 32, "threads": 32},
+    "03_attention/float8_attention.py": {"heads": 1, "length": 48, "dim": 16, "block_M": 16, "block_N": 32, "threads": 64},
     "06_linear_attention/mamba2.py": {"heads": 1, "groups": 1, "length": 50, "dim_state": 16, "dim": 20, "chunk": 32},
     "06_linear_attention/gated_delta_rule.py": {"heads": 1, "length": 50, "dim": 16, "dim_v": 20, "chunk": 32},
     "04_mla_decoding/mla_decode.py": {"batch": 1, "n_heads": 1, "kv_len": 100, "head_dim": 32, "latent_dim": 48},

@@ -145,11 +145,12 @@ def test_products_between_tiles_that_the_program_does_not_know_are_waited_for():
     assert [0] == waits(dtype="float32", a="fragment", other="bfloat16")
 
 
+@pytest.mark.parametrize("table", [TABLE, {**TABLE, Gemm: (*TABLE[Gemm], by_loop.GEMM)}])
 @pytest.mark.parametrize("where", ["a", "b"])
-def test_single_threads_find_operands_in_shared_memory(where):
-    func = chosen(product("float32", "float32", **{where: "fragment"}))
+def test_single_threads_find_operands_in_shared_memory(where, table):
+    func = chosen(product("float32", "float32", **{where: "fragment"}), table=table)
     (gemm,) = ops(func, Gemm)
-    assert "gemm.fma" == gemm.choice
+    assert "gemm.fma" == gemm.choice  # also where loops would take them from registers
     assert [Scope.SHARED, Scope.SHARED] == [gemm.a.buffer.scope, gemm.b.buffer.scope]
 
 

@@ -27,7 +27,7 @@ from tilelang.ir.sequences import with_location, with_statements
 from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, TileOp, seq
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.constraints import SharedLayout
-from tilelang.lowering.lowering import Lowering, LoweringContext, Lowerings, PadsRows, Refusal
+from tilelang.lowering.lowering import ExpandsTiles, Lowering, LoweringContext, Lowerings, PadsRows, Refusal
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
@@ -228,13 +228,19 @@ class _ChooseForThreads(_Choose):
         # the compiler's own tiles may be overwritten after the gemm, so it must be complete
         op = dataclasses.replace(op, a=a, b=b, wait=op.wait if (a, b) == (op.a, op.b) else 0)
         rows = self._lowerings.get(Gemm, ())
-        answer = self._first(op, rows)
-        if isinstance(answer, list) and (_in_fragment(op.a) or _in_fragment(op.b)):
-            # the FMA lowering requires operands in shared memory
-            a, b = (self._copied(r, r.dtype, Scope.SHARED, before) if _in_fragment(r) else r for r in (op.a, op.b))
-            op = dataclasses.replace(op, a=a, b=b)
-            answer = self._first(op, rows)
-        return [*before, self._with_lowering(op, answer), *after]
+        row = self._accepting(op, rows)
+        if (row is None or isinstance(row, ExpandsTiles)) and (_in_fragment(op.a) or _in_fragment(op.b)):
+            # the FMA lowering requires operands in shared memory; loops would compute with all rows in each thread
+            copies: list[Stmt] = []
+            a, b = (self._copied(r, r.dtype, Scope.SHARED, copies) if _in_fragment(r) else r for r in (op.a, op.b))
+            shared = dataclasses.replace(op, a=a, b=b)
+            if row is None or self._accepting(shared, rows) is not row:
+                op, before = shared, [*before, *copies]
+        return [*before, self._with_lowering(op, self._first(op, rows)), *after]
+
+    def _accepting(self, op: Gemm, rows: Sequence[Lowering]) -> Lowering | None:
+        """The first lowering that accepts a gemm; None if all refuse."""
+        return next((row for row in rows if not isinstance(row.accepts(op, self._context), Refusal)), None)
 
     def _with_accumulator_in_fragment(self, op: Gemm, before: list[Stmt], after: list[Stmt]) -> Gemm:
         """The gemm into a new fragment; the old accumulator is loaded unless it is cleared."""
