@@ -94,16 +94,18 @@ class StmtPrinter(abc.ABC):
     def body(self, node: Stmt) -> None:
         """Prints the inside of a braced block, which is a scope of names."""
         with self._names.scope(), self._types.scope():
-            for child in statements_of(node):
-                self.stmt(child)
+            self._statements(statements_of(node))
 
     def _seq(self, node: Seq) -> None:
         if any(isinstance(child, Bind | Alloc) for child in node.body):
             with self._out.block():
                 self.body(node)
         else:
-            for child in node.body:
-                self.stmt(child)
+            self._statements(node.body)
+
+    def _statements(self, statements: Sequence[Stmt]) -> None:
+        for stmt in statements:
+            self.stmt(stmt)
 
     def _comment(self, loc: Loc) -> None:
         """Prints the user's line above the code generated from it."""

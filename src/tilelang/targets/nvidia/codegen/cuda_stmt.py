@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from tilelang.ir.stmt import Atomic, For, Print
+from tilelang.ir.stmt import Atomic, Print, Stmt
 from tilelang.isa.intrinsic import Helper, Template
 from tilelang.targets.gpu.codegen.statements import FAILED, ThreadStmtPrinter
 from tilelang.targets.nvidia.codegen.cuda_print import print_lines
-from tilelang.targets.nvidia.codegen.wgmma_sequence import WgmmaSequence, sequence_of
+from tilelang.targets.nvidia.codegen.wgmma_sequence import WgmmaSequence, with_sequences
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.atomic import of_statement
 
@@ -23,15 +23,17 @@ class CudaStmtPrinter(ThreadStmtPrinter):
         instruction = of_statement(node)
         return Template(instruction.texts["cuda"], cast(Helper | None, instruction.helpers.get("cuda")))
 
-    def _for(self, node: For, also: Sequence[str] = ()) -> None:
-        sequence = sequence_of(node)
-        if sequence is None:
-            super()._for(node, also)
-        else:
-            self._wgmma_sequence(sequence)
+    def _statements(self, statements: Sequence[Stmt]) -> None:
+        for item in with_sequences(statements):
+            if isinstance(item, WgmmaSequence):
+                self._wgmma_sequence(item)
+            else:
+                self.stmt(item)
 
     def _wgmma_sequence(self, sequence: WgmmaSequence) -> None:
         """One call, with the operands of each step on a line."""
+        self._out.loc = sequence.loc
+        self._comment(sequence.loc)
         self._exprs.need(sequence.helper)
         self._out.line(f"{sequence.helper.name}({self._argument(sequence.c)},")
         for a, b in sequence.operands:

@@ -33,6 +33,7 @@ WARPGROUP = 128
 ROWS = 64
 """M of every instruction."""
 _SOURCE = "PTX ISA, 'Asynchronous Warpgroup Level Matrix Instructions: {}'"
+_FENCE, _COMMIT = "wgmma.fence.sync.aligned;", "wgmma.commit_group.sync.aligned;"
 
 
 @record
@@ -151,7 +152,10 @@ class _Form:
         return f"tl_wgmma_{self.atom.name}_{places}"
 
     def helper(self, steps: int = 1) -> Helper:
-        """A function around `steps` instructions along K, whose operands are arrays in registers and descriptors."""
+        """A function around `steps` instructions along K, whose operands are arrays in registers and descriptors.
+
+        Several are one group: with the fence before them and the commit after them.
+        """
         atom = self.atom
         sums = atom.c.values // per_register(atom.c_dtype)
         kind, letter = ("float", "f") if atom.c_dtype == "float32" else ("unsigned", "r")
@@ -178,17 +182,20 @@ class _Form:
             for of_step, accumulates in zip(operands, scale_d, strict=True)
         ]
         predicate = f"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{sums + len(inputs)}, 0;"
+        name, clobbers = self.name, ""
+        if steps > 1:
+            instructions = [_FENCE, *instructions, _COMMIT]
+            name, clobbers = f"{name}_x{steps}", ' : "memory"'
         lines = [f'"{line}\\n' for line in (predicate, *instructions)]
         inputs.append('"r"((int)accumulate)')
         outputs = [f'"+{letter}"(d[{i}])' for i in range(sums)]
-        name = f"{self.name}_x{steps}" if steps > 1 else self.name
         margin = "\n" + " " * 17
         return Helper(
             name,
             f"__device__ __forceinline__ void {name}({', '.join(parameters)}, bool accumulate) {{\n"
             + "".join(f"    {line}\n" for line in setup)
             + f"    asm volatile({f'{chr(34)}{margin}'.join(lines)}}}\"{margin}"
-            f": {', '.join(outputs)}{margin}: {', '.join(inputs)});\n"
+            f": {', '.join(outputs)}{margin}: {', '.join(inputs)}{clobbers});\n"
             "}\n",
         )
 
@@ -272,10 +279,10 @@ def wgmma(
 
 
 def wgmma_sequence(instruction: Instruction, steps: int) -> Helper | None:
-    """A function of C, of A and B of `steps` steps, and of whether the first one accumulates, as all others do.
+    """A group of instructions: a function of C, of A and B of `steps` steps, and of whether the first one accumulates.
 
-    It is one asm statement, which has each register of C once: NVVM's time grows with the operands of asm statements,
-    and ptxas makes the same instructions of it.
+    It is one asm statement with a fence, the instructions and a commit, which has each register once: NVVM's time grows
+    with asm statements and their operands. All other steps accumulate.
 
     Args:
         instruction: The instruction to repeat; there is no function if it is none of `wgmma`.
@@ -303,7 +310,7 @@ def forms(atom: WgmmaAtom) -> Iterator[Instruction]:
 
 WGMMA_FENCE = ptx_statement(
     "wgmma_fence",
-    "wgmma.fence.sync.aligned;",
+    _FENCE,
     (),
     wgmma_meaning.fence,
     "Orders accesses to registers before matrix instructions of the warpgroup that use them.",
@@ -317,7 +324,7 @@ WGMMA_FENCE = ptx_statement(
 
 WGMMA_COMMIT = ptx_statement(
     "wgmma_commit",
-    "wgmma.commit_group.sync.aligned;",
+    _COMMIT,
     (),
     wgmma_meaning.commit,
     "Commits the warpgroup's wgmma instructions since the last commit as one group.",
