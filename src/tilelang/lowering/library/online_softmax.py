@@ -128,7 +128,8 @@ class _Step:
         return binary(BinaryOp.FMAX, self.found.load(i), self._reference.load(i))
 
     def _is_far(self, reference: Expr) -> Expr:
-        return binary(BinaryOp.GT, abs(reference * self._scale), const(_FAR, self._dtype))
+        scaled = Call(INTRINSICS["abs"], (reference * self._scale,), self._dtype)  # an operand's modifier on GPUs
+        return binary(BinaryOp.GT, scaled, const(_FAR, self._dtype))
 
     def _unless_far(self, reference: Expr) -> Expr:
         """A reference, scaled; 0 for a far one, which has been subtracted from the scores."""
