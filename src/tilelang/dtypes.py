@@ -7,6 +7,7 @@ with facts attached, so that `T.float16 == "float16"` and `getattr(torch, T.bflo
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -29,6 +30,19 @@ class Kind(enum.Enum):
     UINT = "uint"
     FLOAT = "float"
     OPAQUE = "opaque"
+
+
+@functools.cache
+def _limits(dtype: DType) -> tuple[int | float, int | float]:
+    if dtype.is_bool:
+        return 0, 1
+    if dtype.is_int:
+        info = ml_dtypes.iinfo(dtype.numpy)
+        return int(info.min), int(info.max)
+    if dtype == "tfloat32":
+        return -_TF32_MAX, _TF32_MAX
+    finfo = ml_dtypes.finfo(dtype.numpy)
+    return float(finfo.min), float(finfo.max)
 
 
 class DType(str):
@@ -95,15 +109,7 @@ class DType(str):
     @property
     def limits(self) -> tuple[int | float, int | float]:
         """Smallest and largest finite value."""
-        if self.is_bool:
-            return 0, 1
-        if self.is_int:
-            info = ml_dtypes.iinfo(self.numpy)
-            return int(info.min), int(info.max)
-        if self == "tfloat32":
-            return -_TF32_MAX, _TF32_MAX
-        finfo = ml_dtypes.finfo(self.numpy)
-        return float(finfo.min), float(finfo.max)
+        return _limits(self)
 
     def as_torch(self) -> object:
         """The torch dtype in which torch holds values of this one, mostly of the same name; imports torch.

@@ -15,12 +15,12 @@ from tilelang.arith.ranges import of_dtype
 from tilelang.dtypes import INT32
 from tilelang.ir.assumption import Assume, loaded_buffers
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, int_const
+from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_expr, int_const
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.sequences import with_statements
 from tilelang.ir.specialization import MULTIPLES
 from tilelang.ir.stmt import Bind, For, If, Launch, Seq, Stmt, While
-from tilelang.ir.visit import children, variables_of, walk_expr
+from tilelang.ir.visit import loads_of, variables_of, walk_expr
 from tilelang.records import record
 
 
@@ -133,7 +133,7 @@ class Domain:
         A condition that loads from memory is ignored, since the memory may change while the domain is in use; with
         `momentary` it is added, for use within one expression, or until `forget`.
         """
-        if isinstance(condition, Const) or (not momentary and _loads(condition)):
+        if isinstance(condition, Const) or (not momentary and loads_of(condition)):
             return self
         return Domain(self, condition)
 
@@ -154,7 +154,7 @@ class Domain:
 
     def with_value(self, var: Var, value: Expr) -> Domain:
         """Adds that `var` was bound to `value`. A value that loads from memory is ignored, as in `assume`."""
-        if _loads(value) or not value.dtype.is_int or not var.dtype.is_int:
+        if loads_of(value) or not value.dtype.is_int or not var.dtype.is_int:
             return self
         if value.is_index and var.index:
             return Domain(self, None, {**self.values, var: value})
@@ -252,16 +252,4 @@ def _end(value: ExprLike | None) -> int | Expr | None:
     if number is not None:
         return number
     expr = as_expr(value)
-    return None if _loads(expr) else expr
-
-
-def _loads(expr: Expr) -> bool:
-    stack, seen = [expr], set()
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Load):
-            return True
-        if id(node) not in seen:
-            seen.add(id(node))
-            stack.extend(children(node))
-    return False
+    return None if loads_of(expr) else expr

@@ -9,12 +9,10 @@ from __future__ import annotations
 from tilelang.dtypes import BOOL
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Expr, Load, Var, const
+from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.stmt import Bind, Stmt
-from tilelang.ir.visit import children, substitute, variables_of, walk, without
+from tilelang.ir.visit import loads_of, substitute, variables_of, walk, without
 from tilelang.records import record
-
-_NONE: frozenset[Buffer] = frozenset()
 
 
 @record(eq=False)
@@ -28,14 +26,8 @@ def assume(condition: Expr, loc: Loc) -> Assume:
 
 
 def loaded_buffers(condition: Expr) -> frozenset[Buffer]:
-    """The buffers that a condition loads from, each by its storage; cached on the node."""
-    cached: frozenset[Buffer] | None = condition.__dict__.get("_loaded_buffers")
-    if cached is None:
-        cached = _NONE.union(*[loaded_buffers(child) for child in children(condition)])
-        if isinstance(condition, Load):
-            cached |= {condition.buffer.storage}
-        condition.__dict__["_loaded_buffers"] = cached
-    return cached
+    """The buffers that a condition loads from, each by its storage."""
+    return frozenset([load.buffer.storage for load in loads_of(condition)])
 
 
 def of_all_iterations(assumption: Assume, var: Var, trips: int) -> tuple[Assume, ...]:

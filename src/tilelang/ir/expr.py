@@ -288,6 +288,8 @@ def _plain_number(value: object) -> int | float | None:
 
 def const(value: Number, dtype: DType) -> Const:
     """A literal of exactly `dtype`: the value is rounded or wrapped as a cast would."""
+    if type(value) is int and dtype.is_int and dtype.limits[0] <= value <= dtype.limits[1]:
+        return Const(value, dtype)
     converted = convert(value, dtype)
     if dtype.is_bool:
         return Const(bool(converted), dtype)
@@ -323,6 +325,8 @@ def unify(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
         return x, _follow(y, x.dtype)
     if isinstance(x, Const) and isinstance(y, Const) and x.weak and y.weak and (x.dtype.is_float or y.dtype.is_float):
         return _weak_float(x), _weak_float(y)
+    if x.dtype == y.dtype:
+        return x, y
     dtype = promote(x.dtype, y.dtype)
     return cast(x, dtype), cast(y, dtype)
 

@@ -98,7 +98,8 @@ def loads_of(expr: Expr) -> tuple[Load, ...]:
         return ()
     cached: tuple[Load, ...] | None = expr.__dict__.get("_loads")
     if cached is None:
-        cached = expr.__dict__["_loads"] = tuple([node for node in walk_expr(expr) if isinstance(node, Load)])
+        below = [load for child in children(expr) for load in loads_of(child)]
+        cached = expr.__dict__["_loads"] = (expr, *below) if isinstance(expr, Load) else tuple(below)
     return cached
 
 
