@@ -87,7 +87,11 @@ def variables_of(expr: Expr) -> frozenset[Var]:
         return frozenset((expr,))
     cached: frozenset[Var] | None = expr.__dict__.get("_variables")
     if cached is None:
-        cached = frozenset().union(*[variables_of(child) for child in children(expr)])
+        cached = frozenset()
+        for child in children(expr):
+            below = variables_of(child)
+            if not below <= cached:
+                cached = cached | below if cached else below  # shared with the operand that has them all
         expr.__dict__["_variables"] = cached
     return cached
 
