@@ -5,6 +5,7 @@ import pytest
 from tilelang.isa.instruction import AsyncUnit, Completion, Effect, ExecutionScope, Instruction
 from tilelang.targets.machine import NOTHING
 from tilelang.targets.nvidia.isa.catalogue import instructions
+from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, MBARRIER_INIT, MBARRIER_WAIT
 
 INSTRUCTIONS = instructions()
 
@@ -35,3 +36,8 @@ def test_properties_of_the_asynchronous_unit():
     records = [Instruction("x", {}, {}, print, async_unit=unit) for unit in (None, lines, matrix)]
     assert [False, True, False] == [record.is_per_thread for record in records]
     assert [False, False, True] == [record.reads_asynchronously for record in records]
+
+
+def test_threads_wait_in_an_instruction_whose_meaning_waits():
+    assert MBARRIER_WAIT.waits
+    assert not MBARRIER_ARRIVE.waits and not MBARRIER_INIT.waits

@@ -19,6 +19,7 @@ def test_blocks_at_once_are_limited_by_each_resource() -> None:
     assert 4 == blocks_at_once(LaunchWork(block, 1, 128, 0, 128), MACHINE)
     assert 2 == blocks_at_once(LaunchWork(block, 1, 128, 100 * 1024, 32), MACHINE)
     assert 2 == blocks_at_once(LaunchWork(block, 1, 1024, 0, 32), MACHINE)
+    assert [2, 1] == [blocks_at_once(LaunchWork(block, 1, 160, 0, count), MACHINE) for count in (168, 169)]
 
 
 def test_a_second_wave_takes_as_long_as_the_first() -> None:

@@ -4,7 +4,7 @@ from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
-from tilelang.performance.registers import expected_registers
+from tilelang.performance.registers import blocks_for_registers, expected_registers, registers_for_blocks
 from tilelang.targets.target import parse_target
 
 TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})
@@ -44,3 +44,25 @@ def test_arrays_that_follow_each_other_share_registers() -> None:
 
 def test_threads_share_the_registers_of_a_multiprocessor() -> None:
     assert 64 == registers(rows(1024 * 128, 1, threads=1024))
+
+
+def test_warps_are_spread_over_the_register_files() -> None:
+    machine = TARGET.machine
+    assert [168, 128] == [registers_for_blocks(2, threads, machine) for threads in (160, 256)]
+    for blocks, threads in ((1, 288), (2, 160), (2, 256), (3, 96)):
+        most = registers_for_blocks(blocks, threads, machine)
+        assert blocks <= blocks_for_registers(most, threads, machine)
+        assert blocks_for_registers(most + 1, threads, machine) < blocks
+    assert 1 == blocks_for_registers(177, 160, machine)  # 10 warps would be 3 in some file, which has room for 2
+
+
+def test_launches_of_several_blocks_at_once_have_no_more_than_these_share() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64, 128 * 160), "float32"), B: T.Tensor((64, 128 * 160), "float32")) -> None:
+        with T.Kernel(64, threads=128) as b:
+            T.annotate_min_blocks_per_sm(4)
+            tile = T.alloc_fragment((128 * 160,), "float32")
+            T.copy(A[b, 0], tile)
+            T.copy(tile, B[b, 0])
+
+    assert 128 == registers(main)

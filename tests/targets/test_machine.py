@@ -29,6 +29,11 @@ def test_clusters_lie_within_groups_of_multiprocessors() -> None:
     assert 0 == Machine("m").multiprocessors
 
 
+def test_blocks_at_once_share_the_memory_of_a_multiprocessor() -> None:
+    machine = Machine("m", shared_bytes=100, shared_per_multiprocessor=120, reserved_shared=10)
+    assert [100, 50, 30] == [machine.shared_of_block(blocks) for blocks in (1, 2, 3)]
+
+
 @pytest.mark.parametrize("width", [1, 2, 4, 6, 8, 12, 16, 32])
 def test_phases_have_each_lane_once(width: int) -> None:
     machine = Machine("one", warp_size=32, shared_banks=32, bank_bytes=4)

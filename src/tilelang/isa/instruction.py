@@ -7,6 +7,7 @@ waits or barriers passes have inserted.
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -145,6 +146,11 @@ class Instruction(Routine):
     shared_rows: tuple[int, int] = (0, 0)
     source: str = ""
     dialect_key: tuple[Any, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether threads wait in it for others, or for asynchronous work."""
+        return inspect.isgeneratorfunction(self.simulate)
 
     @property
     def reads_asynchronously(self) -> bool:

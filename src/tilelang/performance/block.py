@@ -3,8 +3,8 @@
 An abstract interpreter: every statement is visited once for all threads of the block, each of which has an element in
 the values of index expressions. Of a loop the first iteration is visited, and a few that stand for all others. A clock
 advances by the instructions that are issued, and stalls where a value is used whose load is still in flight. Waits for
-pipelined copies are not modelled one by one: a pipeline of `n` stages bounds the time of an iteration by the latency of
-a copy over `n - 1`.
+pipelined copies are those of `load_barriers`; of copies that are waited for in groups, `n` in flight bound the time of
+an iteration by the latency of a copy over `n`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tilelang.ir.visit import loads_of, variables_of
 from tilelang.isa.instruction import Effect, ExecutionScope, Instruction
 from tilelang.layout.shared_memory import INACTIVE
 from tilelang.performance.arithmetic import instructions_of
-from tilelang.performance.structure import box_bytes, depends_on, dynamic_tile, is_unrollable, loading_barriers, votes
+from tilelang.performance.load_barriers import LoadBarriers
+from tilelang.performance.structure import box_bytes, depends_on, dynamic_tile, is_unrollable, votes
 from tilelang.performance.threads import Threads
 from tilelang.performance.values import first_of
 from tilelang.performance.work import BlockWork, Unit
@@ -75,9 +76,8 @@ class _BlockEstimator:
         self._dynamic_tiles: set[Var] = set()  # tiles that blocks take from a counter
         self._maps = {each.var: each for each in launch.plan.tensor_maps}
         self._window_registers = max(4, registers - _ADDRESS_REGISTERS)
-        self._load_barriers = loading_barriers(launch.body)
+        self._loads = LoadBarriers(launch.body, rates)
         self._votes = votes(launch.body)
-        self._waited: set[Buffer] = set()  # barriers of copies whose first wait is done
         self.work = BlockWork()
         self.now = float(rates.block)
         self.memory_stalls = 0.0  # cycles of the clock in which memory was waited for
@@ -181,6 +181,7 @@ class _BlockEstimator:
         """Advances the clock; what is in flight completes by as much later."""
         self.now += cycles
         self._matrix_free += cycles
+        self._loads.advance(cycles)
         for key in self._ready:
             self._ready[key] += cycles
         for unit, times in self._groups.items():
@@ -488,13 +489,9 @@ class _BlockEstimator:
         self._issue(2)
         region = next(a for a in call.args if isinstance(a, Region) and a.buffer.scope is Scope.BARRIER)
         barrier = region.buffer.storage
-        if Effect.SYNC_SOME not in instruction.effect or barrier not in self._load_barriers:
-            return
-        self.now += self._rates.shared_latency
-        latency = self._rates.memory_latency
-        first = self._rates.first_box_copy * latency
-        stages = math.prod(barrier.static_shape or (1,))
-        if barrier not in self._waited:
-            self._waited.add(barrier)
-            self._wait_until(self._rates.block + first)
-        self._iteration_bounds.append(latency / (stages - 1) if stages > 1 else 0.0)
+        if not instruction.waits:
+            self._loads.arrive(barrier, self.now)
+        elif barrier in self._loads.releases:
+            self.now += self._rates.shared_latency
+            self._wait_until(self._loads.ready(barrier, self.now))
+            self._iteration_bounds.append(self._loads.least_iteration(barrier))

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 
 from tilelang.ir.buffer import Buffer
+from tilelang.performance.registers import blocks_for_registers
 from tilelang.performance.work import LaunchWork
 from tilelang.records import record
 from tilelang.targets.machine import Machine, Rates
@@ -102,11 +103,10 @@ def _seconds_of_parts(launch: LaunchWork, machine: Machine, rates: Rates) -> dic
 def blocks_at_once(launch: LaunchWork, machine: Machine) -> int:
     """Blocks that a multiprocessor holds."""
     warps = -(-launch.threads // machine.warp_size)
-    registers = warps * machine.warp_size * (-(-max(launch.registers, 1) // 8) * 8)
     limits = [
         machine.blocks_per_multiprocessor,
         machine.threads_per_multiprocessor // (warps * machine.warp_size),
-        machine.registers_per_multiprocessor // registers,
+        blocks_for_registers(launch.registers, launch.threads, machine),
         machine.shared_per_multiprocessor // (launch.shared_bytes + machine.reserved_shared),
     ]
     return max(1, min(limits))

@@ -1,4 +1,8 @@
-"""Estimates of the registers that the machine's compiler gives a thread, where no machine code says it."""
+"""Registers of threads: how many blocks a multiprocessor has enough for, and what the machine's compiler may give.
+
+The warps of a block are spread over the register files of a multiprocessor. Of 5 warps with 184 registers of 32 lanes
+each, a multiprocessor with 4 files of 16384 registers holds one block: a file has room for 2 of them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,21 @@ from tilelang.targets.machine import Machine, Rates
 
 _ADDRESS_REGISTERS = 20  # for addresses, counters and parts of expressions
 _REGISTER_BYTES = 4
+_REGISTER_STEP = 8  # threads get multiples of it
+
+
+def registers_for_blocks(blocks: int, threads: int, machine: Machine) -> int:
+    """The most registers of a thread with which so many blocks of `threads` threads fit on a multiprocessor."""
+    warps = -(-blocks * -(-threads // machine.warp_size) // machine.register_files)  # of a register file
+    registers = machine.registers_per_multiprocessor // machine.register_files
+    return registers // (warps * machine.warp_size) // _REGISTER_STEP * _REGISTER_STEP
+
+
+def blocks_for_registers(registers: int, threads: int, machine: Machine) -> int:
+    """The blocks of `threads` threads with so many registers each that fit on a multiprocessor."""
+    of_warp = -(-max(registers, 1) // _REGISTER_STEP) * _REGISTER_STEP * machine.warp_size
+    warps = machine.registers_per_multiprocessor // machine.register_files // of_warp * machine.register_files
+    return warps // -(-threads // machine.warp_size)
 
 
 def expected_registers(launch: Launch, machine: Machine, rates: Rates) -> int:
@@ -24,7 +43,7 @@ def expected_registers(launch: Launch, machine: Machine, rates: Rates) -> int:
     for place in sorted(changes):
         live += changes[place]
         most = max(most, live)
-    limit = machine.registers_per_multiprocessor // max(launch.num_threads, 1)
+    limit = registers_for_blocks(launch.hints.min_blocks_per_sm or 1, launch.num_threads, machine)
     return min(rates.most_registers, limit, max(rates.least_registers, most + _ADDRESS_REGISTERS))
 
 

@@ -1,18 +1,17 @@
-"""Properties of a whole body: what its control flow depends on, which loops unroll, which barriers count copies."""
+"""Properties of a whole body: what its control flow depends on, which loops unroll."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection
 
-from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Binary, Expr, Var, int_const
 from tilelang.ir.launch import TensorMap
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Bind, Break, CallStmt, For, ForKind, If, Stmt, While
 from tilelang.ir.visit import variables_of, walk
-from tilelang.isa.instruction import Completion, Effect, Instruction
+from tilelang.isa.instruction import Effect, Instruction
 from tilelang.targets.gpu.isa.warp import ANY
 
 
@@ -59,20 +58,6 @@ def is_unrollable(body: Stmt) -> bool:
             ):
                 return False
     return True
-
-
-def loading_barriers(body: Stmt) -> frozenset[Buffer]:
-    """The barriers that count the bytes of copies to shared memory."""
-    return frozenset(
-        arg.buffer.storage
-        for stmt in walk(body)
-        if isinstance(stmt, CallStmt)
-        and isinstance(stmt.routine, Instruction)
-        and stmt.routine.async_unit is not None
-        and stmt.routine.async_unit.completion is Completion.BARRIER
-        for arg in stmt.args
-        if isinstance(arg, Region) and arg.buffer.scope is Scope.BARRIER
-    )
 
 
 def votes(body: Stmt) -> frozenset[Expr]:

@@ -196,6 +196,7 @@ class Machine:
         max_grid: Blocks of a grid along x, y and z.
         max_grid_threads: Threads of a grid along each of them; 0 for any number.
         registers_per_multiprocessor: Registers of all threads that a multiprocessor holds.
+        register_files: Parts of a multiprocessor that have an equal share of them each, and of a block's warps.
         array_registers: Registers that an array of a thread may take; larger ones lie in local memory.
         shared_bytes: Shared memory that a block may have.
         shared_per_multiprocessor: Shared memory of a multiprocessor, for all of its blocks.
@@ -222,6 +223,7 @@ class Machine:
     max_grid: tuple[int, int, int] = (1, 1, 1)
     max_grid_threads: int = 0
     registers_per_multiprocessor: int = 0
+    register_files: int = 1
     array_registers: int = 0
     shared_bytes: int = 0
     shared_per_multiprocessor: int = 0
@@ -257,6 +259,10 @@ class Machine:
     def multiprocessors(self) -> int:
         """The number of multiprocessors of a device that programs are scheduled for; 0 where no schedule asks."""
         return sum(self.groups)
+
+    def shared_of_block(self, blocks: int) -> int:
+        """Shared memory that each of so many blocks may have that a multiprocessor holds at once."""
+        return min(self.shared_bytes, self.shared_per_multiprocessor // blocks - self.reserved_shared)
 
     def blocks_at_once(self, cluster: int) -> int:
         """Blocks that run at the same time, one on a multiprocessor, in clusters of `cluster` blocks."""

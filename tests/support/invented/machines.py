@@ -29,6 +29,7 @@ def _machine(name: str, features: Feature) -> Machine:
         max_threads=1024,
         max_grid=(2**31 - 1, 65535, 65535),
         registers_per_multiprocessor=4 * 512 * WAVE_SIZE,
+        register_files=4,
         shared_bytes=64 * 1024,
         shared_banks=32,
         bank_bytes=4,

@@ -150,6 +150,7 @@ def _machine(
         max_grid=MAX_GRID,
         max_grid_threads=MAX_GRID_THREADS,
         registers_per_multiprocessor=SIMDS * file.registers * wave,
+        register_files=SIMDS,
         array_registers=ARRAY_REGISTERS,
         shared_bytes=shared_kib * 1024,
         shared_banks=banks,
