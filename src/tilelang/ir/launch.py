@@ -94,6 +94,7 @@ class LaunchPlan:
         notes: Notes for `kernel.explain()`, such as why a loop is not pipelined.
         workspace_split: Blocks that split the reduction of a tile and store their sums, for the next launch.
         generated: Whether the compiler made the launch, to prepare another one.
+        blocks_per_sm: Blocks for which the schedule leaves room on a multiprocessor, unless the user sets how many.
     """
 
     fragments: tuple[tuple[Buffer, Fragment], ...] = ()
@@ -113,6 +114,7 @@ class LaunchPlan:
     notes: tuple[Note, ...] = ()
     workspace_split: int = 1
     generated: bool = False
+    blocks_per_sm: int = 1
 
     @property
     def overrides(self) -> ScheduleOverrides:

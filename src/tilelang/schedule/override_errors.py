@@ -75,9 +75,15 @@ def impossible_registers(launch: Launch, registers: tuple[int, int], possible: r
 
 
 def too_many_registers(
-    launch: Launch, consumers: int, producers: int, registers: tuple[int, int], pool: int, fitting: tuple[int, int]
+    launch: Launch,
+    consumers: int,
+    producers: int,
+    registers: tuple[int, int],
+    pool: int,
+    blocks: int,
+    fitting: tuple[int, int],
 ) -> ResourceError:
-    """Threads have more registers than a multiprocessor.
+    """Threads have more registers than a multiprocessor, or than its share for one of several blocks.
 
     Args:
         launch: The launch.
@@ -85,12 +91,14 @@ def too_many_registers(
         producers: Threads of the producer.
         registers: Of a thread of consumers, and of the producer.
         pool: Of a multiprocessor.
+        blocks: Blocks that it holds at once.
         fitting: Those that fit.
     """
     needed = consumers * registers[0] + producers * registers[1]
+    shared = f" for {blocks} blocks at once" if blocks > 1 else ""
     return ResourceError(
         f"pass_configs: {consumers} threads with {registers[0]} registers and {producers} with {registers[1]} take "
-        f"{needed}, and a multiprocessor has {pool}",
+        f"{needed}, and a multiprocessor has {pool}{shared}",
         loc=launch.loc,
         hint=f"'registers': {list(fitting)} fits",
     )

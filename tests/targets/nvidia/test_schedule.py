@@ -27,6 +27,8 @@ def test_a_schedule_says_what_it_is():
     )
     for part in ("2 consumer warpgroups", "240 registers", "in panels of 16 (row)", "1 gemm in flight", "2 stages of tiles"):
         assert part in full
+    two = str(Schedule(1, 2, blocks_per_sm=2))
+    assert "1 consumer warpgroup, a producer of 32 threads, 2 stages, 2 blocks at once on a multiprocessor" == two
     assert str(Schedule(2, 4, ping_pong=True)).startswith("2 consumer warpgroups in ping-pong, ")
 
 
@@ -57,6 +59,7 @@ def test_a_user_can_set_what_a_schedule_is():
         persistent=True, consumers=2, stages=4, epilogue_parts=2, mma_in_flight=0, ping_pong=False, cluster=(2, 1, 1),
         split_k=1, registers=(240, 24),
     )  # fmt: skip
+    assert made.overrides().blocks_per_sm is None and 2 == Schedule(1, 1, blocks_per_sm=2).overrides().blocks_per_sm
     assert Schedule(2, 4, ping_pong=True).overrides().consumers is None  # it would have them share a tile
     shared = Schedule(3, 4, ordered_issue=True).overrides()
     assert (3, True) == (shared.consumers, shared.ping_pong)

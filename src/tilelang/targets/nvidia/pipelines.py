@@ -56,6 +56,7 @@ from tilelang.targets.nvidia.passes import (
     widen_packed_loads,
     workspace_split_k,
 )
+from tilelang.targets.nvidia.passes.choose_occupancy import choose_occupancy
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.nvidia.passes.keep_computed_operands import keep_computed_operands
 from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
@@ -63,15 +64,7 @@ from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
 
 def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
     """The passes from the staged program to the program of one thread."""
-    return build_pipeline(
-        resolve_warp_size.PASS,
-        *FRONT_END,
-        detect_thread_groups.PASS,
-        multi_buffer.PASS,
-        publish_async_barriers.PASS,
-        narrow_tile_dtypes.PASS,
-        keep_computed_operands(lowerings),
-        workspace_split_k.PASS,
+    scheduled = (
         choose_schedule(lowerings),
         choose_cache_policy.PASS,
         persist_grid.PASS,
@@ -108,6 +101,18 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         reconverge_warps.PASS,
         make_warp_uniform.PASS,
         strength_reduce_remainders.PASS,
+    )
+    return build_pipeline(
+        resolve_warp_size.PASS,
+        *FRONT_END,
+        detect_thread_groups.PASS,
+        multi_buffer.PASS,
+        publish_async_barriers.PASS,
+        narrow_tile_dtypes.PASS,
+        keep_computed_operands(lowerings),
+        workspace_split_k.PASS,
+        choose_occupancy(scheduled),
+        *scheduled,
         establishes=(
             Property.RULES_CHECKED,
             Property.ACCESSES_VECTORIZED,

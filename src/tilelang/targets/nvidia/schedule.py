@@ -13,6 +13,7 @@ from tilelang.records import record
 from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.schedule.modulo import ModuloSchedule
 
+ONE_BLOCK = "one block at once on a multiprocessor"  # how the note begins that says why
 WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
 
 
@@ -67,6 +68,7 @@ class Schedule(WarpSchedule):
         split_k: Blocks of a cluster that split the reduction of a tile, neighbors along the first dimension.
         loops: The software-pipelined loops of consumers, by their variables.
         computed: Tiles that threads compute in such loops in two versions.
+        blocks_per_sm: Blocks for which a multiprocessor has shared memory and registers at once.
     """
 
     consumers: int
@@ -87,6 +89,7 @@ class Schedule(WarpSchedule):
     split_k: int = 1
     loops: tuple[tuple[Var, ModuloSchedule], ...] = ()
     computed: tuple[Buffer, ...] = ()
+    blocks_per_sm: int = 1
 
     @property
     def consumer_threads(self) -> int:
@@ -120,6 +123,7 @@ class Schedule(WarpSchedule):
             cluster=None if self.split_k > 1 else self.cluster,
             split_k=self.split_k,
             registers=self.registers,
+            blocks_per_sm=self.blocks_per_sm if self.blocks_per_sm > 1 else None,
         )
 
     def __str__(self) -> str:
@@ -135,6 +139,8 @@ class Schedule(WarpSchedule):
             parts.append(f"{self.outer_stages} stages of tiles loaded outside of the main loop")
         if self.registers is not None:
             parts.append("{} registers per consumer thread and {} per producer thread".format(*self.registers))
+        if self.blocks_per_sm > 1:
+            parts.append(f"{self.blocks_per_sm} blocks at once on a multiprocessor")
         if self.persistent:
             order = "row by row" if self.panel is None else f"in panels of {self.panel[0]} ({self.panel[1]})"
             order = order if self.tile_order is None else str(self.tile_order)

@@ -21,18 +21,15 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, any_expr, walk
-from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import Lowerings
-from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.passes.tile import demote_fragments, flatten_parallel
 from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
 from tilelang.saved_schedule import Placement, ScheduleOverrides
-from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
     Extents,
@@ -50,10 +47,11 @@ from tilelang.targets.nvidia.passes.warp_specialization.capabilities import (
     TargetCapabilities,
     target_capabilities,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import (
-    check_consumers,
-    check_launches,
-    check_overrides,
+from tilelang.targets.nvidia.passes.warp_specialization.check_overrides import check_launches, check_overrides
+from tilelang.targets.nvidia.passes.warp_specialization.consumer_count import (
+    choose_consumers,
+    consumers_refusal,
+    has_fixed_layouts,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import first_release
 from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears
@@ -75,11 +73,10 @@ from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
     live_tile_registers,
     producer_and_registers,
-    registers_for_tiles,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import shared_memory_budget
 from tilelang.targets.nvidia.passes.warp_specialization.single_gemm import has_tile_work, only_gemm
-from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
+from tilelang.targets.nvidia.schedule import ONE_BLOCK, WARPGROUP_THREADS, Schedule
 
 _FEW_STAGES = 3  # with fewer, second versions of computed tiles would take what loads need
 _SHALLOW_K = 2048  # with a smaller K the main loop takes not much longer than the epilogue
@@ -130,14 +127,21 @@ class _Launches(Rewriter):
             return node
         padded_node = pad_rows_to_swizzle_span(node, self._capabilities.layouts)
         overrides = self._capabilities.context.options.launch_schedule(self._numbers[node])
-        choice = _Choice(self._func, padded_node, self._capabilities, overrides)
-        try:
-            schedule = choice.schedule()
-        except _NotSpecialized as reason:
-            note = Note(f"not specialized: {reason}", node.loc)
-            return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
+        if node.plan.blocks_per_sm > 1:
+            overrides = dataclasses.replace(overrides, blocks_per_sm=node.plan.blocks_per_sm)
+        notes, one_block = [*node.plan.notes], dataclasses.replace(overrides, blocks_per_sm=None)
+        for each in dict.fromkeys((overrides, one_block)):
+            choice = _Choice(self._func, padded_node, self._capabilities, each)
+            try:
+                schedule = choice.schedule()
+                break
+            except _NotSpecialized as reason:
+                what = ONE_BLOCK if each.blocks_per_sm else "not specialized"
+                notes.append(Note(f"{what}: {reason}", node.loc))
+        else:
+            return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=tuple(notes)))
         node = padded_node
-        notes = [*node.plan.notes, Note(f"specialized: {schedule}", node.loc), *choice.notes, *choice.unscheduled]
+        notes += [Note(f"specialized: {schedule}", node.loc), *choice.notes, *choice.unscheduled]
         for loop in pipelined:
             requested = 0 if loop.pipeline is None else loop.pipeline.num_stages
             if schedule.stages < requested:
@@ -173,6 +177,9 @@ class _Choice:
         self._demoted: dict[Launch, list[Buffer]] = {}
         self._launch = flatten_sequences(launch)
         self._target = capabilities.context.target
+        self._blocks_per_sm = overrides.blocks_per_sm or 1
+        if self._blocks_per_sm > 1 and overrides.persistent is None:
+            overrides = dataclasses.replace(overrides, persistent=False)
         self._overrides = overrides
         self._split_k = 1  # blocks that split the reduction of a tile
         self._doubled: tuple[Buffer, ...] = ()  # computed tiles with two versions
@@ -191,7 +198,7 @@ class _Choice:
         self._check_launch()
         load_groups = self._capabilities.load_groups(self._launch)
         self.gemms = self._gemms(load_groups, [load_group for load_group in load_groups.found if load_group.pipelined])
-        consumers = self._consumers(self.gemms)
+        consumers = self._consumers()
         load_groups = self._with_held_operands(consumers) or load_groups
         self.notes += self._recomputed(load_groups.found)
         asked, machine = self._overrides.split_k, self._target.machine
@@ -203,7 +210,8 @@ class _Choice:
                     self.notes.append(Note(f"tl.split: blocks do not share sums, since {reason}", self._launch.loc))
                 self._split_k, self._launch = 1, flatten_sequences(self.launch)
         schedule = self._with_second_versions(load_groups, consumers)
-        check_overrides(self._launch, self._overrides, schedule, load_groups.found, machine.shared_bytes)
+        shared_bytes = machine.shared_of_block(self._blocks_per_sm)
+        check_overrides(self._launch, self._overrides, schedule, load_groups.found, shared_bytes)
         return schedule
 
     def _with_held_operands(self, consumers: int) -> LoadGroups | None:
@@ -293,10 +301,11 @@ class _Choice:
             self._launch,
             load_groups.found,
             stores,
-            self._target.machine.shared_bytes - self._capabilities.context.conversion_bytes,
+            self._target.machine.shared_of_block(self._blocks_per_sm) - self._capabilities.context.conversion_bytes,
             self._overrides,
             persistent=persistent,
             concurrent_tiles=2 if ping_pong else 1,
+            blocks_per_sm=self._blocks_per_sm,
             demoted=self._demoted_fragments(),
             doubled=self._doubled,
         )
@@ -315,12 +324,13 @@ class _Choice:
             mma_in_flight=int(budget.stages > 1) if ping_pong else self._mma_in_flight(consumers, budget.stages, only),
             ping_pong=ping_pong,
             split_k=self._split_k,
+            blocks_per_sm=self._blocks_per_sm,
         )
 
     def _with_loop_schedules(self, schedule: Schedule, *, double: bool) -> Schedule:
         """The schedule with those of the loops for which software pipelining takes fewer cycles than program order."""
-        if schedule.ping_pong or schedule.stages < 2:
-            return schedule
+        if schedule.ping_pong or schedule.stages < 2 or schedule.blocks_per_sm > 1:
+            return schedule  # of several blocks at once, one computes while the others wait
         capabilities, threads, domain = self._capabilities, schedule.tile_threads, of_function(self._func)
         launch = fuse_clears(capabilities.with_plans(self._launch, self.gemms, threads), domain)
         groups = capabilities.load_groups(launch).found
@@ -389,55 +399,16 @@ class _Choice:
             raise _NotSpecialized("no pipelined loop loads a tile that other statements use")
         return list(dict.fromkeys(gemms))
 
-    def _consumers(self, gemms: Sequence[Gemm]) -> int:
-        """The number of consumer warpgroups, each with rows of a gemm; two with columns where one lacks registers."""
-        threads, fixed = self.launch.num_threads, self._has_fixed_layouts()
-        if fixed and threads % WARPGROUP_THREADS:
-            text = f"the kernel fixes the layouts of {threads} threads, which are no whole warpgroups"
-            raise _NotSpecialized(text)
-        asked = self._overrides.consumers
-        override = threads // WARPGROUP_THREADS if fixed else asked
-        if asked is not None:
-            check_consumers(self._launch, asked, lambda count: self._asked_refusal(count, gemms, fixed=fixed))
-        choices = ((override, True),) if override else ((2, False), (3, False), (1, False), (2, True))
-        for count, required in choices:
-            reason = self._consumers_refusal(count, gemms, required=required)
-            if not reason:
-                return count
-        raise _NotSpecialized(reason)
+    def _consumers(self) -> int:
+        """The number of consumer warpgroups."""
+        asked, capabilities = self._overrides.consumers, self._capabilities
+        found = choose_consumers(self._launch, self.gemms, capabilities, asked, self._blocks_per_sm)
+        if isinstance(found, str):
+            raise _NotSpecialized(found)
+        return found
 
-    def _asked_refusal(self, count: int, gemms: Sequence[Gemm], *, fixed: bool) -> str:
-        """Why the user cannot set `count` warpgroups; empty if nothing speaks against them."""
-        if fixed and count * WARPGROUP_THREADS != self.launch.num_threads:
-            return f"layouts in the kernel divide tiles among {self.launch.num_threads} threads"
-        return self._consumers_refusal(count, gemms, required=True)
-
-    def _consumers_refusal(self, count: int, gemms: Sequence[Gemm], *, required: bool) -> str:
-        """Why `count` warpgroups are unsuitable; empty if they are not."""
-        threads = count * WARPGROUP_THREADS
-        divisors = [p for p in gemms if not self._capabilities.wgmma_refusal(p, threads)]
-        if not divisors:
-            return f"{_line(gemms[0])}T.gemm: {self._capabilities.wgmma_refusal(gemms[0], threads)}"
-        if not required and count > 1 and not self._divide_rows(count, gemms, divisors):
-            return f"{count} warpgroups do not divide the rows of a gemm"
-        needed = live_tile_registers(self._launch, count)
-        if needed > (least := registers_for_tiles(count)):
-            return f"tiles take {needed} registers of a thread, which has {least} for them"
-        return ""
-
-    def _divide_rows(self, count: int, gemms: Sequence[Gemm], by_wgmma: Sequence[Gemm]) -> bool:
-        """Whether `count` warpgroups divide the rows of gemms: of all, or of some where all others divide columns.
-
-        The gradient of the queries in the backward pass of attention has fewer rows than the gemms beside it. Where no
-        gemm has enough rows, fewer warpgroups with all columns each read less shared memory.
-        """
-        divided = [-(-(int_const(gemm.sizes[0]) or 0) // ROWS) % count == 0 for gemm in by_wgmma]
-        return all(divided) or any(divided) and len(by_wgmma) == len(gemms)
-
-    def _has_fixed_layouts(self) -> bool:
-        """Whether layouts in the kernel fix which thread holds what."""
-        loops = [s for s in walk(self._launch.body) if isinstance(s, ParallelLoop | Copy) and s.layout is not None]
-        return bool(loops) or any(isinstance(layout, Fragment) for _, layout in self._launch.hints.layouts)
+    def _suits_one_consumer(self, gemm: Gemm) -> bool:
+        return not consumers_refusal(self._launch, 1, (gemm,), self._capabilities, required=True)
 
     def _producer_resources(
         self, consumers: int, needed: int, load_groups: Sequence[LoadGroup]
@@ -452,7 +423,8 @@ class _Choice:
         if self._overrides.registers is not None:
             return WARPGROUP_THREADS, self._overrides.registers
         counts = any(group.counts_fills(self._launch) or group.backward_slice().statements for group in load_groups)
-        return producer_and_registers(self._launch, consumers, needed, counts=counts)
+        blocks, machine = self._blocks_per_sm, self._target.machine
+        return producer_and_registers(self._launch, consumers, needed, machine, blocks, counts=counts)
 
     def _mma_in_flight(self, consumers: int, stages: int, only: Gemm | None) -> int:
         """Gemms in flight: 1 where those of other warpgroups do not keep the tensor cores busy meanwhile."""
@@ -463,11 +435,10 @@ class _Choice:
 
     def _prefers_one_consumer(self, only: Gemm | None) -> bool:
         """Whether one warpgroup is better than two, since gemms of half a tile would be too short."""
-        free = self._overrides.consumers is None and not self._has_fixed_layouts()
+        free = self._overrides.consumers is None and not has_fixed_layouts(self._launch)
         if not free or only is None or not is_short_gemm(only, 2):
             return False
-        alone = not self._consumers_refusal(1, (only,), required=True)
-        return alone and live_tile_registers(self._launch, 1) <= _FEW_ACCUMULATORS
+        return self._suits_one_consumer(only) and live_tile_registers(self._launch, 1) <= _FEW_ACCUMULATORS
 
     def _only_gemm(self, load_groups: Sequence[LoadGroup]) -> Gemm | None:
         """The gemm if the launch has one loop over tiles, which does nothing else beside loads; otherwise None."""
@@ -484,7 +455,7 @@ class _Choice:
         body = statements_of(self._launch.body)
         loops = [s for s in body if isinstance(s, For) and has_tile_work(s)]
         gemms = [only_gemm(loop, load_groups) for loop in loops]
-        if len(loops) != 1 or gemms[0] is None or self._consumers_refusal(1, (gemms[0],), required=True):
+        if len(loops) != 1 or gemms[0] is None or not self._suits_one_consumer(gemms[0]):
             return False
         loaded = {tile for load_group in load_groups for tile in load_group.tiles}
         stores = {store.staging for store in self._capabilities.epilogue_stores(self._launch, WARPGROUP_THREADS)}

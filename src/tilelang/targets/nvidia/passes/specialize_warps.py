@@ -156,6 +156,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     versions = [(new, each.versions) for each in pipelines for old, new in each.tiles.items() if new is not old]
     versions += [(tile, VERSIONS) for tile in computed.values()]
     blocks = launch.hints.min_blocks_per_sm if schedule.registers is None else 1
+    blocks = schedule.blocks_per_sm if schedule.blocks_per_sm > 1 else blocks
     launch = dataclasses.replace(
         launch,
         threads=(schedule.threads, 1, 1),

@@ -53,6 +53,13 @@ def test_more_registers_than_there_are_are_refused(consumers, registers, fitting
     assert f"'registers': {fitting} fits" == caught.value.hint
 
 
+def test_two_blocks_at_once_share_the_registers():
+    checked(Schedule(1, 1, blocks_per_sm=2), registers=(232, 24))
+    with pytest.raises(ResourceError, match="take 35840, and a multiprocessor has 65536 for 2 blocks at once") as caught:
+        checked(Schedule(1, 1, blocks_per_sm=2), registers=(240, 40))
+    assert "'registers': [232, 24] fits" == caught.value.hint
+
+
 def test_the_nearest_number_of_warpgroups_that_can_share_the_work_is_named():
     with pytest.raises(ProgramError, match="4 consumer warp groups cannot share the work: not 4") as caught:
         check_consumers(LAUNCH, 4, lambda count: "" if count in (1, 2) else f"not {count}")

@@ -6,12 +6,15 @@ from specialized import gemm_kernel, launch_of
 from tilelang.dtypes import as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import as_expr
+from tilelang.targets.nvidia.machines import MACHINES
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
     live_tile_registers,
     producer_and_registers,
     registers_for_tiles,
     tile_registers,
 )
+
+MACHINE = MACHINES["sm_90a"]
 
 
 def fragment(*shape, dtype="float32"):
@@ -36,11 +39,21 @@ def test_reordered_loops_with_accesses_to_memory_leave_more_registers_to_other_v
     for consumers in (1, 2, 3, 4):
         assert 0 < registers_for_tiles(consumers, reordered_accesses=True) < registers_for_tiles(consumers)
     assert registers_for_tiles(5) < 0
+    assert 0 < registers_for_tiles(2, 2) < registers_for_tiles(1, 2) < registers_for_tiles(1)
+    assert registers_for_tiles(3, 2) < 0
 
 
 def test_registers_move_from_the_producer_where_tiles_need_more_than_all_threads_have() -> None:
     launch = launch_of(gemm_kernel(256, 256, 256, 128, 256, 64))
     assert 128 == live_tile_registers(launch, 2)
-    assert (32, None) == producer_and_registers(launch, 2, 128, counts=False)
-    assert (128, (240, 24)) == producer_and_registers(launch, 2, 192, counts=False)
-    assert (128, (232, 40)) == producer_and_registers(launch, 2, 192, counts=True)
+    assert (32, None) == producer_and_registers(launch, 2, 128, MACHINE, counts=False)
+    assert (128, (240, 24)) == producer_and_registers(launch, 2, 192, MACHINE, counts=False)
+    assert (128, (232, 40)) == producer_and_registers(launch, 2, 192, MACHINE, counts=True)
+
+
+def test_two_blocks_at_once_move_registers_earlier() -> None:
+    launch = launch_of(gemm_kernel(256, 256, 256, 64, 128, 64))
+    assert (32, None) == producer_and_registers(launch, 1, 128, MACHINE, counts=False)
+    assert (32, None) == producer_and_registers(launch, 1, 112, MACHINE, 2, counts=False)  # of 168
+    assert (128, (232, 24)) == producer_and_registers(launch, 1, 128, MACHINE, 2, counts=False)
+    assert (128, (216, 40)) == producer_and_registers(launch, 1, 128, MACHINE, 2, counts=True)

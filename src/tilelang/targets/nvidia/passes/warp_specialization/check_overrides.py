@@ -77,6 +77,7 @@ def check_overrides(
         if not {of_consumers, of_producer} <= set(REGISTER_COUNTS):
             raise impossible_registers(launch, overrides.registers, REGISTER_COUNTS)
         threads = schedule.consumer_threads, WARPGROUP_THREADS
-        if threads[0] * of_consumers + threads[1] * of_producer > REGISTERS_PER_SM:
-            fitting = registers_of(schedule.consumers)
-            raise too_many_registers(launch, *threads, overrides.registers, REGISTERS_PER_SM, fitting)
+        blocks = schedule.blocks_per_sm
+        if blocks * (threads[0] * of_consumers + threads[1] * of_producer) > REGISTERS_PER_SM:
+            fitting = registers_of(schedule.consumers, blocks)
+            raise too_many_registers(launch, *threads, overrides.registers, REGISTERS_PER_SM, blocks, fitting)

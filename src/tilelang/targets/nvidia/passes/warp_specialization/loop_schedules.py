@@ -67,6 +67,9 @@ from tilelang.transforms.split_masks import without_masks
 _MIN_CROSSING_VERSIONS = 3
 
 
+KEEPS_ORDER = "T.Pipelined: consumers keep program order"  # how the notes on loops begin in which nothing overlaps
+
+
 @record(slots=True, eq=False)
 class LoopSchedule:
     """A loop and its schedule.
@@ -184,7 +187,7 @@ def loop_schedules(
             schedules.append(found)
         elif isinstance(found, str) or len(found.body.statements) > 1:  # a single gemm has nothing to overlap with
             reason = found if isinstance(found, str) else _why_in_order(found)
-            notes.append(Note(f"T.Pipelined: consumers keep program order: {reason}", loop.loc))
+            notes.append(Note(f"{KEEPS_ORDER}: {reason}", loop.loc))
     return schedules, notes
 
 

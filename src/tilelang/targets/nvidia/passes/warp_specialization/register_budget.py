@@ -13,7 +13,9 @@ from tilelang.ir.stmt import Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import any_expr, walk
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
-from tilelang.targets.nvidia.machines import MAX_REGISTERS, REGISTERS_PER_SM, WARP_SIZE
+from tilelang.performance.registers import registers_for_blocks
+from tilelang.targets.machine import Machine
+from tilelang.targets.nvidia.machines import MAX_REGISTERS, WARP_SIZE
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import converted_operand
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
@@ -29,11 +31,18 @@ _MIN_OTHER_REGISTERS = 24
 _OTHER_REGISTERS_REORDERED = 36
 _ROWS_PER_THREAD = 2  # of an accumulator, in each 64 rows
 
-# Registers per thread of consumers and of the producer, by the number of consumers. Source: PTX ISA, "setmaxnreg"; all
-# threads of a block together have as many as at its launch: each the multiple of 8 below 65536 / threads.
-_REGISTERS = {1: (240, 40), 2: (240, 24), 3: (160, 32), 4: (112, 32)}
+# What ptxas keeps of expressions that it moves out of loops: one warpgroup of Mamba 2 takes 163 registers, and one of
+# retention, whose decays are the same in all chunks, 177 with the same tiles
+_INVARIANT_REGISTERS = 16
+
+# Registers per thread of consumers and of the producer, by the blocks at once on a multiprocessor and their consumers.
+# Source: PTX ISA, "setmaxnreg"; all threads of a block together have as many as at its launch: each the multiple of 8
+# below 65536 / threads of all these blocks.
+_REGISTERS = {
+    (1, 1): (240, 40), (1, 2): (240, 24), (1, 3): (160, 32), (1, 4): (112, 32), (2, 1): (232, 24), (2, 2): (112, 24),
+}  # fmt: skip
 # A producer that counts its pipeline states at run time, or recomputes scalars, needs more
-_REGISTERS_WITH_COUNTERS = {**_REGISTERS, 2: (232, 40)}
+_REGISTERS_WITH_COUNTERS = {**_REGISTERS, (1, 2): (232, 40), (2, 1): (216, 40), (2, 2): (104, 40)}
 
 
 def tile_registers(tile: Buffer, consumers: int) -> int:
@@ -60,25 +69,26 @@ def _live_tile_registers(launch: Launch, consumers: int) -> int:
     return peak_registers(launch.body, registers, converted)
 
 
-def registers_for_tiles(consumers: int, *, reordered_accesses: bool = False) -> int:
+def registers_for_tiles(consumers: int, blocks_per_sm: int = 1, *, reordered_accesses: bool = False) -> int:
     """The registers of a consumer's thread that tiles may take; negative if there is no such number of consumers.
 
     Args:
         consumers: Consumer warpgroups.
+        blocks_per_sm: Blocks at once on a multiprocessor.
         reordered_accesses: Whether a loop runs in another order than that of the program, and threads access memory in
             it.
     """
     other = _OTHER_REGISTERS_REORDERED if reordered_accesses else _MIN_OTHER_REGISTERS
-    return _REGISTERS.get(consumers, (0, 0))[0] - other
+    return _REGISTERS.get((blocks_per_sm, consumers), (0, 0))[0] - other
 
 
-def registers_of(consumers: int) -> tuple[int, int]:
+def registers_of(consumers: int, blocks_per_sm: int) -> tuple[int, int]:
     """Registers per thread of consumers and of the producer that fit into the register file of a multiprocessor."""
-    return _REGISTERS[consumers]
+    return _REGISTERS[blocks_per_sm, consumers]
 
 
 def producer_and_registers(
-    launch: Launch, consumers: int, needed: int, *, counts: bool
+    launch: Launch, consumers: int, needed: int, machine: Machine, blocks_per_sm: int = 1, *, counts: bool
 ) -> tuple[int, tuple[int, int] | None]:
     """Threads of the producer, and registers per thread of consumers and producer if they differ from the launch's.
 
@@ -86,14 +96,15 @@ def producer_and_registers(
         launch: The launch.
         consumers: Consumer warpgroups.
         needed: Registers of a consumer's thread for tiles.
+        machine: The machine.
+        blocks_per_sm: Blocks at once on a multiprocessor.
         counts: Whether the producer counts fills at run time or recomputes scalars.
     """
     least = WARP_SIZE + consumers * WARPGROUP_THREADS  # threads
-    # the hardware rounds threads up to warpgroups, and registers down to a multiple of 8
-    rounded = -(-least // WARPGROUP_THREADS) * WARPGROUP_THREADS
-    given = min(REGISTERS_PER_SM // rounded // 8 * 8, MAX_REGISTERS)
+    given = min(registers_for_blocks(blocks_per_sm, least, machine), MAX_REGISTERS)
     needed += _OTHER_REGISTERS + (_LOADING_REGISTERS if _loads_global(launch) else 0)
-    registers = (_REGISTERS_WITH_COUNTERS if counts else _REGISTERS)[consumers]
+    needed += _INVARIANT_REGISTERS if blocks_per_sm > 1 else 0
+    registers = (_REGISTERS_WITH_COUNTERS if counts else _REGISTERS)[blocks_per_sm, consumers]
     if needed <= given or registers[0] <= given or not launch.hints.move_registers:
         return WARP_SIZE, None
     return WARPGROUP_THREADS, registers

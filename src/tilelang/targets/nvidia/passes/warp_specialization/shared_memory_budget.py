@@ -22,7 +22,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadG
 
 _MAX_STAGES = 8  # more stages were never faster, unless tiles are small
 _BYTES_IN_FLIGHT = 128 * 1024  # enough bytes in flight per multiprocessor to hide the latency of memory
-_LEAST_STAGES = 2  # with fewer, no load overlaps the use of another
+_LEAST_STAGES = 2  # with fewer, no load overlaps the use of another by the same block
 _MIN_STAGES = 3  # with fewer, it is better to store from registers
 # Parts of the epilogue, where these leave space for another stage: at 8192 x 8192 x 1024 tiles of 128x192
 # reached 1.117 of cuBLAS in three parts and 1.075 at once, at 5000^3 those of 128x224 0.969 in two parts and 0.930.
@@ -55,10 +55,11 @@ def shared_memory_budget(
     *,
     persistent: bool,
     concurrent_tiles: int,
+    blocks_per_sm: int = 1,
     demoted: Collection[Buffer] = (),
     doubled: Collection[Buffer] = (),
 ) -> SharedMemoryBudget | str:
-    """The best use of shared memory; a reason where less than two stages fit.
+    """The best use of shared memory; a reason where too few stages fit.
 
     Args:
         launch: A launch as `flatten_sequences` gives it.
@@ -68,9 +69,11 @@ def shared_memory_budget(
         overrides: What the user sets.
         persistent: Whether blocks loop over the tiles of the grid.
         concurrent_tiles: How many tiles of the grid may be in their epilogue at the same time.
+        blocks_per_sm: Blocks at once on a multiprocessor, of which one may compute while the others load.
         demoted: Fragments that do not fit into registers and are kept in shared memory.
         doubled: Tiles of the launch that have two versions.
     """
+    least, enough = (_LEAST_STAGES, _MIN_STAGES) if blocks_per_sm == 1 else (1, 1)
     loaded = {tile for load_group in load_groups for tile in load_group.tiles}
     pipelined_tiles = loaded | {store.staging for store in stores}
     tiles = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
@@ -86,7 +89,7 @@ def shared_memory_budget(
     additions = [each for each in stores if each.adds and each.pipelined]
     stores = [each for each in stores if each not in additions]
     added = sum(_size(each.staging) for each in additions)
-    staged_additions = bool(additions) and (budget - added) // stage >= max(_LEAST_STAGES, overrides.stages or 0)
+    staged_additions = bool(additions) and (budget - added) // stage >= max(least, overrides.stages or 0)
     budget -= added if staged_additions else sum(_size(each.staging) for each in additions if each.writer is not None)
 
     def stages(epilogue_parts: int, versions: int) -> int:
@@ -99,11 +102,11 @@ def shared_memory_budget(
             continue
         epilogue_parts = max(choices, key=lambda parts: (stages(parts, versions), -parts))
         candidate = SharedMemoryBudget(stages(epilogue_parts, versions), versions, epilogue_parts, staged_additions)
-        if candidate.stages >= min(_MIN_STAGES, most):
+        if candidate.stages >= min(enough, most):
             return candidate
         if candidate.stages > best.stages:
             best = candidate
-    if best.stages < min(_LEAST_STAGES, most):
+    if best.stages < min(least, most):
         held = "one version" if best.stages == 1 else "no version"
         return f"shared memory holds {held} of {stage} bytes of tiles"
     return best

@@ -1,0 +1,123 @@
+"""Decides whether a multiprocessor holds two small blocks at once, where consumers keep program order.
+
+Takes the passes from `choose_schedule` on; gives the pass, which writes `plan.blocks_per_sm`. Where dependences forbid
+that an iteration's gemms overlap its other work, tensor cores idle while threads compute, and threads while they wait
+for gemms. Another block fills these gaps, but it leaves half of the shared memory and registers. Both kernels are
+lowered, and the performance model decides (`performance/`): one block lasts longer alone, with one warpgroup and fewer
+stages, but there are half as many waves. Invariant: without a choice, or if the user sets any part of the schedule,
+nothing changes.
+
+On an H200 two blocks were faster than persistent ones for Mamba 2 and the gated delta rule with 64 columns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Sequence
+
+from tilelang.errors import Note, TileLangError
+from tilelang.ir.expr import int_const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import For, Launch
+from tilelang.ir.visit import walk, without
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.base import Pass, PassContext, with_body, with_launches
+from tilelang.passes.runner import run_passes
+from tilelang.performance.predict import predict
+from tilelang.performance.prediction import duration
+from tilelang.saved_schedule import ScheduleOverrides
+from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import is_pipelined
+from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import KEEPS_ORDER
+from tilelang.targets.nvidia.schedule import ONE_BLOCK, schedule_of
+
+_BLOCKS = 2  # with more, blocks would have too few registers for the accumulators of wgmma
+_MIN_GAIN = 0.1  # of the time: what is less faster by estimate may be slower
+
+
+def choose_occupancy(scheduled: Sequence[Pass]) -> Pass:
+    """The pass for the passes that follow it, of which the first one chooses schedules."""
+
+    def run(func: PrimFunc, context: PassContext) -> PrimFunc:
+        options, machine = context.options, context.target.machine
+        free = options.schedule == ScheduleOverrides() and not options.saved_schedules
+        if not free or machine.rates is None or not machine.has(Feature.TMA | Feature.WGMMA | Feature.MBARRIER):
+            return func
+        return with_launches(func, lambda launch: _Launch(func, launch, scheduled, context).with_choice())
+
+    return Pass(
+        "choose_occupancy", run, Level.TILE, Level.TILE,
+        requires=scheduled[0].requires,
+    )
+
+
+class _Launch:
+    """One launch, which is lowered without the others of its function."""
+
+    def __init__(self, func: PrimFunc, launch: Launch, scheduled: Sequence[Pass], context: PassContext) -> None:
+        self._func, self._launch, self._scheduled, self._context = func, launch, scheduled, context
+
+    def with_choice(self) -> Launch:
+        """The launch with the choice and a note, or as it is where there is nothing to choose."""
+        if not self._may_have_several() or not _has_room(self._planned(_BLOCKS)) or not _waits(self._planned(1)):
+            return self._launch
+        one, two = self._predicted(1), self._predicted(_BLOCKS)
+        if one is None or two is None:
+            return self._launch
+        if two < one * (1 - _MIN_GAIN):
+            text = f"two blocks at once on a multiprocessor: predicted {duration(two)}, one {duration(one)}"
+            return self._noted(_BLOCKS, text)
+        return self._noted(1, f"{ONE_BLOCK}: predicted {duration(one)}, two {duration(two)}")
+
+    def _may_have_several(self) -> bool:
+        """Whether there are more blocks than multiprocessors, and the user does not say how many run at once."""
+        hints, plan = self._launch.hints, self._launch.plan
+        extents = [int_const(extent) or 0 for extent in self._launch.grid]
+        few = math.prod(extents) <= self._context.target.machine.multiprocessors
+        if few or hints.min_blocks_per_sm or hints.cluster != (1, 1, 1) or plan.workspace_split > 1 or plan.generated:
+            return False
+        loops = [s for s in walk(self._launch.body) if isinstance(s, For) and is_pipelined(s)]
+        return any(isinstance(s, Gemm) for loop in loops for s in walk(loop))
+
+    def _planned(self, blocks: int) -> Launch:
+        """The launch with the schedule that leaves room for so many blocks, or for one if they are too large."""
+        func = self._scheduled[0].run(self._alone(blocks), self._context)
+        return next(stmt for stmt in walk(func.body) if isinstance(stmt, Launch))
+
+    def _alone(self, blocks: int) -> PrimFunc:
+        """The function with this launch alone, of which a multiprocessor holds so many blocks."""
+        others = {s for s in walk(self._func.body) if isinstance(s, Launch) and s is not self._launch}
+        plan = dataclasses.replace(self._launch.plan, blocks_per_sm=blocks)
+        func = with_body(self._func, without(self._func.body, others))
+        return with_launches(func, lambda launch: dataclasses.replace(launch, plan=plan))
+
+    def _predicted(self, blocks: int) -> float | None:
+        """The seconds that it takes with so many blocks on a multiprocessor; None if there is no such kernel."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the chosen one is lowered again
+                func = run_passes(self._alone(blocks), self._scheduled, self._context)
+            return predict(func, self._context.target.machine, fast_math=self._context.options.fast_math).seconds
+        except TileLangError:
+            return None
+
+    def _noted(self, blocks: int, text: str) -> Launch:
+        notes = (*self._launch.plan.notes, Note(text, self._launch.loc))
+        plan = dataclasses.replace(self._launch.plan, blocks_per_sm=blocks, notes=notes)
+        return dataclasses.replace(self._launch, plan=plan)
+
+
+def _has_room(launch: Launch) -> bool:
+    """Whether the schedule leaves room for several blocks."""
+    schedule = schedule_of(launch)
+    return schedule is not None and schedule.blocks_per_sm > 1
+
+
+def _waits(launch: Launch) -> bool:
+    """Whether blocks stay for several tiles, and all loops of their consumers keep program order."""
+    schedule = schedule_of(launch)
+    if schedule is None or not schedule.persistent or schedule.ping_pong or schedule.loops:
+        return False
+    return any(note.text.startswith(KEEPS_ORDER) for note in launch.plan.notes)
