@@ -8,6 +8,8 @@ from tilelang.analysis.accesses import accesses
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import bounds
 from tilelang.dtypes import FLOAT32, INT32
+from tilelang.errors import Loc
+from tilelang.ir.assumption import assume
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Var, as_expr, binary, cast, select
 from tilelang.ir.scalar import BinaryOp
@@ -120,6 +122,12 @@ def test_a_binding_is_known_to_what_follows():
     row = Var("row", INT32, index=True)
     access = only(serial(i, 4, Bind(row, i + 8), store(T, row, 1.0)), T)
     assert (8, 11) == bounds(access.start[0], access.context.domain(Domain()))
+
+
+def test_a_promise_is_known_to_what_follows_and_is_no_condition():
+    access = only(serial(i, 64, assume(i >= 8, Loc("program.py", 1)), store(T, i, 1.0)), T)
+    assert (8, 63) == bounds(access.start[0], access.context.domain(Domain()))
+    assert () == access.context.conditions()
 
 
 def test_an_access_after_a_possible_jump_is_uncertain():

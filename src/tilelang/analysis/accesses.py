@@ -12,7 +12,9 @@ from dataclasses import field
 
 from tilelang.analysis.reductions import Update, as_update
 from tilelang.arith.domain import Domain
+from tilelang.arith.exact import exactly
 from tilelang.errors import Loc
+from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Binary, Expr, Load, Select, Var, int_const, unary
 from tilelang.ir.memoize import memoized
@@ -48,6 +50,8 @@ class Context:
         loop: The loop entered by this step, if it is one.
         condition: The condition assumed by this step, if it is one.
         bound: The variable and value bound by this step, if it is one.
+        promised: The condition that the user promises by this step, if it is one; it says nothing of when the access
+            is executed.
         uncertain: Whether the access may not be executed for reasons other than `condition`: a branch, an unknown trip
             count, `break` or `continue`.
     """
@@ -56,6 +60,7 @@ class Context:
     loop: Loop | None = None
     condition: Expr | None = None
     bound: tuple[Var, Expr] | None = None
+    promised: Expr | None = None
     uncertain: bool = False
     _domains: dict[tuple[int, bool], tuple[Domain, Domain]] = field(default_factory=dict)
 
@@ -114,6 +119,8 @@ class Context:
             domain = domain.assume(self.condition)
         if self.bound is not None:
             domain = domain.with_value(*self.bound)
+        if self.promised is not None:
+            domain = domain.assume(exactly(self.promised))
         self._domains[id(base), assumed] = (base, domain)
         return domain
 
@@ -230,6 +237,9 @@ class _Collector:
                     inner = self.stmt(child, inner)
             case Store(buffer=buffer, indices=indices, value=value):
                 self._store(node, buffer, indices, value, context)
+            case Assume(value=condition):
+                self._expr(condition, node, context)
+                return Context(context, promised=condition, uncertain=context.uncertain)
             case Bind(var=var, value=value):
                 self._expr(value, node, context)
                 if value.is_index and var.index:

@@ -111,7 +111,7 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
     launch = _without_allocs(launch, of_sums)
     stores = tuple(
         split_into_parts(each, schedule.epilogue_parts)
-        for each in capabilities.epilogue_stores(launch, schedule.tile_threads)
+        for each in capabilities.epilogue_stores(launch, schedule.tile_threads, int(schedule.persistent))
         if (schedule.staged_additions if each.adds and each.pipelined else schedule.epilogue_parts)
     )
     loops = [stmt for stmt in walk(launch.body) if isinstance(stmt, For)]

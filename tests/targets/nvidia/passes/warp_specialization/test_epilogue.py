@@ -184,3 +184,49 @@ def test_results_before_a_release_are_not_stored_asynchronously(what, stays):
                 T.atomic_add(near[0], 1, memory_order="release")
 
     assert (() == leaving(main)[0]) is stays
+
+
+def in_branches(how="tile", turns=0):
+    @T.prim_func
+    def main(
+        A: T.Tensor((256, 64), "float16"), ends: T.Tensor((4,), "int32"), C: T.Tensor((256, 64), "float16")
+    ):
+        with T.Kernel(4, threads=128) as bx:
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            C_s = T.alloc_shared((64, 64), "float16")
+            T.copy(A[bx * 64, 0], A_s)
+            T.clear(C_l)
+            T.gemm(A_s, A_s, C_l)
+            for _ in T.serial(turns or 1) if turns else range(1):
+                if how != "fragment":
+                    T.copy(C_l, C_s)
+                if ends[bx] >= 64:
+                    T.copy(C_l if how == "fragment" else C_s, C[bx * 64, 0])
+                    if how == "twice":
+                        C[bx * 64, 0] = 1
+                else:
+                    if how == "written":
+                        T.clear(C_s)
+                    for i, j in T.Parallel(64, 64):
+                        if i < ends[bx]:
+                            C[bx * 64 + i, j] = C_l[i, j] if how == "fragment" else C_s[i, j]
+                if how == "read behind":
+                    C_l[0, 0] = C_s[0, 0]
+
+    return main
+
+
+@pytest.mark.parametrize("how", ["tile", "fragment"])
+def test_the_copy_engine_stores_whole_tiles_where_threads_store_others(how):
+    (made,), text = leaving(in_branches(how))
+    assert "C_s" == made.staging.name if how == "tile" else made.writer is None
+    assert "is_async=True" in from_line(text, f"T.copy({made.staging.name}, C[")[0]
+    assert "C[bx * 64 + i, j] = " in text  # by threads
+
+
+@pytest.mark.parametrize(
+    "what", [{"how": "twice"}, {"how": "written"}, {"how": "read behind"}, {"turns": 2}, {"how": "fragment", "turns": 2}]
+)
+def test_stores_in_a_branch_stay_where_others_may_meet_them(what):
+    assert () == leaving(in_branches(**what))[0]

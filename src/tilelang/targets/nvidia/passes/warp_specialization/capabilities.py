@@ -78,8 +78,10 @@ class TargetCapabilities:
         loaded = dataclasses.replace(copy, barrier=Region(barrier, (const(0, INT32),), (const(1, INT32),)))
         return self._refusal(loaded, COPY_TMA_LOAD, 1) or self._refusal(_to_version(loaded), COPY_TMA_LOAD, 1)
 
-    def epilogue_stores(self, launch: Launch, threads: int) -> tuple[EpilogueStore, ...]:
-        """The copies and atomic additions of results that TMA can do; the launch comes from `flatten_sequences`."""
+    def epilogue_stores(
+        self, launch: Launch, threads: int, independent_loops: int = 0
+    ) -> tuple[EpilogueStore, ...]:
+        """The copies and atomic additions of results that TMA can do: see `find_epilogue_stores`."""
 
         def can_store(copy: ToGlobal) -> str:
             if copy.dst.buffer.storage not in self.parameters:
@@ -87,7 +89,7 @@ class TargetCapabilities:
             name = COPY_TMA_STORE if isinstance(copy, Copy) else ATOMIC_TMA_REDUCE
             return self._once(copy, name, threads, lambda: self._refusal(copy, name, threads))
 
-        return find_epilogue_stores(launch, can_store)
+        return find_epilogue_stores(launch, can_store, independent_loops)
 
     def wgmma_refusal(self, gemm: Gemm, threads: int) -> str:
         """Why `threads` threads cannot do a gemm by wgmma; empty if they can.

@@ -7,16 +7,16 @@ only when the copy engine has read its previous contents, and the kernel ends af
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from tilelang.analysis.accesses import accesses
+from tilelang.analysis.accesses import Accesses, accesses
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.sequences import with_statements
-from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.boxes import PERIOD_ROWS
 from tilelang.lowering.regions import axes, is_whole, slice_along, whole
@@ -124,31 +124,81 @@ def first_release(launch: Launch) -> Stmt | None:
     return None
 
 
-def find_epilogue_stores(launch: Launch, can_store: CanStore) -> tuple[EpilogueStore, ...]:
-    """The asynchronous stores of a launch that comes from `flatten_sequences`, in program order."""
+def find_epilogue_stores(launch: Launch, can_store: CanStore, independent_loops: int = 0) -> tuple[EpilogueStore, ...]:
+    """The asynchronous stores of a launch that comes from `flatten_sequences`, in program order.
+
+    Args:
+        launch: The launch.
+        can_store: What the copy engine can do.
+        independent_loops: How many of the outermost loops write disjoint elements in their iterations: the loop over
+            the tiles of the grid.
+    """
     if first_release(launch) is not None:
         return ()  # a release would not cover stores that are still in flight
     found = accesses(launch.body)
     transposed = {s.c.buffer for s in walk(launch.body) if isinstance(s, Gemm) and s.transpose_c}
     domain = Domain().with_extents(launch.block_vars, launch.grid)
-    touching: dict[Buffer, dict[Stmt, None]] = {}
-    for access in found.all:
-        touching.setdefault(access.buffer.storage, {})[access.stmt] = None
-    parents = {child: stmt for stmt in walk(launch.body) if isinstance(stmt, Seq) for child in stmt.body}
+    places = _Places(launch, found)
     stores = {}
     for access in found.writes:
         copy = access.stmt
-        if isinstance(copy, ToGlobal) and access.buffer.scope is Scope.GLOBAL and copy in parents:
+        if isinstance(copy, ToGlobal) and access.buffer.scope is Scope.GLOBAL and copy in places.parents:
             facts = access.context.domain(_nonempty(copy.dst.buffer, domain))
             if not all(proves(start >= 0, facts) for start in copy.dst.start):
                 continue  # TMA drops elements past the end of a tensor, but traps on those before its start
-            store = _epilogue_store(copy, parents, touching, can_store)
+            loops = access.context.loops()
+            store = _epilogue_store(copy, places, can_store, once=len(loops) <= independent_loops)
             if store is not None:
-                loops = access.context.loops()
                 pipelined = any(isinstance(loop, For) and loop.kind is ForKind.PIPELINED for loop in loops)
                 by_rows = _source(copy).buffer in transposed
                 stores[copy] = dataclasses.replace(store, loops=len(loops), pipelined=pipelined, by_rows=by_rows)
     return tuple(stores.values())
+
+
+class _Places:
+    """Where the statements of a launch stand, and what they touch.
+
+    Attributes:
+        parents: The sequence of each statement.
+    """
+
+    def __init__(self, launch: Launch, found: Accesses) -> None:
+        self._touching: dict[Buffer, dict[Stmt, None]] = {}
+        for access in found.all:
+            self._touching.setdefault(access.buffer.storage, {})[access.stmt] = None
+        self._writes = {(access.buffer.storage, access.stmt) for access in found.writes}
+        self.parents = {child: stmt for stmt in walk(launch.body) if isinstance(stmt, Seq) for child in stmt.body}
+        branching = [stmt for stmt in walk(launch.body) if isinstance(stmt, If)]
+        self._ifs = {body: stmt for stmt in branching for body in (stmt.then_body, stmt.else_body) if body is not None}
+
+    def others(self, copy: Stmt, buffer: Buffer, *, instead: bool, reads_only: bool) -> list[Stmt]:
+        """The statements beside a copy that touch a buffer.
+
+        Args:
+            copy: The copy.
+            buffer: The buffer.
+            instead: Whether to leave out those that run instead of the copy, in the other branch of a condition.
+            reads_only: Whether to leave out only those of them that do not write the buffer.
+        """
+        left: set[Stmt] = set()
+        place = copy
+        while instead and (around := self._ifs.get(self.parents[place])) is not None:
+            other = around.else_body if self.parents[place] is around.then_body else around.then_body
+            left |= set() if other is None else set(walk(other))
+            if (place := around) not in self.parents:
+                break
+        storage = buffer.storage
+        left = {s for s in left if not (reads_only and (storage, s) in self._writes)}
+        return [s for s in self._touching[storage] if s is not copy and s not in left]
+
+    def follows(self, copy: Stmt, writer: Stmt) -> bool:
+        """Whether a copy stands behind a writer in one sequence, or in a branch of a statement that does."""
+        place, body = copy, self.parents.get(writer)
+        while self.parents[place] is not body:
+            if (around := self._ifs.get(self.parents[place])) is None or around not in self.parents:
+                return False
+            place = around
+        return body is not None and body.body.index(writer) < body.body.index(place)
 
 
 def _nonempty(tensor: Buffer, domain: Domain) -> Domain:
@@ -159,13 +209,12 @@ def _nonempty(tensor: Buffer, domain: Domain) -> Domain:
     return domain
 
 
-def _epilogue_store(
-    copy: ToGlobal, parents: Mapping[Stmt, Seq], touching: Mapping[Buffer, Mapping[Stmt, None]], can_store: CanStore
-) -> EpilogueStore | None:
+def _epilogue_store(copy: ToGlobal, places: _Places, can_store: CanStore, *, once: bool) -> EpilogueStore | None:
+    """The store, if the copy engine can do it; `once` if a tile of the grid runs it at most once."""
     if not isinstance(copy.src, Region):
         return None
     source = copy.src.buffer
-    if len(touching[copy.dst.buffer.storage]) > 1:
+    if places.others(copy, copy.dst.buffer, instead=once, reads_only=False):
         return None  # nothing orders TMA stores and other accesses to the tensor
     if source.scope is Scope.FRAGMENT and is_whole(copy.src) and copy.src.static_extent is not None:
         extents = drop_units(copy.dst.extent)
@@ -175,13 +224,10 @@ def _epilogue_store(
         return None if can_store(_async_store(copy, _valid_part(copy, tile))) else EpilogueStore(copy, tile)
     if source.scope is not Scope.SHARED or not is_whole(copy.src) or source.view_of is not None:
         return None
-    (writer, *others) = [s for s in touching[source.storage] if s is not copy] or [copy]
-    if others or not isinstance(writer, Copy) or parents.get(writer) is not parents[copy]:
+    (writer, *others) = places.others(copy, source, instead=True, reads_only=True) or [copy]
+    if others or not isinstance(writer, Copy) or not places.follows(copy, writer):
         return None
-    body = parents[copy].body
     if not is_whole(writer.dst) or writer.dst.buffer is not source or writer.src.buffer.scope is not Scope.FRAGMENT:
-        return None
-    if body.index(writer) > body.index(copy):
         return None
     return None if can_store(_async_store(copy, whole(source))) else EpilogueStore(copy, source, writer)
 
