@@ -48,15 +48,20 @@ def grouped(groups, total, N, K, block_M=128, block_N=128, block_K=32, dtype="fl
             group = group_of[by]
             if group < groups:
                 row = first_row[by]
+                end = offsets[group + 1]
+                T.assume(row >= 0)
                 T.clear(C_local)
                 for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=3):
                     T.copy(A[row, k * block_K], A_shared)
                     T.copy(B[group, k * block_K, bx * block_N], B_shared)
                     T.gemm(A_shared, B_shared, C_local)
                 T.copy(C_local, C_shared)
-                for i, j in T.Parallel(block_M, block_N):
-                    if row + i < offsets[group + 1]:  # the rows behind belong to the next group
-                        C[row + i, bx * block_N + j] = C_shared[i, j]
+                if row + block_M <= end:
+                    T.copy(C_shared, C[row, bx * block_N])
+                else:
+                    for i, j in T.Parallel(block_M, block_N):
+                        if row + i < end:  # the rows behind belong to the next group
+                            C[row + i, bx * block_N + j] = C_shared[i, j]
 
     return gemm
 
