@@ -8,8 +8,10 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import as_expr, const, select
 from tilelang.ir.printer import to_text
-from tilelang.ir.stmt import Bind, CallStmt, Group, If, Launch, Seq, Store
-from tilelang.ir.visit import walk
+from tilelang.ir.stmt import Bind, CallStmt, For, ForKind, Group, If, Launch, Seq, Store
+from tilelang.ir.visit import variables_of, walk
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
+from tilelang.targets.nvidia.isa.wgmma import WGMMA_COMMIT
 from tilelang.targets.nvidia.passes.make_warp_uniform import make_warp_uniform
 
 THREAD = index_var("thread")
@@ -112,3 +114,31 @@ def test_what_lanes_have_alone_is_left_as_it_is():
     # an address of 32 rows to a warp: its part that all lanes share would take registers of its own
     made = to_text(make_warp_uniform(launch(group(0, 256, stores(lambda own: own // 32 * 16 + own % 32)))))
     assert "own // 32 * 16 + own % 32" in made
+
+
+def multiplying(kind=ForKind.SERIAL, instruction=WGMMA_COMMIT):
+    """A loop with matrix instructions that stores the number of the warp."""
+
+    def loop(own):
+        body = Seq((CallStmt(instruction, ()), Store(A, (own,), own // 32)))
+        return For(index_var("k"), const(0, INT32), const(4, INT32), 1, kind, body)
+
+    return loop
+
+
+@pytest.mark.parametrize(
+    "loops,expected",
+    [
+        ((multiplying(),), 1),
+        ((multiplying(), multiplying()), 3),
+        ((multiplying(), multiplying(ForKind.UNROLLED)), 1),  # of the steps of one gemm
+        ((multiplying(), multiplying(instruction=SYNC_THREADS)), 1),
+    ],
+)
+def test_loops_of_gemms_in_turn_shuffle_the_index_for_themselves(loops, expected):
+    made = make_warp_uniform(launch(group(0, 128, *loops), group(128, 128, stores(lambda own: own)), threads=256))
+    indices = [s.var for s in walk(made.body) if isinstance(s, Bind) and s.var.name == "warp"]
+    assert expected == len(indices)
+    used = [variables_of(s.value) for s in walk(made.body) if isinstance(s, Store)][: len(loops)]
+    own = indices[1:] or indices * len(loops)
+    assert [{index} for index in own] == [set(names) for names in used]
