@@ -92,6 +92,7 @@ class LoopGraph:
         values: What they keep in registers.
         registers: How many registers of a thread these may take in another order than that of the program; None if that
             does not matter.
+        one_stage_registers: How many more they may take where all statements run in one stage.
         together: Sets of statements that must run in the same stage.
     """
 
@@ -99,6 +100,7 @@ class LoopGraph:
     edges: tuple[Edge, ...]
     values: tuple[Value, ...] = ()
     registers: int | None = None
+    one_stage_registers: int = 0
     together: tuple[frozenset[int], ...] = ()
 
     @property

@@ -293,7 +293,8 @@ class _OrderSearch:
     def _has_registers(self) -> bool:
         """Whether the values that are live at once fit into the registers."""
         graph, limit = self._graph, self._graph.registers
-        return limit is None or live_registers(graph, self._stage, self._timeline.order) <= limit
+        more = 0 if any(self._stage) else graph.one_stage_registers
+        return limit is None or live_registers(graph, self._stage, self._timeline.order) <= limit + more
 
     def _is_better(self, cycles: int) -> bool:
         """Whether a schedule of `cycles` cycles improves enough on the best one."""

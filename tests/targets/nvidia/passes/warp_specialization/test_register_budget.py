@@ -37,7 +37,10 @@ def test_a_thread_holds_its_share_of_a_tile(tile, consumers, expected) -> None:
 
 def test_reordered_loops_with_accesses_to_memory_leave_more_registers_to_other_values() -> None:
     for consumers in (1, 2, 3, 4):
-        assert 0 < registers_for_tiles(consumers, reordered_accesses=True) < registers_for_tiles(consumers)
+        reordered, overlapped = (
+            registers_for_tiles(consumers, reordered_accesses=True, stages=stages) for stages in (1, 2)
+        )
+        assert 0 < overlapped < reordered < registers_for_tiles(consumers)
     assert registers_for_tiles(5) < 0
     assert 0 < registers_for_tiles(2, 2) < registers_for_tiles(1, 2) < registers_for_tiles(1)
     assert registers_for_tiles(3, 2) < 0

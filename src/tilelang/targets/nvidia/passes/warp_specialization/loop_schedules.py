@@ -287,12 +287,18 @@ def _loop_schedule(
 
     consumers = threads // WARPGROUP_THREADS
     values = _values(body, launch, loop, consumers)
-    registers = registers_for_tiles(consumers, reordered_accesses=_threads_access_memory(body))
+    registers, one_stage = (
+        registers_for_tiles(consumers, reordered_accesses=_threads_access_memory(body), stages=stages)
+        for stages in (MAX_STAGES, 1)
+    )
+    more = one_stage - registers
     together = _readers(body, inside) if schedule.stages < _MIN_CROSSING_VERSIONS else ()
 
     def found(computed: frozenset[Buffer]) -> LoopSchedule:
         graph = loop_graph(body, work, dict.fromkeys(computed, VERSIONS), _waits)
-        graph = dataclasses.replace(graph, values=values, registers=registers, together=together)
+        graph = dataclasses.replace(
+            graph, values=values, registers=registers, one_stage_registers=more, together=together
+        )
         return LoopSchedule(prepared, operands, body, graph, modulo_schedule(graph), computed=computed)
 
     best = found(frozenset())

@@ -26,9 +26,11 @@ _LOADING_REGISTERS = 40
 # In program order, where ptxas may still move values, and in any other where threads compute in registers alone: ptxas
 # 13.0 spilled none of attention forward with 136 of 160 for tiles
 _MIN_OTHER_REGISTERS = 24
-# Where gemms in flight hold what they touch and threads access memory, too: ptxas 13.0 spilled 200 registers of the
-# backward pass of attention with 208 of 240 for tiles, and 18 with 192
-_OTHER_REGISTERS_REORDERED = 36
+# Where gemms in flight hold what they touch and threads access memory, too: of the backward pass of attention, ptxas
+# 13.0 spilled none with 208 of 240 for tiles, and 4 with a causal mask
+_OTHER_REGISTERS_REORDERED = 32
+# Where statements of two iterations run at once, besides: it spilled 18 to 76 bytes of the same, and serialized gemms
+_OTHER_REGISTERS_OVERLAPPED = 36
 _ROWS_PER_THREAD = 2  # of an accumulator, in each 64 rows
 
 # What ptxas keeps of expressions that it moves out of loops: one warpgroup of Mamba 2 takes 163 registers, and one of
@@ -69,7 +71,9 @@ def _live_tile_registers(launch: Launch, consumers: int) -> int:
     return peak_registers(launch.body, registers, converted)
 
 
-def registers_for_tiles(consumers: int, blocks_per_sm: int = 1, *, reordered_accesses: bool = False) -> int:
+def registers_for_tiles(
+    consumers: int, blocks_per_sm: int = 1, *, reordered_accesses: bool = False, stages: int = 1
+) -> int:
     """The registers of a consumer's thread that tiles may take; negative if there is no such number of consumers.
 
     Args:
@@ -77,8 +81,10 @@ def registers_for_tiles(consumers: int, blocks_per_sm: int = 1, *, reordered_acc
         blocks_per_sm: Blocks at once on a multiprocessor.
         reordered_accesses: Whether a loop runs in another order than that of the program, and threads access memory in
             it.
+        stages: How many iterations of that loop may run at once.
     """
-    other = _OTHER_REGISTERS_REORDERED if reordered_accesses else _MIN_OTHER_REGISTERS
+    reordered = _OTHER_REGISTERS_REORDERED if stages == 1 else _OTHER_REGISTERS_OVERLAPPED
+    other = reordered if reordered_accesses else _MIN_OTHER_REGISTERS
     return _REGISTERS.get((blocks_per_sm, consumers), (0, 0))[0] - other
 
 
