@@ -88,9 +88,9 @@ def attention_backward(
                     seen = T.all_of(bx * block_N + j < length, m * block_M + i < length)
                     if causal:
                         seen = T.all_of(seen, bx * block_N + j <= m * block_M + i)
-                    P[j, i] = T.if_then_else(seen, T.exp2((P[j, i] * scale - lse_shared[i]) * log2_e), 0)
+                    P[j, i] = T.if_then_else(seen, T.exp2(P[j, i] * (scale * log2_e) - lse_shared[i] * log2_e), 0)
                 for j, i in T.Parallel(block_N, block_M):
-                    dS[j, i] = P[j, i] * (dS[j, i] - delta_shared[i]) * scale
+                    dS[j, i] = P[j, i] * (dS[j, i] * scale - delta_shared[i] * scale)
 
                 T.copy(P, P_half)
                 T.gemm(P_half, dO_shared, dV_local)
