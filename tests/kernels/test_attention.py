@@ -85,8 +85,11 @@ def test_the_backward_pass_spills_nothing(causal):
 
 
 @needs_cuda_compiler
-def test_mla_decode_spills_nothing():
-    program = load("04_mla_decoding/mla_absorbed.py").mla_absorbed.get_tir(64, 128, 8192, 512, 64)
+@pytest.mark.parametrize(
+    "name,shape", [("mla_absorbed", (64, 128, 8192, 512, 64)), ("mla_paged", (64, 128, 8192, 128, 512, 64))]
+)
+def test_mla_decode_spills_nothing(name, shape):
+    program = getattr(load(f"04_mla_decoding/{name}.py"), name).get_tir(*shape)
     made = build(emit(lowered(program)), TARGET.arch, "nvrtc")
     for used in made.resources.values():
         assert (0, 0, False) == (used.spill_bytes, used.local_bytes, used.serialized)

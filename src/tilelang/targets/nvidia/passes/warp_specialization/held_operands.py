@@ -31,7 +31,6 @@ from tilelang.targets.nvidia.passes.warp_specialization.capabilities import Targ
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import is_pipelined
 from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import SWIZZLE_SPAN
 from tilelang.targets.nvidia.passes.warp_specialization.register_budget import live_tile_registers, registers_for_tiles
-from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import MAX_STAGES
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
 
@@ -39,8 +38,7 @@ def with_held_operands(
     launch: Launch, gemms: Iterable[Gemm], consumers: int, capabilities: TargetCapabilities
 ) -> tuple[Launch, list[Note]]:
     """The launch, which comes from `flatten_sequences`, with columns of operands in registers; and notes on these."""
-    registers = registers_for_tiles(consumers, reordered_accesses=True, stages=MAX_STAGES)
-    registers -= live_tile_registers(launch, consumers)
+    registers = registers_for_tiles(consumers) - live_tile_registers(launch, consumers)
     planned = capabilities.with_plans(launch, gemms, consumers * WARPGROUP_THREADS)
     hold = _Hold(registers)
     body = hold.visit(planned.body)
