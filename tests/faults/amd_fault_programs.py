@@ -97,7 +97,7 @@ def in_ping_pong():
 
 
 def stencil(arch, stages):
-    """Sums of neighbours in tiles that are loaded ahead."""
+    """Sums of neighbors in tiles that are loaded ahead."""
 
     @T.prim_func
     def main(A: T.Tensor((64, 128), "float32"), C: T.Tensor((16, 128), "float32")):

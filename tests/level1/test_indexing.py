@@ -91,7 +91,7 @@ def test_symbolic_extents(key: Any, shape: str, body: str) -> None:
     assert f"[{shape[1:-1].rstrip(',')}] ;" in text
 
 
-def test_neighbours_along_a_symbolic_extent() -> None:
+def test_neighbors_along_a_symbolic_extent() -> None:
     x = symbolic(T.dynamic("n"), 4)
     assert 2 == (x[1:] - x[:-1]).ndim
 

@@ -64,7 +64,7 @@ def options_for(graph: Graph, lowered: Lowered, options: JitOptions) -> JitOptio
 
 
 def pass_configs_of(lowered: Lowered, options: JitOptions) -> dict[str, object]:
-    """The `pass_configs` of tilings, overridden by the user's; if he sets how blocks share tiles, tilings do not."""
+    """The `pass_configs` of tilings, overridden by the user's; if those say how blocks share tiles, tilings do not."""
     own = {str(getattr(key, "value", key)): value for key, value in (options.pass_configs or {}).items()}
     chosen = {name: value for tiling in lowered.tilings for name, value in tiling.pass_configs.items()}
     if not _SHARING.isdisjoint(own):

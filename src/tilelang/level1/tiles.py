@@ -171,7 +171,7 @@ def _row_tiling(kernel: FusedKernel, target: Target) -> Tiling:
 
 
 def _is_contiguous(kernel: FusedKernel, axis: Var) -> bool:
-    """Whether the largest array that is reduced has neighbouring elements along an axis."""
+    """Whether the largest array that is reduced has neighboring elements along an axis."""
     reduced = [
         load
         for reduction in kernel.reductions

@@ -25,7 +25,7 @@ from tilelang.layout.xor_swizzle import MODES, swizzled, swizzled_lines
 from tilelang.records import record
 from tilelang.targets.machine import CommonFeature, Machine
 
-_RUN = 8  # neighbouring rows that go together in a permutation of rows
+_RUN = 8  # neighboring rows that go together in a permutation of rows
 
 
 @record

@@ -1,7 +1,7 @@
 """C++ functions for integer and float division and for shifts, shared by dialects.
 
 `remainders` makes those of all dialects, `divisions_and_shifts` those that CUDA and HIP have in common. Invariant: none
-of them traps or has undefined behaviour for any operands; division by zero gives an integer 0, shifts by the width and
+of them traps or has undefined behavior for any operands; division by zero gives an integer 0, shifts by the width and
 more leave zeros or copies of the sign.
 """
 

@@ -22,7 +22,7 @@ _NEIGHBORS = 4  # lanes along a row that store at once, each to other banks
 def block_layout(shape: tuple[int, int], item_bytes: int, threads: int) -> Fragment | None:
     """The elements of a tile in global memory that each thread loads and stores; None if there are too few.
 
-    Lanes that store at once have neighbouring blocks, and pieces of two times 16 bytes in LDS.
+    Lanes that store at once have neighboring blocks, and pieces of two times 16 bytes in LDS.
 
     Shapes: (threads, values) -> (rows, columns).
     """

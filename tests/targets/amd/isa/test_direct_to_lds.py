@@ -42,7 +42,7 @@ def load(p, *, wait=0, keep=True, barrier=True, place=None, source=None, read=0,
 
 
 def swapped(t):
-    """The neighbour with which lanes exchange."""
+    """The neighbor with which lanes exchange."""
     return binary(BinaryOp.BITXOR, t, const(1, t.dtype))
 
 

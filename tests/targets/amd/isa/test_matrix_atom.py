@@ -51,7 +51,7 @@ def test_lanes_hold_each_element_once(atom):
 
 
 @given(atoms())
-def test_runs_of_neighbours(atom):
+def test_runs_of_neighbors(atom):
     """A lane holds whole runs along K of A and B, and of columns of C."""
     for layout, axis, run in ((atom.a, 1, atom.k_run), (atom.b, 1, atom.k_run), (atom.c, 1, atom.column_run)):
         for lane in (0, atom.matrix.wave - 1):
@@ -99,7 +99,7 @@ def test_sums_are_where_the_next_product_needs_its_operand(name, depth, columns)
     assert atom.c.same_owners(atom.a)
 
 
-def test_neighbouring_columns_are_stored_together():
+def test_neighboring_columns_are_stored_together():
     """Of 16 bits, a lane stores 16 bytes at once, with every instruction that multiplies such."""
     for row in ROWS:
         if row.a_dtype.bits == 16:

@@ -72,7 +72,7 @@ def test_an_iteration_alternates_as_often_as_operands_are_loaded(depth, phases):
 def test_the_estimate_is_noted():
     launch = next(s for s in walk(lower_func(gemm(256), "gfx942").body) if isinstance(s, Launch))
     # A product occupies the matrix units for 128 cycles, the loads of its operands LDS for 96, the stores for 64. In
-    # ping-pong a phase of both loads and its neighbours take 192 each, two others 128; else 96 and 64 are not hidden.
+    # ping-pong a phase of both loads and its neighbors take 192 each, two others 128; else 96 and 64 are not hidden.
     cycles, without_ping_pong = 2 * 192 + 2 * 128 + 4 * BARRIER_CYCLES, 2 * (96 + 2 * 128 + 64)
     text = f"{cycles} cycles an iteration by estimate, {without_ping_pong} without ping-pong"
     assert f"T.Pipelined: two groups of 4 waves ping-pong in 4 phases: {text}" in [n.text for n in launch.plan.notes]

@@ -1,7 +1,7 @@
 """Stores tiles that gemms read across their rows to LDS transposed, on their way from registers.
 
 Takes a tile-level function with its copies divided in loads to registers and stores from them; gives one in which such
-tiles have K contiguous. Matrix instructions need neighbours along K in a register: otherwise every wave that reads the
+tiles have K contiguous. Matrix instructions need neighbors along K in a register: otherwise every wave that reads the
 tile permutes its elements, where the threads that store it do so once; and reads are as wide as can be, two steps of K
 each. Invariant: all that uses such a tile are stores of whole tiles from fragments, which only loads from global memory
 fill, and gemms by matrix instructions. Machines that read LDS transposed need none of this.

@@ -1,6 +1,6 @@
 """C++ functions for operators whose semantics in C++ differ from those of the language.
 
-Each is printed once per source, if used. Invariant: none of them traps or has undefined behaviour for any operands.
+Each is printed once per source, if used. Invariant: none of them traps or has undefined behavior for any operands.
 """
 
 from __future__ import annotations
