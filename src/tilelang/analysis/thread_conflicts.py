@@ -189,7 +189,7 @@ class Conflicts:
             mine, theirs = self._column(x, d), self._column(y, d)
             if gaps is None or mine is None or theirs is None:
                 continue
-            if not any(self._shared_between_teams(mine.moved(gap), theirs) for gap in gaps):
+            if not any(self._shared_between_subgroups(mine.moved(gap), theirs) for gap in gaps):
                 return True
         return False
 
@@ -309,7 +309,7 @@ class Conflicts:
         mine, other = self._elements_of(x, gaps), self._elements_of(y, dict.fromkeys(gaps, 0))
         if mine is None or other is None:
             return True
-        return self._shared_between_teams(mine, other)
+        return self._shared_between_subgroups(mine, other)
 
     def _elements_of(self, access: ThreadAccess, moved: Mapping[int, int]) -> _Elements | None:
         """The elements of an access in some dimensions, each moved by a distance."""
@@ -329,7 +329,7 @@ class Conflicts:
             starts.append(table + moved[d])
         return _elements(starts, [access.extent[d] or 1 for d in moved], self._mask(access, names), self._threads)
 
-    def _shared_between_teams(self, mine: _Elements, other: _Elements) -> bool:
+    def _shared_between_subgroups(self, mine: _Elements, other: _Elements) -> bool:
         """Whether threads of different subgroups share an element."""
         if not len(mine.threads) or not len(other.threads):
             return False

@@ -28,7 +28,7 @@ At = tuple[Expr, ...]
 
 # The cost of a reduction over a row, in comparison steps of the network: if many threads execute a block, and if one
 # does, for which the elements of a row are lanes of vectors in a reduction, but not in a step.
-_FOLD_STEPS, _FOLD_STEPS_OF_ONE_THREAD = 3, 1
+_REDUCTION_STEPS, _REDUCTION_STEPS_OF_ONE_THREAD = 3, 1
 _LANES = 16  # rows that one thread handles as lanes of vectors, at least
 _SELECTED_IN_A_STEP = 7  # elements of each row that it finds so while it would do a step of the network
 
@@ -37,14 +37,14 @@ def expand_sort(op: Sort, build: Builder) -> None:
     """Sorts whole rows."""
     moved = [_copied(op, tile, build) for tile in op.payload]
     keys, positions = _sorted(op, build, with_positions=bool(op.indices or moved))
-    _give(op, build, keys, positions, op.length)
+    _store_first(op, build, keys, positions, op.length)
     for tile, old in zip(op.payload, moved, strict=True):
 
         def element(at: tuple[Var, ...], tile: Region = tile, old: Region = old) -> None:
             *line, j = at
             assert positions is not None
             value = Load(old.buffer, (*line, Load(positions, at, INT32)), old.dtype)
-            build.emit(Store(tile.buffer, _there(op, tile, line, j), value))
+            build.emit(Store(tile.buffer, _indices(op, tile, line, j), value))
 
         parallel(build, _extents(op, op.length), element)
 
@@ -55,12 +55,12 @@ def expand_topk(op: TopK, build: Builder, *, many_threads: bool) -> None:
     steps = stages * (stages + 1) // 2
     found: tuple[Buffer, Buffer | None]
     if not many_threads and math.prod(op.outer_extents) >= _LANES and op.count <= _SELECTED_IN_A_STEP * steps:
-        found = _Selection(op, build).run()
-    elif (_FOLD_STEPS if many_threads else _FOLD_STEPS_OF_ONE_THREAD) * op.count <= steps:
-        found = _Folds(op, build).run()
+        found = _TopKByColumns(op, build).run()
+    elif (_REDUCTION_STEPS if many_threads else _REDUCTION_STEPS_OF_ONE_THREAD) * op.count <= steps:
+        found = _TopKByReductions(op, build).run()
     else:
         found = _sorted(op, build, with_positions=op.indices is not None)
-    _give(op, build, *found, op.count)
+    _store_first(op, build, *found, op.count)
 
 
 def _log2(length: int) -> int:
@@ -70,10 +70,10 @@ def _log2(length: int) -> int:
 
 def _read(op: SortOp, region: Region, line: Sequence[Expr], j: Expr) -> Load:
     """An element of a tile of the operator's shape."""
-    return Load(region.buffer, _there(op, region, line, j), region.dtype)
+    return Load(region.buffer, _indices(op, region, line, j), region.dtype)
 
 
-def _there(op: SortOp, region: Region, line: Sequence[Expr], j: Expr) -> tuple[Expr, ...]:
+def _indices(op: SortOp, region: Region, line: Sequence[Expr], j: Expr) -> tuple[Expr, ...]:
     """The coordinates of element j of a row, in a tile whose last dimension is the sorted one."""
     along = list(axes(region))
     has_last = len(along) > len(op.outer_extents)
@@ -114,7 +114,7 @@ def _sorted(op: SortOp, build: Builder, *, with_positions: bool) -> tuple[Buffer
     return keys, positions
 
 
-def _give(op: SortOp, build: Builder, keys: Buffer, positions: Buffer | None, count: int) -> None:
+def _store_first(op: SortOp, build: Builder, keys: Buffer, positions: Buffer | None, count: int) -> None:
     """Stores the first elements of each row, and their indices."""
 
     def element(at: tuple[Var, ...]) -> None:
@@ -122,7 +122,7 @@ def _give(op: SortOp, build: Builder, keys: Buffer, positions: Buffer | None, co
         for region, kept in ((op.dst, keys), (op.indices, positions)):
             if region is not None and kept is not None:
                 value = cast(Load(kept, at, kept.dtype), region.dtype)
-                build.emit(Store(region.buffer, _there(op, region, line, j), value))
+                build.emit(Store(region.buffer, _indices(op, region, line, j), value))
 
     parallel(build, _extents(op, count), element)
 
@@ -132,7 +132,7 @@ def _extents(op: SortOp, last: int) -> list[Expr]:
     return [const(e, INT32) for e in (*op.outer_extents, last)]
 
 
-class _Rounds(ABC):
+class _TopKRounds(ABC):
     """The first k elements of each row in k rounds, each over the elements that sort after the previous result."""
 
     keys_by_row = True  # else by column
@@ -160,12 +160,12 @@ class _Rounds(ABC):
     def run(self) -> tuple[Buffer, Buffer]:
         """Emits a loop of rounds; returns the first elements of each row and their indices."""
         self._each(self._op.length, self._keep)
-        self._each(0, self._begin)
+        self._each(0, self._init_previous)
         serial(self._build, "number", ZERO, const(self._op.count, INT32), self._round)
         return self._found, self._positions
 
     def _round(self, number: Var) -> None:
-        self._each(0, self._start)
+        self._each(0, self._start_round)
         self._find()
         self._each(0, partial(self._note, number=number))
 
@@ -179,33 +179,33 @@ class _Rounds(ABC):
         count = len(self._lines)
         parallel(self._build, extents, lambda at: element(at[:count], at[count] if last else ZERO))
 
-    def _there(self, line: At) -> At:
+    def _row_indices(self, line: At) -> At:
         """The coordinates of a row in the operands, which may have only one."""
         return line if self._op.outer_extents else ()
 
     def _keep(self, line: At, j: Expr) -> None:
-        key = cast(_read(self._op, self._op.src, self._there(line), j), self._dtype)
+        key = cast(_read(self._op, self._op.src, self._row_indices(line), j), self._dtype)
         self._build.emit(Store(self._keys, self._key_at(line, j), key))
 
     def _key_at(self, line: At, j: Expr) -> At:
         return (*line, j) if self.keys_by_row else (j, *line)
 
-    def _begin(self, line: At, _: Expr) -> None:
+    def _init_previous(self, line: At, _: Expr) -> None:
         """Initializes the previous result so that all elements sort after it."""
         self._build.emit(Store(self._last, line, self._before_all))
         self._build.emit(Store(self._last_where, line, const(-1, INT32)))
 
-    def _start(self, line: At, _: Expr) -> None:
+    def _start_round(self, line: At, _: Expr) -> None:
         self._build.emit(Store(self._best, line, self._after_all))
         self._build.emit(Store(self._where, line, const(self._op.length, INT32)))
 
-    def _is_left(self, key: Expr, line: At, j: Expr) -> Expr:
+    def _is_after_previous(self, key: Expr, line: At, j: Expr) -> Expr:
         """Whether an element sorts after the previous result."""
         positions = (j, Load(self._last_where, line, INT32))
         return comes_after(key, Load(self._last, line, self._dtype), positions, descending=self._op.descending)
 
     def _note(self, line: At, _: Expr, *, number: Var) -> None:
-        at = (*self._there(line), number)
+        at = (*self._row_indices(line), number)
         best, where = Load(self._best, line, self._dtype), Load(self._where, line, INT32)
         for buffer, value in ((self._last, best), (self._last_where, where)):
             self._build.emit(Store(buffer, line, value))
@@ -213,7 +213,7 @@ class _Rounds(ABC):
             self._build.emit(Store(buffer, at, value))
 
 
-class _Folds(_Rounds):
+class _TopKByReductions(_TopKRounds):
     """Each round is two reductions, of elements and then of indices."""
 
     def _find(self) -> None:
@@ -222,18 +222,18 @@ class _Folds(_Rounds):
 
     def _extreme(self, line: At, j: Expr) -> None:
         key = Load(self._keys, (*line, j), self._dtype)
-        left = select(self._is_left(key, line, j), key, self._after_all)
+        left = select(self._is_after_previous(key, line, j), key, self._after_all)
         step = BinaryOp.MAX if self._op.descending else BinaryOp.FMIN  # equals MIN for integers
         self._build.emit(Store(self._best, line, binary(step, Load(self._best, line, self._dtype), left)))
 
     def _position(self, line: At, j: Expr) -> None:
         key = Load(self._keys, (*line, j), self._dtype)
-        found = both(same(key, Load(self._best, line, self._dtype)), self._is_left(key, line, j))
+        found = both(same(key, Load(self._best, line, self._dtype)), self._is_after_previous(key, line, j))
         index = select(found, j, const(self._op.length, INT32))
         self._build.emit(Store(self._where, line, binary(BinaryOp.MIN, Load(self._where, line, INT32), index)))
 
 
-class _Selection(_Rounds):
+class _TopKByColumns(_TopKRounds):
     """Each round goes through the columns, with rows as lanes of vectors."""
 
     keys_by_row = False
@@ -247,6 +247,6 @@ class _Selection(_Rounds):
         first = follows(key, best) if self._op.descending else follows(best, key)
         is_first = binary(BinaryOp.BITOR, first, where == self._op.length)
         taken = Var("taken", BOOL)
-        self._build.emit(Bind(taken, binary(BinaryOp.BITAND, self._is_left(key, line, j), is_first)))
+        self._build.emit(Bind(taken, binary(BinaryOp.BITAND, self._is_after_previous(key, line, j), is_first)))
         for buffer, value, old in ((self._best, key, best), (self._where, cast(j, INT32), where)):
             self._build.emit(Store(buffer, line, select(taken, value, old)))

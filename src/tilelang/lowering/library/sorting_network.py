@@ -102,44 +102,44 @@ class _Network:
         """Sorts groups, alternately ascending and descending."""
         for stage in range(self._bits):
             is_last = stage == self._bits - 1 < self._stages - 1
-            falls = [self._falls(start, const(stage, INT32))] if is_last else []
+            descending = [self._is_descending(start, const(stage, INT32))] if is_last else []
             for bit in reversed(range(stage + 1)):
-                self._compare(elements, bit, falls, turned=1 << stage + 1)
+                self._compare(elements, bit, descending, opposite=1 << stage + 1)
 
     def _merge(self, elements: _Group, start: Expr, *, stage: Expr, base: int) -> None:
         """Compares the bits of a group that belong to the stage."""
         positions = [start + (i << base) for i in range(len(elements))] if base else [start]
-        falls = [self._falls(position, stage) for position in positions]
+        descending = [self._is_descending(position, stage) for position in positions]
         for bit in reversed(range(self._bits)):
             counts = binary(BinaryOp.LE, as_expr(base + bit), stage) if base and bit else None
-            self._compare(elements, bit, falls, counts)
+            self._compare(elements, bit, descending, counts)
 
-    def _falls(self, position: Expr, stage: Expr) -> Expr:
+    def _is_descending(self, position: Expr, stage: Expr) -> Expr:
         """Whether a stage sorts the run around a position in descending order."""
         return self._bind("falls", binary(BinaryOp.NE, (position >> (stage + 1)) & 1, ZERO))
 
     def _compare(
-        self, elements: _Group, bit: int, falls: Sequence[Expr], counts: Expr | None = None, *, turned: int = 0
+        self, elements: _Group, bit: int, descending: Sequence[Expr], counts: Expr | None = None, *, opposite: int = 0
     ) -> None:
         """Sorts the pairs of elements that differ in one bit.
 
         Args:
             elements: The group.
             bit: The bit of the position in the group.
-            falls: Whether to sort in descending order, for each element or for all; ascending if empty.
+            descending: Whether to sort in descending order, for each element or for all; ascending if empty.
             counts: The predicate of the comparison.
-            turned: Bit mask of positions to sort in the opposite order.
+            opposite: Bit mask of positions to sort in the opposite order.
         """
         for i in range(len(elements)):
             if i >> bit & 1:
                 continue
             one, other = elements[i], elements[i | 1 << bit]
-            if i & turned:
+            if i & opposite:
                 one, other = other, one
             positions = (one[1], other[1]) if len(self._tiles) > 1 else None
             wrong = comes_after(one[0], other[0], positions, descending=self._descending)
-            if falls:
-                wrong = binary(BinaryOp.NE, wrong, falls[i % len(falls)])
+            if descending:
+                wrong = binary(BinaryOp.NE, wrong, descending[i % len(descending)])
             if counts is not None:
                 wrong = both(counts, wrong)
             wrong = self._bind("wrong", wrong)
