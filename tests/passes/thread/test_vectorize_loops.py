@@ -54,6 +54,8 @@ def test_an_elementwise_loop_is_a_vector_loop():
         (lambda m, x: T.max(m, x), "max|"),
         (lambda m, x: T.min(x * 2.0, m), "min|"),
         (lambda m, x: T.max(T.max(m, x), -x), "max|"),
+        (lambda m, x: T.fmax(m, x), "max|"),
+        (lambda m, x: T.fmin(-x, T.fmin(m, x)), "min|"),
     ],
 )
 def test_folds_are_recognized_and_agree_with_the_reference(update, ops):
@@ -68,6 +70,23 @@ def test_nan_wins_wherever_it_stands(place):
     x[place] = np.nan
     for update in (lambda m, x: T.max(m, x), lambda m, x: T.min(m, x)):
         assert np.isnan(run_everywhere(fold(update), x, np.zeros(1, np.float32), compile_flags=FLAGS)[1][0])
+
+
+@pytest.mark.parametrize("start", [np.nan, -np.inf, 2.0])
+@pytest.mark.parametrize("values", [[np.nan] * 9, [-np.inf] * 9, [np.nan] * 8 + [-np.inf], [np.nan, *range(8)]])
+def test_folds_that_drop_nan_do_so_unless_there_is_nothing_else(start, values):
+    @T.prim_func
+    def main(A: T.Tensor((9,), "float32"), B: T.Tensor((2,), "float32")):
+        with T.Kernel(1):
+            s = T.alloc_fragment((9,), "float32")
+            T.copy(A, s)
+            for j in T.Parallel(9):
+                B[0] = T.fmax(B[0], s[j])
+            for j in T.Parallel(9):
+                B[1] = T.fmin(B[1], s[j])
+
+    assert ["max|", "min|"] == [ops for _, ops in kinds(main) if ops]
+    run_everywhere(main, np.array(values, np.float32), np.full(2, start, np.float32), compile_flags=FLAGS)
 
 
 def test_infinities_and_a_nan_to_start_from():

@@ -4,7 +4,8 @@ Takes serial loops, gives loops of kind VECTORIZED whose `reductions` are mutabl
 element of a buffer gets a scalar that is loaded before and stored after it. The innermost loop is vectorized, unless
 its accesses are strided and those of the loop around it are contiguous, as in a matrix multiplication.
 Invariant: the same results up to reassociation of `+` and `*`. min and max still propagate NaN: a second reduction
-records whether a NaN was seen, since min and max reductions of compilers drop it.
+records whether a NaN was seen, since min and max reductions of compilers drop it; for those that drop it, whether there
+was anything else.
 """
 
 from __future__ import annotations
@@ -22,12 +23,16 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Reduction, Seq, Stmt, Store, While
 from tilelang.ir.visit import Rewriter, expressions, loads_of, walk, walk_expr
+from tilelang.ops.reduce import ReduceOp, neutral
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
 _MIN_TRIPS = 4  # shorter loops are unrolled by compilers, and vectorized as straight code
-_WITHOUT_CLAUSE = ("fmin", "fmax")  # OpenMP has no such reductions
-_CHOICE = {"max": (BinaryOp.MAX, BinaryOp.GT), "min": (BinaryOp.MIN, BinaryOp.LT)}
+_DROPS_NAN = {"fmax": ("max", ReduceOp.MAX), "fmin": ("min", ReduceOp.MIN)}  # OpenMP's reductions, neutral elements
+_CHOICE = {
+    "max": (BinaryOp.MAX, BinaryOp.GT), "min": (BinaryOp.MIN, BinaryOp.LT),
+    "fmax": (BinaryOp.FMAX, BinaryOp.GT), "fmin": (BinaryOp.FMIN, BinaryOp.LT),
+}  # fmt: skip
 
 
 def vectorize(loop: For, domain: Domain) -> Stmt:
@@ -109,27 +114,32 @@ class _ScalarReduction:
         """The loop's body with the scalars; None if that is impossible."""
         if not (self._dtype.is_int or self._dtype.is_float) or self._dtype.lanes > 1:
             return None
-        if self._of.op in _WITHOUT_CLAUSE:
+        is_scalar, op = self._of.buffer.scope is Scope.VAR, self._of.op
+        choosing = self._dtype.is_float and op in _CHOICE
+        if op in _DROPS_NAN and not choosing:
             return None
-        is_scalar = self._of.buffer.scope is Scope.VAR
-        choosing = self._dtype.is_float and self._of.op in _CHOICE
         if is_scalar and not choosing:
             self.reductions.append(self._of)
             return body
         loc = self._loop.loc
         running = Buffer(f"{self._of.buffer.name}_run", (), self._dtype, Scope.VAR)
         first = Load(self._of.buffer, self._of.indices, self._dtype)
-        self.before.append(Alloc(running, first, loc=loc))
-        self.reductions.append(Reduction(running, (), self._of.op))
+        clause, neutral_of = _DROPS_NAN.get(op, (op, None))
+        start = first if neutral_of is None else const(neutral(neutral_of, self._dtype), self._dtype)
+        self.before.append(Alloc(running, start, loc=loc))
+        self.reductions.append(Reduction(running, (), clause))
         result: Expr = Load(running, (), self._dtype)
         seen = None
         if choosing:
-            seen = Buffer(f"{self._of.buffer.name}_nan", (), INT32, Scope.VAR)
+            seen = Buffer(f"{self._of.buffer.name}_{'nan' if neutral_of is None else 'found'}", (), INT32, Scope.VAR)
             was_nan = cast(binary(BinaryOp.NE, first, first), INT32)
-            self.before.append(Alloc(seen, was_nan, loc=loc))
+            self.before.append(Alloc(seen, was_nan if neutral_of is None else const(0, INT32), loc=loc))
             self.reductions.append(Reduction(seen, (), "|"))
-            nan = binary(BinaryOp.NE, Load(seen, (), INT32), 0)
-            result = Select(nan, const(float("nan"), self._dtype), result, self._dtype)
+            is_seen = binary(BinaryOp.NE, Load(seen, (), INT32), 0)
+            if neutral_of is None:
+                result = Select(is_seen, const(float("nan"), self._dtype), result, self._dtype)
+            else:
+                result = Select(is_seen, binary(_CHOICE[op][0], first, result), first, self._dtype)
         self.after.append(Store(self._of.buffer, self._of.indices, result, loc=loc))
         rewriter = _ReplaceElement(self._of, running, seen)
         new = rewriter.visit(body)
@@ -160,7 +170,7 @@ class _ReplaceElement(Rewriter):
         return Seq(tuple(s for other in others for s in self._choose(self.expr(other), node)), loc=node.loc)
 
     def _choose(self, value: Expr, node: Store) -> list[Stmt]:
-        """`running = value > running ? value : running`, and `seen |= value is NaN`."""
+        """`running = value > running ? value : running`, and `seen |= value is NaN`, or is not where NaN is dropped."""
         assert self._seen is not None
         loc, dtype = node.loc, value.dtype
         parts: list[Stmt] = []
@@ -171,8 +181,8 @@ class _ReplaceElement(Rewriter):
         running, seen = Load(self._running, (), dtype), Load(self._seen, (), INT32)
         beats = binary(_CHOICE[self._of.op][1], value, running)
         parts.append(Store(self._running, (), Select(beats, value, running, dtype), loc=loc))
-        is_nan = cast(binary(BinaryOp.NE, value, value), INT32)
-        parts.append(Store(self._seen, (), binary(BinaryOp.BITOR, seen, is_nan), loc=loc))
+        sought = binary(BinaryOp.EQ if self._of.op in _DROPS_NAN else BinaryOp.NE, value, value)
+        parts.append(Store(self._seen, (), binary(BinaryOp.BITOR, seen, cast(sought, INT32)), loc=loc))
         return parts
 
     def _others(self, value: Expr) -> list[Expr] | None:
