@@ -38,6 +38,27 @@ def test_products_of_two_passes(m: int, n: int, k: int, expected: list[str]) -> 
     assert expected == stored(softmax_of_product, m, n, k)
 
 
+@pytest.mark.parametrize(
+    ("target", "n", "products"),
+    [(H200, 16, 1), (H200, 64, 1), (H200, 128, 1), (H200, 50, 2), (H200, 144, 2), ("cpu", 16, 1), ("cpu", 64, 1)],
+)
+def test_a_product_of_one_tile_serves_both_passes(target: Any, n: int, products: int) -> None:
+    shapes = [T.Tensor((512, 64), "float16"), T.Tensor((64, n), "float16")]
+    text = tilelang.compute(target=target)(softmax_of_product).program(*shapes)
+    assert products == text.count("T.gemm(")
+
+
+@pytest.mark.parametrize("n", [16, 48, 64])
+@pytest.mark.parametrize(("target", "backend"), [("cpu", "cc"), (H200, "simulator")])
+def test_results_of_whole_rows(n: int, target: Any, backend: str) -> None:
+    a, b = numbers(70, 90, dtype="float16"), numbers(90, n, dtype="float16", seed=1)
+    wide = a.astype(np.float64) @ b
+    expected = np.exp(wide - wide.max(axis=1, keepdims=True))
+    expected /= expected.sum(axis=1, keepdims=True)
+    f = tilelang.compute(target=target, execution_backend=backend)(softmax_of_product)
+    np.testing.assert_allclose(f(a, b), expected, atol=2e-3)
+
+
 def test_products_of_one_pass_stay_in_the_loop() -> None:
     assert [] == stored(lambda a, b: tnp.max(a @ b, axis=1), 16384, 4096, 4096)
     assert [] == stored(lambda a, b: tnp.logsumexp((a @ b).astype("float32"), axis=1), 16384, 4096, 4096)

@@ -14,9 +14,10 @@ from typing import Any
 
 from tilelang.arith.interval import bounds
 from tilelang.dtypes import FLOAT32
-from tilelang.ir.expr import Cast, Expr, Load, Var
+from tilelang.ir.expr import Cast, Expr, Load, Var, int_const
 from tilelang.ir.visit import loads_of, variables_of
 from tilelang.level1.contraction import Contraction, contraction, without_widening
+from tilelang.level1.data_passes import data_passes
 from tilelang.level1.fused import FusedKernel, FusedReduction
 from tilelang.level1.placement import Tiling
 from tilelang.level1.tile_work import sorted_by_predicted_time
@@ -381,9 +382,19 @@ def _gemm_chain_tiling(kernel: FusedKernel, rows: int, depth: int, threads: int,
     for reduction in kernel.reductions:
         last = reduction.reduced[-1]
         streamed = reduction in kernel.accumulated
-        if (streamed and not kernel.sequences) or (not streamed and extent_of(kernel, last) > _MAX_WHOLE_SUM):
+        whole = _is_held_whole(kernel, depth) if streamed else extent_of(kernel, last) <= _MAX_WHOLE_SUM
+        if not whole:
             blocks[last] = min(depth, max(_MMA_ROWS, _power_of_two(extent_of(kernel, last))))
     return Tiling(blocks, threads, stages)
+
+
+def _is_held_whole(kernel: FusedKernel, depth: int) -> bool:
+    """Whether blocks hold whole rows: to sort them, or where one tile of products serves several passes."""
+    if kernel.sequences:
+        return True
+    sizes = [int_const(kernel.extents[axis]) for axis in kernel.streamed]
+    one_tile = len(sizes) == 1 and sizes[0] is not None and sizes[0] <= depth and sizes[0] % _MMA_ROWS == 0
+    return one_tile and len(data_passes(kernel)) > 1
 
 
 def _values_per_thread(kernel: FusedKernel, tiling: Tiling) -> float:
