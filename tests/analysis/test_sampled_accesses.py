@@ -8,7 +8,7 @@ from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32, DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Load, Var, as_expr, cast
-from tilelang.ir.stmt import ParallelLoop, Store
+from tilelang.ir.stmt import For, ForKind, ParallelLoop, Store
 from tilelang.layout.thread_values import digit, fragment, replicated
 
 i, j, k = (Var(name, INT32, index=True) for name in "ijk")
@@ -102,6 +102,20 @@ def test_vectors_and_subscripts_from_memory() -> None:
     assert tile_access(store, nest, layout, 2, Domain(), machine=MACHINE) is None
     assert sectors_per_byte(store, nest, layout, Domain(), machine=MACHINE) is None
     assert 1.0 == traffic_ratio(nest, [store], layout, layout, Domain(), machine=MACHINE)
+
+
+@pytest.mark.parametrize("kind", [ForKind.SERIAL, ForKind.UNROLLED])
+def test_loops_inside_a_nest_step_through_a_tile(kind: ForKind) -> None:
+    a = Buffer("A", (as_expr(64), as_expr(64)), DType("float32"), Scope.SHARED)
+    for at, steps in (((i, k), True), ((i, k + j), True), ((i, j), False)):
+        store = Store(a, at, cast(as_expr(0), a.dtype))
+        inner = For(k, as_expr(0), as_expr(64), 1, kind, store)
+        nest = ParallelLoop((i, j), (as_expr(64), as_expr(64)), inner)
+        around = For(Var("n", INT32, index=True), as_expr(0), as_expr(4), 1, ForKind.SERIAL, nest)
+        (access,) = accesses(around).writes
+        found = tile_access(access, nest, blocked((64, 64), 128, 4), 2, Domain(), machine=MACHINE)
+        assert found is not None
+        assert (steps and kind is ForKind.SERIAL) == found.steps
 
 
 def test_a_tensor_of_a_single_element_is_one_sector() -> None:

@@ -10,6 +10,7 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.shared_memory import (
     conflicts,
     contiguous_elements,
+    has_pitch,
     least_wavefronts,
     offsets,
     padded,
@@ -28,6 +29,12 @@ def test_row_major_offsets() -> None:
 
 def test_padded_rows_begin_further_apart() -> None:
     assert [0, 68, 136] == offsets(padded((3, 64), 4))[:, 0].tolist()
+
+
+def test_rows_at_equal_distances_have_a_pitch() -> None:
+    assert all(has_pitch(layout) for layout in (row_major((8, 64)), padded((8, 64), 4), row_major((1, 64))))
+    assert not has_pitch(swizzled((8, 64), 16, 128))
+    assert not has_pitch(Layout((8, 64), lambda i, j: j * 8 + i))
 
 
 def test_a_swizzle_permutes_the_tile() -> None:

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from distributed_tiles import distribute, launches
@@ -10,9 +12,10 @@ from tilelang.arith.domain import Domain
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var, as_expr
+from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import ParallelLoop, Store
 from tilelang.layout.layout import Layout
-from tilelang.layout.shared_memory import contiguous_elements, row_major
+from tilelang.layout.shared_memory import contiguous_elements, has_pitch, row_major
 from tilelang.transforms.shared_layouts import TileAccess, candidates, choose, cost, ideal, tile_access
 
 
@@ -123,5 +126,40 @@ def test_a_transposing_kernel_reads_and_writes_without_conflicts(dtype) -> None:
                 B[i, j] = s[j, i]
 
     ((_, layout),) = launches(distribute(f))[0].plan.shared_layouts
+    assert not has_pitch(layout)
     places = layout.table[..., 0] if layout.table.shape[-1] == 1 else layout.table @ np.array([64, 1])
     assert 4096 == len(np.unique(places))
+
+
+def solve(steps) -> PrimFunc:
+    """Rows that threads write as their columns, and read one after another."""
+
+    @T.prim_func
+    def f(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64) as _:
+            s = T.alloc_shared((64, 64), "float32")
+            for i, j in T.Parallel(64, 64):
+                s[j, i] = A[i, j]
+            for j in T.Parallel(64):
+                total = T.alloc_var("float32", init=0.0)
+                for i in steps(64):
+                    for k in steps(64):
+                        total += s[i, k] * s[k, j]
+                B[j] = total
+
+    return f
+
+
+def test_rows_that_a_loop_steps_through_have_a_pitch() -> None:
+    ((_, layout),) = launches(distribute(solve(T.serial)))[0].plan.shared_layouts
+    assert has_pitch(layout) and layout.output_shape != (64, 64)
+    ((_, layout),) = launches(distribute(solve(T.unroll)))[0].plan.shared_layouts
+    assert not has_pitch(layout)  # its subscripts are constants
+
+
+def test_steps_through_a_layout_without_a_pitch_cost_index_arithmetic() -> None:
+    access = sampled(shared(64, 64), (64, 64), 1)
+    stepping = dataclasses.replace(access, steps=True, cache={})
+    for layout in candidates((64, 64), 4, 1, MACHINE.bank_bytes):
+        more = cost(layout, [stepping], 4) - cost(layout, [access], 4)
+        assert (0 if has_pitch(layout) else 64 * 64 / 32) == more

@@ -18,7 +18,7 @@ from tilelang.arith.domain import Domain
 from tilelang.arith.interval import bounds
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Load, Var, int_const
-from tilelang.ir.stmt import ParallelLoop
+from tilelang.ir.stmt import For, ForKind, ParallelLoop
 from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
@@ -40,6 +40,7 @@ class TileAccess:
         vector: How many successive values of a lane are contiguous along the last dimension.
         weight: The number of accesses that the sample represents.
         kind: "load" or "store".
+        steps: Whether a loop inside the nest changes its coordinates from one iteration to the next.
         cache: Costs computed for it, by id of the layout.
     """
 
@@ -48,6 +49,7 @@ class TileAccess:
     vector: int
     weight: float
     kind: str
+    steps: bool = False
     cache: dict[int, tuple[object, float]] = field(default_factory=dict)
 
 
@@ -97,7 +99,15 @@ def tile_access(
     first = layout.value[0].size if layout.value else 1
     vector = first if _is_vector(shaped, first) else 1
     weight = layout.values * layout.threads / (values * threads)
-    return TileAccess(machine, shaped, vector, weight, "store" if access.write else "load")
+    kind = "store" if access.write else "load"
+    return TileAccess(machine, shaped, vector, weight, kind, _steps(access, nest, rank))
+
+
+def _steps(access: Access, nest: ParallelLoop, rank: int) -> bool:
+    loops = access.context.loops()
+    inside = loops[loops.index(nest) + 1 :] if nest in loops else ()
+    serial = {loop.var for loop in inside if isinstance(loop, For) and loop.kind is ForKind.SERIAL}
+    return any(serial & variables_of(index) for index in access.start[len(access.start) - rank :])
 
 
 def _coordinate(index: Expr, env: Mapping[Var, np.ndarray], domain: Domain) -> np.ndarray | None:

@@ -54,6 +54,15 @@ def offsets(layout: Layout) -> np.ndarray:
 
 
 @lru_cache(maxsize=256)
+def has_pitch(layout: Layout) -> bool:
+    """Whether rows of a matrix lie one after another at equal distances, with successive elements."""
+    places = offsets(layout)
+    rows, columns = np.ogrid[: places.shape[0], : places.shape[1]]
+    pitch = places[1, 0] - places[0, 0] if len(places) > 1 else 0
+    return bool((places == rows * pitch + columns).all())
+
+
+@lru_cache(maxsize=256)
 def contiguous_elements(layout: Layout) -> int:
     """The widest aligned vector along the last dimension that is contiguous in memory, in elements.
 

@@ -22,6 +22,7 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.shared_memory import (
     MAX_VECTOR_BYTES,
     contiguous_elements,
+    has_pitch,
     offsets,
     padded,
     wavefronts,
@@ -30,6 +31,10 @@ from tilelang.layout.thread_values import Fragment
 from tilelang.layout.xor_swizzle import MODES, swizzled
 from tilelang.targets.machine import CommonFeature, Machine
 
+# Cycles of the index arithmetic of an access where a loop steps through a layout without a pitch: the inner loop of a
+# triangular solve in float32 took 117 instructions of an H200 for 16 elements of swizzled rows, and 44 for those of
+# padded ones, which become vector loads. A multiprocessor issues four instructions in a cycle.
+_STEP_CYCLES = 1
 _WORTH = 0.95  # a layout must save one cycle in twenty, since it costs index arithmetic or memory
 
 
@@ -44,6 +49,8 @@ def cost(layout: Layout, accesses: Sequence[TileAccess], itemsize: int) -> float
         at = np.where(inside, places[tuple(np.moveaxis(np.where(inside[..., None], first, 0), -1, 0))] * itemsize, -1)
         size = min(MAX_VECTOR_BYTES, width * itemsize)
         cycles = access.weight * int(wavefronts(at, size, access.machine, access.kind).sum())
+        if access.steps and len(layout.shape) == 2 and not has_pitch(layout):
+            cycles += access.weight * _STEP_CYCLES * int(inside.any(axis=-1).sum())
         access.cache[id(layout)] = layout, cycles  # holds the layout, so that its id is not reused
     return sum((access.cache[id(layout)][1] for access in accesses), 0.0)
 
