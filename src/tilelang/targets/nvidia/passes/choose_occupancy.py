@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from tilelang.errors import Note, TileLangError
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import For, Launch
+from tilelang.ir.stmt import For, Launch, ParallelLoop
 from tilelang.ir.visit import walk, without
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body, with_launches
@@ -31,6 +31,10 @@ from tilelang.saved_schedule import ScheduleOverrides
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import is_pipelined
 from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import KEEPS_ORDER
+from tilelang.targets.nvidia.passes.warp_specialization.register_budget import (
+    live_tile_registers,
+    registers_for_tiles,
+)
 from tilelang.targets.nvidia.schedule import ONE_BLOCK, schedule_of
 
 _BLOCKS = 2  # with more, blocks would have too few registers for the accumulators of wgmma
@@ -72,14 +76,19 @@ class _Launch:
         return self._noted(1, f"{ONE_BLOCK}: predicted {duration(one)}, two {duration(two)}")
 
     def _may_have_several(self) -> bool:
-        """Whether there are more blocks than multiprocessors, and the user does not say how many run at once."""
+        """Whether blocks wait for one another, which do with one warpgroup, and have work for tensor cores and threads.
+
+        The user must not say how many run at once.
+        """
         hints, plan = self._launch.hints, self._launch.plan
         extents = [int_const(extent) or 0 for extent in self._launch.grid]
         few = math.prod(extents) <= self._context.target.machine.multiprocessors
         if few or hints.min_blocks_per_sm or hints.cluster != (1, 1, 1) or plan.workspace_split > 1 or plan.generated:
             return False
+        if live_tile_registers(self._launch, 1) > registers_for_tiles(1, _BLOCKS):
+            return False
         loops = [s for s in walk(self._launch.body) if isinstance(s, For) and is_pipelined(s)]
-        return any(isinstance(s, Gemm) for loop in loops for s in walk(loop))
+        return any({Gemm, ParallelLoop} <= {type(s) for s in walk(loop)} for loop in loops)
 
     def _planned(self, blocks: int) -> Launch:
         """The launch with the schedule that leaves room for so many blocks, or for one if they are too large."""
