@@ -15,6 +15,8 @@ from harness import assert_same, run_reference_on_copies
 from hip_kernels import ARCHES, needs_clang
 
 import tilelang
+import tilelang.language as T
+from tilelang.targets.amd.machines import MACHINES
 from tilelang.targets.amd.runtime.device_code import HipCode, build
 
 pytestmark = needs_clang
@@ -73,6 +75,24 @@ def test_attention(arch):
 @pytest.mark.parametrize("func", [row_sums(1024), transpose(64)])
 def test_exchanges_between_lanes_and_through_lds(func, arch):
     check(func, arch)
+
+
+@pytest.mark.slow(every=7)
+@pytest.mark.parametrize("arch", ARCHES)
+def test_lanes_at_every_distance(arch):
+    lanes = MACHINES[arch].warp_size
+    offsets = [offset for offset in (1, 2, 3, 4, 5, 8, 16, 32) if offset < lanes]
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((len(offsets), 64), "int32")):
+        with T.Kernel(1, threads=64):
+            thread = T.get_thread_binding()
+            for row, offset in enumerate(offsets):
+                B[row, thread] = T.shfl_xor(A[thread], offset, width=lanes)
+
+    arrays = [np.arange(64, dtype=np.int32), np.zeros((len(offsets), 64), np.int32)]
+    execute(compiled(main, arch), arrays)
+    np.testing.assert_array_equal(np.arange(64) ^ np.array(offsets)[:, None], arrays[1])
 
 
 def test_a_wrong_swizzle_is_found():

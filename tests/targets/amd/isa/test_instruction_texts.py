@@ -65,14 +65,14 @@ def functions():
 def test_texts_compile(arch: str) -> None:
     rows = list(functions())
     text = assembly_of(hip_source([h for helpers, _ in rows for h in helpers], [text for _, text in rows]), arch)
-    assert "ds_swizzle_b32" in text and "ds_bpermute_b32" in text
+    assert "row_half_mirror" in text and "ds_bpermute_b32" in text
     assert "s_barrier" in text
 
 
 @pytest.mark.slow(every=2)
 @needs_clang
 @pytest.mark.parametrize("arch", GENERATIONS)
-@pytest.mark.parametrize(("offset", "instruction"), [(1, "quad_perm:[1,0,3,2]"), (2, "quad_perm:[2,3,0,1]"), (8, "swizzle")])
+@pytest.mark.parametrize(("offset", "instruction"), [(1, "quad_perm:[1,0,3,2]"), (2, "quad_perm:[2,3,0,1]"), (4, "row_half_mirror"), (8, "row_ror:8")])
 def test_neighbors_are_reached_without_an_address(arch: str, offset: int, instruction: str) -> None:
     template = HIP.call(warp.shuffle("xor", SCALARS["float32"]))
     text = template.format("~0u", "a[i]", str(offset), "32")

@@ -124,13 +124,19 @@ _SHUFFLE = Helper(
 template <typename T> __device__ __forceinline__ T tl_of_lane(T value, int lane) {
     return tl_by_words(value, [=](int word) { return __builtin_amdgcn_ds_bpermute(lane << 2, word); });
 }
-// The value of a lane of the same four, given by two bits for each of them.
-template <int LANES, typename T> __device__ __forceinline__ T tl_of_quad(T value) {
-    return tl_by_words(value, [](int word) { return __builtin_amdgcn_mov_dpp(word, LANES, 0xf, 0xf, true); });
+// The value of a lane of the same sixteen, by an instruction that needs no LDS.
+template <int CONTROL, typename T> __device__ __forceinline__ T tl_of_row(T value) {
+    return tl_by_words(value, [](int word) { return __builtin_amdgcn_mov_dpp(word, CONTROL, 0xf, 0xf, true); });
 }
-// The value of lane ^ MASK, both in the same half of 64 lanes.
-template <int MASK, typename T> __device__ __forceinline__ T tl_swizzle_xor(T value) {
-    return tl_by_words(value, [](int word) { return __builtin_amdgcn_ds_swizzle(word, MASK << 10 | 0x1f); });
+// The value of the lane at the same place of the other sixteen of 32.
+template <typename T> __device__ __forceinline__ T tl_of_other_row(T value) {
+#if defined(__GFX9__)
+    return tl_by_words(value, [](int word) { return __builtin_amdgcn_ds_swizzle(word, 16 << 10 | 0x1f); });
+#else
+    return tl_by_words(value, [](int word) {
+        return (int)__builtin_amdgcn_permlanex16(0, word, 0x76543210, 0xfedcba98, false, true);
+    });
+#endif
 }
 // The value of a lane of the segment of `width` lanes around this one, counted from its first.
 template <typename T> __device__ __forceinline__ T tl_shuffle_idx(T value, int lane, int width) {
@@ -148,12 +154,13 @@ template <typename T> __device__ __forceinline__ T tl_shuffle_down(T value, int 
 template <typename T> __device__ __forceinline__ T tl_shuffle_xor(T value, int offset, int width) {
     if (__builtin_constant_p(offset) && __builtin_constant_p(width) && offset < width) {
         switch (offset) {  // without the registers of an address
-            case 1: return tl_of_quad<0xb1>(value);
-            case 2: return tl_of_quad<0x4e>(value);
-            case 3: return tl_of_quad<0x1b>(value);
-            case 4: return tl_swizzle_xor<4>(value);
-            case 8: return tl_swizzle_xor<8>(value);
-            case 16: return tl_swizzle_xor<16>(value);
+            case 1: return tl_of_row<0xb1>(value);  // in four lanes, two bits for each
+            case 2: return tl_of_row<0x4e>(value);
+            case 3: return tl_of_row<0x1b>(value);
+            case 4: return tl_of_row<0x1b>(tl_of_row<0x141>(value));  // eight lanes backwards, and four
+            case 8: return tl_of_row<0x128>(value);  // turns sixteen lanes by eight
+            case 16: return tl_of_other_row(value);
+            case 32: return tl_of_lane(value, tl_lane_index() ^ 32);
         }
     }
     const int own = tl_lane_index(), other = own ^ offset;
