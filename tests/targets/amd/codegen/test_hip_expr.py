@@ -14,6 +14,15 @@ def test_loads_of_loops_add_an_offset_of_the_thread_to_a_resource_of_all() -> No
     assert "tl_buffer_load<uint32x4_t>(A_from, A_offset, v * 20480u)" in text
 
 
+def test_loads_to_lds_do_so_too_unless_lanes_load_nothing() -> None:
+    text = printed(gemm(160, rows=256), "gfx950").text
+    assert re.search(r"tl_buffer_to_lds_16\(&A_s\[.*, A_from, A_offset, i \* \d+u\);", text)
+    assert "A_at" not in text
+    ragged = printed(gemm(136, rows=250), "gfx950").text
+    assert "tl_buffer_to_lds" not in ragged
+    assert "A_at + " in ragged
+
+
 def test_resources_move_where_offsets_of_all_iterations_have_no_bound() -> None:
     rows = T.dynamic("rows")
 

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32, SCALARS
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Load, Var, as_expr
-from tilelang.ir.stmt import For, ForKind, Store
+from tilelang.ir.stmt import CallStmt, For, ForKind, Store
 from tilelang.targets.amd.codegen.thread_offsets import thread_offsets
+from tilelang.targets.amd.isa.direct_to_lds import direct_to_lds
 
 K, I, ROW, THREAD = (Var(name, INT32, index=True) for name in ("k", "i", "row", "thread"))
 FLOAT16 = SCALARS["float16"]
@@ -53,6 +54,14 @@ def test_the_parts_make_the_place_in_every_iteration(factors):
 )
 def test_what_cannot_be_divided_stays(indices):
     assert [] == found(*indices)
+
+
+@pytest.mark.parametrize(("keep", "count"), [(as_expr(True), 1), (K < 7, 0)])
+def test_loads_to_lds_are_split_where_all_lanes_load(keep, count):
+    tile = Buffer("tile", (as_expr(1024),), FLOAT16, Scope.SHARED)
+    args = (Region(tile, (THREAD * 8,), ()), Region(A, (ROW * 128 + THREAD // 8, K * 64 + THREAD % 8 * 8), ()), keep)
+    loop = For(K, as_expr(0), as_expr(8), 1, ForKind.SERIAL, CallStmt(direct_to_lds(16), args))
+    assert count == len(thread_offsets(loop, THREAD, DOMAIN))
 
 
 def test_offsets_fit_into_32_bits():

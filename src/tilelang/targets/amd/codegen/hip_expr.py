@@ -42,6 +42,11 @@ class SplitAddress:
     offset: str
     moves: Mapping[Var, int]
 
+    def operands(self, names: Names) -> str:
+        """The operands of a load: the resource, the thread's offset, and what unrolled loops add."""
+        moves = " + ".join(f"{names[var]} * {step}u" for var, step in self.moves.items())
+        return f"{self.resource}, {self.offset}, {moves or 0}"
+
 
 class HipExprPrinter(ExprPrinter):
     """Prints expressions.
@@ -100,9 +105,8 @@ class HipExprPrinter(ExprPrinter):
         if found is None:
             return None
         self.need(BUFFER_LOAD)
-        moves = " + ".join(f"{self.names[var]} * {step}u" for var, step in found.moves.items())
         name, first = ("tl_buffer_load_if", f"{condition}, ") if condition else ("tl_buffer_load", "")
-        return f"{name}<{self.storage(dtype)}>({first}{found.resource}, {found.offset}, {moves or 0})"
+        return f"{name}<{self.storage(dtype)}>({first}{found.operands(self.names)})"
 
     def _gathered(self, load: Load, dtype: DType, condition: str) -> str | None:
         """A load of a row whose index was loaded, of zeros where a condition is false; None for other loads.

@@ -10,7 +10,7 @@ from typing import Any
 from tilelang.analysis.strides import distance
 from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.index_types import ProvenIndexTypes
-from tilelang.codegen.pointer_increments import AddressKey
+from tilelang.codegen.pointer_increments import AddressKey, address_key
 from tilelang.dtypes import INT32
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -37,7 +37,7 @@ from tilelang.targets.amd.codegen.lds_offsets import LdsOffsets
 from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, thread_offsets
 from tilelang.targets.amd.isa.atomic_text import atomic_text
 from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
-from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS
+from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS, from_buffer, unconditional_source
 from tilelang.targets.amd.isa.save_registers import ITERATIONS, REMATERIALIZE
 from tilelang.targets.amd.isa.wait_counters import WAIT_FOR_TRACKED_LOADS
 from tilelang.targets.gpu.codegen.program import instructions_of
@@ -86,7 +86,17 @@ class HipStmtPrinter(ThreadStmtPrinter):
             if isinstance(target, Region):  # the address of the first lane counts
                 start = tuple(substitute(self._by_thread(index), {thread: first}) for index in target.start)
                 node = dataclasses.replace(node, args=(dataclasses.replace(target, start=start), *others))
-        super()._call(node)
+        source = unconditional_source(node)
+        split = None if source is None else self._split_addresses.get(address_key(source))
+        if split is None:
+            super()._call(node)
+            return
+        helper = from_buffer(node.routine)
+        self._exprs.need(helper)
+        self._out.line(f"{helper.name}({self._argument(node.args[0])}, {split.operands(self._names)});")
+
+    def _has_address(self, buffer: Buffer, place: tuple[ExprKey, ...]) -> bool:
+        return (buffer, place) in self._split_addresses
 
     def _by_thread(self, index: Expr) -> Expr:
         """An index with the definitions of the variables that differ between threads put in."""

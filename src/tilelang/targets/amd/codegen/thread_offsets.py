@@ -1,4 +1,4 @@
-"""Splits addresses of global loads in loops into a uniform part and an offset of each thread.
+"""Splits addresses of global loads in loops, also of those to LDS, into a uniform part and an offset of each thread.
 
     for k:  x = A[by * 128 + (thread >> 3) + v * 32, k * 64]
     =>  r = &A[by * 128, 0], t = (thread >> 3) * stride;  for k, t += 64:  x = *(r + t + v * 32 * stride)
@@ -20,12 +20,13 @@ from tilelang.arith.domain import Domain
 from tilelang.arith.interval import bounds
 from tilelang.codegen.pointer_increments import AddressKey, PointerIncrement, address_increment, address_key, changed_in
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, Load, Var, int_const
+from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.stmt import For, ForKind, Stmt
 from tilelang.ir.visit import expressions, loads_of, sub_statements, variables_of
 from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
 from tilelang.records import record
 from tilelang.targets.amd.isa.buffer_load import MAX_BUFFER_BYTES
+from tilelang.targets.amd.isa.direct_to_lds import unconditional_source
 
 _BYTE_BITS = 8
 
@@ -51,28 +52,33 @@ def thread_offsets(loop: For, thread: Var, domain: Domain) -> dict[AddressKey, T
     if loop.step <= 0:
         return found
     changing = changed_in(loop)
-    for load, unrolled in _loads(loop.body, ()):
-        region = Region(load.buffer, load.indices, ())
+    for buffer, indices, unrolled in _loads(loop.body, ()):
+        region = Region(buffer, indices, ())
         key = address_key(region)
-        if key in found or load.buffer.dtype.bits < _BYTE_BITS:
+        if key in found or buffer.dtype.bits < _BYTE_BITS:
             continue
         increment = address_increment(region, loop, tuple(unrolled), changing)
         split = None if increment is None else _split(increment, thread)
         if split is None:
             continue
-        largest = _max_offset(load.buffer, split, dict(unrolled), domain)
+        largest = _max_offset(buffer, split, dict(unrolled), domain)
         if largest < MAX_BUFFER_BYTES:
-            holds = largest + _max_increment(load.buffer, split, loop) < MAX_BUFFER_BYTES
+            holds = largest + _max_increment(buffer, split, loop) < MAX_BUFFER_BYTES
             found[key] = dataclasses.replace(split, holds_increments=holds)
     return found
 
 
-def _loads(stmt: Stmt, unrolled: tuple[tuple[Var, int], ...]) -> Iterator[tuple[Load, dict[Var, int]]]:
+def _loads(
+    stmt: Stmt, unrolled: tuple[tuple[Var, int], ...]
+) -> Iterator[tuple[Buffer, tuple[Expr, ...], dict[Var, int]]]:
     """The loads from global memory, with the largest values of the variables of enclosing unrolled loops."""
     for expr in expressions(stmt):
         for load in loads_of(expr):
             if load.buffer.scope is Scope.GLOBAL:
-                yield load, dict(unrolled)
+                yield load.buffer, load.indices, dict(unrolled)
+    source = unconditional_source(stmt)
+    if source is not None:
+        yield source.buffer, source.start, dict(unrolled)
     if isinstance(stmt, For) and stmt.kind is ForKind.UNROLLED:
         unrolled = (*unrolled, (stmt.var, (int_const(stmt.stop) or MAX_BUFFER_BYTES) - 1))
     for child in sub_statements(stmt):

@@ -1,7 +1,8 @@
 """Loads from global memory to LDS that bypass registers.
 
-Gives `direct_to_lds(bytes)`. Invariant: the lanes of a wave fill consecutive chunks of LDS, lane l the one at offset
-l * bytes from that of lane 0; each may read anywhere. So a swizzled tile is filled by permuting the global addresses.
+Gives `direct_to_lds(bytes)`, whose text takes a pointer, and `from_buffer`, whose takes a buffer resource. Invariant:
+the lanes of a wave fill consecutive chunks of LDS, lane l the one at offset l * bytes from that of lane 0; each may
+read anywhere. So a swizzled tile is filled by permuting the global addresses.
 Loaded data is visible to the wave after its wait, and to other waves after a barrier that follows the wait.
 The text is assembly because compilers wait for all built-in loads before each read of LDS (LLVM up to 21), or never
 (LLVM 22). It names no clobber of M0, a reserved register, which compilers write right before each use of their own.
@@ -20,9 +21,14 @@ from typing import Any
 import numpy as np
 
 from tilelang.errors import CompilerBug, NoLowering, SimulationError
+from tilelang.ir.buffer import Region
+from tilelang.ir.callee import Routine
+from tilelang.ir.expr import Const
+from tilelang.ir.stmt import CallStmt, Stmt
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
+from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
 from tilelang.targets.amd.isa.wait_counters import DIRECT_TO_LDS
 from tilelang.targets.amd.machines import Feature
 from tilelang.targets.gpu.isa.lanes import spread
@@ -95,6 +101,36 @@ __device__ __forceinline__ void {name}(void* shared, const void* global, bool ke
         predicate=2,
         source="AMD Instinct MI300 Instruction Set Architecture, 'Memory Buffer Load to LDS'",
     )
+
+
+def unconditional_source(stmt: Stmt) -> Region | None:
+    """Where all lanes of a load to LDS read; None for other statements, and where a lane may not."""
+    if not isinstance(stmt, CallStmt) or all(stmt.routine is not load for load in DIRECT_LOADS.values()):
+        return None
+    _, source, keep = stmt.args
+    return source if isinstance(source, Region) and isinstance(keep, Const) and keep.value else None
+
+
+def from_buffer(load: Routine) -> Helper:
+    """The text of a load to LDS by a buffer resource, offsets of lanes, and one of the wave, instead of a pointer."""
+    size = next(size for size, each in DIRECT_LOADS.items() if each is load)
+    own: Any = DIRECT_LOADS[size].helpers["hip"]
+    name = f"tl_buffer_to_lds_{size}"
+    text = f"""\
+// As {own.name}, from `from + offset + moved`, which a buffer load adds by itself.
+__device__ __forceinline__ void {name}(void* shared, tl_resource from, unsigned offset, unsigned moved) {{
+#if __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
+    const unsigned address = (unsigned)(unsigned long)shared;
+    asm volatile("s_mov_b32 m0, %0\\n\\ts_nop 0\\n\\tbuffer_load_{_SUFFIXES[size]} %1, %2, %3 offen lds"
+                 :
+                 : "s"(address), "v"(offset), "s"(from), "s"(moved)
+                 : "memory");
+#else
+    {own.name}(shared, from + (offset + moved), true);
+#endif
+}}
+"""
+    return Helper(name, text, (own, BUFFER_LOAD))
 
 
 def _check_destination(warp: Warp, dst: Pointer, size: int) -> None:

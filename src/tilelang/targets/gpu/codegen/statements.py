@@ -15,6 +15,7 @@ from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.pointer_increments import pointer_increments
 from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.compare import ExprKey
 from tilelang.ir.expr import Expr, cast, int_const
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, Launch, Stmt
 from tilelang.ir.visit import walk
@@ -120,23 +121,26 @@ class ThreadStmtPrinter(StmtPrinter):
 
     def _rolled(self, node: For) -> None:
         """A loop that stays one, with the pointers that go along with it."""
-        exprs, also = self._exprs, []
+        exprs, also = self._exprs, self._more_pointers(node)
         outside = dict(exprs.pointers)
         for (buffer, offset), increment in pointer_increments(node).items():
-            if self._types.offset_bits(buffer) != 32:
+            if self._types.offset_bits(buffer) != 32 or self._has_address(buffer, offset):
                 continue  # what unrolled loops add might not fit into an `int`
             name = self._names.fresh(f"{buffer.name}_at")
             first = exprs.address(Region(buffer, increment.start, ()))
             self._out.line(f"{pointer_type(buffer, exprs, self._written)} {name} = {first};")
             also.append(f"{name} += {exprs.distance(buffer, increment.steps)}")
             exprs.pointers[buffer, offset] = name, increment.unrolled_steps
-        also += self._more_pointers(node)
         super()._for(node, also)
         exprs.pointers = outside
 
     def _more_pointers(self, loop: For) -> list[str]:
         """Declares further pointers that go along with a loop; gives their increments."""
         return []
+
+    def _has_address(self, buffer: Buffer, place: tuple[ExprKey, ...]) -> bool:
+        """Whether an address is among these."""
+        return False
 
     def _pragma(self, node: For) -> str:
         if node.kind is ForKind.UNROLLED or node.kind is ForKind.VECTORIZED:
