@@ -39,7 +39,7 @@ class Accesses(Registers):
                 active = active & inside
         else:
             address = self._flat_address(form, inst)
-        if "_LDS_" in name or (form == "MUBUF" and inst.lds):
+        if "_LDS_" in name or (form == "MUBUF" and getattr(inst, "lds", 0)):
             self._direct(name, inst, address, active)
             return
         names["ADDR"] = Words(np.stack([address & np.uint64(M32), address >> np.uint64(32)]))
