@@ -73,6 +73,13 @@ def test_an_update_that_is_read_in_other_ways_runs_in_order():
     assert "use it in other ways" in verdict(loop).reason
 
 
+def test_updates_by_a_row_that_stays_run_in_parallel():
+    """As in the elimination of a matrix: each row below row k is reduced by it."""
+    reduced = store(F, I, J, load(F, I, J) - load(A, I, K) * load(F, K, J))
+    for condition, reason in ((I > K, ""), (I >= K, "iterations update 'F' and use it in other ways")):
+        assert reason == verdict(nest(If(condition, reduced))).reason
+
+
 def test_of_several_stores_to_one_element_the_last_counts():
     (store_,) = nest(store(S, I, load(A, I, J))).body.body
     assert {store_: (J,)} == verdict(nest(store_)).last_value_stores

@@ -11,7 +11,7 @@ from tilelang.arith.domain import Domain
 from tilelang.ir.buffer import Region
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Load
-from tilelang.ir.stmt import For, Seq
+from tilelang.ir.stmt import For, If, Seq
 from tilelang.ir.visit import walk_expr
 from tilelang.ops.copy import Copy
 
@@ -73,6 +73,16 @@ def test_other_variables_may_differ_as_well():
     compare, (read, write) = compared(store(S, i, j, load(S, i - 1, j + 1)), AROUND.with_loop(j, 0, 8))
     assert compare.disjoint(read, write, j, 8)
     assert not compare.disjoint(read, write, j, 8, others=(i,))
+
+
+def test_what_holds_at_one_access_keeps_it_apart_from_the_other():
+    S, around = buffer("S", 64, 64), Domain().with_loop(i, 0, 64).with_loop(j, 0, 64).with_range(k, 0, 63)
+    rows = {(i > k, k): True, (i + 1 <= k, k): True, (i < k, k + j): True, (i > k, k - j): True}
+    rows |= {(i >= k, k): False, (j > k, k): False, (i < k, k - j): False, (i < k, k + j - 1): False}
+    for (condition, row), apart in rows.items():
+        compare, (read, write) = compared(If(condition, store(S, i, j, load(S, row, j))), around)
+        assert apart == compare.disjoint(read, write, i, 64, others=(j,)) == compare.disjoint(write, read, i, 64)
+        assert apart == compare.never_alias(write, read, (i, j))
 
 
 def test_an_inner_loop_is_apart_by_its_rows():

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from tilelang.analysis.accesses import Access, Accesses
 from tilelang.arith.affine import Linearizer, Sum, Term
 from tilelang.arith.domain import Domain
-from tilelang.arith.interval import bounds
+from tilelang.arith.interval import analysis_of, bounds
 from tilelang.arith.ranges import Interval, add, multiply, scale
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import expr_key
@@ -76,7 +76,7 @@ class Comparison:
         return any(
             not _may_vanish(self._distance(f, g, x, y, loop_vars), x, y, d)
             for d, (f, g) in enumerate(zip(self.sums(x), self.sums(y), strict=True))
-        )
+        ) or self._kept_apart(x, y, loop_vars)
 
     def disjoint(
         self, x: Access, y: Access, var: Var, trips: int | None, *, step: int = 1, others: tuple[Var, ...] = ()
@@ -101,7 +101,29 @@ class Comparison:
             if self._always_differ(f, g, x, y, d, loop_vars, trips, stride):
                 return True
         p, q = self._address(x), self._address(y)
-        return p is not None and q is not None and self._always_differ(p, q, x, y, None, loop_vars, trips, stride)
+        if p is not None and q is not None and self._always_differ(p, q, x, y, None, loop_vars, trips, stride):
+            return True
+        return self._kept_apart(x, y, loop_vars)
+
+    def _kept_apart(self, x: Access, y: Access, loop_vars: tuple[Var, ...]) -> bool:
+        """Whether what holds at one access keeps it on one side of the other, wherever iterations put that.
+
+        As `i > k` keeps row i apart from row k, and `i < n` element i from any element n + j.
+        """
+        if not _elements(x, y):
+            return False
+        for mine, other in ((x, y), (y, x)):
+            analysis = analysis_of(mine.context.domain(self.domain))
+            for f, g in zip(self.sums(mine), self.sums(other), strict=True):
+                still = Sum({t: c for t, c in g.terms.items() if not self.varies(t, loop_vars)}, g.constant)
+                moves = self._distance(g.plus(still, -1), _ZERO, other, other, loop_vars).total
+                if not still.terms:
+                    continue  # intervals say as much
+                if moves.low is not None and analysis.is_nonnegative(still.plus(f, -1).plus(Sum({}, moves.low - 1))):
+                    return True
+                if moves.high is not None and analysis.is_nonnegative(f.plus(still, -1).plus(Sum({}, -moves.high - 1))):
+                    return True
+        return False
 
     def _always_differ(
         self,
