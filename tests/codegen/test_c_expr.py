@@ -164,6 +164,21 @@ def test_intrinsics_on_narrow_integers_wrap_before_they_are_used(dtype):
     kernel.check()
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32"])
+def test_rounding_an_integer_leaves_no_trace(dtype):
+    """In parentheses, a type around a type around a name would be the type of a function."""
+
+    def rounded(a):
+        return _call(INTRINSICS["abs"], _call(INTRINSICS["floor"], a))
+
+    kernel = Elementwise()
+    x, y = pairs([0, 1, 200], dtype)
+    kernel.add(dtype, lambda a, b: [_call(INTRINSICS["fma"], rounded(a), rounded(b), a)], x, y)
+    kernel.check()
+    a = Var("a", as_dtype(dtype))
+    assert "a" == printer(a).value(rounded(a))
+
+
 def _call(callee, *args):
     return Call(callee, args, callee.result(tuple(a.dtype for a in args)))
 

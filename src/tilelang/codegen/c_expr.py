@@ -396,11 +396,10 @@ class ExprPrinter(IndexPrinter):
         compute = callee.compute(tuple(a.dtype for a in expr.args))
         template = self.dialect.template(callee, compute)
         self.need(template.helper)
-        text = template.format(*(self._operand(a, compute) for a in expr.args))
-        return self._wrapped(text, expr.dtype, TERNARY)
-
-    def _operand(self, expr: Expr, compute: DType) -> str:
-        return self.value(expr if expr.dtype == compute and not expr.is_index else Cast(expr, compute))
+        operands = [a if a.dtype == compute and not a.is_index else Cast(a, compute) for a in expr.args]
+        if template.text == "{0}":
+            return self._value(operands[0])
+        return self._wrapped(template.format(*map(self.value, operands)), expr.dtype, TERNARY)
 
     # -- literals -----------------------------------------------------------------------------------------------
     def _literal(self, expr: Const) -> Text:

@@ -38,7 +38,8 @@ def needed(*helpers: Helper | None) -> tuple[Helper, ...]:
 class Template:
     """The text of an operation in one language: an expression in which `{0}`, `{1}`, ... stand for operands.
 
-    Operands may be any expressions: the text parenthesizes them where needed, and uses each of them once.
+    Operands may be any expressions: the text parenthesizes them where needed, and uses each of them once. `{0}` alone
+    is the operand itself.
     """
 
     text: str

@@ -12,7 +12,7 @@ from tilelang.isa.intrinsic import Helper, Template
 SIGNED = ("int4", "int8", "int16", "int32", "int64")
 UNSIGNED = ("bool", "uint4", "uint8", "uint16", "uint32", "uint64")
 
-UNCHANGED: Mapping[str, Template] = dict.fromkeys((*SIGNED, *UNSIGNED), Template("({0})"))
+UNCHANGED: Mapping[str, Template] = dict.fromkeys((*SIGNED, *UNSIGNED), Template("{0}"))
 """What rounding does to integers."""
 
 

@@ -174,7 +174,7 @@ MATH: Mapping[str, Texts] = {
     "fma": {**_builtin("fma", 3), **fma_of_integers()},
     "abs": {
         **_builtin("fabs"),
-        **{name: Template("({0})") for name in UNSIGNED},
+        **{name: Template("{0}") for name in UNSIGNED},
         **{name: Template("tl_magnitude((int32_t)({0}))", _ON_INTEGERS) for name in SIGNED},
         "int64": Template("tl_magnitude((int64_t)({0}))", _ON_INTEGERS),
     },

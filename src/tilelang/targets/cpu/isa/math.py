@@ -104,7 +104,7 @@ MATH: Mapping[str, Mapping[str, Template]] = {
     "fma": {**_std("fma", 3), **fma_of_integers()},
     "abs": {
         **_std("abs"),
-        **{name: Template("({0})") for name in UNSIGNED},
+        **{name: Template("{0}") for name in UNSIGNED},
         **{name: Template("tl::magnitude((int32_t)({0}))", _ON_INTEGERS) for name in SIGNED},
         "int64": Template("tl::magnitude((int64_t)({0}))", _ON_INTEGERS),
     },

@@ -123,7 +123,7 @@ MATH: Mapping[str, Templates] = {
     "fma": {**_called("fma", 3), **fma_of_integers(INTEGERS)},
     "abs": {
         **_called("fabs"),
-        **{name: Template("({0})") for name in UNSIGNED},
+        **{name: Template("{0}") for name in UNSIGNED},
         **{name: Template("tl_magnitude((int32_t)({0}))", _ON_INTEGERS) for name in SIGNED},
         "int64": Template("tl_magnitude((int64_t)({0}))", _ON_INTEGERS),
     },
