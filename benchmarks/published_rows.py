@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FAST = {"tl.enable_fast_math": True}
-# Two small blocks on a multiprocessor, of which one computes while the other one waits for its gemms
-_TWO_PER_SM = ({}, {"tl.consumers": 1, "tl.stages": 1, "tl.persistent": False})
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,6 @@ class Row:
         part: The arguments of the reference for a part of the result, and that part.
         asked: The time of published TileLang over ours.
         flop: Floating-point operations, or bytes if `in_bytes`.
-        options: `pass_configs` of ours, each tried with every tile, such as schedules; the rival has none like them.
     """
 
     name: str
@@ -37,7 +34,6 @@ class Row:
     flop: float
     in_bytes: bool = False
     reference: Mapping[str, Any] = field(default_factory=dict)
-    options: tuple[Mapping[str, Any], ...] = ({},)
 
 
 def _normal(torch, *shape, scale=1.0):
@@ -79,15 +75,14 @@ def _linear() -> list[Row]:
 
     folder, shape = "06_linear_attention", (batch, heads, length, dim, dim)
     return [
-        Row("retention", f"{folder}/retention.py", "retention", shape, [4], tiles, retention, first_head, 1.2, flop,
-            options=_TWO_PER_SM),
+        Row("retention", f"{folder}/retention.py", "retention", shape, [4], tiles, retention, first_head, 1.2, flop),
         Row(
             "Mamba 2", f"{folder}/mamba2.py", "mamba2", (batch, heads, 1, length, dim, dim), [5], tiles, mamba2,
-            second_axis, 1.2, flop, options=_TWO_PER_SM,
+            second_axis, 1.2, flop,
         ),
         Row(
             "gated delta rule", f"{folder}/gated_delta_rule.py", "gated_delta_rule", shape, [5], tiles, delta, _head,
-            1.2, flop, options=_TWO_PER_SM,
+            1.2, flop,
         ),
     ]  # fmt: skip
 
