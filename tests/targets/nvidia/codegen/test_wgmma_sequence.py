@@ -11,8 +11,17 @@ from tilelang.ir.expr import Var, as_expr, cast, const
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, Seq
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.codegen.wgmma_sequence import with_sequences
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
-from tilelang.targets.nvidia.isa.wgmma import WGMMA_COMMIT, WGMMA_FENCE, WgmmaAtom, fence_operands, wgmma, wgmma_wait
+from tilelang.targets.nvidia.isa.wgmma import (
+    WGMMA_COMMIT,
+    WGMMA_FENCE,
+    WgmmaAtom,
+    define_operands,
+    fence_operands,
+    wgmma,
+    wgmma_wait,
+)
 
 FLOAT16, UINT64 = SCALARS["float16"], SCALARS["uint64"]
 ATOM = WgmmaAtom(8, 16, FLOAT16, FLOAT16, FLOAT32)
@@ -23,16 +32,14 @@ def region(array, start, count):
     return Region(array, (as_expr(start),), (as_expr(count),))
 
 
-def fence(array, count):
-    return CallStmt(fence_operands(array.dtype, count), (region(array, 0, count),))
-
-
 def group_text(
-    multiply, *extents, kind=ForKind.UNROLLED, a_in_registers=False, before=(), fenced=(), after=()
+    multiply, *extents, kind=ForKind.UNROLLED, a_in_registers=False, before=(), prepare=fence_operands, fenced=(),
+    after=(),
 ):
     """The text of a group around a nest of loops around a call, whose operands `multiply` gives for their variables.
 
-    `before` are arrays that are fenced, with their sizes; `fenced` is between the fence and the nest, `after` behind it.
+    `before` are arrays with their sizes, which `prepare` fences or defines; `fenced` is between the fence and the nest,
+    `after` behind it.
     """
     sums, held = buffer("C", (8,), "float32", Scope.LOCAL), buffer("P", (64,), "float16", Scope.LOCAL)
     variables = [Var(f"i{n}", INT32, index=True) for n in range(len(extents))]
@@ -41,8 +48,8 @@ def group_text(
     for var, extent in zip(reversed(variables), reversed(extents), strict=True):
         body = For(var, as_expr(0), as_expr(extent), 1, kind, body)
     arrays = {"C": sums, "P": held}
-    fences = (fence(arrays[name], count) for name, count in before)
-    group = Seq((*fences, CallStmt(WGMMA_FENCE, ()), *fenced, body, *after, CallStmt(WGMMA_COMMIT, ())))
+    prepared = [CallStmt(prepare(arrays[name].dtype, n), (region(arrays[name], 0, n),)) for name, n in before]
+    group = Seq((*prepared, CallStmt(WGMMA_FENCE, ()), *fenced, body, *after, CallStmt(WGMMA_COMMIT, ())))
     return emit(kernel("test", [], [Alloc(sums), Alloc(held), group])).text
 
 
@@ -118,6 +125,19 @@ def test_loops_of_one_iteration_may_lie_around():
     assert f"{NAME}_kk_x8(" in group_text(lambda sums, held, i, step: accumulating(sums, held, step), 1, 8)
 
 
+@pytest.mark.parametrize("steps", [2, 4])
+def test_few_instructions_are_one_statement_where_their_sums_are_defined_or_a_is_fenced(steps):
+    text = group_text(accumulating, steps, before=[("C", 4)], prepare=define_operands)
+    assert calls(text) == ["tl_define_float_operands", f"{NAME}_kk_x{steps}"]
+    text = group_text(held_operand, steps, a_in_registers=True, before=[("P", steps * 8)])
+    assert calls(text) == [f"{NAME}_rk_x{steps}"]
+
+
+def test_few_instructions_that_add_to_fenced_sums_stay_a_loop():
+    text = group_text(accumulating, 4, before=[("C", 4)])
+    assert calls(text) == ["tl_fence_float_operands", "tl_wgmma_fence", "tl_wgmma_commit"]
+
+
 @pytest.mark.parametrize("extents", [(0,), (1,), (7,)])
 def test_few_instructions_stay_a_loop(extents):
     text = group_text(accumulating, *extents)
@@ -131,6 +151,10 @@ def test_several_accumulators_stay_loops():
 
     text = group_text(multiply, 8, 2)
     assert f"{NAME}_kk(&C[i1 * 4], " in text
+
+
+def test_bodies_may_be_empty():
+    assert [] == with_sequences(())
 
 
 def test_loops_that_are_not_unrolled_stay():

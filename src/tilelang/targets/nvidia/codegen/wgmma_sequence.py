@@ -6,10 +6,11 @@ accumulator each time, and each register that is fenced takes one. Invariant: th
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from tilelang.dtypes import INT32
+from tilelang.dtypes import INT32, DType
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.compare import expr_key
@@ -21,11 +22,19 @@ from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.async_units import WGMMA
-from tilelang.targets.nvidia.isa.wgmma import WGMMA_COMMIT, WGMMA_FENCE, fence_operands, wgmma_sequence
+from tilelang.targets.nvidia.isa.wgmma import (
+    WGMMA_COMMIT,
+    WGMMA_FENCE,
+    define_operands,
+    fence_operands,
+    wgmma_sequence,
+)
 
 Argument = Region | Expr
 _BARRIERS = (Effect.SYNC_BLOCK, Effect.SYNC_SOME, Effect.SYNC_WARP, Effect.FENCE)
-_MIN_STEPS = 8  # statements of fewer save little time, and ptxas moves other instructions between those of a loop
+# of operands in shared memory that add to given sums: a statement of fewer saves no time, and ptxas moves other
+# instructions between those of a loop
+_MIN_STEPS = 8
 
 
 @record(slots=True)
@@ -51,21 +60,24 @@ def with_sequences(statements: Sequence[Stmt]) -> list[Stmt | WgmmaSequence]:
     """The statements, with sequences in place of groups and of the fences of the registers that they name."""
     result: list[Stmt | WgmmaSequence] = []
     committed = False  # by the sequence before
-    for stmt, following in zip(statements, (*statements[1:], None), strict=True):
+    for stmt, following in itertools.zip_longest(statements, statements[1:]):
         if committed:
             committed = False
             continue
         fence = _fence_at_end(result) if isinstance(stmt, For) and _calls(following, WGMMA_COMMIT) else None
         sequence = _sequence_of(stmt) if isinstance(stmt, For) and fence is not None else None
-        if fence is None or sequence is None:
-            result.append(stmt)
-            continue
-        named, first = _named_registers(sequence), fence
-        while first and _fences(result[first - 1], named):
-            first -= 1
-        result[first : fence + 1] = []
-        result.append(sequence)
-        committed = True
+        if fence is not None and sequence is not None:
+            named, first = _named_registers(sequence), fence
+            while first and _is_on(named, fence_operands, result[first - 1]):
+                first -= 1
+            held = first < fence and isinstance(sequence.operands[0][0], Region)
+            defined = first and _is_on(named, define_operands, result[first - 1])
+            if held or defined or len(sequence.operands) >= _MIN_STEPS:
+                result[first : fence + 1] = []
+                result.append(sequence)
+                committed = True
+                continue
+        result.append(stmt)
     return result
 
 
@@ -96,12 +108,14 @@ def _named_registers(sequence: WgmmaSequence) -> Counter[Buffer]:
     return named
 
 
-def _fences(stmt: Stmt | WgmmaSequence, named: Counter[Buffer]) -> bool:
-    """Whether a statement only fences registers that are all named."""
+def _is_on(
+    named: Counter[Buffer], instruction: Callable[[DType, int], Instruction], stmt: Stmt | WgmmaSequence
+) -> bool:
+    """Whether a statement is an instruction on all elements of an array, which are all named."""
     array = stmt.args[0] if isinstance(stmt, CallStmt) and stmt.args else None
     if not isinstance(array, Region) or named[array.buffer] != _elements(array):
         return False
-    return _calls(stmt, fence_operands(array.buffer.dtype, _elements(array)))
+    return _calls(stmt, instruction(array.buffer.dtype, _elements(array)))
 
 
 def _elements(array: Region) -> int:
@@ -109,12 +123,12 @@ def _elements(array: Region) -> int:
 
 
 def _sequence_of(nest: For) -> WgmmaSequence | None:
-    """The instructions of a nest of unrolled loops; None for few of them, and for loops of anything else."""
+    """The instructions of a nest of unrolled loops; None for a single one, and for loops of anything else."""
     form = _innermost(nest)
     if form is None or form.async_unit is not WGMMA:
         return None
     steps = [call.args for call in _unrolled(nest)]
-    if len(steps) < _MIN_STEPS:
+    if len(steps) < 2:
         return None
     helper = wgmma_sequence(form, len(steps))
     places = {tuple(map(expr_key, c.start)) for c, *_ in steps if isinstance(c, Region)}
