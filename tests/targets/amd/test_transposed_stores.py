@@ -69,3 +69,13 @@ def test_layouts_permute_the_chunks_of_a_tile(shape):
 @pytest.mark.parametrize("shape", [(64, 4), (63, 16), (64, 20)])
 def test_tiles_of_broken_lines_have_none(shape):
     assert [] == list(layouts(shape, 2))
+
+
+@pytest.mark.parametrize("lanes", [32, 64])
+def test_all_lanes_store_within_the_tile(lanes):
+    shapes = [(rows, columns) for rows in (16, 24, 48, 64, 96) for columns in (16, 24, 48, 80, 96, 128)]
+    found = [(shape, access) for shape in shapes for access in store_accesses(shape, 2, lanes)]
+    assert found
+    for (height, length), access in found:
+        assert lanes == len(access.rows) == len(access.columns)
+        assert (access.rows < height).all() and (access.columns < length).all()

@@ -68,7 +68,8 @@ def store_accesses(shape: tuple[int, int], item_bytes: int, lanes: int) -> Itera
     for run in {most, max(1, most // 2)}:
         if height % most == 0 and length % run == 0 and (height // most) * (length // run) >= lanes:
             table = _blocks((length, height), (run, most), lanes, most).table[:, 0]
-            yield WarpAccess(table[:, 1], table[:, 0], run * item_bytes, "store")
+            if len(table) == lanes and (table < (length, height)).all():  # else some would store nothing
+                yield WarpAccess(table[:, 1], table[:, 0], run * item_bytes, "store")
 
 
 def layouts(shape: tuple[int, int], item_bytes: int) -> Iterator[Layout]:
