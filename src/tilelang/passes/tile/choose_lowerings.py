@@ -35,10 +35,28 @@ from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
+from tilelang.records import record
 
-_Accepted = tuple[Lowering, Plan]
 _ROW_BYTES = 16  # the widest store of a thread
 _STAGED_ELEMENTS = 4096  # smallest tile for which staging in shared memory is profitable
+
+
+@record
+class _Answer:
+    """What the lowerings of a table say of an operator.
+
+    Attributes:
+        accepted: The first that accepts it, with its plan; None if all refuse.
+        refused: Those before, with the reasons.
+    """
+
+    accepted: tuple[Lowering, Plan] | None
+    refused: Sequence[tuple[Lowering, Refusal]]
+
+    @property
+    def row(self) -> Lowering | None:
+        """The lowering that accepts it."""
+        return self.accepted[0] if self.accepted else None
 
 
 def choose_lowerings(lowerings: Lowerings) -> Pass:
@@ -137,48 +155,44 @@ class _Choose(Rewriter):
             NoLowering: All refuse, or the table has none for it.
         """
         rows = self._lowerings.get(type(op), ())
-        return self._with_lowering(op, self._first(op, [row for row in rows if op.required_lowering in ("", row.name)]))
+        return self._with_lowering(op, self._asked(op, [row for row in rows if op.required_lowering in ("", row.name)]))
 
-    def _with_lowering(self, op: TileOp, answer: _Accepted | list[tuple[str, str]]) -> TileOp:
+    def _with_lowering(self, op: TileOp, answer: _Answer) -> TileOp:
         """The operator with the lowering that accepts it.
 
         Raises:
             NoLowering: All refuse.
         """
-        if isinstance(answer, list) and op.request is not None:
+        if answer.accepted is None and op.request is not None:
             requires = f"; {op.request.requires}" if op.request.requires else ""
             raise NoLowering(
-                f"{op.name}: {'; '.join(reason for _, reason in answer)}",
+                f"{op.name}: {'; '.join(refusal.reason for _, refusal in answer.refused)}",
                 hint=f"write {op.request.instead}, which does it another way where it must{requires}",
             )
-        if isinstance(answer, list):
-            notes = tuple(Note(f"{name}: {reason}") for name, reason in answer)
-            raise NoLowering(f"{op.name}: {self._context.target} has no lowering for it", notes=notes)
-        lowering, plan = answer
+        if answer.accepted is None:
+            reasons = tuple(Note(f"{row.name}: {refusal.reason}") for row, refusal in answer.refused)
+            raise NoLowering(f"{op.name}: {self._context.target} has no lowering for it", notes=reasons)
+        lowering, plan = answer.accepted
+        noted = [f"no {row.name}: {refusal.reason}" for row, refusal in answer.refused if refusal.is_noted]
+        self.notes.extend(Note(f"{op.name}: {text}", op.loc) for text in (*noted, plan.note) if text)
+        for _, refusal in answer.refused:
+            if refusal.hint:
+                warn(f"{op.name}: {refusal.reason}, but by {lowering.name}", op.loc, hint=refusal.hint)
         self._record(op, lowering, plan)
         return dataclasses.replace(op, choice=lowering.name, plan=plan)
 
     def _record(self, op: TileOp, lowering: Lowering, plan: Plan) -> None:
         """Records what the chosen lowering implies for the operators after it."""
 
-    def _first(self, op: TileOp, rows: Sequence[Lowering]) -> _Accepted | list[tuple[str, str]]:
-        """The first lowering that accepts an operator, with its plan; the names and reasons of all if all refuse."""
-        refusals: list[tuple[str, str]] = []
-        noted: list[str] = []
-        warned: list[Refusal] = []
-        for lowering in rows:
-            answer = lowering.accepts(op, self._context)
+    def _asked(self, op: TileOp, rows: Sequence[Lowering]) -> _Answer:
+        """What lowerings say of an operator, until the first accepts it."""
+        refused: list[tuple[Lowering, Refusal]] = []
+        for row in rows:
+            answer = row.accepts(op, self._context)
             if not isinstance(answer, Refusal):
-                self.notes.extend(Note(f"{op.name}: {text}", op.loc) for text in (*noted, answer.note) if text)
-                for refused in warned:
-                    warn(f"{op.name}: {refused.reason}, but by {lowering.name}", op.loc, hint=refused.hint)
-                return lowering, answer
-            if answer.is_noted:
-                noted.append(f"no {lowering.name}: {answer.reason}")
-            if answer.hint:
-                warned.append(answer)
-            refusals.append((lowering.name, answer.reason))
-        return refusals
+                return _Answer((row, answer), refused)
+            refused.append((row, answer))
+        return _Answer(None, refused)
 
 
 class _ChooseForThreads(_Choose):
@@ -228,19 +242,17 @@ class _ChooseForThreads(_Choose):
         # the compiler's own tiles may be overwritten after the gemm, so it must be complete
         op = dataclasses.replace(op, a=a, b=b, wait=op.wait if (a, b) == (op.a, op.b) else 0)
         rows = self._lowerings.get(Gemm, ())
-        row = self._accepting(op, rows)
+        answer = self._asked(op, rows)
+        row = answer.row
         if (row is None or isinstance(row, ExpandsTiles)) and (_in_fragment(op.a) or _in_fragment(op.b)):
             # the FMA lowering requires operands in shared memory; loops would compute with all rows in each thread
             copies: list[Stmt] = []
             a, b = (self._copied(r, r.dtype, Scope.SHARED, copies) if _in_fragment(r) else r for r in (op.a, op.b))
             shared = dataclasses.replace(op, a=a, b=b)
-            if row is None or self._accepting(shared, rows) is not row:
-                op, before = shared, [*before, *copies]
-        return [*before, self._with_lowering(op, self._first(op, rows)), *after]
-
-    def _accepting(self, op: Gemm, rows: Sequence[Lowering]) -> Lowering | None:
-        """The first lowering that accepts a gemm; None if all refuse."""
-        return next((row for row in rows if not isinstance(row.accepts(op, self._context), Refusal)), None)
+            other = self._asked(shared, rows)
+            if row is None or other.row is not row:
+                op, answer, before = shared, other, [*before, *copies]
+        return [*before, self._with_lowering(op, answer), *after]
 
     def _with_accumulator_in_fragment(self, op: Gemm, before: list[Stmt], after: list[Stmt]) -> Gemm:
         """The gemm into a new fragment; the old accumulator is loaded unless it is cleared."""
