@@ -71,6 +71,18 @@ def test_short_loops_stay_as_they_are():
     assert ["loop"] == parts(elementwise(lambda x, y: x * 2, size=8))
 
 
+def test_the_last_of_several_stores_to_an_element_stays_the_last():
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float16"), Y: T.Tensor((2,), "float16"), Z: T.Tensor((64,), "float16")):
+        with T.Kernel(1):
+            for j in T.Parallel(64):
+                Z[j] = T.ceil(X[j])
+                Z[j] = Y[1]
+
+    assert ["widen", "loop", "narrow", "loop"] == parts(main)
+    assert_equal_to_reference(main, halves(64), halves(2), halves(64))
+
+
 @pytest.mark.parametrize("size", [16, 300, 1000])
 def test_operators_round_as_in_the_reference(size):
     def every(x, y):

@@ -232,9 +232,12 @@ class _Batch:
         self._late.add(stmt.buffer.storage)
 
     def _put(self, stmt: Stmt) -> None:
-        """Adds a statement to the piece, or to a new one if it reads results of the calls after this piece."""
+        """Adds a statement to the piece, or to a new one if it accesses what the calls after this piece write."""
         nodes = [e for root in expressions(stmt) for e in walk_expr(root)]
-        if any(isinstance(e, Load) and e.buffer.storage in self._late for e in nodes):
+        accessed = {e.buffer.storage for e in nodes if isinstance(e, Load)}
+        if isinstance(stmt, Store):
+            accessed.add(stmt.buffer.storage)
+        if not accessed.isdisjoint(self._late):
             self._end_piece()
         elsewhere = {e for e in nodes if isinstance(e, Var) and self._home.get(e, self._piece) is not self._piece}
         if elsewhere:
