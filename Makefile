@@ -35,7 +35,7 @@ test-pure: $(VENV)/.dev
 device-test:
 	PYTHONPATH=src $(DEVICE_PYTHON) -m pytest -q -p no:benchmark tests/device
 
-# random programs with fresh seeds: the CPU, a simulated GPU and the GPU, if there is one, against the reference
+# random programs with fresh seeds: the CPU, simulated GPUs and the GPU, if there is one, against the reference
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/random_kernels/fuzz.py --seconds $(SECONDS) --jobs $(JOBS)
 

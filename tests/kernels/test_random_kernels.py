@@ -152,9 +152,17 @@ def test_programs_of_several_products_and_loops_agree_with_the_reference(seed):
 @pytest.mark.parametrize("generator", outcomes.GENERATORS)
 def test_programs_of_fresh_seeds_have_outcomes(generator):
     limits = outcomes.Limits(reference=10.0, executor=60.0)
-    found = list(outcomes.check(generator, 9001, ("cpu", "simulator"), limits))
-    executors = ["reference", *(["cpu"] if generator != "lanes" else []), "simulator"]
+    found = list(outcomes.check(generator, 9001, ("cpu", "simulator", "amd"), limits))
+    executors = ["reference", *(["cpu"] if generator != "lanes" else []), "simulator", "amd"]
     assert [(executor, outcomes.AGREES) for executor in executors] == [(each.executor, each.outcome) for each in found]
+
+
+@pytest.mark.slow(every=60)
+@pytest.mark.parametrize("seed", range(9100, 9140))
+@pytest.mark.parametrize("generator", outcomes.GENERATORS)
+def test_kernels_on_simulated_gpus_of_amd_agree_with_the_reference(generator, seed):
+    for each in outcomes.check(generator, seed, ("amd",), outcomes.Limits(reference=10.0, executor=60.0)):
+        assert each.outcome in (outcomes.AGREES, outcomes.TOO_LARGE), each.message
 
 
 def compiles(arch):

@@ -36,6 +36,8 @@ from tilelang.targets.cpu.runtime import toolchain
 from tilelang.targets.nvidia.present_device import present_arch
 
 ARCHITECTURES = ("sm_80", "sm_75", "sm_90a")
+AMD_ARCHITECTURES = ("gfx942", "gfx1100", "gfx950", "gfx1200")
+AMD_WAVES_OF_32 = ("gfx1100", "gfx1200")
 GENERATORS: dict[str, tuple[type[Any], int, int]] = {  # with how many kernels and statements
     "plain": (Programs, 2, 5),
     "layouts": (LayoutPrograms, 1, 5),
@@ -45,7 +47,7 @@ GENERATORS: dict[str, tuple[type[Any], int, int]] = {  # with how many kernels a
     "warp_specialized": (WarpSpecializedPrograms, 1, 1),
     "gemm_loops": (GemmLoopPrograms, 1, 1),
 }
-EXECUTORS = ("cpu", "simulator", "device")
+EXECUTORS = ("cpu", "simulator", "amd", "device")  # the second one simulates GPUs of NVIDIA, the third one those of AMD
 AGREES, TOO_LARGE, TOO_LONG, DIFFERS = "agrees", "too large", "too long", "differs"
 
 
@@ -104,6 +106,9 @@ def quick_flags() -> str:
 
 def runner(generator: str, executor: str, seed: int) -> Runner:
     """What runs the program of a seed."""
+    if executor == "amd":
+        architectures = AMD_WAVES_OF_32 if generator == "lanes" else AMD_ARCHITECTURES
+        return on_simulator(architectures[seed % len(architectures)], seed % 2 == 0, seed)
     options = schedule_overrides(Seeded(seed)) if is_for_hopper(generator) else {}
     if executor == "device":
         return on_device(**options)

@@ -45,9 +45,10 @@ def on_cpu(compile_flags: str | None) -> Runner:
 
 def on_simulator(arch: str, lazy: bool, seed: int, **pass_configs: Any) -> Runner:
     """On a simulated GPU, whose asynchronous copies complete late if `lazy`."""
+    target = {"kind": "hip" if arch.startswith("gfx") else "cuda", "arch": arch}
 
     def run(func: PrimFunc, arguments: list[Any]) -> list[Any]:
-        kernel = _compiled(func, pass_configs, target={"kind": "cuda", "arch": arch}, execution_backend="simulator")
+        kernel = _compiled(func, pass_configs, target=target, execution_backend="simulator")
         kernel.simulate(*arguments, lazy=lazy, seed=seed)
         return arguments
 
