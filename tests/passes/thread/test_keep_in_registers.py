@@ -81,3 +81,23 @@ def test_a_tile_of_which_another_element_is_read_keeps_its_memory():
         run_cpu_on_copies(main, arguments, "-O1"), run_reference_on_copies(main, arguments), strict=True
     ):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_tile_whose_index_changes_between_store_and_load_keeps_its_memory():
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1):
+            t = T.alloc_shared((3,), "float32")
+            place = T.alloc_var("int32", init=0)
+            for i in T.serial(64):
+                t[place] = X[i] * 2.0
+                place = (place + 2) % 3
+                if i >= 3:
+                    Y[i] = t[place]
+
+    assert ["t"] == tiles(main)
+    arguments = [np.arange(64, dtype=np.float32), np.zeros(64, np.float32)]
+    for mine, theirs in zip(
+        run_cpu_on_copies(main, arguments, "-O1"), run_reference_on_copies(main, arguments), strict=True
+    ):
+        np.testing.assert_array_equal(mine, theirs)

@@ -19,7 +19,7 @@ from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Bind, For, Stmt, Store, While
-from tilelang.ir.visit import Rewriter, accessed_buffers, expressions, loads_of, walk
+from tilelang.ir.visit import Rewriter, accessed_buffers, expressions, loads_of, walk, written_buffers
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
@@ -42,10 +42,13 @@ def _private_stores(loop: For, accesses: Counter[Buffer]) -> Iterator[Store]:
     body = statements_of(loop.body)
     if any(isinstance(stmt, For | While) for stmt in walk(loop.body)):
         return
-    for index, store in enumerate(body):
+    written = {buffer.storage for stmt in walk(loop.body) for buffer in written_buffers(stmt)}
+    for place, store in enumerate(body):
         if not isinstance(store, Store) or store.buffer.scope not in (Scope.FRAGMENT, Scope.SHARED):
             continue
-        later = [load for after in body[index + 1 :] for load in _loads(after, store.buffer)]
+        if any(load.buffer.storage in written for index in store.indices for load in loads_of(index)):
+            continue  # the same index may be another element at a load
+        later = [load for after in body[place + 1 :] for load in _loads(after, store.buffer)]
         same = all(all(map(same_expr, load.indices, store.indices)) for load in later)
         if later and same and accesses[store.buffer] == 1 + len(later) and store.value.dtype == store.buffer.dtype:
             yield store
