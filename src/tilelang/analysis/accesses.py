@@ -50,8 +50,7 @@ class Context:
         loop: The loop entered by this step, if it is one.
         condition: The condition assumed by this step, if it is one.
         bound: The variable and value bound by this step, if it is one.
-        promised: The condition that the user promises by this step, if it is one; it says nothing of when the access
-            is executed.
+        assumption: The condition of `T.assume`, if this step is one; it says nothing of when the access is executed.
         uncertain: Whether the access may not be executed for reasons other than `condition`: a branch, an unknown trip
             count, `break` or `continue`.
     """
@@ -60,7 +59,7 @@ class Context:
     loop: Loop | None = None
     condition: Expr | None = None
     bound: tuple[Var, Expr] | None = None
-    promised: Expr | None = None
+    assumption: Expr | None = None
     uncertain: bool = False
     _domains: dict[tuple[int, bool], tuple[Domain, Domain]] = field(default_factory=dict)
 
@@ -119,8 +118,8 @@ class Context:
             domain = domain.assume(self.condition)
         if self.bound is not None:
             domain = domain.with_value(*self.bound)
-        if self.promised is not None:
-            domain = domain.assume(exactly(self.promised))
+        if self.assumption is not None:
+            domain = domain.assume(exactly(self.assumption))
         self._domains[id(base), assumed] = (base, domain)
         return domain
 
@@ -239,7 +238,7 @@ class _Collector:
                 self._store(node, buffer, indices, value, context)
             case Assume(value=condition):
                 self._expr(condition, node, context)
-                return Context(context, promised=condition, uncertain=context.uncertain)
+                return Context(context, assumption=condition, uncertain=context.uncertain)
             case Bind(var=var, value=value):
                 self._expr(value, node, context)
                 if value.is_index and var.index:

@@ -263,7 +263,7 @@ class Driver(ABC):
         self._call(self.functions.record, ctypes.c_void_p(event), ctypes.c_void_p(stream))
 
     def is_ahead(self, event: int) -> bool:
-        """Whether the stream has yet to come to an event; what failed on the way is told by `synchronize`."""
+        """Whether an event has not completed; `synchronize` reports what failed before it."""
         status = getattr(self._library, self.functions.query)(ctypes.c_void_p(event))
         return bool(status == self.functions.not_ready)
 

@@ -76,9 +76,10 @@ class _Launch:
         return self._noted(1, f"{ONE_BLOCK}: predicted {duration(one)}, two {duration(two)}")
 
     def _may_have_several(self) -> bool:
-        """Whether blocks wait for one another, which do with one warpgroup, and have work for tensor cores and threads.
+        """Whether there are more blocks than multiprocessors, and two of them at once may be faster.
 
-        The user must not say how many run at once.
+        One warpgroup must hold the tiles, loops have work for both tensor cores and threads, and the user must not say
+        how many blocks run at once.
         """
         hints, plan = self._launch.hints, self._launch.plan
         extents = [int_const(extent) or 0 for extent in self._launch.grid]
