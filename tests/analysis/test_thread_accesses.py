@@ -6,6 +6,7 @@ from tilelang.analysis.thread_accesses import LoopCarried, accesses_memory, thre
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import BOOL, INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.compare import same_expr
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Load, Select, Var, const
 from tilelang.ir.printer import to_text
@@ -122,6 +123,14 @@ def test_accesses_of_the_iteration_before_are_known_exactly_and_older_ones_as_an
     assert twice is moments.one_iteration_later(twice)
     assert once is moments.one_iteration_later(access)
     assert [0, 2, 4, 6, 8] == values(moments.after(access), 0)
+
+
+def test_equal_indices_of_accesses_stay_equal():
+    stores = [Store(S, (K % 4, T + K * 2), Const(value, HALF)) for value in (0.0, 1.0)]
+    moments = LoopCarried(loop(9, Seq(tuple(stores))), Domain())
+    for move in (moments.after, lambda access: moments.one_iteration_later(moments.one_iteration_later(access))):
+        first, second = (move(thread_accesses(store, {})[0]) for store in stores)
+        assert all(map(same_expr, first.start, second.start)) and first.free == second.free
 
 
 def test_there_is_no_iteration_before_the_only_one():

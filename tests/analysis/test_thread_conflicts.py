@@ -206,6 +206,17 @@ def test_conflicts_within_a_subgroup_differ_from_conflicts_between_subgroups():
     assert [(False, True, True), (False, False, True), (False, False, False), (False, True, True)] == found
 
 
+def test_accesses_that_differ_in_distance_length_or_condition_are_compared_anew():
+    launch = Launch((BX,), (c(4),), (THREADS, 1, 1), Seq(()), thread=T)
+    meet = functools.partial(Conflicts(launch, Uniformity(launch)).conflict, domain=Domain())
+    made = write(K, T * 2)
+    assert [False, False, True] == [meet(made, read(K, T * 2 + distance)) for distance in (0, 1, 2)]
+    assert [True, False] == [meet(made, read(K + step, T * 2 + 2)) for step in (0, 1)]
+    assert [False, True] == [meet(write(K, T * 2, lanes=lanes), read(K, T * 2 + 3)) for lanes in (1, 2)]
+    for limit, expected in ((THREADS, True), (1, False)):  # the last thread reads beyond what is written
+        assert expected == meet(write(K, T * 2, conditions=(T < limit,)), read(K, T * 2 + 2))
+
+
 def test_what_some_threads_acquired_is_not_seen_by_others():
     def look(*indices, conditions=()):
         load = Atomic(AtomicOp.LOAD, G, indices, None, Var("old", HALF), MemoryOrder.ACQUIRE)

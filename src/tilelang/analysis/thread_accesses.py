@@ -41,7 +41,7 @@ class FreeVariable:
     """A variable of which only a range is known at the access.
 
     Attributes:
-        var: The variable; it occurs in one access only.
+        var: The variable; the accesses of a loop share it, each with a value of its own.
         values: The values it may have; None if they are too many or not known.
         low: The smallest value, if known.
         high: The largest value, if known.
@@ -208,6 +208,8 @@ class _Collector:
             yield from self._region(region, conditions, unit, write=True)
 
     def _loads(self, expr: Expr, conditions: tuple[Expr, ...]) -> Iterator[ThreadAccess]:
+        if not loads_of(expr):
+            return
         if isinstance(expr, Load):
             lanes = expr.dtype.lanes // expr.buffer.dtype.lanes
             yield from self._access(expr.buffer, expr.indices, lanes, conditions, write=False)
@@ -272,6 +274,7 @@ class LoopCarried:
         self._after: dict[int, tuple[ThreadAccess, ThreadAccess]] = {}
         self._later: dict[int, tuple[ThreadAccess, ThreadAccess | None]] = {}
         self._ages: dict[int, tuple[ThreadAccess, ThreadAccess, int]] = {}
+        self._free: dict[tuple[Var, range | None, int | None, int | None], FreeVariable] = {}
         if isinstance(loop, For):
             start, stop = int_const(loop.start), int_const(loop.stop)
             if start is not None and stop is not None:
@@ -306,7 +309,7 @@ class LoopCarried:
             oldest = None if self.trips is None else self.trips - 1
 
             def before(loop: For, free: list[FreeVariable]) -> Expr:
-                return loop.var - _fresh(loop.var, ages, age, oldest, free) * loop.step
+                return loop.var - self._fresh(loop.var, ages, age, oldest, free) * loop.step
 
             moved = self._move(origin, before)
         self._ages[id(moved)] = (moved, origin, age)
@@ -317,7 +320,7 @@ class LoopCarried:
         access = self._ages.get(id(access), (access, access, 0))[1]  # the access of its own iteration covers all
         cached = self._after.get(id(access))
         if cached is None:
-            moved = self._move(access, lambda loop, free: _fresh(loop.var, *self._range, free))
+            moved = self._move(access, lambda loop, free: self._fresh(loop.var, *self._range, free))
             cached = self._after[id(access)] = (access, moved)
         return cached[1]
 
@@ -337,10 +340,21 @@ class LoopCarried:
         free: list[FreeVariable] = []
         for var in self._inner:
             if var in used:  # a different, unknown value in each iteration
-                values[var] = _fresh(var, None, None, None, free)
+                values[var] = self._fresh(var, None, None, None, free)
         if isinstance(self.loop, For) and self.loop.var in used:
             values[self.loop.var] = value(self.loop, free)
         return access.substituted(values, free)
+
+    def _fresh(
+        self, var: Var, values: range | None, low: int | None, high: int | None, free: list[FreeVariable]
+    ) -> Var:
+        """A variable for the unknown value of another one, added to `free`; equal indices of accesses stay equal."""
+        key = (var, values, low, high)
+        if key not in self._free:
+            new = Var(f"{var.name}_then", var.dtype if var.dtype.is_int else INT32, index=True)
+            self._free[key] = FreeVariable(new, values, low, high)
+        free.append(self._free[key])
+        return self._free[key].var
 
     @functools.cached_property
     def surely_runs(self) -> bool:
@@ -369,8 +383,3 @@ _EXACT_COPIES = 8  # iterations; pipelines are not deeper
 def _variables(access: ThreadAccess) -> frozenset[Var]:
     return frozenset().union(*[variables_of(e) for e in (*access.start, *access.conditions) if e is not None])
 
-
-def _fresh(var: Var, values: range | None, low: int | None, high: int | None, free: list[FreeVariable]) -> Var:
-    new = Var(f"{var.name}_then", var.dtype if var.dtype.is_int else INT32, index=True)
-    free.append(FreeVariable(new, values, low, high))
-    return new

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -21,15 +21,18 @@ from tilelang.arith.domain import Domain
 from tilelang.arith.interval import analysis_of
 from tilelang.arith.ranges import ANYTHING, Interval, add, scale
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import expr_key
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Binary, Expr, Load, Var
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Launch
-from tilelang.ir.visit import loads_of, walk, walk_expr, written_buffers
+from tilelang.ir.visit import loads_of, variables_of, walk, walk_expr, written_buffers
 from tilelang.records import record
 
 _MANY = 1 << 17  # elements that are enumerated; beyond, ranges decide
 _FEW = 64  # distances between two accesses that are enumerated
+
+Distances = tuple[tuple[int, ...] | None, ...]  # the values that those of the common parts may have in each dimension
 
 
 @record(slots=True)
@@ -79,7 +82,12 @@ class Conflicts:
             for buffer, offset in plan.shared_offsets
         }
         self._linear = Linearizer()
-        self._indices: dict[int, tuple[ThreadAccess, tuple[_Index, ...]]] = {}
+        self._indices: dict[tuple[object, ...], _Index] = {}  # by index and its free variables, as are tables
+        self._tables: dict[tuple[object, ...], np.ndarray | None] = {}
+        self._dimensions_of: dict[int, tuple[ThreadAccess, tuple[_Index, ...]]] = {}
+        self._alike: dict[int, tuple[ThreadAccess, ThreadAccess]] = {}
+        self._first: dict[tuple[object, ...], ThreadAccess] = {}  # of accesses that are alike
+        self._overlaps: dict[tuple[object, ...], bool] = {}  # of those, by distances and subgroup size
         self._active: dict[tuple[int, frozenset[Var] | None], tuple[ThreadAccess, np.ndarray | None]] = {}
         # by later access and subgroup size: that access, and whether earlier ones (by identity) conflict with it
         self._known: dict[tuple[int, int], tuple[ThreadAccess, dict[int, bool]]] = {}
@@ -167,25 +175,44 @@ class Conflicts:
     def _may_overlap(self, x: ThreadAccess, y: ThreadAccess, domain: Domain) -> bool:
         if x.buffer is not y.buffer:
             return True
-        gaps: dict[int, int] = {}
+        distances = []
         mine, other = self._dimensions(x), self._dimensions(y)
-        for d, (f, g) in enumerate(zip(mine, other, strict=True)):
-            if self._ranges_disjoint(f, g, x.extent[d], y.extent[d], domain):
+        for f, g, length, width in zip(mine, other, x.extent, y.extent, strict=True):
+            gap = None if f.common is None or g.common is None else f.common.plus(g.common, -1)
+            if self._ranges_disjoint(f, g, gap, length, width, domain):
                 return False
-            if f.common is None or g.common is None or f.own is None or g.own is None:
-                continue
-            gap = f.common.plus(g.common, -1)
-            if not gap.terms and x.extent[d] is not None and y.extent[d] is not None:
-                gaps[d] = gap.constant
-        return not self._disjoint_in_one_dimension(x, y, domain) and self._different_threads(x, y, gaps)
+            known = gap is not None and length is not None and width is not None
+            distances.append(_values(gap, domain) if gap is not None and known else None)
+        return self._elements_overlap(self._first_alike(x), self._first_alike(y), tuple(distances))
 
-    def _disjoint_in_one_dimension(self, x: ThreadAccess, y: ThreadAccess, domain: Domain) -> bool:
+    def _first_alike(self, access: ThreadAccess) -> ThreadAccess:
+        """The first access whose indices differ from those of an access in common parts only."""
+        cached = self._alike.get(id(access))
+        if cached is None:
+            found = self._dimensions(access)
+            own = tuple((f.common is None, None if f.varying is None else expr_key(f.varying)) for f in found)
+            key = (own, access.extent, tuple(map(expr_key, access.conditions)), access.free)
+            cached = self._alike[id(access)] = (access, self._first.setdefault(key, access))
+        return cached[1]
+
+    def _elements_overlap(self, x: ThreadAccess, y: ThreadAccess, distances: Distances) -> bool:
+        """Whether threads of different subgroups may access one element.
+
+        Args:
+            x: The earlier access, or one that is alike.
+            y: The later one.
+            distances: Those of common parts.
+        """
+        key = (id(x), id(y), self.subgroup_size, distances)
+        answer = self._overlaps.get(key)
+        if answer is None:
+            disjoint = self._disjoint_in_one_dimension(x, y, distances)
+            answer = self._overlaps[key] = not disjoint and self._different_threads(x, y, distances)
+        return answer
+
+    def _disjoint_in_one_dimension(self, x: ThreadAccess, y: ThreadAccess, distances: Distances) -> bool:
         """Whether a single dimension proves that threads of different subgroups access different elements."""
-        for d, (f, g) in enumerate(zip(self._dimensions(x), self._dimensions(y), strict=True)):
-            length, other = x.extent[d], y.extent[d]
-            if f.common is None or g.common is None or length is None or other is None:
-                continue
-            gaps = _values(f.common.plus(g.common, -1), domain)
+        for d, gaps in enumerate(distances):
             mine, theirs = self._column(x, d), self._column(y, d)
             if gaps is None or mine is None or theirs is None:
                 continue
@@ -205,17 +232,19 @@ class Conflicts:
         return self._columns[key][1]
 
     def _dimensions(self, access: ThreadAccess) -> tuple[_Index, ...]:
-        cached = self._indices.get(id(access))
+        cached = self._dimensions_of.get(id(access))
         if cached is None:
-            cached = self._indices[id(access)] = (access, tuple(self._index(e, access) for e in access.start))
+            found = tuple(self._index(e, access) for e in access.start)
+            cached = self._dimensions_of[id(access)] = (access, found)
         return cached[1]
 
-    def _ranges_disjoint(self, f: _Index, g: _Index, length: int | None, other: int | None, domain: Domain) -> bool:
-        """Whether ranges prove that the indices of a dimension are disjoint."""
-        if f.common is None or g.common is None:
+    def _ranges_disjoint(
+        self, f: _Index, g: _Index, common: Sum | None, length: int | None, other: int | None, domain: Domain
+    ) -> bool:
+        """Whether ranges prove that indices of a dimension are disjoint; `common` is the distance of common parts."""
+        if common is None or f.common is None or g.common is None:
             gap = add(f.reach, scale(g.reach, -1)) if f.common is None and g.common is None else ANYTHING
         else:
-            common = f.common.plus(g.common, -1)
             fixed = length == other == 1 and f.is_fixed and g.is_fixed
             if fixed and _of_other_versions(f.common, g.common, self._linear):
                 return True
@@ -227,6 +256,13 @@ class Conflicts:
     def _index(self, expr: Expr | None, access: ThreadAccess) -> _Index:
         if expr is None or not expr.dtype.is_int:
             return _Index(None, None, ANYTHING)
+        used = variables_of(expr)
+        key = (expr_key(expr), *(f for f in access.free if f.var in used))
+        if key not in self._indices:
+            self._indices[key] = self._integer_index(expr, access)
+        return self._indices[key]
+
+    def _integer_index(self, expr: Expr, access: ThreadAccess) -> _Index:
         numbered = {f.var: f for f in access.free}
         linear = self._linear.sum(expr)
         common, own = Sum({}, linear.constant), Sum({}, 0)
@@ -256,13 +292,10 @@ class Conflicts:
             domain = domain.with_range(entry.var, entry.low, entry.high)
         return analysis_of(domain).sum_bounds(own)
 
-    def _axes(self, access: ThreadAccess, names: frozenset[Var] | None) -> list[tuple[Var, range]] | None:
+    def _axes(self, access: ThreadAccess, names: frozenset[Var] | None) -> list[FreeVariable] | None:
         """The free variables with known values, optionally only some of them; None if there are too many values."""
-        axes, count = [], self._threads
-        for entry in access.free:
-            if entry.values is not None and (names is None or entry.var in names):
-                count *= len(entry.values)
-                axes.append((entry.var, entry.values))
+        axes = [f for f in access.free if f.values is not None and (names is None or f.var in names)]
+        count = self._threads * math.prod(len(f.values or ()) for f in axes)
         return axes if count <= _MANY else None
 
     def _table(self, expr: Expr, access: ThreadAccess, names: frozenset[Var] | None = None) -> np.ndarray | None:
@@ -270,12 +303,18 @@ class Conflicts:
         axes = self._axes(access, names)
         if axes is None:
             return None
-        shape = (self._threads, *(len(values) for _, values in axes))
+        key = (expr_key(expr), *axes)
+        if key not in self._tables:
+            self._tables[key] = self._table_over(axes, expr)
+        return self._tables[key]
+
+    def _table_over(self, axes: Sequence[FreeVariable], expr: Expr) -> np.ndarray | None:
+        shape = (self._threads, *(len(f.values or ()) for f in axes))
         env: dict[Var, np.ndarray] = {}
         if self._thread is not None:
             env[self._thread] = _along(range(self._threads), 0, len(shape))
-        for axis, (var, values) in enumerate(axes, 1):
-            env[var] = _along(values, axis, len(shape))
+        for axis, free in enumerate(axes, 1):
+            env[free.var] = _along(free.values or range(0), axis, len(shape))
         if any(isinstance(n, Var) and n not in env for n in walk_expr(expr)):
             return None
         table: np.ndarray = np.broadcast_to(np.asarray(evaluate(expr, env)), shape)
@@ -298,14 +337,14 @@ class Conflicts:
             cached = self._active[(id(access), names)] = (access, mask)
         return cached[1]
 
-    def _different_threads(self, x: ThreadAccess, y: ThreadAccess, gaps: Mapping[int, int]) -> bool:
-        """Whether an element of `x` is one of `y` for a thread of another subgroup.
-
-        Args:
-            x: The earlier access.
-            y: The later one.
-            gaps: The dimensions to compare, each with the distance between the common parts.
-        """
+    def _different_threads(self, x: ThreadAccess, y: ThreadAccess, distances: Distances) -> bool:
+        """Whether an element of `x` is one of `y` for a thread of another subgroup, in dimensions of known distance."""
+        known = zip(self._dimensions(x), self._dimensions(y), distances, strict=True)
+        gaps = {
+            d: gap[0]
+            for d, (f, g, gap) in enumerate(known)
+            if f.own is not None and g.own is not None and gap is not None and len(gap) == 1
+        }
         mine, other = self._elements_of(x, gaps), self._elements_of(y, dict.fromkeys(gaps, 0))
         if mine is None or other is None:
             return True
