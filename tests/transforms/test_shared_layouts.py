@@ -8,15 +8,24 @@ from warps import MACHINE, blocked
 
 import tilelang.language as T
 from tilelang.analysis.accesses import accesses
+from tilelang.analysis.tile_uses import TileUses
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var, as_expr
 from tilelang.ir.func import PrimFunc
-from tilelang.ir.stmt import ParallelLoop, Store
+from tilelang.ir.stmt import ParallelLoop, Seq, Store
 from tilelang.layout.layout import Layout
 from tilelang.layout.shared_memory import contiguous_elements, has_pitch, row_major
-from tilelang.transforms.shared_layouts import TileAccess, candidates, choose, cost, ideal, tile_access
+from tilelang.transforms.shared_layouts import (
+    SharedLayoutChooser,
+    TileAccess,
+    candidates,
+    choose,
+    cost,
+    ideal,
+    tile_access,
+)
 
 
 def shared(*shape: int, dtype: str = "float32") -> Buffer:
@@ -69,6 +78,23 @@ def test_transposed_accesses_choose_a_cheaper_layout(dtype: str, size: int) -> N
     itemsize = buffer.dtype.storage_bytes
     assert cycles == cost(layout, both, itemsize)
     assert ideal(both, itemsize) <= cycles < cost(row_major((size, size)), both, itemsize)
+
+
+def test_equal_accesses_to_tiles_of_other_dtypes_are_counted_for_each() -> None:
+    tiles = [shared(64, 8, dtype=dtype) for dtype in ("float32", "int8", "float16", "float64", "float32")]
+    i, j = (Var(name, as_expr(1).dtype, index=True) for name in "ij")
+    stores = [Store(tile, (i, j), Load(tile, (i, j), tile.dtype)) for tile in tiles]
+    nests = [ParallelLoop((i, j), (as_expr(64), as_expr(8)), store) for store in stores]
+    layouts = dict.fromkeys(nests, blocked((64, 8), 128, 4))
+
+    def chosen(*places: int) -> list[Layout | None]:
+        uses = TileUses(accesses(Seq(tuple(nests[place] for place in places))), Domain(), {}, {})
+        chooser = SharedLayoutChooser(uses, layouts, {}, MACHINE)
+        return [chooser.layout(tiles[place]) for place in places]
+
+    alone = [layout for place in range(5) for layout in chosen(place)]
+    assert alone == chosen(*range(5))
+    assert alone[0] == alone[4] and alone[1] != alone[3]
 
 
 def test_rows_are_padded_only_where_the_memory_is_there() -> None:

@@ -52,6 +52,12 @@ class TileAccess:
     steps: bool = False
     cache: dict[int, tuple[object, float]] = field(default_factory=dict)
 
+    @property
+    def content(self) -> tuple[object, ...]:
+        """All that costs depend on but the machine and the size of elements, as a hashable value."""
+        places = np.ascontiguousarray(self.coordinates)
+        return places.tobytes(), places.shape, self.vector, self.weight, self.kind, self.steps
+
 
 def tile_access(
     access: Access,

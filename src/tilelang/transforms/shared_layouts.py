@@ -40,7 +40,7 @@ _WORTH = 0.95  # a layout must save one cycle in twenty, since it costs index ar
 
 def cost(layout: Layout, accesses: Sequence[TileAccess], itemsize: int) -> float:
     """The cycles that accesses take in a layout; computed once per access and layout."""
-    missing = [access for access in accesses if id(layout) not in access.cache]
+    missing = dict.fromkeys(access for access in accesses if id(layout) not in access.cache)
     places = offsets(layout) if missing else np.empty(0)
     for access in missing:
         width = min(access.vector, contiguous_elements(layout), max(1, MAX_VECTOR_BYTES // itemsize))
@@ -157,6 +157,7 @@ class SharedLayoutChooser:
         self.layouts, self._machine = layouts, machine
         self._uses, self._given = uses, given
         self._samples: dict[tuple[int, Fragment], TileAccess | None] = {}
+        self._equal: dict[tuple[object, ...], TileAccess] = {}
         self._accesses: dict[Buffer, list[Access]] = {}
         for access in uses.found.all:
             if access.buffer.scope is Scope.SHARED and access.buffer.rank:
@@ -220,7 +221,10 @@ class SharedLayoutChooser:
             key = (access.position, layout)
             if key not in self._samples:
                 domain = access.context.domain(self._uses.domain)
-                self._samples[key] = tile_access(access, nest, layout, min(2, buffer.rank), domain, self._machine)
+                sample = tile_access(access, nest, layout, min(2, buffer.rank), domain, self._machine)
+                if sample is not None:  # equal accesses to elements of one size cost the same: one is counted
+                    sample = self._equal.setdefault((buffer.dtype.storage_bytes, *sample.content), sample)
+                self._samples[key] = sample
             sample = self._samples[key]
             if sample is not None:
                 found.append(sample)
