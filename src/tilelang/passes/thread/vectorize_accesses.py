@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tilelang.analysis.access_width import MEMORY, ZERO, Facts, vector_width
 from tilelang.arith.domain import Domain, facts_after, of_function, visit_in_order
@@ -25,7 +25,7 @@ from tilelang.errors import Loc
 from tilelang.ir.assumption import Assume, loaded_buffers, of_all_iterations
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import as_body
-from tilelang.ir.compare import same_expr
+from tilelang.ir.compare import ExprKey, expr_key, same_expr
 from tilelang.ir.expr import (
     Binary,
     Const,
@@ -48,6 +48,8 @@ from tilelang.ir.visit import (
     children,
     expressions,
     jumps,
+    loads_of,
+    sub_statements,
     substitute,
     substitute_stmt,
     walk,
@@ -118,10 +120,12 @@ class _Body:
             case _:
                 for expr in expressions(node):
                     self._expr(expr, unconditional and isinstance(node, Alloc | If), ())
-                for child in _children(node):
+                for child in sub_statements(node):
                     self._stmt(child, unconditional=False)
 
     def _expr(self, node: Expr, unconditional: bool, conditions: tuple[Expr, ...]) -> None:
+        if not loads_of(node):
+            return
         match node:
             case Select(condition=condition, a=a, b=b):
                 self._expr(condition, unconditional, conditions)
@@ -170,13 +174,6 @@ def _written(body: Stmt) -> frozenset[Buffer]:
     return frozenset(buffer.storage for stmt in walk(body) for buffer in written_buffers(stmt))
 
 
-def _children(node: Stmt) -> Iterator[Stmt]:
-    for name in ("then_body", "else_body", "body"):
-        child = getattr(node, name, None)
-        if isinstance(child, Stmt):
-            yield child
-
-
 class _VectorizeLoop:
     """Lowers one loop to vector accesses."""
 
@@ -185,6 +182,9 @@ class _VectorizeLoop:
         self._accesses = _Body(loop).accesses
         self._before: list[Stmt] = []
         self._after: list[Stmt] = []
+        self._other = Var(f"{loop.var.name}_other", loop.var.dtype, index=True)  # the variable in another iteration
+        self._domain_of_two = domain.with_loop(loop.var, 0, trips).with_loop(self._other, 0, trips)
+        self._apart: dict[frozenset[tuple[ExprKey, ...]], bool] = {}  # by the indices of two accesses
 
     def lower(self) -> Stmt:
         """Vector loads, the loop over lanes, vector stores."""
@@ -227,11 +227,12 @@ class _VectorizeLoop:
         """Whether two accesses never have the same element in different iterations, as in halves of a row."""
         if a.buffer is not b.buffer or not a.unconditional or not b.unconditional:
             return False
-        var = self._loop.var
-        other = Var(f"{var.name}_other", var.dtype, index=True)
-        domain = self._domain.with_loop(var, 0, self._trips).with_loop(other, 0, self._trips)
-        pairs = ((x, substitute(y, {var: other})) for x, y in zip(a.indices, b.indices, strict=True))
-        return any(decide(x < y, domain) or decide(x > y, domain) for x, y in pairs)
+        key = frozenset((tuple(map(expr_key, a.indices)), tuple(map(expr_key, b.indices))))
+        if key not in self._apart:
+            domain, other = self._domain_of_two, {self._loop.var: self._other}
+            pairs = ((x, substitute(y, other)) for x, y in zip(a.indices, b.indices, strict=True))
+            self._apart[key] = any(decide(x < y, domain) or decide(x > y, domain) for x, y in pairs)
+        return self._apart[key]
 
     # -- legality of moving accesses out of the loop ----------------------------------------------------------------
     def _load_width(self, accesses: Sequence[_Access]) -> int:
