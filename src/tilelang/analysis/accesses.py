@@ -35,7 +35,7 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
-from tilelang.ir.visit import children, defined_variables, expressions, jumps, sub_statements
+from tilelang.ir.visit import children, defined_variables, expressions, jumps, loads_of, sub_statements
 from tilelang.records import record
 
 Loop = For | ParallelLoop | While
@@ -325,6 +325,8 @@ class _Collector:
 
     # -- expressions ----------------------------------------------------------------------------------------
     def _expr(self, node: Expr, stmt: Stmt, context: Context) -> None:
+        if not loads_of(node):
+            return
         match node:
             case Load(buffer=buffer, indices=indices):
                 for index in indices:

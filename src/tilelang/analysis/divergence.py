@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from tilelang.analysis.thread_groups import contains
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, Load, Var
+from tilelang.ir.expr import Expr, Var
 from tilelang.ir.memoize import memoized
 from tilelang.ir.stmt import (
     Alloc,
@@ -39,7 +39,6 @@ from tilelang.ir.visit import (
     sub_statements,
     variables_of,
     walk,
-    walk_expr,
     written_buffers,
 )
 from tilelang.isa.instruction import Instruction
@@ -95,19 +94,10 @@ class _Values:
 
         An example is a `T.copy` of a thread's row to a local array. Loops that access fragments are distributed.
         """
-        inside, variables = list(walk(loop)), frozenset(loop.vars)
-        if any(buffer.scope is Scope.FRAGMENT for s in inside for buffer in accessed_buffers(s)):
-            return False
-        over = [
-            buffer.storage
-            for s in inside
-            for buffer, indices in _elements(s)
-            if any(not variables.isdisjoint(variables_of(index)) for index in indices)
-        ]
-        arrays = {buffer for buffer in over if buffer.scope is Scope.LOCAL and buffer in self._group_of_allocation}
+        arrays = {buffer for buffer in _indexed_arrays(loop) if buffer in self._group_of_allocation}
         if not arrays:
             return False
-        return not arrays.isdisjoint(self.memory) or any(self.depends_on_thread(expressions(s)) for s in inside)
+        return not arrays.isdisjoint(self.memory) or any(self.depends_on_thread(expressions(s)) for s in walk(loop))
 
     def _visit(self, stmt: Stmt, at: _Position) -> None:
         if at.divergent:
@@ -265,11 +255,27 @@ class _InGroup(_Values):
         return False  # a group that some of the threads looked at are not in counts as a branch
 
 
+def _indexed_arrays(loop: ParallelLoop) -> frozenset[Buffer]:
+    """The arrays of a thread that a loop indexes by its variables; none if it accesses fragments. Kept on the loop."""
+
+    def compute() -> frozenset[Buffer]:
+        inside, variables = list(walk(loop)), frozenset(loop.vars)
+        if any(buffer.scope is Scope.FRAGMENT for s in inside for buffer in accessed_buffers(s)):
+            return frozenset()
+        return frozenset(
+            buffer.storage
+            for s in inside
+            for buffer, indices in _elements(s)
+            if buffer.storage.scope is Scope.LOCAL
+            and any(not variables.isdisjoint(variables_of(index)) for index in indices)
+        )
+
+    return memoized(loop, "_indexed_arrays", (), compute)
+
+
 def _elements(stmt: Stmt) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
     """The elements that a statement itself reads or writes."""
     if isinstance(stmt, Store | Atomic):
         yield stmt.buffer, stmt.indices
     for root in expressions(stmt):
-        for node in walk_expr(root):
-            if isinstance(node, Load):
-                yield node.buffer, node.indices
+        yield from ((load.buffer, load.indices) for load in loads_of(root))
