@@ -351,33 +351,32 @@ class Rewriter:
         """The same statement over rewritten parts."""
         if isinstance(node, Seq):
             return with_statements(node, [made for old in node.body if (made := self.visit(old)) is not None])
-        if self._only_statements and not sub_statements(node):
-            return node
+        if self._only_statements:
+            return self._with_sub_statements(node)
         if isinstance(node, Alloc) and (node.buffer.address is not None or self._declared and node.buffer.view_of):
             self._declare(node.buffer)
         changes: dict[str, object] = {}
         for field in _fields(type(node)):
             old = getattr(node, field)
-            new = self._part(old)
+            rewrite = _REWRITES[type(old)]
+            new = old if rewrite is None else rewrite(self, old)
+            if new is old:
+                continue
             if isinstance(new, Expr) and isinstance(node, Store | Atomic) and new.dtype != old.dtype:
                 new = cast(new, old.dtype)  # index arithmetic that became a wide literal wraps where it is stored
-            if new is not old:
+            changes[field] = new
+        return dataclasses.replace(node, **changes) if changes else node  # type: ignore[arg-type]
+
+    def _with_sub_statements(self, node: Stmt) -> Stmt:
+        changes: dict[str, Stmt] = {}
+        for field in _fields(type(node)) if sub_statements(node) else ():
+            old = getattr(node, field)
+            if isinstance(old, Stmt) and (new := self._sub_statement(old)) is not old:
                 changes[field] = new
         return dataclasses.replace(node, **changes) if changes else node  # type: ignore[arg-type]
 
-    def _part(self, value: object) -> object:
-        cls = type(value)
-        if cls not in _REWRITES:
-            kinds = (rewrite for kind, rewrite in _REWRITES_OF_KINDS.items() if issubclass(cls, kind))
-            _REWRITES[cls] = next(kinds, None)
-        rewrite = _REWRITES[cls]
-        return value if rewrite is None else rewrite(self, value)
-
     def _sub_statement(self, node: Stmt) -> Stmt:
         return self.visit(node) or Seq((), loc=node.loc)
-
-    def _root(self, node: Expr) -> Expr:
-        return node if self._only_statements else self.expr(node)
 
     def _reduction(self, value: Reduction) -> Reduction:
         new, indices = self._named(value.buffer), self.exprs(value.indices)
@@ -385,7 +384,8 @@ class Rewriter:
         return value if same else Reduction(new, indices, value.op)
 
     def _tuple(self, values: tuple[object, ...]) -> tuple[object, ...]:
-        parts = tuple([self._part(v) for v in values])
+        rewrites = [_REWRITES[type(value)] for value in values]
+        parts = tuple([v if rewrite is None else rewrite(self, v) for v, rewrite in zip(values, rewrites, strict=True)])
         return values if all(map(operator.is_, parts, values)) else parts
 
 
@@ -393,13 +393,24 @@ _REWRITE_EXPRESSIONS = ("expr", "rebuild_expr", "exprs", "region", "buffer")
 # how the parts of statements are rewritten; those of other kinds stay as they are
 _REWRITES_OF_KINDS: dict[type, Callable[[Rewriter, Any], object]] = {
     Stmt: Rewriter._sub_statement,
-    Expr: Rewriter._root,
+    Expr: lambda rewriter, value: rewriter.expr(value),
     Region: lambda rewriter, value: rewriter.region(value),
     Buffer: Rewriter._named,
     Reduction: Rewriter._reduction,
     tuple: Rewriter._tuple,
 }
-_REWRITES: dict[type, Callable[[Rewriter, Any], object] | None] = {}  # the same for each class that was met
+
+
+class _Rewrites(dict[type, Callable[[Rewriter, Any], object] | None]):
+    """The same for each class that was met."""
+
+    def __missing__(self, cls: type) -> Callable[[Rewriter, Any], object] | None:
+        kinds = (rewrite for kind, rewrite in _REWRITES_OF_KINDS.items() if issubclass(cls, kind))
+        self[cls] = next(kinds, None)
+        return self[cls]
+
+
+_REWRITES = _Rewrites()
 
 
 def _typed_as(old: Expr, new: Expr) -> Expr:
