@@ -8,13 +8,13 @@ are enumerated for all threads.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from tilelang.analysis.thread_accesses import SHARED_BY_THREADS, FreeVariable, ThreadAccess
+from tilelang.analysis.thread_elements import MANY, Elements, enumerated, share_elements
 from tilelang.analysis.uniformity import Uniformity
 from tilelang.arith.affine import Linearizer, Sum, to_expr
 from tilelang.arith.domain import Domain
@@ -29,7 +29,6 @@ from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import loads_of, variables_of, walk, walk_expr, written_buffers
 from tilelang.records import record
 
-_MANY = 1 << 17  # elements that are enumerated; beyond, ranges decide
 _FEW = 64  # distances between two accesses that are enumerated
 
 Distances = tuple[tuple[int, ...] | None, ...]  # the values that those of the common parts may have in each dimension
@@ -85,6 +84,7 @@ class Conflicts:
         self._indices: dict[tuple[object, ...], _Index] = {}  # by index and its free variables, as are tables
         self._tables: dict[tuple[object, ...], np.ndarray | None] = {}
         self._dimensions_of: dict[int, tuple[ThreadAccess, tuple[_Index, ...]]] = {}
+        self._gaps: dict[tuple[int, int], Sum] = {}
         self._alike: dict[int, tuple[ThreadAccess, ThreadAccess]] = {}
         self._first: dict[tuple[object, ...], ThreadAccess] = {}  # of accesses that are alike
         self._overlaps: dict[tuple[object, ...], bool] = {}  # of those, by distances and subgroup size
@@ -92,7 +92,7 @@ class Conflicts:
         # by later access and subgroup size: that access, and whether earlier ones (by identity) conflict with it
         self._known: dict[tuple[int, int], tuple[ThreadAccess, dict[int, bool]]] = {}
         self._compared: list[ThreadAccess] = []  # kept, so that identities stay unique
-        self._columns: dict[tuple[int, int], tuple[ThreadAccess, _Elements | None]] = {}
+        self._columns: dict[tuple[int, int], tuple[ThreadAccess, Elements | None]] = {}
         self._written = {b.storage for s in walk(launch.body) for b in written_buffers(s)}
         self._may_conflict: dict[Buffer, bool] = {}
 
@@ -120,6 +120,8 @@ class Conflicts:
         _, known = self._known.setdefault((id(y), self.subgroup_size), (y, {}))
         found = []
         for x in earlier:
+            if not (x.write or y.write or x.acquires or y.releases):
+                continue
             answer = known.get(id(x))
             if answer is None:
                 answer = known[id(x)] = self._of_subgroups(x, y, domain)
@@ -175,14 +177,31 @@ class Conflicts:
     def _may_overlap(self, x: ThreadAccess, y: ThreadAccess, domain: Domain) -> bool:
         if x.buffer is not y.buffer:
             return True
+        gaps = [self._gap(f, g) for f, g in zip(self._dimensions(x), self._dimensions(y), strict=True)]
+        if any(gap is not None and gap.terms for gap in gaps):
+            return self._ranges_overlap(x, y, gaps, domain)
+        alike = id(self._first_alike(x)), id(self._first_alike(y))
+        key = (*alike, self.subgroup_size, *[gap and gap.constant for gap in gaps])
+        if key not in self._overlaps:
+            self._overlaps[key] = self._ranges_overlap(x, y, gaps, domain)
+        return self._overlaps[key]
+
+    def _gap(self, f: _Index, g: _Index) -> Sum | None:
+        """The distance between the common parts of two indices; None if they have none."""
+        if f.common is None or g.common is None:
+            return None
+        key = (id(f), id(g))  # these are kept
+        if key not in self._gaps:
+            self._gaps[key] = f.common.plus(g.common, -1)
+        return self._gaps[key]
+
+    def _ranges_overlap(self, x: ThreadAccess, y: ThreadAccess, gaps: Sequence[Sum | None], domain: Domain) -> bool:
         distances = []
-        mine, other = self._dimensions(x), self._dimensions(y)
-        for f, g, length, width in zip(mine, other, x.extent, y.extent, strict=True):
-            gap = None if f.common is None or g.common is None else f.common.plus(g.common, -1)
-            if self._ranges_disjoint(f, g, gap, length, width, domain):
+        ends = zip(self._dimensions(x), self._dimensions(y), gaps, x.extent, y.extent, strict=True)
+        for f, g, gap, length, other in ends:
+            if self._ranges_disjoint(f, g, gap, length, other, domain):
                 return False
-            known = gap is not None and length is not None and width is not None
-            distances.append(_values(gap, domain) if gap is not None and known else None)
+            distances.append(None if gap is None or length is None or other is None else _values(gap, domain))
         return self._elements_overlap(self._first_alike(x), self._first_alike(y), tuple(distances))
 
     def _first_alike(self, access: ThreadAccess) -> ThreadAccess:
@@ -216,18 +235,18 @@ class Conflicts:
             mine, theirs = self._column(x, d), self._column(y, d)
             if gaps is None or mine is None or theirs is None:
                 continue
-            if not any(self._shared_between_subgroups(mine.moved(gap), theirs) for gap in gaps):
+            if not any(share_elements(mine.moved(gap), theirs, self.subgroup_size) for gap in gaps):
                 return True
         return False
 
-    def _column(self, access: ThreadAccess, dimension: int) -> _Elements | None:
+    def _column(self, access: ThreadAccess, dimension: int) -> Elements | None:
         """The elements that threads access in one dimension, without the common part; None if they are too many."""
         key = (id(access), dimension)
         if key not in self._columns:
             own, extent = self._dimensions(access)[dimension].own, access.extent[dimension]
             found = None
             if own is not None and extent is not None:
-                found = _elements([own], [extent], self._mask(access, frozenset()), self._threads)
+                found = enumerated([own], [extent], self._mask(access, frozenset()), self._threads)
             self._columns[key] = (access, found)
         return self._columns[key][1]
 
@@ -296,7 +315,7 @@ class Conflicts:
         """The free variables with known values, optionally only some of them; None if there are too many values."""
         axes = [f for f in access.free if f.values is not None and (names is None or f.var in names)]
         count = self._threads * math.prod(len(f.values or ()) for f in axes)
-        return axes if count <= _MANY else None
+        return axes if count <= MANY else None
 
     def _table(self, expr: Expr, access: ThreadAccess, names: frozenset[Var] | None = None) -> np.ndarray | None:
         """The values of an expression of the thread index and (some of) the free variables."""
@@ -348,16 +367,16 @@ class Conflicts:
         mine, other = self._elements_of(x, gaps), self._elements_of(y, dict.fromkeys(gaps, 0))
         if mine is None or other is None:
             return True
-        return self._shared_between_subgroups(mine, other)
+        return share_elements(mine, other, self.subgroup_size)
 
-    def _elements_of(self, access: ThreadAccess, moved: Mapping[int, int]) -> _Elements | None:
+    def _elements_of(self, access: ThreadAccess, moved: Mapping[int, int]) -> Elements | None:
         """The elements of an access in some dimensions, each moved by a distance."""
         named = frozenset(name for d in moved for name in self._dimensions(access)[d].names)
         in_conditions = {n for condition in access.conditions for n in walk_expr(condition) if isinstance(n, Var)}
         found = self._elements_over(named | in_conditions, access, moved)
         return self._elements_over(named, access, moved) if found is None else found
 
-    def _elements_over(self, names: frozenset[Var], access: ThreadAccess, moved: Mapping[int, int]) -> _Elements | None:
+    def _elements_over(self, names: frozenset[Var], access: ThreadAccess, moved: Mapping[int, int]) -> Elements | None:
         """The same for all values of these free variables; None if they are too many."""
         indices = {d: self._dimensions(access)[d] for d in moved}
         starts: list[np.ndarray] = []
@@ -366,58 +385,7 @@ class Conflicts:
             if table is None:
                 return None
             starts.append(table + moved[d])
-        return _elements(starts, [access.extent[d] or 1 for d in moved], self._mask(access, names), self._threads)
-
-    def _shared_between_subgroups(self, mine: _Elements, other: _Elements) -> bool:
-        """Whether threads of different subgroups share an element."""
-        if not len(mine.threads) or not len(other.threads):
-            return False
-        low = np.minimum(mine.starts.min(axis=0), other.starts.min(axis=0))
-        size = np.maximum(mine.ends(), other.ends()) - low
-        weights = np.concatenate([np.cumprod(size[::-1])[::-1][1:], [1]]) if len(size) else size
-        positions, other_positions = mine.numbered(low, weights), other.numbered(low, weights)
-        count = int(size.prod())
-        if count > _MANY * 4:  # renumber the positions that occur
-            used, closer = np.unique(np.concatenate([positions, other_positions]), return_inverse=True)
-            positions, other_positions, count = closer[: len(positions)], closer[len(positions) :], len(used)
-        first, last = _owners(positions, mine.owners() // self.subgroup_size, count)
-        other_first, other_last = _owners(other_positions, other.owners() // self.subgroup_size, count)
-        single_thread = (first == last) & (other_first == other_last) & (first == other_first)
-        return bool(((first >= 0) & (other_first >= 0) & ~single_thread).any())
-
-
-@record(slots=True)
-class _Elements:
-    """The elements that all threads access: a box for each thread and combination of free variables.
-
-    Attributes:
-        starts: The first element of each box, of shape (boxes, dimensions).
-        inside: The elements of a box, relative to its first, of shape (elements, dimensions).
-        threads: The thread of each box, in ascending order.
-    """
-
-    starts: np.ndarray
-    inside: np.ndarray
-    threads: np.ndarray
-
-    def moved(self, distance: int) -> _Elements:
-        """The same elements at a distance along every dimension."""
-        return dataclasses.replace(self, starts=self.starts + distance)
-
-    def ends(self) -> np.ndarray:
-        """One more than the largest index per dimension."""
-        largest: np.ndarray = self.starts.max(axis=0) + self.inside[-1] + 1
-        return largest
-
-    def numbered(self, low: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Linear indices of all elements, box by box."""
-        numbers: np.ndarray = np.add.outer((self.starts - low) @ weights, self.inside @ weights)
-        return numbers.reshape(-1)
-
-    def owners(self) -> np.ndarray:
-        """The threads of all elements, box by box."""
-        return np.repeat(self.threads, len(self.inside))
-
+        return enumerated(starts, [access.extent[d] or 1 for d in moved], self._mask(access, names), self._threads)
 
 def _values(linear: Sum, domain: Domain) -> tuple[int, ...] | None:
     """All values of a sum of bounded terms; None if there are too many, or a term is unbounded."""
@@ -464,28 +432,3 @@ def _remainder(linear: Sum) -> Binary | None:
 
 def _along(values: range, axis: int, rank: int) -> np.ndarray:
     return np.arange(values.start, values.stop, values.step).reshape([-1 if a == axis else 1 for a in range(rank)])
-
-
-def _elements(starts: list[np.ndarray], extents: list[int], mask: np.ndarray | None, threads: int) -> _Elements | None:
-    """All elements that each thread accesses; None if there are too many."""
-    (width,) = np.broadcast_shapes((1,), *(s.shape[1:] for s in starts), () if mask is None else mask.shape[1:])
-    box = int(np.prod(extents, dtype=np.int64)) if extents else 1
-    if threads * width > _MANY:
-        return None
-    owner = np.broadcast_to(np.arange(threads)[:, None], (threads, width)).reshape(-1)
-    keep = slice(None) if mask is None else np.broadcast_to(mask, (threads, width)).reshape(-1)
-    owner = owner[keep]
-    if len(owner) * box > _MANY:
-        return None
-    spread = [np.broadcast_to(s, (threads, width)).reshape(-1)[keep] for s in starts]
-    positions = np.stack(spread, axis=-1).astype(np.int64) if spread else np.zeros((len(owner), 0), np.int64)
-    inside = np.indices(extents).reshape(len(extents), -1).T if extents else np.zeros((1, 0), np.int64)
-    return _Elements(positions, inside, owner)
-
-
-def _owners(positions: np.ndarray, threads: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the last thread at each position, -1 where there is none; `threads` ascend."""
-    first, last = np.full(count, -1), np.full(count, -1)
-    first[positions[::-1]] = threads[::-1]  # the last assignment to a position wins
-    last[positions] = threads
-    return first, last
