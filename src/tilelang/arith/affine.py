@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from tilelang.arith.ranges import ANYTHING, Interval, add, multiply, of_dtype, scale
+from tilelang.arith.ranges import ANYTHING, Interval, multiply, of_dtype
 from tilelang.dtypes import INT32, INT64
 from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Cast, Const, Expr, Load, Unary, Var, binary
@@ -158,14 +158,21 @@ class Linearizer:
     # -- sums -----------------------------------------------------------------------------------------------
     def sum_bounds(self, linear: Sum) -> Interval:
         """Bounds of a sum from the bounds of its atoms, by interval arithmetic."""
-        total = Interval(linear.constant, linear.constant)
+        low: int | None = linear.constant
+        high = low
         for term, coefficient in linear.terms.items():
-            total = add(total, scale(self.term_bounds(term), coefficient))
-        return total
+            least, most = self.term_bounds(term)
+            if coefficient < 0:
+                least, most = most, least
+            low = None if low is None or least is None else low + coefficient * least
+            high = None if high is None or most is None else high + coefficient * most
+        return Interval(low, high)
 
     def term_bounds(self, term: Term) -> Interval:
         """Bounds of a product of atoms."""
         result = self.atom_bounds(term[0].expr)
+        if len(term) == 1:
+            return result
         for i, key in enumerate(term[1:], 1):
             result = multiply(result, self.atom_bounds(key.expr))
             if i == 1 and len(term) == 2 and key == term[0]:

@@ -362,7 +362,7 @@ def binary(op: BinaryOp, left: ExprLike, right: ExprLike) -> Expr:
         return _by_lane(lambda x, y: binary(op, x, y), left, right)
     if op in LOGICAL:
         return _logical(op, as_bool(left), as_bool(right))
-    a, b = unify(left, right)
+    a, b = (left, right) if left.is_index and right.is_index else unify(left, right)
     if a.dtype != b.dtype and not (a.is_index and b.is_index):  # a literal that did not fit its partner
         dtype = promote(a.dtype, b.dtype)
         a, b = cast(a, dtype), cast(b, dtype)

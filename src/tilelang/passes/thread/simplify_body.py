@@ -18,7 +18,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Bind, For, If, Launch, Seq, Stmt, While
-from tilelang.ir.visit import Rewriter, jumps, loads_of, substitute_stmt
+from tilelang.ir.visit import Rewriter, children, jumps, loads_of, substitute_stmt
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
@@ -37,7 +37,7 @@ class _Expressions(Rewriter):
         return self._divisions(simplify(node, self._domain))
 
     def _divisions(self, node: Expr) -> Expr:
-        return _Divisions(self._domain).expr(node)
+        return _Divisions(self._domain).expr(node) if _divides(node) else node
 
 
 class _Divisions(Rewriter):
@@ -51,6 +51,15 @@ class _Divisions(Rewriter):
             if dividend is not None and dividend >= 0 and divisor is not None and divisor > 0:
                 return Binary(_TRUNCATING[new.op], new.a, new.b, new.dtype)
         return new
+
+
+def _divides(node: Expr) -> bool:
+    """Whether an expression has floor divisions; kept on the node."""
+    cached: bool | None = node.__dict__.get("_divides")
+    if cached is None:
+        here = isinstance(node, Binary) and node.op in _TRUNCATING
+        cached = node.__dict__["_divides"] = here or any(map(_divides, children(node)))
+    return cached
 
 
 class _Simplify:
