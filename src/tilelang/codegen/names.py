@@ -6,6 +6,7 @@ shadows one of an enclosing scope.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ _FOREIGN = ("tl_", "omp_", "GOMP_")  # our helpers, and an entry of that name wo
 _BAD = re.compile(r"[^A-Za-z0-9_]")
 
 
+@functools.lru_cache(maxsize=1024)
 def identifier(name: str, words: re.Pattern[str] | None = None) -> str:
     """A valid C and C++ identifier close to a name: characters outside ASCII become their code points.
 

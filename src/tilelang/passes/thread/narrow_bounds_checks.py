@@ -23,7 +23,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.sequences import with_statements
 from tilelang.ir.stmt import Bind, For, Launch, Seq, Stmt
-from tilelang.ir.visit import Rewriter
+from tilelang.ir.visit import Rewriter, any_expr
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 
@@ -117,6 +117,8 @@ def _facts_after(stmt: Stmt, domain: Domain) -> Domain:
 
 
 def _launch(launch: Launch, domain: Domain) -> Launch:
+    if not any_expr(launch.body, lambda e: _compares(e, BinaryOp.GE)):
+        return launch
     domain = domain.with_extents(launch.block_vars, launch.grid)
     if launch.thread is not None:
         domain = domain.with_range(launch.thread, 0, launch.num_threads - 1)

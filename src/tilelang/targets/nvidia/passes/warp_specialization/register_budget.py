@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from tilelang.analysis.register_pressure import peak_registers
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Load
 from tilelang.ir.memoize import memoized
 from tilelang.ir.stmt import Launch, ParallelLoop, Stmt
-from tilelang.ir.visit import any_expr, walk
+from tilelang.ir.visit import expressions, loads_of, walk
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
 from tilelang.performance.registers import registers_for_blocks
@@ -119,8 +118,5 @@ def producer_and_registers(
 def _loads_global(launch: Launch) -> bool:
     """Whether parallel loops load global memory element by element, such as a bias."""
     nests = [s for s in walk(launch.body) if isinstance(s, ParallelLoop)]
-    return any(
-        any_expr(s, lambda e: isinstance(e, Load) and e.buffer.scope is Scope.GLOBAL)
-        for nest in nests
-        for s in walk(nest)
-    )
+    roots = (root for nest in nests for s in walk(nest) for root in expressions(s))
+    return any(load.buffer.scope is Scope.GLOBAL for root in roots for load in loads_of(root))
