@@ -382,4 +382,3 @@ _EXACT_COPIES = 8  # iterations; pipelines are not deeper
 
 def _variables(access: ThreadAccess) -> frozenset[Var]:
     return frozenset().union(*[variables_of(e) for e in (*access.start, *access.conditions) if e is not None])
-

@@ -387,6 +387,7 @@ class Conflicts:
             starts.append(table + moved[d])
         return enumerated(starts, [access.extent[d] or 1 for d in moved], self._mask(access, names), self._threads)
 
+
 def _values(linear: Sum, domain: Domain) -> tuple[int, ...] | None:
     """All values of a sum of bounded terms; None if there are too many, or a term is unbounded."""
     values, analysis = {linear.constant}, analysis_of(domain)
