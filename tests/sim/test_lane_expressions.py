@@ -25,7 +25,7 @@ from tilelang.ir.expr import (
     const,
     select,
 )
-from tilelang.ir.scalar import BinaryOp, UnaryOp, convert
+from tilelang.ir.scalar import BinaryOp, UnaryOp, convert, exact_binary
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, converter, per_lane, uniform_int
 from tilelang.sim.local_memory import Registers
@@ -271,6 +271,22 @@ def test_shifts_of_lanes_are_exact():
     assert [1, 2, 2**31, 2**40, -(2**63), 0, 0, 4] == got[:8].tolist()
     got = evaluate(Binary(BinaryOp.SHR, as_expr(-8), i, INT32), {i: amounts}, index=True)
     assert [-8, -4, -1, -1, -1, -1, -1, -2] == got[:8].tolist()
+
+
+@pytest.mark.parametrize("op", [BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.FLOORDIV, BinaryOp.FLOORMOD, BinaryOp.BITXOR])
+@pytest.mark.parametrize("constant", [2**63, 2**64 - 1, -(2**63) - 1])
+def test_constants_beyond_64_bits_leave_the_low_64_bits_of_the_exact_value(op, constant):
+    i = Var("i", INT32, index=True)
+    numbers = [*range(-16, 16)]
+    for swapped in (False, True) if op in (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.BITXOR) else (False,):
+        operands = (Const(constant, INT64), i) if swapped else (i, Const(constant, INT64))
+        expr = Binary(op, *operands, INT64)
+        exact = [exact_binary(op, *((constant, n) if swapped else (n, constant))) for n in numbers]
+        expected = [(value + 2**63) % 2**64 - 2**63 for value in exact]
+        assert expected == evaluate(expr, {i: np.array(numbers)}, index=True).tolist()
+        assert exact[3] == evaluate(expr, {i: numbers[3]}, index=True)
+    is_less = evaluate(Binary(BinaryOp.LT, i, Const(constant, INT64), BOOL), {i: np.array(numbers)})
+    assert [n < constant for n in numbers] == is_less.tolist()
 
 
 def test_equal_lanes_count_as_one_number():

@@ -9,6 +9,7 @@ loaded. Values of inactive lanes are arbitrary.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
@@ -230,7 +231,7 @@ class LaneCompiler:
                 slot = self._slots.var(expr)
                 return (lambda w: w.env[slot]) if expr.index else (lambda w: _exact(w.env[slot]))
             case Binary(op=op, a=a, b=b) if expr.dtype.is_int:
-                return _exact_closure(op, self.index(a), self.index(b), b)
+                return _exact_closure(op, self.index(a), self.index(b), a, b)
             case Unary(op=sign, a=a) if expr.dtype.is_int:
                 x = self.index(a)
                 return (lambda w: -x(w)) if sign is UnaryOp.NEG else (lambda w: ~x(w))
@@ -299,7 +300,7 @@ class LaneCompiler:
     def _binary(self, expr: Binary) -> Closure:
         op, a, b, dtype = expr.op, expr.a, expr.b, expr.dtype
         if a.is_index and b.is_index:  # a comparison: other operators would be index arithmetic themselves
-            return _exact_closure(op, self.index(a), self.index(b), b)
+            return _exact_closure(op, self.index(a), self.index(b), a, b)
         x, y = self.data(a), self.data(b)
         if op in LOGICAL:
             return self._logical(op, x, y, self._touch_nothing(b))
@@ -426,7 +427,9 @@ def uniform_int(values: Iterable[Value], mask: np.ndarray) -> Value:
     return int(active[0]) if (active == active[0]).all() else array.astype(np.int64)
 
 
-def _exact_closure(op: BinaryOp, x: Closure, y: Closure, right: Expr) -> Closure:
+def _exact_closure(op: BinaryOp, x: Closure, y: Closure, left: Expr, right: Expr) -> Closure:
+    if any(isinstance(side, Const) and not -(2**63) <= int(side.value) < 2**63 for side in (left, right)):
+        return _wide_closure(op, x, y)
     simple = _EXACT.get(op)
     if simple is None and isinstance(right, Const) and int(right.value) > 0:
         simple = _BY_CONSTANT.get(op)
@@ -439,6 +442,19 @@ def _exact_closure(op: BinaryOp, x: Closure, y: Closure, right: Expr) -> Closure
     if op in (BinaryOp.SHL, BinaryOp.SHR):
         return lambda w: _shift(op, x(w), y(w))
     return lambda w: exact_binary(op, x(w), y(w))
+
+
+def _wide_closure(op: BinaryOp, x: Closure, y: Closure) -> Closure:
+    """Computes with numbers that arrays of 64 bits cannot hold; lanes keep the low 64 bits of the exact result."""
+    exact: Callable[[Value, Value], Value] = np.frompyfunc(functools.partial(exact_binary, op), 2, 1)
+
+    def evaluate(w: Frame) -> Value:
+        value = exact(x(w), y(w))
+        if np.ndim(value) == 0:
+            return value
+        return value.astype(np.bool_) if op in COMPARISONS else ((value + 2**63) % 2**64 - 2**63).astype(np.int64)
+
+    return evaluate
 
 
 def _shift(op: BinaryOp, x: Value, y: Value) -> Value:
