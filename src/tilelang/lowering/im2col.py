@@ -6,7 +6,7 @@ outside of the image or the matrix are 0.
 
 from __future__ import annotations
 
-from tilelang.dtypes import INT32
+from tilelang.dtypes import INT32, INT64
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Region
 from tilelang.ir.builder import Builder
@@ -59,9 +59,10 @@ def gather(op: Im2Col, pixel: Patch, row: Expr, column: Expr, build: Builder) ->
 
 
 def name_index(build: Builder, text: str, value: Expr) -> Var:
-    """Binds an index to a new variable."""
-    var = Var(text, INT32, index=True)
-    build.emit(Bind(var, value))
+    """Binds an index to a new variable, which is signed: pixels in the padding have negative numbers."""
+    dtype = INT32 if value.dtype.bits < 32 or value.dtype == INT32 else INT64
+    var = Var(text, dtype, index=True)
+    build.emit(Bind(var, cast(value, dtype)))
     return var
 
 
