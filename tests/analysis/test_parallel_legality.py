@@ -54,6 +54,21 @@ def test_updates_under_a_pattern_that_is_not_seen_are_atomic():
         assert ["+"] == [update.op for update in how.atomics.values()]
 
 
+@pytest.mark.parametrize("place", [I * 3 % 16 + K, 15 - I, (I ^ 5) + K * 16, I % 4 * 4 + I // 4])
+def test_updates_of_elements_that_are_found_to_differ_need_nothing(place):
+    for scope in (Scope.SHARED, Scope.FRAGMENT):
+        own = buffer("S", 64, scope=scope)
+        how = verdict(ParallelLoop((I,), exprs(16), store(own, place, load(own, place) * load(A, I, 0))))
+        assert ([], {}, "") == ([r for r in how.reductions if r.selected_by != {I}], how.atomics, how.reason)
+
+
+@pytest.mark.parametrize("place", [I * 4 % 16, I // 2, I * K, (I ^ 5) % 8])
+def test_updates_of_elements_that_may_be_the_same_run_in_order(place):
+    own = buffer("S", 64)
+    how = verdict(ParallelLoop((I,), exprs(16), store(own, place, load(own, place) + load(A, I, 0))))
+    assert "iterations update elements of 'S' that they may share" == how.reason
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -10,23 +10,29 @@ each thread and are ignored.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import field
+
+import numpy as np
 
 from tilelang.analysis.accesses import Access, Accesses, accesses
 from tilelang.analysis.reductions import PICK, Update
 from tilelang.analysis.subscripts import Comparison
 from tilelang.analysis.thread_accesses import SHARED_BY_THREADS
+from tilelang.arith.affine import Sum, to_expr
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import expr_key
+from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import AtomicOp, ParallelLoop, Stmt, Store
-from tilelang.ir.visit import substitute, variables_of, walk_expr
+from tilelang.ir.visit import loads_of, substitute, variables_of, walk_expr
 from tilelang.records import record
 
 _OF_THREAD = (Scope.VAR, Scope.LOCAL)
+_MAX_EVALUATED = 1 << 16  # iterations whose subscripts are compared one by one
 
 ATOMICS = {
     "+": AtomicOp.ADD,
@@ -155,6 +161,8 @@ class _Checker:
         groups: dict[object, list[Access]] = {}
         for access in storage_accesses:
             groups.setdefault(tuple(expr_key(index) for index in access.start), []).append(access)
+        if len(groups) == 1 and self._are_distinct(storage_accesses[0]):
+            return
         for group in groups.values():
             self._reduce(storage, op, group)
 
@@ -172,6 +180,22 @@ class _Checker:
             self.legality.atomics.update({update.store: update for update in updates})
         else:
             self._refuse(f"iterations update elements of '{storage.name}' that they may share")
+
+    def _are_distinct(self, access: Access) -> bool:
+        """Whether all iterations have elements of their own by their subscripts' values, as in `S[i * 3 % 64]`."""
+        extents = {var: int_const(extent) or 0 for var, extent in self._extents.items()}
+        trips = math.prod(extents.values())
+        if not 0 < trips <= _MAX_EVALUATED or self._named(access) != frozenset(self._vars()):
+            return False
+        points = dict(zip(extents, np.unravel_index(np.arange(trips), tuple(extents.values())), strict=True))
+        places = []
+        for linear in self._compare.sums(access):
+            moving = {term: c for term, c in linear.terms.items() if self._compare.varies(term, self._loop.vars)}
+            atoms = [key.expr for term in moving for key in term]
+            if any(loads_of(atom) or not variables_of(atom) <= points.keys() for atom in atoms):
+                return False
+            places.append(np.broadcast_to(evaluate(to_expr(Sum(moving, 0)), points, exact=True), trips))
+        return bool(places) and np.unique(np.stack(places), axis=1).shape[1] == trips
 
     def _named(self, access: Access) -> frozenset[Var] | None:
         """The variables with more than one value in the subscripts; None if they depend on other changing values."""

@@ -230,6 +230,22 @@ def test_indirect_accesses(form):
     assert_threads_agree(f, np.arange(16, dtype=np.int32) * 3, np.zeros(16, np.int32), np.zeros(4, np.int32))
 
 
+@pytest.mark.parametrize("alloc", [T.alloc_shared, T.alloc_fragment])
+def test_updates_whose_places_are_found_to_differ_are_distributed(alloc):
+    @T.prim_func
+    def main(X: T.Tensor((2, 64), "int32"), Y: T.Tensor((2, 128), "int32")):
+        with T.Kernel(2, threads=32) as bx:
+            s = alloc((128,), "int32")
+            T.fill(s, 3)
+            for i in T.Parallel(64):  # a warning, and so an error here, if iterations ran one by one
+                s[i * 3 % 64 + bx * 64] *= X[bx, i]
+            for i in T.Parallel(64):
+                s[i ^ 5] = T.max(s[i ^ 5], X[bx, i])
+            T.copy(s, Y[bx, :])
+
+    assert_simulates(main, ints(2, 64, dtype=np.int32), np.zeros((2, 128), np.int32))
+
+
 def test_rows_beyond_a_tile_that_nobody_loads_are_not_read_either():
     # the operand has 64 rows in registers, 32 of which belong to no row of the tile
     @T.prim_func
