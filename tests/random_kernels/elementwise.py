@@ -303,7 +303,7 @@ class Elementwise(Writer):
         return True
 
     def _assign_scalar(self, scope: Scope) -> bool:
-        options = [s for s in scope.scalars if s.mutable]
+        options = [s for s in scope.scalars if s.mutable and s.high is None]
         if not options:
             return False
         scalar = self.pick.one(options)
@@ -311,7 +311,7 @@ class Elementwise(Writer):
         return True
 
     def _swap(self, scope: Scope) -> bool:
-        options = [s for s in scope.scalars if s.mutable]
+        options = [s for s in scope.scalars if s.mutable and s.high is None]
         pairs = [(a, b) for a in options for b in options if a.name < b.name and a.dtype == b.dtype]
         if not pairs:
             return False

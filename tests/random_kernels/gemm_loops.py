@@ -72,9 +72,11 @@ class GemmLoopPrograms(WarpSpecializedPrograms):
         line("T.fill(row, 1.0)")
         all_ = f"T.ceildiv({keys}, {bn})"
         trips = "lengths[bx]" if lengths else pick.one((all_, all_, f"T.min({all_}, bx + 2)", f"1, {all_}"))
+        self._key, end = self.position("k", bn, int(trips.startswith("1, ")))
         line(f"for k in T.Pipelined({trips}, num_stages={pick.one((2, 3, 2, 4, 1))}):")
         self.out.depth += 1
         self._iteration(scores, through, keys)
+        line(end)
         self.out.depth -= 1
         line(f"for i, j in T.Parallel({bm}, {self._wide}):")
         line("    acc[i, j] = T.max(T.min(acc[i, j] + row[i], 1024), -1024)")
@@ -99,13 +101,13 @@ class GemmLoopPrograms(WarpSpecializedPrograms):
     def _iteration(self, scores: int, through: bool, keys: int) -> None:
         """The body of the loop."""
         pick, line, bm, bn = self.pick, self.out.line, self._bm, self._bn
-        late = [] if self._shared else [f"T.copy(V[{self._at(f'k * {bn}', '0')}], V_s)"]
-        line(f"T.copy(K[{self._at(f'k * {bn}', '0')}], K_s)")
+        late = [] if self._shared else [f"T.copy(V[{self._at(self._key, '0')}], V_s)"]
+        line(f"T.copy(K[{self._at(self._key, '0')}], K_s)")
         if late and pick.often(50):
             line(late.pop())
         self._scores("K_s", "S")
         if scores == 2:
-            line(f"T.copy(K2[{self._at(f'k * {bn}', '0')}], K2_s)")
+            line(f"T.copy(K2[{self._at(self._key, '0')}], K2_s)")
             self._scores("K2_s", "S2")
             line(f"for i, j in T.Parallel({bm}, {bn}):")
             line("    " + pick.one(("S[i, j] = S[i, j] + S2[i, j]", "S[i, j] = T.max(S[i, j], S2[i, j])")))
@@ -117,7 +119,7 @@ class GemmLoopPrograms(WarpSpecializedPrograms):
             line(f"    for i, j in T.Parallel({bm}, {bn}):")
             line("        S[i, j] = T.if_then_else(i > j, S[i, j], 1)")
         line(f"for i, j in T.Parallel({bm}, {bn}):")
-        line(f"    S[i, j] = T.if_then_else(k * {bn} + j < {keys}, S[i, j], 0)")
+        line(f"    S[i, j] = T.if_then_else({self._key} + j < {keys}, S[i, j], 0)")
         line("T.copy(S, P)")
         if pick.often(40):
             self._rescale()
@@ -140,7 +142,7 @@ class GemmLoopPrograms(WarpSpecializedPrograms):
             line(f"T.clear({target})")
         elif form == 1:
             line(f"for i, j in T.Parallel({self._bm}, {self._bn}):")
-            line(f"    {target}[i, j] = T.if_then_else(k * {self._bn} + j <= bx * {self._bm} + i, 0, -3)")
+            line(f"    {target}[i, j] = T.if_then_else({self._key} + j <= bx * {self._bm} + i, 0, -3)")
         clear = ", clear_accum=True" if form == 2 else ""
         line(f"T.gemm(Q_s, {tile}, {target}, transpose_B=True{clear}{self._policy()})")
 

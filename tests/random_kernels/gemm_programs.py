@@ -144,10 +144,11 @@ class GemmPrograms(Writer):
         bm, bn, bk = tile
         trips = f"T.ceildiv({k}, {bk})"
         stages = pick.one((3, 2, 4, 5, 3, 2, 1, 0))
+        at, end = self.position("k", bk)
         line(f"for k in T.Pipelined({trips}, num_stages={stages}):")
         self.out.depth += 1
-        at_a = f"k * {bk}, by * {bm}" if transposed_a else f"by * {bm}, k * {bk}"
-        at_b = f"bx * {bn}, k * {bk}" if transposed_b else f"k * {bk}, bx * {bn}"
+        at_a = f"{at}, by * {bm}" if transposed_a else f"by * {bm}, {at}"
+        at_b = f"bx * {bn}, {at}" if transposed_b else f"{at}, bx * {bn}"
         line(f"T.copy(A[{at_a}], A_s)")
         line(f"T.copy(B[{at_b}], B_s)")
         if held:
@@ -168,6 +169,7 @@ class GemmPrograms(Writer):
         if after == "pair":
             line(f"T.copy(G[{at_b}], G_s)")
             line(f"T.gemm({left}, G_s, D_l{flags})")
+        line(end)
         self.out.depth -= 1
 
     def _epilogue(self, after: str, sums: str, result: str, bm: int, bn: int) -> None:

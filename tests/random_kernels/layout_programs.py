@@ -391,13 +391,15 @@ class LayoutPrograms(Programs):
         self.out.line(f"{c.name} = T.alloc_{c.scope}({(m, n)}, '{result}')")
         self.out.line(self.pick.one((f"T.clear({c.name})", f"T.fill({c.name}, 2)")))
         header = self.pick.one((f"T.Pipelined({steps}, num_stages={self.pick.below(4)})", f"T.serial({steps})"))
+        at, end = self.position(loop, k)
         self.out.line(f"for {loop} in {header}:")
-        self.out.line(f"    T.copy({a.name}[{f'{loop} * {k}, 0' if ta else f'0, {loop} * {k}'}], {sa})")
-        self.out.line(f"    T.copy({b.name}[{f'0, {loop} * {k}' if tb else f'{loop} * {k}, 0'}], {sb})")
+        self.out.line(f"    T.copy({a.name}[{f'{at}, 0' if ta else f'0, {at}'}], {sa})")
+        self.out.line(f"    T.copy({b.name}[{f'0, {at}' if tb else f'{at}, 0'}], {sb})")
         flags = (", transpose_A=True" if ta else "") + (", transpose_B=True" if tb else "")
         if self._threads % 32 == 0:
             flags += self.pick.one(("", ", policy=T.GemmWarpPolicy.FullRow", ", policy=T.GemmWarpPolicy.FullCol"))
         flags += self.pick.one(("", "", "", f", clear_accum=({loop} == 0)"))
         self.out.line(f"    T.gemm({sa}, {sb}, {c.name}{flags})")
+        self.out.line(f"    {end}")
         scope.buffers.append(c)
         return self._fold_rows(scope) if self.pick.often(50) else True

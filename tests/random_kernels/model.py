@@ -76,13 +76,20 @@ class Buffer:
 
 @dataclass
 class Scalar:
-    """A name that stands for a number: a mutable scalar, a binding or a parameter."""
+    """A name that stands for a number: a mutable scalar, a binding or a parameter.
+
+    Attributes:
+        high: The greatest value of a mutable scalar that stands in indices, of which 0 is the least.
+        left: How much may still be added to one that is only added to.
+    """
 
     name: str
     dtype: str
     bound: int | None = None
     grain: int = 0
     mutable: bool = False
+    high: int | None = None
+    left: int | None = None
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Random kernels of the operators beyond loops, copies and products: the library, atomics with order, casts, patches.
 
-Takes what `LayoutPrograms` draws and adds the statements of `Selections`, compare-and-swap and orders of memory, copies
+Takes what `LayoutPrograms` draws and adds the statements of `Selections` and `Cursors`, compare-and-swap and orders of memory, copies
 that repeat rows, other names of tensors, parallel loops that fetch rows by index, patches of images, and functions of
 scalars that the other generators lack. Invariant: as for `LayoutPrograms`.
 """
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from random_kernels.cursors import Cursors
 from random_kernels.expressions import Expressions
 from random_kernels.layout_programs import SIDES
 from random_kernels.model import Buffer, Choices, Scalar, Scope, is_float
-from random_kernels.selections import Selections
 from random_kernels.writer import ON_CHIP
 
 _ORDERS = ("", ", memory_order='relaxed'", ", memory_order='acquire'", ", memory_order='release'",
@@ -95,7 +95,7 @@ class MoreExpressions(Expressions):
         return f"T.{self.pick.one(('isinf', 'isfinite', 'isnan'))}({self.floating(scope, dtype, fuel - 1, 64, 4, True)})"
 
 
-class OperatorPrograms(Selections):
+class OperatorPrograms(Cursors):
     """Draws one program."""
 
     def __init__(self, choices: Choices, seed: int = 0) -> None:

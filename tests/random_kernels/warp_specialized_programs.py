@@ -193,8 +193,6 @@ class WarpSpecializedPrograms(Writer):
         if "residual" in extras:
             line(f"R_s = T.alloc_shared(({bm}, {bn}), '{self._sums}')")
             line(f"T.copy(R[{self._at(f'by * {bm}', f'bx * {bn}')}], R_s)")
-        at_a = self._at(f"k * {bk}", f"by * {bm}") if ta else self._at(f"by * {bm}", f"k * {bk}")
-        at_b = self._at(f"bx * {bn}", f"k * {bk}") if tb else self._at(f"k * {bk}", f"bx * {bn}")
         flags = (", transpose_A=True" if ta else "") + (", transpose_B=True" if tb else "")
         trips = f"T.ceildiv({k}, {bk})"
         bound = pick.one((trips, trips, trips, f"T.min(by + 1, {trips})", f"1, {trips}"))
@@ -214,12 +212,18 @@ class WarpSpecializedPrograms(Writer):
             if around and first == 0:
                 line("if by > 0:" if pick.often(50) else "if bx + by < 3:")
                 self.out.depth += 1
+            at, end = self.position("k", bk, int(bound.startswith("1, ")))
+            at_a = self._at(at, f"by * {bm}") if ta else self._at(f"by * {bm}", at)
+            at_b = self._at(f"bx * {bn}", at) if tb else self._at(at, f"bx * {bn}")
             line(f"for k in T.Pipelined({bound}, num_stages={pick.one((2, 3, 4, 2, 5))}):")
             self.out.depth += 1
+            body = self.out.depth
             if guarded:
                 line(pick.one(("if k % 2 == 0:", "if (k + by) % 3 != 1:", "if k >= bx:")))
                 self.out.depth += 1
             self._step(list(mine), shared_a, at_a, at_b, flags)
+            self.out.depth = body
+            line(end)
             self.out.depth = depth
         for i in range(count):
             value = f"C{i}_l[i, j]"

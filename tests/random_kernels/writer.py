@@ -82,6 +82,17 @@ class Writer:
         self._names += 1
         return f"{stem}{self._names}"
 
+    def position(self, loop: str, step: int, first: int = 0) -> tuple[str, str]:
+        """Where the tile of an iteration begins, and what an iteration ends with.
+
+        Mostly a multiple of the loop's variable, which `first` is the first value of; else a scalar that iterations move.
+        """
+        if not self.pick.often(20):
+            return f"{loop} * {step}", "pass"
+        name = self.name("at")
+        self.out.line(f"{name} = T.alloc_var('int32', init={first * step})")
+        return name, f"{name} += {step}"
+
     def dtype(self) -> str:
         """A dtype, mostly one of the few that the kernel at hand is about."""
         return self.pick.one(self._palette) if self.pick.often(75) else self.pick.one(DTYPES)
