@@ -24,8 +24,9 @@ demo: $(VENV)/.package
 	$(BIN)/python -c 'import torch' 2>/dev/null || export TILELANG_DEFAULT_TARGET=cpu; \
 	$(BIN)/python examples/quickstart.py
 
+# Python's own assert statements spare each process eight seconds; what fails runs once more, with pytest's, to show operands
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --assert=plain || { $(BIN)/python -m pytest --last-failed; exit 1; }
 
 # what needs no compiler, no process and no simulated GPU: under two minutes on two cores, for every change
 test-pure: $(VENV)/.dev

@@ -56,6 +56,7 @@ ANYTHING = {
 
 def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
     seen: set[int] = set()
+    language = {*dir(T)}  # a name that is not there is answered by a search for similar ones
     for path in MODULES:
         module = importlib.import_module(path)
         names = [name for name in dir(module) if not name.startswith("_")]
@@ -65,7 +66,8 @@ def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
                 continue
             if not callable(found) or inspect.ismodule(found) or name in LEFT_OUT or id(found) in seen:
                 continue
-            is_ours = getattr(found, "__module__", "").startswith("tilelang") and getattr(T, name, None) is not found
+            in_language = name in language and getattr(T, name) is found
+            is_ours = getattr(found, "__module__", "").startswith("tilelang") and not in_language
             if is_ours and not (isinstance(found, type) and issubclass(found, BaseException)):
                 seen.add(id(found))
                 yield f"{path}.{name}", found

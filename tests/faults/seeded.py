@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from tilelang.dtypes import BOOL
 from tilelang.ir.buffer import Region, Scope
@@ -25,11 +26,36 @@ MEMORY = (Scope.SHARED, Scope.GLOBAL)
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """One variant: the kind of fault, its place, and the resulting program."""
+    """One variant, which is made when it is asked for: most are only counted.
+
+    Attributes:
+        kind: The kind of fault.
+        program: The program without it.
+        change: What makes a fault of this kind at a statement.
+        number: Which one of those that the change makes in the program.
+    """
 
     kind: str
-    place: str
-    func: PrimFunc
+    program: PrimFunc
+    change: Change
+    number: int
+
+    @cached_property
+    def _made(self) -> tuple[str, PrimFunc]:
+        match = _NthMatch(self.change, self.number)
+        body = match.visit(self.program.body)
+        assert match.seeded is not None
+        return match.seeded, dataclasses.replace(self.program, body=body or Seq(()))
+
+    @property
+    def place(self) -> str:
+        """Where it is."""
+        return self._made[0]
+
+    @property
+    def func(self) -> PrimFunc:
+        """The program with it."""
+        return self._made[1]
 
 
 def sample(corpora: Mapping[str, Sequence[Fault]], every: int) -> dict[str, list[Fault]]:
@@ -48,14 +74,8 @@ def sample(corpora: Mapping[str, Sequence[Fault]], every: int) -> dict[str, list
 def seeded_faults(func: PrimFunc, changes: Mapping[str, Change] | None = None) -> Iterator[Fault]:
     """Every fault of these kinds, by default of all below, at every place of the program where it applies."""
     for kind, change in (CHANGES if changes is None else changes).items():
-        place = 0
-        while True:
-            match = _NthMatch(change, place)
-            body = match.visit(func.body)
-            if match.seeded is None:
-                break
-            yield Fault(kind, str(match.seeded), dataclasses.replace(func, body=body or Seq(())))
-            place += 1
+        for number, _ in enumerate(new for node in walk(func.body) for new in change(node)):
+            yield Fault(kind, func, change, number)
 
 
 class _NthMatch(Rewriter):

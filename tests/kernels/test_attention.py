@@ -57,6 +57,7 @@ def test_tiles_of_every_dimension_fit_and_their_gemms_overlap(dim, dim_v, tile, 
         assert (0, 0, False) == (used.spill_bytes, used.local_bytes, used.serialized)
 
 
+@pytest.mark.slow(every=1)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_attention_in_float8(dtype, causal):
