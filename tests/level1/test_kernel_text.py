@@ -114,7 +114,7 @@ def test_columns_are_read_in_the_order_of_memory() -> None:
     assert "dim=0)" in text
 
 
-@pytest.mark.slow(every=7)
+@pytest.mark.slow(every=14)
 @pytest.mark.parametrize("target", ["cpu", "reference", "simulator"])
 @pytest.mark.parametrize(("method", "ufunc"), [("multiply", np.multiply), ("add", np.add), ("min", np.minimum), ("max", np.maximum)])
 @pytest.mark.parametrize(

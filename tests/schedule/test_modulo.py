@@ -42,7 +42,7 @@ def random_graph(seed: int) -> LoopGraph:
     return LoopGraph(work, tuple(edges))
 
 
-@pytest.mark.slow(every=2)
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize("first", range(0, 240, 40))
 def test_random_graphs_are_scheduled_as_well_as_by_the_optimum(first: int) -> None:
     for seed in range(first, first + 40):

@@ -73,7 +73,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize(
     ("name", "target"),
     [*((name, HOPPER) for name in PROGRAMS), ("two gemms", AMPERE), ("copies of rows by an index", AMPERE)],

@@ -106,7 +106,7 @@ SCORES = {
 }
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_scores_of_any_size(executor, name):

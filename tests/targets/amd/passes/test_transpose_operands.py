@@ -55,7 +55,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.slow(every=5)
+@pytest.mark.slow(every=10)
 @pytest.mark.parametrize(
     ("dtype", "sizes", "arch"),
     [

@@ -77,7 +77,7 @@ def test_a_tile_has_one_version_where_shared_memory_holds_no_other():
     assert [] == second_versions(large, stages=7)
 
 
-@pytest.mark.slow(every=4)
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("steps", [1, 2, 5])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_it_computes_the_same(steps, persistent):

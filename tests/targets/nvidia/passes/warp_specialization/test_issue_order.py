@@ -34,7 +34,7 @@ def simulated(func, length, causal=False, **pass_configs):
     return kernel
 
 
-@pytest.mark.slow(every=2)
+@pytest.mark.slow(every=4)
 @pytest.mark.parametrize(("causal", "persistent"), [(False, False), (True, True)])
 def test_three_warpgroups_issue_their_gemms_one_after_another(causal, persistent):
     length = 384 if persistent else 192  # blocks that stay have two tiles
