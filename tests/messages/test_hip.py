@@ -44,7 +44,7 @@ def main(A: T.Tensor((512, 512), "float16"), B: T.Tensor((512, 512), "float16"),
 """
 SM_80_ON = ", ".join(name for name in MACHINES if name != "sm_75")
 SM_90_ON = SM_80_ON.partition("sm_89, ")[2]
-PORTABLE = "or write what every GPU has: T.gemm, T.copy in loops of T.Pipelined, T.sync_threads"
+PORTABLE = "or write what every GPU has: T.gemm, T.copy in loops of T.Pipelined, T.sync_threads()"
 
 REFUSED = {  # the error, a machine, a program, and what is said of it
     "more LDS than there is": (
@@ -149,7 +149,7 @@ T.wgmma_gemm: gfx942 cannot do that; it needs one of sm_90a
   --> kernel.py:14:13
 14 |             T.wgmma_gemm(A_s, B_s, C_f)
    |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-hint: compile with target={'kind': 'cuda', 'arch': 'sm_90a'}, or write what every GPU has: T.gemm, T.copy in loops of T.Pipelined, T.sync_threads; T.wgmma_gemm requires Hopper WGMMA lowering
+hint: compile with target={'kind': 'cuda', 'arch': 'sm_90a'}, or write what every GPU has: T.gemm, T.copy in loops of T.Pipelined, T.sync_threads(); T.wgmma_gemm requires Hopper WGMMA lowering
 """),
     "clusters of blocks": (
         errors.NoLowering, "gfx942",
@@ -162,8 +162,13 @@ hint: compile with target={{'kind': 'cuda', 'arch': 'sm_90'}}, {PORTABLE}
 """),
     "a named barrier": statement(
         "T.sync_threads(1, 64)",
-        "T.bar_sync: is an instruction of other GPUs, and has no HIP text",
-        f"compile for a target that has it, {PORTABLE}",
+        f"bar_sync: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
+        f"compile with target={{'kind': 'cuda', 'arch': 'sm_75'}}, {PORTABLE}",
+    ),
+    "a named barrier of half a wave": statement(
+        "T.sync_threads(1, 32)",
+        f"bar_sync: gfx942 cannot do that; it needs one of {', '.join(MACHINES)}",
+        f"compile with target={{'kind': 'cuda', 'arch': 'sm_75'}}, {PORTABLE}",
     ),
     "a shuffle by a mask of 32 lanes": (
         errors.NoLowering, "gfx942", body("A[0, 0] = T.shfl_xor(A[0, 0], 1)\n"), """\
@@ -190,10 +195,11 @@ hint: let groups of one wave share memory, or write T.sync_threads between group
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("executor", ["clang", "simulator"] if has_clang() else ["simulator"])
 @pytest.mark.parametrize("case", REFUSED)
-def test_program(case: str, staged_error: Callable[..., TileLangError]) -> None:
+def test_program(case: str, executor: str, staged_error: Callable[..., TileLangError]) -> None:
     kind, arch, text, expected = REFUSED[case]
-    error = staged_error(text, {"kind": "hip", "arch": arch}, "clang" if has_clang() else "simulator")
+    error = staged_error(text, {"kind": "hip", "arch": arch}, executor)
     assert kind is type(error)
     assert expected.rstrip("\n") == str(error)
 

@@ -14,7 +14,7 @@ from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug, NoLowering
 from tilelang.ir.callee import Routine
 from tilelang.isa.c_type import CType
-from tilelang.isa.instruction import PORTABLE, Instruction
+from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper, Intrinsic, Template
 from tilelang.records import record
 
@@ -89,20 +89,11 @@ class Dialect:
         return found
 
     def call(self, routine: Routine) -> Template:
-        """The template of a call of a routine.
-
-        Raises:
-            NoLowering: Only other languages have one.
-        """
+        """The template of a call of a routine."""
         if self.language in routine.texts:
             return Template(routine.texts[self.language], cast(Helper | None, routine.helpers.get(self.language)))
         family, *variant = routine.dialect_key if isinstance(routine, Instruction) and routine.dialect_key else ("",)
         found = self.instructions.get(family)
-        if found is None and routine.texts:
-            raise NoLowering(
-                f"T.{routine.name}: is an instruction of other GPUs, and has no {self.language.upper()} text",
-                hint=f"compile for a target that has it, or write what every GPU has: {PORTABLE}",
-            )
         if found is None:
             raise CompilerBug(f"codegen: routine {routine.name} has no {self.language} text")
         return found if isinstance(found, Template) else found(*variant)

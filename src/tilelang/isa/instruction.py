@@ -16,7 +16,7 @@ from tilelang.ir.callee import Routine
 from tilelang.records import record
 from tilelang.targets.machine import NOTHING
 
-PORTABLE = "T.gemm, T.copy in loops of T.Pipelined, T.sync_threads"
+PORTABLE = "T.gemm, T.copy in loops of T.Pipelined, T.sync_threads()"
 """The portable functions that messages suggest in place of the instructions of one vendor."""
 
 

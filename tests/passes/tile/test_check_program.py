@@ -283,5 +283,18 @@ def test_what_only_machines_of_another_vendor_can_do_is_refused_with_their_names
     assert caught.value.message.startswith("mbarrier_init: wave64 cannot do that; it needs one of sm_80, sm_86")
     assert (
         "compile with target={'kind': 'cuda', 'arch': 'sm_80'}, or write what every GPU has: T.gemm, T.copy in loops of "
-        "T.Pipelined, T.sync_threads"
+        "T.Pipelined, T.sync_threads()"
     ) == caught.value.hint
+
+
+@pytest.mark.usefixtures("invented")
+def test_instructions_without_a_text_for_the_target_are_refused_whichever_features_they_need():
+    @tl.prim_func
+    def kernel(X: tl.Tensor((4,), "int32")):
+        with tl.Kernel(1, threads=64):
+            tl.sync_threads(1, 32)
+            X[0] = 1
+
+    with pytest.raises(NoLowering, match="bar_sync: wave64 cannot do that; it needs one of sm_75, sm_80") as caught:
+        check_program(kernel, PassContext(target=Target("invented", "wave64")))
+    assert caught.value.loc is not None and caught.value.loc.file == __file__

@@ -142,9 +142,10 @@ def _is_wide(buffer: Buffer, dtype: DType) -> bool:
 def _check_features(func: PrimFunc, target: Target) -> None:
     """Refuses instructions and clusters that the GPU does not support."""
     for stmt in walk(func.body):
-        required, needs = "", NOTHING
+        required, needs, texts = "", NOTHING, frozenset[str]()
         if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
             feature, needs = stmt.routine.name.removeprefix("tl_"), stmt.routine.needs
+            texts = frozenset(stmt.routine.texts)
         elif isinstance(stmt, TileOp):
             feature = stmt.name
             if stmt.request is not None:
@@ -157,9 +158,9 @@ def _check_features(func: PrimFunc, target: Target) -> None:
         else:
             continue
         blocks = 2 if isinstance(stmt, Launch) else 1
-        if not _supports(target.machine, needs, blocks):
+        if (texts and target.kind not in texts) or not _supports(target.machine, needs, blocks):
             with stmt.loc:
-                raise _unsupported(feature, required, target, needs, blocks)
+                raise _unsupported(feature, required, target, needs, blocks, texts)
 
 
 def _supports(machine: Machine, needs: enum.Flag, blocks: int) -> bool:
@@ -167,9 +168,13 @@ def _supports(machine: Machine, needs: enum.Flag, blocks: int) -> bool:
     return machine.has(needs) and machine.max_cluster >= blocks
 
 
-def _unsupported(feature: str, required: str, target: Target, needs: enum.Flag, blocks: int) -> NoLowering:
+def _unsupported(
+    feature: str, required: str, target: Target, needs: enum.Flag, blocks: int, texts: frozenset[str]
+) -> NoLowering:
     """The error for a feature that the target lacks, with the targets that have it, of its own vendor first."""
     for family in (target.family, *families().values()):
+        if texts and family.kind not in texts:
+            continue
         having = [each.name for each in family.machines.values() if _supports(each, needs, blocks)]
         if having:
             instead = "leave it out" if family is target.family else f"write what every GPU has: {PORTABLE}"
