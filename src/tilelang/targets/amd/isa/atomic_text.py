@@ -19,6 +19,7 @@ from tilelang.isa.intrinsic import Helper, Template, needed
 from tilelang.targets.amd.isa.arithmetic import FUNCTION, HELPERS
 from tilelang.targets.amd.isa.types import BITS, hip_type
 from tilelang.targets.amd.machines import Feature
+from tilelang.targets.gpu.isa.c_types import WORD_TEXT
 from tilelang.targets.machine import Machine
 
 _SCOPES = {"block": "WORKGROUP", "gpu": "AGENT", "system": "SYSTEM"}
@@ -28,17 +29,7 @@ _NATIVE_FETCHES = {  # operations of `__hip_atomic_fetch`, with the dtypes for w
 }
 _OPERATORS = {"add": "+", "and": "&", "or": "|", "xor": "^"}
 
-_WORD = Helper(
-    "tl_word",
-    """\
-// The unsigned integer of a size.
-template <int SIZE> struct tl_word;
-template <> struct tl_word<1> { typedef uint8_t type; };
-template <> struct tl_word<2> { typedef uint16_t type; };
-template <> struct tl_word<4> { typedef uint32_t type; };
-template <> struct tl_word<8> { typedef uint64_t type; };
-""",
-)
+_WORD = Helper("tl_word", WORD_TEXT)
 _UPDATE = Helper(
     "tl_atomic_update",
     f"""\

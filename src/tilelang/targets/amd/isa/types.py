@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tilelang.dtypes import DType, lane_dtype
-from tilelang.errors import NoLowering
 from tilelang.isa.c_type import CType
 from tilelang.isa.common.convert import CPP_TYPES
 from tilelang.isa.intrinsic import Helper
 from tilelang.targets.amd.isa.device_text import for_device
+from tilelang.targets.gpu.isa.c_types import BITS_TEXT, CTypes
 
 # hiprtc predefines these keywords, other compilers do not; some versions have other types of 64 bits
 PRELUDE = """\
@@ -38,18 +37,7 @@ typedef __UINT32_TYPE__ uint32_t;
 typedef __UINT64_TYPE__ uint64_t;
 """
 
-BITS = Helper(
-    "tl_bits",
-    """\
-// The bits of a value read as another type of the same size.
-template <typename To, typename From> __device__ __forceinline__ To tl_bits(From from) {
-    static_assert(sizeof(To) == sizeof(From), "sizes differ");
-    union { From from; To to; } both;
-    both.from = from;
-    return both.to;
-}
-""",
-)
+BITS = Helper("tl_bits", BITS_TEXT)
 
 # The sum or product of two halves is rounded once; it must not be contracted with another one, which would not round it
 _HALF = Helper(
@@ -152,35 +140,13 @@ HIP_TYPES: Mapping[str, CType] = MappingProxyType(
     }
 )
 
-_WORDS_OF: Mapping[int, str] = MappingProxyType(
-    {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint32x2_t", 16: "uint32x4_t"}
+_TYPES = CTypes(
+    "HIP",
+    HIP_TYPES,
+    {
+        **{size: CType(f"uint{8 * size}_t", f"uint{8 * size}_t") for size in (1, 2, 4)},
+        **{4 * count: CType(f"uint32x{count}_t", f"uint32x{count}_t", _WORDS) for count in (2, 4)},
+    },
+    _WORDS,
 )
-
-
-def words(size: int) -> CType:
-    """The type of a short vector of `size` bytes, which only moves bits.
-
-    Raises:
-        NoLowering: No access has that size.
-    """
-    if size in _WORDS_OF:
-        return CType(_WORDS_OF[size], _WORDS_OF[size], _WORDS if size > 4 else None)
-    if size % 16 or not size:
-        raise NoLowering(f"HIP: no type of {size} bytes for short vectors", hint="use a power of two of lanes")
-    return CType(f"tl_words<{size // 16}>", f"tl_words<{size // 16}>", _WORDS)
-
-
-def hip_type(dtype: DType) -> CType:
-    """The HIP type of a dtype: of one element, or of a short vector.
-
-    Raises:
-        NoLowering: No access has the vector's size.
-    """
-    if dtype.lanes > 1:
-        return words(dtype.storage_bytes)
-    return HIP_TYPES[str(dtype)]
-
-
-def lane_type(dtype: DType) -> CType:
-    """The HIP type of one lane of a dtype."""
-    return HIP_TYPES[str(lane_dtype(dtype))]
+hip_type = _TYPES.of

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tilelang.dtypes import DType, lane_dtype
 from tilelang.isa.intrinsic import Helper, needed
 from tilelang.records import record
+from tilelang.targets.gpu.isa.c_types import WORD_TEXT
 from tilelang.targets.nvidia.isa.arithmetic import HELPERS
 from tilelang.targets.nvidia.isa.types import BITS, INTEGERS, cuda_type
 
@@ -93,18 +94,7 @@ def _read_modify_write(op: str, dtype: DType, scope: str) -> AtomicText:
 
 # -- loops around compare-and-swap ----------------------------------------------------------------------------------
 
-_WORDS = Helper(
-    "tl_word",
-    """\
-// The unsigned integer of a size.
-template <int SIZE> struct tl_word;
-template <> struct tl_word<1> { typedef uint8_t type; };
-template <> struct tl_word<2> { typedef uint16_t type; };
-template <> struct tl_word<4> { typedef uint32_t type; };
-template <> struct tl_word<8> { typedef uint64_t type; };
-""",
-    needs=(INTEGERS,),
-)
+_WORDS = Helper("tl_word", WORD_TEXT, needs=(INTEGERS,))
 
 _CAS = """\
 // Compare and swap: stores `next` where memory holds `seen`; gives what it held.

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tilelang.dtypes import DType, lane_dtype
-from tilelang.errors import NoLowering
 from tilelang.isa.c_type import CType
 from tilelang.isa.intrinsic import Helper
+from tilelang.targets.gpu.isa.c_types import BITS_TEXT, CTypes
 
 # NVRTC has no <stdint.h>; nvcc and host compilers do
 INTEGERS = Helper(
@@ -35,19 +34,7 @@ typedef unsigned long long uint64_t;
 """,
 )
 
-BITS = Helper(
-    "tl_bits",
-    """\
-// The bits of a value read as another type of the same size.
-template <typename To, typename From> __device__ __forceinline__ To tl_bits(From from) {
-    static_assert(sizeof(To) == sizeof(From), "sizes differ");
-    union { From from; To to; } both;
-    both.from = from;
-    return both.to;
-}
-""",
-    needs=(INTEGERS,),
-)
+BITS = Helper("tl_bits", BITS_TEXT, needs=(INTEGERS,))
 
 # The sum or product of two elements, which is rounded once, is what float gives when it is rounded to an element: with
 # 24 bits, which are at least twice the 11 of a half and two more, a sum that is rounded twice is the same (Figueroa,
@@ -311,34 +298,14 @@ CUDA_TYPES: Mapping[str, CType] = MappingProxyType(
     }
 )
 
-# uint2 and uint4 are built into the compilers. Source: CUDA C++ Programming Guide, "Built-in Vector Types"
-_WORDS: Mapping[int, str] = MappingProxyType({1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint2", 16: "uint4"})
-
-
-def words(size: int) -> CType:
-    """The type of a short vector of `size` bytes, which only moves bits.
-
-    Raises:
-        NoLowering: No access has that size.
-    """
-    if size in _WORDS:
-        return CType(_WORDS[size], _WORDS[size], INTEGERS)
-    if size % 16 or not size:
-        raise NoLowering(f"CUDA: no type of {size} bytes for short vectors", hint="use a power of two of lanes")
-    return CType(f"tl_words<{size // 16}>", f"tl_words<{size // 16}>", _WIDE)
-
-
-def cuda_type(dtype: DType) -> CType:
-    """The CUDA type of a dtype: of one element, or of a short vector.
-
-    Raises:
-        NoLowering: No access has the vector's size.
-    """
-    if dtype.lanes > 1:
-        return words(dtype.storage_bytes)
-    return CUDA_TYPES[str(dtype)]
-
-
-def lane_type(dtype: DType) -> CType:
-    """The CUDA type of one lane of a dtype."""
-    return CUDA_TYPES[str(lane_dtype(dtype))]
+_TYPES = CTypes(
+    "CUDA",
+    CUDA_TYPES,
+    {
+        **{size: _integer(f"uint{8 * size}") for size in (1, 2, 4)},
+        # built into the compilers. Source: CUDA C++ Programming Guide, "Built-in Vector Types"
+        **{4 * count: CType(f"uint{count}", f"uint{count}", INTEGERS) for count in (2, 4)},
+    },
+    _WIDE,
+)
+words, cuda_type, lane_type = _TYPES.words, _TYPES.of, _TYPES.of_lane
