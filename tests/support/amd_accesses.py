@@ -31,6 +31,9 @@ class Accesses(Registers):
             moved, bits, base = 0 if "+ OFFSET" in self._texts[name] else offset, M32, APERTURE
         elif form in ("MUBUF", "VBUFFER"):
             address, inside = self._buffer_address(inst)
+            if form == "MUBUF" and getattr(inst, "lds", 0):
+                self._direct(name, inst, address, active, inside)
+                return
             if not inside[active].all():  # loads give zeros beyond the resource
                 assert name.startswith("BUFFER_LOAD")
                 first = inst.vdata.offset - 256 + (256 if getattr(inst, "acc", 0) else 0)
@@ -39,8 +42,8 @@ class Accesses(Registers):
                 active = active & inside
         else:
             address = self._flat_address(form, inst)
-        if "_LDS_" in name or (form == "MUBUF" and getattr(inst, "lds", 0)):
-            self._direct(name, inst, address, active)
+        if "_LDS_" in name:
+            self._direct(name, inst, address, active, active)
             return
         names["ADDR"] = Words(np.stack([address & np.uint64(M32), address >> np.uint64(32)]))
 
@@ -110,11 +113,15 @@ class Accesses(Registers):
         end = lanes + np.uint64(moved + constant + max(1, inst.op_bits["vdata"] // 8))
         return lanes + np.uint64((low | high << 32) + moved + constant), end <= size
 
-    def _direct(self, name: str, inst: Any, address: Any, active: Any) -> None:
-        """A load to LDS, which the lanes fill one after another from M0 on."""
+    def _direct(self, name: str, inst: Any, address: Any, active: Any, inside: Any) -> None:
+        """A load to LDS, which the lanes fill one after another from M0 and the instruction's offset on.
+
+        Lanes beyond the bounds of a resource write zeros.
+        """
         size = {"DWORDX4": 16, "DWORDX3": 12}.get(name.rpartition("_")[2], 4)
-        data = self._memory.load(address, size, active)
-        first = APERTURE + self._s[self._m0]
+        data = np.where(active & inside, self._memory.load(address, size, active & inside), 0)
+        offset = inst.offset if "_LDS_" not in name else inst.offset - (inst.offset >> 12 << 13)
+        first = APERTURE + self._s[self._m0] + offset
         place = np.uint64(first) + np.uint64(size) * np.arange(self._lanes, dtype=np.uint64)
         self._memory.store(place, data, active)
 

@@ -64,6 +64,14 @@ def test_ragged_edges_and_stages(arch, stages):
     check(gemm(120, block=64, rows=100, stages=stages), arch)
 
 
+@pytest.mark.parametrize(("k", "rows", "stages"), [(256, 128, 2), (200, 100, 3)])
+def test_several_loads_to_lds_from_one_address_in_it_on(k, rows, stages):
+    """Of tiles whose rows lie apart, with lanes that load zeros in each of them, and an iteration that loads nothing."""
+    func = gemm(k, block=128, depth=64, rows=rows, stages=stages)
+    assert compiled(func, "gfx950").source.text.count("tl_buffer_to_lds_16x4(") == 3
+    check(func, "gfx950")
+
+
 @pytest.mark.slow(every=14)
 @pytest.mark.parametrize("arch", ARCHES)
 def test_attention(arch):

@@ -14,13 +14,17 @@ def test_loads_of_loops_add_an_offset_of_the_thread_to_a_resource_of_all() -> No
     assert "tl_buffer_load<uint32x4_t>(A_from, A_offset, v * 20480u)" in text
 
 
-def test_loads_to_lds_do_so_too_unless_lanes_load_nothing() -> None:
+def test_loads_to_lds_do_so_too() -> None:
     text = printed(gemm(160, rows=256), "gfx950").text
-    assert re.search(r"tl_buffer_to_lds_16\(&A_s\[.*, A_from, A_offset, i \* \d+u\);", text)
+    assert re.search(r"tl_buffer_to_lds_16x2\(&B_s\[.*, B_from, B_offset, 0, B_offset, 0\);", text)
     assert "A_at" not in text
+
+
+def test_lanes_that_load_nothing_to_lds_have_an_offset_beyond_the_resource() -> None:
     ragged = printed(gemm(136, rows=250), "gfx950").text
-    assert "tl_buffer_to_lds" not in ragged
-    assert "A_at + " in ragged
+    loads = re.findall(r"tl_buffer_to_lds_16x2\(&([AB])_s.*", ragged)
+    assert ["A", "B"] == loads
+    assert re.search(r"B_from, tl_offset_if\(step.* < \d+, B_offset\), 0, tl_offset_if\(step.* < \d+, B_offset\), 0\);", ragged)
 
 
 def test_resources_move_where_offsets_of_all_iterations_have_no_bound() -> None:

@@ -24,10 +24,51 @@ def test_results_of_atomics_have_names() -> None:
 
 def test_all_lanes_give_the_address_in_lds_of_the_first_one() -> None:
     text = printed(gemm(160), "gfx950").text
-    assert 1 == text.count("const int first_thread = __builtin_amdgcn_readfirstlane(thread);")
+    assert 1 == text.count("const int wave = __builtin_amdgcn_readfirstlane(thread) / 64;")
     targets = re.findall(r"tl_direct_to_lds_16\(&\w+\[([^]]*)\]", text)
-    assert targets and all("first_thread" in target and not re.search(r"\bthread\b", target) for target in targets)
-    assert "first_thread" not in printed(gemm(160), "gfx942").text
+    assert {"wave * 1024"} == set(targets)
+    assert "int wave" not in printed(gemm(160), "gfx942").text
+
+
+def test_loads_of_swizzled_rows_have_offsets_of_their_own_and_one_address_in_lds() -> None:
+    """Rows of A are permuted by their numbers, those of B alike in each load: these differ by a step of all lanes."""
+    lines = printed(gemm(256, rows=256, depth=64), "gfx950").text.splitlines()
+    (loads_a,) = [line.strip() for line in lines if "tl_buffer_to_lds_16x4(&A_s" in line]
+    (loads_b,) = [line.strip() for line in lines if "tl_buffer_to_lds_16x4(&B_s" in line]
+    offsets = ", ".join(f"A_offset[{n}]" + (f" - {1024 * n}u" if n else "") + ", A_moved" for n in range(4))
+    assert f"tl_buffer_to_lds_16x4(&A_s[wave * 2048 + ((step + 1) & 1) * 8192], A_from, {offsets});" == loads_a
+    assert loads_b.endswith("B_from, B_offset, 0, B_offset, 0, B_offset, 0, B_offset, 0);")
+    assert any(line.strip() == "for (int step = 0; step < 4; ++step, A_moved += 128u, B_offset += 16384u) {" for line in lines)
+
+
+def test_what_instructions_add_to_both_addresses_is_taken_from_steps_between_rows() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((256, 1024), "float16"), C: T.Tensor((256, 128), "float32")):
+        with T.Kernel(1, threads=256):
+            tile, sums = T.alloc_shared((64, 128), "float16"), T.alloc_fragment((64, 128), "float32")
+            T.annotate_layout({tile: T.Layout((64, 128), lambda i, j: (i, j))})
+            T.clear(sums)
+            for step in T.Pipelined(4, num_stages=2):
+                T.copy(A[step * 64, 128], tile)
+                for i, j in T.Parallel(64, 128):
+                    sums[i, j] += tile[i, j]
+            T.copy(sums, C[:64, :])
+
+    steps = ", ".join(f"A_offset, {n * (4 * 1024 * 2 - 1024)}u" if n else "A_offset, 0" for n in range(4))
+    assert f"A_from, {steps});" in printed(main, "gfx950").text
+
+
+@pytest.mark.parametrize("columns", [512, 1024])  # a row is as much as a load, or more
+def test_tiles_of_long_rows_are_loaded(columns: int) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64, columns), "float16"), C: T.Tensor((64, columns), "float16")):
+        with T.Kernel(1, threads=256):
+            tile = T.alloc_shared((16, columns), "float16")
+            for step in T.Pipelined(4, num_stages=2):
+                T.copy(A[step * 16, 0], tile)
+                T.copy(tile, C[step * 16, 0])
+
+    assert f"tl_buffer_to_lds_16{'x4' if columns == 512 else ''}(&tile" in printed(main, "gfx950").text
 
 
 def test_a_name_for_a_part_of_the_thread_index_is_of_the_first_lane_too() -> None:
@@ -37,7 +78,7 @@ def test_a_name_for_a_part_of_the_thread_index_is_of_the_first_lane_too() -> Non
     body = [Alloc(tile), Bind(chunk, thread // 2), CallStmt(direct_to_lds(16), (*at, Const(True, BOOL)))]
     plan = LaunchPlan(shared_offsets=((tile, 0),), shared_bytes=8192)
     text = emit(kernel("test", [a], body, thread=thread, plan=plan)).text
-    assert re.search(r"tl_direct_to_lds_16\(&tile\[.*first_thread.*\], &A\[chunk \* 8\], true\);", text)
+    assert "tl_direct_to_lds_16(&tile[wave * 256], &A[chunk * 8], true);" in text
 
 
 @pytest.mark.parametrize(

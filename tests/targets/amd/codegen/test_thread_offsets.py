@@ -8,9 +8,10 @@ from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Load, Var, as_expr
+from tilelang.ir.expr import Load, Var, as_expr, binary
+from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import CallStmt, For, ForKind, Store
-from tilelang.targets.amd.codegen.thread_offsets import thread_offsets
+from tilelang.targets.amd.codegen.thread_offsets import least_offset, thread_offsets
 from tilelang.targets.amd.isa.direct_to_lds import direct_to_lds
 
 K, I, ROW, THREAD = (Var(name, INT32, index=True) for name in ("k", "i", "row", "thread"))
@@ -56,12 +57,35 @@ def test_what_cannot_be_divided_stays(indices):
     assert [] == found(*indices)
 
 
-@pytest.mark.parametrize(("keep", "count"), [(as_expr(True), 1), (K < 7, 0)])
-def test_loads_to_lds_are_split_where_all_lanes_load(keep, count):
-    tile = Buffer("tile", (as_expr(1024),), FLOAT16, Scope.SHARED)
-    args = (Region(tile, (THREAD * 8,), ()), Region(A, (ROW * 128 + THREAD // 8, K * 64 + THREAD % 8 * 8), ()), keep)
-    loop = For(K, as_expr(0), as_expr(8), 1, ForKind.SERIAL, CallStmt(direct_to_lds(16), args))
-    assert count == len(thread_offsets(loop, THREAD, DOMAIN))
+def loads_to_lds(source, keep=as_expr(True), trips=4):
+    """A loop that loads to LDS in an unrolled one."""
+    tile = Buffer("tile", (as_expr(4096),), FLOAT16, Scope.SHARED)
+    load = CallStmt(direct_to_lds(16), (Region(tile, (THREAD * 8 + I * 512,), ()), Region(A, source, ()), keep))
+    unrolled = For(I, as_expr(0), as_expr(trips), 1, ForKind.UNROLLED, load)
+    return For(K, as_expr(0), as_expr(8), 1, ForKind.SERIAL, unrolled)
+
+
+@pytest.mark.parametrize("keep", [as_expr(True), K < 7])
+def test_loads_to_lds_are_split_too_whichever_lanes_load(keep):
+    source = (ROW * 128 + THREAD // 8 + I * 8, K * 64 + THREAD % 8 * 8)
+    (made,) = thread_offsets(loads_to_lds(source, keep), THREAD, DOMAIN).values()
+    assert made.each is None
+
+
+def test_loads_to_lds_that_no_step_divides_have_an_offset_in_each_iteration():
+    swizzled = binary(BinaryOp.BITXOR, THREAD % 8, I * 2 + THREAD // 8 % 2)
+    source = (ROW * 128 + THREAD // 8 + I * 8, K * 64 + swizzled * 8)
+    loop = loads_to_lds(source)
+    (made,) = thread_offsets(loop, THREAD, DOMAIN).values()
+    assert loop.body is made.each and made.holds_increments
+    for trip, i, thread in ((0, 0, 0), (3, 2, 77), (7, 3, 255)):
+        values = {ROW: 5, K: trip, I: i, THREAD: thread}
+        assert [int(evaluate(index, values)) for index in source] == [
+            int(evaluate(first, values)) + trip * by + int(evaluate(own, values))
+            for first, by, own in zip(made.pointer.start, made.pointer.steps, made.indices, strict=True)
+        ]
+    assert [0, 8, 16, 24] == [least_offset(A, made, number, DOMAIN) // (4096 * 2) for number in range(4)]
+    assert [] == found(*source)  # loads to registers have one offset
 
 
 def test_offsets_fit_into_32_bits():

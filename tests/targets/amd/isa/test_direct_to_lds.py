@@ -3,12 +3,23 @@
 import numpy as np
 import pytest
 from by_hand import ThreadProgram
+from thread_kernels import buffer
 
+from tilelang.dtypes import INT32
 from tilelang.errors import DataRace, NoLowering, ReadBeforeWrite, SimulationError
-from tilelang.ir.expr import binary, const
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import Var, binary, const
 from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import CallStmt, For, ForKind
+from tilelang.ir.visit import variables_of
 from tilelang.targets.amd.isa.barriers import S_BARRIER
-from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS, direct_to_lds
+from tilelang.targets.amd.isa.direct_to_lds import (
+    DIRECT_LOADS,
+    direct_to_lds,
+    directly_loaded,
+    from_buffer,
+    several_loads,
+)
 from tilelang.targets.amd.isa.wait_counters import WAIT_FOR_DIRECT_LOADS, Counters, wait_for_loads
 
 LOAD = DIRECT_LOADS[4]
@@ -155,3 +166,38 @@ def test_there_are_loads_of_4_and_16_bytes():
     assert "global_load_lds_dwordx4" in direct_to_lds(16).helpers["hip"].text
     with pytest.raises(NoLowering, match="4 or 16 bytes a lane, not 8"):
         direct_to_lds(8)
+
+
+def loop_of(step=512, count=4, kind=ForKind.UNROLLED, size=16):
+    """Loads of a wave, each so many elements of a tile after the other."""
+    i, thread = (Var(name, INT32, index=True) for name in ("i", "thread"))
+    tile, a = (buffer(name, (8192,), "float16", scope) for name, scope in (("tile", Scope.SHARED), ("A", Scope.GLOBAL)))
+    at = thread * 8 + i * step
+    load = CallStmt(direct_to_lds(size), (Region(tile, (at,), ()), Region(a, (at,), ()), i < 3))
+    return For(i, const(0, INT32), const(count, INT32), 1, kind, load)
+
+
+def test_loads_that_fill_successive_pieces_are_found():
+    loop = loop_of()
+    loads = several_loads(loop)
+    assert (4, 1024) == (loads.count, loads.piece)
+    assert loads.keep is loop.body.args[2] and directly_loaded(loads.first) is directly_loaded(loop.body)
+    assert loop.var not in variables_of(loads.first.args[0].start[0])
+
+
+@pytest.mark.parametrize("change", [{"step": 2048}, {"count": 5}, {"count": 1}, {"kind": ForKind.SERIAL}, {"size": 4}])
+def test_other_loops_are_not(change):
+    assert several_loads(loop_of(**change)) is None
+
+
+def test_other_statements_load_nothing_directly():
+    assert directly_loaded(loop_of()) is None
+    assert directly_loaded(CallStmt(S_BARRIER, ())) is None
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_one_write_of_m0_serves_several_loads_from_a_buffer(count):
+    text = from_buffer(DIRECT_LOADS[16], count).text
+    assert 1 == text.count("s_mov_b32 m0") == text.count("s_nop 0")
+    assert count == text.count("buffer_load_dwordx4 %")
+    assert [f"offset:{1024 * n} lds" in text for n in range(1, 4)] == [n < count for n in range(1, 4)]

@@ -7,9 +7,10 @@ from gpu import assert_simulates, lower_func
 from thread_kernels import buffer
 
 import tilelang.language as T
+from tilelang.analysis.strides import stride_along
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import as_expr
-from tilelang.ir.stmt import CallStmt
+from tilelang.ir.stmt import CallStmt, For
 from tilelang.ir.visit import walk
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import whole
@@ -125,3 +126,25 @@ def test_a_wave_loads_a_kibibyte():
     counters = Counters()
     simulate(lower_func(main, "gfx950"), arguments, target=Target("hip", "gfx950"), report=counters)
     assert 2 * 32 * 64 * 2 // 1024 == counters.instructions[LOAD.name]  # of two tiles of 4 KiB
+
+
+@pytest.mark.parametrize(("rows", "columns", "apart"), [(64, 64, 8), (T.dynamic("m"), 64, 8), (64, T.dynamic("n") * 8, 16)])
+def test_waves_fill_successive_rows_unless_addresses_would_be_no_multiples_of_a_known_step(rows, columns, apart):
+    """Of a swizzled tile and a tensor of symbolic strides, each round of all threads fills the rows that follow."""
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, columns), "float16"), C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((32, 64), "float16")
+            T.annotate_layout({tile: T.Layout((32, 64), lambda i, j: (i, (j // 8 ^ i // 4 % 8) * 8 + j % 8))})
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[k * 32, 0], tile)
+                for i, j in T.Parallel(32, 64):
+                    C[k * 32 + i, j] = tile[31 - i, j]
+
+    found = [stride_along(load.args[0].buffer, load.args[0].start, loop.var)
+            for loop in walk(lower_func(main, "gfx950").body) if isinstance(loop, For)
+            for load in [loop.body] if isinstance(load, CallStmt) and load.routine is LOAD]  # fmt: skip
+    assert {apart * 64} == set(found)
+    values = np.random.default_rng(0).integers(-9, 10, (64, 64)).astype(np.float16)
+    assert_simulates(main, values, np.zeros((64, 64), np.float16), arch="gfx950", seeds=(0,))

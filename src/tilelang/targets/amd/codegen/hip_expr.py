@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.c_index import POSTFIX, PREFIX, PRODUCT, Text, tight
@@ -36,16 +36,28 @@ class SplitAddress:
         resource: The name of the buffer resource, which is the same for all threads.
         offset: The name of the thread's offset in bytes.
         moves: The byte stride of each variable of an unrolled loop.
+        each: The variable of an unrolled loop of which each iteration has an offset; then `offset` is an array of them.
+        least: The smallest of the threads' offsets, of each iteration of that loop.
+        moved: The name of what a loop increments for all threads, instead of offsets; empty if it increments those.
     """
 
     resource: str
     offset: str
     moves: Mapping[Var, int]
+    each: Var | None = None
+    least: tuple[int, ...] = (0,)
+    moved: str = ""
 
-    def operands(self, names: Names) -> str:
-        """The operands of a load: the resource, the thread's offset, and what unrolled loops add."""
-        moves = " + ".join(f"{names[var]} * {step}u" for var, step in self.moves.items())
-        return f"{self.resource}, {self.offset}, {moves or 0}"
+    def operands(self, names: Names) -> tuple[str, str, str]:
+        """The operands of a load: the resource, the thread's offset, and what loops add."""
+        offset = self.offset if self.each is None else f"{self.offset}[{names[self.each]}]"
+        moves = [f"{names[var]} * {step}u" for var, step in self.moves.items()]
+        return self.resource, offset, sum_of([self.moved, *moves])
+
+
+def sum_of(terms: Iterable[str]) -> str:
+    """A sum without the terms that are nothing."""
+    return " + ".join(term for term in terms if term not in ("", "0")) or "0"
 
 
 class HipExprPrinter(ExprPrinter):
@@ -106,7 +118,7 @@ class HipExprPrinter(ExprPrinter):
             return None
         self.need(BUFFER_LOAD)
         name, first = ("tl_buffer_load_if", f"{condition}, ") if condition else ("tl_buffer_load", "")
-        return f"{name}<{self.storage(dtype)}>({first}{found.operands(self.names)})"
+        return f"{name}<{self.storage(dtype)}>({first}{', '.join(found.operands(self.names))})"
 
     def _gathered(self, load: Load, dtype: DType, condition: str) -> str | None:
         """A load of a row whose index was loaded, of zeros where a condition is false; None for other loads.

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 from tilelang.analysis.strides import distance
+from tilelang.arith.domain import Domain
+from tilelang.arith.simplify import simplify
 from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.index_types import ProvenIndexTypes
 from tilelang.codegen.pointer_increments import AddressKey, address_key
 from tilelang.dtypes import INT32
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.callee import Routine
 from tilelang.ir.compare import ExprKey, expr_key
-from tilelang.ir.expr import Binary, Expr, Var, int_const
+from tilelang.ir.expr import Binary, Const, Expr, Var, const, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, Launch, Print, Stmt, Store
 from tilelang.ir.visit import (
@@ -31,15 +32,16 @@ from tilelang.ir.visit import (
 )
 from tilelang.isa.instruction import Effect
 from tilelang.isa.intrinsic import Helper, Template
-from tilelang.targets.amd.codegen.hip_expr import HipExprPrinter, SplitAddress
+from tilelang.targets.amd.codegen.hip_expr import HipExprPrinter, SplitAddress, sum_of
 from tilelang.targets.amd.codegen.hip_print import print_lines
 from tilelang.targets.amd.codegen.lds_offsets import LdsOffsets
-from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, thread_offsets
+from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, least_offset, thread_offsets
 from tilelang.targets.amd.isa.atomic_text import atomic_text
 from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
-from tilelang.targets.amd.isa.direct_to_lds import DIRECT_LOADS, from_buffer, unconditional_source
+from tilelang.targets.amd.isa.direct_to_lds import OFFSET_IF, SeveralLoads, directly_loaded, from_buffer, several_loads
 from tilelang.targets.amd.isa.save_registers import ITERATIONS, REMATERIALIZE
 from tilelang.targets.amd.isa.wait_counters import WAIT_FOR_TRACKED_LOADS
+from tilelang.targets.amd.machines import CDNA_WAVE, MAX_THREADS
 from tilelang.targets.gpu.codegen.program import instructions_of
 from tilelang.targets.gpu.codegen.statements import FAILED, ThreadStmtPrinter
 
@@ -65,35 +67,80 @@ class HipStmtPrinter(ThreadStmtPrinter):
         self._split_addresses = exprs.split_addresses
         self._lds_offsets = exprs.lds_offsets
         self._moving_resources: dict[For, list[str]] = {}  # per loop, declarations of resources in each iteration
-        self._first_thread: Var | None = None
+        self._wave: Var | None = None
         self._of_thread = {} if launch.thread is None else _definitions_by(launch.thread, launch.body)
         if launch.thread is not None and _has_direct_loads(launch.body):
-            self._first_thread = self._bound_first_thread(launch.thread)
+            self._wave = self._bound_wave(launch.thread)
         self._syncs_grid = any(Effect.SYNC_GRID in instruction.effect for instruction in instructions_of(launch))
 
-    def _bound_first_thread(self, thread: Var) -> Var:
-        """The first thread of the wave: the compiler keeps it, and what is computed from it, in scalar registers."""
-        first = Var("first_thread", INT32, index=True)
-        self._types.bind(first, thread)
-        text = f"__builtin_amdgcn_readfirstlane({self._names[thread]})"
-        self._out.line(f"const int {self._names.declare(first)} = {text};")
-        return first
+    def _bound_wave(self, thread: Var) -> Var:
+        """The number of the wave: the compiler keeps it, and what is computed from it, in scalar registers."""
+        wave = Var("wave", INT32, index=True)
+        self._types.bind(wave, thread // CDNA_WAVE)
+        text = f"__builtin_amdgcn_readfirstlane({self._names[thread]}) / {CDNA_WAVE}"
+        self._out.line(f"const int {self._names.declare(wave)} = {text};")
+        return wave
 
     def _call(self, node: CallStmt) -> None:
-        thread, first = self._launch_thread, self._first_thread
-        if thread is not None and first is not None and _loads_directly(node.routine):
-            target, *others = node.args
-            if isinstance(target, Region):  # the address of the first lane counts
-                start = tuple(substitute(self._by_thread(index), {thread: first}) for index in target.start)
-                node = dataclasses.replace(node, args=(dataclasses.replace(target, start=start), *others))
-        source = unconditional_source(node)
+        node = self._to_first_lane(node)
+        source = directly_loaded(node)
         split = None if source is None else self._split_addresses.get(address_key(source))
         if split is None:
             super()._call(node)
-            return
-        helper = from_buffer(node.routine)
+        else:
+            self._load_directly(node, split)
+
+    def _for(self, node: For, also: Sequence[str] = ()) -> None:
+        loads = several_loads(node)
+        source = None if loads is None else directly_loaded(loads.first)
+        split = None if source is None else self._split_addresses.get(address_key(source))
+        if loads is None or split is None or not self._load_together(node.var, loads, split):
+            super()._for(node, also)
+
+    def _to_first_lane(self, node: CallStmt) -> CallStmt:
+        """A load to LDS by the address of the first lane, which counts; other calls unchanged."""
+        thread, wave, target = self._launch_thread, self._wave, node.args[0] if node.args else None
+        if thread is None or wave is None or directly_loaded(node) is None or not isinstance(target, Region):
+            return node
+        first, domain = {thread: wave * CDNA_WAVE}, Domain().with_range(wave, 0, MAX_THREADS // CDNA_WAVE)
+        start = tuple(simplify(substitute(self._by_thread(index), first), domain) for index in target.start)
+        return dataclasses.replace(node, args=(dataclasses.replace(target, start=start), *node.args[1:]))
+
+    def _load_directly(self, node: CallStmt, split: SplitAddress) -> None:
+        """One load to LDS by a buffer resource."""
+        resource, offset, moved = split.operands(self._names)
+        self._buffer_to_lds(node, resource, [(self._kept(node.args[2], offset), moved)])
+
+    def _load_together(self, var: Var, loads: SeveralLoads, split: SplitAddress) -> bool:
+        """Loads to LDS whose instructions add to both addresses, from one in LDS on; whether offsets allow it."""
+        step, outer = split.moves.get(var, 0), {v: move for v, move in split.moves.items() if v is not var}
+        resource, _, moved = dataclasses.replace(split, each=None, moves=outer).operands(self._names)
+        places = []
+        for number in range(loads.count):
+            keep, added = _in_iteration(loads.keep, var, number), number * loads.piece
+            if split.each is var and split.least[number] >= added:
+                offset, further = self._kept(keep, f"{split.offset}[{number}]") + (f" - {added}u" if added else ""), 0
+            elif split.each is None and step >= loads.piece:
+                offset, further = self._kept(keep, split.offset), number * step - added
+            else:
+                return False
+            places.append((offset, sum_of([moved, f"{further}u" if further else "0"])))
+        self._comment(loads.first.loc)
+        self._buffer_to_lds(self._to_first_lane(loads.first), resource, places)
+        return True
+
+    def _kept(self, keep: Region | Expr, offset: str) -> str:
+        """The offset of lanes that load something, and one beyond the resource of others."""
+        if isinstance(keep, Const):
+            return offset
+        self._exprs.need(OFFSET_IF)
+        return f"{OFFSET_IF.name}({self._argument(keep)}, {offset})"
+
+    def _buffer_to_lds(self, node: CallStmt, resource: str, places: Sequence[tuple[str, str]]) -> None:
+        helper = from_buffer(node.routine, len(places))
         self._exprs.need(helper)
-        self._out.line(f"{helper.name}({self._argument(node.args[0])}, {split.operands(self._names)});")
+        operands = [self._argument(node.args[0]), resource, *itertools.chain.from_iterable(places)]
+        self._out.line(f"{helper.name}({', '.join(operands)});")
 
     def _has_address(self, buffer: Buffer, place: tuple[ExprKey, ...]) -> bool:
         return (buffer, place) in self._split_addresses
@@ -163,10 +210,33 @@ class HipStmtPrinter(ThreadStmtPrinter):
             self._out.line(f"const {exprs.storage(buffer.dtype)}* {at} = {first};")
             self._moving_resources.setdefault(loop, []).append(f"const tl_resource {resource} = tl_resource_of({at});")
             increment = f"{at} += {exprs.distance(buffer, pointer.steps)}"
-        self._out.line(f"unsigned {offset} = ({exprs.offset(buffer, address.indices)}) * {size}u;")
         moves = {var: (distance(buffer, steps) or 0) * size for var, steps in pointer.unrolled_steps.items()}
-        self._split_addresses[buffer, place] = SplitAddress(resource, offset, moves)
+        split = SplitAddress(resource, offset, moves)
+        if address.each is None:
+            self._out.line(f"unsigned {offset} = ({exprs.offset(buffer, address.indices)}) * {size}u;")
+        else:
+            split = self._declare_offsets(buffer, address, address.each, split)
+            if split.moved:
+                increment = f"{split.moved} += {(step or 0) * size}u"
+        self._split_addresses[buffer, place] = split
         return increment
+
+    def _declare_offsets(self, buffer: Buffer, address: ThreadOffset, each: For, split: SplitAddress) -> SplitAddress:
+        """Declares an offset of each iteration of a loop, and what enclosing loops increment for all of them."""
+        assert isinstance(self._types, ProvenIndexTypes)
+        out, count, domain, moved = self._out, int_const(each.stop) or 0, self._types.domain, ""
+        out.line(f"unsigned {split.offset}[{count}];")
+        out.directive("#pragma unroll")
+        with self._names.scope(), self._types.scope():
+            kind, var = self._exprs.index_type(self._types.loop(each)), self._names.declare(each.var)
+            with out.block(f"for ({kind} {var} = 0; {var} < {count}; ++{var})"):
+                offset = self._exprs.offset(buffer, address.indices)
+                out.line(f"{split.offset}[{var}] = ({offset}) * {buffer.dtype.storage_bytes}u;")
+        if address.holds_increments:
+            moved = self._names.fresh(f"{buffer.name}_moved")
+            out.line(f"unsigned {moved} = 0;")
+        least = tuple(least_offset(buffer, address, number, domain) for number in range(count))
+        return dataclasses.replace(split, each=each.var, least=least, moved=moved)
 
     def _iteration(self, node: For) -> None:
         for line in self._moving_resources.get(node, ()):
@@ -189,6 +259,10 @@ class HipStmtPrinter(ThreadStmtPrinter):
         self._exprs.need(RECORD_FAILURE)
         ends = [] if self._syncs_grid else ["__builtin_amdgcn_endpgm();"]
         return [f"tl_record_failure({FAILED}, {number});", *ends]
+
+
+def _in_iteration(expr: Expr, var: Var, number: int) -> Expr:
+    return simplify(substitute(expr, {var: const(number, var.dtype)}), Domain())
 
 
 def _definitions_by(thread: Var, body: Stmt) -> dict[Var, Expr]:
@@ -221,7 +295,7 @@ def _versions(loop: For) -> int:
 
 
 def _has_direct_loads(body: Stmt) -> bool:
-    return any(isinstance(stmt, CallStmt) and _loads_directly(stmt.routine) for stmt in walk(body))
+    return any(directly_loaded(stmt) is not None for stmt in walk(body))
 
 
 def _loads_before(loop: For, body: Stmt) -> bool:
@@ -243,11 +317,6 @@ def _loaded_before(loop: For, body: Stmt) -> list[Buffer]:
 
 def _loads_globally(stmt: Stmt) -> bool:
     return any(load.buffer.scope is Scope.GLOBAL for expr in expressions(stmt) for load in loads_of(expr))
-
-
-def _loads_directly(routine: Routine) -> bool:
-    """Whether a routine is a direct load to LDS."""
-    return any(routine is load for load in DIRECT_LOADS.values())
 
 
 AWAIT_REGISTERS = Helper(

@@ -13,6 +13,8 @@ from tilelang.isa.intrinsic import Helper
 
 MAX_BUFFER_BYTES = 2**31
 """The bytes of a resource."""
+BEYOND = f"{MAX_BUFFER_BYTES:#x}u"
+"""The first offset beyond it, as text."""
 
 BUFFER_LOAD = Helper(
     "tl_buffer_load",

@@ -2,17 +2,20 @@
 
 Gives `direct_to_lds(bytes)`, whose text takes a pointer, and `from_buffer`, whose takes a buffer resource. Invariant:
 the lanes of a wave fill consecutive chunks of LDS, lane l the one at offset l * bytes from that of lane 0; each may
-read anywhere. So a swizzled tile is filled by permuting the global addresses.
+read anywhere. So a swizzled tile is filled by permuting the global addresses. What lanes read beyond the bounds of a
+resource is zeros, which they write to LDS like other data.
 Loaded data is visible to the wave after its wait, and to other waves after a barrier that follows the wait.
 The text is assembly because compilers wait for all built-in loads before each read of LDS (LLVM up to 21), or never
 (LLVM 22). It names no clobber of M0, a reserved register, which compilers write right before each use of their own.
 
-Source: AMD Instinct MI300 and CDNA 4 Instruction Set Architecture, "Memory Buffer Load to LDS", "Manually Inserted Wait
-States" (one between a write of M0 and a load to LDS).
+Source: AMD Instinct MI300 and CDNA 4 Instruction Set Architecture, "Memory Buffer Load to LDS" (an instruction's offset
+moves both addresses), "Manually Inserted Wait States" (one between a write of M0 and a load to LDS). Zeros beyond the
+bounds: github.com/ROCm/rocm-systems, pull request 10928, and github.com/triton-lang/triton, pull request 11435.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
@@ -20,21 +23,26 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.analysis.strides import stride_along
 from tilelang.errors import CompilerBug, NoLowering, SimulationError
 from tilelang.ir.buffer import Region
 from tilelang.ir.callee import Routine
-from tilelang.ir.expr import Const
-from tilelang.ir.stmt import CallStmt, Stmt
+from tilelang.ir.expr import Expr, int_const
+from tilelang.ir.stmt import CallStmt, For, ForKind, Stmt
+from tilelang.ir.visit import substitute
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
-from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
+from tilelang.records import record
+from tilelang.targets.amd.isa.buffer_load import BEYOND, BUFFER_LOAD
 from tilelang.targets.amd.isa.wait_counters import DIRECT_TO_LDS
-from tilelang.targets.amd.machines import Feature
+from tilelang.targets.amd.machines import CDNA_WAVE, Feature
 from tilelang.targets.gpu.isa.lanes import spread
 
 _SUFFIXES = {4: "dword", 16: "dwordx4"}
 SIZES = tuple(_SUFFIXES)  # in bytes; both addresses are multiples of the size
+MAX_TOGETHER = 4
+"""Loads of 16 bytes a lane with one address in LDS, by the 12 bits of the instruction's offset."""
 
 _ZEROS = Helper(
     "tl_zeros",
@@ -103,34 +111,108 @@ __device__ __forceinline__ void {name}(void* shared, const void* global, bool ke
     )
 
 
-def unconditional_source(stmt: Stmt) -> Region | None:
-    """Where all lanes of a load to LDS read; None for other statements, and where a lane may not."""
+def directly_loaded(stmt: Stmt) -> Region | None:
+    """Where the lanes of a load to LDS read; None for other statements."""
     if not isinstance(stmt, CallStmt) or all(stmt.routine is not load for load in DIRECT_LOADS.values()):
         return None
-    _, source, keep = stmt.args
-    return source if isinstance(source, Region) and isinstance(keep, Const) and keep.value else None
+    source = stmt.args[1]
+    return source if isinstance(source, Region) else None
 
 
-def from_buffer(load: Routine) -> Helper:
-    """The text of a load to LDS by a buffer resource, offsets of lanes, and one of the wave, instead of a pointer."""
+@record
+class SeveralLoads:
+    """Loads of a wave that fill successive pieces of LDS.
+
+    Attributes:
+        first: The load to the first piece; where it reads is as in the loop.
+        keep: Which lanes load something, as in the loop.
+        count: How many there are.
+        piece: The bytes of each.
+    """
+
+    first: CallStmt
+    keep: Expr
+    count: int
+    piece: int
+
+
+def several_loads(loop: For) -> SeveralLoads | None:
+    """The loads of an unrolled loop, if the instruction's offset reaches the last piece; None for other loops."""
+    load, start, count = loop.body, int_const(loop.start), int_const(loop.stop)
+    if loop.kind is not ForKind.UNROLLED or (start, loop.step) != (0, 1) or not isinstance(load, CallStmt):
+        return None
+    size = next((size for size, each in DIRECT_LOADS.items() if each is load.routine), 0)
+    if not size or count is None or not 1 < count <= MAX_TOGETHER:
+        return None
+    target, source, keep = load.args
+    assert isinstance(target, Region)
+    assert isinstance(keep, Expr)
+    step, piece = stride_along(target.buffer, target.start, loop.var), size * CDNA_WAVE
+    if step is None or step * target.buffer.dtype.storage_bytes != piece:
+        return None
+    at = tuple(substitute(index, {loop.var: loop.start}) for index in target.start)
+    first = dataclasses.replace(load, args=(dataclasses.replace(target, start=at), source, keep))
+    return SeveralLoads(first, keep, count, piece)
+
+
+def from_buffer(load: Routine, count: int) -> Helper:
+    """The text of loads to LDS by a buffer resource and, of each, an offset of lanes and one of the wave.
+
+    Args:
+        load: One of `DIRECT_LOADS`.
+        count: So many loads fill successive pieces of LDS; each reads so many pieces after its offsets.
+    """
     size = next(size for size, each in DIRECT_LOADS.items() if each is load)
     own: Any = DIRECT_LOADS[size].helpers["hip"]
-    name = f"tl_buffer_to_lds_{size}"
+    piece = size * CDNA_WAVE
+    numbers = range(count)
+    assembly = ["s_mov_b32 m0, %0", "s_nop 0"] + [
+        f"buffer_load_{_SUFFIXES[size]} %{2 + 2 * n}, %1, %{3 + 2 * n} offen{f' offset:{n * piece}' if n else ''} lds"
+        for n in numbers
+    ]
+    name = f"tl_buffer_to_lds_{size}" + (f"x{count}" if count > 1 else "")
+    operands = ",\n".join(f"    unsigned offset{n}, unsigned moved{n}" for n in numbers)
+    inputs = ",\n                   ".join(f'"v"(offset{n}), "s"(moved{n})' for n in numbers)
+    calls = [
+        f"    {own.name}((char*)shared + {n * piece}, from + (offset{n} + moved{n} + {n * piece}), "
+        f"offset{n} < {BEYOND});\n"
+        for n in numbers
+    ]
+    more = "\n// Each instruction adds its own offset to both addresses: one in LDS suffices." if count > 1 else ""
     text = f"""\
-// As {own.name}, from `from + offset + moved`, which a buffer load adds by itself.
-__device__ __forceinline__ void {name}(void* shared, tl_resource from, unsigned offset, unsigned moved) {{
+// As {own.name}, from `from + offset + moved`, which a buffer load adds by itself.{more}
+__device__ __forceinline__ void {name}(
+    void* shared, tl_resource from,
+{operands}
+) {{
 #if __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
     const unsigned address = (unsigned)(unsigned long)shared;
-    asm volatile("s_mov_b32 m0, %0\\n\\ts_nop 0\\n\\tbuffer_load_{_SUFFIXES[size]} %1, %2, %3 offen lds"
+    asm volatile({_lines_of(assembly)}
                  :
-                 : "s"(address), "v"(offset), "s"(from), "s"(moved)
+                 : "s"(address), "s"(from),
+                   {inputs}
                  : "memory");
 #else
-    {own.name}(shared, from + (offset + moved), true);
-#endif
+{"".join(calls)}#endif
 }}
 """
     return Helper(name, text, (own, BUFFER_LOAD))
+
+
+def _lines_of(assembly: list[str]) -> str:
+    """String literals of instructions."""
+    return "\n                 ".join(f'"{line}\\n\\t"' for line in assembly)
+
+
+OFFSET_IF = Helper(
+    "tl_offset_if",
+    f"""\
+// Lanes that load nothing have an offset beyond the resource.
+__device__ __forceinline__ unsigned tl_offset_if(bool inside, unsigned offset) {{
+    return inside ? offset : {BEYOND};
+}}
+""",
+)
 
 
 def _check_destination(warp: Warp, dst: Pointer, size: int) -> None:

@@ -3,6 +3,9 @@
 Takes a `Copy` of whole tiles, emits the loads of the executing wave without a commit. Invariant: the lanes of a wave
 fill consecutive chunks of LDS; each loads the chunk of the tile that the tile's layout has there, so that permuted
 source addresses swizzle the tile. All waves issue the same number of loads, since waits count loads.
+
+A wave fills consecutive rows, so that several loads need one address in LDS, but where addresses of the source would be
+no multiples of a step that is known: tiles of symbolic strides are filled in rounds of all threads then.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tilelang.analysis.strides import distance
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.builder import Builder, as_body
@@ -25,7 +29,7 @@ from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import axes, indices
 from tilelang.ops.copy import Copy
 from tilelang.targets.amd.direct_copies import COPY_DIRECT
-from tilelang.targets.amd.isa.direct_to_lds import direct_to_lds
+from tilelang.targets.amd.isa.direct_to_lds import MAX_TOGETHER, direct_to_lds
 from tilelang.targets.amd.machines import Feature
 
 BYTES = 16
@@ -60,14 +64,21 @@ class DirectCopy:
         layout = context.shared_layouts.get(op.dst.buffer)
         direct = layout is None or _is_filled_by_waves(layout, plan.elements)
         rounds = math.prod(op.dst.static_extent or ()) // (plan.elements * context.threads)
-        step = Var("i", INT32, index=True)
+        lanes = context.target.machine.warp_size
+        together = _together(op, layout, plan.elements, rounds, lanes) if direct else 1
+        step, more = Var("i", INT32, index=True), Var("j", INT32, index=True)
         with build.block() as body:
-            row, column = _place(op, context.thread, step, context.threads, plan.elements)
+            if together > 1:
+                row, column = _place_of_wave(op, context.thread, more * together + step, rounds, lanes, plan.elements)
+            else:
+                row, column = _place(op, context.thread, step, context.threads, plan.elements)
             if direct:
                 _load(op, plan.elements, _coordinates(op, layout, row, column), build)
             else:
                 _through_registers(op, plan.elements, [row, column], build)
-        build.emit(For(step, _ZERO, const(rounds, INT32), 1, ForKind.UNROLLED, as_body(body, build.loc)))
+        inner = together if together > 1 else rounds
+        loads = For(step, _ZERO, const(inner, INT32), 1, ForKind.UNROLLED, as_body(body, build.loc))
+        build.emit(For(more, _ZERO, const(rounds // inner, INT32), 1, ForKind.UNROLLED, loads))
 
 
 def _refused(op: Copy, context: LoweringContext) -> str:
@@ -99,6 +110,32 @@ def _place(op: Copy, thread: Expr, step: Expr, threads: int, elements: int) -> t
         return thread // across + step * (threads // across), thread % across * elements
     chunk = thread + step * threads
     return chunk // across, chunk % across * elements
+
+
+def _together(op: Copy, layout: Layout | None, elements: int, rounds: int, lanes: int) -> int:
+    """How many loads of a wave fill consecutive rows from one address in LDS on."""
+    rows, columns = (op.dst.static_extent or (0, 0))[-2:]
+    height, rest = divmod(lanes, columns // elements)  # the rows of a load
+    count = max(count for count in range(1, MAX_TOGETHER + 1) if rounds % count == 0)
+    strides = [distance(op.src.buffer, _unit(axis, op.src.buffer.rank)) for axis in axes(op.src)]
+    if rest or layout is None or None not in strides:
+        return 1 if rest else count
+    permuted = layout.table[..., 1].reshape(rows // (height * count), count, height, columns)
+    return count if (permuted == permuted[:, :1]).all() else 1
+
+
+def _unit(axis: int, rank: int) -> tuple[int, ...]:
+    """A step along one axis."""
+    return tuple(int(axis == other) for other in range(rank))
+
+
+def _place_of_wave(
+    op: Copy, thread: Expr, step: Expr, rounds: int, lanes: int, elements: int
+) -> tuple[Expr, Expr]:
+    """As `_place`, if waves fill consecutive rows."""
+    across = (op.dst.static_extent or (0,))[-1] // elements
+    lane, height = thread % lanes, lanes // across
+    return (thread // lanes * rounds + step) * height + lane // across, lane % across * elements
 
 
 def _coordinates(op: Copy, layout: Layout | None, row: Expr, column: Expr) -> list[Expr]:
