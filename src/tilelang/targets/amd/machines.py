@@ -104,6 +104,8 @@ MAX_THREADS = 1024  # per work-group
 MAX_GRID = (2**31 - 1, 65535, 65535)  # work-groups along x, y and z
 MAX_GRID_THREADS = 2**32 - 1  # along each; Source: HIP Runtime API Reference, hipModuleLaunchKernel
 CDNA_WAVE, RDNA_WAVE = 64, 32  # lanes
+# Of a lane, for addresses, and for operands while they are deinterleaved; those of gfx11 are replicated
+RESERVED_REGISTERS = {CDNA_WAVE: 48, RDNA_WAVE: 64}
 
 
 def _cdna(

@@ -1,5 +1,7 @@
 """Offsets in LDS are what a thread keeps for a whole loop, changed by what is the same for all threads."""
 
+import re
+
 import pytest
 from amd_programs import gemm
 from hip_text import printed
@@ -64,5 +66,5 @@ def test_a_loop_declares_them_once_and_an_iteration_computes_from_them() -> None
     before, inside = text[text.index("main_kernel") :].split("for (int step", 1)
     names = {line.split()[1] for line in before.splitlines() if line.strip().startswith("int ") and "_at" in line}
     assert names
-    assert all(f"TL_REMATERIALIZE({name});" in inside for name in names)
+    assert all(re.search(rf"tl_recompute<\d+>\({name}\);", inside) for name in names)
     assert "&A_s[" not in inside[: inside.rindex("tl_wmma")]

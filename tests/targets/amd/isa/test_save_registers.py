@@ -1,7 +1,9 @@
-import pytest
-from hip_text import GENERATIONS, needs_clang
+import re
 
-from tilelang.targets.amd.isa.save_registers import FLAGS, REMATERIALIZE
+import pytest
+from hip_text import GENERATIONS, assembly_of, hip_source, needs_clang
+
+from tilelang.targets.amd.isa.save_registers import FLAGS, RECOMPUTE, REMATERIALIZE
 from tilelang.targets.amd.isa.types import PRELUDE
 from tilelang.targets.amd.runtime.toolchain import find_clang
 
@@ -15,3 +17,22 @@ def test_the_compiler_takes_flags_and_text(arch: str) -> None:
     made = find_clang().compile(text, arch, FLAGS)
     assert made.code is not None
     assert made.log == ""
+
+
+@needs_clang
+@pytest.mark.parametrize(("arch", "registers", "inside"), [("gfx942", 208, 1), ("gfx942", 207, 0), ("gfx1100", 192, 1), ("gfx1100", 191, 0)])
+def test_offsets_are_computed_in_each_iteration_where_arrays_leave_few_registers(arch: str, registers: int, inside: int) -> None:
+    """The square of an offset is a multiplication in the loop, or one before it."""
+    text = f"""\
+extern "C" __global__ void kernel(int* x, int n) {{
+    int at = __builtin_amdgcn_workitem_id_x();
+#pragma unroll 1
+    for (int i = 0; i < n; ++i) {{
+        tl_recompute<{registers}>(at);
+        x[at * at + i] = i;
+    }}
+}}
+"""
+    code = assembly_of(hip_source([RECOMPUTE], [text]), arch)
+    loop = code[code.index("Loop Header") :]
+    assert inside == len(re.findall(r"v_mul_lo_u32|v_mad_u64_u32|v_mul_u32_u24|v_mad_u32_u24", loop))

@@ -1,6 +1,9 @@
 """Waits by the counters of each generation."""
 
+import re
+
 import pytest
+from hip_text import GENERATIONS, assembly_of, hip_source, needs_clang
 
 from tilelang.targets.amd.isa.wait_counters import (
     MAX_DIRECT_LOADS,
@@ -28,6 +31,8 @@ def test_machines_have_the_counters_of_their_generation(names, counters):
     assert {counters} == {counters_of(MACHINES[name]) for name in names}
 
 
+@needs_clang
+@pytest.mark.parametrize("arch", GENERATIONS)
 @pytest.mark.parametrize(
     ("what", "texts"),
     [
@@ -36,14 +41,27 @@ def test_machines_have_the_counters_of_their_generation(names, counters):
         ("stores", ("s_waitcnt vmcnt(0)", "s_waitcnt_vscnt null, 0x0", "s_wait_storecnt 0x0")),
     ],
 )
-def test_a_wait_is_written_for_each_generation(what, texts):
-    assert texts == tuple(wait_text(what, counters) for counters in Counters)
+def test_a_wait_is_written_for_each_generation(what, texts, arch):
+    counters = counters_of(MACHINES[arch])
+    text = hip_source([], [f'extern "C" __global__ void kernel() {{ {wait_text(what, counters)}; }}'])
+    assert texts[list(Counters).index(counters)] in re.sub(r"\s+", " ", assembly_of(text, arch))
+
+
+@needs_clang
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+def test_compilers_wait_once_for_what_was_loaded_before_a_wait_for_lds(arch):
+    """The values are used behind the wait alone."""
+    body = "float a = tile[t], b = tile[t ^ 1]; WAIT; asm volatile(\"s_nop 5\"); x[t] = a + b;"
+    kernel = 'extern "C" __global__ void kernel(float* x) { __shared__ float tile[64]; int t = __builtin_amdgcn_workitem_id_x(); tile[t ^ 3] = x[t];'
+    kernel += " __builtin_amdgcn_s_barrier(); " + body.replace("WAIT", wait_text("lds", counters_of(MACHINES[arch]))) + " }"
+    code = assembly_of(hip_source([], [kernel]), arch)
+    assert "lgkmcnt" not in code[code.index("s_nop 5") :]
 
 
 def test_waits_are_volatile_and_keep_accesses_in_their_order():
     for wait in instructions():
         text = wait.texts["hip"] + "".join(helper.text for helper in wait.helpers.values())
-        assert "asm volatile(" in text and '"memory")' in text
+        assert "asm volatile(" in text and text.rstrip("; }\n").endswith('"memory")')
 
 
 def test_one_record_serves_each_generation():

@@ -7,6 +7,7 @@ import pytest
 from amd_final_code import check_limits, check_waits
 from gpu import assert_simulates, lower_func, simulate_func
 from hip_kernels import needs_clang
+from hip_text import printed
 
 import tilelang
 import tilelang.language as T
@@ -151,3 +152,10 @@ def test_the_machine_code_is_right(stages):
     a, b, c = arguments(func)
     execute(code, [a, b, c])
     np.testing.assert_array_equal(a.astype(np.float32) @ b.astype(np.float32), c)
+
+
+def test_steps_of_different_phases_take_offsets_from_one():
+    """Which the compiler may keep, or compute by an XOR in each phase."""
+    text = printed(gemm(256, block=256, depth=64), "gfx942").text
+    assert 1 == text.count("int a_at = ")
+    assert all(f"tl_at(a, {place} + v * 4096)" in text for place in ("a_at", "(a_at ^ 32)", "(a_at ^ 64)", "(a_at ^ 96)"))

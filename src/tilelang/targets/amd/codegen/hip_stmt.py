@@ -19,7 +19,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Const, Expr, Var, const, int_const
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, Launch, Print, Stmt, Store
+from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, Launch, Print, Stmt, Store
 from tilelang.ir.visit import (
     accessed_buffers,
     expressions,
@@ -39,7 +39,7 @@ from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, least_offs
 from tilelang.targets.amd.isa.atomic_text import atomic_text
 from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
 from tilelang.targets.amd.isa.direct_to_lds import OFFSET_IF, SeveralLoads, directly_loaded, from_buffer, several_loads
-from tilelang.targets.amd.isa.save_registers import ITERATIONS, REMATERIALIZE
+from tilelang.targets.amd.isa.save_registers import ITERATIONS, RECOMPUTE, REMATERIALIZE
 from tilelang.targets.amd.isa.wait_counters import WAIT_FOR_TRACKED_LOADS
 from tilelang.targets.amd.machines import CDNA_WAVE, MAX_THREADS
 from tilelang.targets.gpu.codegen.program import instructions_of
@@ -64,6 +64,8 @@ class HipStmtPrinter(ThreadStmtPrinter):
     ) -> None:
         super().__init__(out, exprs, launch, written, asserts)
         self._launch_body = launch.body
+        arrays = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.LOCAL]
+        self._array_registers = sum(-(-(b.bytes or 0) // 4) for b in arrays if b.view_of is None)
         self._split_addresses = exprs.split_addresses
         self._lds_offsets = exprs.lds_offsets
         self._moving_resources: dict[For, list[str]] = {}  # per loop, declarations of resources in each iteration
@@ -243,9 +245,10 @@ class HipStmtPrinter(ThreadStmtPrinter):
             self._out.line(line)
         if self._is_rolled(node) and self._launch_thread is not None:
             self._exprs.need(REMATERIALIZE)
-            of_tiles = [name for name, _ in self._lds_offsets.values()]
-            for name in dict.fromkeys([self._names[self._launch_thread], *of_tiles]):
-                self._out.line(f"{REMATERIALIZE.name}({name});")
+            self._out.line(f"{REMATERIALIZE.name}({self._names[self._launch_thread]});")
+            for name in dict.fromkeys(name for name, _ in self._lds_offsets.values()):
+                self._exprs.need(RECOMPUTE)
+                self._out.line(f"{RECOMPUTE.name}<{self._array_registers}>({name});")
         super()._iteration(node)
 
     def _atomic_call(self, node: Atomic) -> Template:

@@ -114,7 +114,7 @@ def lds_barrier(counters: Counters) -> Instruction:
             "hip": _helper(
                 "tl_lds_barrier",
                 "All waves of the block meet and see what each wrote to LDS; global memory is not waited for.",
-                f'    asm volatile("{wait_text("lds", counters)}" ::: "memory");\n',
+                f"    {wait_text('lds', counters)};\n",
                 _BEFORE,
                 "    __builtin_amdgcn_s_barrier();\n",
                 _AFTER,

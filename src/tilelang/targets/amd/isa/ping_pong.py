@@ -85,7 +85,7 @@ def _phase_end_text(counters: Counters) -> Helper:
         f"""\
 // All waves of the block meet and see what each wrote to LDS; compilers move no instruction across.
 {_FUNCTION} tl_end_phase() {{
-    asm volatile("{wait_text("lds", counters)}" ::: "memory");
+    {wait_text("lds", counters)};
     __builtin_amdgcn_sched_barrier(0);
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
     __builtin_amdgcn_s_barrier();

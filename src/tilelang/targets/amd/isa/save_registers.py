@@ -1,13 +1,14 @@
-"""The second compilation of a kernel that spills, for fewer registers.
+"""What saves registers: a second compilation of kernels that spill, and offsets that are computed in each iteration.
 
-Gives its flags, and the macro that they enable. LLVM hoists all addresses of a loop out of it and keeps them in
-registers; and it sinks matrix instructions below branches, to the uses of their sums, which extends the live ranges of
-their operands.
+Gives the flags of that compilation, and the macros and the function by which texts save registers: with its macro, or
+where arrays alone leave few. LLVM hoists all addresses of a loop out of it and keeps them in registers; and it sinks
+matrix instructions below branches, to the uses of their sums, which extends the live ranges of their operands.
 """
 
 from __future__ import annotations
 
 from tilelang.isa.intrinsic import Helper
+from tilelang.targets.amd.machines import ARRAY_REGISTERS, CDNA_WAVE, RDNA_WAVE, RESERVED_REGISTERS
 
 _MACRO = "TL_SAVE_REGISTERS"
 FLAGS = (f"-D{_MACRO}", "-mllvm", "-disable-machine-sink")
@@ -31,5 +32,21 @@ ITERATIONS = Helper(
 #else
 #define TL_ITERATIONS(count) count
 #endif
+""",
+)
+RECOMPUTE = Helper(
+    "tl_recompute",
+    f"""\
+// Where arrays of so many registers leave few for others, offsets in a tile are computed from one in each iteration.
+template <int REGISTERS> __device__ __forceinline__ void tl_recompute(int& offset) {{
+#if defined({_MACRO})
+    const bool scarce = true;
+#elif defined(__GFX9__)
+    const bool scarce = REGISTERS >= {ARRAY_REGISTERS - RESERVED_REGISTERS[CDNA_WAVE]};
+#else
+    const bool scarce = REGISTERS >= {ARRAY_REGISTERS - RESERVED_REGISTERS[RDNA_WAVE]};
+#endif
+    if (scarce) asm volatile("" : "+v"(offset));
+}}
 """,
 )

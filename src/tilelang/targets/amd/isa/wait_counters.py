@@ -2,13 +2,13 @@
 
 Gives `wait_for_lds`, `wait_for_loads` and `wait_for_stores`, which wait for all, per generation of counters,
 `WAIT_FOR_DIRECT_LOADS`, which may leave the newest in flight, and `WAIT_FOR_TRACKED_LOADS`, a helper that compilers
-understand. Invariant: texts of instructions are volatile assembly with exact numbers, since compilers agree neither on
-the meaning of the built-in's operand nor on which waits they insert themselves; more accesses in flight than were
-counted make a wait stronger, never weaker.
+understand. Invariant: waits have exact numbers, since compilers do not agree on which waits they insert themselves, and
+no access moves across; more accesses in flight than were counted make a wait stronger, never weaker. Texts are volatile
+assembly, but for the built-in in waits for LDS up to gfx11, where its operand is that of the instruction: compilers
+track all accesses to LDS, and add no waits of their own behind it.
 
 Source: LLVM, SIInsertWaitcnts.cpp and "User Guide for AMDGPU Backend", "Memory Model"; RDNA 4 Instruction Set
-Architecture, "Data Dependency Resolution"; AMD Instinct MI300 Instruction Set Architecture, "Manually Inserted Wait
-States", "S_WAITCNT".
+Architecture, "Data Dependency Resolution"; AMD Instinct MI300 and RDNA 3 Instruction Set Architecture, "S_WAITCNT".
 """
 
 from __future__ import annotations
@@ -48,34 +48,42 @@ def counters_of(machine: Machine) -> Counters:
     return Counters.SEPARATE_STORES if machine.has(Feature.STORE_COUNTER) else Counters.LOADS_AND_STORES
 
 
+def _assembly(instruction: str) -> str:
+    return f'asm volatile("{instruction}" ::: "memory")'
+
+
+def _built_in(operand: int) -> str:
+    return f"{_assembly('')}; __builtin_amdgcn_s_waitcnt({operand:#06x}); {_assembly('')}"
+
+
 _TEXTS = {
-    "lds": {
-        Counters.LOADS_AND_STORES: "s_waitcnt lgkmcnt(0)",
-        Counters.SEPARATE_STORES: "s_waitcnt lgkmcnt(0)",
-        Counters.ALL_SEPARATE: "s_wait_dscnt 0x0",
+    "lds": {  # lgkmcnt(0) alone
+        Counters.LOADS_AND_STORES: _built_in(0xC07F),
+        Counters.SEPARATE_STORES: _built_in(0xFC07),  # gfx10, which no machine is of, would have another number
+        Counters.ALL_SEPARATE: _assembly("s_wait_dscnt 0x0"),
     },
     "loads": {
-        Counters.LOADS_AND_STORES: "s_waitcnt vmcnt(0)",
-        Counters.SEPARATE_STORES: "s_waitcnt vmcnt(0)",
-        Counters.ALL_SEPARATE: "s_wait_loadcnt 0x0",
+        Counters.LOADS_AND_STORES: _assembly("s_waitcnt vmcnt(0)"),
+        Counters.SEPARATE_STORES: _assembly("s_waitcnt vmcnt(0)"),
+        Counters.ALL_SEPARATE: _assembly("s_wait_loadcnt 0x0"),
     },
     "stores": {
-        Counters.LOADS_AND_STORES: "s_waitcnt vmcnt(0)",
-        Counters.SEPARATE_STORES: "s_waitcnt_vscnt null, 0x0",
-        Counters.ALL_SEPARATE: "s_wait_storecnt 0x0",
+        Counters.LOADS_AND_STORES: _assembly("s_waitcnt vmcnt(0)"),
+        Counters.SEPARATE_STORES: _assembly("s_waitcnt_vscnt null, 0x0"),
+        Counters.ALL_SEPARATE: _assembly("s_wait_storecnt 0x0"),
     },
 }
 
 
 def wait_text(what: str, counters: Counters) -> str:
-    """The assembly that waits for all accesses of a wave to "lds", or its "loads" or "stores" of global memory."""
+    """The text that waits for all accesses of a wave to "lds", or its "loads" or "stores" of global memory."""
     return _TEXTS[what][counters]
 
 
 def _wait(what: str, counters: Counters, simulate: Callable[[Warp], None]) -> Instruction:
     return Instruction(
         f"wait_for_{what}",
-        {"hip": f'asm volatile("{wait_text(what, counters)}" ::: "memory")'},
+        {"hip": wait_text(what, counters)},
         {},
         simulate,
         effect=Effect.FENCE,

@@ -28,14 +28,12 @@ from tilelang.targets.amd.isa.scheduling import KEEP_MATRIX_ORDER
 from tilelang.targets.amd.lowerings.joined_operand import JoinedOperand
 from tilelang.targets.amd.lowerings.stored_share import StoredShare
 from tilelang.targets.amd.lowerings.transposed_operand import TransposableOperand, TransposableShare
-from tilelang.targets.amd.machines import CDNA_WAVE, RDNA_WAVE, SIMDS, Feature, register_file
+from tilelang.targets.amd.machines import RESERVED_REGISTERS, SIMDS, Feature, register_file
 from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
 from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, FragmentOperand, Operand, Share
 from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, partition
 from tilelang.targets.machine import Machine
 
-# Registers of a lane for addresses, and for operands while they are deinterleaved; those of gfx11 are replicated
-_RESERVED_REGISTERS = {CDNA_WAVE: 48, RDNA_WAVE: 64}
 _WORD_BYTES = 4
 _FLOAT8_BITS = 8
 _MAX_NEIGHBOUR_BYTES = 8  # of contiguous columns in a lane; with more, the banks of two lanes would overlap
@@ -57,7 +55,7 @@ class GemmMatrix(RegisterGemm):
         machine = context.target.machine
         file = register_file(machine)
         waves = -(-context.threads // (machine.warp_size * SIMDS))
-        return min(file.most, file.registers // max(waves, 1)) - _RESERVED_REGISTERS[machine.warp_size]
+        return min(file.most, file.registers // max(waves, 1)) - RESERVED_REGISTERS[machine.warp_size]
 
     def sums(self, op: Gemm) -> DType:
         """The accumulator dtype of instructions: that of C, or float32 for narrower ones."""

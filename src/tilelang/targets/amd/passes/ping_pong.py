@@ -28,7 +28,7 @@ from tilelang.arith.domain import Domain, of_function
 from tilelang.dtypes import INT32
 from tilelang.errors import Note
 from tilelang.ir.buffer import Scope
-from tilelang.ir.expr import const
+from tilelang.ir.expr import Var, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt, Store, While
@@ -163,11 +163,18 @@ def _steps(body: Stmt) -> list[Stmt] | None:
         if not isinstance(stmt, For) or not is_unrolled(stmt):
             return None
         for value in values(stmt) or ():
-            inside = _steps(substitute_stmt(stmt.body, {stmt.var: const(value, INT32)}))
+            inside = _steps(stmt.body)
             if inside is None or any(isinstance(s, Alloc | Bind) for s in inside):
                 return None
-            found += inside
+            found += [_in_iteration(stmt, value, each) for each in inside]
     return found
+
+
+def _in_iteration(loop: For, value: int, stmt: Stmt) -> For:
+    """A statement of one iteration, in a loop of that alone: with its variable, offsets in tiles have a common part."""
+    var = Var(loop.var.name, loop.var.dtype, index=loop.var.index)
+    first, stop, body = const(value, INT32), const(value + 1, INT32), substitute_stmt(stmt, {loop.var: var})
+    return dataclasses.replace(loop, var=var, start=first, stop=stop, step=1, body=body)
 
 
 def _is_plain(stmt: Stmt) -> bool:
