@@ -4,10 +4,12 @@ Run as `python benchmarks/amd_code.py [--others FOLDER ...]`. A folder of others
 writes it, as `amd_triton.py` makes it; its name is theirs in the table. A row for each kernel and compiler says:
 
     registers   vector registers of a lane, accumulators included
-    spills      of them in memory
+    in flight   those that global loads of the loop fill while matrix instructions run
+    spills      of registers in memory
     LDS         KiB of a work-group
     waves       that a SIMD unit holds at once by registers and LDS
-    matrix      matrix instructions of the main loop, and those of other kinds for each of them
+    matrix      matrix instructions of the main loop, and those of other kinds for each of them, and for each product of
+                16 x 16 x 16, since matrix instructions differ in size
     ahead       whether global loads of the loop are waited for after matrix instructions, that is, overlap with them
     busy        the part of the time that the matrix unit could be busy at most: its clocks over those of the unit that
                 has most to do, of all waves of a SIMD unit, if waits cost nothing
@@ -19,6 +21,7 @@ occupies it for the clocks of the machine's `shared_phases`.
 """
 
 import argparse
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -147,6 +150,20 @@ class Code:
         """Matrix instructions of the loop."""
         return self.count("v_(mfma|wmma)")
 
+    @property
+    def products(self) -> float:
+        """Products of 16 x 16 x 16 of the loop."""
+        shapes = [_shape(line.split()[0]) for line in self.loop if line.startswith(("v_mfma", "v_wmma"))]
+        return sum(math.prod(map(int, shape.split("x"))) for shape in shapes) / 16**3
+
+    @property
+    def in_flight(self) -> int:
+        """Registers that global loads of the loop fill while matrix instructions run."""
+        loads = [line for line in self.loop if re.match("(global|buffer)_load", line) and not line.endswith(" lds")]
+        ranges = [re.match(r"\S+ v(\d+|\[(\d+):(\d+)\])", line) for line in loads]
+        filled = [range(int(r[2] or r[1]), int(r[3] or r[1]) + 1) for r in ranges if r is not None]
+        return len({register for each in filled for register in each}) if self.overlaps() else 0
+
     def overlaps(self) -> bool:
         """Whether matrix instructions come between global loads and the stores to LDS, or the wait, after them."""
         kinds = [
@@ -272,8 +289,8 @@ def conflicts(make: Callable[[int, int], PrimFunc], size: int, arch: str) -> flo
     return sum(t.transactions for t in traffic) / max(sum(t.ideal for t in traffic), 1) - 1
 
 
-COLUMNS = ("kernel", "machine", "compiler", "registers", "spills", "LDS", "waves", "matrix", "others for each", "ahead",
-           "busy", "conflicts")  # fmt: skip
+COLUMNS = ("kernel", "machine", "compiler", "registers", "in flight", "spills", "LDS", "waves", "matrix",
+           "others for each", "for a product", "ahead", "busy", "conflicts")  # fmt: skip
 
 
 def row(code: Code) -> tuple[object, ...]:
@@ -281,11 +298,13 @@ def row(code: Code) -> tuple[object, ...]:
     figures = code.figures
     return (
         figures["vgpr_count"],
+        code.in_flight,
         figures["vgpr_spill_count"],
         f"{figures['group_segment_fixed_size'] / 1024:.4g}",
         code.waves,
         code.matrix,
         f"{(len(code.loop) - code.matrix) / max(code.matrix, 1):.2f}",
+        f"{(len(code.loop) - code.matrix) / max(code.products, 1):.2f}",
         "yes" if code.overlaps() else "no",
         f"{code.busy():.0%}",
     )
