@@ -148,3 +148,19 @@ def test_waves_fill_successive_rows_unless_addresses_would_be_no_multiples_of_a_
     assert {apart * 64} == set(found)
     values = np.random.default_rng(0).integers(-9, 10, (64, 64)).astype(np.float16)
     assert_simulates(main, values, np.zeros((64, 64), np.float16), arch="gfx950", seeds=(0,))
+
+
+@pytest.mark.parametrize("threads", [32, 96, 192])
+def test_blocks_that_are_no_whole_waves_fill_tiles_too(threads):
+    @T.prim_func
+    def main(A: T.Tensor((96, 64), "float16"), C: T.Tensor((96, 64), "float16")):
+        with T.Kernel(1, threads=threads):
+            tile = T.alloc_shared((48, 64), "float16")
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[k * 48, 0], tile)
+                for i, j in T.Parallel(48, 64):
+                    C[k * 48 + i, j] = tile[47 - i, j]
+
+    assert direct_loads(main)
+    values = np.random.default_rng(0).integers(-9, 10, (96, 64)).astype(np.float16)
+    assert_simulates(main, values, np.zeros((96, 64), np.float16), arch="gfx950", seeds=(0,))

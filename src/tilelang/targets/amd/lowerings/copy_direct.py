@@ -65,7 +65,8 @@ class DirectCopy:
         direct = layout is None or _is_filled_by_waves(layout, plan.elements)
         rounds = math.prod(op.dst.static_extent or ()) // (plan.elements * context.threads)
         lanes = context.target.machine.warp_size
-        together = _together(op, layout, plan.elements, rounds, lanes) if direct else 1
+        whole = context.threads % lanes == 0  # waves, which load alike
+        together = _together(op, layout, plan.elements, rounds, lanes) if direct and whole else 1
         step, more = Var("i", INT32, index=True), Var("j", INT32, index=True)
         with build.block() as body:
             if together > 1:
