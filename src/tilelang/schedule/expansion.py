@@ -17,23 +17,24 @@ A loop over k with last stage m becomes, for copies of stage 0 and everything el
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import as_body
-from tilelang.ir.expr import Const, Expr, Var, const, int_const
+from tilelang.ir.expr import Const, Expr, const, int_const
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Seq, Stmt
-from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, without
+from tilelang.ir.visit import Rewriter, walk, without
 from tilelang.lowering.regions import shared_storages
 from tilelang.records import record
 from tilelang.saved_schedule import Placement
 from tilelang.schedule.async_copies import AsyncCopies, target_of
 from tilelang.schedule.loop_body import LoopBody, StatementAccess
-from tilelang.schedule.placement_legality import is_filled_behind_readers, version_counts
-from tilelang.transforms.versions import OnVersion, versioned
+from tilelang.schedule.placement_legality import version_counts
+from tilelang.schedule.rotation import Iteration, time_within, times_before, versions_in
+from tilelang.transforms.versions import versioned
 
 
 class _LoopExpansion:
@@ -58,10 +59,9 @@ class _LoopExpansion:
         self._copies = frozenset(n for n, s in enumerate(self._body.statements) if copies.is_asynchronous(s))
         self._harmless = frozenset(n for n, s in enumerate(self._body.statements) if may_overrun(s))
         self.emitted: set[Stmt] = set()
-        self._bound: set[Var] = set()  # variables bound in the loop
         self._sequence = self._placement.sequence
+        self._position = {n: position for position, n in enumerate(self._sequence)}
         self._groups = self._commit_groups()
-        self._first, self._awaiting = self._waits()
         self._overwriting = self._writers_of_sources()
 
     def expand(self) -> Stmt:
@@ -71,14 +71,10 @@ class _LoopExpansion:
         own = [p for p in flat_statements(loop.body) if isinstance(p, Alloc) and p.buffer not in self.versions]
         ahead_of_time = {b for b, touching in self._body.storages.items() if self._runs_ahead(touching)}
         statements += [p for p in own if p.buffer.storage in ahead_of_time]  # the prologue uses them, too
-        for time in range(last):
-            present = [n for n in self._sequence if self._placement.stage[n] <= time]
-            statements += self._wait(present)
-            statements += self._statements_at(present, {stage: self._at(time - stage) for stage in range(time + 1)})
-        body = self._wait(self._sequence)
-        body += [p for p in own if p.buffer.storage not in ahead_of_time]
-        ahead = {stage: loop.var + (last - stage) * loop.step for stage in range(last)}
-        body += self._statements_at(self._sequence, {**ahead, last: loop.var})
+        for values in times_before(loop, last):
+            statements += self._statements_at(values)
+        in_loop = [p for p in own if p.buffer.storage not in ahead_of_time]
+        body = self._statements_at(time_within(loop, last), in_loop)
         serial = dataclasses.replace(loop, kind=ForKind.SERIAL, pipeline=None, body=Seq(tuple(body), loc=loop.loc))
         return Seq((*statements, serial), loc=loop.loc)
 
@@ -86,33 +82,34 @@ class _LoopExpansion:
         """Whether a statement that accesses a storage runs before the last stage."""
         return any(self._placement.stage[number] < self._placement.last for number, _, _ in touching)
 
-    def _at(self, number: int) -> Expr:
-        """The loop variable's value in an iteration counted from 0."""
-        start = int_const(self._loop.start)
-        step = number * self._loop.step
-        return const(start + step, INT32) if start is not None else self._loop.start + step
-
-    def _statements_at(self, present: Sequence[int], values: Mapping[int, Expr]) -> list[Stmt]:
+    def _statements_at(self, values: Mapping[int, Expr], allocations: Sequence[Alloc] = ()) -> list[Stmt]:
         """The statements of one time, in order; those of one iteration share a predicate, and each group is committed.
 
         Args:
-            present: The statements.
             values: The loop variable's value per stage.
+            allocations: What is allocated behind the wait at the beginning.
         """
-        statements: list[Stmt] = []
+        stage = self._placement.stage
+        present = [n for n in self._sequence if stage[n] in values]
+        waits = self._waits(present)
+        statements: list[Stmt] = [self._awaited(waits[None])] if None in waits else []
+        statements += allocations
+        in_place = self._iteration(self._loop.var, self._last)
         group: list[int] = []
         closings = {copies[-1] for copies in self._groups}
         closed = [n for n in present if n in closings]
 
         def flush() -> None:
             if group:
-                statements.extend(self._predicated(group, values[self._placement.stage[group[0]]]))
+                value = values[stage[group[0]]]
+                own = in_place if value is self._loop.var else self._iteration(value)
+                statements.extend(self._predicated(group, value, own))
                 group.clear()
 
         for number in present:
-            if number in self._awaiting:
+            if number in waits:
                 flush()
-                statements.append(self._awaited(self._awaiting[number]))
+                statements.append(self._awaited(waits[number]))
             if number in self._overwriting:
                 flush()
                 statements += [CallStmt(self._async_copies.commit, (), loc=self._loop.loc), self._awaited(0)]
@@ -126,14 +123,22 @@ class _LoopExpansion:
         statements += [CallStmt(self._async_copies.commit, (), loc=self._loop.loc)] * (len(self._groups) - len(closed))
         return statements
 
+    def _iteration(self, value: Expr, in_place: Sequence[int] = ()) -> Iteration:
+        return Iteration(self._body, value, versions_in(self._loop, value, self.versions), in_place)
+
     def _condition(self, number: int) -> tuple[int, bool]:
         """The key of a statement's predicate: its stage, and whether it always runs."""
         return self._placement.stage[number], number in self._harmless
 
-    def _predicated(self, numbers: Sequence[int], value: Expr) -> list[Stmt]:
+    def _predicated(self, numbers: Sequence[int], value: Expr, iteration: Iteration) -> list[Stmt]:
         """Statements of one iteration, predicated on its existence."""
         loop = self._loop
-        statements = list(self._statements(numbers, value))
+        statements: list[Stmt] = []
+        for number in numbers:
+            statements += iteration.bindings(number)
+            statements.append(iteration.moved(self._body.statements[number]))
+            if number in self._copies:
+                self.emitted.add(statements[-1])
         if value is loop.var or numbers[0] in self._harmless:
             return statements
         exists = value < loop.stop if loop.step > 0 else value > loop.stop
@@ -142,58 +147,28 @@ class _LoopExpansion:
         body = as_body(statements, loop.loc)
         return [If(exists, body, loc=loop.loc)]
 
-    def _statements(self, numbers: Sequence[int], value: Expr) -> Iterator[Stmt]:
-        """Statements of one iteration with the bindings that they need, on that iteration's versions."""
-        loop = self._loop
-        rewrite = self._on_version(self._number(value)) if self.versions else None
-        in_place = value is loop.var
-        fresh: dict[Var, Expr] = {name: name for name in self._bound} if in_place else {loop.var: value}
-        for number in numbers:
-            stmt = self._body.statements[number]
-            body = self._body
-            for var in body.bound_variables_before(number, self._last) if in_place else body.bound_variables(stmt):
-                if var in fresh:
-                    continue
-                new = var if in_place else Var(var.name, var.dtype, index=var.index)
-                bind = body.bind(var)
-                bound = substitute(bind.value, fresh)
-                fresh[var] = new
-                if in_place:
-                    self._bound.add(var)
-                value = rewrite.expr(bound) if rewrite else bound
-                yield dataclasses.replace(bind, var=new, value=value, loc=stmt.loc)
-            moved = substitute_stmt(stmt, fresh) if fresh else stmt
-            if rewrite:
-                moved = rewrite.visit(moved) or Seq((), loc=stmt.loc)
-            if number in self._copies:
-                self.emitted.add(moved)
-            yield moved
+    def _waits(self, present: Sequence[int]) -> dict[int | None, int]:
+        """How many groups may be in flight at the beginning of a time (None), and before statements of it.
 
-    def _on_version(self, number: Expr) -> OnVersion:
-        """Lets statements use the versions of one iteration."""
-        return OnVersion({old: (new, number % new.shape[0]) for old, new in self.versions.items()})
+        The first wait is at the beginning; where there are several groups, the others are before the first readers.
+        """
+        stage, position = self._placement.stage, self._position
+        users = [[(copy, n) for copy in copies for n in self._users(copy) if n in present] for copies in self._groups]
+        first = min((position[n] for pairs in users for _, n in pairs), default=0)
+        waits: dict[int | None, int] = {}
+        for number, pairs in enumerate(users):
+            if pairs:
+                reader = min(position[n] for _, n in pairs)
+                closed = sum(position[copies[-1]] < reader for copies in self._groups) if reader > first else 0
+                ahead = min(stage[n] - stage[copy] for copy, n in pairs)
+                at = self._sequence[reader] if reader > first else None
+                newer = ahead * len(self._groups) - (number + 1) + closed
+                waits[at] = min(newer, waits.get(at, newer))
+        return waits
 
-    def _number(self, value: Expr) -> Expr:
-        """The number of an iteration, counted from 0."""
-        start, step = self._loop.start, self._loop.step
-        if step < 0:
-            number = start - value
-        else:
-            number = value if int_const(start) == 0 else value - start
-        return number if abs(step) == 1 else number // abs(step)
-
-    def _wait(self, present: Sequence[int]) -> list[Stmt]:
-        """Waits for the copies that the statements of one time read, by the number of groups committed since."""
-        if self._first is not None:
-            return [self._awaited(self._first)] if self._last[0] in present else []
-        stage = self._placement.stage
-        distances = []
-        for copy in self._copies:
-            users = {n for n, _, _ in self._body.storages[target_of(self._body.statements[copy])]} - {copy}
-            distances += [stage[n] - stage[copy] for n in users if n in present]
-        if not distances:
-            return []
-        return [self._awaited(min(distances) - 1)]
+    def _users(self, copy: int) -> set[int]:
+        """The statements that use the tile of a copy."""
+        return {n for n, _, _ in self._body.storages[target_of(self._body.statements[copy])]} - {copy}
 
     def _awaited(self, newer: int) -> Stmt:
         """Waits until at most `newer` groups are in flight."""
@@ -210,10 +185,9 @@ class _LoopExpansion:
         copies = [n for n in self._sequence if n in self._copies]
         if not copies or not self._are_behind_readers():
             return [copies] if copies else []
-        position_of = {n: position for position, n in enumerate(self._sequence)}
         groups: list[list[int]] = []
         for number in copies:
-            if groups and position_of[number] == position_of[groups[-1][-1]] + 1:
+            if groups and self._position[number] == self._position[groups[-1][-1]] + 1:
                 groups[-1].append(number)
             else:
                 groups.append([number])
@@ -224,29 +198,7 @@ class _LoopExpansion:
         stage = self._placement.stage
         if any(stage[n] != (0 if n in self._copies else self._placement.last) for n in self._sequence):
             return False
-        touching = [self._body.storages[target_of(self._body.statements[n])] for n in self._copies]
-        return all(is_filled_behind_readers(each, self._placement) for each in touching)
-
-    def _waits(self) -> tuple[int | None, dict[int, int]]:
-        """Return how many groups may be in flight when an iteration begins, and at the first readers of other tiles."""
-        if not self._copies or not self._are_behind_readers():
-            return None, {}
-        position_of = {n: position for position, n in enumerate(self._sequence)}
-        readers: dict[int, int] = {}  # the first reader of each group's tiles
-        for number, copies in enumerate(self._groups):
-            targets = [target_of(self._body.statements[n]) for n in copies]
-            users = {n for target in targets for n, _, _ in self._body.storages[target]} - set(copies)
-            readers[number] = min(users, key=lambda n: position_of[n])
-        in_flight = self._placement.last * len(self._groups)
-        first = min(readers, key=lambda number: position_of[readers[number]])
-        later: dict[int, int] = {}
-        for number, reader in readers.items():
-            closed = sum(position_of[copies[-1]] < position_of[reader] for copies in self._groups)
-            newer = in_flight - (number + 1) + closed
-            if reader != readers[first]:
-                later[reader] = min(newer, later.get(reader, newer))
-        same = [number for number, reader in readers.items() if reader == readers[first]]
-        return in_flight - (max(same) + 1), later
+        return all(self._position[user] < self._position[n] for n in self._copies for user in self._users(n))
 
 
 @record

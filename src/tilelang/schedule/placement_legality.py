@@ -41,14 +41,6 @@ def _distance(touching: Sequence[StatementAccess], placement: Placement) -> int:
     )
 
 
-def is_filled_behind_readers(touching: Sequence[StatementAccess], placement: Placement) -> bool:
-    """Whether a tile is filled after its last reader of the same time."""
-    stages = {placement.stage[number] for number, _, _ in touching}
-    filled = [placement.order[n] for n, _, _ in touching if placement.stage[n] == min(stages)]
-    read = [placement.order[n] for n, _, _ in touching if placement.stage[n] == max(stages)]
-    return len(stages) == 2 and min(filled) > max(read)
-
-
 def _keeps_order(touching: Sequence[StatementAccess], placement: Placement) -> bool:
     """Whether accesses to one storage keep their order without further versions of it."""
     stage, order = placement.stage, placement.order

@@ -13,7 +13,6 @@ from tilelang.ops.gemm import Gemm
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
     find_load_groups,
     flatten_sequences,
-    iteration_number,
     trip_count,
 )
 
@@ -178,7 +177,7 @@ def test_source_indices_may_be_loaded_from_memory_that_the_kernel_does_not_write
     assert load_group.fill_count().preceding is None  # the branch may be left out
 
 
-def test_loops_of_any_step_count_from_zero():
+def test_loops_of_any_step_have_a_trip_count():
     @T.prim_func
     def main(C: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=128):
@@ -188,9 +187,7 @@ def test_loops_of_any_step_count_from_zero():
                 C[j] = 0
 
     loops = [s for s in walk(main.body) if isinstance(s, For)]
-    for loop, values in zip(loops, ([2, 5, 8], [9, 5, 1]), strict=True):
-        assert 3 == evaluate(trip_count(loop), {})
-        assert [0, 1, 2] == [evaluate(iteration_number(loop), {loop.var: value}) for value in values]
+    assert [3, 3] == [evaluate(trip_count(loop), {}) for loop in loops]
 
 
 def with_small_tile(bytes_of_row=4, *, behind=False):

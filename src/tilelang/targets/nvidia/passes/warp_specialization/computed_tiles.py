@@ -11,12 +11,10 @@ from collections.abc import Set
 
 from tilelang.analysis.whole_stores import overwritten
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.stmt import Alloc, For, Launch, Stmt
 from tilelang.ir.visit import accessed_buffers, sub_statements, walk
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import iteration_number
 from tilelang.transforms.versions import versioned
 
 VERSIONS = 2
@@ -61,10 +59,3 @@ def crossing_tiles(body: LoopBody, schedule: ModuloSchedule, computed: Set[Buffe
         if tile in computed and len({schedule.stage[number] for number, _, _ in touching}) > 1:
             found[tile] = versioned(tile, VERSIONS)
     return found
-
-
-def version_of(loop: For) -> Expr:
-    """The version that an iteration uses."""
-    number = iteration_number(loop)
-    value = int_const(number)
-    return number % VERSIONS if value is None else const(value % VERSIONS, loop.var.dtype)

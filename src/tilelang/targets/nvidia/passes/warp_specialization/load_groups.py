@@ -20,6 +20,7 @@ from tilelang.lowering.regions import is_whole, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
+from tilelang.schedule.rotation import iteration_number
 from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import BackwardSlice, UniformScalars
 
 CanLoadAsync = Callable[[Copy], str]
@@ -165,15 +166,6 @@ def trip_count(loop: For) -> Expr:
     length = stop - start if step > 0 else start - stop
     length = stop if step > 0 and int_const(start) == 0 else length
     return length if abs(step) == 1 else (length + (abs(step) - 1)) // abs(step)
-
-
-def iteration_number(loop: For) -> Expr:
-    """The number of an iteration, counted from 0."""
-    if loop.step < 0:
-        number = loop.start - loop.var
-    else:
-        number = loop.var if int_const(loop.start) == 0 else loop.var - loop.start
-    return number if abs(loop.step) == 1 else number // abs(loop.step)
 
 
 def flatten_sequences(launch: Launch) -> Launch:

@@ -34,16 +34,16 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.sequences import flat_statements, with_location
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Seq, Stmt
-from tilelang.ir.visit import substitute, substitute_stmt
+from tilelang.ir.visit import substitute
 from tilelang.lowering.regions import whole
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
 from tilelang.records import record
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.schedule.rotation import Iteration, time_within, times_before, versions_in
 from tilelang.targets.nvidia.isa.wgmma import wgmma_wait
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import adds_to_same_registers
-from tilelang.targets.nvidia.passes.warp_specialization.computed_tiles import version_of
 from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier, with_fresh_names
@@ -55,7 +55,6 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
     consumer_wait,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.single_gemm import only_gemm
-from tilelang.transforms.versions import OnVersion
 
 MAX_STAGES = 2
 
@@ -125,15 +124,15 @@ class SoftwarePipeline:
             releases: Makes what releases the stages of pipelines for which `releases_before_epilogue` holds.
             tile_order: Orders the main loops of ping-pong warpgroups; None without ping-pong.
         """
-        loop, stage = self.loop, self.schedule.stage
+        loop = self.loop
         emission = _Emission(self, states, late_states, thread)
         if self.schedule.stages == 1:
-            alone = _serial(loop, loop.stop, emission.statements(self.schedule.order, {0: loop.var}))
+            alone = _serial(loop, loop.stop, emission.statements(time_within(loop, 0)))
             return self._drained(alone, thread, tile_order) if self.carries else [alone]
-        last = loop.start + (trip_count(loop) - 1) * loop.step
-        prologue = emission.statements([n for n in self.schedule.order if not stage[n]], {0: loop.start})
-        steady = emission.statements(self.schedule.order, {0: loop.var + loop.step, 1: loop.var})
-        epilogue = emission.statements([n for n in self.schedule.order if stage[n]], {1: last})
+        (before,) = times_before(loop, self.schedule.stages - 1)
+        prologue = emission.statements(before)
+        steady = emission.statements(time_within(loop, self.schedule.stages - 1))
+        epilogue = emission.statements({1: loop.start + (trip_count(loop) - 1) * loop.step})
         statements = [
             with_fresh_names(Seq(tuple(prologue), loc=loop.loc)),
             _serial(loop, loop.stop - loop.step, steady),
@@ -182,32 +181,22 @@ def _serial(loop: For, stop: Expr, body: Sequence[Stmt]) -> For:
     return dataclasses.replace(loop, stop=stop, kind=ForKind.SERIAL, pipeline=None, body=sequence)
 
 
-@record(slots=True, eq=False)
-class _Iteration:
-    """One iteration of the original loop within one of the pipelined loop.
+class _Iteration(Iteration):
+    """One iteration of the original loop.
 
     Attributes:
-        values: What stands for the loop's variable and for the bindings so far.
-        computed: The versions of the tiles that threads compute.
-        buffers: The buffers that its statements allocate.
         states: The states of the pipelines that it has waited for.
     """
 
-    values: dict[Var, Expr]
-    computed: Mapping[Buffer, tuple[Buffer, Expr]] = field(default_factory=dict)
-    buffers: dict[Buffer, Buffer] = field(default_factory=dict)
-    states: dict[PipelineBuffer, PipelineState] = field(default_factory=dict)
+    def __init__(self, body: LoopBody, value: Expr, versions: Mapping[Buffer, tuple[Buffer, Expr]]) -> None:
+        super().__init__(body, value, versions)
+        self.states: dict[PipelineBuffer, PipelineState] = {}
 
-    def renamed(self, expr: Expr) -> Expr:
-        """An expression of this iteration."""
-        return substitute(expr, self.values, self.buffers)
-
-    @property
-    def versions(self) -> dict[Buffer, tuple[Buffer, Expr]]:
-        """The versions of tiles that its statements use."""
-        pairs = ((each, state.index) for each, state in self.states.items())
-        loaded = {old: (new, index) for each, index in pairs for old, new in each.tiles.items() if new is not old}
-        return {**self.computed, **loaded}
+    def enter(self, each: PipelineBuffer, states: PartitionStates) -> PipelineState:
+        """The state of a pipeline, whose tiles the statements that follow read."""
+        state = self.states[each] = states.state(each, self.renamed)
+        self.versions |= {old: (new, state.index) for old, new in each.tiles.items() if new is not old}
+        return state
 
 
 @record(slots=True, eq=False)
@@ -249,38 +238,30 @@ class _Emission:
         self._in_flight: list[_InFlight] = []
         self._issues = False  # whether gemms are being issued since the last order barrier
 
-    def statements(self, numbers: Sequence[int], values: Mapping[int, Expr]) -> list[Stmt]:
-        """Statements in order, and waits for all their gemms.
-
-        Args:
-            numbers: The statements.
-            values: The loop variable's value for each stage.
-        """
-        loop, stage = self._pipeline.loop, self._pipeline.schedule.stage
-        version, computed = version_of(loop), self._pipeline.computed
-        iterations = {
-            each: _Iteration(
-                {loop.var: value},
-                computed={old: (new, substitute(version, {loop.var: value})) for old, new in computed.items()},
-            )
-            for each, value in values.items()
-        }
+    def statements(self, values: Mapping[int, Expr]) -> list[Stmt]:
+        """The statements of the stages with a value of the loop variable, in order, and waits for all their gemms."""
+        loop, stage, body = self._pipeline.loop, self._pipeline.schedule.stage, self._pipeline.body
+        versions = {each: versions_in(loop, value, self._pipeline.computed) for each, value in values.items()}
+        iterations = {each: _Iteration(body, value, versions[each]) for each, value in values.items()}
         emitted: list[Stmt] = []
-        for number in numbers:
-            stmt = self._pipeline.body.statements[number]
-            emitted += (with_location(s, stmt.loc) for s in self._statement(stmt, iterations[stage[number]]))
+        for number in self._pipeline.schedule.order:
+            if stage[number] not in values:
+                continue
+            loc = body.statements[number].loc
+            emitted += (with_location(s, loc) for s in self._statement(number, iterations[stage[number]]))
         last = [*self._end_of_issue(), *self._wait(len(self._in_flight))]
         return [*emitted, *(with_location(s, loop.loc) for s in last)]
 
-    def _statement(self, stmt: Stmt, iteration: _Iteration) -> Iterator[Stmt]:
+    def _statement(self, number: int, iteration: _Iteration) -> Iterator[Stmt]:
+        stmt = self._pipeline.body.statements[number]
         is_asynchronous = isinstance(stmt, Gemm) and stmt in self._pipeline.asynchronous
         if not is_asynchronous or self._blocking(stmt):
             yield from self._end_of_issue()
         yield from self._wait(self._blocking(stmt))
-        yield from self._definitions(stmt, iteration)
+        yield from iteration.bindings(number)
+        yield from self._allocations(stmt, iteration)
         yield from self._acquire(stmt, iteration)
-        moved = substitute_stmt(stmt, iteration.values, iteration.buffers)
-        moved = OnVersion(iteration.versions).visit(moved) or Seq((), loc=stmt.loc)
+        moved = iteration.moved(stmt)
         last = [each for each in self._pipeline.pipelines if self._last[each] is stmt]
         releases = [s for each in last for s in self._release(each, iteration)]
         if isinstance(stmt, Gemm) and self._pipeline.carries:
@@ -296,7 +277,7 @@ class _Emission:
             self._in_flight.append(_InFlight(stmt, releases))
             return
         if stmt in self._pipeline.staged:
-            yield from (substitute_stmt(s, iteration.values, iteration.buffers) for s in self._pipeline.staged[stmt])
+            yield from map(iteration.moved, self._pipeline.staged[stmt])
         else:
             yield moved
         written = [a.buffer for a in accesses(moved).writes if _is_fragment(a.buffer)]
@@ -326,24 +307,16 @@ class _Emission:
             if each in iteration.states or not any(tile.storage in read for tile in each.tiles):
                 continue
             if self._first[each] is not stmt:  # in stage 1 of a tile for which stage 0 has waited
-                state = iteration.states[each] = self._late_states.state(each, iteration.renamed)
-                yield from state.setup
+                yield from iteration.enter(each, self._late_states).setup
                 continue
-            state = iteration.states[each] = self._states.state(each, iteration.renamed)
+            state = iteration.enter(each, self._states)
             yield from (*state.setup, *consumer_wait(each, state))
             if each in self._crossing:
                 yield from state.advance
 
-    def _definitions(self, stmt: Stmt, iteration: _Iteration) -> Iterator[Stmt]:
-        """The bindings and allocations that a statement needs."""
-        body = self._pipeline.body
-        for name in body.bound_variables(stmt):
-            if name not in iteration.values:
-                bind = body.bind(name)
-                value = iteration.renamed(bind.value)
-                new = iteration.values[name] = Var(name.name, name.dtype, index=name.index)
-                yield dataclasses.replace(bind, var=new, value=value)
-        for alloc in flat_statements(body.loop.body):
+    def _allocations(self, stmt: Stmt, iteration: _Iteration) -> Iterator[Stmt]:
+        """The allocations of what a statement uses alone."""
+        for alloc in flat_statements(self._pipeline.body.loop.body):
             if isinstance(alloc, Alloc) and _uses(stmt, alloc.buffer):
                 new_buffer = iteration.buffers[alloc.buffer] = dataclasses.replace(alloc.buffer)
                 init = None if alloc.init is None else iteration.renamed(alloc.init)
