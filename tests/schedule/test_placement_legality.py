@@ -1,5 +1,7 @@
 """Legal placements of the statements of a loop, and the versions that they need."""
 
+import dataclasses
+
 import pytest
 
 import tilelang.language as T
@@ -7,7 +9,14 @@ from tilelang.ir.stmt import For, Launch, PipelineSpec
 from tilelang.ir.visit import walk
 from tilelang.saved_schedule import Placement
 from tilelang.schedule.loop_body import LoopBody
-from tilelang.schedule.placement_legality import by_hand, outside_uses, version_counts, violation
+from tilelang.schedule.placement_legality import (
+    by_hand,
+    outside_uses,
+    runs_ahead,
+    settled_placement,
+    version_counts,
+    violation,
+)
 
 
 def summed(*, between=False, after=False):
@@ -80,3 +89,28 @@ def test_a_tile_that_stages_write_is_not_split():
 )
 def test_a_placement_by_hand_names_every_statement(spec, expected):
     assert expected == by_hand(spec, 2)
+
+
+AHEAD, TOGETHER, BEHIND = Placement((0, 1), (0, 1)), Placement((0, 0), (0, 1)), Placement((1, 0), (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("spec", "given", "expected"),
+    [
+        (PipelineSpec(3), None, None),
+        (PipelineSpec(3), AHEAD, (AHEAD, "")),
+        (PipelineSpec(3), Placement((0, 0, 1), (0, 1, 2)), None),
+        (PipelineSpec(3, (0, 1), (0, 1)), None, (AHEAD, "")),
+        (PipelineSpec(3, (0, 1), (0, 1)), TOGETHER, (None, "all stages are equal")),
+        (PipelineSpec(3, (0, 1), (1, 0)), None, (None, "'tile' would be used before it is filled")),
+    ],
+)
+def test_the_compiler_may_place_what_the_user_does_not(spec, given, expected):
+    body, outside = summed()
+    assert expected == settled_placement(dataclasses.replace(body.loop, pipeline=spec), outside, given)
+
+
+def test_a_copy_runs_ahead_if_all_uses_of_its_tile_are_in_later_stages():
+    body, _ = summed()
+    (tile,) = (buffer for buffer in body.storages if buffer.name == "tile")
+    assert [True, False, False] == [runs_ahead(body, 0, tile, placed) for placed in (AHEAD, TOGETHER, BEHIND)]

@@ -139,7 +139,7 @@ def _keeps_order_within(touching: Sequence[StatementAccess], placement: Placemen
     return time == sorted(time)
 
 
-def loop_violation(loop: For) -> str:
+def _loop_violation(loop: For) -> str:
     """Why the loop as a whole cannot be pipelined; empty if it can."""
     if jumps(loop.body):
         return "it has a break or continue in the middle of an iteration"
@@ -150,6 +150,34 @@ def loop_violation(loop: For) -> str:
         if transfers_ownership(stmt):
             return "it synchronizes with other threads itself"
     return ""
+
+
+def settled_placement(
+    loop: For, outside: Mapping[Buffer, str], given: Placement | None = None
+) -> tuple[Placement | None, str] | None:
+    """The placement that the user sets, or why the loop can have none; None if the compiler may choose.
+
+    Args:
+        loop: A pipelined loop.
+        outside: Buffers whose accesses outside of the loop rule out versions, with the reason.
+        given: A placement that replaces that of the loop, if it has as many statements.
+    """
+    whole = _loop_violation(loop)
+    if whole:
+        return None, whole
+    body = LoopBody(loop)
+    fitting = given is not None and len(given.stage) == len(body.statements)
+    placement = given if fitting else by_hand(loop.pipeline or PipelineSpec(), len(body.statements))
+    if placement is None:
+        return None
+    found = violation(body, placement, outside)
+    return (None, found.reason) if found else (placement, "") if placement.last else (None, "all stages are equal")
+
+
+def runs_ahead(body: LoopBody, number: int, tile: Buffer, placement: Placement) -> bool:
+    """Whether all other uses of the tile that a statement fills are in later stages."""
+    users = [n for n, _, _ in body.storages[tile] if n != number]
+    return bool(users) and min(placement.stage[n] for n in users) > placement.stage[number]
 
 
 def by_hand(spec: PipelineSpec, count: int) -> Placement | None:

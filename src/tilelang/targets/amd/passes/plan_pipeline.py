@@ -29,7 +29,13 @@ from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.async_copies import with_safe_values
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import Work, loop_graph
-from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, version_counts, violation
+from tilelang.schedule.placement_legality import (
+    outside_uses,
+    runs_ahead,
+    settled_placement,
+    version_counts,
+    violation,
+)
 from tilelang.schedule.prefetch import copies_first
 from tilelang.schedule.register_prefetch import MAX_VERSIONS, Prefetched, prefetched
 from tilelang.schedule.split_copies import prefetchable
@@ -67,22 +73,19 @@ class _Plan(Rewriter):
             loop = _with_placement(planned.loop, spec, planned.placement)
             return Seq((*planned.registers, self.rebuild_stmt(loop) or loop), loc=node.loc)
         if isinstance(planned, Placement):
-            self._ahead |= self._direct_ahead(LoopBody(loop), planned)
+            body = LoopBody(loop)
+            copies = ((n, s) for n, s in enumerate(body.statements) if isinstance(s, Copy) and self._is_direct(s))
+            self._ahead |= {s for n, s in copies if runs_ahead(body, n, s.dst.buffer.storage, planned)}
             return self.rebuild_stmt(_with_placement(loop, spec, planned))
-        if planned:
+        if planned and (spec.num_stages > 1 or spec.stage is not None):
             self.notes.append(Note(f"T.Pipelined: the loop stays serial: {planned}", node.loc))
         return self.rebuild_stmt(dataclasses.replace(loop, kind=ForKind.SERIAL, pipeline=None))
 
     def _plan_loop(self, node: For, loop: For, spec: PipelineSpec) -> Prefetched | Placement | str:
-        """The schedule of a loop, or why it stays serial; an empty reason if no pipelining was asked for."""
-        reason = loop_violation(loop)
-        if reason:
-            return reason if spec.num_stages > 1 or spec.stage is not None else ""
+        """The schedule of a loop, or why it stays serial."""
         body, outside = LoopBody(loop), self._outside[node]
-        placement = by_hand(spec, len(body.statements))
-        if placement is not None:
-            found = violation(body, placement, outside)
-            return found.reason if found else placement if placement.last else "all stages are equal"
+        if (settled := settled_placement(loop, outside)) is not None:
+            return settled[0] or settled[1]
         if spec.num_stages < 2:
             return ""
         gathers = any(isinstance(copy, ParallelLoop) for copy in prefetchable(body))  # which have to pass registers
@@ -126,16 +129,6 @@ class _Plan(Rewriter):
             return False
         self._spare -= extra
         return True
-
-    def _direct_ahead(self, body: LoopBody, placement: Placement) -> set[Stmt]:
-        """The direct loads whose tiles only later stages use."""
-        found: set[Stmt] = set()
-        for number, stmt in enumerate(body.statements):
-            if isinstance(stmt, Copy) and self._is_direct(stmt):
-                users = {n for n, _, _ in body.storages[stmt.dst.buffer.storage]} - {number}
-                if users and min(placement.stage[n] for n in users) > placement.stage[number]:
-                    found.add(stmt)
-        return found
 
 
 def _with_placement(loop: For, spec: PipelineSpec, placement: Placement) -> For:

@@ -45,7 +45,7 @@ from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, loop_graph
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.schedule.override_errors import impossible_placement, wrong_number_of_loops
-from tilelang.schedule.placement_legality import by_hand, loop_violation, outside_uses, violation
+from tilelang.schedule.placement_legality import outside_uses, runs_ahead, settled_placement, violation
 from tilelang.schedule.prefetch import copies_after_all_users, copies_after_their_users, copies_first, feeding
 from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
@@ -59,17 +59,8 @@ def plan_loop(
     loop: For, outside: Mapping[Buffer, str], given: Placement | None = None
 ) -> tuple[Placement | None, str]:
     """The placement of a pipelined loop, `given` if it has as many statements; or None and why it stays serial."""
-    spec = loop.pipeline or PipelineSpec()
-    whole = loop_violation(loop)
-    if whole:
-        return None, whole
-    body = LoopBody(loop)
-    saved = given if given is not None and len(given.stage) == len(body.statements) else None
-    placement = saved or by_hand(spec, len(body.statements))
-    if placement is not None:
-        found = violation(body, placement, outside)
-        return (None, found.reason) if found else (placement, "") if placement.last else (None, "all stages are equal")
-    return _automatic(body, spec.num_stages, outside)
+    settled = settled_placement(loop, outside, given)
+    return settled or _automatic(LoopBody(loop), (loop.pipeline or PipelineSpec()).num_stages, outside)
 
 
 def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tuple[Placement | None, str]:
@@ -133,12 +124,6 @@ def _graph(body: LoopBody, copies: AbstractSet[Stmt], versions: int) -> LoopGrap
     return loop_graph(body, lambda stmt: COPY_WORK if stmt in copies else warp_work(stmt), targets)
 
 
-def _runs_ahead(body: LoopBody, number: int, placement: Placement) -> bool:
-    """Whether all uses of a copy's tile are in later stages."""
-    users = [n for n, _, _ in body.storages[target_of(body.statements[number])] if n != number]
-    return bool(users) and min(placement.stage[n] for n in users) > placement.stage[number]
-
-
 def _timeline(body: LoopBody, placement: Placement, copies: AbstractSet[Stmt]) -> Timeline:
     """Return the timeline that `kernel.explain()` shows of a loop whose copies run ahead."""
     graph = _graph(body, copies, placement.last + 1)
@@ -170,13 +155,14 @@ class _Plan(Rewriter):
         self.placements: dict[For, Placement | None] = dict.fromkeys(self._outside)
         self.timelines: list[Timeline] = []
         self._pipelined = 0  # loops around that run ahead
+        self._ahead: set[Stmt] = set()  # copies that do
         self._copy_loops = AsyncCopyLoops(launch, domain, context)
         self.notes = self._copy_loops.notes
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node.kind is ForKind.PIPELINED:
             return self._loop(node)
-        if isinstance(node, Copy) and is_asynchronous(node) and self._pipelined:
+        if isinstance(node, Copy) and is_asynchronous(node) and self._pipelined and node not in self._ahead:
             # a wait for it would stop all that run ahead
             return dataclasses.replace(node, choice=by_loop.COPY.name, plan=ACCEPTED)
         return self.rebuild_stmt(node)
@@ -194,10 +180,12 @@ class _Plan(Rewriter):
             serial = self.visit(node.body) or Seq((), loc=node.loc)
             return dataclasses.replace(node, kind=ForKind.SERIAL, pipeline=None, body=serial)
         body = LoopBody(node)
-        ahead = {s for n, s in enumerate(body.statements) if is_asynchronous(s) and _runs_ahead(body, n, placement)}
+        copies = ((n, s) for n, s in enumerate(body.statements) if is_asynchronous(s))
+        ahead = {s for n, s in copies if runs_ahead(body, n, target_of(s), placement)}
         self.timelines += [_timeline(body, placement, ahead)] if ahead else []
+        self._ahead |= ahead
         self._pipelined += 1
-        kept = self._with_async(node.body, ahead)
+        kept = self.visit(node.body) or Seq((), loc=node.loc)
         self._pipelined -= 1
         stages = node.pipeline.num_stages if node.pipeline is not None else 0
         spec = PipelineSpec(stages, placement.order, placement.stage)
@@ -230,20 +218,11 @@ class _Plan(Rewriter):
             failed = {
                 original
                 for marked, original in marked_loop.originals.items()
-                if placement is None or not _runs_ahead(body, numbers[marked], placement)
+                if placement is None or not runs_ahead(body, numbers[marked], target_of(marked), placement)
             }
             if not failed:
                 return marked_loop.loop, marked_loop.index_fragments, placement, reason
             refused |= failed
-
-    def _with_async(self, stmt: Stmt, ahead: set[Stmt]) -> Stmt:
-        """A loop's body in which only copies that run ahead stay asynchronous."""
-        if isinstance(stmt, Seq):
-            return Seq(tuple(self._with_async(s, ahead) for s in stmt.body), loc=stmt.loc)
-        if stmt in ahead:
-            return stmt
-        return self.visit(stmt) or Seq((), loc=stmt.loc)
-
 
 def _planned(launch: Launch, number: int, domain: Domain, context: PassContext) -> Launch:
     launch = only_zero_fill(launch)
