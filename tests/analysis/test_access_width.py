@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loops import buffer, exprs
 
-from tilelang.analysis.access_width import Facts, vector_width
+from tilelang.analysis.access_width import Facts, nonzero_safe, vector_width
 from tilelang.arith.domain import Domain
-from tilelang.dtypes import INT32, as_dtype
+from tilelang.dtypes import FLOAT32, INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Load, Var
+from tilelang.ir.expr import Const, Load, Var
+from tilelang.ir.stmt import Launch, LaunchHints, Seq
 from tilelang.layout.shared_memory import padded
 
 THREAD, W = (Var(name, INT32, index=True) for name in ("thread", "w"))
@@ -86,3 +87,9 @@ def test_a_safe_value_asks_for_all_dimensions_to_be_inside():
     facts = Facts(nonzero_safe=frozenset({A}))
     assert 4 == asked(A, THREAD // 2, THREAD % 8 * 8 + W, facts=facts)
     assert 1 == asked(A, THREAD, THREAD % 8 * 8 + W, facts=facts)
+
+
+def test_which_loads_out_of_bounds_may_not_be_0():
+    a, b, c = (buffer(name, 8, scope=Scope.GLOBAL) for name in "abc")
+    hints = LaunchHints(safe_values=((a, Const(0.0, FLOAT32)), (b, Const(2.0, FLOAT32)), (c, Var("x", FLOAT32))))
+    assert {b, c} == nonzero_safe(Launch((), (), (32, 1, 1), Seq(()), hints))

@@ -8,8 +8,13 @@ from thread_kernels import buffer
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import as_expr
 from tilelang.lowering.chunks import chunk_at, chunk_elements, chunks_refusal
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
+from tilelang.options import CompileOptions
+from tilelang.targets.target import Target
+
+CONTEXT = LoweringContext(Target("cuda", "sm_80"), CompileOptions(), 128)
 
 
 def copy(shape, source, start=(0, 0), dtype="float16"):
@@ -46,7 +51,14 @@ def test_chunks_are_of_the_largest_size_that_is_proven(op, sizes, elements):
     ],
 )
 def test_what_only_registers_can_do(op, reason):
-    assert reason == chunks_refusal(op)
+    assert reason == chunks_refusal(op, CONTEXT)
+
+
+def test_instructions_give_no_other_values_than_0_out_of_bounds():
+    op = copy((64, 32), (1024, 1024))
+    values = dataclasses.replace(CONTEXT, nonzero_safe=frozenset({op.src.buffer}))
+    assert "'A' does not read 0 out of bounds" == chunks_refusal(op, values)
+    assert "" == chunks_refusal(copy((64, 32), (1024, 1024)), values)
 
 
 def test_a_chunk_has_extent_1_but_for_its_row():

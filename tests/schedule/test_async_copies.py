@@ -1,4 +1,6 @@
-"""What asynchronous copies fill."""
+"""Which statements are asynchronous copies, and what they fill."""
+
+import dataclasses
 
 import pytest
 from loops import buffer, exprs
@@ -6,12 +8,14 @@ from loops import buffer, exprs
 from tilelang.dtypes import FLOAT32, INT32
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Load, Var
-from tilelang.ir.stmt import ParallelLoop, Store
+from tilelang.ir.stmt import Bind, ParallelLoop, Seq, Store
+from tilelang.lowering import by_loop
+from tilelang.lowering.chunks import ChunkPlan
 from tilelang.ops.copy import Copy
-from tilelang.schedule.async_copies import target_of
+from tilelang.schedule.async_copies import is_asynchronous, synchronous, target_of
 
 A, S = buffer("A", 8, scope=Scope.GLOBAL), buffer("S", 8, scope=Scope.SHARED)
-I = Var("i", INT32, index=True)
+I, ROW = (Var(name, INT32, index=True) for name in ("i", "row"))
 COPY = Copy(Region(A, exprs(0), exprs(8)), Region(S, exprs(0), exprs(8)))
 LOOP = ParallelLoop((I,), exprs(8), Store(S, (I,), Load(A, (I,), FLOAT32), asynchronous=True))
 
@@ -19,3 +23,16 @@ LOOP = ParallelLoop((I,), exprs(8), Store(S, (I,), Load(A, (I,), FLOAT32), async
 @pytest.mark.parametrize("stmt", [COPY, LOOP])
 def test_copies_and_loops_fill_the_tile_that_they_write(stmt):
     assert target_of(stmt) is S
+
+
+def test_a_copy_is_asynchronous_by_its_plan():
+    chosen = dataclasses.replace(COPY, choice="some.way", plan=ChunkPlan(4))
+    assert [False, True, False] == [is_asynchronous(each) for each in (COPY, chosen, synchronous(chosen))]
+    assert by_loop.COPY.name == synchronous(chosen).choice
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_loop_is_asynchronous_by_its_last_store(late):
+    store = Store(S, (I,), Load(A, (ROW,), FLOAT32), asynchronous=late)
+    for body in (store, Seq((Bind(ROW, I), store)), Seq((Bind(ROW, I), Seq((store,))))):
+        assert late == is_asynchronous(ParallelLoop((I,), exprs(8), body))

@@ -8,16 +8,17 @@ import tilelang.language as T
 from tilelang.ir.stmt import CallStmt, For, ForKind, If, Launch, PipelineSpec
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.instruction import Instruction
+from tilelang.lowering.chunks import ChunkPlan
+from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
-from tilelang.schedule.async_copies import AsyncCopies
-from tilelang.schedule.expansion import expand_loops, with_versions
+from tilelang.schedule.async_copies import CopyGroups
+from tilelang.schedule.expansion import expand_launch
 
 COMMIT, WAIT = (Instruction(name, {}, {}, lambda warp, *operands: None) for name in ("commit", "wait"))
-LATE = AsyncCopies(lambda stmt: isinstance(stmt, Copy) and stmt.dst.buffer.name == "tile", COMMIT, WAIT)
-SYNCHRONOUS = AsyncCopies(lambda stmt: False, COMMIT, WAIT)
+GROUPS = CopyGroups(COMMIT, WAIT)
 
 
-def launch(stage, order=(0, 1), trips=8):
+def launch(stage, order=(0, 1), trips=8, plan=ChunkPlan(4)):
     """A loop that copies a tile and adds it, with a placement."""
 
     @T.prim_func
@@ -33,14 +34,16 @@ def launch(stage, order=(0, 1), trips=8):
             T.copy(total, C)
 
     (found,) = (s for s in walk(main.body) if isinstance(s, Launch))
-    return dataclasses.replace(found, body=_Place(PipelineSpec(3, order, stage)).visit(found.body))
+    return dataclasses.replace(found, body=_Place(PipelineSpec(3, order, stage), plan).visit(found.body))
 
 
 class _Place(Rewriter):
-    def __init__(self, spec):
-        self._spec = spec
+    def __init__(self, spec, plan):
+        self._spec, self._plan = spec, plan
 
     def stmt(self, node):
+        if isinstance(node, Copy) and node.dst.buffer.name == "tile":
+            return dataclasses.replace(node, plan=self._plan)
         made = self.rebuild_stmt(node)
         return dataclasses.replace(made, pipeline=self._spec) if isinstance(made, For) and made.pipeline else made
 
@@ -49,32 +52,41 @@ def calls(body, routine):
     return [s for s in walk(body) if isinstance(s, CallStmt) and s.routine is routine]
 
 
+def expand(before):
+    """The expanded launch, and the copies that its loops commit and wait for."""
+    copies = set()
+
+    def finish(body, emitted):
+        copies.update(emitted)
+        return body
+
+    return expand_launch(before, GROUPS, finish), copies
+
+
 @pytest.mark.parametrize("last", [1, 2, 3])
 def test_copies_that_run_ahead_are_committed_at_each_time_and_waited_for(last):
-    expanded = expand_loops(launch((0, last)).body, LATE)
+    expanded, copies = expand(launch((0, last)))
     assert not any(isinstance(s, For) and s.kind is ForKind.PIPELINED for s in walk(expanded.body))
     assert last + 1 == len(calls(expanded.body, COMMIT))
     assert [last - 1] == [call.args[0].value for call in calls(expanded.body, WAIT)]
-    assert last + 1 == len(expanded.copies)
-    assert [last + 1] == [new.static_shape[0] for _, new in expanded.versions]
+    assert last + 1 == len(copies)
+    assert [last + 1] == [count for _, count in expanded.plan.versions]
 
 
 def test_only_copies_of_an_iteration_that_exists_run():
-    expanded = expand_loops(launch((0, 2), trips=1).body, LATE)
+    expanded, _ = expand(launch((0, 2), trips=1))
     assert 2 == sum(isinstance(s, Copy) and s.dst.buffer.name == "tile" for s in walk(expanded.body))  # of 3 times
     assert 1 == sum(isinstance(s, If) for s in walk(expanded.body))
 
 
 def test_statements_that_no_unit_completes_later_are_not_waited_for():
-    expanded = expand_loops(launch((0, 1), (1, 0)).body, SYNCHRONOUS)
+    expanded, copies = expand(launch((0, 1), (1, 0), plan=ACCEPTED))
     assert [] == calls(expanded.body, COMMIT) + calls(expanded.body, WAIT)
-    assert (frozenset(), []) == (frozenset(expanded.copies), list(expanded.versions))
+    assert (set(), ()) == (copies, expanded.plan.versions)
 
 
 def test_versions_replace_their_buffers():
-    before = launch((0, 2))
-    expanded = expand_loops(before.body, LATE)
-    after = with_versions(before, expanded, expanded.body)
+    after, _ = expand(launch((0, 2)))
     assert [("tile", 3)] == [(buffer.name, count) for buffer, count in after.plan.versions]
     names = [s.buffer.static_shape for s in walk(after.body) if type(s).__name__ == "Alloc" and s.buffer.name == "tile"]
     assert [(3, 8, 8)] == names

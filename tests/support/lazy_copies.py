@@ -14,12 +14,13 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import const
 from tilelang.ir.stmt import CallStmt, Store
 from tilelang.ir.visit import Rewriter
+from tilelang.lowering.chunks import ChunkPlan
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import inline_bindings
 from tilelang.sim.tile_interp import Interpreter
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
-from tilelang.targets.nvidia.lowerings.copy_async import NAME
+from tilelang.targets.nvidia.lowerings.copy_async import AsyncCopy
 from tilelang.targets.nvidia.passes import expand_pipeline, plan_pipeline
 from tilelang.targets.target import Target
 
@@ -29,7 +30,7 @@ CONTEXT = PassContext(target=Target("cuda", "sm_80"))
 class _Choose(Rewriter):
     def stmt(self, node):
         if isinstance(node, Copy) and node.src.buffer.scope is Scope.GLOBAL and node.dst.buffer.scope is Scope.SHARED:
-            return dataclasses.replace(node, choice=NAME)
+            return dataclasses.replace(node, choice=AsyncCopy.name, plan=ChunkPlan(1))
         return self.rebuild_stmt(node)
 
 
@@ -54,7 +55,7 @@ class LazyInterpreter(Interpreter):
         self.most_in_flight = 0
 
     def _execute(self, stmt):
-        if isinstance(stmt, Copy) and stmt.choice == NAME:
+        if isinstance(stmt, Copy) and isinstance(stmt.plan, ChunkPlan):
             self.open.append(partial(Copy(self.fixed(stmt.src), self.fixed(stmt.dst), loc=stmt.loc).reference, self))
             return None
         if isinstance(stmt, Store) and stmt.asynchronous:

@@ -18,7 +18,8 @@ from tilelang.arith.interval import analysis_of
 from tilelang.arith.prove import decide
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Expr, Var, const, int_const
+from tilelang.ir.expr import Const, Expr, Var, const, int_const
+from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import substitute
 from tilelang.layout.layout import Layout
 from tilelang.layout.shared_memory import MAX_VECTOR_BYTES, contiguous_elements
@@ -41,6 +42,12 @@ class Facts:
 
     layouts: Mapping[Buffer, Layout] = field(default_factory=dict)
     nonzero_safe: frozenset[Buffer] = frozenset()
+
+
+def nonzero_safe(launch: Launch) -> frozenset[Buffer]:
+    """The global buffers of which loads out of bounds may not be 0."""
+    values = launch.hints.safe_values
+    return frozenset(b.storage for b, value in values if not isinstance(value, Const) or value.value)
 
 
 def vector_width(buffer: Buffer, indices: tuple[Expr, ...], var: Var, trips: int, domain: Domain, facts: Facts) -> int:

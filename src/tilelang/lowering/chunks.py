@@ -14,6 +14,7 @@ from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.plan import Plan
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
 from tilelang.lowering.by_loop import NOT_COUNTED
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import axes
 from tilelang.ops.copy import Copy
 from tilelang.records import record
@@ -21,7 +22,11 @@ from tilelang.records import record
 
 @record
 class ChunkPlan(Plan):
-    """Elements of the chunk that one instruction copies, if the tile's layout keeps them contiguous."""
+    """The plan of an asynchronous copy.
+
+    Attributes:
+        elements: Of the chunk that one instruction copies, if the tile's layout keeps them contiguous.
+    """
 
     elements: int
 
@@ -29,7 +34,7 @@ class ChunkPlan(Plan):
         return f"{self.elements} element{'s' if self.elements > 1 else ''} at a time"
 
 
-def chunks_refusal(op: Copy) -> str:
+def chunks_refusal(op: Copy, context: LoweringContext) -> str:
     """Why no instruction without registers copies chunks, whatever their size; empty if one may."""
     if op.src.buffer.scope is not Scope.GLOBAL or op.dst.buffer.scope is not Scope.SHARED:
         return "copies from global to shared memory only"
@@ -39,6 +44,8 @@ def chunks_refusal(op: Copy) -> str:
         return NOT_COUNTED
     if op.layout is not None:
         return "the user fixes which thread copies what"
+    if op.src.buffer.storage in context.nonzero_safe:
+        return f"'{op.src.buffer.name}' does not read 0 out of bounds"
     return ""
 
 

@@ -74,6 +74,7 @@ class LoweringContext:
         tensor_maps: Collects the tensor maps of the launch.
         change_votes: The votes on changes of reduced tiles.
         has_producer: Whether a producer warp loads tiles concurrently; then extra instructions cost less than waits.
+        nonzero_safe: Global buffers of which loads out of bounds may not be 0.
     """
 
     target: Target
@@ -87,6 +88,7 @@ class LoweringContext:
     tensor_maps: TensorMaps = field(default_factory=TensorMaps)
     change_votes: ChangeVotes = field(default_factory=ChangeVotes)
     has_producer: bool = False
+    nonzero_safe: frozenset[Buffer] = frozenset()
 
     def tensor_map(
         self,

@@ -1,34 +1,45 @@
 """Asynchronous copies into shared memory, as software pipelines deal with those of any target.
 
-Takes tile-level statements. Invariant: such a copy fills its tile at any time up to a wait for its group.
+Takes tile-level statements with their lowerings. Invariant: such a copy fills its tile at any time up to a wait for its
+group; elements that are out of bounds become zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
 
 from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Const
-from tilelang.ir.stmt import Launch, Stmt
+from tilelang.ir.stmt import Stmt
 from tilelang.isa.instruction import Instruction
+from tilelang.lowering import by_loop
+from tilelang.lowering.chunks import ChunkPlan
+from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
 from tilelang.records import record
 
 
 @record
-class AsyncCopies:
-    """The asynchronous copies of a target.
+class CopyGroups:
+    """The instructions of a target by which threads wait for asynchronous copies.
 
     Attributes:
-        is_asynchronous: Whether a statement is one.
         commit: Closes the group of the copies since the last commit; no operands.
         wait: Waits for all groups but the newest; the operand is their constant number.
     """
 
-    is_asynchronous: Callable[[Stmt], bool]
     commit: Instruction
     wait: Instruction
+
+
+def is_asynchronous(stmt: Stmt) -> bool:
+    """Whether a statement is an asynchronous copy: a `Copy` in chunks, or a loop whose last store is asynchronous."""
+    return isinstance(stmt, Copy) and isinstance(stmt.plan, ChunkPlan) or asynchronous_store(stmt) is not None
+
+
+def synchronous(copy: Copy) -> Copy:
+    """The copy by threads, through registers."""
+    return dataclasses.replace(copy, choice=by_loop.COPY.name, plan=ACCEPTED)
 
 
 def target_of(stmt: Stmt) -> Buffer:
@@ -38,9 +49,3 @@ def target_of(stmt: Stmt) -> Buffer:
         return store.buffer
     assert isinstance(stmt, Copy)
     return stmt.dst.buffer
-
-
-def with_safe_values(launch: Launch) -> frozenset[Buffer]:
-    """The buffers whose safe value is not 0."""
-    values = launch.hints.safe_values
-    return frozenset(b.storage for b, value in values if not isinstance(value, Const) or value.value)

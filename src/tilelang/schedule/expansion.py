@@ -28,9 +28,8 @@ from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, without
 from tilelang.lowering.regions import shared_storages
-from tilelang.records import record
 from tilelang.saved_schedule import Placement
-from tilelang.schedule.async_copies import AsyncCopies, target_of
+from tilelang.schedule.async_copies import CopyGroups, is_asynchronous, target_of
 from tilelang.schedule.loop_body import LoopBody, StatementAccess
 from tilelang.schedule.placement_legality import version_counts
 from tilelang.schedule.rotation import Iteration, time_within, times_before, versions_in
@@ -42,21 +41,21 @@ class _LoopExpansion:
 
     Args:
         loop: A loop with a plan.
-        copies: The asynchronous copies of the target.
+        groups: How the target waits for asynchronous copies.
         may_overrun: Whether a statement that runs ahead may also run for iterations beyond the last.
     """
 
-    def __init__(self, loop: For, copies: AsyncCopies, may_overrun: Callable[[Stmt], bool]) -> None:
+    def __init__(self, loop: For, groups: CopyGroups, may_overrun: Callable[[Stmt], bool]) -> None:
         spec = loop.pipeline
         if spec is None or spec.stage is None or spec.order is None:
             raise CompilerBug("expanding a pipelined loop without a plan")
-        self._loop, self._async_copies = loop, copies
+        self._loop, self._wait_by = loop, groups
         self._body = LoopBody(loop)
         self._placement = Placement(spec.stage, spec.order)
         counts = version_counts(self._body, self._placement)
         self.versions = {buffer: versioned(buffer, count) for buffer, count in counts.items()}
         self._last = [n for n, stage in enumerate(spec.stage) if stage == self._placement.last]
-        self._copies = frozenset(n for n, s in enumerate(self._body.statements) if copies.is_asynchronous(s))
+        self._copies = frozenset(n for n, s in enumerate(self._body.statements) if is_asynchronous(s))
         self._harmless = frozenset(n for n, s in enumerate(self._body.statements) if may_overrun(s))
         self.emitted: set[Stmt] = set()
         self._sequence = self._placement.sequence
@@ -112,15 +111,15 @@ class _LoopExpansion:
                 statements.append(self._awaited(waits[number]))
             if number in self._overwriting:
                 flush()
-                statements += [CallStmt(self._async_copies.commit, (), loc=self._loop.loc), self._awaited(0)]
+                statements += [CallStmt(self._wait_by.commit, (), loc=self._loop.loc), self._awaited(0)]
             if group and self._condition(number) != self._condition(group[0]):
                 flush()
             group.append(number)
             if number in closings:
                 flush()
-                statements.append(CallStmt(self._async_copies.commit, (), loc=self._loop.loc))
+                statements.append(CallStmt(self._wait_by.commit, (), loc=self._loop.loc))
         flush()
-        statements += [CallStmt(self._async_copies.commit, (), loc=self._loop.loc)] * (len(self._groups) - len(closed))
+        statements += [CallStmt(self._wait_by.commit, (), loc=self._loop.loc)] * (len(self._groups) - len(closed))
         return statements
 
     def _iteration(self, value: Expr, in_place: Sequence[int] = ()) -> Iteration:
@@ -172,7 +171,7 @@ class _LoopExpansion:
 
     def _awaited(self, newer: int) -> Stmt:
         """Waits until at most `newer` groups are in flight."""
-        return CallStmt(self._async_copies.wait, (const(newer, INT32),), loc=self._loop.loc)
+        return CallStmt(self._wait_by.wait, (const(newer, INT32),), loc=self._loop.loc)
 
     def _writers_of_sources(self) -> set[int]:
         """The statements that write what copies in flight may read; all copies must be complete before them."""
@@ -201,63 +200,25 @@ class _LoopExpansion:
         return all(self._position[user] < self._position[n] for n in self._copies for user in self._users(n))
 
 
-@record
-class Expanded:
-    """Statements without pipelined loops.
-
-    Attributes:
-        body: The statements.
-        versions: The original and the versioned form of every buffer that got versions.
-        copies: The asynchronous copies that the loops commit and wait for.
-    """
-
-    body: Stmt
-    versions: Sequence[tuple[Buffer, Buffer]]
-    copies: Set[Stmt]
-
-
-def expand_loops(
-    body: Stmt, unit: AsyncCopies, may_overrun: Callable[[Stmt], bool] = lambda stmt: False
-) -> Expanded:
-    """The statements with their pipelined loops expanded.
-
-    Args:
-        body: The statements.
-        unit: The asynchronous copies of the target.
-        may_overrun: Whether a statement that runs ahead may also run for iterations beyond the last, without a branch.
-    """
-    expand = _Expand(unit, may_overrun)
-    expanded = expand.visit(body) or Seq((), loc=body.loc)
-    return Expanded(expanded, expand.versions, expand.copies)
-
-
-class _Expand(Rewriter):
-    """Expands loops, outer ones first."""
-
-    def __init__(self, unit: AsyncCopies, may_overrun: Callable[[Stmt], bool]) -> None:
-        self._unit, self._may_overrun = unit, may_overrun
-        self.versions: list[tuple[Buffer, Buffer]] = []
-        self.copies: set[Stmt] = set()
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, For) and node.kind is ForKind.PIPELINED:
-            loop = _LoopExpansion(node, self._unit, self._may_overrun)
-            expanded = loop.expand()
-            self.versions += loop.versions.items()
-            self.copies |= loop.emitted
-            return self.rebuild_stmt(expanded)
-        return self.rebuild_stmt(node)
-
-
-def with_versions(launch: Launch, expanded: Expanded, body: Stmt) -> Launch:
-    """The launch with its loops expanded, without the buffers that versions replace.
+def expand_launch(
+    launch: Launch,
+    groups: CopyGroups,
+    finish: Callable[[Stmt, Set[Stmt]], Stmt],
+    may_overrun: Callable[[Stmt], bool] = lambda stmt: False,
+) -> Launch:
+    """The launch with its pipelined loops expanded, without the buffers that versions replace.
 
     Args:
         launch: The launch.
-        expanded: Its body with the loops expanded.
-        body: The same after further rewriting.
+        groups: How the target waits for asynchronous copies.
+        finish: Finishes the body with its loops expanded, given the copies that these commit and wait for.
+        may_overrun: Whether a statement that runs ahead may also run for iterations beyond the last, without a branch.
     """
-    versions = expanded.versions
+    expand = _Expand(groups, may_overrun)
+    body = finish(expand.visit(launch.body) or Seq((), loc=launch.body.loc), expand.copies)
+    if body is launch.body:
+        return launch
+    versions = expand.versions
     used = {storage for s in walk(body) if not isinstance(s, Alloc) for storage in shared_storages(s)}
     replaced = {old for old, _ in versions if old not in used}
     body = without(body, {s for s in walk(body) if isinstance(s, Alloc) and s.buffer in replaced})
@@ -270,3 +231,21 @@ def with_versions(launch: Launch, expanded: Expanded, body: Stmt) -> Launch:
         hints=dataclasses.replace(launch.hints, layouts=tuple(layouts)),
         plan=dataclasses.replace(launch.plan, versions=(*launch.plan.versions, *counts)),
     )
+
+
+class _Expand(Rewriter):
+    """Expands loops, outer ones first."""
+
+    def __init__(self, groups: CopyGroups, may_overrun: Callable[[Stmt], bool]) -> None:
+        self._wait_by, self._may_overrun = groups, may_overrun
+        self.versions: list[tuple[Buffer, Buffer]] = []
+        self.copies: set[Stmt] = set()
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, For) and node.kind is ForKind.PIPELINED:
+            loop = _LoopExpansion(node, self._wait_by, self._may_overrun)
+            expanded = loop.expand()
+            self.versions += loop.versions.items()
+            self.copies |= loop.emitted
+            return self.rebuild_stmt(expanded)
+        return self.rebuild_stmt(node)

@@ -17,7 +17,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from tilelang.analysis.access_width import MEMORY, ZERO, Facts, vector_width
+from tilelang.analysis.access_width import MEMORY, ZERO, Facts, nonzero_safe, vector_width
 from tilelang.arith.domain import Domain, facts_after, of_function, visit_in_order
 from tilelang.arith.prove import decide
 from tilelang.dtypes import INT32, DType, as_dtype
@@ -424,9 +424,7 @@ class _Vectorize:
         domain = domain.with_extents(node.block_vars, node.grid)
         if node.thread is not None:
             domain = domain.with_range(node.thread, 0, node.num_threads - 1)
-        safe = node.hints.safe_values
-        nonzero_safe = frozenset(b.storage for b, value in safe if not isinstance(value, Const) or value.value != 0)
-        facts = Facts(dict(node.plan.shared_layouts), nonzero_safe)
+        facts = Facts(dict(node.plan.shared_layouts), nonzero_safe(node))
         return _with(node, body=_Vectorize(facts, self._copies).stmt(node.body, domain))
 
     def _vector_loop(self, node: For, domain: Domain) -> Stmt:

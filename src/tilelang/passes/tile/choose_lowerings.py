@@ -13,6 +13,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from tilelang.analysis.access_width import nonzero_safe
 from tilelang.analysis.fixed_layouts import fixed_layouts
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
@@ -103,6 +104,7 @@ class _Choose(Rewriter):
             launch.num_threads,
             shared_layouts=self._layouts,
             has_producer=self._is_warp_specialized,
+            nonzero_safe=nonzero_safe(launch),
         )
         self.notes: list[Note] = []
 

@@ -274,3 +274,22 @@ def test_what_copies_read_is_written_when_those_of_all_threads_are_complete(atom
     expected = [a + b[::-1] if atomic else b[::-1], b[::-1] + 1, a]
     for actual in outcomes(main, a, b, np.zeros_like(a), arch=arch):
         np.testing.assert_array_equal(expected, actual)
+
+
+@pytest.mark.parametrize(("safe", "asynchronous"), [(None, True), (0, True), (7, False)])
+def test_other_values_than_0_out_of_bounds_go_through_registers(safe, asynchronous):
+    @T.prim_func
+    def main(A: T.Tensor((16, 64), "float16"), C: T.Tensor((32, 64), "float16")):
+        with T.Kernel(1, threads=64):
+            if safe is not None:
+                T.annotate_safe_value({A: safe})
+            tile = T.alloc_shared((8, 64), "float16")
+            for k in T.Pipelined(4, num_stages=3):
+                T.copy(A[k * 8, 0], tile)
+                for i, j in T.Parallel(8, 64):
+                    C[k * 8 + i, j] = tile[7 - i, j]
+
+    calls = [s.routine.name for s in walk(lower_func(main).body) if isinstance(s, CallStmt)]
+    assert asynchronous == ("cp_async_16" in calls)
+    a = np.random.default_rng(0).integers(-9, 10, (16, 64)).astype(np.float16)
+    assert_simulates(main, a, np.zeros((32, 64), np.float16))

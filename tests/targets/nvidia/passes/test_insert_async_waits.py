@@ -14,8 +14,8 @@ from tilelang.ir.expr import Load, Var, as_expr, const
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Break, Continue, For, ForKind, If, Launch, Seq, Store
+from tilelang.lowering.chunks import ChunkPlan
 from tilelang.ops.copy import Copy
-from tilelang.targets.nvidia.lowerings.copy_async import NAME
 from tilelang.targets.nvidia.passes import expand_pipeline
 
 N = 8
@@ -55,8 +55,8 @@ def test_copies_in_a_row_make_one_group_and_each_waits_for_its_first_use():
 
     lines = check(kernel(body))
     assert [
-        "T.copy(A[0, :, :], X)  # copy.cp_async",
-        "T.copy(A[1, :, :], Y)  # copy.cp_async",
+        "T.copy(A[0, :, :], X)  # copy.cp_async: 1 element at a time",
+        "T.copy(A[1, :, :], Y)  # copy.cp_async: 1 element at a time",
         "cp_async_commit()",
         "C[0, 0] = 1",
         "cp_async_wait(0)",
@@ -202,7 +202,7 @@ def programs(draw, depth=2, in_loop=False):
         match kind:
             case "c":
                 row = as_expr(draw(st.integers(0, 5))) + (K if in_loop else 0)
-                made.append(Copy(_row(A, row), _row(buffer, version), choice=NAME))
+                made.append(Copy(_row(A, row), _row(buffer, version), plan=ChunkPlan(1)))
             case "u":
                 at = (draw(st.integers(0, 3)),)
                 value = Load(C, tuple(map(as_expr, at)), INT32) * 3 + Load(buffer, (version, as_expr(at[0])), INT32)
@@ -233,7 +233,7 @@ C = Buffer("C", (const(4, INT32),), INT32, Scope.GLOBAL)
 @settings(max_examples=200)
 @given(programs())
 def test_programs_of_copies_and_uses_see_what_was_copied(body):
-    fill = [Copy(_row(A, as_expr(n)), _row(b, as_expr(n)), choice=NAME) for b in SHARED for n in range(3)]
+    fill = [Copy(_row(A, as_expr(n)), _row(b, as_expr(n)), plan=ChunkPlan(1)) for b in SHARED for n in range(3)]
     block = Seq((*map(Alloc, SHARED), *fill, *body))
     launch = Launch((Var("bx", INT32, index=True),), (const(1, INT32),), (32, 1, 1), block)
     func = PrimFunc("main", (TensorParam(A), TensorParam(C)), launch)
@@ -263,8 +263,8 @@ def test_what_a_barrier_waits_for_is_not_awaited_where_it_was_copied():
     lines = [line.strip() for line in to_text(expanded(main)).splitlines()]
     begin = next(n for n, line in enumerate(lines) if line.startswith("T.copy(A[0"))
     assert [
-        "T.copy(A[0, :, :], X)  # copy.cp_async",
-        "T.copy(A[1, :, :], Y)  # copy.cp_async",
+        "T.copy(A[0, :, :], X)  # copy.cp_async: 1 element at a time",
+        "T.copy(A[1, :, :], Y)  # copy.cp_async: 1 element at a time",
         "cp_async_wait(0)",  # of the copy before
         "mbarrier_cp_async_arrive_noinc(full)",
     ] == lines[begin : begin + 4]

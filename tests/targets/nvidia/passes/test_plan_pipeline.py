@@ -12,7 +12,6 @@ from tilelang.dtypes import BOOL, INT32
 from tilelang.ir.expr import Const, const
 from tilelang.ir.stmt import Break, CallStmt, For, ForKind, If, Launch, Seq
 from tilelang.ir.visit import walk
-from tilelang.ops.copy import Copy
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_WAIT
 from tilelang.targets.nvidia.passes.plan_pipeline import plan_loop
 
@@ -20,14 +19,12 @@ N, TRIPS = 8, 5
 TRUE = Const(True, BOOL)
 
 
-def kernel(case, stages=3, safe=None):
+def kernel(case, stages=3):
     """Sums tiles of A; `case` puts something in the way."""
 
     @T.prim_func
     def main(A: T.Tensor((N, N * 8), "int32"), index: T.Tensor((TRIPS,), "int32"), C: T.Tensor((N, N), "int32")):
         with T.Kernel(1, threads=32):
-            if safe is not None:
-                T.annotate_safe_value({A: safe})
             A_s = T.alloc_shared((N, N), "int32")
             wide = T.alloc_shared((2, N, N), "int32")
             total = T.alloc_fragment((N, N), "int32")
@@ -51,8 +48,6 @@ def kernel(case, stages=3, safe=None):
                     T.copy(A[0, k * N], A_s)
                     total[0, 0] += A_s[0, 1]
                     T.copy(A[0, k * N + N], A_s)
-                elif case == "beyond":
-                    T.copy(A[0, k * N + 4 * N], A_s)
                 else:
                     T.copy(A[0, k * N], A_s)
                 for i, j in T.Parallel(N, N):
@@ -139,9 +134,3 @@ def test_one_version_of_each_buffer_is_a_serial_loop_without_a_remark(stages):
     plan = planned(kernel("", stages))
     assert ForKind.PIPELINED not in kinds(plan)
     assert [] == notes(plan)
-
-
-def test_hardware_fills_in_zeros_only_so_other_safe_values_are_copied_through_registers():
-    plan = planned(kernel("beyond", safe=7))
-    assert all(s.choice != "copy.cp_async" for s in walk(plan.body) if isinstance(s, Copy) and s.src.buffer.name == "A")
-    assert "copy.cp_async" in [s.choice for s in walk(planned(kernel("beyond", safe=0)).body) if isinstance(s, Copy)]

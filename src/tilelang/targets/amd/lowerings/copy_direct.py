@@ -28,10 +28,10 @@ from tilelang.lowering.chunks import ChunkPlan, chunk_at, chunk_elements, chunks
 from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import axes, indices
 from tilelang.ops.copy import Copy
-from tilelang.targets.amd.direct_copies import COPY_DIRECT
 from tilelang.targets.amd.isa.direct_to_lds import MAX_TOGETHER, direct_to_lds
 from tilelang.targets.amd.machines import Feature
 
+NAME = "copy.direct_to_lds"
 BYTES = 16
 _ZERO = const(0, INT32)
 
@@ -39,7 +39,7 @@ _ZERO = const(0, INT32)
 class DirectCopy:
     """Whole tiles, in rounds of one chunk a thread."""
 
-    name = COPY_DIRECT
+    name = NAME
 
     def accepts(self, op: Copy, context: LoweringContext) -> ChunkPlan | Refusal:
         """The chunks, or a refusal."""
@@ -60,7 +60,7 @@ class DirectCopy:
     def lower(self, op: Copy, plan: ChunkPlan, context: LoweringContext, build: Builder) -> None:
         """Emits the executing thread's loads."""
         if context.thread is None:
-            raise CompilerBug(f"{COPY_DIRECT}: there are no threads yet")
+            raise CompilerBug(f"{NAME}: there are no threads yet")
         layout = context.shared_layouts.get(op.dst.buffer)
         direct = layout is None or _is_filled_by_waves(layout, plan.elements)
         rounds = math.prod(op.dst.static_extent or ()) // (plan.elements * context.threads)
@@ -86,7 +86,7 @@ def _refused(op: Copy, context: LoweringContext) -> str:
     """Why direct loads cannot do the copy, whatever its alignment; empty if they may."""
     if not context.target.has(Feature.DIRECT_TO_LDS_WIDE):
         return f"{context.target.arch} has no direct loads of {BYTES} bytes to LDS"
-    refused = chunks_refusal(op)
+    refused = chunks_refusal(op, context)
     if refused:
         return refused
     if op.src.static_extent is None or op.dst.static_extent is None or not math.prod(op.dst.static_extent):

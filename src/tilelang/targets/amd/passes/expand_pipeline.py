@@ -16,10 +16,12 @@ from tilelang.ir.visit import Rewriter
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.schedule.expansion import expand_loops, with_versions
+from tilelang.schedule.async_copies import CopyGroups
+from tilelang.schedule.expansion import expand_launch
 from tilelang.schedule.loop_body import fills
-from tilelang.targets.amd.direct_copies import COPIES
 from tilelang.targets.amd.isa.direct_to_lds import COMMIT_DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS
+
+_GROUPS = CopyGroups(COMMIT_DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS)
 
 
 def _moves_registers(stmt: Stmt) -> bool:
@@ -31,12 +33,6 @@ def _moves_registers(stmt: Stmt) -> bool:
         isinstance(stmt, Copy) and stmt.src.buffer.scope is Scope.FRAGMENT and fills(stmt, stmt.dst.buffer)
         and stmt.dst.buffer.scope is Scope.SHARED
     )  # fmt: skip
-
-
-def _expanded(launch: Launch) -> Launch:
-    expanded = expand_loops(launch.body, COPIES, _moves_registers)
-    body = _Drain().visit(expanded.body) or expanded.body
-    return launch if body is launch.body else with_versions(launch, expanded, body)
 
 
 class _Drain(Rewriter):
@@ -54,7 +50,10 @@ def _commits(stmt: Stmt) -> bool:
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_launches(func, _expanded)
+    def expanded(launch: Launch) -> Launch:
+        return expand_launch(launch, _GROUPS, lambda body, copies: _Drain().visit(body) or body, _moves_registers)
+
+    return with_launches(func, expanded)
 
 
 PASS = Pass(

@@ -20,13 +20,11 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, For, ForKind, Launch, ParallelLoop, PipelineSpec, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.lowering import by_loop
-from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.saved_schedule import Placement, in_sequence
-from tilelang.schedule.async_copies import with_safe_values
+from tilelang.schedule.async_copies import is_asynchronous, synchronous, target_of
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import Work, loop_graph
 from tilelang.schedule.placement_legality import (
@@ -39,7 +37,6 @@ from tilelang.schedule.placement_legality import (
 from tilelang.schedule.prefetch import copies_first
 from tilelang.schedule.register_prefetch import MAX_VERSIONS, Prefetched, prefetched
 from tilelang.schedule.split_copies import prefetchable
-from tilelang.targets.amd.direct_copies import is_direct
 from tilelang.transforms.initial_values import with_initial_values_stored
 
 _ROW_PADDING = 16  # bytes that a layout adds to a row of a tile at most, where swizzles do not avoid bank conflicts
@@ -57,13 +54,12 @@ class _Plan(Rewriter):
         self._outside = outside_uses(launch)
         self._register_bytes = launch.num_threads * _PREFETCH_BYTES
         self._spare = shared_bytes - _bytes(s.buffer for s in walk(launch.body) if isinstance(s, Alloc))
-        self._safe = with_safe_values(launch)
         self._ahead: set[Stmt] = set()  # copies that stay direct loads
         self.notes: list[Note] = []
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, Copy) and is_direct(node) and node not in self._ahead:
-            return dataclasses.replace(node, choice=by_loop.COPY.name, plan=ACCEPTED)
+        if isinstance(node, Copy) and is_asynchronous(node) and node not in self._ahead:
+            return synchronous(node)
         if not isinstance(node, For) or node.kind is not ForKind.PIPELINED:
             return self.rebuild_stmt(node)
         loop = with_initial_values_stored(node)
@@ -74,8 +70,8 @@ class _Plan(Rewriter):
             return Seq((*planned.registers, self.rebuild_stmt(loop) or loop), loc=node.loc)
         if isinstance(planned, Placement):
             body = LoopBody(loop)
-            copies = ((n, s) for n, s in enumerate(body.statements) if isinstance(s, Copy) and self._is_direct(s))
-            self._ahead |= {s for n, s in copies if runs_ahead(body, n, s.dst.buffer.storage, planned)}
+            copies = ((n, s) for n, s in enumerate(body.statements) if is_asynchronous(s))
+            self._ahead |= {s for n, s in copies if runs_ahead(body, n, target_of(s), planned)}
             return self.rebuild_stmt(_with_placement(loop, spec, planned))
         if planned and (spec.num_stages > 1 or spec.stage is not None):
             self.notes.append(Note(f"T.Pipelined: the loop stays serial: {planned}", node.loc))
@@ -104,7 +100,7 @@ class _Plan(Rewriter):
     def _direct_placement(self, body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> Placement | None:
         """The placement in which all `T.copy` are direct loads; None if some cannot be, or if tiles do not fit."""
         copies = [copy for copy in prefetchable(body) if isinstance(copy, Copy)]
-        if not copies or not all(map(self._is_direct, copies)):
+        if not copies or not all(map(is_asynchronous, copies)):
             return None
         for versions in range(stages, 1, -1):
             targets = {copy.dst.buffer.storage: versions for copy in copies}
@@ -115,10 +111,6 @@ class _Plan(Rewriter):
             if self._fits(body, placement, 0):  # tiles that waves fill are not padded
                 return placement
         return None
-
-    def _is_direct(self, copy: Copy) -> bool:
-        """Whether a copy is one by direct loads, which pad with zeros only."""
-        return is_direct(copy) and copy.src.buffer.storage not in self._safe
 
     def _fits(self, body: LoopBody, placement: Placement, row_padding: int) -> bool:
         """Reserves shared memory for the versions of a placement; whether there was enough."""

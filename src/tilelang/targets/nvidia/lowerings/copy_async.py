@@ -63,7 +63,7 @@ def _refused(op: Copy, context: LoweringContext) -> str:
     """Why cp.async cannot do the copy, whatever the chunk size; empty if it may."""
     if not context.target.has(Feature.CP_ASYNC):
         return f"{context.target.arch} has no cp.async"
-    refused = chunks_refusal(op)
+    refused = chunks_refusal(op, context)
     if refused:
         return refused
     if op.src.static_extent is None or op.dst.static_extent is None:

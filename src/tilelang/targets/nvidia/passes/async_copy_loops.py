@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-from tilelang.analysis.access_width import Facts, vector_width
+from tilelang.analysis.access_width import Facts, nonzero_safe, vector_width
 from tilelang.analysis.fixed_layouts import fixed_layouts
 from tilelang.analysis.whole_stores import stores_all
 from tilelang.arith.domain import Domain
@@ -30,7 +30,6 @@ from tilelang.ir.visit import substitute, walk_expr
 from tilelang.lowering.alignment import starts_aligned
 from tilelang.passes.base import PassContext
 from tilelang.records import record
-from tilelang.schedule.async_copies import with_safe_values
 from tilelang.schedule.separate_loads import SeparateLoads, values_of
 from tilelang.targets.nvidia.isa.cp_async import SIZES
 from tilelang.targets.nvidia.machines import Feature
@@ -67,7 +66,7 @@ class AsyncCopyLoops:
         self._has_cp_async = context.target.has(Feature.CP_ASYNC)
         self._prefetch = context.prefetch_loops
         self._domain = domain.with_extents(launch.block_vars, launch.grid)
-        self._facts = Facts(fixed_layouts(launch), with_safe_values(launch)) if self._has_cp_async else Facts()
+        self._facts = Facts(fixed_layouts(launch), nonzero_safe(launch)) if self._has_cp_async else Facts()
         self.notes: list[Note] = []
 
     def mark(self, loop: For, refused: AbstractSet[Stmt]) -> MarkedLoop:

@@ -6,36 +6,32 @@ are committed in groups and waited for.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Launch
+from tilelang.ir.stmt import Launch, Stmt
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.schedule.async_copies import AsyncCopies
-from tilelang.schedule.expansion import expand_loops, with_versions
+from tilelang.schedule.async_copies import CopyGroups
+from tilelang.schedule.expansion import expand_launch
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
-from tilelang.targets.nvidia.passes.async_copies import is_asynchronous
 from tilelang.targets.nvidia.passes.hoist_async_copies import hoist_async_copies
 from tilelang.targets.nvidia.passes.insert_async_waits import insert_async_waits
 
-_COPIES = AsyncCopies(is_asynchronous, CP_ASYNC_COMMIT, CP_ASYNC_WAIT)
-
-
-def expand_launch(launch: Launch, shared_bytes: int) -> Launch:
-    """The launch without pipelined loops, all its asynchronous copies waited for.
-
-    Args:
-        launch: The launch.
-        shared_bytes: Shared memory of a block, in bytes.
-    """
-    expanded = expand_loops(launch.body, _COPIES)
-    body = hoist_async_copies(expanded.body, expanded.copies, shared_bytes, launch.num_threads)
-    body = insert_async_waits(body, expanded.copies)
-    return launch if body is launch.body else with_versions(launch, expanded, body)
+_GROUPS = CopyGroups(CP_ASYNC_COMMIT, CP_ASYNC_WAIT)
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     shared_bytes = context.target.machine.shared_bytes
-    return with_launches(func, lambda launch: expand_launch(launch, shared_bytes))
+
+    def expanded(launch: Launch) -> Launch:
+        def with_waits(body: Stmt, owned: Set[Stmt]) -> Stmt:
+            body = hoist_async_copies(body, owned, shared_bytes, launch.num_threads)
+            return insert_async_waits(body, owned)
+
+        return expand_launch(launch, _GROUPS, with_waits)
+
+    return with_launches(func, expanded)
 
 
 PASS = Pass(

@@ -20,9 +20,9 @@ from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, ParallelLoop, Seq, 
 from tilelang.ir.visit import Rewriter, expressions, loads_of, walk, walk_expr
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
+from tilelang.schedule.async_copies import is_asynchronous
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_WAIT
-from tilelang.targets.nvidia.passes.async_copies import is_asynchronous
 
 _PREFETCH_BYTES = 64  # per thread, of a copy to registers that is hoisted; larger ones cost too many registers
 

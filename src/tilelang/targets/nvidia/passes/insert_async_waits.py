@@ -27,10 +27,10 @@ from tilelang.isa.instruction import Instruction
 from tilelang.lowering.regions import may_overlap, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.records import record
+from tilelang.schedule.async_copies import is_asynchronous
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_NOINC
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
-from tilelang.targets.nvidia.passes.async_copies import is_asynchronous
 from tilelang.targets.nvidia.requests import COPY_TMA_STORE
 
 

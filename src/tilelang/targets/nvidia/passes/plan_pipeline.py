@@ -32,14 +32,12 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.timeline import Timeline
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.lowering import by_loop
-from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.saved_schedule import Placement, in_sequence
-from tilelang.schedule.async_copies import target_of
+from tilelang.schedule.async_copies import is_asynchronous, synchronous, target_of
 from tilelang.schedule.explain import timeline
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, loop_graph
@@ -47,7 +45,6 @@ from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.schedule.override_errors import impossible_placement, wrong_number_of_loops
 from tilelang.schedule.placement_legality import outside_uses, runs_ahead, settled_placement, violation
 from tilelang.schedule.prefetch import copies_after_all_users, copies_after_their_users, copies_first, feeding
-from tilelang.targets.nvidia.passes.async_copies import is_asynchronous, only_zero_fill
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
 from tilelang.targets.nvidia.passes.costs import COPY_WORK, warp_work
 from tilelang.transforms.initial_values import with_initial_values_stored
@@ -164,7 +161,7 @@ class _Plan(Rewriter):
             return self._loop(node)
         if isinstance(node, Copy) and is_asynchronous(node) and self._pipelined and node not in self._ahead:
             # a wait for it would stop all that run ahead
-            return dataclasses.replace(node, choice=by_loop.COPY.name, plan=ACCEPTED)
+            return synchronous(node)
         return self.rebuild_stmt(node)
 
     def _loop(self, node: For) -> Stmt:
@@ -225,7 +222,6 @@ class _Plan(Rewriter):
             refused |= failed
 
 def _planned(launch: Launch, number: int, domain: Domain, context: PassContext) -> Launch:
-    launch = only_zero_fill(launch)
     specialized = launch.plan.schedule is not None
     given = None if specialized else context.options.launch_schedule(number).loops
     loops = sum(isinstance(stmt, For) and stmt.kind is ForKind.PIPELINED for stmt in walk(launch.body))

@@ -11,9 +11,10 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 
+from tilelang.analysis.access_width import nonzero_safe
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Const, Expr, Var, const, int_const
+from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import Rewriter, jumps, sub_statements, walk, walk_expr, written_buffers
 from tilelang.lowering.regions import is_whole, shared_storages
@@ -212,7 +213,7 @@ class _Search:
         self._touching: dict[Buffer, list[Stmt]] = {}
         self._written: dict[Buffer, int] = {}  # how many statements write a storage
         self._viewed: set[Buffer] = set()
-        self._safe = {b.storage for b, value in launch.hints.safe_values if not isinstance(value, Const) or value.value}
+        self._nonzero_safe = nonzero_safe(launch)
         self._found: list[LoadGroup] = []
         self.refused: list[tuple[Copy, str]] = []
         for stmt in walk(launch.body):
@@ -290,7 +291,7 @@ class _Search:
         source = copy.src.buffer
         if source.storage in self._written:
             return f"the kernel also writes '{source.name}'"
-        if source.storage in self._safe:
+        if source.storage in self._nonzero_safe:
             return f"'{source.name}' does not read 0 out of bounds"
         needed = [*copy.source_indices]
         for step in path:
