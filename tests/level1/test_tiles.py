@@ -7,6 +7,7 @@ from tilelang.dtypes import as_dtype
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Combiner, Graph, element
 from tilelang.level1.placement import Tiling
+from tilelang.level1.split import split
 from tilelang.level1.tiles import blocks_of, choose_tiling, split_count, tiled_gemm
 from tilelang.targets.target import Target, parse_target
 
@@ -33,6 +34,17 @@ def test_columns_that_are_reduced_are_read_along_rows() -> None:
     y = g.reduction("y", (256,), (65536,), Combiner.SUM, lambda j, r: graphs.at(x, r, j))
     assert {"i": 32, "r": 256} == blocks(g.graph("columns", y))
     assert {"i": 128, "r": 32} == blocks(g.graph("columns", y), parse_target("cpu"))
+
+
+def test_rows_of_unequal_length_are_not_held_whole() -> None:
+    g = graphs.Builder()
+    x = g.parameter("x", (3, 300))
+    graph = g.graph("f", g.reduction("y", (), (3, 300), Combiner.SUM, lambda i, j: graphs.at(x, i, j)))
+    (kernel,) = fused_kernels(graph)
+    made = split(graph, kernel, 2)
+    first, second = fused_kernels(made.graph, made.partial)
+    assert ["s"] == [axis.name for axis in choose_tiling(first, H200).blocks]
+    assert [] == list(choose_tiling(second, H200).blocks)
 
 
 def test_a_product_has_the_tile_of_the_cost_model() -> None:

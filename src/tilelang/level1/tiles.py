@@ -154,7 +154,8 @@ def _row_tiling(kernel: FusedKernel, target: Target) -> Tiling:
         coalesced = _COALESCED if target.is_gpu else _CPU_COALESCED
         least = min(coalesced, _power_of_two(extent_of(kernel, row)))
     held = width
-    if width * least > _MAX_WHOLE_ROW and kernel.streamed and not kernel.sequences:
+    unequal = any(not variables_of(kernel.extents[axis]).isdisjoint(kernel.grid) for axis in kernel.streamed)
+    if (width * least > _MAX_WHOLE_ROW or unequal) and kernel.streamed and not kernel.sequences:
         axis = kernel.streamed[-1]
         whole = [extent_of(kernel, a) for a in kernel.extents if a not in {*kernel.grid, *kernel.streamed}]
         step = max(_COALESCED, _ROW_TILE // least // math.prod(whole))
