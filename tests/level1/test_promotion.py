@@ -108,9 +108,19 @@ def test_sums_of_small_integers_are_int32() -> None:
         ("float32", "float16", None, "float32", "float16"), ("float32", "float64", None, "float64", "float64"),
         ("float16", None, "float16", "float16", "float16"), ("int8", None, None, "int32", "int32"),
         ("int8", "int8", None, "int32", "int8"), ("int32", "int64", None, "int64", "int64"),
-        ("int8", "float32", None, "float32", "float32"), ("bool", None, None, "int32", "int32"),
+        ("int8", "float32", None, "int32", "float32"), ("bool", None, None, "int32", "int32"),
+        ("float16", "int8", None, "float32", "int8"), ("int32", "float64", None, "float64", "float64"),
     ],
 )  # fmt: skip
 def test_dtypes_of_sums(given: str, dtype: str | None, accumulate: str | None, combined: str, result: str) -> None:
-    found = sum_dtypes(DType(given), dtype, accumulate)
+    found = sum_dtypes("tnp.sum", DType(given), dtype, accumulate)
     assert (combined, result) == (found.combined, found.result)
+
+
+def test_sums_of_floats_are_no_integers() -> None:
+    with pytest.raises(ProgramTypeError) as error:
+        sum_dtypes("tnp.sum", DType("float16"), None, "int32")
+    assert str(error.value) == (
+        "tnp.sum: accumulate is int32, which has no fractions, and the values are float16\n"
+        'hint: write accumulate="float32", and dtype="int32" for an integer as the result'
+    )

@@ -130,9 +130,22 @@ class SumDTypes:
     result: DType
 
 
-def sum_dtypes(given: DType, dtype: object, accumulate: object) -> SumDTypes:
-    """The dtypes of a sum of values of a dtype, as the arguments `dtype` and `accumulate` say."""
+def sum_dtypes(what: str, given: DType, dtype: object, accumulate: object) -> SumDTypes:
+    """The dtypes of a sum of values of a dtype, as the arguments `dtype` and `accumulate` say.
+
+    Raises:
+        ProgramTypeError: Floats would be added as integers.
+    """
     result = sum_dtype(given) if dtype is None else as_dtype(dtype)
+    if accumulate is not None:
+        combined = as_dtype(accumulate)
+        if given.is_float and not combined.is_float:
+            raise ProgramTypeError(
+                f"{what}: accumulate is {combined!s}, which has no fractions, and the values are {given!s}",
+                hint=f'write accumulate="float32", and dtype="{combined!s}" for an integer as the result',
+            )
+        return SumDTypes(combined, result)
     own, wanted = compute_dtype(sum_dtype(given)), compute_dtype(sum_dtype(result))
-    keep = own.is_float == wanted.is_float and own.bits >= wanted.bits
-    return SumDTypes(as_dtype(accumulate) if accumulate is not None else own if keep else wanted, result)
+    is_exact = own.is_float or own != given  # integers below 32 bits
+    keep = own.bits >= wanted.bits if own.is_float == wanted.is_float else is_exact
+    return SumDTypes(own if keep else wanted, result)

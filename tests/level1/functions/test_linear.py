@@ -93,6 +93,7 @@ def test_products_of_narrow_floats_are_summed_in_float32() -> None:
 def test_products_of_small_integers_are_int32() -> None:
     x, y = np.full((2, 64), 100, np.int8), np.full((64, 3), 100, np.int8)
     assert_close(run(tnp.matmul, x, y), x.astype(np.int32) @ y.astype(np.int32))
+    assert "int32" == trace(lambda a, b: tnp.matmul(a, b, dtype="float32"), x, y).results[0].dtype
     assert "int8" == run(lambda a: tnp.einsum("ij->ji", a), x).dtype
 
 

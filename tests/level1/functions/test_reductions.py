@@ -95,6 +95,7 @@ def test_sums_in_another_dtype() -> None:
     assert_close(run(lambda a: tnp.sum(a, dtype="int8"), x), np.sum(x, dtype=np.int8))
     assert_close(run(lambda a: tnp.sum(a, dtype="float32"), x), np.sum(x, dtype=np.float32))
     assert_close(run(lambda a: tnp.sum(a, dtype="int64"), x), np.sum(x, dtype=np.int64))
+    assert 2 == run(lambda a: tnp.sum(a, dtype="int32"), np.full(5, 0.5, np.float16))
 
 
 @pytest.mark.parametrize("correction", [0, 1, 2.5])

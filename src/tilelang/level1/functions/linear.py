@@ -52,7 +52,7 @@ def contract(
     extents = _extents(what, arrays, labels)
     common = promote(what, [array.operand_dtype for array in arrays]).dtype
     summed = tuple(label for label in extents if label not in output)
-    dtypes = sum_dtypes(common, dtype, accumulate) if summed else _product_dtypes(common, dtype)
+    dtypes = sum_dtypes(what, common, dtype, accumulate) if summed else _product_dtypes(common, dtype)
     used = (*output, *summed)
     names = [label if label.isalpha() else f"i{n}" for n, label in enumerate(used)]
     axes = dict(zip(used, axes_for(used, names), strict=True))

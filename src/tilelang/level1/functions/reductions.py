@@ -173,8 +173,9 @@ def prod(
 def _sum(
     name: str, combiner: Combiner, x: object, axis: object, dtype: object, keepdims: bool, accumulate: object
 ) -> Operand:
-    operand = as_operand(x, f"tnp.{name}")
-    domain, dtypes = _reduced_domain(f"tnp.{name}", operand, axis), sum_dtypes(operand.dtype, dtype, accumulate)
+    what = f"tnp.{name}"
+    operand = as_operand(x, what)
+    domain, dtypes = _reduced_domain(what, operand, axis), sum_dtypes(what, operand.dtype, dtype, accumulate)
     result = _reduce(domain, combiner, dtypes.combined, OperandDType(dtypes.result), name)
     return _with_keepdims(result, domain, keepdims=keepdims)
 

@@ -154,7 +154,7 @@ def _cumulative(
     if axis is None and array.ndim != 1:
         raise ProgramValueError(f"{what}: an array of {array.ndim} dimensions needs an axis", hint="write axis=0")
     along = axis_of(what, 0 if axis is None else axis, array)
-    dtypes, shape = sum_dtypes(array.dtype, dtype, accumulate), array.node.shape
+    dtypes, shape = sum_dtypes(what, array.dtype, dtype, accumulate), array.node.shape
     axes = axes_for(shape)
     body = cast(element(array.node, axes), dtypes.combined)
     operand_dtype = OperandDType(dtypes.result)
