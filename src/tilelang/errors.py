@@ -26,6 +26,7 @@ from tilelang.records import record
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STANDARD_LIBRARY = os.path.dirname(functools.__file__) + os.sep
+_LIBRARIES = tuple(os.path.join("site-packages", name, "") for name in ("numpy", "torch"))
 
 
 @record(slots=True)
@@ -163,8 +164,8 @@ def _place_in(code: CodeType, instruction: int, line: int) -> Loc:
 
 
 def is_user_code(file: str) -> bool:
-    """Whether a file is neither this package, nor code it generated, nor the standard library."""
-    if file.startswith(("<tilelang", "<frozen ", _PACKAGE)):
+    """Whether a file is neither this package, nor code it generated, nor the standard library, NumPy or torch."""
+    if file.startswith(("<tilelang", "<frozen ", _PACKAGE)) or any(folder in file for folder in _LIBRARIES):
         return False
     return not file.startswith(_STANDARD_LIBRARY) or "site-packages" in file
 

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import tilelang
 import tilelang.language as T
 from tilelang.dtypes import DType
-from tilelang.errors import ProgramIndexError, ProgramTypeError
+from tilelang.errors import ProgramIndexError, ProgramTypeError, ProgramValueError
 from tilelang.level1.graph import Graph, Parameter, define
 from tilelang.level1.reference import evaluate_graph
 from tilelang.level1.values import TracedArray
@@ -131,6 +132,19 @@ def test_indices_that_are_out_of_range(key: Any, message: str) -> None:
     with pytest.raises(ProgramIndexError) as error:
         traced(4, 5)[key]
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("key", [2, -3])
+@pytest.mark.parametrize("backend", ["reference", None])
+def test_indices_that_are_out_of_range_of_a_symbolic_size(key: int, backend: str | None) -> None:
+    @tilelang.compute(target="cpu", execution_backend=backend)
+    def picked(x: T.Tensor((T.dynamic("n"),), "float32")) -> Any:
+        return x[key] + x.at[key].set(1.0)
+
+    assert_close(picked(np.zeros(3, np.float32)), np.eye(3, dtype=np.float32)[key])
+    with pytest.raises(ProgramValueError) as error:
+        picked(np.zeros(2, np.float32))
+    assert f"x[...]: the index {key} is out of range of n, which is less than 3" == error.value.message
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ _KNOWN = "but its values are known only when the computation runs"
             'hint: write x.astype("float32"), and tnp.exp(x) in place of math.exp(x)',
         ),
         (
-            lambda x: np.einsum("ij->i", x),
+            np.asarray,
             f"an array is made a NumPy array, {_KNOWN}\n"
             "hint: write tnp.sum(x) in place of numpy.sum(x), and likewise for other functions",
         ),
@@ -70,6 +70,22 @@ def test_values_are_not_known(use: Callable[[TracedArray], object], message: str
     with pytest.raises(StagingError) as error:
         use(traced(3, 4))
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("use", "hint"),
+    [
+        (lambda x: np.sum(x), "write tnp.sum(x) in place of numpy.sum(x)"),
+        (lambda x: np.concatenate([x, x]), "write tnp.concat(x) in place of numpy.concatenate(x)"),
+        (lambda x: np.median(x), "write tnp.exp(x) in place of numpy.exp(x), and likewise for other functions"),
+    ],
+)
+def test_functions_of_numpy(use: Callable[[TracedArray], object], hint: str) -> None:
+    with pytest.raises(StagingError) as error:
+        use(traced(3, 4))
+    assert str(error.value) == (
+        f"a function of numpy is given an array of the computation, which has no values yet\nhint: {hint}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,6 +110,7 @@ def test_symbolic_sizes_are_not_known(use: Callable[[Scalar], object], found: st
     ("name", "hint"),
     [
         ("sum", "write tnp.sum(x)"), ("reshape", "write tnp.reshape(x)"), ("shap", "did you mean x.shape?"),
+        ("transpose", "write tnp.permute_dims(x)"),
         ("softmx", "did you mean tnp.softmax(x)?"), ("zzzz", ""),
     ],
 )  # fmt: skip
@@ -101,6 +118,13 @@ def test_unknown_attributes(name: str, hint: str) -> None:
     with pytest.raises(UnknownAttribute) as error:
         getattr(traced(3), name)
     assert str(error.value) == f"an array of a computation has no attribute '{name}'" + (f"\nhint: {hint}" if hint else "")
+
+
+def test_attributes_that_torch_asks_for_are_reported_at_the_users_line(calling_line: None) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(UnknownAttribute) as error:
+        torch.nn.functional.softmax(traced(3), -1)
+    assert f" --> {__file__}:" in str(error.value)
 
 
 def test_arrays_do_not_change() -> None:

@@ -23,9 +23,10 @@ from tilelang.errors import ProgramIndexError, ProgramTypeError
 from tilelang.ir.expr import Expr, Var, as_expr, binary, cast, conjunction, const, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import variables_of
-from tilelang.language.extents import folded, shape_text
+from tilelang.language.extents import folded, shape_text, text
 from tilelang.level1.elements import as_operand, broadcast_shapes, extents_of, new_array, read
 from tilelang.level1.graph import Map, axes_for, element
+from tilelang.level1.trace import require_elements
 from tilelang.level1.values import Axis, Operand, Scalar, TracedArray
 from tilelang.records import record
 
@@ -167,9 +168,11 @@ def position(item: int | Operand, extent: Expr, indices: Sequence[Expr] = ()) ->
         ProgramIndexError: It is known to be out of range.
     """
     if isinstance(item, int):
-        size = int_const(extent)
-        if size is not None and not -size <= item < size:
+        size, least = int_const(extent), item + 1 if item >= 0 else -item
+        if size is not None and size < least:
             raise ProgramIndexError(f"x[...]: the index {item} is out of range of a dimension of extent {size}")
+        short = f"{text(extent)}, which is less than {least}"
+        require_elements(extent, least, f"x[...]: the index {item} is out of range of {short}")
         return as_expr(item) if item >= 0 else folded(extent + item)
     position = read(item, indices)
     if position.is_index or item.dtype.kind is Kind.UINT:

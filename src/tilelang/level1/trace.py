@@ -9,12 +9,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from tilelang.dtypes import DType
-from tilelang.errors import NOWHERE, Loc, ProgramValueError, StagingError, StagingTypeError, calling_line, raising_line
+from tilelang.errors import NOWHERE, Loc, ProgramValueError, StagingTypeError, calling_line, raising_line
 from tilelang.ir.expr import Expr, int_const
 from tilelang.level1.elements import as_array
 from tilelang.level1.graph import Graph, Parameter, RequiredExtent, define
 from tilelang.level1.structure import Structure, flatten
-from tilelang.level1.values import Operand, TracedArray
+from tilelang.level1.values import Operand, TracedArray, given_to_library
 from tilelang.records import record
 
 _TRACING: ContextVar[list[RequiredExtent] | None] = ContextVar("tracing", default=None)
@@ -91,11 +91,7 @@ def tracing() -> Iterator[list[RequiredExtent]]:
     except TypeError as error:
         for text, library in _OF_LIBRARIES:
             if re.search(text, str(error)):
-                raise StagingError(
-                    f"a function of {library} is given an array of the computation, which has no values yet",
-                    loc=raising_line(error),
-                    hint=f"write tnp.exp(x) in place of {library}.exp(x), and likewise for other functions",
-                ) from None
+                raise given_to_library(library, loc=raising_line(error)) from None
         raise
     finally:
         _TRACING.reset(token)

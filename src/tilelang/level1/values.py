@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from tilelang.arith.simplify import simplify
 from tilelang.dtypes import INT32, DType
-from tilelang.errors import ProgramValueError, StagingError, StagingTypeError, UnknownAttribute, nearest
+from tilelang.errors import Loc, ProgramValueError, StagingError, StagingTypeError, UnknownAttribute, nearest
 from tilelang.ir.expr import Const, Expr, Number, Var
 from tilelang.ir.visit import loads_of, variables_of
 from tilelang.language.extents import folded, plain, product, shape_text
@@ -150,8 +150,28 @@ class Operand:
         hint = "write tnp.sum(x) in place of numpy.sum(x), and likewise for other functions"
         self._refuse("is made a NumPy array", hint)
 
+    def __array_function__(self, function: Callable[..., Any], *arguments: object) -> NoReturn:
+        raise given_to_library("numpy", getattr(function, "__name__", ""))
+
     def __complex__(self) -> complex:
         self._refuse("is converted to a Python complex", "there are no complex dtypes")
+
+
+def given_to_library(library: str, name: str = "", loc: Loc | None = None) -> StagingError:
+    """The error for a function of another library that is given an array.
+
+    Args:
+        library: Its name.
+        name: The function, if it is known.
+        loc: Where it is called; the calling line if None.
+    """
+    same = import_module("tilelang.level1.functions").name_here(name)
+    hint = f"write tnp.{same or 'exp'}(x) in place of {library}.{name if same else 'exp'}(x)"
+    return StagingError(
+        f"a function of {library} is given an array of the computation, which has no values yet",
+        loc=loc,
+        hint=hint if same else f"{hint}, and likewise for other functions",
+    )
 
 
 class TracedArray(Operand):
@@ -229,11 +249,11 @@ class TracedArray(Operand):
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)  # protocol probes
-        functions = import_module("tilelang.level1.functions").NAMES
-        if name in functions:
-            hint = f"write tnp.{name}(x)"
+        functions = import_module("tilelang.level1.functions")
+        if name not in _ATTRIBUTES and (same := functions.name_here(name)):
+            hint = f"write tnp.{same}(x)"
         else:
-            near = nearest(name, [*_ATTRIBUTES, *functions])
+            near = nearest(name, [*_ATTRIBUTES, *functions.NAMES])
             hint = f"did you mean {f'x.{near}' if near in _ATTRIBUTES else f'tnp.{near}(x)'}?" if near else ""
         raise UnknownAttribute(f"an array of a computation has no attribute '{name}'", hint=hint)
 

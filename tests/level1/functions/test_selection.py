@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tilelang.numpy as tnp
-from tilelang.errors import ProgramTypeError, ProgramValueError
+from tilelang.errors import ProgramTypeError, ProgramValueError, UnknownAttribute
 
 
 @given(hnp.mutually_broadcastable_shapes(num_shapes=3, max_side=3))
@@ -137,6 +137,15 @@ def test_updates_that_do_not_broadcast() -> None:
     assert str(error.value) == (
         "array.at[...].add: values of shape (2, 4) do not broadcast to the elements, of shape (4,)"
     )
+
+
+def test_unknown_updates() -> None:
+    with pytest.raises(UnknownAttribute) as error:
+        traced(3).at[0].sub(1.0)
+    assert str(error.value) == (
+        "array.at[...] has no attribute 'sub'\nhint: it has add, max, min, multiply and set; x.at[i].add(-y) subtracts"
+    )
+    assert "x.at[...]" == repr(traced(3).at[0])
 
 
 def test_updates_of_a_wider_dtype() -> None:

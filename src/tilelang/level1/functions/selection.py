@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
-from tilelang.errors import ProgramTypeError, ProgramValueError
+from tilelang.errors import ProgramTypeError, ProgramValueError, UnknownAttribute
 from tilelang.ir.expr import Expr, as_expr, binary, cast, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.language.extents import difference, shape_text
@@ -146,6 +146,17 @@ class IndexedUpdate:
     def __init__(self, array: TracedArray, key: object) -> None:
         self._array = array
         self._selected = select_elements(array.node.shape, key)
+
+    def __repr__(self) -> str:
+        return "x.at[...]"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)  # protocol probes
+        raise UnknownAttribute(
+            f"array.at[...] has no attribute '{name}'",
+            hint="it has add, max, min, multiply and set; x.at[i].add(-y) subtracts",
+        )
 
     def set(self, values: object) -> Any:
         """The elements become `values`, broadcast to them; where positions repeat, one of the values."""
