@@ -18,9 +18,10 @@ from typing import Any, overload
 
 from tilelang.api import caller, public, strip_frames
 from tilelang.errors import ArgumentError, Loc, OptionError, ProgramValueError, StagingTypeError
-from tilelang.jit.call_keys import add_values, is_comparable, plain_tensor_types
+from tilelang.jit.call_keys import selector
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.options import JitOptions, environment_key
+from tilelang.jit.options import JitOptions
+from tilelang.jit.runners import Runner
 from tilelang.jit.signature import is_array
 from tilelang.language.parameters import annotations_of
 from tilelang.language.types import TensorType
@@ -29,6 +30,7 @@ from tilelang.level1.calls import Binding, bind_arguments, output_arrays, too_fe
 from tilelang.level1.execution import KernelSequence, compile_lowered, predict_program, reference_of
 from tilelang.level1.explain import explain
 from tilelang.level1.graph import Graph
+from tilelang.level1.known_calls import CallForm, form_of_call
 from tilelang.level1.lower import Lowered
 from tilelang.level1.split_calls import has_calls, split_at_calls
 from tilelang.level1.structure import Structure
@@ -36,6 +38,7 @@ from tilelang.level1.trace import is_tracing, trace
 from tilelang.level1.tune import Tuned, known_tilings, tilings_of_decision, tune_computation
 from tilelang.runtime.arrays import borrow
 from tilelang.runtime.dense_copies import dense, write_back
+from tilelang.runtime.fast_path import MISSED
 from tilelang.targets.target import Target, TargetLike
 from tilelang.tune.decisions import Decision, add_decisions, find
 from tilelang.tune.result import TuningResult
@@ -100,7 +103,7 @@ class _Computation:
         """Measures programs, and takes the fastest from now on."""
         given = arrays if all(borrow(array) is not None for array in arrays) else None
         tuned = tune_computation(self.graph, self.lowered, self._target, self._options, given, settings)
-        for name in ("lowered", "kernel", "run"):
+        for name in ("lowered", "kernel", "run", "_runner"):
             self.__dict__.pop(name, None)
         self._decided = lambda target: tuned.tilings
         return tuned
@@ -117,6 +120,15 @@ class _Computation:
         """Runs it on the arrays of a call, and on those of its results if they are given; gives its results."""
         return reference_of(self.graph) if self._backend == "reference" else self.kernel
 
+    @functools.cached_property
+    def _runner(self) -> Runner | None:
+        return self.run._runner if isinstance(self.run, JITKernel) else None
+
+    @property
+    def attempt(self) -> Callable[..., Any] | None:
+        """Runs the kernel if fast checks accept the arrays, and gives `MISSED` otherwise; None without such checks."""
+        return None if self._runner is None else self._runner.attempt
+
     def call(self, arrays: Sequence[Any], out: Any) -> Any:
         """The result for the arrays of a call; `out`, with the result written to it, if that is given.
 
@@ -132,8 +144,10 @@ class _Computation:
             if all(copy is array for copy, array in zip(copies, (*arrays, *given), strict=True)):
                 raise too_few_elements(self.graph, arrays) or error from None
             results = self._call_with_copies(copies, arrays, given)
-        if out is not None:
-            return out
+        return self.result_of(results) if out is None else out
+
+    def result_of(self, results: Any) -> Any:
+        """What the function returns, made of what the kernel returns."""
         if self.structure.kind is None:
             return results
         return self.structure.rebuild(results if len(self.graph.results) > 1 else [results])
@@ -183,8 +197,7 @@ class ComputeFunction:
         by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         self._names = tuple(name for name, each in self.signature.parameters.items() if each.kind in by_position)
         self._computations: dict[Any, _Computation] = {}
-        # by the key of a call's arguments, with the positions of the arrays among them
-        self._fast_path: dict[Any, tuple[_Computation, tuple[int, ...]]] = {}
+        self._forms: dict[Any, CallForm[_Computation]] = {}
         functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -209,41 +222,40 @@ class ComputeFunction:
 
     def _run(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
         out = None if self._takes_out else keywords.pop("out", None)
-        key = self._fast_path_key(args, keywords)
-        known = self._fast_path.get(key)
-        if known is not None:
-            computation, places = known
-            given = (*args, *keywords.values())
-            return computation.call([given[place] for place in places], out)
+        key = form_of_call(args, keywords)
+        form = self._forms.get(key)
+        if form is not None:
+            arrays = form.pick((*args, *keywords.values()) if keywords else args)
+            latest = form.latest
+            if out is None and (attempt := latest.attempt) is not None:
+                results = attempt(*arrays)
+                if results is not MISSED:
+                    return latest.result_of(results)
+            known = form.find(arrays)
+            if known is not None:
+                return known.call(arrays, out)
         binding = self._bind(args, keywords)
         computation = self._computation(binding)
         result = computation.call(binding.arrays, out)
         if key is not None:
-            names, values = [*self._names[: len(args)], *keywords], [*args, *keywords.values()]
-            order = [names.index(name) for name in self.signature.parameters if name in names]
-            places = tuple(place for place in order if is_array(values[place]))
-            if len(places) == len(binding.arrays):  # none is a default
-                self._fast_path[key] = computation, places
+            self._remember(key, args, keywords, binding, computation)
         return result
 
-    def _fast_path_key(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """A key that is cheap to compute and equal only for calls of one computation; None if there is none.
-
-        The kernel checks the rest.
-        """
-        key: list[Any] = [environment_key(), *keywords]
-        tensors = plain_tensor_types()
-        if len(args) > len(self._names):
-            return None
-        for name, value in (*zip(self._names, args, strict=False), *keywords.items()):
-            kind = type(value)
-            if kind in tensors:
-                key += (kind, value.dtype, None if name in self._types else value.shape)
-            elif is_comparable(kind):
-                add_values(key, (value,))
-            else:
-                return None
-        return tuple(key)
+    def _remember(
+        self, key: Any, args: Sequence[Any], keywords: Mapping[str, Any], binding: Binding, computation: _Computation
+    ) -> None:
+        """Adds a call to those of its form, whose arrays are all among its arguments."""
+        form = self._forms.get(key)
+        if form is None:
+            names, values = [*self._names[: len(args)], *keywords], [*args, *keywords.values()]
+            order = [name for name in self.signature.parameters if name in names]
+            arrays = [name for name in order if is_array(values[names.index(name)])]
+            if len(arrays) < len(binding.arrays):  # some are defaults
+                return
+            sized = tuple(name not in self._types for name in arrays)
+            form = CallForm(selector([names.index(name) for name in arrays]), sized, computation)
+            self._forms[key] = form
+        form.add(binding.arrays, computation)
 
     def graph(self, *args: Any, **keywords: Any) -> Graph:
         """What is computed for these arguments; its text has a line for each array.
