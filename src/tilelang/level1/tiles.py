@@ -17,6 +17,7 @@ from tilelang.dtypes import FLOAT32
 from tilelang.ir.expr import Cast, Expr, Load, Var, int_const
 from tilelang.ir.visit import loads_of, variables_of
 from tilelang.level1.contraction import Contraction, contraction, without_widening
+from tilelang.level1.cpu_tiles import cpu_tiles
 from tilelang.level1.data_passes import data_passes
 from tilelang.level1.fused import FusedKernel, FusedReduction
 from tilelang.level1.placement import Tiling
@@ -35,7 +36,6 @@ _MAX_WHOLE_ROW = 16384  # elements of rows that a block holds at once
 _MAX_GRID_AXES = 3
 _MAX_WHOLE_SUM = 512  # elements of an axis that an inner product sums at once
 _COALESCED = 32  # contiguous elements of a coalesced access
-_CPU_LANES = 16  # of 32 bits in the largest vectors of a CPU
 _CPU_COALESCED = 128  # contiguous elements that a CPU reads of rows that are far apart
 _THREADS = 128  # of a block
 _THREAD_COUNTS = (128, 256, 512)  # candidates
@@ -43,8 +43,6 @@ _MMA_ROWS = 16  # of a matrix instruction
 _MAX_VALUES_PER_THREAD = {128: 200, 256: 200, 384: 164}  # in registers beside addresses, by threads that multiply
 _TUNED_ELEMENT_BYTES = 2  # of the operands for which the tuner lists tiles
 _SMALL_CHAINS = ((64, 32, 4), (32, 16, 2), (16, 16, 1))  # rows, depth and warps where nothing larger fits
-_CPU_STEPS = (128, 64, 32)  # elements of K that a CPU sums with the results in registers
-_STEP_OVERHEAD = 4  # elements of K that take as long as loading and storing the results of a step
 _MIN_STEPS_PER_SPLIT = 4  # iterations of a block, where several blocks split a loop
 _DEFAULT_MULTIPROCESSORS = 128  # of a machine whose record has no number
 
@@ -215,17 +213,16 @@ def _gemm_tilings(kernel: FusedKernel, target: Target, *, alone: bool) -> list[T
     wanted = [c for c in configs if c["block_M"] < most and (switchable or PASS_CONFIGS not in c)]
     wanted = wanted or [min(configs, key=lambda c: (PASS_CONFIGS in c, c["block_M"] * c["block_N"]))]
     last = reduction.reduced[-1]
-    most_deep = max(_MMA_ROWS, _power_of_two(extent_of(kernel, last)))
-    most_rows, most_columns, least_deep = _UNKNOWN, _UNKNOWN, 1
+    depth = extent_of(kernel, last)
     if not target.is_gpu:
-        most_rows, most_columns, least_deep = _power_of_two(m), max(_CPU_LANES, _power_of_two(n)), _cpu_step(k)
+        config = configs[0]
+        tiles = cpu_tiles(m, n, depth, [(c["block_M"], c["block_N"], c["block_K"]) for c in configs], known=bool(known))
+        sizes = [{row: tile.rows, column: tile.columns, last: tile.depth} for tile in tiles]
+        return [Tiling(each, config["threads"], config["num_stages"]) for each in sizes]
+    most_deep = max(_MMA_ROWS, _power_of_two(depth))
     tilings = [
         Tiling(
-            {
-                row: min(config["block_M"], most_rows),
-                column: min(config["block_N"], most_columns),
-                last: min(max(config["block_K"], least_deep), most_deep),
-            },
+            {row: config["block_M"], column: config["block_N"], last: min(config["block_K"], most_deep)},
             config["threads"],
             config["num_stages"],
             config.get(PASS_CONFIGS, {}) if switchable else {},
@@ -247,11 +244,6 @@ def _fitting(tilings: list[Tiling], kernel: FusedKernel, target: Target) -> list
         dataclasses.replace(tiling, blocks={**tiling.blocks, last: max(_MMA_ROWS, tiling.blocks[last] // factor)})
         for tiling in tilings
     ]
-
-
-def _cpu_step(k: int) -> int:
-    """The tile size along K on a CPU: large, unless most of the last step is padding."""
-    return min(_CPU_STEPS, key=lambda step: -(-k // step) * (step + _STEP_OVERHEAD))
 
 
 def tiled_gemm(kernel: FusedKernel, tiling: Tiling) -> TiledGemm | None:
