@@ -1,14 +1,23 @@
 """How kernels are divided."""
 
 import level1_programs as graphs
+import numpy as np
 import pytest
+from array_functions import trace
 
+import tilelang.numpy as tnp
 from tilelang.dtypes import as_dtype
+from tilelang.ir.stmt import Launch
+from tilelang.ir.visit import walk
+from tilelang.jit.program import lowered
+from tilelang.level1.execution import program_of
 from tilelang.level1.fuse import fused_kernels
 from tilelang.level1.graph import Combiner, Graph, element
+from tilelang.level1.lower import lower
 from tilelang.level1.placement import Tiling
 from tilelang.level1.split import split
 from tilelang.level1.tiles import blocks_of, choose_tiling, split_count, tiled_gemm
+from tilelang.options import CompileOptions
 from tilelang.targets.target import Target, parse_target
 
 H200 = parse_target({"kind": "cuda", "arch": "sm_90a"})
@@ -74,6 +83,17 @@ def test_three_warp_groups_share_a_tile_only_where_registers_suffice() -> None:
     nearest = g.reduction("n", (100000,), (1024,), Combiner.ARGMIN,
                           lambda i, j: graphs.at(offsets, j) - graphs.at(product, i, j))  # fmt: skip
     assert 256 == tiling(g.graph("nearest", nearest)).threads
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_86", "gfx942"])
+def test_rows_that_are_sorted_fit_in_shared_memory_beside_operands(arch: str) -> None:
+    target = parse_target({"kind": "hip" if arch.startswith("gfx") else "cuda", "arch": arch})
+    arrays = [np.zeros(shape, np.float16) for shape in ((512, 1024), (1024, 64))]
+    graph = trace(lambda tokens, gate: tnp.topk(tnp.softmax(tnp.matmul(tokens, gate, dtype="float32")), 8), *arrays)
+    made = lower(graph, target)
+    program = lowered(program_of(made.text, made.entry), target, CompileOptions.from_user(None, None))
+    (launch,) = (stmt for stmt in walk(program.body) if isinstance(stmt, Launch))
+    assert 0 < launch.plan.shared_bytes <= target.machine.shared_bytes
 
 
 def test_few_rows_of_attention_are_divided_further() -> None:

@@ -14,12 +14,14 @@ from typing import Any
 
 from tilelang.arith.interval import bounds
 from tilelang.dtypes import FLOAT32
+from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Cast, Expr, Load, Var, int_const
 from tilelang.ir.visit import loads_of, variables_of
 from tilelang.level1.contraction import Contraction, contraction, without_widening
 from tilelang.level1.cpu_tiles import cpu_tiles
 from tilelang.level1.data_passes import data_passes
 from tilelang.level1.fused import FusedKernel, FusedReduction
+from tilelang.level1.graph import Sort
 from tilelang.level1.placement import Tiling
 from tilelang.level1.tile_work import sorted_by_predicted_time
 from tilelang.ops.gemm import can_accumulate
@@ -41,6 +43,7 @@ _THREADS = 128  # of a block
 _THREAD_COUNTS = (128, 256, 512)  # candidates
 _MMA_ROWS = 16  # of a matrix instruction
 _MAX_VALUES_PER_THREAD = {128: 200, 256: 200, 384: 164}  # in registers beside addresses, by threads that multiply
+_POSITION_BYTES = 4  # of an element that is sorted
 _TUNED_ELEMENT_BYTES = 2  # of the operands for which the tuner lists tiles
 _SMALL_CHAINS = ((64, 32, 4), (32, 16, 2), (16, 16, 1))  # rows, depth and warps where nothing larger fits
 _MIN_STEPS_PER_SPLIT = 4  # iterations of a block, where several blocks split a loop
@@ -309,14 +312,15 @@ def _has_few_values_beside_products(kernel: FusedKernel) -> bool:
 
 
 def _operand_bytes(kernel: FusedKernel, tiling: Tiling, target: Target) -> int:
-    """Shared memory of the operands of gemms; those that a loop loads have a tile for each stage."""
-    grid, streamed = set(kernel.grid), set(kernel.streamed)
+    """Shared memory of rows that are sorted, and of operands of gemms, of which those that a loop loads have stages."""
+    grid = set(kernel.grid)
+    looped = set(tiling.blocks) - grid
     products = [reduction for reduction in kernel.reductions if contraction(reduction) is not None]
 
     def size(axes: Iterable[Var], *, is_loaded: bool) -> int:
         own = [axis for axis in axes if axis in kernel.extents]
         tile = math.prod(tiling.blocks.get(axis, 1 if axis in grid else extent_of(kernel, axis)) for axis in own)
-        return tile * (tiling.stages if is_loaded and not streamed.isdisjoint(own) else 1)
+        return tile * (tiling.stages if is_loaded and not looped.isdisjoint(own) else 1)
 
     loaded = {
         (load.buffer, frozenset(variables_of(load)))
@@ -331,6 +335,19 @@ def _operand_bytes(kernel: FusedKernel, tiling: Tiling, target: Target) -> int:
             if _is_written(operand, element, kernel, target):
                 is_loaded = all(load.buffer not in kernel.by_array for load in loads_of(operand))
                 total += size(variables_of(operand), is_loaded=is_loaded) * element
+    return total + _sorted_bytes(kernel, tiling)
+
+
+def _sorted_bytes(kernel: FusedKernel, tiling: Tiling) -> int:
+    """Shared memory in which rows are sorted: their keys and positions, as many as a power of two."""
+    total, grid, seen = 0, set(kernel.grid), set[object]()
+    for output in kernel.outputs:
+        along = output.along
+        if along is None or not isinstance(output.definition, Sort) or expr_key(output.body) in seen:
+            continue
+        seen.add(expr_key(output.body))
+        rows = math.prod(tiling.blocks.get(axis, 1) for axis in output.axes if axis in grid)
+        total += rows * _power_of_two(extent_of(kernel, along)) * (output.body.dtype.storage_bytes + _POSITION_BYTES)
     return total
 
 
