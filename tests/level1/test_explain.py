@@ -57,6 +57,15 @@ def test_symbolic_sizes_have_no_bytes() -> None:
     assert "reads x (float32 (n, 4))" in text
 
 
+def test_times_by_a_data_sheet_say_so() -> None:
+    graph = trace(lambda x: x + np.float32(1), numbers(100))
+    lines = explain(lowered(graph), Prediction(1e-6, "latency", (), data_sheet="B200")).splitlines()
+    assert [
+        "f: 1 kernel, bound by latency, predicted 1 us",
+        "    (by the data sheet of B200: no rates of such a machine have been measured)",
+    ] == lines[:2]
+
+
 def test_the_predicted_time_of_all_kernels_and_of_each() -> None:
     def f(x: Any) -> Any:
         y = tnp.cumulative_sum(x, axis=1)

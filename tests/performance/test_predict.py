@@ -98,6 +98,23 @@ def test_registers_limit_the_loads_on_their_way() -> None:
     assert of(sums, registers={0: 32}).seconds > 1.2 * of(sums, registers={0: 96}).seconds
 
 
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_100", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
+def test_machines_without_measured_rates_are_predicted_by_data_sheets(arch: str) -> None:
+    target = parse_target({"kind": "hip" if arch.startswith("gfx") else "cuda", "arch": arch})
+    sheet = target.machine.data_sheet
+    assert sheet is not None
+    size = 1 << 26
+    program = lowered(added(size), target, CompileOptions.from_user(None, None))
+    found = predict(program, target.machine)
+    least = 2 * 4 * size / sheet.machine.memory_bandwidth
+    assert (sheet.device, "device memory") == (found.data_sheet, found.bound)
+    assert least < found.seconds < 1.5 * least
+    program = lowered(product(4096, 128, depth=32), target, CompileOptions.from_user(None, None))
+    peak = sheet.rates.matrix * sheet.rates.clock * sheet.machine.multiprocessors
+    assert 2 * 4096**3 / peak < predict(program, target.machine).seconds
+    assert "" == of(added(1024)).data_sheet
+
+
 def test_parts_are_ordered() -> None:
     times = [time for _, time in of(product(1024, 128)).parts]
     assert sorted(times, reverse=True) == times
@@ -106,10 +123,6 @@ def test_parts_are_ordered() -> None:
 def test_what_cannot_be_predicted() -> None:
     with pytest.raises(ProgramValueError, match="predict: the grid has .* blocks, which is only known when the kernel"):
         of(added(T.dynamic("n")))
-    other = parse_target({"kind": "cuda", "arch": "sm_80"})
-    program = lowered(added(1024), other, CompileOptions.from_user(None, None))
-    with pytest.raises(OptionError, match="predict: the model has no figures of sm_80"):
-        predict(program, other.machine)
     host = tilelang.compile(added(1024), target="cpu")
     with pytest.raises(OptionError, match="predict: the model has no figures of native"):
         host.predict()

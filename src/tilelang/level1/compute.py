@@ -96,7 +96,7 @@ class _Computation:
     def _explanation(self, lowered: Lowered) -> str:
         try:
             return explain(lowered, predict_program(lowered, self._target, self._options))
-        except (OptionError, ProgramValueError):  # the machine has no rates, or a size is symbolic
+        except (OptionError, ProgramValueError):  # it is a CPU, or a size is symbolic
             return explain(lowered)
 
     def tune(self, arrays: Sequence[Any], settings: Mapping[str, Any]) -> Tuned:
@@ -278,7 +278,7 @@ class ComputeFunction:
     def explain(self, *args: Any, **keywords: Any) -> str:
         """What the compiler decided: which kernels there are, what is fused in each, its tiles, and what it reads.
 
-        For machines with rates, it also gives the predicted time, and what bounds it.
+        For GPUs, it also gives the predicted time, and what bounds it.
         """
         return self._computation(self._bind(args, keywords, may_omit=True)).explain()
 
@@ -298,7 +298,7 @@ class ComputeFunction:
             args: As for a call; results are computed from these arrays.
             budget_s: Seconds after which the search takes the best it has.
             trials: How many programs are measured, those that the performance model expects to be fastest; None for
-                all. Where the model has no figures of the machine, all are.
+                all. Where no rates of the machine were measured, all are.
             executor: A `concurrent.futures.Executor` that does all this instead of this process.
             keywords: As for a call.
 

@@ -27,6 +27,9 @@ def explain(lowered: Lowered, prediction: Prediction | None = None) -> str:
     count = len(lowered.kernels)
     time = f", {prediction}" if prediction is not None else ""
     lines = [f"{lowered.entry}: {count} kernel{'s' * (count != 1)}{time}"]
+    if prediction is not None and prediction.data_sheet:
+        device = prediction.data_sheet
+        lines.append(f"    (by the data sheet of {device}: no rates of such a machine have been measured)")
     launches = list(prediction.launches) if prediction is not None else []
     known = len(launches) == count + sum(tiles is not None for tiles in lowered.visited)
     parts = zip(lowered.kernels, lowered.tilings, lowered.visited, lowered.kept, strict=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from tilelang.records import record
-from tilelang.targets.machine import GemmRates, Machine, Rates
+from tilelang.targets.machine import GemmRates, Machine, MeasuredRates
 
 
 @record
@@ -74,7 +74,7 @@ class TiledGemm:
         return (min(self.block_m, self.m) + self.block_n) * self.block_k * self.operand_bytes
 
 
-def gemm_seconds(gemm: TiledGemm, machine: Machine, rates: Rates) -> float:
+def gemm_seconds(gemm: TiledGemm, machine: Machine, rates: MeasuredRates) -> float:
     """The expected time, with nothing in the caches."""
     start = rates.block + rates.gemm.start_latencies * rates.memory_latency + gemm.loaded_bytes / rates.loaded_bytes
     start += rates.gemm.multicast_start if gemm.multicast_b * gemm.multicast_a > 1 else 0
@@ -91,7 +91,7 @@ def gemm_seconds(gemm: TiledGemm, machine: Machine, rates: Rates) -> float:
     return float(rates.launch + both + _second_launch_cycles(gemm, machine, rates) / rates.clock)
 
 
-def _step_cycles(gemm: TiledGemm, machine: Machine, rates: Rates) -> float:
+def _step_cycles(gemm: TiledGemm, machine: Machine, rates: MeasuredRates) -> float:
     fit = rates.gemm
     rows, columns, depth = max(gemm.block_m, fit.min_rows), gemm.block_n, gemm.block_k
     width = max(gemm.operand_bytes, 1) / 2  # matrix units compute as many as go into the same bits
@@ -114,7 +114,7 @@ def _step_cycles(gemm: TiledGemm, machine: Machine, rates: Rates) -> float:
     return step * (fit.multicast_step if gemm.multicast_a * gemm.multicast_b > 1 else 1)
 
 
-def _matrix_share(gemm: TiledGemm, machine: Machine, rates: Rates) -> float:
+def _matrix_share(gemm: TiledGemm, machine: Machine, rates: MeasuredRates) -> float:
     """The share of their rate that matrix units reach: less where they work long, since power is limited."""
     full = machine.multiprocessors * rates.matrix * rates.clock
     seconds = 2 * gemm.m * gemm.n * gemm.k * max(gemm.operand_bytes, 1) / 2 / full
@@ -132,7 +132,7 @@ def _exchange_cycles(gemm: TiledGemm, fit: GemmRates) -> float:
     return start + sent / fit.cluster_bytes_per_cycle
 
 
-def _second_launch_cycles(gemm: TiledGemm, machine: Machine, rates: Rates) -> float:
+def _second_launch_cycles(gemm: TiledGemm, machine: Machine, rates: MeasuredRates) -> float:
     """A launch reads the sums that others stored before."""
     if gemm.workspace_splits == 1:
         return 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 
@@ -30,14 +31,19 @@ def predict(
         registers: Of a thread of each launch by its number, if it is compiled.
 
     Raises:
-        OptionError: The record of the machine has no rates.
+        OptionError: The record of the machine has neither rates nor a data sheet.
         ProgramValueError: A size of a grid is symbolic.
     """
-    rates = machine.rates
-    if rates is None or not machine.multiprocessors:
+    sheet = machine.data_sheet
+    rates: Rates
+    if machine.rates is not None and machine.multiprocessors:
+        device, rates = "", machine.rates
+    elif sheet is not None:
+        device, machine, rates = sheet.device, sheet.machine, sheet.rates
+    else:
         raise OptionError(
             f"predict: the model has no figures of {machine.name}",
-            hint="it knows the machines whose record has `rates`; measure the kernel with kernel.get_profiler()",
+            hint="it knows GPUs; measure the kernel with kernel.get_profiler()",
         )
     launches = [stmt for stmt in walk(func.body) if isinstance(stmt, Launch)]
     work = []
@@ -45,7 +51,7 @@ def predict(
         with launch.loc:
             known = (registers or {}).get(number) or expected_registers(launch, machine, rates)
             work.append(_work(launch, machine, rates, known, fast_math=fast_math))
-    return predicted(work, machine, rates)
+    return dataclasses.replace(predicted(work, machine, rates), data_sheet=device)
 
 
 def _work(launch: Launch, machine: Machine, rates: Rates, registers: int, *, fast_math: bool) -> LaunchWork:

@@ -27,12 +27,14 @@ class Prediction:
         bound: What limits it: the part that would take longest by itself.
         parts: Seconds that each part would take by itself, the longest first.
         launches: The same of each launch, where there are several.
+        data_sheet: The device by whose data sheet this is, as nothing was measured on such a machine; else empty.
     """
 
     seconds: float
     bound: str
     parts: tuple[tuple[str, float], ...]
     launches: tuple[Prediction, ...] = ()
+    data_sheet: str = ""
 
     def __str__(self) -> str:
         return f"bound by {self.bound}, predicted {duration(self.seconds)}"
@@ -103,11 +105,12 @@ def _seconds_of_parts(launch: LaunchWork, machine: Machine, rates: Rates) -> dic
 def blocks_at_once(launch: LaunchWork, machine: Machine) -> int:
     """Blocks that a multiprocessor holds."""
     warps = -(-launch.threads // machine.warp_size)
+    shared = launch.shared_bytes + machine.reserved_shared
     limits = [
         machine.blocks_per_multiprocessor,
         machine.threads_per_multiprocessor // (warps * machine.warp_size),
         blocks_for_registers(launch.registers, launch.threads, machine),
-        machine.shared_per_multiprocessor // (launch.shared_bytes + machine.reserved_shared),
+        machine.shared_per_multiprocessor // max(1, shared),
     ]
     return max(1, min(limits))
 

@@ -98,7 +98,7 @@ class GemmRates:
 class Rates:
     """The speed of a machine: rates for the performance model, in cycles at the highest clock rate.
 
-    What data sheets say, and shares of it that programs reach; latencies are measured.
+    What data sheets say, and shares of it that programs reach; latencies are measured, but for those of a `DataSheet`.
 
     Attributes:
         clock: Cycles per second.
@@ -138,7 +138,6 @@ class Rates:
         queueing: By how much loads take longer when memory is busy all the time, relative to one when it is idle.
         dirty_share: Share of the cache that holds results which are not in memory yet.
         written_back: Bytes of them that are written back for each byte that comes into the cache.
-        gemm: Constants of the model of tiled gemms.
         functions: Ordinary instructions and special functions of a call, by the name of the function; those that fast
             mathematics has instead begin with two underscores; "divide" is a division of floats.
     """
@@ -177,8 +176,18 @@ class Rates:
     queueing: float
     dirty_share: float
     written_back: float
-    gemm: GemmRates
     functions: Mapping[str, tuple[int, int]]
+
+
+@record(slots=True, eq=False)
+class MeasuredRates(Rates):
+    """The rates of a machine on which programs were measured, by which tiles are chosen.
+
+    Attributes:
+        gemm: Constants of the model of tiled gemms.
+    """
+
+    gemm: GemmRates
 
 
 @record(slots=True)
@@ -213,6 +222,7 @@ class Machine:
         matrix_flops: Floating-point operations per second of dense products of 16-bit floats; 0 where unknown.
         memory_bandwidth: Bytes per second of device memory, by the data sheet; 0 where unknown.
         rates: The rates of the performance model; None if they have not been measured.
+        data_sheet: A device with this machine code, for predictions where there are no such rates.
     """
 
     name: str
@@ -237,7 +247,8 @@ class Machine:
     groups: tuple[int, ...] = ()
     matrix_flops: float = 0.0
     memory_bandwidth: float = 0.0
-    rates: Rates | None = None
+    rates: MeasuredRates | None = None
+    data_sheet: DataSheet | None = None
 
     def has(self, features: enum.Flag) -> bool:
         """Whether it can do all of these, of its vendor's features or of the common ones; it has none of another's."""
@@ -267,3 +278,18 @@ class Machine:
     def blocks_at_once(self, cluster: int) -> int:
         """Blocks that run at the same time, one on a multiprocessor, in clusters of `cluster` blocks."""
         return sum(group // cluster for group in self.groups) * cluster
+
+
+@record(slots=True, eq=False)
+class DataSheet:
+    """A device as its vendor describes it: what predictions are made from, and nothing that code depends on.
+
+    Attributes:
+        device: Its name.
+        machine: The record of the machine with its figures filled in.
+        rates: Its rates.
+    """
+
+    device: str
+    machine: Machine
+    rates: Rates

@@ -234,7 +234,7 @@ def autotune(
         budget: Seconds after which the search takes the best it has.
         num_workers: How many processes compile at once; one per core without it.
         trials: How many configurations are compiled and measured, those that the model expects to be fastest; None for
-            all. Where the model has no figures of the machine, all are.
+            all. Where no rates of the machine were measured, all are.
         executor: A `concurrent.futures.Executor` that predicts, compiles and measures instead of this process, such as
             `dask.distributed.Client(...).get_executor()`; measuring is one task of it.
         decisions: A file of `TunedFunction.export`. Then nothing is tuned: calls take the configurations that it holds.

@@ -25,6 +25,21 @@ def test_every_gpu_has_figures_that_fit_each_other() -> None:
         assert (64 if name == "gfx950" else 32) == machine.shared_banks
 
 
+# Source: AMD's product pages of these devices: peak rates of float16 matrices without sparsity, in TFLOP/s
+@pytest.mark.parametrize(
+    ("name", "tflops"),
+    [
+        ("gfx90a", 383 / 2), ("gfx942", 1307.4), ("gfx950", 2516.6), ("gfx1100", 122.8), ("gfx1151", 59.4),
+        ("gfx1200", 103), ("gfx1201", 195),
+    ],
+)  # fmt: skip
+def test_matrix_rates_are_those_of_data_sheets(name: str, tflops: float) -> None:
+    sheet = MACHINES[name].data_sheet
+    assert sheet is not None
+    found = sheet.rates.matrix * sheet.rates.clock * sheet.machine.multiprocessors
+    assert pytest.approx(tflops * 1e12, rel=0.01) == found
+
+
 def test_matrix_instructions_are_of_one_kind() -> None:
     kinds = (Feature.MFMA, Feature.WMMA_REPEATED, Feature.WMMA_SPLIT)
     assert all(1 == sum(machine.has(kind) for kind in kinds) for machine in MACHINES.values())

@@ -25,6 +25,15 @@ def test_every_gpu_has_figures_that_fit_each_other() -> None:
         assert all(machine.blocks_at_once(cluster) % cluster == 0 for cluster in (1, 2, 4, 8))
 
 
+def test_matrix_rates_are_those_of_data_sheets() -> None:
+    for name, machine in MACHINES.items():
+        assert (machine.rates is None) == (machine.data_sheet is not None), name
+        if machine.data_sheet is not None:
+            rates = machine.data_sheet.rates
+            found = rates.matrix * rates.clock * machine.data_sheet.machine.multiprocessors
+            assert pytest.approx(machine.matrix_flops, rel=0.02) == found
+
+
 def test_newer_gpus_can_do_what_older_ones_can() -> None:
     ordered = sorted(MACHINES.values(), key=lambda machine: number_of(machine.name))
     for older, newer in zip(ordered, ordered[1:], strict=False):

@@ -6,11 +6,13 @@ gfx942 and gfx950 are of CDNA (MI200, MI300, MI350), gfx11 of RDNA 3 and 3.5, gf
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 
 from tilelang.records import record
 from tilelang.targets.amd import lds_phases
-from tilelang.targets.machine import CommonFeature, Machine, SharedPhases
+from tilelang.targets.gpu.sheet_rates import sheet_rates
+from tilelang.targets.machine import CommonFeature, DataSheet, Machine, SharedPhases
 
 
 class Feature(enum.Flag):
@@ -97,6 +99,7 @@ CDNA_REGISTERS = RegisterFile(registers=512, granule=8, max_waves=8, most=512)
 RDNA_REGISTERS = RegisterFile(registers=1536, granule=24, max_waves=16, most=256)
 ARRAY_REGISTERS = 256  # that are addressed at once; CDNA's others accumulate
 XCDS = 8  # dies of a GPU with `L2_PER_XCD`
+_GROUPS_OF_CDNA, _GROUPS_OF_RDNA = 16, 32  # work-groups of several waves. Source: LLVM, getMaxWorkGroupsPerCU
 SIMDS = 4  # of a compute unit of CDNA, and of the pair of compute units of RDNA that runs a work-group
 
 # Source: HIP Programming Guide, "Hardware implementation", and limits of hipDeviceProp_t
@@ -108,9 +111,55 @@ CDNA_WAVE, RDNA_WAVE = 64, 32  # lanes
 RESERVED_REGISTERS = {CDNA_WAVE: 48, RDNA_WAVE: 64}
 
 
+@record
+class _Device:
+    """A GPU by its data sheet.
+
+    Attributes:
+        name: Its name.
+        multiprocessors: Compute units of CDNA, of one of two dies for MI250X; pairs of compute units of RDNA.
+        clock: Cycles per second at the peak engine clock.
+        matrix: Floating-point operations of 16-bit operands per cycle and multiprocessor: the peak rate of matrices
+            without sparsity over the clock rate and the multiprocessors.
+        cache_mib: Size of the L2 caches.
+        memory: Bytes per second of device memory.
+        shared_kib: LDS of a multiprocessor.
+    """
+
+    name: str
+    multiprocessors: int
+    clock: float
+    matrix: int
+    cache_mib: int
+    memory: float
+    shared_kib: int
+
+
+# Source: AMD's product pages of these devices (clock, rate, bandwidth); ROCm, "AMD GPU specifications" (compute units,
+# caches, LDS)
+_MI250X = _Device("MI250X", 110, 1.7e9, 1024, 8, 1.6e12, 64)
+_MI300X = _Device("MI300X", 304, 2.1e9, 2048, 32, 5.3e12, 64)
+_MI355X = _Device("MI355X", 256, 2.4e9, 4096, 32, 8e12, 160)
+_RX_7900_XTX = _Device("Radeon RX 7900 XTX", 48, 2.5e9, 1024, 6, 960e9, 128)
+_RADEON_8060S = _Device("Radeon 8060S", 20, 2.9e9, 1024, 2, 256e9, 128)
+_RX_9060_XT = _Device("Radeon RX 9060 XT", 16, 3.13e9, 2048, 4, 320e9, 128)
+_RX_9070_XT = _Device("Radeon RX 9070 XT", 32, 2.97e9, 2048, 8, 640e9, 128)
+# Ordinary instructions and transcendental ones of one call, where the hardware has exp2, log2, sqrt, rsqrt, rcp, sin
+# and cos in one instruction, and a division is refined. Source: LLVM, AMDGPU lowering of divisions and exponentials.
+_FUNCTIONS = {
+    "exp": (8, 1), "exp2": (4, 1), "exp10": (10, 1), "log": (10, 1), "log2": (8, 1), "log10": (10, 1),
+    "log1p": (30, 1), "sqrt": (10, 1), "rsqrt": (4, 1), "pow": (60, 2), "tanh": (16, 2), "sigmoid": (18, 2),
+    "erf": (24, 1), "sin": (24, 1), "cos": (24, 1), "tan": (40, 2), "divide": (9, 1), "abs": (0, 0), "fma": (1, 0),
+    "__exp": (1, 1), "__exp2": (0, 1), "__exp10": (1, 1), "__log": (1, 1), "__log2": (0, 1), "__log10": (1, 1),
+    "__sin": (1, 1), "__cos": (1, 1), "__tan": (3, 3), "__pow": (1, 2), "__fdividef": (1, 1), "__tanh": (4, 2),
+    "__sigmoid": (3, 2), "__sqrt": (0, 1), "__rsqrt": (0, 1), "__divide": (1, 1),
+}  # fmt: skip
+
+
 def _cdna(
     name: str,
     features: Feature,
+    device: _Device,
     shared_kib: int = 64,
     banks: int = 32,
     phases: tuple[SharedPhases, ...] = lds_phases.CDNA3,
@@ -121,21 +170,22 @@ def _cdna(
     list of instructions of each; LLVM, "User Guide for AMDGPU Backend", "Processors". That LDS of more than 64 KiB is
     refused, and of more than 160 KiB on gfx950, is what clang 22 says.
     """
-    return _machine(name, features, CDNA_WAVE, CDNA_REGISTERS, shared_kib, banks, phases)
+    return _machine(name, features, device, CDNA_WAVE, CDNA_REGISTERS, shared_kib, banks, phases)
 
 
-def _rdna(name: str, features: Feature) -> Machine:
+def _rdna(name: str, features: Feature, device: _Device) -> Machine:
     """The record of a GPU of RDNA, whose waves have 32 lanes as code is compiled here.
 
     Source: RDNA 3, 3.5 and 4 Instruction Set Architecture reference guides, "Local Data Share" and the list of
     instructions of each; as for `_cdna`.
     """
-    return _machine(name, features, RDNA_WAVE, RDNA_REGISTERS, 64, 32)
+    return _machine(name, features, device, RDNA_WAVE, RDNA_REGISTERS, 64, 32)
 
 
 def _machine(
     name: str,
     features: Feature,
+    device: _Device,
     wave: int,
     file: RegisterFile,
     shared_kib: int,
@@ -143,7 +193,7 @@ def _machine(
     phases: tuple[SharedPhases, ...] = (),
 ) -> Machine:
     wide = Feature.DIRECT_TO_LDS_WIDE in features
-    return Machine(
+    machine = Machine(
         name,
         features,
         CommonFeature.FILLED_BY_WARPS if wide else CommonFeature.NONE,
@@ -159,18 +209,42 @@ def _machine(
         bank_bytes=4,
         shared_phases=phases,
     )
+    return dataclasses.replace(machine, data_sheet=_data_sheet(device, machine, file))
+
+
+def _data_sheet(device: _Device, machine: Machine, file: RegisterFile) -> DataSheet:
+    lanes = SIMDS * (16 if machine.warp_size == CDNA_WAVE else 32)  # of vector units
+    known = dataclasses.replace(
+        machine,
+        shared_per_multiprocessor=device.shared_kib * 1024,
+        threads_per_multiprocessor=SIMDS * file.max_waves * machine.warp_size,
+        blocks_per_multiprocessor=_GROUPS_OF_CDNA if machine.warp_size == CDNA_WAVE else _GROUPS_OF_RDNA,
+        groups=(device.multiprocessors,),
+        memory_bandwidth=device.memory,
+    )
+    rates = sheet_rates(
+        clock=device.clock,
+        matrix=device.matrix,
+        multiprocessors=device.multiprocessors,
+        lanes=lanes,
+        special=lanes // 4,
+        cache_bytes=device.cache_mib << 20,
+        functions=_FUNCTIONS,
+        most_registers=file.most,
+    )
+    return DataSheet(device.name, known, rates)
 
 
 MACHINES: dict[str, Machine] = {
     row.name: row
     for row in (
-        _cdna("gfx90a", _CDNA2),
-        _cdna("gfx942", _CDNA3),
-        _cdna("gfx950", _CDNA4, 160, 64, lds_phases.CDNA4),
-        _rdna("gfx1100", _RDNA3),
-        _rdna("gfx1151", _RDNA3),
-        _rdna("gfx1200", _RDNA4),
-        _rdna("gfx1201", _RDNA4),
+        _cdna("gfx90a", _CDNA2, _MI250X),
+        _cdna("gfx942", _CDNA3, _MI300X),
+        _cdna("gfx950", _CDNA4, _MI355X, 160, 64, lds_phases.CDNA4),
+        _rdna("gfx1100", _RDNA3, _RX_7900_XTX),
+        _rdna("gfx1151", _RDNA3, _RADEON_8060S),
+        _rdna("gfx1200", _RDNA4, _RX_9060_XT),
+        _rdna("gfx1201", _RDNA4, _RX_9070_XT),
     )
 }
 EXAMPLE_ARCH = "gfx942"  # what messages name where a user must name a machine

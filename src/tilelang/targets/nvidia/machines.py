@@ -5,9 +5,12 @@ Takes nothing; gives `Feature` and `MACHINES`, and which code runs on which of t
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 
-from tilelang.targets.machine import CommonFeature, GemmRates, Machine, Rates
+from tilelang.records import record
+from tilelang.targets.gpu.sheet_rates import sheet_rates
+from tilelang.targets.machine import CommonFeature, DataSheet, GemmRates, Machine, MeasuredRates
 
 
 class Feature(enum.Flag):
@@ -85,7 +88,7 @@ _H200_GEMM = GemmRates(
 # "Arithmetic Instructions" (results per cycle); NVIDIA H100 Tensor Core GPU Architecture (4096 FLOP per cycle of matrix
 # units). Shares, latencies and the time of a launch: `benchmarks/model.py` on an H200. From `unit_norm` on: chosen by
 # the kernels of that file, none of which was held out.
-_H200_RATES = Rates(
+_H200_RATES = MeasuredRates(
     clock=1.98e9,
     matrix=WGMMA_FLOP_PER_CYCLE,
     matrix_by_group=0.94,
@@ -120,9 +123,35 @@ _H200_RATES = Rates(
     queueing=0.9,
     dirty_share=0.55,
     written_back=0.4,
-    gemm=_H200_GEMM,
     functions=_FUNCTIONS,
+    gemm=_H200_GEMM,
 )
+
+
+@record
+class _Device:
+    """A GPU by its data sheet.
+
+    Attributes:
+        name: Its name.
+        multiprocessors: How many it has.
+        clock: Cycles per second at the boost clock.
+        matrix: Floating-point operations of 16-bit operands per cycle and multiprocessor, summed in float32: the rate
+            of the data sheet over the clock rate and the multiprocessors.
+        lanes: Results of ordinary instructions per cycle and multiprocessor.
+        cache_mib: Size of the L2 cache.
+        by_warp: The share of `matrix` that mma.sync reaches.
+        shared_bytes: Of shared memory per cycle and multiprocessor.
+    """
+
+    name: str
+    multiprocessors: int
+    clock: float
+    matrix: int
+    lanes: int
+    cache_mib: int
+    by_warp: float = 0.9
+    shared_bytes: int = 128
 
 
 def _machine(
@@ -133,7 +162,8 @@ def _machine(
     blocks: int,
     sheet: tuple[float, float] = (0, 0),
     groups: tuple[int, ...] = (),
-    rates: Rates | None = None,
+    rates: MeasuredRates | None = None,
+    device: _Device | None = None,
 ) -> Machine:
     """The record of a GPU.
 
@@ -151,11 +181,12 @@ def _machine(
         threads: Of a multiprocessor.
         blocks: Of a multiprocessor.
         sheet: TFLOP/s of float16 products without sparsity and GB/s of device memory, by NVIDIA's data sheets of T4,
-            A100 40GB, RTX A6000, L40S, H200 SXM, B200 (HGX) and GeForce RTX 5090.
+            A100 40GB, RTX A6000, Jetson AGX Orin, L40S, H200 SXM, B200 (HGX) and GeForce RTX 5090.
         groups: See `Machine`.
         rates: See `Machine`.
+        device: By whose data sheet times are predicted where there are no rates.
     """
-    return Machine(
+    machine = Machine(
         name,
         features,
         (CommonFeature.REDUCE_LANES if Feature.MMA_AMPERE in features else CommonFeature.NONE)  # redux.sync
@@ -179,28 +210,55 @@ def _machine(
         memory_bandwidth=sheet[1] * 1e9,
         rates=rates,
     )
+    return machine if device is None else dataclasses.replace(machine, data_sheet=_data_sheet(device, machine))
 
 
-_T4, _A100, _A6000, _L40S = (65, 320), (312, 1555), (155, 768), (362, 864)
+def _data_sheet(device: _Device, machine: Machine) -> DataSheet:
+    rates = sheet_rates(
+        clock=device.clock,
+        matrix=device.matrix,
+        multiprocessors=device.multiprocessors,
+        lanes=device.lanes,
+        special=16,
+        cache_bytes=device.cache_mib << 20,
+        functions=_FUNCTIONS,
+        most_registers=MAX_REGISTERS,
+        matrix_by_warp=device.by_warp,
+        shared_bytes=device.shared_bytes,
+    )
+    return DataSheet(device.name, dataclasses.replace(machine, groups=(device.multiprocessors,)), rates)
+
+
+_T4, _A100, _A6000, _L40S, _ORIN = (65, 320), (312, 1555), (155, 768), (362, 864), (42.5, 205)
 _H200_SHEET, _B200, _RTX_5090 = (989, 4800), (2250, 8000), (210, 1792)
+# Source: NVIDIA's whitepapers on the architectures Turing (T4), A100, GA102 (A6000), Ada, Blackwell (B200) and RTX
+# Blackwell, the data sheet of Jetson AGX Orin, and CUDA C++ Programming Guide, "Arithmetic Instructions". That mma.sync
+# does on a B200 what it does on an H200 is assumed: matrix units reach their rate by tcgen05 only.
+_DEVICE_T4 = _Device("T4", 40, 1.59e9, 1024, 64, 4, shared_bytes=64)
+_DEVICE_A100 = _Device("A100", 108, 1.41e9, 2048, 64, 40)
+_DEVICE_A6000 = _Device("RTX A6000", 84, 1.80e9, 1024, 128, 6)
+_DEVICE_ORIN = _Device("Jetson AGX Orin", 16, 1.3e9, 2048, 128, 4)
+_DEVICE_L40S = _Device("L40S", 142, 2.52e9, 1024, 128, 96)
+_DEVICE_B200 = _Device("B200", 148, 1.85e9, 8192, 128, 126, by_warp=0.9 * MMA_FLOP_PER_CYCLE / 8192)
+_DEVICE_RTX_5090 = _Device("GeForce RTX 5090", 170, 2.41e9, 512, 128, 96)
 _DATACENTER, _GRAPHICS = (2048, 32), (1536, 24)
 
 MACHINES: dict[str, Machine] = {
     row.name: row
     for row in (
-        _machine("sm_75", _TURING, (64, 64), 1024, 16, _T4),
-        _machine("sm_80", _AMPERE, (163, 164), *_DATACENTER, _A100),
-        _machine("sm_86", _AMPERE, (99, 100), 1536, 16, _A6000),
-        _machine("sm_87", _AMPERE, (163, 164), 1536, 16),
-        _machine("sm_89", _ADA, (99, 100), *_GRAPHICS, _L40S),
+        _machine("sm_75", _TURING, (64, 64), 1024, 16, _T4, device=_DEVICE_T4),
+        _machine("sm_80", _AMPERE, (163, 164), *_DATACENTER, _A100, device=_DEVICE_A100),
+        _machine("sm_86", _AMPERE, (99, 100), 1536, 16, _A6000, device=_DEVICE_A6000),
+        _machine("sm_87", _AMPERE, (163, 164), 1536, 16, _ORIN, device=_DEVICE_ORIN),
+        _machine("sm_89", _ADA, (99, 100), *_GRAPHICS, _L40S, device=_DEVICE_L40S),
         _machine("sm_90", _HOPPER, (227, 228), *_DATACENTER, _H200_SHEET, _H200, _H200_RATES),
         _machine("sm_90a", _HOPPER | Feature.WGMMA, (227, 228), *_DATACENTER, _H200_SHEET, _H200, _H200_RATES),
-        _machine("sm_100", _HOPPER, (227, 228), *_DATACENTER, _B200),
-        _machine("sm_100a", _HOPPER, (227, 228), *_DATACENTER, _B200),
-        _machine("sm_100f", _HOPPER, (227, 228), *_DATACENTER, _B200),
-        _machine("sm_103a", _HOPPER, (227, 228), *_DATACENTER, _B200),
-        _machine("sm_120", _HOPPER, (99, 100), *_GRAPHICS, _RTX_5090),
-        _machine("sm_120a", _HOPPER, (99, 100), *_GRAPHICS, _RTX_5090),
+        _machine("sm_100", _HOPPER, (227, 228), *_DATACENTER, _B200, device=_DEVICE_B200),
+        _machine("sm_100a", _HOPPER, (227, 228), *_DATACENTER, _B200, device=_DEVICE_B200),
+        _machine("sm_100f", _HOPPER, (227, 228), *_DATACENTER, _B200, device=_DEVICE_B200),
+        _machine("sm_103a", _HOPPER, (227, 228), *_DATACENTER, _B200, device=_DEVICE_B200),
+        _machine("sm_120", _HOPPER, (99, 100), *_GRAPHICS, _RTX_5090, device=_DEVICE_RTX_5090),
+        _machine("sm_120a", _HOPPER, (99, 100), *_GRAPHICS, _RTX_5090, device=_DEVICE_RTX_5090),
     )
 }
 DEFAULT_ARCH = "sm_90a"  # where no device is present
