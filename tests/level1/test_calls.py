@@ -43,6 +43,13 @@ def test_keys_are_equal_for_calls_of_one_graph() -> None:
     assert len(different) + 1 == len({key, *(each.key for each in different)})
 
 
+def test_values_are_described_as_in_python() -> None:
+    found = bound(X, True, 1, 1.5, None, "a", "float16", [1, (2.0,)], named={"k": (3, 4)}).described()
+    assert ("float32 [2, 3]", "True") == (found["x"], found["scale"])
+    assert "(1, 1.5, None, 'a', 'float16', [1, (2.0,)])" == found["rest"]
+    assert "{'named': {'k': (3, 4)}}" == found["named"]
+
+
 def test_shapes_are_those_of_arguments_or_of_annotations() -> None:
     n = T.dynamic("n")
     kind = T.Tensor((n, 3), "float32")

@@ -112,7 +112,7 @@ def test_decisions_are_exported_and_obeyed(folder: Path) -> None:
     content = json.loads(path.read_text())
     content["decisions"][0]["config"]["tilings"] = ["i 3, 7 threads"]
     path.write_text(json.dumps(content))
-    with pytest.raises(TuningError, match="f: its 1 kernels cannot be divided as the decision says: i 3, 7 threads"):
+    with pytest.raises(TuningError, match="f: its 1 kernel cannot be divided as the decision says: i 3, 7 threads"):
         scaled(decisions=path)(X)
 
 

@@ -47,10 +47,27 @@ class Binding:
     call: Callable[[Sequence[Any]], Any]
 
     def described(self) -> dict[str, str]:
-        """The arguments as texts: arrays by dtype and shape, other values by their key."""
+        """The arguments as texts: arrays by dtype and shape, other values as in Python."""
         texts = {each.name: f"{each.dtype!s} [{', '.join(map(str, each.shape))}]" for each in self.parameters}
         values = [part for part in self.key if isinstance(part, tuple) and len(part) == 2]
-        return texts | {str(name): repr(value) for name, value in values}
+        return texts | {str(name): _value_text(value) for name, value in values}
+
+
+def _value_text(key: Any) -> str:
+    """The text of the value that a key (`key_of_value`) is made of."""
+    match key:
+        case ("dtype", name):
+            return repr(name)
+        case (type() as kind, *items) if issubclass(kind, list | tuple):
+            inner = ", ".join(map(_value_text, items))
+            return f"[{inner}]" if issubclass(kind, list) else f"({inner}{',' * (len(items) == 1)})"
+        case (type() as kind, *items) if kind is dict:
+            return "{" + ", ".join(f"{name}: {_value_text(value)}" for name, value in items) + "}"
+        case (type() as kind, str(digits)) if issubclass(kind, float):
+            return repr(float.fromhex(digits))
+        case (type(), value):
+            return repr(value)
+    return repr(key)
 
 
 def bind_arguments(
