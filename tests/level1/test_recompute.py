@@ -27,6 +27,30 @@ def softmax_of_product(a: Any, b: Any) -> Any:
 
 
 @pytest.mark.parametrize(
+    ("n", "expected"), [(300, ["b_aligned", "product"]), (64, [])]
+)  # a block has room for rows of 64 elements that are sorted
+def test_products_for_which_a_block_has_no_room(n: int, expected: list[str]) -> None:
+    assert expected == stored(lambda a, b: tnp.sort(a @ b), 1024, n, 512)
+
+
+@pytest.mark.filterwarnings("ignore:T.gemm")  # some accumulators are partly in local memory
+@pytest.mark.parametrize("arch", ["sm_75", "sm_86", "gfx942"])
+def test_a_chain_of_products_with_wide_results_fits_in_little_shared_memory(arch: str) -> None:
+    target = {"kind": "hip" if arch.startswith("gfx") else "cuda", "arch": arch}
+
+    @tilelang.compute(target=target, execution_backend="simulator")
+    def gated(x: Any, gate: Any, up: Any, down: Any) -> Any:
+        return (tnp.silu(x @ gate) * (x @ up)) @ down
+
+    x, gate, up, down = (numbers(*shape) / 8 for shape in ((5, 32), (32, 64), (32, 64), (64, 512)))
+    a = (x @ gate).astype(np.float64)
+    expected = (a / (1 + np.exp(-a)) * (x @ up)) @ down
+    np.testing.assert_allclose(gated(x, gate, up, down), expected, rtol=1e-3, atol=1e-4)
+    wide = [T.Tensor(shape, "float32") for shape in ((300, 512), (512, 1408), (512, 1408), (1408, 512))]
+    gated.explain(*wide)  # lowers it
+
+
+@pytest.mark.parametrize(
     ("m", "n", "k", "expected"),
     [
         (4096, 1024, 4096, ["product"]), (4096, 512, 512, ["product"]), (128, 512, 16384, ["product_part"]),

@@ -117,9 +117,9 @@ def _chosen(name: str, choices: Sequence[Sequence[Tiling]], texts: Sequence[str]
         return [tilings[0] for tilings in choices]
     by_text = [{str(tiling): tiling for tiling in tilings} for tilings in choices]
     if len(texts) != len(choices) or any(text not in own for text, own in zip(texts, by_text, strict=True)):
-        listed = "; ".join(texts)
+        listed, kernels = "; ".join(texts), "kernel" if len(choices) == 1 else "kernels"
         raise TuningError(
-            f"{name}: its {len(choices)} kernel{'s' * (len(choices) != 1)} cannot be divided as the decision says: {listed}",
+            f"{name}: its {len(choices)} {kernels} cannot be divided as the decision says: {listed}",
             hint=f"tune it again and export: {name}.tune(...)",
         )
     return [own[text] for text, own in zip(texts, by_text, strict=True)]

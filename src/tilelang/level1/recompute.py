@@ -2,8 +2,8 @@
 
 Takes a fused kernel, gives the products that are cheaper to store: those that several passes would compute again, where
 that takes longer than one write and one read of each element; and those that the blocks of the kernel, which have whole
-rows, are too few to compute, where a kernel of their own divides rows and sums among more blocks. Others stay in the
-loop, as the scores of attention do.
+rows, are too few to compute, where a kernel of their own divides rows and sums among more blocks. Products for which
+blocks have no room are stored, too. Others stay in the loop, as the scores of attention do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from tilelang.level1.fused import FusedKernel, FusedReduction, Output
 from tilelang.level1.graph import Array
 from tilelang.level1.placement import Tiling
 from tilelang.level1.split import can_split
-from tilelang.level1.tiles import blocks_of, choose_tiling, extent_of, operand_bytes, split_count, tiled_gemm
+from tilelang.level1.tiles import (
+    blocks_of,
+    choose_tiling,
+    extent_of,
+    fits_on_chip,
+    operand_bytes,
+    split_count,
+    tiled_gemm,
+)
 from tilelang.performance.gemm import TiledGemm, gemm_seconds
 from tilelang.targets.target import Target
 
@@ -29,7 +37,11 @@ _CLEARLY_FASTER = 0.8  # of a time; smaller differences are within the error of 
 
 
 def products_to_store(kernel: FusedKernel, target: Target) -> list[Array]:
-    """The products of a kernel's loop that are cheaper to store."""
+    """The products of a kernel's loop that are cheaper to store, or that do not fit on the chip beside others."""
+    products = [reduction for reduction in kernel.reductions if contraction(reduction) is not None]
+    inner = [product for product in products if _is_read_in_loop(kernel, product)]
+    if inner and not fits_on_chip(kernel, target):
+        return [product.array for product in inner]
     streamed = set(kernel.streamed)
     candidates = [
         reduction
@@ -46,8 +58,13 @@ def products_to_store(kernel: FusedKernel, target: Target) -> list[Array]:
         repeated = [each.array for each in candidates if _is_cheaper_to_store(kernel, each, passes, target)]
         if repeated:
             return repeated
-    products = [reduction for reduction in kernel.reductions if contraction(reduction) is not None]
     return [each.array for each in products if len(products) == 1 and _is_faster_alone(kernel, each, tiling, target)]
+
+
+def _is_read_in_loop(kernel: FusedKernel, product: FusedReduction) -> bool:
+    """Whether another reduction, a sort or a scan reads a product."""
+    sequences = [output.body for output in kernel.outputs if output.along is not None]
+    return any(product in kernel.reads(body) for body in (*(each.body for each in kernel.reductions), *sequences))
 
 
 def _is_cheaper_to_store(

@@ -271,7 +271,19 @@ def operand_bytes(product: Contraction) -> float:
     return max(without_widening(operand).dtype.bits for operand in (product.a, product.b)) / 8
 
 
+def fits_on_chip(kernel: FusedKernel, target: Target) -> bool:
+    """Whether blocks can hold what a kernel of several products, or of rows that are sorted or scanned, keeps there."""
+    shared = target.machine.shared_bytes
+    if not shared or _gemm_chains_that_fit(kernel, target):
+        return True
+    return not kernel.sequences and _operand_bytes(kernel, _small_chain_tiling(kernel, target), target) <= shared
+
+
 def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:
+    return _gemm_chains_that_fit(kernel, target) or [_small_chain_tiling(kernel, target)]
+
+
+def _gemm_chains_that_fit(kernel: FusedKernel, target: Target) -> list[Tiling]:
     """Rows in blocks of the largest size that keeps a block's tiles in registers and all multiprocessors busy."""
     shapes = [(128, 128, 256), (128, 64, 256), (64, 128, 128), (64, 64, 128), (64, 32, 128)]
     rates = target.machine.rates
@@ -296,11 +308,14 @@ def _gemm_chain_tilings(kernel: FusedKernel, target: Target) -> list[Tiling]:
         waves = -(-blocks_of(kernel, tiling) // busy)
         return waves * (rows + 32)  # a tile of few rows loads as much as one of many
 
-    if fitting:
-        return [tiling for tiling, _ in sorted(fitting, key=cost)]
-    warp = target.machine.warp_size
+    return [tiling for tiling, _ in sorted(fitting, key=cost)]
+
+
+def _small_chain_tiling(kernel: FusedKernel, target: Target) -> Tiling:
+    """The largest of a few small tiles that fits in shared memory, or else the smallest."""
+    warp, shared = target.machine.warp_size, target.machine.shared_bytes
     small = [_gemm_chain_tiling(kernel, rows, depth, warps * warp, 1) for rows, depth, warps in _SMALL_CHAINS]
-    return [next((tiling for tiling in small if _operand_bytes(kernel, tiling, target) <= shared), small[-1])]
+    return next((tiling for tiling in small if _operand_bytes(kernel, tiling, target) <= shared), small[-1])
 
 
 def _has_few_values_beside_products(kernel: FusedKernel) -> bool:
