@@ -14,7 +14,7 @@ from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, Seq, Store
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.ops.fill import Fill
-from tilelang.transforms.split_masks import split_masks, without_masks
+from tilelang.transforms.split_masks import has_masks, split_masks, without_masks
 
 ROWS, COLUMNS = 5, 4
 k, b, i, j = (Var(name, INT32, index=True) for name in "kbij")
@@ -213,3 +213,10 @@ def test_what_is_left_of_statements_where_nothing_is_masked():
         (nest,) = node.body.body
         found = without_masks(node, Domain(), lambda _: True)(nest)
         assert found is left if left is None else found is nest
+
+
+def test_a_loop_has_masks_where_one_depends_on_uniform_values():
+    node = loop(masked(k * COLUMNS + j < b))
+    assert has_masks(node, Domain(), lambda _: True)
+    assert not has_masks(node, Domain(), lambda _: False)
+    assert not has_masks(loop(Store(S, (i, j), ZERO)), Domain(), lambda _: True)

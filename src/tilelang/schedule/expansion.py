@@ -30,9 +30,9 @@ from tilelang.ir.visit import Rewriter, walk, without
 from tilelang.lowering.regions import shared_storages
 from tilelang.saved_schedule import Placement
 from tilelang.schedule.async_copies import CopyGroups, is_asynchronous, target_of
+from tilelang.schedule.iteration import Iteration, time_within, times_before, versions_in
 from tilelang.schedule.loop_body import LoopBody, StatementAccess
 from tilelang.schedule.placement_legality import version_counts
-from tilelang.schedule.rotation import Iteration, time_within, times_before, versions_in
 from tilelang.transforms.versions import versioned
 
 

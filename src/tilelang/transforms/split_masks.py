@@ -87,6 +87,17 @@ def split_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -
     return Seq((*binds, *(loops if loop.step > 0 else reversed(loops))), loc=loop.loc)
 
 
+def has_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -> bool:
+    """Whether a loop, when it is serial, may be split so that some iterations run without masks.
+
+    Args:
+        loop: A loop.
+        domain: What holds where it stands.
+        is_uniform: Whether all threads have the same value of an expression.
+    """
+    return bool(_Search(loop, domain, is_uniform).masks())
+
+
 def without_masks(loop: For, domain: Domain, is_uniform: Callable[[Expr], bool]) -> Callable[[Stmt], Stmt | None]:
     """Gives a statement of a loop's body as it is in iterations that mask nothing; None if it vanishes.
 

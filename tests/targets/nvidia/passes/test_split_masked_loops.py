@@ -118,7 +118,7 @@ def bodies(func):
     names = [step.name for step in BACKEND.passes]
     made = run_passes(func, BACKEND.passes[: names.index("split_masked_loops") + 1], context())
     loops = [s.body.body for s in walk(launch_of(made).body) if isinstance(s, For)]
-    return [body for body in loops if sum(isinstance(s, Gemm) for s in body) == 2]
+    return [body for body in loops if sum(isinstance(s, Gemm) for each in body for s in walk(each)) == 2]
 
 
 @pytest.mark.parametrize("form", ["before", "behind", "branch"])

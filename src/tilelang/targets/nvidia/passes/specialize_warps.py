@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from tilelang.arith.domain import of_function
+from tilelang.arith.domain import Domain, of_function
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
@@ -61,7 +61,9 @@ from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import 
 )
 from tilelang.targets.nvidia.passes.warp_specialization.software_pipeline import SoftwarePipeline, carries
 from tilelang.targets.nvidia.passes.warp_specialization.tile_scheduler import TileScheduler, tile_scheduler
+from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import UniformScalars
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
+from tilelang.transforms.split_masks import has_masks
 
 # A barrier of all threads of a cluster, without memory ordering: fences stand before it where that is needed
 _CLUSTER_SYNC = (CallStmt(CLUSTER_ARRIVE_RELAXED, ()), CallStmt(CLUSTER_WAIT, ()))
@@ -98,10 +100,11 @@ class _Launches(Rewriter):
         schedule = schedule_of(node)
         if schedule is None:
             return node
-        return specialized(fuse_clears(flatten_sequences(node), self._domain), schedule, self._capabilities)
+        launch = fuse_clears(flatten_sequences(node), self._domain)
+        return specialized(launch, schedule, self._capabilities, self._domain)
 
 
-def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabilities) -> Stmt:
+def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabilities, domain: Domain) -> Stmt:
     """The warp-specialized launch, after what resets its tile scheduler; it comes from `flatten_sequences`."""
     thread = Var("thread", INT32, index=True) if launch.thread is None else launch.thread
     views = [s for s in walk(launch.body) if isinstance(s, Alloc) and _is_tensor_view(s.buffer)]
@@ -125,7 +128,12 @@ def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabili
         for group in capabilities.load_groups(launch).found
     ]
     orders: tuple[OrderBarrier, ...] = _order_barriers(launch) if schedule.ping_pong else ()
-    software_pipelines = _software_pipelines(pipelined, schedule, pipelines, stage, capabilities, thread)
+    domain = domain.with_extents(launch.block_vars, launch.grid)
+    is_uniform = UniformScalars(launch).is_uniform
+    software_pipelines = [
+        dataclasses.replace(each, masks=has_masks(each.loop, domain, is_uniform))
+        for each in _software_pipelines(pipelined, schedule, pipelines, stage, capabilities, thread)
+    ]
     if schedule.mma_in_flight:
         software_pipelines += _carrying_loops(loops, pipelines)
     computed = {old: new for each in software_pipelines for old, new in each.computed.items()}

@@ -10,10 +10,12 @@ from specialized import launch_of, warp_specialize
 
 import tilelang
 import tilelang.language as T
+from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import For, If
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_wait import GemmWait
+from tilelang.ops.reduce import Reduce
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.targets.nvidia.passes import persist_grid
 from tilelang.targets.nvidia.passes.warp_specialization import loop_schedules, software_pipeline
@@ -51,11 +53,10 @@ def attention(length, dim=64, block_M=64, block_N=32, causal=False, late_rescale
                     T.copy(V[first, 0], V_s)
                 T.clear(S)
                 T.gemm(Q_s, K_s, S, transpose_B=True)
-                for i, j in T.Parallel(block_M, block_N):
-                    seen = first + j < length
-                    if causal:
-                        seen = T.all_of(seen, first + j <= bx * block_M + i)
-                    S[i, j] = T.if_then_else(seen, S[i, j], -1e30)
+                if causal:
+                    for i, j in T.Parallel(block_M, block_N):
+                        seen = T.all_of(first + j < length, first + j <= bx * block_M + i)
+                        S[i, j] = T.if_then_else(seen, S[i, j], -1e30)
                 T.copy(largest, previous)
                 T.reduce_max(S, largest, dim=1, clear=False)
                 for i, j in T.Parallel(block_M, block_N):
@@ -203,8 +204,9 @@ def test_a_loop_that_may_have_no_iteration_is_guarded(blocks, one_multiprocessor
     configs = {"tl.persistent": blocks > 1}
     kernel = tilelang.compile(main, target=HOPPER, execution_backend="simulator", pass_configs=configs)
     assert "software-pipelined" in kernel.explain()
-    # the epilogue, which ends with the last gemm, does not read A: it is released before, or where nothing runs
-    *steady, epilogue, otherwise = re.split(r"tl_wgmma_\w+\((?=S,|C_l,)", kernel.get_kernel_source())
+    # the last gemm, which the epilogue awaits, does not read A: it is released before, or where nothing runs
+    before, otherwise = kernel.get_kernel_source().rsplit("tl_wgmma_wait_0();", 1)
+    *steady, epilogue = re.split(r"tl_wgmma_\w+\((?=S,|C_l,)", before)
     releases = [part.count("tl_mbarrier_arrive(&A_s_empty") for part in (*steady, epilogue, otherwise)]
     assert [*(0 for _ in steady), *2 * (int(blocks > 1),)] == releases
     rng = np.random.default_rng(0)
@@ -221,11 +223,19 @@ def test_a_loop_that_may_have_no_iteration_is_guarded(blocks, one_multiprocessor
         np.testing.assert_allclose(out, want, rtol=2e-2, atol=2e-2)
 
 
-def steady_state(func):
+def rotated(func):
+    """The body of the rotated loop, and what of it the last iteration leaves out."""
     made = warp_specialize(func, stages=2)
     bodies = [s.body.body for s in walk(launch_of(made).body) if isinstance(s, For)]
     (body,) = [body for body in bodies if any(isinstance(s, GemmWait) for s in body)]
-    return body
+    (ahead,) = [n for n, s in enumerate(body) if isinstance(s, If) and any(isinstance(i, Gemm) for i in walk(s))]
+    return body[:ahead], body[ahead], body[ahead + 1 :]
+
+
+def steady_state(func):
+    """The statements of an iteration of the pipelined loop, from its first gemm on."""
+    alone, ahead, behind = rotated(func)
+    return [*statements_of(ahead.then_body), *behind, *alone]
 
 
 @pytest.mark.parametrize("late_rescale", [False, True])
@@ -252,7 +262,23 @@ def test_stages_are_released_behind_the_wait_for_their_gemm():
     body = steady_state(attention(256))
     first, second = (n for n, s in enumerate(body) if isinstance(s, GemmWait))
     releases = [n for n, s in enumerate(body) if isinstance(s, If) and "empty" in str(s)]
-    assert [first + 1, second + 1] == releases
+    assert [first + 1, second + 2] == releases  # the second one behind the number of its version
+
+
+def test_what_stage_0_computes_stands_once():
+    alone, ahead, behind = rotated(attention(256))
+    assert "k + 1 < 8" == str(ahead.condition)
+    assert not any(isinstance(s, Gemm) for s in alone)
+    assert ["acc"] == [s.c.buffer.name for s in behind if isinstance(s, Gemm)]
+    body = launch_of(warp_specialize(attention(256), stages=2)).body
+    assert ["largest", "row_sum"] == [s.dst.buffer.name for s in walk(body) if isinstance(s, Reduce)]
+    assert ["S", "S", "acc"] == [s.c.buffer.name for s in walk(body) if isinstance(s, Gemm)]
+
+
+def test_the_first_iteration_releases_no_stage_of_the_one_before():
+    alone, *_ = rotated(attention(256))
+    (release,) = [s for s in alone if isinstance(s, If) and "V_s_empty" in str(s)]
+    assert "k != 0" == str(release.condition)
 
 
 def test_the_first_gemm_overwrites_its_accumulator_instead_of_a_clear():

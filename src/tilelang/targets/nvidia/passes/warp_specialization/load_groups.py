@@ -21,7 +21,7 @@ from tilelang.lowering.regions import is_whole, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
-from tilelang.schedule.rotation import iteration_number
+from tilelang.schedule.iteration import iteration_number
 from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import BackwardSlice, UniformScalars
 
 CanLoadAsync = Callable[[Copy], str]

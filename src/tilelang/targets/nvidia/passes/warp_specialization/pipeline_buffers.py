@@ -22,7 +22,7 @@ from tilelang.ir.expr import Expr, Load, Var, binary, const, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Stmt, Store
 from tilelang.records import record
-from tilelang.schedule.rotation import iteration_number
+from tilelang.schedule.iteration import iteration_number
 from tilelang.targets.gpu.isa.sync import SYNC_WARP
 from tilelang.targets.nvidia.isa.cluster import mbarrier_arrive_remote
 from tilelang.targets.nvidia.isa.mbarrier import (
@@ -157,6 +157,10 @@ class PartitionStates:
             elif loop not in self._before:
                 self._before[loop] = _scalar("fills")
                 self.counters.append(Alloc(self._before[loop], _ZERO))
+
+    def is_counted(self, each: PipelineBuffer) -> bool:
+        """Whether index and phase of a pipeline go on with each fill, and are not known of another one."""
+        return each in self._counted
 
     def after_loop(self, loop: For, rename: Callable[[Expr], Expr] = lambda expr: expr) -> list[Stmt]:
         """The statement after a loop that counts its fills."""

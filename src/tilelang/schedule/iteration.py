@@ -1,4 +1,4 @@
-"""Rotates a loop: one iteration of the pipelined loop runs statements of several iterations of the original one.
+"""The iterations of a loop of which one of the pipelined loop runs parts: each stage runs those of another iteration.
 
 Takes a loop and its stages; gives the loop variable's value for each stage at each time, and `Iteration`s, which write
 the statements of one iteration. Invariant: each iteration has names of its own for what its statements bind, unless it

@@ -1,4 +1,4 @@
-"""Rotated loops: which iteration each stage is in at a time, and the names and versions of an iteration's statements."""
+"""Iterations of pipelined loops: which iteration each stage is in at a time, and the names and versions of its statements."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Bind, For
 from tilelang.ir.visit import accessed_buffers, walk
+from tilelang.schedule.iteration import Iteration, iteration_number, time_within, times_before, versions_in
 from tilelang.schedule.loop_body import LoopBody
-from tilelang.schedule.rotation import Iteration, iteration_number, time_within, times_before, versions_in
 from tilelang.transforms.versions import versioned
 
 

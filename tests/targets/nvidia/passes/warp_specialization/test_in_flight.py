@@ -1,0 +1,49 @@
+"""What waits for a gemm that is in flight."""
+
+import pytest
+
+from tilelang.dtypes import FLOAT32, INT32, as_dtype
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import const
+from tilelang.lowering.regions import whole
+from tilelang.ops.copy import Copy
+from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
+from tilelang.targets.nvidia.passes.warp_specialization.in_flight import InFlight, is_fragment
+
+FLOAT16 = as_dtype("float16")
+
+
+def matrix(name, dtype=FLOAT16, scope=Scope.FRAGMENT, rank=2):
+    return Buffer(name, (const(64, INT32),) * rank, dtype, scope)
+
+
+A, B, SUMS, OTHER = matrix("A"), matrix("B", scope=Scope.SHARED), matrix("sums", FLOAT32), matrix("other", FLOAT32)
+GEMM = Gemm(whole(A), whole(B), whole(SUMS))
+
+
+def zeros(buffer):
+    return Fill(whole(buffer), const(0.0, buffer.dtype))
+
+
+STATEMENTS = {
+    "reads the sums": (Copy(whole(SUMS), whole(OTHER)), (), True),
+    "overwrites the sums": (zeros(SUMS), (), True),
+    "overwrites an operand": (zeros(A), (), True),
+    "writes another version of an operand": (zeros(A), (A,), False),
+    "reads an operand": (Copy(whole(A), whole(OTHER)), (), False),
+    "touches neither": (zeros(OTHER), (), False),
+}
+
+
+@pytest.mark.parametrize(("stmt", "versioned", "waits"), STATEMENTS.values(), ids=STATEMENTS.keys())
+def test_a_gemm_blocks_what_touches_its_sums_or_overwrites_its_operands(stmt, versioned, waits):
+    assert waits == InFlight(GEMM, []).blocks(stmt, versioned)
+
+
+@pytest.mark.parametrize(
+    ("buffer", "fenced"),
+    [(A, True), (SUMS, True), (B, False), (matrix("rows", rank=1), False)],
+)
+def test_matrices_in_registers_of_16_or_32_bits_are_fenced(buffer, fenced):
+    assert fenced == is_fragment(buffer)

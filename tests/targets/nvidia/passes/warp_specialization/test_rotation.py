@@ -1,0 +1,71 @@
+"""Which software-pipelined loops are rotated, and where their iterations are divided."""
+
+import pytest
+from specialized import launch_of, warp_specialize
+
+import tilelang.language as T
+from tilelang.ir.stmt import For, If
+from tilelang.ir.visit import sub_statements, walk
+from tilelang.ops.gemm import Gemm
+
+
+def attention(dim=64, rows=128, ragged=False, through_memory=False):
+    """Two gemms with exponentials between them."""
+    threads = rows * 2
+
+    @T.prim_func
+    def main(Q: T.Tensor((rows, dim), "float16"), K: T.Tensor((250 if ragged else 256, dim), "float16"),
+             V: T.Tensor((250 if ragged else 256, dim), "float16"), O: T.Tensor((rows, dim), "float32")):
+        with T.Kernel(1, threads=threads):
+            q, k, v = (T.alloc_shared((n, dim), "float16") for n in (rows, 64, 64))
+            scores, out = T.alloc_fragment((rows, 64), "float32"), T.alloc_fragment((rows, dim), "float32")
+            most = T.alloc_fragment((rows,), "float32")
+            p = T.alloc_shared((rows, 64), "float16") if through_memory else T.alloc_fragment((rows, 64), "float16")
+            T.copy(Q, q)
+            T.clear(out)
+            for i in T.Pipelined(4, num_stages=2):
+                T.copy(K[i * 64, 0], k)
+                T.copy(V[i * 64, 0], v)
+                T.gemm(q, k, scores, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+                if ragged:
+                    for r, c in T.Parallel(rows, 64):
+                        scores[r, c] = T.if_then_else(i * 64 + c < 250, scores[r, c], -1e4)
+                T.reduce_max(scores, most, dim=1)
+                for r, c in T.Parallel(rows, 64):
+                    scores[r, c] = T.exp2(scores[r, c] - most[r])
+                T.copy(scores, p)
+                T.gemm(p, v, out, policy=T.GemmWarpPolicy.FullRow)
+            T.copy(out, O)
+
+    return main
+
+
+def loop(func):
+    """The consumers' loop, and the branch of it that computes a gemm, if there is one."""
+    loops = [s for s in walk(launch_of(warp_specialize(func, stages=2)).body) if isinstance(s, For)]
+    (found,) = [each for each in loops if any(isinstance(s, Gemm) for s in sub_statements(each.body))]
+    branches = [s for s in sub_statements(found.body) if isinstance(s, If) and any(isinstance(i, Gemm) for i in walk(s))]
+    return found, branches
+
+
+def test_the_first_gemm_of_the_next_iteration_is_in_a_branch_and_the_second_is_not():
+    found, (branch,) = loop(attention())
+    assert "i + 1 < 4" == str(branch.condition)
+    assert ["scores"] == [s.c.buffer.name for s in walk(branch) if isinstance(s, Gemm)]
+    assert ["out"] == [s.c.buffer.name for s in sub_statements(found.body) if isinstance(s, Gemm)]
+    assert "4" == str(found.stop)
+
+
+OTHERS = {
+    "what is split into loops with and without masks": {"ragged": True},
+    "warpgroups that issue in order": {"rows": 192},
+    "more descriptors than are uniform": {"dim": 256},
+    "tiles that other warps read": {"through_memory": True},
+}
+
+
+@pytest.mark.parametrize("options", OTHERS.values(), ids=OTHERS.keys())
+def test_other_loops_keep_a_prologue_with_all_of_stage_0(options):
+    found, branches = loop(attention(**options))
+    assert not branches
+    assert ["scores", "out"] == [s.c.buffer.name for s in sub_statements(found.body) if isinstance(s, Gemm)]
