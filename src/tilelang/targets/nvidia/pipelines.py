@@ -44,6 +44,7 @@ from tilelang.targets.nvidia.passes import (
     make_warp_uniform,
     multi_buffer,
     overlap_iterations,
+    overlap_launches,
     pack_casts,
     persist_grid,
     plan_pipeline,
@@ -101,6 +102,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         reconverge_warps.PASS,
         make_warp_uniform.PASS,
         strength_reduce_remainders.PASS,
+        overlap_launches.PASS,
     )
     return build_pipeline(
         resolve_warp_size.PASS,
