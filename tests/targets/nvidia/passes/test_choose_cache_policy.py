@@ -36,7 +36,10 @@ SKINNY = {"A": "evict_last", "B": "evict_first"}
         (gemm_kernel(16, 4096, 4096, 16, 64, 128), SKINNY),
         (gemm_kernel(48, 1000, 1024, 64, 128, 64), SKINNY),  # edges that tiles do not divide
         # too large to keep
-        (gemm_kernel(64, 8192, 65536, 64, 64, 64), {"B": "evict_first"}),
+        (gemm_kernel(64, 2048, 65536, 64, 64, 64), {"B": "evict_first"}),
+        # so large that the cache is of no use
+        (gemm_kernel(64, 16384, 8192, 64, 64, 64), SKINNY),
+        (gemm_kernel(64, 16384, 16384, 64, 64, 64), {}),
         # a column of tiles reads its weights several times
         (gemm_kernel(128, 8192, 8192, 64, 64, 64), {}),
         (gemm_kernel(4096, 4096, 4096), {}),
