@@ -13,9 +13,10 @@ from tilelang.testing import to_device, to_host
 
 @tilelang.jit(out_idx=[3])
 def flash_decoding(
-    batch, kv_heads, group, length, dim, splits, block_H=16, block_N=128, num_stages=2, threads=128, dtype="float16"
+    batch, kv_heads, group, length, dim, splits, block_H=None, block_N=128, num_stages=2, threads=128, dtype="float16"
 ):
-    """Queries of `kv_heads` groups of `group` heads, which are at most `block_H`."""
+    """Queries of `kv_heads` groups of `group` heads, the first of `block_H` rows; a multiple of 8 without that."""
+    block_H = T.ceildiv(group, 8) * 8 if block_H is None else block_H
     assert group <= block_H, "a tile has the queries of a group"
     scale = dim**-0.5 * 1.4426950408889634  # of exponents of 2
     share = -(-length // (splits * block_N)) * block_N  # positions of a split
@@ -78,19 +79,22 @@ def flash_decoding(
                     part_log2[b, h, s, i] = T.log2(row_sum[i]) + row_max[i] * scale
 
         with T.Kernel(group, kv_heads, batch, threads=128) as (g, h, b):
+            parts = T.alloc_fragment((splits, dim), "float32")
+            weights = T.alloc_fragment((splits,), "float32")
+            largest = T.alloc_fragment((1,), "float32")
+            total = T.alloc_fragment((1,), "float32")
             out = T.alloc_fragment((dim,), "float32")
-            largest = T.alloc_var("float32", init=-1e30)
-            total = T.alloc_var("float32", init=0.0)
-            for s in T.serial(splits):
-                largest = T.max(largest, part_log2[b, h, s, g])
-            T.clear(out)
-            for s in T.serial(splits):
-                weight = T.exp2(part_log2[b, h, s, g] - largest)
-                total += weight
-                for j in T.Parallel(dim):
-                    out[j] += part_out[b, h, s, g, j] * weight
+            T.copy(part_log2[b, h, :, g], weights)
+            T.copy(part_out[b, h, :, g, :], parts)
+            T.reduce_max(weights, largest)
+            for s in T.Parallel(splits):
+                weights[s] = T.exp2(weights[s] - largest[0])
+            T.reduce_sum(weights, total)
+            for s, j in T.Parallel(splits, dim):
+                parts[s, j] *= weights[s]
+            T.reduce_sum(parts, out, dim=0)
             for j in T.Parallel(dim):
-                O[b, h, g, j] = out[j] / total
+                O[b, h, g, j] = out[j] / total[0]
 
     return main
 
