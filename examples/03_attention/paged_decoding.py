@@ -16,9 +16,11 @@ LOG2_E = 1.4426950408889634
 
 @tilelang.jit(out_idx=[5])
 def paged_decoding(
-    batch, kv_heads, group, pool, max_pages, dim, splits=1, page=64, block_H=16, stages=2, threads=128, dtype="float16"
-):
-    """Queries of `kv_heads` groups of `group` heads, which are at most `block_H`."""
+    batch, kv_heads, group, pool, max_pages, dim, splits=1, page=64, block_H=None, stages=2, threads=128,
+    dtype="float16",
+):  # fmt: skip
+    """Queries of `kv_heads` groups of `group` heads, the first of `block_H` rows; a multiple of 8 without that."""
+    block_H = T.ceildiv(group, 8) * 8 if block_H is None else block_H
     assert group <= block_H, "a tile has the queries of a group"
     scale = dim**-0.5 * LOG2_E  # of exponents of 2
 
