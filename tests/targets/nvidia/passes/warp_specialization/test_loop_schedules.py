@@ -253,6 +253,20 @@ def test_a_mask_before_a_gemm_costs_nothing_since_few_iterations_have_it():
     assert [0, first_gemm, second_gemm] == list(made.order[:3])  # else the second one, under which the mask is written
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_mask_of_elements_costs_nothing_since_few_iterations_have_it(causal, monkeypatch):
+    graphs = []
+    monkeypatch.setattr(loop_schedules, "modulo_schedule", lambda graph: graphs.append(graph) or modulo_schedule(graph))
+    program = load("03_attention/attention_backward.py").attention_backward.get_tir(
+        1, 1, 1024, 64, block_M=64, block_N=128, causal=causal, threads=256
+    )
+    warp_specialize(program, stages=2)
+    (work,) = {graph.work for graph in graphs}
+    exponentials, gradients = (each.cycles for each in work if not each.asynchronous and each.cycles > 128)
+    elements = 128 * 64 // 128  # per lane
+    assert (12 * elements, 5 * elements) == (exponentials, gradients)
+
+
 def test_a_softmax_of_plain_loops_rescales_rarely_and_adds_to_its_running_sum():
     launch = launch_of(warp_specialize(flash(1, 256, 64, 64, 64), stages=2))
     loops = [s for s in walk(launch) if isinstance(s, ParallelLoop)]

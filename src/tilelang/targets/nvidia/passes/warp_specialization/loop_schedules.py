@@ -19,7 +19,7 @@ from tilelang.ir.expr import Var
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.timeline import Timeline
-from tilelang.ir.visit import Rewriter, accessed_buffers, walk, without
+from tilelang.ir.visit import Rewriter, accessed_buffers, walk, without, without_unused_bindings
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
@@ -283,7 +283,8 @@ def _loop_schedule(
         if left is None or left is not stmt and isinstance(left, Fill):
             return Work(0)
         exchanges = isinstance(left, Reduce) and left.src.buffer.storage in divided
-        return with_exchange(thread_work(left)) if exchanges else thread_work(left)
+        cost = thread_work(left if left is stmt else without_unused_bindings(left))  # such as that of the mask
+        return with_exchange(cost) if exchanges else cost
 
     consumers = threads // WARPGROUP_THREADS
     values = _values(body, launch, loop, consumers)
