@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from examples_of import load
 from specialized import TABLE, context, gemm_kernel, launch_of, warp_specialize
 
 import tilelang
@@ -351,6 +352,16 @@ def test_tiles_of_which_no_thread_can_hold_its_share_are_refused():
 
 def test_tiles_of_which_shared_memory_holds_one_are_refused():
     assert "shared memory holds one version of" in reason(gemm_kernel(4096, 4096, 4096, 128, 128, 256))
+
+
+@pytest.mark.parametrize("dim", [64, 128])
+def test_stages_that_hide_no_more_loads_leave_space_for_the_results(dim):
+    program = load("03_attention/attention_backward.py").attention_backward.get_tir(
+        1, 4, 1024, dim, block_M=64, block_N=128, threads=256
+    )
+    schedule = chosen(program)
+    assert (schedule.stages, bool(schedule.epilogue_parts)) == ({64: 7, 128: 2}[dim], True)
+    assert 3 == chosen(program, stages=3).stages
 
 
 def test_overrides_reach_the_pass():

@@ -1,11 +1,21 @@
 """The cost model of the statements of a loop."""
 
+import pytest
+
 import tilelang.language as T
-from tilelang.ir.stmt import ParallelLoop
+from tilelang.ir.stmt import For, ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.loop_graph import Work
-from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work, warp_work, with_exchange
+from tilelang.targets.nvidia.passes.costs import (
+    gemm_work,
+    iteration_cycles,
+    stages_that_hide_loads,
+    thread_work,
+    warp_work,
+    with_exchange,
+)
+from tilelang.targets.target import Target
 
 
 @T.prim_func
@@ -58,3 +68,36 @@ def test_of_what_warps_may_skip_only_the_test_counts():
 def test_an_exchange_among_warpgroups_occupies_the_warps():
     assert Work(140) == with_exchange(Work(40))
     assert Work(140, prefetched=True) == with_exchange(Work(40, prefetched=True))
+
+
+def test_an_iteration_takes_the_cycles_of_its_gemms():
+    @T.prim_func
+    def two(A: T.Tensor((512, 64), "float16"), C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((128, 64), "float16")
+            S, C_f = T.alloc_fragment((128, 128), "float32"), T.alloc_fragment((128, 64), "float32")
+            P = T.alloc_fragment((128, 128), "float16")
+            T.clear(C_f)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[k * 128, 0], A_s)
+                T.gemm(A_s, A_s, S, transpose_B=True, clear_accum=True)
+                T.copy(S, P)
+                T.gemm(P, A_s, C_f)
+            T.copy(C_f, C)
+
+    (loop,) = (s for s in walk(two.body) if isinstance(s, For))
+    assert 2 * 128 * 128 * 64 // 4096 * 2 == iteration_cycles(loop)
+
+
+@pytest.mark.parametrize(
+    ("stage_bytes", "cycles", "stages"),
+    [
+        (128 * 64 * 2 + 64 * 256 * 2, 128 * 256 * 64 * 2 // 4096, 4),  # a plain gemm
+        (2 * 64 * 128 * 2, 5 * 64 * 128 * 128 * 2 // 4096, 2),  # attention, backward
+        (32 << 10, 1 << 20, 2),  # the next tile is loaded while one is used
+        (32 << 10, 0, 2171),
+    ],
+)
+def test_longer_iterations_need_fewer_stages_to_hide_loads(stage_bytes, cycles, stages):
+    rates = Target("cuda", "sm_90a").machine.rates
+    assert stages == stages_that_hide_loads(stage_bytes, cycles, rates)

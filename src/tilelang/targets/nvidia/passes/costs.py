@@ -20,10 +20,11 @@ from collections.abc import Iterator
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Binary, Call, Cast, Expr, Select, Unary, int_const
 from tilelang.ir.stmt import Atomic, Bind, For, If, ParallelLoop, Seq, Stmt, Store, TileOp
-from tilelang.ir.visit import expressions, sub_statements, walk_expr
+from tilelang.ir.visit import expressions, sub_statements, walk, walk_expr
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.loop_graph import Work
 from tilelang.targets.gpu.lowerings.warp_votes import condition_axes
+from tilelang.targets.machine import Rates
 from tilelang.targets.nvidia.machines import (
     MMA_FLOP_PER_CYCLE,
     RESULTS_PER_CYCLE,
@@ -46,6 +47,23 @@ _SHORT_GEMM = 64 * 128 * 64 * 16
 def gemm_work(gemm: Gemm) -> Work:
     """The work of a gemm that runs asynchronously."""
     return Work(_gemm_cycles(gemm, WGMMA_FLOP_PER_CYCLE), asynchronous=True, issue=_GEMM_ISSUE, latency=WGMMA_LATENCY)
+
+
+def iteration_cycles(loop: For) -> int:
+    """The cycles of an iteration of a loop in which its gemms keep the matrix unit busy."""
+    return sum(_gemm_cycles(stmt, WGMMA_FLOP_PER_CYCLE) for stmt in walk(loop.body) if isinstance(stmt, Gemm))
+
+
+def stages_that_hide_loads(stage_bytes: int, cycles: int, rates: Rates) -> int:
+    """The stages of a pipeline with which loads arrive in time, even where all multiprocessors load at once.
+
+    Args:
+        stage_bytes: Bytes of a stage.
+        cycles: Cycles in which a stage is in use.
+        rates: Rates of the machine.
+    """
+    loading = rates.memory_latency * (1 + rates.queueing) + stage_bytes / rates.loaded_bytes
+    return 1 + math.ceil(loading / max(cycles, 1))
 
 
 def thread_work(stmt: Stmt, flop: int = WGMMA_FLOP_PER_CYCLE) -> Work:

@@ -16,14 +16,17 @@ from tilelang.layout.boxes import ALIGNMENT
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.saved_schedule import ScheduleOverrides
+from tilelang.targets.machine import Rates
 from tilelang.targets.nvidia.isa.wgmma import ROWS
+from tilelang.targets.nvidia.passes.costs import iteration_cycles, stages_that_hide_loads
 from tilelang.targets.nvidia.passes.warp_specialization.epilogue import EpilogueStore, has_full_rows, split_into_parts
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
 
 _MAX_STAGES = 8  # more stages were never faster, unless tiles are small
 _BYTES_IN_FLIGHT = 128 * 1024  # enough bytes in flight per multiprocessor to hide the latency of memory
 _LEAST_STAGES = 2  # with fewer, no load overlaps the use of another by the same block
-_MIN_STAGES = 3  # with fewer, it is better to store from registers
+# With fewer, unless they hide the latency of memory, it is better to store from registers
+_MIN_STAGES = 3
 # Parts of the epilogue, where these leave space for another stage: at 8192 x 8192 x 1024 tiles of 128x192
 # reached 1.117 of cuBLAS in three parts and 1.075 at once, at 5000^3 those of 128x224 0.969 in two parts and 0.930.
 _MAX_EPILOGUE_PARTS = 4
@@ -53,6 +56,7 @@ def shared_memory_budget(
     shared_bytes: int,
     overrides: ScheduleOverrides,
     *,
+    rates: Rates | None = None,
     persistent: bool,
     concurrent_tiles: int,
     blocks_per_sm: int = 1,
@@ -67,6 +71,7 @@ def shared_memory_budget(
         stores: The stores that may go through shared memory.
         shared_bytes: Bytes of shared memory of a block.
         overrides: What the user sets.
+        rates: Rates of the machine; None if they are not known.
         persistent: Whether blocks loop over the tiles of the grid.
         concurrent_tiles: How many tiles of the grid may be in their epilogue at the same time.
         blocks_per_sm: Blocks at once on a multiprocessor, of which one may compute while the others load.
@@ -85,6 +90,10 @@ def shared_memory_budget(
     pipelined = [load_group for load_group in load_groups if load_group.pipelined]
     stage = sum(_size(t) for load_group in pipelined for t in load_group.tiles)
     most = _max_stages(pipelined, stage, overrides, persistent=persistent)
+    if rates is not None and overrides.stages is None:
+        loops = dict.fromkeys(load_group.loop for load_group in pipelined if load_group.loop is not None)
+        shortest = min(map(iteration_cycles, loops))
+        enough = min(enough, max(least, stages_that_hide_loads(stage, shortest, rates)))
 
     additions = [each for each in stores if each.adds and each.pipelined]
     stores = [each for each in stores if each not in additions]
