@@ -77,6 +77,8 @@ _FIXED: dict[str, list[Operand]] = {
     "elect": [Mask()],
     "bar_sync": [1, 32],
     "bar_arrive": [1, 64],
+    "bar_sync_or": [1, 32, BOOL],
+    "sync_group_or": [BOOL],
     "cp_async_wait": [0],
     "nanosleep": [20],
     "quad_exchange": [Address(SCALARS["int8"]), Address(SCALARS["int8"])],

@@ -159,8 +159,9 @@ class _GroupValues(_Values):
                 if at.divergent or not all(map(self.is_uniform, (*indices, value))):
                     self._differs(buffer)
             case CallStmt(routine=routine, writes=writes, result=result):
+                is_uniform = isinstance(routine, Instruction) and routine.is_uniform
                 keeps_uniform = isinstance(routine, Instruction) and routine.keeps_uniform
-                if not (keeps_uniform and all(map(self.is_uniform, expressions(stmt)))):
+                if not (is_uniform or keeps_uniform and all(map(self.is_uniform, expressions(stmt)))):
                     self._result(result)
                 self._differs(*(r.buffer for r in writes if r.buffer.scope in _OF_THREAD))
             case Atomic(result=result):

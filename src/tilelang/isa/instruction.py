@@ -121,6 +121,7 @@ class Instruction(Routine):
         verbatim: Whether it is source of the user, whose arguments are printed unchanged.
         may_diverge: Whether lanes that execute it together may diverge afterwards.
         keeps_uniform: Whether its result is the same in all threads if all its arguments are.
+        is_uniform: Whether its result is the same in all threads that execute it together.
         matrix: What it multiplies, if it is a matrix instruction.
         shared_rows: If it copies rows of shared memory whose addresses its first lanes have: how many, and the bytes of
             each.
@@ -142,6 +143,7 @@ class Instruction(Routine):
     verbatim: bool = False
     may_diverge: bool = False
     keeps_uniform: bool = False
+    is_uniform: bool = False
     matrix: MatrixWork | None = None
     shared_rows: tuple[int, int] = (0, 0)
     source: str = ""

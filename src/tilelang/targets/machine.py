@@ -18,6 +18,7 @@ class CommonFeature(enum.Flag):
     REDUCE_LANES = enum.auto()  # one instruction folds an integer over the lanes of a warp
     FILLED_BY_WARPS = enum.auto()  # a warp copies to contiguous shared memory only, which tiles without padding are
     ASYNC_GEMMS = enum.auto()  # threads compute while matrix units multiply tiles
+    VOTES_AT_BARRIERS = enum.auto()  # a barrier tells whether a predicate holds in some thread, at no further cost
 
 
 NOTHING: enum.Flag = CommonFeature.NONE

@@ -9,14 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilelang.language as T
-from tilelang.dtypes import as_dtype
+from tilelang.dtypes import FLOAT32, as_dtype
 from tilelang.ir.scalar import convert
-from tilelang.ir.stmt import CallStmt, For
+from tilelang.ir.stmt import CallStmt, For, If
 from tilelang.ir.visit import walk
+from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.targets.gpu.isa.warp import ANY
+from tilelang.sim.run import simulate
+from tilelang.targets.gpu.isa.sync import SYNC_GROUP_OR
+from tilelang.targets.gpu.isa.warp import ANY, shuffle
 from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.nvidia.isa.named_barrier import BAR_SYNC_OR
 from tilelang.targets.target import Target
 
 EXECUTORS = {
@@ -25,6 +29,7 @@ EXECUTORS = {
     "sm_80": simulate_on_copies,
 }
 ROWS, COLUMNS, WIDTH = 16, 16, 8
+SHUFFLE = shuffle("xor", FLOAT32)
 
 
 @functools.cache
@@ -83,6 +88,11 @@ def check(run, scores, scale=1.0, dtype="float16", atol=4e-3, **sizes):
     np.testing.assert_allclose(logarithm, want_logarithm, rtol=1e-5, atol=1e-4)
 
 
+def routines(stmt):
+    """What a statement calls, in order."""
+    return [s.routine for s in walk(stmt) if isinstance(s, CallStmt)]
+
+
 def draw(tiles, rows=ROWS, columns=COLUMNS, seed=1):
     return np.random.default_rng(seed).standard_normal((rows, tiles * columns)).astype("f")
 
@@ -138,6 +148,84 @@ def test_warps_vote_once_in_a_step():
     lowered = run_passes(attention(6, rows=64, columns=32, threads=128), BACKEND.passes, context)
     loop = next(s for s in walk(lowered.body) if isinstance(s, For) and any(isinstance(e, CallStmt) for e in walk(s)))
     assert 1 == sum(isinstance(s, CallStmt) and s.routine is ANY for s in walk(loop))
+
+
+@functools.cache
+def divided_rows(tiles, threads=128, rows=64, columns=64, width=64):
+    """softmax(Q @ K.T) @ K, where warps divide the columns of the scores."""
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((rows, width), "float16"),
+        K: T.Tensor((tiles * columns, width), "float16"),
+        O: T.Tensor((rows, width), "float32"),
+    ):
+        with T.Kernel(1, threads=threads) as _:
+            queries, keys = T.alloc_shared((rows, width), "float16"), T.alloc_shared((columns, width), "float16")
+            scores = T.alloc_fragment((rows, columns), "float32")
+            probabilities = T.alloc_shared((rows, columns), "float16")
+            output = T.alloc_fragment((rows, width), "float32")
+            row_max, row_sum = T.alloc_fragment((rows,), "float32"), T.alloc_fragment((rows,), "float32")
+            T.copy(Q, queries)
+            T.clear(output)
+            T.clear(row_sum)
+            T.fill(row_max, -T.infinity("float32"))
+            for k in T.Pipelined(tiles, num_stages=2):
+                T.copy(K[k * columns, 0], keys)
+                policy = T.GemmWarpPolicy.FullCol
+                T.gemm(queries, keys, scores, transpose_B=True, clear_accum=True, policy=policy)
+                T.online_softmax(scores, output, row_max, row_sum, 1.0, probabilities)
+                T.gemm(probabilities, keys, output, policy=policy)
+            for i, j in T.Parallel(rows, width):
+                O[i, j] = output[i, j] / row_sum[i]
+
+    return main
+
+
+# Threads by target: all of a block, or the two warpgroups of a block that consume what a producer loads
+GROUPS = {"sm_80": 128, "sm_90a": 256}
+
+
+def lowered_by_columns(arch):
+    context = PassContext(CompileOptions.from_user({"tl.consumers": 2}), Target("cuda", arch))
+    return run_passes(divided_rows(4, GROUPS[arch]), BACKEND.passes, context)
+
+
+def simulate_by_columns(arch, *arrays):
+    output = np.zeros((64, 64), "f")
+    simulate(lowered_by_columns(arch), [*arrays, output], target=Target("cuda", arch))
+    return output
+
+
+@pytest.mark.parametrize("arch", GROUPS)
+@pytest.mark.parametrize("growth", [0.0, 0.5, 30.0])
+def test_rows_that_warps_divide(arch, growth):
+    rng = np.random.default_rng(1)
+    queries, keys = (rng.standard_normal((n, 64)).astype(np.float16) for n in (64, 256))
+    keys *= (1 + growth * np.arange(256) / 256)[:, None].astype(np.float16)
+    keys[70, 0] = 4 + growth  # that of a few rows
+    output = simulate_by_columns(arch, queries, keys)
+    scores = queries.astype("f") @ keys.astype("f").T
+    np.testing.assert_allclose(output, expected(scores, keys)[0], rtol=4e-3, atol=4e-3 * np.abs(keys).max())
+
+
+@pytest.mark.parametrize("arch", GROUPS)
+def test_what_is_no_number_spoils_its_row_alone_where_warps_divide_it(arch):
+    queries, keys = np.zeros((64, 64), np.float16), np.ones((256, 64), np.float16)
+    queries[18, 3] = np.nan
+    output = simulate_by_columns(arch, queries, keys)
+    assert np.isnan(output[18]).all()
+    np.testing.assert_allclose(np.delete(output, 18, axis=0), 1, rtol=2e-3)
+
+
+@pytest.mark.parametrize(("arch", "vote"), [("sm_80", SYNC_GROUP_OR), ("sm_90a", BAR_SYNC_OR)])
+def test_warps_that_divide_rows_vote_at_a_barrier_and_exchange_what_exceeds(arch, vote):
+    loop = next(s for s in walk(lowered_by_columns(arch).body) if isinstance(s, For) and vote in routines(s))
+    branches = [s for s in walk(loop.body) if isinstance(s, If) and s.group is None]
+    assert 1 == routines(loop).count(vote)
+    assert not any(vote in routines(branch) for branch in branches)
+    exchanges = routines(loop).count(SHUFFLE)
+    assert exchanges and exchanges == sum(routines(branch).count(SHUFFLE) for branch in branches)
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

@@ -69,6 +69,30 @@ def test_warps_that_never_meet_wait_for_their_own_threads():
     assert "sync_warp" in names and "bar_sync" not in names
 
 
+def test_votes_of_a_group_take_its_barrier():
+    @T.prim_func
+    def main(S: T.Tensor((4, 64, 64), "float16"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=384):
+            keys = T.alloc_shared((64, 64), "float16")
+            scores = T.alloc_fragment((64, 64), "float32")
+            output = T.alloc_fragment((64, 64), "float32")
+            probabilities = T.alloc_shared((64, 64), "float16")
+            row_max, row_sum = T.alloc_fragment((64,), "float32"), T.alloc_fragment((64,), "float32")
+            with T.ws(1, 2):
+                T.clear(output)
+                T.clear(row_sum)
+                T.fill(row_max, -T.infinity("float32"))
+                for k in T.serial(4):
+                    T.copy(S[k, 0, 0], keys)
+                    T.gemm(keys, keys, scores, clear_accum=True, policy=T.GemmWarpPolicy.FullCol)
+                    T.online_softmax(scores, output, row_max, row_sum, 1.0, probabilities)
+                    T.gemm(probabilities, keys, output, policy=T.GemmWarpPolicy.FullCol)
+                T.copy(row_sum, B)
+
+    calls = [s for s in walk(lower_func(main).body) if isinstance(s, CallStmt) and s.routine.name == "bar_sync_or"]
+    assert [[15, 256]] == [[a.value for a in call.args if isinstance(a, Const)] for call in calls]
+
+
 def test_numbers_that_the_program_uses_are_left_to_it():
     @T.prim_func
     def main(A: T.Tensor((64,), "int32"), B: T.Tensor((64,), "int32")):

@@ -20,11 +20,12 @@ from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.expr import Expr
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of
-from tilelang.ir.stmt import Bind, For, Group, If, Launch, Seq, Stmt, While
+from tilelang.ir.stmt import Bind, CallStmt, For, Group, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.thread.insert_barriers import insert_barriers
+from tilelang.targets.gpu.isa.sync import SYNC_GROUP_OR
 from tilelang.transforms.place_barriers import block_barrier
 
 
@@ -33,6 +34,13 @@ class Barriers(Protocol):
 
     def barrier(self, group: Group, loc: Loc) -> Stmt:
         """A barrier of the threads of a group, which are more than a warp.
+
+        Raises:
+            NoLowering: The machine has none, or all are in use.
+        """
+
+    def vote(self, group: Group, call: CallStmt) -> Stmt:
+        """What stands for a call of `SYNC_GROUP_OR` by the threads of a group, which are more than a warp.
 
         Raises:
             NoLowering: The machine has none, or all are in use.
@@ -75,6 +83,8 @@ class _Groups(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, If) and node.group is not None:
             return self._group(node, node.group)
+        if isinstance(node, CallStmt) and node.routine is SYNC_GROUP_OR:
+            return self._barriers.vote(self._threads, node)
         if self._uniform.diverges(node) and any(transfers_ownership(s) for s in walk(node)):
             self._busy.append(self._threads)
         self._loops += isinstance(node, For | While)

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from tilelang.errors import Loc, NoLowering
 from tilelang.ir.expr import Expr
-from tilelang.ir.stmt import Group, Launch, Stmt
+from tilelang.ir.stmt import CallStmt, Group, Launch, Stmt
 
 
 class WaveBarriers:
@@ -27,6 +27,10 @@ class WaveBarriers:
             loc=loc,
             hint="let groups of one wave share memory, or write T.sync_threads between groups",
         )
+
+    def vote(self, group: Group, call: CallStmt) -> NoReturn:
+        """Refuses them, too."""
+        self.barrier(group, call.loc)
 
     def subgroups(self, group: Group, thread: Expr) -> list[tuple[int, Callable[[Loc], Stmt]]]:
         """None: only single waves have barriers."""

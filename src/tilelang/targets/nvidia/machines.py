@@ -190,7 +190,8 @@ def _machine(
         name,
         features,
         (CommonFeature.REDUCE_LANES if Feature.MMA_AMPERE in features else CommonFeature.NONE)  # redux.sync
-        | (CommonFeature.ASYNC_GEMMS if Feature.WGMMA in features else CommonFeature.NONE),
+        | (CommonFeature.ASYNC_GEMMS if Feature.WGMMA in features else CommonFeature.NONE)
+        | CommonFeature.VOTES_AT_BARRIERS,  # bar.red
         warp_size=WARP_SIZE,
         max_threads=MAX_THREADS,
         max_grid=MAX_GRID,

@@ -5,6 +5,7 @@ Takes a launch, gives the barriers of its groups. Invariant: groups with the sam
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 
@@ -13,9 +14,10 @@ from tilelang.errors import Loc, NoLowering
 from tilelang.ir.expr import Expr, const, int_const, select
 from tilelang.ir.stmt import CallStmt, Group, Launch, Stmt
 from tilelang.ir.visit import walk
-from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC, BARRIERS
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC, BAR_SYNC_OR, BARRIERS
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
+_NAMED = (BAR_SYNC, BAR_ARRIVE, BAR_SYNC_OR)
 _LOWEST = 8  # numbers below are the program's own, whichever it computes
 
 
@@ -23,7 +25,7 @@ class NamedBarriers:
     """The numbers of named barriers, one for each set of threads."""
 
     def __init__(self, launch: Launch) -> None:
-        calls = [s for s in walk(launch.body) if isinstance(s, CallStmt) and s.routine in (BAR_SYNC, BAR_ARRIVE)]
+        calls = [s for s in walk(launch.body) if isinstance(s, CallStmt) and s.routine in _NAMED]
         taken = {int_const(call.args[0]) for call in calls if isinstance(call.args[0], Expr)}
         self._free = [number for number in range(_LOWEST, BARRIERS) if number not in taken]
         self._given: dict[tuple[int, int], int] = {}
@@ -32,6 +34,11 @@ class NamedBarriers:
         """A barrier of the threads of a group."""
         number = const(self._number(group.first, group.count, loc), INT32)
         return CallStmt(BAR_SYNC, (number, const(group.count, INT32)), loc=loc)
+
+    def vote(self, group: Group, call: CallStmt) -> Stmt:
+        """A barrier of the threads of a group that tells whether a predicate holds in any of them."""
+        number = const(self._number(group.first, group.count, call.loc), INT32)
+        return dataclasses.replace(call, routine=BAR_SYNC_OR, args=(number, const(group.count, INT32), *call.args))
 
     def subgroups(self, group: Group, thread: Expr) -> list[tuple[int, Callable[[Loc], Stmt]]]:
         """The warpgroups of a group, if there are numbers for all of them."""

@@ -3,7 +3,7 @@ import pytest
 from warp_alone import WarpAlone, run
 
 from tilelang.errors import SimulationError
-from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC, BAR_SYNC_OR
 
 
 def test_named_barriers_are_for_some_warps():
@@ -11,6 +11,13 @@ def test_named_barriers_are_for_some_warps():
     run(BAR_SYNC, warp, 3, np.full(32, 64))
     run(BAR_ARRIVE, warp, 4, 96)
     assert [("barrier_sync", 3, 64), ("arrive", 4, 96)] == warp.asked
+
+
+@pytest.mark.parametrize("lane", [None, 0, 31])
+def test_a_named_barrier_tells_whether_a_predicate_holds_in_any_thread(lane):
+    warp = WarpAlone()
+    np.testing.assert_array_equal(run(BAR_SYNC_OR, warp, 3, 32, np.arange(32) == lane), [int(lane is not None)] * 32)
+    assert [("barrier_sync", 3, 32)] == warp.asked
 
 
 @pytest.mark.parametrize("instruction", [BAR_SYNC, BAR_ARRIVE])

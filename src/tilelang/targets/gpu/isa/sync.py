@@ -45,20 +45,40 @@ SYNC_THREADS = Instruction(
 """Barrier of the block; no operands."""
 
 
-def _sync_threads_answer(name: str, answer: Callable[[int, int], int]) -> Instruction:
+def answers(
+    warp: Warp, predicate: Any, barrier: Iterator[Wait], answer: Callable[[int, int], int], key: str
+) -> Generator[Wait, None, np.ndarray]:
+    """What a barrier answers to a predicate.
+
+    Args:
+        warp: The warp that executes it.
+        predicate: Of each lane.
+        barrier: The waits of the barrier.
+        answer: Gets the numbers of threads with a true predicate, and of all.
+        key: Names the barrier.
+    """
+    tallies = warp.state(key, list)
+    if not tallies:
+        tallies.append([0, 0])
+    tally = tallies[-1]
+    tally[0] += int((spread(warp, predicate).astype(bool) & warp.active).sum())
+    tally[1] += int(warp.active.sum())
+    yield from barrier
+    if tallies[-1] is tally:  # all have arrived
+        tallies[:] = [[0, 0]]
+    return np.full(warp.size, answer(*tally), np.int32)
+
+
+def any_thread(yes: int, _: int) -> int:
+    """Whether the predicate is true in any thread."""
+    return int(yes > 0)
+
+
+def _sync_threads_answer(name: str, answer: Callable[[int, int], int], dialect_key: str = "") -> Instruction:
     """A block barrier with a predicate; `answer` gets the numbers of threads with a true predicate, and of all."""
 
     def simulate(warp: Warp, predicate: Any) -> Generator[Wait, None, np.ndarray]:
-        tallies = warp.state("sync_threads_answer", list)
-        if not tallies:
-            tallies.append([0, 0])
-        tally = tallies[-1]
-        tally[0] += int((spread(warp, predicate).astype(bool) & warp.active).sum())
-        tally[1] += int(warp.active.sum())
-        yield from warp.barrier_sync()
-        if tallies[-1] is tally:  # all have arrived
-            tallies[:] = [[0, 0]]
-        return np.full(warp.size, answer(*tally), np.int32)
+        return (yield from answers(warp, predicate, warp.barrier_sync(), answer, "sync_threads_answer"))
 
     return Instruction(
         name,
@@ -68,8 +88,9 @@ def _sync_threads_answer(name: str, answer: Callable[[int, int], int]) -> Instru
         execution_scope=ExecutionScope.BLOCK,
         result=INT32,
         effect=Effect.SYNC_BLOCK,
+        is_uniform=True,
         source="CUDA C++ Programming Guide, 'Synchronization Functions'",
-        dialect_key=(name,),
+        dialect_key=(dialect_key or name,),
     )
 
 
@@ -79,8 +100,11 @@ SYNC_THREADS_COUNT = _sync_threads_answer("sync_threads_count", lambda yes, all_
 SYNC_THREADS_AND = _sync_threads_answer("sync_threads_and", lambda yes, all_: int(yes == all_))
 """Barrier that returns whether the predicate is true in all threads, as 1 or 0."""
 
-SYNC_THREADS_OR = _sync_threads_answer("sync_threads_or", lambda yes, all_: int(yes > 0))
+SYNC_THREADS_OR = _sync_threads_answer("sync_threads_or", any_thread)
 """Barrier that returns whether the predicate is true in any thread, as 1 or 0."""
+
+SYNC_GROUP_OR = _sync_threads_answer("sync_group_or", any_thread, "sync_threads_or")
+"""The same for the threads of a group: `insert_group_barriers` gives it the barrier of the group around it."""
 
 SYNC_GRID = Instruction(
     "sync_grid",
@@ -151,4 +175,5 @@ FUNCTIONS = (
 
 def instructions() -> Iterator[Instruction]:
     """The instructions of this file, one of each form."""
-    yield from (SYNC_THREADS, SYNC_THREADS_COUNT, SYNC_THREADS_AND, SYNC_THREADS_OR, SYNC_GRID, SYNC_WARP)
+    yield from (SYNC_THREADS, SYNC_THREADS_COUNT, SYNC_THREADS_AND, SYNC_THREADS_OR, SYNC_GROUP_OR)
+    yield from (SYNC_GRID, SYNC_WARP)

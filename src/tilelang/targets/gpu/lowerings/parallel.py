@@ -44,7 +44,6 @@ from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.private_update import private_update
 from tilelang.records import record
-from tilelang.targets.gpu.isa.warp import ANY
 from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition, ThreadDigit, ValueDigit
 from tilelang.targets.gpu.lowerings.register_index import RegisterIndices, is_replicated
 from tilelang.targets.gpu.lowerings.thread_all_reduce import Partial, ThreadReducer, each, neutral
@@ -123,9 +122,16 @@ class DistributedLoop:
             self._store_totals(item, build, outer or self._loop)
 
     def _finish_where_exceeded(self, build: Builder, items: Sequence[Accumulated]) -> bool:
-        """Combines partial extrema in warps in which one exceeds an old value; False if warps cannot tell alone."""
+        """Combines partial extrema in warps, or in all of a group, in which one exceeds an old value.
+
+        Returns False if they cannot tell at a cost that pays.
+        """
         reducer = ThreadReducer(build, self._thread, self._context.threads, self._context.target)
-        if not items or not all(self._is_extremum_in_warp(item, reducer) for item in items):
+        if not items or not all(map(self._is_held_extremum, items)):
+            return False
+        partials = [item.partial for item in items]
+        within_warps = all(map(reducer.is_shuffled, partials))
+        if not within_warps and not any(map(reducer.votes_at_barrier, partials)):
             return False
         exceeded = Buffer("exceeded", (), BOOL, Scope.VAR)
         build.emit(Alloc(exceeded, const(False, BOOL)))
@@ -134,21 +140,21 @@ class DistributedLoop:
             old, found = Load(buffer, indices, buffer.dtype), item.partial.load(item.index)
             is_within = found <= old if item.reduction.op in _MAXIMA else found >= old  # false for NaN
             either = binary(BinaryOp.OR, Load(exceeded, (), BOOL), unary(UnaryOp.NOT, is_within))
-            vote = Store(exceeded, (), either, loc=self._loop.loc)
-            build.emit(self._partition.emit_loops(vote, loc=build.loc, only=item.axes))
-        lanes = Var("any_lane", BOOL)
-        build.emit(CallStmt(ANY, (reducer.mask(), Load(exceeded, (), BOOL)), result=lanes))
+            update = Store(exceeded, (), either, loc=self._loop.loc)
+            build.emit(self._partition.emit_loops(update, loc=build.loc, only=item.axes))
+        vote = reducer.vote_of_warp if within_warps else reducer.vote_of_group
+        exceeds = vote(Load(exceeded, (), BOOL))
         with build.block() as body:
             self.finish(build, items)
-        build.emit(If(lanes, as_body(body, self._loop.loc)))
+        build.emit(If(exceeds, as_body(body, self._loop.loc)))
         if len(items) == 1:
-            self._context.change_votes.add(items[0].reduction.buffer, lanes)
+            self._context.change_votes.add(items[0].reduction.buffer, exceeds)
         return True
 
-    def _is_extremum_in_warp(self, item: Accumulated, reducer: ThreadReducer) -> bool:
-        """Whether an element is the largest or smallest value of lanes of a warp, each of which holds the old one."""
+    def _is_held_extremum(self, item: Accumulated) -> bool:
+        """Whether an element is the largest or smallest value of threads each of which holds the old one."""
         is_extremum = item.reduction.op in _MAXIMA or item.reduction.op in _MINIMA
-        return is_extremum and item.reduction.buffer in self._context.registers and reducer.is_shuffled(item.partial)
+        return is_extremum and item.reduction.buffer in self._context.registers
 
     def can_scale(self, item: Accumulated, scaling: Scaling) -> bool:
         """Whether each thread holds the factor of its partial results."""

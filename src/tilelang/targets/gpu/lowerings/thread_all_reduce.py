@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tilelang.dtypes import INT32, SCALARS, DType
+from tilelang.dtypes import BOOL, INT32, SCALARS, DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, binary, conjunction, const, select
 from tilelang.ir.scalar import BinaryOp, convert
-from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Store
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Store
 from tilelang.powers import is_power_of_two
 from tilelang.records import record
-from tilelang.targets.gpu.isa.warp import redux, shuffle
+from tilelang.targets.gpu.isa.sync import SYNC_GROUP_OR
+from tilelang.targets.gpu.isa.warp import ANY, redux, shuffle
 from tilelang.targets.gpu.lowerings.loop_partition import ThreadDigit, merge_digits
 from tilelang.targets.gpu.lowerings.unrolling import register_index_variables, unrolled_for
 from tilelang.targets.machine import CommonFeature
@@ -150,6 +151,24 @@ class ThreadReducer:
         lanes = [digit for digit in partial.along if _is_of_lanes(digit, self._lanes)]
         is_redux = 1 << len(lanes) == self._lanes and self._has_redux(partial)
         return bool(lanes) and len(lanes) == len(partial.along) and not is_redux
+
+    def votes_at_barrier(self, partial: Partial) -> bool:
+        """Whether partials are combined across warps, and a barrier tells as well whether that changes anything."""
+        votes = self._target.has(CommonFeature.VOTES_AT_BARRIERS)
+        return votes and any(not _is_of_lanes(digit, self._lanes) for digit in partial.along)
+
+    def vote_of_warp(self, predicate: Expr) -> Var:
+        """Whether a predicate holds in any lane of the executing warp."""
+        lanes = Var("any_lane", BOOL)
+        self._build.emit(CallStmt(ANY, (self.mask(), predicate), result=lanes))
+        return lanes
+
+    def vote_of_group(self, predicate: Expr) -> Var:
+        """Whether a predicate holds in any thread of the group, by its barrier."""
+        answer, threads = Var("answer", INT32), Var("any_thread", BOOL)
+        self._build.emit(CallStmt(SYNC_GROUP_OR, (predicate,), result=answer))
+        self._build.emit(Bind(threads, binary(BinaryOp.NE, answer, const(0, INT32))))
+        return threads
 
     def mask(self) -> Expr:
         """The existing lanes of the executing warp."""
