@@ -3,11 +3,14 @@
 from tilelang.analysis.pending_accesses import (
     after_barrier,
     committed,
+    committed_by_all,
     groups_pending,
     issued,
+    issued_by_some,
     keyed,
     merged,
     waited,
+    waited_by_all,
     waited_by_some,
 )
 from tilelang.analysis.thread_accesses import ThreadAccess
@@ -29,7 +32,7 @@ def access(unit, write=True):
 
 
 def state(*accesses):
-    return keyed(p for t in accesses for p in issued(t, OLDEST))
+    return keyed(p for t in accesses for p in issued(t))
 
 
 def commits(of):
@@ -58,11 +61,29 @@ def test_waits_complete_the_groups_of_copies_that_are_older_than_those_they_leav
 
 def test_what_engines_read_late_may_be_complete_or_under_way_and_groups_of_copies_do_not_count_it():
     late = state(access(TMA_STORE, write=False))
-    assert [None, OLDEST] == commits(late)
+    assert [None, 0] == commits(late)
     assert late == committed(late, OLDEST) == waited(late, 0)
-    assert [OLDEST] == commits(after_barrier(late))
+    assert [0] == commits(after_barrier(late))
     assert late == waited_by_some(after_barrier(late), TMA_STORE)
     assert after_barrier(late) == waited_by_some(after_barrier(late), WGMMA)
+
+
+def test_a_wait_of_all_threads_for_all_groups_completes_what_they_committed():
+    late = after_barrier(state(access(WGMMA, write=False)))
+    assert [None, 0] == commits(waited_by_all(late, WGMMA))  # no group has it yet
+    assert late == committed_by_all(late, OLDEST, TMA_STORE)
+    grouped = committed_by_all(late, OLDEST, WGMMA)
+    assert [OLDEST] == commits(grouped)
+    assert [None, OLDEST] == commits(waited_by_some(grouped, WGMMA))
+    assert [None] == commits(waited_by_all(grouped, WGMMA))
+    assert grouped == waited_by_all(grouped, TMA_STORE)
+    written = committed_by_all(after_barrier(state(access(TMA_STORE))), OLDEST, TMA_STORE)
+    assert [None, OLDEST] == commits(waited_by_all(written, TMA_STORE))  # it may wait for reads only
+
+
+def test_what_some_threads_issue_may_be_complete_and_only_copies_that_each_thread_counts_surely_are_once_waited_for():
+    assert [None, 0] == commits(keyed(issued_by_some(access(WGMMA, write=False), OLDEST)))
+    assert [None, OLDEST] == commits(keyed(issued_by_some(access(CP_ASYNC), OLDEST)))
 
 
 def test_ways_that_are_not_taken_add_nothing():

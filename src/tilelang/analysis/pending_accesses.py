@@ -37,16 +37,22 @@ def keyed(pending: Iterable[Pending]) -> dict[tuple[int, int | None], Pending]:
     return {(id(p.access), p.commits): p for p in pending}
 
 
-def issued(access: ThreadAccess, oldest: int) -> list[Pending]:
-    """The pending entries of an access just issued; both where it is unknown whether a wait covers it.
+def issued(access: ThreadAccess) -> list[Pending]:
+    """The pending entries of an access just issued; both where it is unknown whether a wait covers it."""
+    if access.async_unit is not None and access.async_unit.reads_asynchronously:
+        return [Pending(access), Pending(access, 0)]
+    return [Pending(access, 0 if access.asynchronous else None)]
+
+
+def issued_by_some(access: ThreadAccess, oldest: int) -> list[Pending]:
+    """The pending entries of an asynchronous access of some threads, which may have committed it and waited for it.
 
     Args:
         access: The access.
         oldest: The number of commits that represents itself and all larger ones.
     """
-    if access.async_unit is not None and access.async_unit.reads_asynchronously:
-        return [Pending(access), Pending(access, oldest)]
-    return [Pending(access, 0 if access.asynchronous else None)]
+    unit = access.async_unit
+    return [Pending(access), Pending(access, oldest if unit is not None and unit.per_thread else 0)]
 
 
 def committed(state: State, oldest: int) -> State:
@@ -55,6 +61,12 @@ def committed(state: State, oldest: int) -> State:
         Pending(p.access, min(p.commits + 1, oldest)) if _is_counted(p) and p.commits is not None else p
         for p in state.values()
     )
+
+
+def committed_by_all(state: State, oldest: int, unit: AsyncUnit | None) -> State:
+    """After a commit of every thread to a unit that reads asynchronously."""
+    issued_to = {key for key, p in state.items() if p.commits is not None and p.access.async_unit is unit}
+    return keyed(Pending(p.access, oldest) if key in issued_to else p for key, p in state.items())
 
 
 def waited(state: State, left: int) -> State:
@@ -66,6 +78,12 @@ def waited_by_some(state: State, unit: AsyncUnit | None) -> State:
     """After a wait by some threads, or for an unknown number of groups: accesses may be complete or not."""
     late = [p for p in state.values() if p.commits is not None and p.access.async_unit is unit]
     return {**state, **keyed(Pending(p.access) for p in late)} if late else state
+
+
+def waited_by_all(state: State, unit: AsyncUnit | None) -> State:
+    """After a wait of every thread for all groups: what these read has been read, all else may be complete or not."""
+    read = {key for key, p in state.items() if p.commits and p.access.async_unit is unit and not p.access.write}
+    return {key: p for key, p in waited_by_some(state, unit).items() if key not in read}
 
 
 def after_barrier(state: State) -> State:

@@ -27,11 +27,14 @@ from tilelang.analysis.pending_accesses import (
     State,
     after_barrier,
     committed,
+    committed_by_all,
     groups_pending,
     issued,
+    issued_by_some,
     keyed,
     merged,
     waited,
+    waited_by_all,
     waited_by_some,
 )
 from tilelang.analysis.thread_accesses import ThreadAccess, arrives_for_warps, syncs_some_threads, syncs_warps
@@ -235,7 +238,7 @@ class _BarrierAnalysis:
     def _after_accesses(self, stmt: Stmt, accesses: Sequence[ThreadAccess], state: State, facts: ContextFacts) -> State:
         """The state after accesses of `stmt`, with a barrier before it if needed."""
         state = self._barrier_for(stmt, accesses, state, facts)
-        return {**state, **keyed(p for t in accesses for p in issued(t, self._oldest))}
+        return {**state, **keyed(p for t in accesses for p in issued(t))}
 
     def _barrier_for(self, stmt: Stmt, accesses: Sequence[ThreadAccess], state: State, facts: ContextFacts) -> State:
         """The state before accesses, after a barrier before `stmt` if they need one."""
@@ -275,7 +278,10 @@ class _BarrierAnalysis:
         if self._accesses.syncs_block(stmt):
             return after_barrier(state)
         if Effect.WAIT in routine.effect and routine.reads_asynchronously:
-            return waited_by_some(state, routine.async_unit)
+            wait = waited_by_all if groups_pending(stmt) == 0 else waited_by_some
+            return wait(state, routine.async_unit)
+        if Effect.COMMIT in routine.effect and routine.reads_asynchronously:
+            return committed_by_all(state, self._oldest, routine.async_unit)
         if not routine.is_per_thread:
             return state
         if Effect.COMMIT in routine.effect:
@@ -292,7 +298,7 @@ class _BarrierAnalysis:
             state = waited_by_some(state, unit)
         state = self._after_accesses(stmt, accesses, state, facts)
         later = [t for t in accesses if t.asynchronous]  # which may be completed by waits inside
-        return {**state, **keyed(Pending(t, age) for t in later for age in (None, self._oldest))}
+        return {**state, **keyed(p for t in later for p in issued_by_some(t, self._oldest))}
 
     def _if(self, stmt: If, state: State, facts: ContextFacts) -> State | None:
         state = self._leaf(stmt, state, facts)
