@@ -4,7 +4,7 @@ import pytest
 
 from tilelang.dtypes import BOOL, FLOAT32, INT32
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Load, Var, as_expr, binary, const
+from tilelang.ir.expr import Load, Var, as_expr, binary, const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import ParallelLoop, Store
 from tilelang.lowering.change_votes import ChangeVotes
@@ -29,11 +29,11 @@ def stores(tile, value, extent=ROWS):
 REDUCTION = stores(LARGEST, binary(BinaryOp.MAX, at(LARGEST), const(1, FLOAT32)))
 
 
-def votes_behind(*between, start=None):
+def votes_behind(*between, start=None, at_barrier=False):
     """After a start, a voted reduction and some statements."""
     votes = ChangeVotes()
     votes.follow(stores(LARGEST, limit()) if start is None else start)
-    votes.add(LARGEST, VOTE)
+    votes.add(LARGEST, VOTE, at_barrier=at_barrier)
     votes.follow(REDUCTION)
     for stmt in between:
         votes.follow(stmt)
@@ -54,6 +54,23 @@ def test_a_vote_stands_for_comparisons_with_the_start():
 )
 def test_it_stands_for_nothing_else(condition):
     assert votes_behind().implied_by(condition) is None
+
+
+SUMS = Buffer("sums", (as_expr(ROWS),), FLOAT32, Scope.FRAGMENT)
+
+
+def test_at_a_barrier_it_stands_for_multiplications_by_anything_but_1():
+    grows, half, one = at(LARGEST) > limit(), const(0.5, FLOAT32), const(1, FLOAT32)
+    votes, scaled = votes_behind(at_barrier=True), stores(SUMS, at(SUMS) * select(grows, half, one))
+    assert votes.needed_by(scaled) is VOTE
+    assert votes_behind().needed_by(scaled) is None
+    for other in (
+        stores(SUMS, at(SUMS) * select(grows, one, half)),
+        stores(SUMS, at(SUMS) + select(grows, half, one)),
+        stores(SUMS, at(SUMS) * half),
+        stores(SUMS, at(SUMS) * select(at(LARGEST) >= limit(), half, one)),
+    ):
+        assert votes.needed_by(other) is None
 
 
 @pytest.mark.parametrize("tile", [LARGEST, RUNNING])

@@ -369,7 +369,9 @@ class _Block:
         self._context = around
         build = Builder(loop.loc)
         self._deferred.scale(loop, build)
-        return lowered if lowered is None or not build.statements else as_body([lowered, *build.statements], loop.loc)
+        body = None if lowered is None else as_body([lowered, *build.statements], loop.loc)
+        vote = around.change_votes.needed_by(loop)
+        return body if body is None or vote is None else If(vote, body, loc=loop.loc)
 
     def _distributed_iterations(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
         """The iterations of a parallel loop that one thread executes."""
