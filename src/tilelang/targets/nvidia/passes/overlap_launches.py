@@ -12,8 +12,8 @@ said: blocks that wait delay those that they wait for. On an H200 decoding with 
 
 Nothing that such a launch reads is constant memory to the CUDA compiler, which therefore cannot move loads in front of
 stores: launches whose threads load after they have stored begin as they do without. Invariant: a launch accesses no
-memory before all launches in front of it have ended; a launch that calls instructions of dependent launch itself stays
-as it is, and so does one whose blocks wait for each other.
+memory before all launches in front of it have ended. A launch stays as it is if it calls instructions of dependent
+launch itself, is source of the user, or has blocks that wait for each other.
 """
 
 from __future__ import annotations
@@ -42,10 +42,15 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
 def _after_wait(launch: Launch) -> Launch:
     """A launch that begins early, and waits."""
     called = [s.routine for s in walk(launch.body) if isinstance(s, CallStmt) and isinstance(s.routine, Instruction)]
-    if any(each in _OWN or Effect.SYNC_GRID in each.effect for each in called) or _loads_after_stores(launch):
+    if any(map(_stays, called)) or _loads_after_stores(launch):
         return launch
     wait = CallStmt(GRID_DEPENDENCY_WAIT, (), loc=launch.loc)
     return dataclasses.replace(launch, body=Seq((wait, *statements_of(launch.body)), loc=launch.body.loc))
+
+
+def _stays(called: Instruction) -> bool:
+    """Whether a launch that calls an instruction stays as it is."""
+    return called in _OWN or called.verbatim or Effect.SYNC_GRID in called.effect
 
 
 def _loads_after_stores(launch: Launch) -> bool:
