@@ -11,7 +11,7 @@ from strategies import index_expressions, places
 from tilelang.dtypes import FLOAT32, INT32, INT64, SCALARS
 from tilelang.errors import Loc, ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.compare import digest, expr_key, same_expr
+from tilelang.ir.compare import KeyedExpr, digest, expr_key, same_expr
 from tilelang.ir.expr import Binary, Const, Expr, Load, Var, const
 from tilelang.ir.func import PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.scalar import BinaryOp
@@ -87,6 +87,14 @@ def test_keys_of_expressions_with_variables_serve_as_dictionary_keys():
     table = {expr_key(i + n): n for n in range(50)}
     assert 7 == table[expr_key(i + 7)]
     assert expr_key(j + 7) not in table
+
+
+def test_an_expression_is_found_by_its_key_and_by_expressions_of_its_structure():
+    summed = i + 7
+    table = {KeyedExpr(summed): 7}
+    assert [7, 7] == [table[expr_key(i + 7)], table[KeyedExpr(i + 7)]]
+    assert KeyedExpr(j + 7) not in table
+    assert [summed] == [keyed.expr for keyed in table if keyed.expr is summed]
 
 
 def test_comparing_deep_graphs_of_shared_nodes_is_fast():

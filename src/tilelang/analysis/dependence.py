@@ -16,7 +16,7 @@ from tilelang.arith.affine import Sum
 from tilelang.arith.domain import Domain
 from tilelang.errors import Note, ProgramError
 from tilelang.ir.buffer import Scope
-from tilelang.ir.compare import expr_key
+from tilelang.ir.compare import KeyedExpr
 from tilelang.ir.expr import Const, Expr, Load, Number, Var, const, int_const
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Break, For, ParallelLoop, Stmt, Store, While
@@ -172,10 +172,10 @@ class _Checker:
         solved = dict(at_first)
         for target, subscript in gaps:
             for var in self._loop.vars:
-                factor = subscript.terms.get((expr_key(var),), 0)
+                factor = subscript.terms.get((KeyedExpr(var),), 0)
                 if not factor:
                     continue
-                others = subscript.plus(Sum({(expr_key(var),): factor}, 0), -1)
+                others = subscript.plus(Sum({(KeyedExpr(var),): factor}, 0), -1)
                 gap = target.plus(self._insert(others, self._at(solved)), -1)
                 if gap.terms or gap.constant % factor:
                     continue
@@ -250,7 +250,7 @@ class _Checker:
     def _insert(self, linear: Sum, point: Mapping[Var, Expr]) -> Sum:
         result = linear
         for var, value in point.items():
-            key = (expr_key(var),)
+            key = (KeyedExpr(var),)
             factor = linear.terms.get(key, 0)
             if factor:
                 result = result.plus(Sum({key: factor}, 0), -1).plus(Sum({}, factor * (int_const(value) or 0)))

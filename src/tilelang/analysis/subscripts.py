@@ -15,7 +15,7 @@ from tilelang.arith.domain import Domain
 from tilelang.arith.interval import analysis_of, bounds
 from tilelang.arith.ranges import Interval, add, multiply, scale
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.compare import expr_key
+from tilelang.ir.compare import KeyedExpr
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.visit import walk_expr
 from tilelang.records import record
@@ -137,7 +137,7 @@ class Comparison:
         step: int,
     ) -> bool:
         """Whether `f` and `g` differ for all iterations that differ in the first of the variables."""
-        alone = (expr_key(loop_vars[0]),)
+        alone = (KeyedExpr(loop_vars[0]),)
         factor = f.terms.get(alone, 0)
         if factor == 0 or factor != g.terms.get(alone, 0):
             return not _may_vanish(self._distance(f, g, x, y, loop_vars), x, y, d)

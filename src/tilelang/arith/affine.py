@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tilelang.arith.ranges import ANYTHING, Interval, multiply, of_dtype
 from tilelang.dtypes import INT32, INT64
-from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.compare import ExprKey, KeyedExpr
 from tilelang.ir.expr import Binary, Cast, Const, Expr, Load, Unary, Var, binary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.records import record
 
-Term = tuple[ExprKey, ...]  # a product of atoms; () never occurs in `Sum.terms`
+Term = tuple[KeyedExpr, ...]  # a product of atoms; () never occurs in `Sum.terms`
 MAX_TERMS = 24  # products whose expansion would have more terms are not expanded
 
 
@@ -65,7 +65,7 @@ def _joined(a: Term, b: Term) -> Term:
     return tuple(sorted(a + b, key=_order)) if a and b else a or b
 
 
-def _order(key: ExprKey) -> tuple[bool, str, int]:
+def _order(key: KeyedExpr) -> tuple[bool, str, int]:
     """Sort key of the factors of a term: variables by name, then others, so that printed code is stable."""
     expr = key.expr
     return (False, expr.name, id(expr)) if isinstance(expr, Var) else (True, "", hash(key))
@@ -142,7 +142,7 @@ class Linearizer:
         """Whether an integer operation on data does not wrap."""
         return not isinstance(expr, Cast) or _widens(expr)
 
-    def stepping(self, var: ExprKey) -> tuple[int, int] | None:
+    def stepping(self, var: KeyedExpr) -> tuple[int, int] | None:
         """(modulus, residue) of an atom, if known."""
         return None
 
@@ -206,7 +206,7 @@ class Linearizer:
 
     def _atom(self, expr: Expr) -> Sum:
         fixed = self.atom_bounds(expr).value
-        return Sum({(expr_key(expr),): 1}, 0) if fixed is None else Sum({}, fixed)
+        return Sum({(KeyedExpr(expr),): 1}, 0) if fixed is None else Sum({}, fixed)
 
     def _binary(self, expr: Binary) -> Sum:
         op = expr.op

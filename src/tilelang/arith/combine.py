@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tilelang.arith.affine import Sum, Term, without
 from tilelang.arith.ranges import Interval
-from tilelang.ir.compare import ExprKey
+from tilelang.ir.compare import KeyedExpr
 from tilelang.ir.expr import Binary, Expr, Select
 from tilelang.ir.scalar import BinaryOp
 
@@ -162,7 +162,7 @@ def _facts_of_atoms(target: Sum, knowledge: Knowledge) -> Iterator[Sum]:
             yield from _facts_of_atom(key, knowledge)
 
 
-def _facts_of_atom(key: ExprKey, knowledge: Knowledge) -> Iterator[Sum]:
+def _facts_of_atom(key: KeyedExpr, knowledge: Knowledge) -> Iterator[Sum]:
     """The facts implied by an atom's definition."""
     expr = key.expr
     if not isinstance(expr, Binary) or not expr.is_index:

@@ -27,16 +27,13 @@ from tilelang.layout.layout import Layout
 class ExprKey:
     """The structure of an expression as a hashable key: equal for equal structure.
 
-    Variables, buffers and callees compare by identity. The `weak` flag of literals is ignored.
-
-    Attributes:
-        expr: An expression of this structure; keeps alive the objects that compare by identity.
+    Variables and buffers compare by identity. The `weak` flag of literals is ignored. A key does not refer to
+    the node that keeps it, so that both are freed at once, without the garbage collector.
     """
 
-    __slots__ = ("_hash", "_parts", "expr")
+    __slots__ = ("_hash", "_parts")
 
-    def __init__(self, expr: Expr, parts: tuple[object, ...]) -> None:
-        self.expr = expr
+    def __init__(self, parts: tuple[object, ...]) -> None:
         self._parts = parts
         self._hash = hash(parts)
 
@@ -56,18 +53,29 @@ class ExprKey:
         return False
 
 
+class KeyedExpr(ExprKey):
+    """An expression as its own key: equal to its key, and to expressions of equal structure."""
+
+    __slots__ = ("expr",)
+
+    def __init__(self, expr: Expr) -> None:
+        key = expr_key(expr)
+        self.expr, self._parts, self._hash = expr, key._parts, key._hash
+
+
 def expr_key(expr: Expr) -> ExprKey:
     """The structural key of an expression, cached on the node."""
     key: ExprKey | None = expr.__dict__.get("_key")
     if key is None:
-        key = ExprKey(expr, _parts(expr))
+        key = ExprKey(_parts(expr))
         expr.__dict__["_key"] = key
     return key
 
 
 def _parts(expr: Expr) -> tuple[object, ...]:
-    operands = tuple([expr_key(child) for child in children(expr)])
-    return (*_head(expr), *operands) if not isinstance(expr, Var) else ("Var", id(expr))
+    if isinstance(expr, Var):
+        return (object(),)  # equal to nothing else
+    return (*_head(expr), *[expr_key(child) for child in children(expr)])
 
 
 def _head(expr: Expr) -> tuple[object, ...]:
@@ -78,9 +86,9 @@ def _head(expr: Expr) -> tuple[object, ...]:
         case Binary(op=op, dtype=dtype) | Unary(op=op, dtype=dtype):
             return type(expr).__name__, op.name, str(dtype)
         case Load(buffer=buffer, dtype=dtype):
-            return "Load", id(buffer), str(dtype)
+            return "Load", buffer, str(dtype)
         case Call(callee=callee, dtype=dtype):
-            return "Call", id(callee), str(dtype)
+            return "Call", callee, str(dtype)
         case Select(dtype=dtype) | Cast(dtype=dtype) | Reinterpret(dtype=dtype):
             return type(expr).__name__, str(dtype)
     raise CompilerBug(f"expr_key: unknown node {type(expr).__name__}")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tilelang.arith.simplify import cost
-from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.compare import ExprKey, KeyedExpr, expr_key
 from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.visit import Rewriter, children
 from tilelang.records import record
@@ -36,8 +36,8 @@ def hoist_common_subexpressions(expr: Expr) -> tuple[list[Assignment], Expr]:
     return [Assignment(each.var, value) for each, value in zip(assignments, values, strict=True)][::-1], roots[0]
 
 
-def _largest_repeated(roots: Sequence[Expr]) -> ExprKey | None:
-    counts: Counter[ExprKey] = Counter(expr_key(node) for root in roots for node in _nodes(root))
+def _largest_repeated(roots: Sequence[Expr]) -> KeyedExpr | None:
+    counts: Counter[KeyedExpr] = Counter(KeyedExpr(node) for root in roots for node in _nodes(root))
     repeated = [key for key, count in counts.items() if count > 1]
     return max(repeated, key=lambda key: cost(key.expr), default=None)
 

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Sequence
 from tilelang.arith.affine import Affine, linear_form
 from tilelang.dtypes import INT32, INT64
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.compare import ExprKey, KeyedExpr, expr_key
 from tilelang.ir.expr import Binary, Expr, Select, Var, as_expr, binary, cast, conjuncts, int_const
 from tilelang.ir.print_expr import ExprPrinter
 from tilelang.ir.scalar import BinaryOp
@@ -77,10 +77,10 @@ def loop_range(
     return first, f"T.ceildiv(T.min({', '.join([extent, *stops])}), {size})" if stops else whole
 
 
-def masks_of(axis: Var, combined: Sequence[ReducedBody], values: TileValues) -> list[ExprKey]:
+def masks_of(axis: Var, combined: Sequence[ReducedBody], values: TileValues) -> list[KeyedExpr]:
     """The conditions on an axis where all bodies have their neutral value if the condition is false."""
     found = {
-        expr_key(node.condition): None
+        KeyedExpr(node.condition): None
         for each in combined
         for node in walk_expr(each.body)
         if isinstance(node, Select) and axis in variables_of(node.condition)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Hashable, Mapping
 from fractions import Fraction
 
-from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.compare import ExprKey, KeyedExpr, expr_key
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Select, Unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.visit import walk_expr
@@ -76,7 +76,7 @@ def _normal(expr: Expr, truths: Mapping[ExprKey, bool]) -> _Sum:
             return _absolute(_normal(a, truths))
         case Call(callee=callee, args=args):
             return _atom((callee.name, *(_frozen(_normal(arg, truths)) for arg in args)))
-    return _atom(expr_key(expr))
+    return _atom(KeyedExpr(expr))
 
 
 def _exponential(base: str, a: Expr, truths: Mapping[ExprKey, bool]) -> _Sum:
@@ -88,7 +88,7 @@ def _exponential(base: str, a: Expr, truths: Mapping[ExprKey, bool]) -> _Sum:
 
 def _is_minus_infinity(monomial: _Monomial, factor: Fraction) -> bool:
     powers, exponents = monomial
-    if exponents or len(powers) != 1 or not isinstance(powers[0][0], ExprKey):
+    if exponents or len(powers) != 1 or not isinstance(powers[0][0], KeyedExpr):
         return False
     atom = powers[0][0].expr
     return isinstance(atom, Const) and atom.value * factor == -math.inf

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Set
 
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.compare import ExprKey, KeyedExpr, expr_key
 from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Var, binary, conjunction, conjuncts, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import Rewriter, loads_of, variables_of
@@ -104,7 +104,7 @@ def with_visited_tiles(
     return dataclasses.replace(kernel, reductions=reductions), visited
 
 
-def _masks(kernel: FusedKernel, tiling: Tiling, placement: Placement) -> list[ExprKey]:
+def _masks(kernel: FusedKernel, tiling: Tiling, placement: Placement) -> list[KeyedExpr]:
     """The masks by which tiles are listed; none for short loops, or if loop bounds already express them."""
     if len(kernel.streamed) != 1 or kernel.streamed[0] not in tiling.blocks:
         return []

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from tilelang.analysis.strides import coefficient
 from tilelang.arith.domain import Domain
 from tilelang.arith.simplify import simplify
-from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.compare import ExprKey, KeyedExpr, expr_key
 from tilelang.ir.expr import Binary, Cast, Const, Expr, Select, Unary, Var, binary, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
@@ -72,37 +72,42 @@ def defined_var(stmt: Stmt) -> Var | None:
     return stmt.result if isinstance(stmt, CallStmt | Atomic) else None
 
 
-def _repeated_comparands(launch: Launch) -> tuple[ExprKey, ...]:
+def _repeated_comparands(launch: Launch) -> tuple[KeyedExpr, ...]:
     """The right sides that are invariant in some enclosing loop, in program order."""
-    found: dict[ExprKey, None] = {}
+    search = _RepeatedComparands()
+    search.visit(launch.body, frozenset(), 0)
+    return tuple(search.found)
 
-    def visit(stmt: Stmt, depths: dict[Var, int], unrolled: frozenset[Var], depth: int) -> None:
+
+class _RepeatedComparands:
+    def __init__(self) -> None:
+        self.found: dict[KeyedExpr, None] = {}
+        self._depths: dict[Var, int] = {}  # the loops around each variable
+
+    def visit(self, stmt: Stmt, unrolled: frozenset[Var], depth: int) -> None:
         if unrolled and depth:
             for expr in expressions(stmt):
                 for test in walk_expr(expr):
                     parts = split_comparison(test, unrolled) if isinstance(test, Binary) else None
-                    if parts and all(depths.get(var, 0) < depth for var in variables_of(parts[1])):
-                        found[expr_key(parts[1])] = None
+                    if parts and all(self._depths.get(var, 0) < depth for var in variables_of(parts[1])):
+                        self.found[KeyedExpr(parts[1])] = None
         if isinstance(stmt, For) and stmt.kind is ForKind.UNROLLED:
             unrolled |= {stmt.var}
         elif isinstance(stmt, For | While):
             depth += 1
         if isinstance(stmt, For):
-            depths[stmt.var] = depth
+            self._depths[stmt.var] = depth
         for child in sub_statements(stmt):
-            visit(child, depths, unrolled, depth)
+            self.visit(child, unrolled, depth)
             var = defined_var(child)
             if var is not None:
-                depths[var] = depth
-
-    visit(launch.body, {}, frozenset(), 0)
-    return tuple(found)
+                self._depths[var] = depth
 
 
 class _Hoist(Rewriter):
     """The rewriter of one launch; a comparand is bound as soon as all its variables are defined."""
 
-    def __init__(self, launch: Launch, comparands: tuple[ExprKey, ...]) -> None:
+    def __init__(self, launch: Launch, comparands: tuple[KeyedExpr, ...]) -> None:
         self._repeated_comparands = comparands
         inner = {s.var for s in walk(launch.body) if isinstance(s, For)}
         inner |= {var for s in walk(launch.body) if (var := defined_var(s)) is not None}

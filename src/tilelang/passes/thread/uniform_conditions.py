@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import analysis_of
-from tilelang.ir.compare import expr_key
+from tilelang.ir.compare import KeyedExpr
 from tilelang.ir.expr import Binary, Expr, Var, const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Stmt
@@ -51,7 +51,7 @@ class _Uniform(Rewriter):
         difference = a - b if node.op in (BinaryOp.LT, BinaryOp.GT) else a - b - 1
         linear = analysis_of(self._domain).sum(difference)
         others = dict(linear.terms)
-        slope = others.pop((expr_key(self._lane),), 0)
+        slope = others.pop((KeyedExpr(self._lane),), 0)
         if slope not in (1, -1) or any(self._lane in variables_of(key.expr) for term in others for key in term):
             return False
         constant = linear.constant if slope == 1 else linear.constant + 1

@@ -16,7 +16,7 @@ import numpy as np
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.compare import KeyedExpr
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.visit import substitute, variables_of
@@ -72,7 +72,7 @@ class RegisterIndices:
             raise CompilerBug(f"'{buffer.name}': an element of a distributed tile is named by more than loop variables")
         ranges = {var: taken for var, taken in inner.items() if var in used}
         names = {var: _coordinate(n) for n, var in enumerate((*self._vars, *ranges))}
-        keys = tuple(expr_key(substitute(index, names)) for index in indices)
+        keys = tuple(KeyedExpr(substitute(index, names)) for index in indices)
         found = _registers(self._partition.layout, layout, keys, tuple(ranges.values()), writes)
         if found.mistake:
             raise CompilerBug(f"'{buffer.name}': {found.mistake}")
@@ -136,7 +136,7 @@ def _coordinate(number: int) -> Var:
 
 @functools.lru_cache(maxsize=256)
 def _registers(
-    iteration: Fragment, layout: Fragment, indices: tuple[ExprKey, ...], ranges: tuple[range, ...], writes: bool
+    iteration: Fragment, layout: Fragment, indices: tuple[KeyedExpr, ...], ranges: tuple[range, ...], writes: bool
 ) -> _Registers:
     """The registers of the elements with these subscripts.
 

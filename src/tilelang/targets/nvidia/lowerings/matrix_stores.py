@@ -18,7 +18,7 @@ from tilelang.arith.affine import Linearizer
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
-from tilelang.ir.compare import expr_key
+from tilelang.ir.compare import KeyedExpr
 from tilelang.ir.expr import Expr, Load, Var, as_expr, const
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, ParallelLoop, Seq, Stmt, Store
@@ -268,6 +268,6 @@ def _contiguous(indices: Sequence[Expr], variables: Sequence[Var]) -> int | None
     terms = Linearizer().sum(last).terms
     for axis, var in enumerate(variables):
         moved = {t: step for t, step in terms.items() if any(node is var for key in t for node in walk_expr(key.expr))}
-        if var not in elsewhere and moved == {(expr_key(var),): 1}:
+        if var not in elsewhere and moved == {(KeyedExpr(var),): 1}:
             return axis
     return None
