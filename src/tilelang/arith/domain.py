@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import TypeVar
 
 from tilelang.arith.exact import exactly
 from tilelang.arith.ranges import of_dtype
@@ -45,14 +46,40 @@ class Stepped:
 Fact = Range | Stepped | Expr  # an expression is a condition that holds
 
 
-class Domain:
+class Extension:
+    """What adds facts to a parent: a domain, and what is derived from one.
+
+    Attributes:
+        parent: What this one extends, of the same class.
+        sole_variable: The variable, if this one only adds facts about a single one.
+    """
+
+    __slots__ = ()
+    parent: Extension | None
+    sole_variable: Var | None
+
+    def relevant(self: E, expr: Expr) -> E:
+        """The outermost one with the same facts about an expression; facts about other variables are skipped."""
+        found, mine = self, None
+        while found.sole_variable is not None and found.parent is not None:
+            mine = variables_of(expr) if mine is None else mine
+            if found.sole_variable in mine:
+                break
+            found = found.parent  # type: ignore[assignment]
+        return found
+
+
+E = TypeVar("E", bound=Extension)
+
+
+class Domain(Extension):
     """An immutable set of facts. `Domain()` is empty.
 
     Attributes:
         parent: The domain this one extends.
         fact: The fact that it adds to its parent.
         values: Bindings whose value may replace the variable anywhere.
-        memo: A cache for other modules of `arith`.
+        memo: A cache of what other modules derive from it; nothing in it refers to the domain.
         constrained: The variables that occur in facts.
         sole_variable: The variable, if this domain only adds facts about a single one.
         loads: The memory that facts depend on, by storage.
@@ -65,7 +92,7 @@ class Domain:
     ) -> None:
         if values is None:
             values = _NO_VALUES if parent is None else parent.values
-        self.parent = parent
+        self.parent: Domain | None = parent
         self.fact = fact
         self.values: Mapping[Var, Expr] = values
         self.memo: dict[str, object] = {}
@@ -92,16 +119,6 @@ class Domain:
             case Stepped(var=var):
                 return frozenset((var,)), var
         return variables_of(self.fact), None
-
-    def relevant(self, expr: Expr) -> Domain:
-        """The outermost domain with the same facts about an expression; facts about other variables are skipped."""
-        domain, mine = self, None
-        while domain.sole_variable is not None and domain.parent is not None:
-            mine = variables_of(expr) if mine is None else mine
-            if domain.sole_variable in mine:
-                break
-            domain = domain.parent
-        return domain
 
     def with_range(self, var: Var, low: ExprLike | None = None, high: ExprLike | None = None) -> Domain:
         """Adds `low <= var <= high`, both inclusive; a bound may be an index expression, or None if unknown."""

@@ -6,9 +6,11 @@ can have where the facts of the domain hold, whether integer data in it wraps (a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilelang.arith import combine, ranges
 from tilelang.arith.affine import Linearizer, Sum
-from tilelang.arith.domain import Domain, Range, Stepped
+from tilelang.arith.domain import Domain, Extension, Fact, Range, Stepped
 from tilelang.arith.ranges import ANYTHING, TRUTH, Interval, of_dtype
 from tilelang.dtypes import INT64
 from tilelang.ir.compare import ExprKey, expr_key
@@ -54,9 +56,9 @@ def analysis_of(domain: Domain, *, expand: bool = True) -> Analysis:
     analysis = domain.memo.get(name)
     if not isinstance(analysis, Analysis):
         parent = None if domain.parent is None else analysis_of(domain.parent, expand=expand)
-        analysis = domain.memo[name] = Analysis(domain, parent, expand=expand)
-        if domain.fact is not None:  # uses this analysis, so it must be cached already
-            analysis.learn(domain.fact)
+        depth = 0 if parent is None else parent.depth
+        analysis = Analysis(parent, domain.fact, domain.values, domain.sole_variable, expand=expand, depth=depth)
+        domain.memo[name] = analysis
     return analysis
 
 
@@ -72,37 +74,44 @@ class _Budget:
         return self._left >= 0
 
 
-class Analysis(Linearizer):
+class Analysis(Linearizer, Extension):
     """A domain's facts in the form that bounds and proofs use.
 
     Attributes:
-        domain: The domain.
         facts: Sums known to be non-negative.
         conditions: Boolean expressions that hold (True) or do not (False), other than those in `facts`.
+        depth: The number of conditions of selects around it.
     """
 
-    def __init__(self, domain: Domain, parent: Analysis | None, *, expand: bool) -> None:
+    def __init__(
+        self,
+        parent: Analysis | None,
+        fact: Fact | None,
+        values: Mapping[Var, Expr],
+        sole_variable: Var | None = None,
+        *,
+        expand: bool,
+        depth: int,
+    ) -> None:
         super().__init__()
-        self.domain = domain
-        self._expand = expand
+        shared = parent is not None and sole_variable is not None
+        # else what is `inside` the parent would refer to it
+        self.parent: Analysis | None = parent if shared else None
+        self.sole_variable = sole_variable
+        self._values, self._expand, self.depth = values, expand, depth
         self.facts: list[Sum] = list(parent.facts) if parent else []
         self.conditions: dict[ExprKey, bool] = dict(parent.conditions) if parent else {}
         self._limits: dict[ExprKey, Interval] = dict(parent._limits) if parent else {}
         self._steppings: dict[ExprKey, tuple[int, int]] = dict(parent._steppings) if parent else {}
-        self._depth: int = domain.memo.get("depth", parent._depth if parent else 0)  # type: ignore[assignment]
         # by identity, and in their relevant domain by structure, since passes write the same index anew for each use
         self._bounds: dict[int | ExprKey, tuple[Expr, Interval]] = {}
         self._atoms: dict[int | ExprKey, tuple[Expr, Interval]] = {}
         self._inside: dict[tuple[int, bool], tuple[Expr, Analysis]] = {}
         self._position_independent: dict[int, tuple[Expr, bool]] = {}
-        self._choices: _Budget = parent._choices if parent and self._depth else _Budget(_MANY_CHOICES)
-        shared = parent is not None and domain.sole_variable is not None
+        self._choices: _Budget = parent._choices if parent and depth else _Budget(_MANY_CHOICES)
         self._asking: list[bool] = parent._asking if parent is not None and shared else [False]
-
-    def _relevant(self, expr: Expr) -> Analysis:
-        """The analysis for an expression; domains that differ only in facts about other variables share it."""
-        domain = self.domain.relevant(expr)
-        return self if domain is self.domain else analysis_of(domain, expand=self._expand)
+        if fact is not None:
+            self._learn(fact)
 
     # -- facts about atoms ----------------------------------------------------------------------------------
     def bounds(self, expr: Expr) -> Interval:
@@ -111,7 +120,7 @@ class Analysis(Linearizer):
             return self.atom_bounds(expr)
         cached = self._bounds.get(id(expr))
         if cached is None:
-            relevant, key = self._relevant(expr), expr_key(expr)
+            relevant, key = self.relevant(expr), expr_key(expr)
             cached = relevant._bounds.get(key)
             if cached is None:
                 result = relevant.atom_bounds(expr)
@@ -127,7 +136,7 @@ class Analysis(Linearizer):
             return super().sum(expr)
         cached = self._sums.get(id(expr))
         if cached is None:
-            relevant, key = self._relevant(expr), expr_key(expr)
+            relevant, key = self.relevant(expr), expr_key(expr)
             cached = relevant._sums.get(key)
             if cached is None:
                 cached = relevant._sums[key] = (expr, relevant._sum(expr))
@@ -140,7 +149,7 @@ class Analysis(Linearizer):
             return ANYTHING if expr.dtype.is_float else Interval(int(expr.value), int(expr.value))
         cached = self._atoms.get(id(expr))
         if cached is None:
-            relevant, key = self._relevant(expr), expr_key(expr)
+            relevant, key = self.relevant(expr), expr_key(expr)
             cached = relevant._atoms.get(key)
             if cached is None:
                 result = relevant._compute(expr)
@@ -155,7 +164,7 @@ class Analysis(Linearizer):
 
     def value(self, var: Var) -> Expr | None:
         """The expression that a variable was bound to."""
-        return self.domain.values.get(var) if self._expand else None
+        return self._values.get(var) if self._expand else None
 
     def is_nonnegative(self, linear: Sum) -> bool:
         """Whether a sum is proven non-negative.
@@ -213,7 +222,7 @@ class Analysis(Linearizer):
         if not expr.dtype.is_int:
             return ANYTHING
         if isinstance(expr, Var):
-            value = self.domain.values.get(expr)
+            value = self._values.get(expr)
             own = ANYTHING if expr.index else of_dtype(expr.dtype)
             return own if value is None else own.meet(self.bounds(value))
         result = self._by_operator(expr)
@@ -260,15 +269,15 @@ class Analysis(Linearizer):
         key = (id(condition), holds)
         entry = self._inside.get(key)
         if entry is None:
-            if self._depth >= _DEEP_CHOICES or not self._choices.take():
+            if self.depth >= _DEEP_CHOICES or not self._choices.take() or holds and isinstance(condition, Const):
                 return self
-            fact = condition if holds else Unary(UnaryOp.NOT, condition, condition.dtype)
-            domain = self.domain.assume(fact, momentary=True)
-            if domain is self.domain:
-                return self
-            domain.memo["depth"] = self._depth + 1
-            entry = self._inside[key] = (condition, analysis_of(domain, expand=self._expand))
+            entry = self._inside[key] = (condition, self.assuming(condition, holds=holds))
         return entry[1]
+
+    def assuming(self, condition: Expr, *, holds: bool) -> Analysis:
+        """`inside`, made anew."""
+        fact = condition if holds else Unary(UnaryOp.NOT, condition, condition.dtype)
+        return Analysis(self, fact, self._values, expand=self._expand, depth=self.depth + 1)
 
     def _truth(self, expr: Expr) -> Interval:
         truth = self.conditions.get(expr_key(expr)) if self.conditions else None
@@ -291,8 +300,7 @@ class Analysis(Linearizer):
         return TRUTH
 
     # -- adding facts ---------------------------------------------------------------------------------------
-    def learn(self, fact: Range | Stepped | Expr) -> None:
-        """Adds the domain's own fact; called once, when the analysis is made."""
+    def _learn(self, fact: Fact) -> None:
         match fact:
             case Range(var=var, low=low, high=high):
                 self._learn_range(var, low, high)

@@ -7,8 +7,8 @@ the facts of the domain hold, in index position and elsewhere; float operations 
 from __future__ import annotations
 
 from tilelang.arith.affine import Sum, has_literals, to_expr
-from tilelang.arith.domain import Domain
-from tilelang.arith.interval import analysis_of
+from tilelang.arith.domain import Domain, Extension
+from tilelang.arith.interval import Analysis, analysis_of
 from tilelang.arith.match import Bindings, fill
 from tilelang.arith.prove import decide_with, proves_with
 from tilelang.arith.ranges import of_dtype
@@ -33,15 +33,34 @@ def simplify(expr: Expr, domain: Domain = _NOTHING) -> Expr:
 def _simplifier(domain: Domain) -> _Simplifier:
     simplifier = domain.memo.get("simplifier")
     if not isinstance(simplifier, _Simplifier):
-        simplifier = domain.memo["simplifier"] = _Simplifier(domain)
+        shared = domain.parent is not None and domain.sole_variable is not None
+        parent = _simplifier(domain.parent) if domain.parent is not None and shared else None
+        simplifier = _Simplifier(analysis_of(domain), analysis_of(domain, expand=False), parent, domain.sole_variable)
+        domain.memo["simplifier"] = simplifier
     return simplifier
 
 
-class _Simplifier(Rewriter):
-    def __init__(self, domain: Domain) -> None:
-        self._domain = domain
-        self._analysis = analysis_of(domain)
-        self._keeping = analysis_of(domain, expand=False)
+class _Simplifier(Rewriter, Extension):
+    """The simplifier of a domain.
+
+    Args:
+        analysis: The facts of the domain.
+        keeping: The same, where sums do not replace bindings by their values.
+        parent: The simplifier of the domain's parent, if the domain has facts about a single variable.
+        sole_variable: That variable.
+    """
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        keeping: Analysis,
+        parent: _Simplifier | None = None,
+        sole_variable: Var | None = None,
+    ) -> None:
+        self._analysis, self._keeping = analysis, keeping
+        self.parent: _Simplifier | None = parent
+        self.sole_variable = sole_variable
+        self._inside: dict[Analysis, _Simplifier] = {}
         # by identity, and in their relevant domain by structure, since passes write the same index anew for each use
         self._seen: dict[int | ExprKey, tuple[Expr, Expr]] = {}
 
@@ -50,8 +69,7 @@ class _Simplifier(Rewriter):
             return node
         cached = self._seen.get(id(node))
         if cached is None:
-            domain, key = self._domain.relevant(node), expr_key(node)
-            relevant = self if domain is self._domain else _simplifier(domain)
+            relevant, key = self.relevant(node), expr_key(node)
             cached = relevant._seen.get(key)
             if cached is None:
                 cached = relevant._seen[key] = (node, relevant._simplified(node))
@@ -113,7 +131,14 @@ class _Simplifier(Rewriter):
         if isinstance(node, Const):
             return node
         inner = self._analysis.inside(condition, holds=holds)
-        return (self if inner is self._analysis else _simplifier(inner.domain)).expr(node)
+        if inner is self._analysis:
+            return self.expr(node)
+        simplifier = self._inside.get(inner)
+        if simplifier is None:
+            same = self._keeping is self._analysis
+            keeping = inner if same else self._keeping.assuming(condition, holds=holds)
+            simplifier = self._inside[inner] = _Simplifier(inner, keeping)
+        return simplifier.expr(node)
 
     def _at_top(self, node: Expr) -> Expr:
         """The node after rewriting, given simplified operands."""
