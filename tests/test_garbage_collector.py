@@ -4,9 +4,14 @@ import gc
 import sys
 from collections.abc import Iterator
 
+import examples_of
 import pytest
 
 from tilelang.garbage_collector import disabled, disabled_for_imports
+from tilelang.ir.func import PrimFunc
+from tilelang.passes.base import PassContext
+from tilelang.passes.runner import run_passes
+from tilelang.targets.target import Target
 
 
 @pytest.fixture(autouse=True)
@@ -40,3 +45,39 @@ def test_objects_that_the_user_froze_stay_frozen() -> None:
     with disabled_for_imports():
         pass
     assert gc.get_freeze_count()
+
+
+def _programs() -> dict[str, PrimFunc]:
+    kernels = examples_of.benchmark_programs()
+    return {
+        "gemm": kernels.gemm_program(1000, 777, 333),
+        "attention": kernels.attention_program(1, 2, 256, 64, block_M=64, block_N=64, threads=128, causal=True),
+        "add": examples_of.kernels("vector_add.py")["add"],  # its body is a single statement
+    }
+
+
+@pytest.mark.parametrize("target", [Target("cpu"), Target("cuda", "sm_80"), Target("cuda", "sm_90a")], ids=str)
+@pytest.mark.parametrize("name", ["gemm", "attention", "add"])
+def test_lowering_leaves_nothing_to_the_collector(name: str, target: Target) -> None:
+    backend = target.family.backend()
+
+    def lower(program: PrimFunc) -> None:
+        backend.emit(run_passes(program, backend.passes, PassContext(target=target)))
+
+    first, second = _programs()[name], _programs()[name]
+    lower(first)  # imports
+    with disabled():
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            lower(second)
+            gc.collect()
+            left = {f"{each.__module__}.{type(each).__qualname__}" for each in gc.garbage if _is_ours(each)}
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+    assert set() == left
+
+
+def _is_ours(each: object) -> bool:
+    return str(getattr(each, "__module__", "")).startswith("tilelang.")

@@ -17,8 +17,8 @@ from tilelang.errors import Loc
 from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Binary, Expr, Load, Select, Var, int_const, unary
-from tilelang.ir.memoize import memoized
 from tilelang.ir.scalar import LOGICAL, BinaryOp, UnaryOp
+from tilelang.ir.sequences import memoized_on_sequence
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
@@ -195,8 +195,8 @@ class Accesses:
 
 
 def accesses(stmt: Stmt) -> Accesses:
-    """All memory accesses in a statement and everything below it; kept on the statement."""
-    return memoized(stmt, "_accesses", (), lambda: _collected(stmt))
+    """All memory accesses in a statement and everything below it; kept on sequences."""
+    return memoized_on_sequence(stmt, "_accesses", (), lambda: _collected(stmt))
 
 
 def _collected(stmt: Stmt) -> Accesses:

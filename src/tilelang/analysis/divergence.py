@@ -15,6 +15,7 @@ from tilelang.analysis.thread_groups import contains
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.memoize import memoized
+from tilelang.ir.sequences import memoized_on_sequence
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
@@ -190,20 +191,28 @@ class Divergence(_Values):
         super().__init__(launch)
         self.divergent_in_group: set[Stmt] = set()
         self._find(launch.body)
-        self._launch = launch
-        self._groups: dict[tuple[int, int], _Values] = {}
-        self._find_divergent_in_group(launch.body, self, divergent_in_group=False)
+        self._find_divergent_in_group(launch.body, launch, {}, self, divergent_in_group=False)
 
     def is_own(self, stmt: Stmt) -> bool:
         """Whether each thread that reaches a statement executes its effect; tiles are printed once per group."""
         reached_by_some = self.divergent_in_group if shows_tile(stmt) else self.divergent
         return stmt in reached_by_some or self.depends_on_thread(expressions(stmt))
 
-    def _find_divergent_in_group(self, stmt: Stmt, seen: _Values, *, divergent_in_group: bool) -> None:
+    def _find_divergent_in_group(
+        self,
+        stmt: Stmt,
+        launch: Launch,
+        groups: dict[tuple[int, int], _Values],
+        seen: _Values,
+        *,
+        divergent_in_group: bool,
+    ) -> None:
         """Finds the statements that only some threads of the enclosing group reach.
 
         Args:
             stmt: A statement, with those inside of it.
+            launch: The launch.
+            groups: The values of the groups that were entered so far.
             seen: The values that differ between the threads of that group.
             divergent_in_group: Whether only some of them reach the statement.
         """
@@ -213,18 +222,18 @@ class Divergence(_Values):
             return
         if isinstance(stmt, If) and stmt.group is not None:
             group = (stmt.group.first, stmt.group.count)
-            if group not in self._groups:
-                self._groups[group] = _InGroup(self._launch, stmt.group, self.divergent)
-            seen = self._groups[group]
+            if group not in groups:
+                groups[group] = _InGroup(launch, stmt.group, self.divergent)
+            seen = groups[group]
         else:
             divergent_in_group = divergent_in_group or seen.diverges(stmt)
         for child in sub_statements(stmt):
-            self._find_divergent_in_group(child, seen, divergent_in_group=divergent_in_group)
+            self._find_divergent_in_group(child, launch, groups, seen, divergent_in_group=divergent_in_group)
 
 
 def divergence(launch: Launch) -> Divergence:
     """The analysis of a launch, cached on its body."""
-    return memoized(launch.body, "_divergence", (launch.thread,), lambda: Divergence(launch))
+    return memoized_on_sequence(launch.body, "_divergence", (launch.thread,), lambda: Divergence(launch))
 
 
 class _InGroup(_Values):

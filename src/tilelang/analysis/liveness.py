@@ -12,7 +12,7 @@ from tilelang.analysis.accesses import accesses
 from tilelang.analysis.parallel_legality import is_private
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import ParallelLoop, Seq, Stmt
-from tilelang.ir.visit import sub_statements
+from tilelang.ir.visit import accessed_buffers, sub_statements, walk
 
 _OF_THREAD = (Scope.VAR, Scope.LOCAL)
 
@@ -32,11 +32,13 @@ class Liveness:
         )
 
     def _collect(self, node: Stmt) -> None:
-        children = [] if isinstance(node, ParallelLoop) else list(sub_statements(node))
-        seen = accesses(node if not children else _without(node))
-        read = frozenset(a.buffer.storage for a in seen.reads if a.buffer.scope in _OF_THREAD)
-        if read:
-            self._units.append((node, read))
+        whole = isinstance(node, ParallelLoop)
+        children = () if whole else sub_statements(node)
+        if any(b.scope in _OF_THREAD for s in (walk(node) if whole else (node,)) for b in accessed_buffers(s)):
+            seen = accesses(node if not children else _without(node))
+            read = frozenset(a.buffer.storage for a in seen.reads if a.buffer.scope in _OF_THREAD)
+            if read:
+                self._units.append((node, read))
         for child in children:
             self._collect(child)
 

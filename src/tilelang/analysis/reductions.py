@@ -69,10 +69,12 @@ class Update:
 
 def as_update(store: Store) -> Update | None:
     """The store as an associative update; None if it is not one."""
-    return memoized(store, "_update", (), lambda: _as_update(store))
+    found = memoized(store, "_update", (), lambda: _update_of(store))
+    return None if found is None else Update(store, *found)
 
 
-def _as_update(store: Store) -> Update | None:
+def _update_of(store: Store) -> tuple[str, tuple[Load, ...]] | None:
+    """The operator of a store and the loads of the old value; does not refer to the store, which keeps it."""
     previous = tuple(e for e in loads_of(store.value) if _is_element(e, store))
     if not previous:
         return None
@@ -83,8 +85,8 @@ def _as_update(store: Store) -> Update | None:
     if op == "":  # stores the element unchanged
         return None
     if op is None:
-        return Update(store, PICK, previous) if _is_pick(store.value, store) else None
-    return Update(store, op, previous) if _keeps_meaning(op, store.buffer.dtype, crossed) else None
+        return (PICK, previous) if _is_pick(store.value, store) else None
+    return (op, previous) if _keeps_meaning(op, store.buffer.dtype, crossed) else None
 
 
 def _is_element(load: Load, store: Store) -> bool:

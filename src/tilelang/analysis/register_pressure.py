@@ -66,9 +66,10 @@ class _Pressure:
         return after | self.before(body, after)
 
     def _leaf(self, stmt: Stmt, after: Live) -> Live:
-        touched = frozenset(s for s in accesses(stmt).by_storage() if s.scope is Scope.FRAGMENT)
-        before = (after - overwritten(stmt)) | frozenset(
-            a.buffer.storage for a in accesses(stmt).reads if a.buffer.storage in touched
+        found = accesses(stmt)
+        touched = frozenset(s for s in found.by_storage() if s.scope is Scope.FRAGMENT)
+        before = (after - overwritten(stmt, found)) | frozenset(
+            a.buffer.storage for a in found.reads if a.buffer.storage in touched
         )
         sets = (before | after | touched,) if isinstance(stmt, Gemm) else (before, after)
         self.peak = max(self.peak, max(map(self._total, sets)) + self._temporaries(stmt))

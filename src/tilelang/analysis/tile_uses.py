@@ -18,7 +18,7 @@ from tilelang.arith.domain import Domain, of_function
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, int_const
 from tilelang.ir.func import PrimFunc
-from tilelang.ir.memoize import memoized
+from tilelang.ir.sequences import memoized_on_sequence
 from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, TileOp
 from tilelang.ir.visit import walk
 from tilelang.records import record
@@ -104,7 +104,7 @@ def tile_uses(func: PrimFunc, launch: Launch, scopes: Collection[Scope]) -> Tile
     """The uses of the buffers of some scopes."""
     facts = (func.params, func.symbols, func.assumptions, func.attributes)
     inputs = (*facts, launch.block_vars, launch.grid, launch.thread, launch.threads)
-    every = memoized(launch.body, "_tile_uses", inputs, lambda: _all_uses(func, launch))
+    every = memoized_on_sequence(launch.body, "_tile_uses", inputs, lambda: _all_uses(func, launch))
     return dataclasses.replace(every, of={buffer: uses for buffer, uses in every.of.items() if buffer.scope in scopes})
 
 

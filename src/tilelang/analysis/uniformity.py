@@ -14,7 +14,7 @@ from collections.abc import Set
 from tilelang.analysis.thread_groups import contains
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var
-from tilelang.ir.memoize import memoized
+from tilelang.ir.sequences import memoized_on_sequence
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
@@ -91,8 +91,9 @@ class Uniformity(_Values):
         of_group: dict[tuple[int, int], _GroupValues] = {}
         readers: dict[Var | Buffer, set[tuple[int, int]]] = {}
         loops: list[tuple[Stmt, tuple[int, int]]] = []
-
-        def collect(stmt: Stmt, group: Group) -> None:
+        left: list[tuple[Stmt, Group]] = [(launch.body, block)]  # in reverse program order
+        while left:
+            stmt, group = left.pop()
             threads = (group.first, group.count)
             if threads not in of_group:
                 of_group[threads] = _GroupValues(launch, group, of_all_blocks)
@@ -104,10 +105,7 @@ class Uniformity(_Values):
                 loops.append((stmt, threads))
             if isinstance(stmt, If) and stmt.group is not None:
                 group = stmt.group
-            for child in sub_statements(stmt):
-                collect(child, group)
-
-        collect(launch.body, block)
+            left += [(child, group) for child in reversed(sub_statements(stmt))]
         for threads, values in of_group.items():  # values without readers are divergent if they are for any group
             self.variables.update(v for v in values.variables if threads in readers.get(v, of_group))
             self.memory.update(b for b in values.memory if threads in readers.get(b, of_group))
@@ -117,7 +115,7 @@ class Uniformity(_Values):
 def uniformity(launch: Launch) -> Uniformity:
     """The uniformity of a launch, memoized on its body."""
     inputs = (launch.thread, launch.threads, launch.plan.uniform)
-    return memoized(launch.body, "_uniformity", inputs, lambda: Uniformity(launch))
+    return memoized_on_sequence(launch.body, "_uniformity", inputs, lambda: Uniformity(launch))
 
 
 class _GroupValues(_Values):

@@ -6,17 +6,21 @@ written, and none is read before.
 
 from __future__ import annotations
 
-from tilelang.analysis.accesses import Access, accesses
+from tilelang.analysis.accesses import Access, Accesses, accesses
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Var, int_const
 from tilelang.ir.stmt import ParallelLoop, Stmt, Store
 
 
-def overwritten(stmt: Stmt) -> frozenset[Buffer]:
-    """The storages of which a tile operator or a parallel loop writes every element, and reads none before."""
-    return frozenset(
-        storage for storage, touching in accesses(stmt).by_storage().items() if _is_whole_write(touching[0], stmt)
-    )
+def overwritten(stmt: Stmt, found: Accesses | None = None) -> frozenset[Buffer]:
+    """The storages of which a tile operator or a parallel loop writes every element, and reads none before.
+
+    Args:
+        stmt: The tile operator or loop.
+        found: Its accesses, where the caller has them.
+    """
+    groups = (found or accesses(stmt)).by_storage()
+    return frozenset(storage for storage, touching in groups.items() if _is_whole_write(touching[0], stmt))
 
 
 def _is_whole_write(access: Access, stmt: Stmt) -> bool:

@@ -20,7 +20,7 @@ def memoized(node: object, name: str, inputs: tuple[object, ...], compute: Calla
         node: What the result is about.
         name: The attribute of the node that stores it.
         inputs: All else that it depends on: immutable objects, compared by identity.
-        compute: Computes it.
+        compute: Computes it. The result must not refer back to the node: only the garbage collector would free both.
     """
     entry = node.__dict__.get(name)
     if entry is None or not all(map(operator.is_, entry[0], inputs)):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from tilelang.errors import Loc
+from tilelang.ir.memoize import memoized
 from tilelang.ir.stmt import Seq, Stmt
+
+T = TypeVar("T")
 
 
 def statements_of(body: Stmt) -> tuple[Stmt, ...]:
@@ -24,6 +28,14 @@ def with_statements(node: Seq, statements: Sequence[Stmt]) -> Seq:
     """The sequence with other statements; the same object if they are the same."""
     same = len(statements) == len(node.body) and all(map(operator.is_, statements, node.body))
     return node if same else Seq(tuple(statements), loc=node.loc)
+
+
+def memoized_on_sequence(stmt: Stmt, name: str, inputs: tuple[object, ...], compute: Callable[[], T]) -> T:
+    """`memoized`, for results that refer to the statements below: computed anew for any other than a sequence.
+
+    Such a statement is itself among those that the result refers to.
+    """
+    return memoized(stmt, name, inputs, compute) if isinstance(stmt, Seq) else compute()
 
 
 def with_location(stmt: Stmt, loc: Loc) -> Stmt:

@@ -100,11 +100,10 @@ def loads_of(expr: Expr) -> tuple[Load, ...]:
     """The loads in an expression in the order of `walk_expr`, kept on the node."""
     if isinstance(expr, Var | Const):
         return ()
-    cached: tuple[Load, ...] | None = expr.__dict__.get("_loads")
+    cached: tuple[Load, ...] | None = expr.__dict__.get("_loads")  # but for a load itself, which it would refer to
     if cached is None:
-        below = [load for child in children(expr) for load in loads_of(child)]
-        cached = expr.__dict__["_loads"] = (expr, *below) if isinstance(expr, Load) else tuple(below)
-    return cached
+        cached = expr.__dict__["_loads"] = tuple([load for child in children(expr) for load in loads_of(child)])
+    return (expr, *cached) if isinstance(expr, Load) else cached
 
 
 def walk(stmt: Stmt) -> Iterator[Stmt]:
@@ -166,18 +165,18 @@ def needed_bindings(statements: Iterable[Stmt], bindings: Mapping[Var, Bind]) ->
         bindings: The candidates, by variable.
     """
     needed: dict[Bind, None] = {}
-
-    def need(expr: Expr) -> None:
-        for node in walk_expr(expr):
-            bind = bindings.get(node) if isinstance(node, Var) else None
-            if bind is not None and bind not in needed:
-                need(bind.value)
-                needed[bind] = None
-
     for inner in (inner for stmt in statements for inner in walk(stmt)):
         for root in expressions(inner):
-            need(root)
+            _add_needed(root, bindings, needed)
     return list(needed)
+
+
+def _add_needed(expr: Expr, bindings: Mapping[Var, Bind], needed: dict[Bind, None]) -> None:
+    for node in walk_expr(expr):
+        bind = bindings.get(node) if isinstance(node, Var) else None
+        if bind is not None and bind not in needed:
+            _add_needed(bind.value, bindings, needed)
+            needed[bind] = None
 
 
 def written_buffers(stmt: Stmt) -> tuple[Buffer, ...]:

@@ -64,13 +64,13 @@ class Intrinsic(Callee):
 def ordered_helpers(helpers: Iterable[Helper]) -> list[Helper]:
     """The helpers and their dependencies, each once, dependencies first."""
     placed: dict[str, Helper] = {}
-
-    def place(helper: Helper) -> None:
-        if helper.name not in placed:
-            for needed in helper.needs:
-                place(needed)
-            placed[helper.name] = helper
-
     for helper in helpers:
-        place(helper)
+        _place(helper, placed)
     return list(placed.values())
+
+
+def _place(helper: Helper, placed: dict[str, Helper]) -> None:
+    if helper.name not in placed:
+        for needed in helper.needs:
+            _place(needed, placed)
+        placed[helper.name] = helper

@@ -187,28 +187,29 @@ def _python_files(folder: str) -> Iterator[tuple[str, int, int]]:
 def _source_as_json(source: Source) -> bytes:
     places: dict[Loc, int] = {}
     table: list[list[object]] = []
-
-    def number(loc: Loc | None) -> int:
-        if loc is None:
-            return -1
-        if loc not in places:
-            caller = number(loc.caller)
-            places[loc] = len(table)
-            table.append([loc.file, loc.line, loc.col, loc.end_line, loc.end_col, loc.function, caller])
-        return places[loc]
-
     fields = {
         "language": source.language,
         "text": source.text,
         "entry": source.entry,
-        "lines": [[line, number(loc)] for line, loc in source.lines.items()],
-        "asserts": [[message, number(loc), hint] for message, loc, hint in source.asserts],
+        "lines": [[line, _number_of(loc, places, table)] for line, loc in source.lines.items()],
+        "asserts": [[message, _number_of(loc, places, table), hint] for message, loc, hint in source.asserts],
         "flags": list(source.flags),
         "launches": [dataclasses.asdict(launch) for launch in source.launches],
         "workspaces": list(source.workspaces),
         "has_user_code": source.has_user_code,
     }
     return json.dumps({**fields, "places": table}).encode()
+
+
+def _number_of(loc: Loc | None, places: dict[Loc, int], table: list[list[object]]) -> int:
+    """The number of a location, which is added to the table with those that called it; -1 for none."""
+    if loc is None:
+        return -1
+    if loc not in places:
+        caller = _number_of(loc.caller, places, table)
+        places[loc] = len(table)
+        table.append([loc.file, loc.line, loc.col, loc.end_line, loc.end_col, loc.function, caller])
+    return places[loc]
 
 
 def _source_from_json(data: bytes) -> Source:

@@ -332,11 +332,12 @@ def _critical_paths(graph: LoopGraph, predecessors: Sequence[_Predecessors]) -> 
         for earlier in each.awaited:
             successors[earlier].append(number)
     found: dict[int, int] = {}
+    return [_longest_path(number, graph, successors, found) for number in range(len(predecessors))]
 
-    def longest(number: int) -> int:
-        if number not in found:
-            work = graph.work[number]
-            found[number] = work.cycles + work.latency + max(map(longest, successors[number]), default=0)
-        return found[number]
 
-    return [longest(number) for number in range(len(predecessors))]
+def _longest_path(number: int, graph: LoopGraph, successors: list[list[int]], found: dict[int, int]) -> int:
+    if number not in found:
+        work = graph.work[number]
+        after = [_longest_path(later, graph, successors, found) for later in successors[number]]
+        found[number] = work.cycles + work.latency + max(after, default=0)
+    return found[number]

@@ -22,23 +22,24 @@ def with_initial_values_stored(loop: For) -> For:
         loop: A pipelined loop, with or without manual `order` and `stage`.
     """
     stores: set[Stmt] = set()
-
-    def split(stmt: Stmt) -> list[Stmt]:
-        if isinstance(stmt, Seq):
-            return [made for child in stmt.body for made in split(child)]
-        if not isinstance(stmt, Alloc) or stmt.init is None:
-            return [stmt]
-        store = Store(stmt.buffer, (), stmt.init, loc=stmt.loc)
-        stores.add(store)
-        return [dataclasses.replace(stmt, init=None), store]
-
-    body = split(loop.body)
+    body = _split(loop.body, stores)
     if not stores:
         return loop
     spec = loop.pipeline
     if spec is not None and (spec.order is not None or spec.stage is not None):
         spec = _spec_with([s in stores for s in body if not isinstance(s, Alloc | Bind)], spec)
     return dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc), pipeline=spec)
+
+
+def _split(stmt: Stmt, stores: set[Stmt]) -> list[Stmt]:
+    """The statements of a body with initial values as stores, which are added to `stores`."""
+    if isinstance(stmt, Seq):
+        return [made for child in stmt.body for made in _split(child, stores)]
+    if not isinstance(stmt, Alloc) or stmt.init is None:
+        return [stmt]
+    store = Store(stmt.buffer, (), stmt.init, loc=stmt.loc)
+    stores.add(store)
+    return [dataclasses.replace(stmt, init=None), store]
 
 
 def _spec_with(is_new: Sequence[bool], spec: PipelineSpec) -> PipelineSpec:

@@ -137,14 +137,17 @@ def with_scopes(launch: Launch, reasons: Mapping[Buffer, str], scopes: Mapping[B
 
 def _unrolled(launch: Launch, loops: Collection[For]) -> Launch:
     """The launch with some of its loops unrolled."""
-
-    class Unroll(Rewriter):
-        def stmt(self, node: Stmt) -> Stmt | None:
-            new = self.rebuild_stmt(node)
-            return dataclasses.replace(new, kind=ForKind.UNROLLED) if isinstance(new, For) and node in loops else new
-
-    body = Unroll().visit(launch.body) if loops else launch.body
+    body = _Unroll(loops).visit(launch.body) if loops else launch.body
     return dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
+
+
+class _Unroll(Rewriter):
+    def __init__(self, loops: Collection[For]) -> None:
+        self._loops = loops
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        new = self.rebuild_stmt(node)
+        return dataclasses.replace(new, kind=ForKind.UNROLLED) if isinstance(new, For) and node in self._loops else new
 
 
 def _iterations(nest: ParallelLoop) -> int:

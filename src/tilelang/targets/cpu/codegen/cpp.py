@@ -224,30 +224,29 @@ def _abi_type(param: ScalarParam) -> str:
 def _captured(launch: Launch, names: Names) -> list[Var | Buffer]:
     """Variables and buffers of the enclosing scope that a block program uses, in order of first use."""
     found: dict[Var | Buffer, None] = {}
-
-    def use(node: Var | Buffer) -> None:
-        if node in names:
-            found.setdefault(node)
-
-    def use_expr(root: Expr) -> None:
-        for expr in walk_expr(root):
-            if isinstance(expr, Var):
-                use(expr)
-            elif isinstance(expr, Load):
-                use_buffer(expr.buffer)
-
-    def use_buffer(buffer: Buffer) -> None:
-        use(buffer)
-        if buffer.scope is Scope.GLOBAL:
-            for part in (*buffer.shape, *(buffer.strides or ())):
-                use_expr(part)
-
     for stmt in walk(launch.body):
         for root in expressions(stmt):
-            use_expr(root)
+            found.update(dict.fromkeys(_named_in(root)))
         for buffer in _buffers_named(stmt):
-            use_buffer(buffer)
-    return list(found)
+            found.update(dict.fromkeys(_named_by(buffer)))
+    return [node for node in found if node in names]
+
+
+def _named_in(root: Expr) -> Iterator[Var | Buffer]:
+    """The variables and buffers that an expression needs, in order of first use."""
+    for expr in walk_expr(root):
+        if isinstance(expr, Var):
+            yield expr
+        elif isinstance(expr, Load):
+            yield from _named_by(expr.buffer)
+
+
+def _named_by(buffer: Buffer) -> Iterator[Var | Buffer]:
+    """A buffer, and what the shape and strides of a tensor need."""
+    yield buffer
+    if buffer.scope is Scope.GLOBAL:
+        for part in (*buffer.shape, *(buffer.strides or ())):
+            yield from _named_in(part)
 
 
 def _buffers_named(stmt: Stmt) -> Iterator[Buffer]:

@@ -26,14 +26,16 @@ def loop(build: Builder, name: str, extent: Expr, body: Callable[[Var], None]) -
 
 def nest(build: Builder, extents: Sequence[Expr], element: Element, letters: str = LETTERS) -> None:
     """Loops over all coordinates of a box, the last one innermost."""
+    _nest(build, extents, element, letters, ())
 
-    def inner(depth: int, outer: tuple[Var, ...]) -> None:
-        if depth == len(extents):
-            element(outer)
-        else:
-            loop(build, letters[depth % len(letters)], extents[depth], lambda var: inner(depth + 1, (*outer, var)))
 
-    inner(0, ())
+def _nest(build: Builder, extents: Sequence[Expr], element: Element, letters: str, outer: tuple[Var, ...]) -> None:
+    depth = len(outer)
+    if depth == len(extents):
+        element(outer)
+    else:
+        name = letters[depth % len(letters)]
+        loop(build, name, extents[depth], lambda var: _nest(build, extents, element, letters, (*outer, var)))
 
 
 def variable(build: Builder, name: str, dtype: DType, init: Expr | None = None) -> Buffer:

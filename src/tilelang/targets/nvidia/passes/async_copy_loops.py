@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from tilelang.analysis.access_width import Facts, nonzero_safe, vector_width
@@ -83,9 +83,6 @@ class AsyncCopyLoops:
         index_fragments: list[Alloc] = []
 
         def statements(stmt: Stmt) -> Iterator[Stmt]:
-            if isinstance(stmt, Seq):
-                yield dataclasses.replace(stmt, body=tuple(new for s in stmt.body for new in statements(s)))
-                return
             marked_loop = as_asynchronous(stmt, inside, self._facts) if isinstance(stmt, ParallelLoop) else None
             if marked_loop is None or stmt in refused or not isinstance(stmt, ParallelLoop):
                 yield stmt
@@ -103,8 +100,16 @@ class AsyncCopyLoops:
                 yield from (*separate.loads, separate.loop)
 
 
-        body = list(statements(loop.body))
+        body = list(_replaced(loop.body, statements))
         return MarkedLoop(dataclasses.replace(loop, body=as_body(body, loop.body.loc)), originals, index_fragments)
+
+
+def _replaced(stmt: Stmt, statements: Callable[[Stmt], Iterator[Stmt]]) -> Iterator[Stmt]:
+    """What stands for a statement; a sequence remains one."""
+    if isinstance(stmt, Seq):
+        yield dataclasses.replace(stmt, body=tuple(new for s in stmt.body for new in _replaced(s, statements)))
+    else:
+        yield from statements(stmt)
 
 
 def as_asynchronous(loop: ParallelLoop, domain: Domain, facts: Facts) -> ParallelLoop | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from tilelang.analysis.accesses import accesses
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.dtypes import BOOL
@@ -16,7 +15,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, const
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Bind, For, Launch, Seq, Stmt
-from tilelang.ir.visit import Rewriter, jumps
+from tilelang.ir.visit import Rewriter, accessed_buffers, jumps, walk
 from tilelang.lowering.regions import is_whole
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
@@ -100,4 +99,4 @@ def _is_zero(value: Expr) -> bool:
 
 def _touches(stmt: Stmt, buffer: Buffer) -> bool:
     """Whether a statement, or one in it, reads or writes a buffer."""
-    return any(access.buffer.storage is buffer.storage for access in accesses(stmt).all)
+    return any(each.storage is buffer.storage for inner in walk(stmt) for each in accessed_buffers(inner))
