@@ -154,7 +154,7 @@ def test_programs_of_several_products_and_loops_agree_with_the_reference(seed):
 @pytest.mark.parametrize("gpu", ["simulator", "amd"])
 def test_programs_of_fresh_seeds_have_outcomes(gpu, generator):
     limits = outcomes.Limits(reference=10.0, executor=60.0)
-    found = list(outcomes.check(generator, 9001, ("cpu", gpu), limits))
+    found = list(outcomes.check(generator, 9002, ("cpu", gpu), limits))
     executors = ["reference", *(["cpu"] if generator != "lanes" else []), gpu]
     assert [(executor, outcomes.AGREES) for executor in executors] == [(each.executor, each.outcome) for each in found]
 
