@@ -43,6 +43,7 @@ from tilelang.ir.visit import (
 )
 from tilelang.lowering.regions import whole
 from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 
 _SWAPPED = {BinaryOp.GT: BinaryOp.LT, BinaryOp.GE: BinaryOp.LE}
@@ -168,6 +169,8 @@ class _Search:
                 yield from self._masks((stmt, stmt.condition, other is not None and not _is_literal(then)), extents)
                 for body in (then, *(() if other is None else (other,))):
                     yield from self._visit(body, extents)
+            case If(then_body=then) if any(isinstance(s, Gemm) for s in walk(then)):
+                yield from self._visit(then, extents)
             case Bind(var=var, value=value):
                 self._defined.add(var)
                 if not loads_of(value):

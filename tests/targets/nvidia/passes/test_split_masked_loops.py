@@ -1,16 +1,19 @@
 """Loops of attention run without masks where these hide nothing, and compute the same."""
 
+import attention_programs
 import numpy as np
 import pytest
 from specialized import context, launch_of
 
 import tilelang
 import tilelang.language as T
-from tilelang.ir.stmt import For, ParallelLoop
-from tilelang.ir.visit import walk
+from tilelang.ir.stmt import CallStmt, For, If, ParallelLoop, Seq
+from tilelang.ir.visit import sub_statements, walk
 from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm_wait import GemmWait
 from tilelang.passes.runner import run_passes
 from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.nvidia.isa.opaque_zero import OPAQUE_ZERO
 
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
 ROWS, KEYS, DIM = 64, 32, 64
@@ -129,6 +132,33 @@ def test_the_first_loop_masks_nothing_and_its_gemm_overwrites(form):
     )
     (scores,) = [s for s in free if isinstance(s, Gemm) and s.c.buffer.name == "S"]
     assert scores.always_clears
+
+
+def rotated():
+    """The statements of a rotated loop's parts, and what stands between them."""
+    names = [step.name for step in BACKEND.passes]
+    func = attention_programs.flash(1, 384, 128, 192, 64, causal=True, threads=384)
+    made = run_passes(func, BACKEND.passes[: names.index("split_masked_loops") + 1], context())
+    parts = [
+        s.body for s in walk(launch_of(made).body)
+        if isinstance(s, Seq) and any(isinstance(i, CallStmt) and i.routine is OPAQUE_ZERO for i in s.body)
+    ]  # fmt: skip
+    (part,) = parts
+    return part
+
+
+def test_compilers_do_not_know_that_iterations_without_masks_have_a_next_one():
+    zero, *_ = rotated()
+    free, masked = (s for s in rotated() if isinstance(s, For))
+    branches = [next(s for s in sub_statements(each.body) if isinstance(s, If) and s.else_body) for each in (free, masked)]
+    assert [True, False] == ["zero" in str(each.condition) for each in branches]
+    assert "zero" == zero.result.name
+
+
+def test_no_gemm_is_in_flight_between_the_parts_of_a_rotated_loop():
+    kinds = [type(s) for s in rotated() if isinstance(s, For | GemmWait)]
+    assert [For, GemmWait, For] == kinds
+    assert [0] == [s.pending for s in rotated() if isinstance(s, GemmWait)]
 
 
 def test_loops_without_masks_stay_one():

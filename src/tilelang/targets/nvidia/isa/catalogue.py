@@ -23,6 +23,7 @@ from tilelang.targets.nvidia.isa import (
     memory,
     mma,
     named_barrier,
+    opaque_zero,
     quad_exchange,
     registers,
     tma,
@@ -31,7 +32,7 @@ from tilelang.targets.nvidia.isa import (
 
 MODULES = (
     *(named_barrier, dependent_launch, cluster, dot, cp_async, mbarrier, fence, tma),
-    *(cache_policy, memory, atomic, debug, mma, wgmma, quad_exchange, registers, ldmatrix),
+    *(cache_policy, memory, atomic, debug, mma, wgmma, quad_exchange, registers, opaque_zero, ldmatrix),
 )
 
 

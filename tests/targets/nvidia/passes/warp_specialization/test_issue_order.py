@@ -8,7 +8,7 @@ from specialized import launch_of, warp_specialize
 import tilelang
 import tilelang.language as T
 from tilelang.dtypes import INT32
-from tilelang.ir.expr import const
+from tilelang.ir.expr import Var, const
 from tilelang.ir.stmt import CallStmt, For, Seq
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
@@ -21,12 +21,12 @@ from tilelang.targets.nvidia.schedule import schedule_of
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
 
 
-def flash(length=384, rows=192, causal=False):
-    return attention_programs.flash(1, length, 64, rows, 64, causal=causal, threads=2 * rows)
+def flash(length=384, rows=192, causal=False, dim=64):
+    return attention_programs.flash(1, length, dim, rows, 64, causal=causal, threads=2 * rows)
 
 
-def simulated(func, length, causal=False, **pass_configs):
-    q, k, v = np.random.default_rng(0).standard_normal((3, 1, length, 64)).astype(np.float16)
+def simulated(func, length, causal=False, dim=64, **pass_configs):
+    q, k, v = np.random.default_rng(0).standard_normal((3, 1, length, dim)).astype(np.float16)
     out = np.full_like(q, np.nan)
     kernel = tilelang.compile(func, target=HOPPER, execution_backend="simulator", pass_configs=pass_configs)
     kernel(q, k, v, out)
@@ -40,6 +40,20 @@ def test_three_warpgroups_issue_their_gemms_one_after_another(causal, persistent
     length = 384 if persistent else 192  # blocks that stay have two tiles
     kernel = simulated(flash(length, causal=causal), length, causal, **{"tl.persistent": persistent})
     assert "3 consumer warpgroups that issue gemms one after another" in kernel.explain()
+
+
+@pytest.mark.slow(every=4)
+@pytest.mark.parametrize(("causal", "persistent"), [(False, False), (True, False), (True, True)])
+def test_rotated_loops_with_and_without_masks_do_so_too(causal, persistent):
+    kernel = simulated(flash(384, causal=causal, dim=128), 384, causal, 128, **{"tl.persistent": persistent})
+    assert "3 consumer warpgroups that issue gemms one after another" in kernel.explain()
+    assert causal == ("tl_opaque_zero()" in kernel.get_kernel_source())
+
+
+def test_the_steps_of_other_warpgroups_are_found_among_statements():
+    order = IssueOrder(3, Var("thread", INT32))
+    wait, arrive = order.wait(), order.arrive()
+    assert [wait, arrive] == IssueOrder.steps([wait, Seq(()), arrive, *order.end()])
 
 
 def test_two_warpgroups_do_so_on_request():

@@ -4,9 +4,10 @@ import pytest
 from specialized import launch_of, warp_specialize
 
 import tilelang.language as T
-from tilelang.ir.stmt import For, If
+from tilelang.ir.stmt import CallStmt, For, If
 from tilelang.ir.visit import sub_statements, walk
 from tilelang.ops.gemm import Gemm
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
 
 
 def attention(dim=64, rows=128, ragged=False, through_memory=False):
@@ -26,10 +27,12 @@ def attention(dim=64, rows=128, ragged=False, through_memory=False):
             for i in T.Pipelined(4, num_stages=2):
                 T.copy(K[i * 64, 0], k)
                 T.copy(V[i * 64, 0], v)
-                T.gemm(q, k, scores, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
                 if ragged:
                     for r, c in T.Parallel(rows, 64):
-                        scores[r, c] = T.if_then_else(i * 64 + c < 250, scores[r, c], -1e4)
+                        scores[r, c] = T.if_then_else(i * 64 + c < 250, 0.0, -1e4)
+                else:
+                    T.clear(scores)
+                T.gemm(q, k, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 T.reduce_max(scores, most, dim=1)
                 for r, c in T.Parallel(rows, 64):
                     scores[r, c] = T.exp2(scores[r, c] - most[r])
@@ -48,6 +51,10 @@ def loop(func):
     return found, branches
 
 
+def is_order_step(stmt):
+    return isinstance(stmt, CallStmt) and stmt.routine in (BAR_ARRIVE, BAR_SYNC)
+
+
 def test_the_first_gemm_of_the_next_iteration_is_in_a_branch_and_the_second_is_not():
     found, (branch,) = loop(attention())
     assert "i + 1 < 4" == str(branch.condition)
@@ -56,9 +63,17 @@ def test_the_first_gemm_of_the_next_iteration_is_in_a_branch_and_the_second_is_n
     assert "4" == str(found.stop)
 
 
+@pytest.mark.parametrize("ragged", [False, True])
+def test_warpgroups_that_issue_in_order_pass_as_many_order_barriers_without_a_next_iteration(ragged):
+    found, (branch,) = loop(attention(dim=128, rows=192, ragged=ragged))
+    ahead, otherwise = ([s.routine for s in walk(b) if is_order_step(s)] for b in (branch.then_body, branch.else_body))
+    assert [BAR_SYNC] == ahead == otherwise
+    assert [BAR_ARRIVE] == [s.routine for s in sub_statements(found.body) if is_order_step(s)]
+
+
 OTHERS = {
     "what is split into loops with and without masks": {"ragged": True},
-    "warpgroups that issue in order": {"rows": 192},
+    "warpgroups that issue in order and compute for longer than their gemms": {"rows": 192},
     "more descriptors than are uniform": {"dim": 256},
     "tiles that other warps read": {"through_memory": True},
 }

@@ -8,6 +8,8 @@ order barriers, so that each arrival is waited for; these are numbered below tho
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Expr, const, select
 from tilelang.ir.stmt import CallStmt, If, Stmt
@@ -45,6 +47,11 @@ class IssueOrder:
         is_last = self.thread >= (self.warpgroups - 1) * WARPGROUP_THREADS
         following = select(is_last, const(_FIRST, INT32), _FIRST + 1 + self.thread // WARPGROUP_THREADS)
         return CallStmt(BAR_ARRIVE, (following, _THREADS))
+
+    @staticmethod
+    def steps(statements: Iterable[Stmt]) -> list[Stmt]:
+        """The waits and arrivals among statements, which warpgroups that do not execute these execute all the same."""
+        return [s for s in statements if isinstance(s, CallStmt) and s.routine in (BAR_SYNC, BAR_ARRIVE)]
 
     def end(self) -> list[Stmt]:
         """Behind the last gemm: the first warpgroup waits for the last arrival."""

@@ -17,11 +17,17 @@ from tilelang.records import record
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES
+from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work
 from tilelang.targets.nvidia.passes.warp_specialization.in_flight import InFlight, is_fragment
 
 # In the branch of a rotated loop, ptxas computed the descriptors of 16 wgmma instructions in each thread, and moved
 # them to uniform registers one by one: attention of 256 dimensions was 1.5 % slower on an H200. Those of 8 are uniform.
 _MOST_WGMMAS_AHEAD = 8
+# Where warpgroups issue in order, those that wait for their turn pay for what the branch adds, unless it is the tensor
+# cores for which they wait: on an H200 attention of three warpgroups was 1.0 to 1.5 % faster with 1.1 times as many
+# cycles of threads as of gemms (128 dimensions), and 1.5 % slower with 2.1 times as many (64). No others were measured,
+# nor were masks behind the gemm, which count among them.
+_MOST_THREAD_WORK_IN_ORDER = 1.25
 
 
 @record(slots=True, eq=False)
@@ -40,7 +46,12 @@ class Rotation:
 
 
 def rotation(
-    body: LoopBody, schedule: ModuloSchedule, asynchronous: Container[Stmt], computed: Container[Buffer]
+    body: LoopBody,
+    schedule: ModuloSchedule,
+    asynchronous: Container[Stmt],
+    computed: Container[Buffer],
+    *,
+    in_order: bool = False,
 ) -> Rotation | None:
     """The parts of an iteration where the loop is rotated; None where it is not.
 
@@ -53,6 +64,7 @@ def rotation(
         schedule: Its schedule in two stages.
         asynchronous: Its gemms that run asynchronously.
         computed: The tiles that its threads compute in two versions.
+        in_order: Whether warpgroups issue gemms one after another.
     """
     order, stage, statements = schedule.order, schedule.stage, body.statements
     computes = [any(is_fragment(access.buffer) for access in accesses(s).all) for s in statements]
@@ -69,7 +81,15 @@ def rotation(
         written = (access.buffer.scope for access in accesses(statements[number]).writes)
         if pending and computes[number] or not {Scope.SHARED, Scope.GLOBAL}.isdisjoint(written):
             return None
+    if in_order and _threads_take_longer(body, asynchronous, alone):
+        return None
     return Rotation(ahead, behind, alone) if any(computes[number] for number in alone) else None
+
+
+def _threads_take_longer(body: LoopBody, asynchronous: Container[Stmt], alone: Sequence[int]) -> bool:
+    """Whether threads have clearly more to do than the tensor cores, in the statements of stage 0 behind its gemms."""
+    gemms = sum(gemm_work(s).cycles for s in body.statements if isinstance(s, Gemm) and s in asynchronous)
+    return sum(thread_work(body.statements[number]).cycles for number in alone) > _MOST_THREAD_WORK_IN_ORDER * gemms
 
 
 def _wgmmas(gemm: Gemm) -> int:
