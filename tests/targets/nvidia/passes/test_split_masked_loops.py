@@ -153,6 +153,7 @@ def test_compilers_do_not_know_that_iterations_without_masks_have_a_next_one():
     branches = [next(s for s in sub_statements(each.body) if isinstance(s, If) and s.else_body) for each in (free, masked)]
     assert [True, False] == ["zero" in str(each.condition) for each in branches]
     assert "zero" == zero.result.name
+    assert [False, True] == [any(isinstance(s, ParallelLoop) for s in walk(each)) for each in branches]
 
 
 def test_no_gemm_is_in_flight_between_the_parts_of_a_rotated_loop():
