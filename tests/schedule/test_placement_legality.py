@@ -12,8 +12,8 @@ from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.placement_legality import (
     by_hand,
     outside_uses,
+    placement_override,
     runs_ahead,
-    settled_placement,
     version_counts,
     violation,
 )
@@ -107,7 +107,7 @@ AHEAD, TOGETHER, BEHIND = Placement((0, 1), (0, 1)), Placement((0, 0), (0, 1)), 
 )
 def test_the_compiler_may_place_what_the_user_does_not(spec, given, expected):
     body, outside = summed()
-    assert expected == settled_placement(dataclasses.replace(body.loop, pipeline=spec), outside, given)
+    assert expected == placement_override(dataclasses.replace(body.loop, pipeline=spec), outside, given)
 
 
 def test_a_copy_runs_ahead_if_all_uses_of_its_tile_are_in_later_stages():

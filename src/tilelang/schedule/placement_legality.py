@@ -152,7 +152,7 @@ def _loop_violation(loop: For) -> str:
     return ""
 
 
-def settled_placement(
+def placement_override(
     loop: For, outside: Mapping[Buffer, str], given: Placement | None = None
 ) -> tuple[Placement | None, str] | None:
     """The placement that the user sets, or why the loop can have none; None if the compiler may choose.

@@ -29,8 +29,8 @@ from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import Work, loop_graph
 from tilelang.schedule.placement_legality import (
     outside_uses,
+    placement_override,
     runs_ahead,
-    settled_placement,
     version_counts,
     violation,
 )
@@ -80,8 +80,8 @@ class _Plan(Rewriter):
     def _plan_loop(self, node: For, loop: For, spec: PipelineSpec) -> Prefetched | Placement | str:
         """The schedule of a loop, or why it stays serial."""
         body, outside = LoopBody(loop), self._outside[node]
-        if (settled := settled_placement(loop, outside)) is not None:
-            return settled[0] or settled[1]
+        if (override := placement_override(loop, outside)) is not None:
+            return override[0] or override[1]
         if spec.num_stages < 2:
             return ""
         gathers = any(isinstance(copy, ParallelLoop) for copy in prefetchable(body))  # which have to pass registers

@@ -43,7 +43,7 @@ from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, loop_graph
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.schedule.override_errors import impossible_placement, wrong_number_of_loops
-from tilelang.schedule.placement_legality import outside_uses, runs_ahead, settled_placement, violation
+from tilelang.schedule.placement_legality import outside_uses, placement_override, runs_ahead, violation
 from tilelang.schedule.prefetch import copies_after_all_users, copies_after_their_users, copies_first, feeding
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
 from tilelang.targets.nvidia.passes.costs import COPY_WORK, warp_work
@@ -56,8 +56,8 @@ def plan_loop(
     loop: For, outside: Mapping[Buffer, str], given: Placement | None = None
 ) -> tuple[Placement | None, str]:
     """The placement of a pipelined loop, `given` if it has as many statements; or None and why it stays serial."""
-    settled = settled_placement(loop, outside, given)
-    return settled or _automatic(LoopBody(loop), (loop.pipeline or PipelineSpec()).num_stages, outside)
+    override = placement_override(loop, outside, given)
+    return override or _automatic(LoopBody(loop), (loop.pipeline or PipelineSpec()).num_stages, outside)
 
 
 def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tuple[Placement | None, str]:
