@@ -9,7 +9,7 @@ from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
-from tilelang.targets.nvidia.passes.warp_specialization.in_flight import InFlight, is_fragment
+from tilelang.targets.nvidia.passes.warp_specialization.in_flight import InFlight, is_fenceable_fragment
 
 FLOAT16 = as_dtype("float16")
 
@@ -46,4 +46,4 @@ def test_a_gemm_blocks_what_touches_its_sums_or_overwrites_its_operands(stmt, ve
     [(A, True), (SUMS, True), (B, False), (matrix("rows", rank=1), False)],
 )
 def test_matrices_in_registers_of_16_or_32_bits_are_fenced(buffer, fenced):
-    assert fenced == is_fragment(buffer)
+    assert fenced == is_fenceable_fragment(buffer)

@@ -41,7 +41,7 @@ class InFlight:
         return any(a.buffer.storage is sums or a.write and a.buffer.storage in operands for a in touched)
 
 
-def is_fragment(buffer: Buffer) -> bool:
+def is_fenceable_fragment(buffer: Buffer) -> bool:
     """Whether a buffer is a matrix in registers, of a dtype that can be fenced."""
     in_registers = buffer.scope is Scope.FRAGMENT and buffer.view_of is None
     return in_registers and buffer.rank > 1 and buffer.dtype.bits in (16, 32)

@@ -18,7 +18,7 @@ from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES
 from tilelang.targets.nvidia.passes.costs import gemm_work, thread_work
-from tilelang.targets.nvidia.passes.warp_specialization.in_flight import InFlight, is_fragment
+from tilelang.targets.nvidia.passes.warp_specialization.in_flight import InFlight, is_fenceable_fragment
 
 # In the branch of a rotated loop, ptxas computed the descriptors of 16 wgmma instructions in each thread, and moved
 # them to uniform registers one by one: attention of 256 dimensions was 1.5 % slower on an H200. Those of 8 are uniform.
@@ -67,7 +67,7 @@ def rotation(
         in_order: Whether warpgroups issue gemms one after another.
     """
     order, stage, statements = schedule.order, schedule.stage, body.statements
-    computes = [any(is_fragment(access.buffer) for access in accesses(s).all) for s in statements]
+    computes = [any(is_fenceable_fragment(access.buffer) for access in accesses(s).all) for s in statements]
     late = [place for place, number in enumerate(order) if stage[number]]
     ahead, behind, alone = order[: late[0]], order[late[0] : late[-1] + 1], order[late[-1] + 1 :]
     if not all(stage[number] for number in behind):

@@ -58,7 +58,7 @@ from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.targets.nvidia.isa.wgmma import wgmma_wait
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import adds_to_same_registers
-from tilelang.targets.nvidia.passes.warp_specialization.in_flight import InFlight, is_fragment
+from tilelang.targets.nvidia.passes.warp_specialization.in_flight import InFlight, is_fenceable_fragment
 from tilelang.targets.nvidia.passes.warp_specialization.issue_order import IssueOrder
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
 from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier, with_fresh_names
@@ -346,7 +346,7 @@ class _Emission:
             yield from map(iteration.moved, self._pipeline.staged[stmt])
         else:
             yield moved
-        written = [a.buffer for a in accesses(moved).writes if is_fragment(a.buffer)]
+        written = [a.buffer for a in accesses(moved).writes if is_fenceable_fragment(a.buffer)]
         for gemm in self._in_flight:
             gemm.computed.update(dict.fromkeys(written))
         tiles = {tile.storage for each in last for tile in each.tiles}
