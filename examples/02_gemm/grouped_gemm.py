@@ -28,15 +28,18 @@ def grouped(groups, total, N, K, block_M=128, block_N=128, block_K=32, dtype="fl
         first_row = T.alloc_global((most_tiles,), "int32")
 
         with T.Kernel(1, threads=128) as _:
-            tiles = T.alloc_var("int32", init=0)
-            for group in T.serial(groups):
-                tiles_here = T.ceildiv(offsets[group + 1] - offsets[group], block_M)
-                for tile in T.Parallel(tiles_here):
-                    group_of[tiles + tile] = group
-                    first_row[tiles + tile] = offsets[group] + tile * block_M
-                tiles += tiles_here
-            for tile in T.Parallel(most_tiles - tiles):
-                group_of[tiles + tile] = groups
+            first_tile = T.alloc_shared((groups + 1,), "int32")  # of each group, and behind the last
+            for group in T.Parallel(groups + 1):
+                rows = offsets[group] - offsets[T.max(group - 1, 0)]
+                first_tile[group] = T.ceildiv(rows, block_M)
+            T.cumsum(first_tile)
+            for tile in T.Parallel(most_tiles):
+                group = T.alloc_var("int32", init=0)
+                for before in T.serial(groups):
+                    group += T.if_then_else(first_tile[before + 1] <= tile, 1, 0)
+                group_of[tile] = group  # `groups` where no tile is left
+                if group < groups:
+                    first_row[tile] = offsets[group] + (tile - first_tile[group]) * block_M
 
         with T.Kernel(T.ceildiv(N, block_N), most_tiles, threads=128) as (bx, by):
             A_shared = T.alloc_shared((block_M, block_K), dtype)
