@@ -44,20 +44,26 @@ def two_gemms(what):
                 T.copy(B[k * 64, 0], B_s)
                 T.gemm(A_s, B_s, S, transpose_B=True, clear_accum=True)
                 for i, j in T.Parallel(64, 64):
-                    S[i, j] = T.exp2(T.min(S[i, j], 0.0))
+                    if what == "stores the operand":
+                        P[i, j] = T.exp2(T.min(S[i, j], 0.0))
+                    else:
+                        S[i, j] = T.exp2(T.min(S[i, j], 0.0))
+                    if what == "stores both":
+                        P[i, j] = S[i, j]
                     if what == "reads the result":
                         S[i, j] = S[i, j] + C_l[i, j]
                 if what == "converts":
                     T.gemm(S, B_s, C_l)
                 else:
-                    T.copy(S, P)
+                    if what not in ("stores both", "stores the operand"):
+                        T.copy(S, P)
                     T.gemm(P, B_s, C_l)
             T.copy(C_l, C)
 
     return main
 
 
-@pytest.mark.parametrize("what", ["nothing", "converts"])
+@pytest.mark.parametrize("what", ["nothing", "converts", "stores both", "stores the operand"])
 def test_a_loop_is_pipelined_where_that_saves_cycles(what):
     launch = launch_of(warp_specialize(two_gemms(what), stages=3))
     ((_, made),) = schedule_of(launch).loops

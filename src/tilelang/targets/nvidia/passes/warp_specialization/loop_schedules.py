@@ -60,6 +60,7 @@ from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import U
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.transforms.distribute_parallel import distributed
 from tilelang.transforms.running_softmax import with_rare_rescaling
+from tilelang.transforms.separate_conversions import with_separate_conversions
 from tilelang.transforms.split_masks import without_masks
 
 # Versions of tiles that both stages of a loop read, and so hold for two iterations: with fewer, no load overlaps gemms.
@@ -368,12 +369,14 @@ def _values(body: LoopBody, launch: Launch, loop: For, consumers: int) -> tuple[
 
 
 def _prepared(loop: For, launch: Launch) -> tuple[tuple[Buffer, ...], For]:
-    """The loop with parallel loops distributed, sums rescaled rarely and operands converted; the fragments of these."""
+    """The loop with parallel loops distributed, sums rescaled rarely and operands converted apart; new fragments."""
     operands: list[Buffer] = []
     body: list[Stmt] = []
+    multiplied = {side.buffer for stmt in walk(loop) if isinstance(stmt, Gemm) for side in (stmt.a, stmt.b)}
     for stmt in flat_statements(loop.body):
         if isinstance(stmt, ParallelLoop):
-            body += distributed(stmt)
+            for part in distributed(stmt):
+                body += with_separate_conversions(part, multiplied, operands)
         elif isinstance(stmt, Gemm):
             body += _with_converted_operands(stmt, operands)
         else:
