@@ -7,7 +7,7 @@ import tilelang.language as T
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Seq
 from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
-from tilelang.targets.nvidia.passes.warp_specialization.epilogue import StageEpilogue
+from tilelang.targets.nvidia.passes.warp_specialization.epilogue import StageEpilogue, split_into_parts
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 
@@ -139,6 +139,33 @@ def test_the_user_s_own_tile_is_taken_where_it_serves_nothing_else():
     _, first, second = from_line(text, "tma_store_wait_0()")[:3]
     assert "T.copy(C_l, C_s)" == first
     assert "is_async=True" in second
+
+
+def test_results_pass_in_parts_beside_the_user_s_own_tile():
+    func = own_tile(order=1)
+    launch = flatten_sequences(launch_of(func))
+    (made,) = target_capabilities(func, TABLE, context()).epilogue_stores(launch, 128)
+    parts = split_into_parts(made, 2)
+    assert (2, (64, 32)) == (parts.parts, parts.staging.static_shape)
+    text = to_text(StageEpilogue([parts]).visit(launch.body))
+    assert "C_s" not in text
+    assert 2 == text.count("T.copy(C_l[") == text.count("is_async=True")
+
+
+def test_a_tile_that_is_not_stored_at_once_keeps_what_registers_lose():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            C_l = T.alloc_fragment((64, 64), "float32")
+            C_s = T.alloc_shared((64, 64), "float16")
+            T.copy(A, C_l)
+            T.copy(C_l, C_s)
+            T.clear(C_l)
+            T.copy(C_s, C)
+
+    (made,) = target_capabilities(main, TABLE, context()).epilogue_stores(flatten_sequences(launch_of(main)), 128)
+    assert "C_s" == made.staging.name
+    assert made == split_into_parts(made, 2)
 
 
 @pytest.mark.parametrize("what", ["the tile", "the result"])

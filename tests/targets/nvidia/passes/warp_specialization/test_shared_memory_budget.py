@@ -45,6 +45,48 @@ def test_the_epilogue_has_parts_where_these_leave_space_for_another_stage(tile, 
     assert expected == budget(gemm_kernel(4096, 4096, 4096, *tile))
 
 
+def through_tile(how):
+    """A gemm whose results pass a tile of the program."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4096, 4096), "float16"), C: T.Tensor((4096, 4096), "float16")):
+        with T.Kernel(32, 16, threads=256) as (bx, by):
+            A_s = T.alloc_shared((128, 64), "float16")
+            B_s = T.alloc_shared((256, 64), "float16")
+            C_l = T.alloc_fragment((128, 256), "float32")
+            C_s = T.alloc_shared((128, 256), "float16")
+            if how == "annotated":
+                T.annotate_layout({C_s: T.make_swizzled_layout(C_s)})
+            if how == "idle tiles":
+                T.alloc_shared((256, 256), "float16")
+            T.clear(C_l)
+            for k in T.Pipelined(64, num_stages=3):
+                T.copy(A[bx * 128, k * 64], A_s)
+                T.copy(A[by * 256, k * 64], B_s)
+                T.gemm(A_s, B_s, C_l, transpose_B=True)
+            T.copy(C_l, C_s)
+            if how == "computes between":
+                T.clear(C_l)
+            T.copy(C_s, C[bx * 128, by * 256])
+            if how == "computes between":
+                T.copy(C_l, C_s)
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("at once", SharedMemoryBudget(4, 1, 2)),
+        ("idle tiles", SharedMemoryBudget(4, 1, 2)),
+        ("annotated", SharedMemoryBudget(3, 1, 1)),
+        ("computes between", SharedMemoryBudget(3, 1, 0)),
+    ],
+)
+def test_a_tile_of_the_program_is_left_out_where_parts_save_space(how, expected):
+    assert expected == budget(through_tile(how))
+
+
 @pytest.mark.parametrize(
     "staged,expected",
     [

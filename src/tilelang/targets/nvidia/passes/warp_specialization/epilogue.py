@@ -22,7 +22,7 @@ from tilelang.layout.boxes import PERIOD_ROWS
 from tilelang.lowering.regions import axes, is_whole, slice_along, whole
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
-from tilelang.ops.describe import drop_units
+from tilelang.ops.describe import drop_units, same_extents
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.tensor_box import CHUNK_BYTES
@@ -44,6 +44,8 @@ class EpilogueStore:
         copy: The user's copy to global memory, or atomic addition.
         staging: The shared tile that the copy engine stores.
         writer: The user's copy into that tile; None where the compiler adds the tile.
+        direct: What moves the same results from registers: the copy itself, or one that leaves out the user's tile;
+            None where the program needs that tile.
         loops: The number of loops around the copy.
         pipelined: Whether one of these loops is pipelined.
         parts: In how many parts, one after another, the results pass through the tile.
@@ -54,6 +56,7 @@ class EpilogueStore:
     copy: ToGlobal
     staging: Buffer
     writer: Copy | None = None
+    direct: ToGlobal | None = None
     loops: int = 0
     pipelined: bool = False
     parts: int = 1
@@ -70,14 +73,14 @@ def split_into_parts(store: EpilogueStore, parts: int) -> EpilogueStore:
 
     A pipelined loop stores at once: between parts it would wait.
     """
-    copy = store.copy
-    if store.writer is not None or store.pipelined or parts == 1:
+    copy = store.direct
+    if copy is None or store.pipelined or parts == 1:
         return store
     sizes = [int_const(extent) or 0 for extent in drop_units(copy.dst.extent) or (const(0, INT32),)]
     row = sizes[-1] * copy.dst.dtype.storage_bytes
     if sizes[0] % (parts * PERIOD_ROWS) if store.by_rows else row % (parts * CHUNK_BYTES):
         return store
-    extents = drop_units(_part(store, 0, parts).dst.extent)
+    extents = drop_units(_part(store, copy, 0, parts).dst.extent)
     return dataclasses.replace(store, staging=_staging(copy, extents), parts=parts)
 
 
@@ -87,9 +90,8 @@ def has_full_rows(store: EpilogueStore, parts: int) -> bool:
     return store.parts == parts and columns * store.staging.dtype.storage_bytes % SWIZZLE_SPAN == 0
 
 
-def _part(store: EpilogueStore, number: int, parts: int) -> ToGlobal:
+def _part(store: EpilogueStore, copy: ToGlobal, number: int, parts: int) -> ToGlobal:
     """Part `number` of a copy that is split into `parts` along its last, or first, dimension beside units."""
-    copy = store.copy
     if parts == 1:
         return copy
     src, dst = (_slice(region, store, number, parts) for region in (_source(copy), copy.dst))
@@ -139,6 +141,7 @@ def find_epilogue_stores(launch: Launch, can_store: CanStore, independent_loops:
     transposed = {s.c.buffer for s in walk(launch.body) if isinstance(s, Gemm) and s.transpose_c}
     domain = Domain().with_extents(launch.block_vars, launch.grid)
     places = _Places(launch, found)
+    annotated = {buffer.storage for buffer, _ in launch.hints.layouts}
     stores = {}
     for access in found.writes:
         copy = access.stmt
@@ -150,7 +153,9 @@ def find_epilogue_stores(launch: Launch, can_store: CanStore, independent_loops:
             store = _epilogue_store(copy, places, can_store, once=len(loops) <= independent_loops)
             if store is not None:
                 pipelined = any(isinstance(loop, For) and loop.kind is ForKind.PIPELINED for loop in loops)
-                by_rows = _source(copy).buffer in transposed
+                by_rows = _source(store.direct or copy).buffer in transposed
+                if store.writer is not None and store.staging in annotated:
+                    store = dataclasses.replace(store, direct=None)
                 stores[copy] = dataclasses.replace(store, loops=len(loops), pipelined=pipelined, by_rows=by_rows)
     return tuple(stores.values())
 
@@ -191,6 +196,11 @@ class _Places:
         left = {s for s in left if not (reads_only and (storage, s) in self._writes)}
         return [s for s in self._touching[storage] if s is not copy and s not in left]
 
+    def adjoin(self, first: Stmt, second: Stmt) -> bool:
+        """Whether two statements follow each other directly in one sequence."""
+        body = self.parents[first]
+        return self.parents[second] is body and body.body.index(second) == body.body.index(first) + 1
+
     def follows(self, copy: Stmt, writer: Stmt) -> bool:
         """Whether a copy stands behind a writer in one sequence, or in a branch of a statement that does."""
         place, body = copy, self.parents.get(writer)
@@ -221,7 +231,8 @@ def _epilogue_store(copy: ToGlobal, places: _Places, can_store: CanStore, *, onc
         if not extents:
             return None  # a single element has fewer bytes than TMA stores
         tile = _staging(copy, extents)
-        return None if can_store(_async_store(copy, _valid_part(copy, tile))) else EpilogueStore(copy, tile)
+        is_refused = can_store(_async_store(copy, _valid_part(copy, tile)))
+        return None if is_refused else EpilogueStore(copy, tile, direct=copy)
     if source.scope is not Scope.SHARED or not is_whole(copy.src) or source.view_of is not None:
         return None
     (writer, *others) = places.others(copy, source, instead=True, reads_only=True) or [copy]
@@ -229,7 +240,16 @@ def _epilogue_store(copy: ToGlobal, places: _Places, can_store: CanStore, *, onc
         return None
     if not is_whole(writer.dst) or writer.dst.buffer is not source or writer.src.buffer.scope is not Scope.FRAGMENT:
         return None
-    return None if can_store(_async_store(copy, whole(source))) else EpilogueStore(copy, source, writer)
+    if can_store(_async_store(copy, whole(source))):
+        return None
+    return EpilogueStore(copy, source, writer, _without_tile(copy, writer) if places.adjoin(writer, copy) else None)
+
+
+def _without_tile(copy: ToGlobal, writer: Copy) -> ToGlobal | None:
+    """The copy of what a writer puts into a tile, without that tile; None if their extents differ."""
+    if not is_whole(writer.src) or not same_extents(drop_units(writer.src.extent), drop_units(copy.dst.extent)):
+        return None
+    return dataclasses.replace(copy, src=writer.src)
 
 
 def _async_store(copy: ToGlobal, results: Region) -> ToGlobal:
@@ -259,7 +279,7 @@ class StageEpilogue(Rewriter):
         self._independent_loops, self._left = independent_loops, left
         self._stores = {e.copy: e for e in stores}
         self._writers = {e.writer: e for e in stores if e.writer is not None}
-        self._fresh = {e.staging for e in stores}
+        self._fresh = {e.staging for e in stores} | {e.writer.dst.buffer for e in stores if e.writer is not None}
 
     def stmt(self, node: Stmt) -> Stmt | None:
         """Rewrites copies of results and the user's copies into staging tiles."""
@@ -282,16 +302,17 @@ class StageEpilogue(Rewriter):
         if isinstance(stmt, ToGlobal) and stmt in self._stores:
             return self._staged_store(self._stores[stmt])
         if isinstance(stmt, Copy) and stmt in self._writers:
-            return [*self._acquire_staging(self._writers[stmt]), stmt]
+            store = self._writers[stmt]
+            return [*self._acquire_staging(store), stmt] if store.parts == 1 else []
         return None
 
     def _staged_store(self, store: EpilogueStore) -> list[Stmt]:
         copy = store.copy
-        if store.writer is not None:
+        if store.writer is not None and store.parts == 1 or store.direct is None:
             return [_async_store(copy, whole(store.staging))]
         body: list[Stmt] = []
         for number in range(store.parts):
-            part = _part(store, number, store.parts)
+            part = _part(store, store.direct, number, store.parts)
             results = _valid_part(part, store.staging)
             body += [store_wait(copy)] if number else self._acquire_staging(store)
             body += [Copy(_source(part), results, loc=copy.loc), _async_store(part, results)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from tilelang.analysis.accesses import accesses
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import int_const
 from tilelang.ir.stmt import Alloc, Launch
@@ -81,7 +82,9 @@ def shared_memory_budget(
     least, enough = (_LEAST_STAGES, _MIN_STAGES) if blocks_per_sm == 1 else (1, 1)
     loaded = {tile for load_group in load_groups for tile in load_group.tiles}
     pipelined_tiles = loaded | {store.staging for store in stores}
-    tiles = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
+    used = {access.buffer.storage for access in accesses(launch.body).all}
+    allocated = (s.buffer for s in walk(launch.body) if isinstance(s, Alloc))
+    tiles = [buffer for buffer in allocated if buffer.scope is Scope.SHARED and buffer.storage in used]
     budget = shared_bytes - ALIGNMENT  # for barriers
     budget -= sum(_size(tile) for tile in tiles if tile.view_of is None and tile not in pipelined_tiles)
     budget -= sum(map(_size, (*demoted, *doubled)))
