@@ -11,11 +11,9 @@ from generated_file import write_or_check
 from tilelang.passes.base import Pass
 from tilelang.passes.properties import INITIAL, Property
 from tilelang.targets.amd.backend import BACKEND as HIP
-from tilelang.targets.amd.passes import expand_pipeline, plan_pipeline
 from tilelang.targets.cpu.backend import BACKEND as CPU
 from tilelang.targets.nvidia.backend import BACKEND as CUDA
 
-OWN_OF_HIP = (plan_pipeline.PASS, expand_pipeline.PASS)  # those that share no more than a name with another's
 PATH = Path(__file__).resolve().parent / "passes.md"
 
 
@@ -48,7 +46,7 @@ def page(text: str) -> str:
     tables = {
         "cpu": passes_table(CPU.passes),
         "cuda": passes_table(CUDA.passes, of_cpu),
-        "hip": passes_table(HIP.passes, (of_cpu | of_cuda) - {step.name for step in OWN_OF_HIP}),
+        "hip": passes_table(HIP.passes, of_cpu | of_cuda),
         "properties": properties_table(),
     }
     for name, table in tables.items():

@@ -1,6 +1,6 @@
 """Expands software pipelines: multi-versioned buffers, a prologue, and a steady state in which copies run ahead.
 
-Takes tile-level loops with a placement of their statements; gives loops without one, in which asynchronous copies are
+Takes a tile-level function after `plan_pipeline`; gives one without pipelined loops, in which asynchronous copies are
 committed in groups and waited for by the instructions of the target. Invariant: iteration i of a statement of stage s
 runs at time i + s if there is an iteration i, and each time commits the same number of groups, empty ones included; so
 a wait can count groups for any trip count. There is one group per time, committed after the last copy. Only where
@@ -24,10 +24,13 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, const, int_const
+from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, without
 from tilelang.lowering.regions import shared_storages
+from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.saved_schedule import Placement
 from tilelang.schedule.async_copies import CopyGroups, is_asynchronous, target_of
 from tilelang.schedule.iteration import Iteration, time_within, times_before, versions_in
@@ -198,6 +201,27 @@ class _LoopExpansion:
         if any(stage[n] != (0 if n in self._copies else self._placement.last) for n in self._sequence):
             return False
         return all(self._position[user] < self._position[n] for n in self._copies for user in self._users(n))
+
+
+def expand_pipeline(
+    groups: CopyGroups,
+    finish: Callable[[Stmt, Set[Stmt], Launch, PassContext], Stmt],
+    may_overrun: Callable[[Stmt], bool] = lambda stmt: False,
+) -> Pass:
+    """The pass of a target; as `expand_launch`, whose `finish` gets the launch and the context as well."""
+
+    def run(func: PrimFunc, context: PassContext) -> PrimFunc:
+        def expanded(launch: Launch) -> Launch:
+            return expand_launch(launch, groups, lambda body, ours: finish(body, ours, launch, context), may_overrun)
+
+        return with_launches(func, expanded)
+
+    return Pass(
+        "expand_pipeline", run, Level.TILE, Level.TILE,
+        requires=(Property.STAGES_ASSIGNED,),
+        establishes=(Property.NO_PIPELINED_LOOPS,),
+        invalidates=(Property.BARRIERS_AS_WRITTEN,),
+    )  # fmt: skip
 
 
 def expand_launch(

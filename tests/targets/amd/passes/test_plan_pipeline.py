@@ -1,10 +1,13 @@
 """Pipelined loops on AMD's GPUs: what runs ahead, and what stays serial and why."""
 
+import json
+
 import numpy as np
 import pytest
 from gathered_rows import arguments, gathered
 from gpu import assert_simulates, lower_func
 
+import tilelang
 import tilelang.language as T
 from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, Store
 from tilelang.ir.visit import loads_of, walk
@@ -213,3 +216,63 @@ def test_nothing_new_is_in_flight_where_an_iteration_waits():
             order += [f"{load.buffer.name} to {stmt.buffer.name}" for load in loads_of(stmt.value)]
     flags, rows, *indices = map(order.index, ("index_next to named", "A to A_lanes", "index to index_rows", "index to index_next"))
     assert flags < rows < min(indices)
+
+
+def compiled(func, arch, schedule=None):
+    configs = {} if schedule is None else {"tl.schedule": schedule}
+    return tilelang.compile(
+        func, target={"kind": "hip", "arch": arch}, execution_backend="simulator", pass_configs=configs
+    )
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_a_saved_schedule_gives_the_same_kernel(arch):
+    main, _ = gemm(64, 64, 96, (64, 64, 16), stages=3)
+    kernel = compiled(main, arch)
+    text = kernel.explain().rpartition("schedule: ")[2]
+    assert 1 == len(json.loads(text)[0]["loops"])
+    assert kernel.get_kernel_source() == compiled(main, arch, text).get_kernel_source()
+
+
+def test_a_saved_schedule_without_a_placement_leaves_the_loop_serial():
+    main, arguments = gemm(32, 32, 48, (32, 32, 16))
+    serial, _ = gemm(32, 32, 48, (32, 32, 16), stages=0)
+    made = compiled(main, "gfx942", '[{"loops": [null]}]')
+    assert made.get_kernel_source().count("__syncthreads") == compiled(serial, "gfx942").get_kernel_source().count("__syncthreads")
+    assert "a_next" not in made.get_kernel_source()
+    *inputs, out = arguments
+    made(*inputs, out)
+    np.testing.assert_array_equal(out, inputs[0].astype(np.float32) @ inputs[1].astype(np.float32))
+
+
+def placed(func, arch, place):
+    """The saved schedule of a kernel, with another stage of each statement of its loop."""
+    (chosen,) = json.loads(compiled(func, arch).explain().rpartition("schedule: ")[2])
+    (loop,) = chosen["loops"]
+    loop["stage"] = [place(stage) for stage in loop["stage"]]
+    return json.dumps([chosen])
+
+
+def test_an_edited_schedule_is_kept():
+    main, (*inputs, out) = gemm(32, 32, 80, (32, 32, 16))
+    made = compiled(main, "gfx942", placed(main, "gfx942", lambda stage: 2 * stage))  # the gemm another iteration later
+    assert '"stage": [0, 0, 0, 0, 2]' in made.explain()
+    made(*inputs, out)
+    np.testing.assert_array_equal(out, inputs[0].astype(np.float32) @ inputs[1].astype(np.float32))
+
+
+def test_an_edited_schedule_against_a_dependence_is_refused():
+    main, _ = gemm(32, 32, 80, (32, 32, 16))
+    with pytest.raises(tilelang.ProgramError) as raised:
+        compiled(main, "gfx942", placed(main, "gfx942", lambda stage: 1 - stage))
+    assert "order=[0, 3, 1, 4, 2], stage=[1, 1, 1, 1, 0], but 'a' would be used before it is filled" in str(raised.value)
+    assert "order=[0, 3, 1, 4, 2], stage=[0, 0, 0, 0, 1] is the nearest that can be" in str(raised.value)
+    assert "for i in T.Pipelined(" in str(raised.value)
+
+
+def test_a_saved_schedule_of_another_loop_is_refused():
+    main, _ = gemm(32, 32, 48, (32, 32, 16))
+    with pytest.raises(tilelang.ProgramError, match="it has 2 statements there, but 5 here"):
+        compiled(main, "gfx942", '[{"loops": [{"order": [0, 1], "stage": [0, 1]}]}]')
+    with pytest.raises(tilelang.ProgramError, match="'tl.schedule' places 2 loops, but the kernel has 1 pipelined loop"):
+        compiled(main, "gfx942", '[{"loops": [null, null]}]')

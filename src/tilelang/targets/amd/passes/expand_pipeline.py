@@ -1,27 +1,25 @@
-"""Expands software pipelines, whose loads go through registers or to LDS directly; see `schedule.expansion`.
+"""Commits and waits for the direct loads to LDS of expanded pipelines.
 
-Takes a tile-level function after `plan_pipeline`; gives one without pipelined loops. Direct loads get groups and waits;
-loads to registers need none, since the compiler inserts waits where the registers are read.
+Takes the expanded body of a launch; gives one that waits for all loads behind its loops. Loads to registers need no
+waits, since the compiler inserts them where the registers are read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import const
-from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import CallStmt, For, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.ops.copy import Copy
-from tilelang.passes.base import Pass, PassContext, with_launches
-from tilelang.passes.properties import Property
+from tilelang.passes.base import PassContext
 from tilelang.schedule.async_copies import CopyGroups
-from tilelang.schedule.expansion import expand_launch
+from tilelang.schedule.expansion import expand_pipeline
 from tilelang.schedule.loop_body import fills
 from tilelang.targets.amd.isa.direct_to_lds import COMMIT_DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS
-
-_GROUPS = CopyGroups(COMMIT_DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS)
 
 
 def _moves_registers(stmt: Stmt) -> bool:
@@ -49,16 +47,8 @@ def _commits(stmt: Stmt) -> bool:
     return isinstance(stmt, CallStmt) and stmt.routine is COMMIT_DIRECT_LOADS
 
 
-def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    def expanded(launch: Launch) -> Launch:
-        return expand_launch(launch, _GROUPS, lambda body, copies: _Drain().visit(body) or body, _moves_registers)
-
-    return with_launches(func, expanded)
+def _drained(body: Stmt, copies: Set[Stmt], launch: Launch, context: PassContext) -> Stmt:
+    return _Drain().visit(body) or body
 
 
-PASS = Pass(
-    "expand_pipeline", _run, Level.TILE, Level.TILE,
-    requires=(Property.STAGES_ASSIGNED,),
-    establishes=(Property.NO_PIPELINED_LOOPS,),
-    invalidates=(Property.BARRIERS_AS_WRITTEN,),
-)  # fmt: skip
+PASS = expand_pipeline(CopyGroups(COMMIT_DIRECT_LOADS, WAIT_FOR_DIRECT_LOAD_GROUPS), _drained, _moves_registers)

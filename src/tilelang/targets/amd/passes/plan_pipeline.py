@@ -1,8 +1,6 @@
-"""Assigns stage and order to the statements of pipelined loops, and decides which loops stay serial.
+"""Which copies of pipelined loops run ahead, by direct loads or through registers, for `schedule.plan_pipeline`.
 
-Takes a tile-level function whose operators have their lowerings; gives one in which every loop that is still
-`PIPELINED` has a stage and an order for each of its effectful statements, and all others are serial, with the reason
-among the notes of the launch. Invariant: placements are legal by `schedule.placement_legality`.
+Takes a pipelined loop whose operators have their lowerings; gives its plan, or why it stays serial.
 
 Copies to shared memory, and parallel loops that gather rows, are split by `schedule.register_prefetch` into loads to
 registers, which run one or two iterations ahead, and stores. If direct loads to LDS can do all of it, they run
@@ -15,87 +13,57 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 
-from tilelang.errors import Note
+from tilelang.arith.domain import Domain
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, For, ForKind, Launch, ParallelLoop, PipelineSpec, Seq, Stmt
-from tilelang.ir.visit import Rewriter, walk
+from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, PipelineSpec
+from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
-from tilelang.passes.base import Pass, PassContext, with_launches
-from tilelang.passes.properties import Property
+from tilelang.passes.base import PassContext
 from tilelang.saved_schedule import Placement, in_sequence
-from tilelang.schedule.async_copies import is_asynchronous, synchronous, target_of
+from tilelang.schedule.async_copies import is_asynchronous
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import Work, loop_graph
-from tilelang.schedule.placement_legality import (
-    outside_uses,
-    placement_override,
-    runs_ahead,
-    version_counts,
-    violation,
-)
+from tilelang.schedule.placement_legality import placement_override, version_counts, violation
+from tilelang.schedule.plan_pipeline import LoopPlanner, PlannedLoop, plan_pipeline
 from tilelang.schedule.prefetch import copies_first
-from tilelang.schedule.register_prefetch import MAX_VERSIONS, Prefetched, prefetched
+from tilelang.schedule.register_prefetch import MAX_VERSIONS, prefetched
 from tilelang.schedule.split_copies import prefetchable
-from tilelang.transforms.initial_values import with_initial_values_stored
 
 _ROW_PADDING = 16  # bytes that a layout adds to a row of a tile at most, where swizzles do not avoid bank conflicts
 _PREFETCH_BYTES = 256  # of a thread, for prefetched tiles: a quarter of 256 registers
 
 
-class _Plan(Rewriter):
-    """Plans the loops of one launch.
-
-    Attributes:
-        notes: Why loops stay serial.
-    """
-
-    def __init__(self, launch: Launch, shared_bytes: int) -> None:
-        self._outside = outside_uses(launch)
+class _Planner(LoopPlanner):
+    def __init__(self, launch: Launch, domain: Domain, context: PassContext) -> None:
+        super().__init__()
         self._register_bytes = launch.num_threads * _PREFETCH_BYTES
-        self._spare = shared_bytes - _bytes(s.buffer for s in walk(launch.body) if isinstance(s, Alloc))
-        self._ahead: set[Stmt] = set()  # copies that stay direct loads
-        self.notes: list[Note] = []
+        allocated = _bytes(s.buffer for s in walk(launch.body) if isinstance(s, Alloc))
+        self._spare = context.target.machine.shared_bytes - allocated
 
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, Copy) and is_asynchronous(node) and node not in self._ahead:
-            return synchronous(node)
-        if not isinstance(node, For) or node.kind is not ForKind.PIPELINED:
-            return self.rebuild_stmt(node)
-        loop = with_initial_values_stored(node)
-        spec = loop.pipeline or PipelineSpec()
-        planned = self._plan_loop(node, loop, spec)
-        if isinstance(planned, Prefetched):
-            loop = _with_placement(planned.loop, spec, planned.placement)
-            return Seq((*planned.registers, self.rebuild_stmt(loop) or loop), loc=node.loc)
-        if isinstance(planned, Placement):
-            body = LoopBody(loop)
-            copies = ((n, s) for n, s in enumerate(body.statements) if is_asynchronous(s))
-            self._ahead |= {s for n, s in copies if runs_ahead(body, n, target_of(s), planned)}
-            return self.rebuild_stmt(_with_placement(loop, spec, planned))
-        if planned and (spec.num_stages > 1 or spec.stage is not None):
-            self.notes.append(Note(f"T.Pipelined: the loop stays serial: {planned}", node.loc))
-        return self.rebuild_stmt(dataclasses.replace(loop, kind=ForKind.SERIAL, pipeline=None))
+    def plan(self, loop: For, outside: Mapping[Buffer, str], given: Placement | None) -> PlannedLoop:
+        planned = self._plan(loop, outside)
+        override = placement_override(planned.loop, outside, given)
+        return planned if override is None else dataclasses.replace(planned, placement=override[0], reason=override[1])
 
-    def _plan_loop(self, node: For, loop: For, spec: PipelineSpec) -> Prefetched | Placement | str:
-        """The schedule of a loop, or why it stays serial."""
-        body, outside = LoopBody(loop), self._outside[node]
+    def _plan(self, loop: For, outside: Mapping[Buffer, str]) -> PlannedLoop:
+        """The plan without a saved schedule."""
+        body, stages = LoopBody(loop), (loop.pipeline or PipelineSpec()).num_stages
         if (override := placement_override(loop, outside)) is not None:
-            return override[0] or override[1]
-        if spec.num_stages < 2:
-            return ""
+            return PlannedLoop(loop, (), *override)
+        if stages < 2:
+            return PlannedLoop(loop)
         gathers = any(isinstance(copy, ParallelLoop) for copy in prefetchable(body))  # which have to pass registers
-        direct = None if gathers else self._direct_placement(body, spec.num_stages, outside)
+        direct = None if gathers else self._direct_placement(body, stages, outside)
         if direct is not None:
-            return direct
-        for versions in range(min(spec.num_stages - 1, MAX_VERSIONS), 0, -1):
-            planned = prefetched(loop, outside, versions, self._register_bytes)
-            if isinstance(planned, str):
-                direct = self._direct_placement(body, spec.num_stages, outside) if gathers else None
-                return planned if direct is None else direct
-            if versions == 1 or self._fits(LoopBody(planned.loop), planned.placement, _ROW_PADDING):
-                return planned
-        return ""
+            return PlannedLoop(loop, (), direct)
+        for versions in range(min(stages - 1, MAX_VERSIONS), 0, -1):
+            found = prefetched(loop, outside, versions, self._register_bytes)
+            if isinstance(found, str):
+                direct = self._direct_placement(body, stages, outside) if gathers else None
+                return PlannedLoop(loop, (), direct, found)
+            if versions == 1 or self._fits(LoopBody(found.loop), found.placement, _ROW_PADDING):
+                return PlannedLoop(found.loop, found.registers, found.placement)
+        return PlannedLoop(loop)
 
     def _direct_placement(self, body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> Placement | None:
         """The placement in which all `T.copy` are direct loads; None if some cannot be, or if tiles do not fit."""
@@ -123,10 +91,6 @@ class _Plan(Rewriter):
         return True
 
 
-def _with_placement(loop: For, spec: PipelineSpec, placement: Placement) -> For:
-    return dataclasses.replace(loop, pipeline=PipelineSpec(spec.num_stages, placement.order, placement.stage))
-
-
 def _bytes(buffers: Iterable[Buffer]) -> int:
     """The shared memory of buffers."""
     return sum(b.bytes or 0 for b in buffers if b.scope is Scope.SHARED and b.view_of is None)
@@ -137,18 +101,4 @@ def _rows(buffer: Buffer) -> int:
     return math.prod((buffer.static_shape or ())[:-1])
 
 
-def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
-    def run(launch: Launch) -> Launch:
-        plan = _Plan(launch, context.target.machine.shared_bytes)
-        body = plan.visit(launch.body) or Seq((), loc=launch.loc)
-        notes = (*launch.plan.notes, *plan.notes)
-        return dataclasses.replace(launch, body=body, plan=dataclasses.replace(launch.plan, notes=notes))
-
-    return with_launches(func, run)
-
-
-PASS = Pass(
-    "plan_pipeline", _run, Level.TILE, Level.TILE,
-    requires=(Property.LOWERINGS_CHOSEN, Property.OPERATORS_UNEXPANDED),
-    establishes=(Property.STAGES_ASSIGNED,),
-)  # fmt: skip
+PASS = plan_pipeline(_Planner)

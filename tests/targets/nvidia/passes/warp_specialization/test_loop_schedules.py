@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 
 import pytest
 from attention_programs import flash, latent
@@ -87,6 +88,19 @@ def test_a_dependence_of_the_first_part_on_the_last_result_leaves_the_loop_in_or
 @pytest.mark.parametrize("stages", [1, 2])
 def test_too_few_versions_of_a_tile_that_both_stages_read_leave_the_loop_in_order(stages):
     assert () == schedule_of(launch_of(warp_specialize(two_gemms("nothing"), stages=stages))).loops
+
+
+def order_notes(launch):
+    return [note.text for note in launch.plan.notes if note.text.startswith("T.Pipelined: consumers keep program order: ")]
+
+
+def test_what_a_faster_order_would_need_is_told():
+    (registers,) = order_notes(launch_of(warp_specialize(flash(1, 384, 128, 192, 96, threads=384))))
+    assert "cycles by estimate, but hold 142 registers of a thread for tiles, which may take 136" in re.sub(
+        "[0-9]+ cycles instead of [0-9]+", "cycles", registers
+    )
+    (stages,) = order_notes(launch_of(warp_specialize(two_gemms("nothing"), stages=2)))
+    assert stages.endswith("use tiles in two iterations, for which shared memory would have to hold 3 stages of them")
 
 
 def test_the_dependence_that_leaves_no_other_order_is_named():

@@ -208,7 +208,7 @@ def _why_in_order(found: LoopSchedule) -> str:
     graph, statements = found.graph, found.body.statements
     recurrence = longest_recurrence(graph)
     if recurrence is None or recurrence[1] <= graph.serial_cycles * (1 - MIN_GAIN):
-        return "no other order is faster by estimate"
+        return _limit(found) or "no other order is faster by estimate"
     edge, cycles = recurrence
     first, last = statement_at(statements[edge.target]), statement_at(statements[edge.source])
     ends = {edge.source, edge.target}
@@ -219,6 +219,24 @@ def _why_in_order(found: LoopSchedule) -> str:
         f"{first} waits for {last} of the iteration before{since}; that chain takes {cycles} of the "
         f"{graph.serial_cycles} cycles of an iteration by estimate"
     )
+
+
+def _limit(found: LoopSchedule) -> str:
+    """What a faster order would need more of than there is; empty if there is none."""
+    graph = found.graph
+    of_registers, of_stages = (dataclasses.replace(graph, registers=None, together=t) for t in (graph.together, ()))
+    for freed in (of_registers, of_stages):
+        order = dataclasses.replace(found, graph=freed, schedule=modulo_schedule(freed))
+        if order.applies:
+            need = (
+                f"hold {order.registers} registers of a thread for tiles, which may take {graph.registers}"
+                if freed is of_registers
+                else "use tiles in two iterations, for which shared memory would have to hold "
+                f"{_MIN_CROSSING_VERSIONS} stages of them"
+            )
+            cycles = f"{order.schedule.cycles} cycles instead of {graph.serial_cycles}"
+            return f"another order would take {cycles} by estimate, but {need}"
+    return ""
 
 
 def with_prepared_loops(launch: Launch, schedules: Iterable[LoopSchedule]) -> Launch:
