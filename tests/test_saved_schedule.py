@@ -1,6 +1,7 @@
 """Schedules as texts that are read back as what they were written from."""
 
 import json
+import re
 
 import pytest
 
@@ -50,16 +51,16 @@ def test_what_is_no_schedule_is_refused_with_the_reason(given: object, reason: s
 
 
 @pytest.mark.parametrize(
-    "loop",
+    ("loop", "reason"),
     [
-        {"order": [0, 1]},
-        {"order": [0, 1], "stage": [0]},
-        {"order": [0, 0], "stage": [0, 0]},
-        {"order": [0, -1], "stage": [0, 0]},
-        {"order": 0, "stage": 0},
-        [0],
+        ({"order": [0]}, """'loops' is [{"order": [0]}], expected a list with an object for each pipelined loop"""),
+        ({"order": [0, 1], "stage": [0]}, "'order' has 2 entries and 'stage' has 1"),
+        ({"order": [0, 0], "stage": [0, 0]}, "'order' has 0 twice, expected another position for each of 2 statements"),
+        ({"order": [0, -1], "stage": [0, 0]}, "'order' of a loop is [0, -1], expected a list of integers from 0"),
+        ({"order": 0, "stage": [0, 0]}, "'order' of a loop is 0, expected a list of integers from 0"),
+        ({"order": [0, 1], "stage": ["0", 1]}, """'stage' of a loop is ["0", 1], expected a list of integers from 0"""),
     ],
 )
-def test_what_is_no_placement_is_refused(loop: object) -> None:
-    with pytest.raises(ValueError, match=r"'loops' is .*, expected a list with an object for each pipelined loop"):
+def test_what_is_no_placement_is_refused(loop: object, reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(reason)):
         read_schedules(json.dumps([{"loops": [loop]}]))

@@ -97,7 +97,8 @@ class Kind:
     """The values that a field may hold.
 
     Attributes:
-        read: A user's value as that of the field; raises `ValueError` for one that means nothing.
+        read: A user's value as that of the field; raises `ValueError` for one that means nothing, with the reason if
+            `expected` does not tell it.
         expected: What it expects, in a few words.
         example: Such a value.
     """
@@ -157,10 +158,16 @@ def _placement(value: object) -> Placement:
     if not isinstance(value, dict) or set(value) != {"order", "stage"}:
         raise ValueError
     order, stage = value["order"], value["stage"]
-    if not isinstance(order, list) or not isinstance(stage, list) or len(order) != len(stage):
-        raise ValueError
-    if any(type(each) is not int or each < 0 for each in (*order, *stage)) or len(set(order)) != len(order):
-        raise ValueError
+    for name, entries in value.items():
+        if not isinstance(entries, list) or any(type(each) is not int or each < 0 for each in entries):
+            raise ValueError(f"{name!r} of a loop is {json.dumps(entries):.60}, expected a list of integers from 0")
+    if len(order) != len(stage):
+        raise ValueError(
+            f"'order' has {len(order)} entries and 'stage' has {len(stage)}, expected one of each for every statement"
+        )
+    twice = next((each for number, each in enumerate(order) if each in order[:number]), None)
+    if twice is not None:
+        raise ValueError(f"'order' has {twice} twice, expected another position for each of {len(order)} statements")
     return Placement(tuple(stage), tuple(order))
 
 
@@ -227,7 +234,7 @@ def _read_launch(launch: dict[str, object]) -> ScheduleOverrides:
             raise ValueError(f"there is no {name!r}" + (f"; did you mean {near!r}?" if near else ""))
         try:
             values[name] = KINDS[name].read(value)
-        except ValueError:
-            expected = KINDS[name].expected
-            raise ValueError(f"{name!r} is {json.dumps(value):.60}, expected {expected}") from None
+        except ValueError as error:
+            expected = f"{name!r} is {json.dumps(value):.60}, expected {KINDS[name].expected}"
+            raise ValueError(str(error) or expected) from None
     return ScheduleOverrides(**values)
