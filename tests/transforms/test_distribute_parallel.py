@@ -23,7 +23,7 @@ def loops_of(func):
     """The loops in place of the first one of a kernel, which compute the same."""
     made = dataclasses.replace(func, body=Distribute().visit(func.body))
     rng = np.random.default_rng(0)
-    arguments = [rng.integers(-4, 5, (16, 8)).astype(np.float32) for _ in func.params]
+    arguments = [rng.integers(-4, 5, each.buffer.static_shape).astype(np.float32) for each in func.params]
     for before, after in zip(*(run_reference_on_copies(f, arguments) for f in (func, made)), strict=True):
         np.testing.assert_array_equal(before, after)
     return distributed(next(s for s in walk(func.body) if isinstance(s, ParallelLoop)))
@@ -84,3 +84,27 @@ def test_a_binding_of_memory_that_the_loop_writes_keeps_the_loop():
 
 def _writes(loop):
     return accesses(loop).writes
+
+
+def test_statements_on_the_row_of_their_iteration_get_loops_of_their_own():
+    @T.prim_func
+    def main(A: T.Tensor((16,), "float32"), B: T.Tensor((16,), "float32"), C: T.Tensor((16,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(16):
+                A[i] = T.max(A[i], B[i])
+                C[i] = B[i] - A[i]
+                B[i] = A[i]
+
+    assert [{"A"}, {"C"}, {"B"}] == [{a.buffer.name for a in _writes(each)} for each in loops_of(main)]
+
+
+def test_statements_on_rows_of_other_iterations_stay_together():
+    @T.prim_func
+    def main(A: T.Tensor((16,), "float32"), B: T.Tensor((16,), "float32"), C: T.Tensor((16,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(16):
+                A[15 - i] = B[i]
+                C[i] = A[15 - i]
+
+    (only,) = loops_of(main)
+    assert {"A", "C"} == {a.buffer.name for a in _writes(only)}

@@ -63,6 +63,7 @@ def softmax(what=""):
             T.clear(acc)
             T.clear(total)
             T.fill(largest, -T.infinity("float32"))
+            found = T.alloc_fragment((M,), "float32") if what == "maximum of the tile" else largest
             for k in T.serial(STEPS):
                 T.copy(K[k * N, 0], K_s)
                 T.gemm(Q_s, K_s, S, transpose_B=True, clear_accum=True)
@@ -70,7 +71,10 @@ def softmax(what=""):
                 if what == "no maximum":
                     T.reduce_sum(S, largest, dim=1)
                 else:
-                    T.reduce_max(S, largest, dim=1, clear=False)
+                    T.reduce_max(S, found, dim=1, clear=what == "maximum of the tile")
+                if what == "maximum of the tile":
+                    for i in T.Parallel(M):
+                        largest[i] = T.max(previous[i], found[i])
                 for i in T.Parallel(M):
                     factor[i] = T.exp2(previous[i] - largest[i])
                 for i, j in T.Parallel(M, N):
@@ -106,7 +110,7 @@ def branches_of(func):
     return [s for s in walk(func.body) if isinstance(s, ParallelLoop) and isinstance(s.body, If)]
 
 
-@pytest.mark.parametrize("what", ["", "swapped"])
+@pytest.mark.parametrize("what", ["", "swapped", "maximum of the tile"])
 def test_the_accumulator_is_rescaled_by_rows_whose_factor_is_not_1_and_sums_go_to_the_running_sum(what):
     made = rewritten(softmax(what))
     (branch,) = branches_of(made)

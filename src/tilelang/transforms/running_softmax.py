@@ -52,14 +52,15 @@ def with_rare_rescaling(statements: Sequence[Stmt], elsewhere: Iterable[Stmt]) -
 def _factors(statements: Sequence[Stmt]) -> frozenset[Buffer]:
     """The tiles that hold a special function of a maximum: exponentials that are 1 where the maximum did not grow."""
     largest = {s.dst.buffer for s in statements if isinstance(s, Reduce) and s.op is ReduceOp.MAX}
-    stores = (s.body for s in statements if isinstance(s, ParallelLoop) and len(s.vars) == 1)
-    return frozenset(
-        store.buffer
-        for store in stores
-        if isinstance(store, Store)
-        and isinstance(store.value, Call)
-        and any(load.buffer in largest for load in loads_of(store.value))
-    )
+    rows = [s.body for s in statements if isinstance(s, ParallelLoop) and len(s.vars) == 1]
+    factors = set()
+    for store in rows:
+        if isinstance(store, Store) and any(load.buffer in largest for load in loads_of(store.value)):
+            if isinstance(store.value, Binary) and store.value.op is BinaryOp.MAX:
+                largest.add(store.buffer)
+            elif isinstance(store.value, Call):
+                factors.add(store.buffer)
+    return frozenset(factors)
 
 
 def _skipped(stmt: Stmt, sums: set[Buffer], factors: frozenset[Buffer]) -> Stmt:

@@ -19,10 +19,11 @@ from collections.abc import Collection, Sequence
 from tilelang.analysis.accesses import accesses
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.builder import as_body
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Cast, Expr, Load
 from tilelang.ir.sequences import flat_statements
-from tilelang.ir.stmt import Bind, ParallelLoop, Seq, Stmt, Store
+from tilelang.ir.stmt import Bind, ParallelLoop, Stmt, Store
 from tilelang.ir.visit import jumps
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
@@ -42,7 +43,9 @@ def with_separate_conversions(
     if jumps(loop.body) or loop.layout is not None:
         return [loop]
     copies: list[Stmt] = []
+    left: list[Stmt] = []
     for place, stmt in enumerate(body):
+        left.append(stmt)
         if not isinstance(stmt, Store) or stmt.buffer not in operands or not _converts_whole(stmt, loop):
             continue
         assert isinstance(stmt.value, Cast)
@@ -51,13 +54,13 @@ def with_separate_conversions(
         if source is None:
             source = Buffer(stmt.buffer.name, stmt.buffer.shape, value.dtype, Scope.FRAGMENT, loc=stmt.loc)
             added.append(source)
-            body[place] = dataclasses.replace(stmt, buffer=source, value=value)
+            left[-1] = dataclasses.replace(stmt, buffer=source, value=value)
         elif all(isinstance(other, Bind) for other in body if other is not stmt):
             continue  # the loop is a copy
         else:
-            body[place] = Seq((), loc=stmt.loc)
+            left.pop()
         copies.append(Copy(whole(source), whole(stmt.buffer), loc=stmt.loc))
-    return [dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc)), *copies] if copies else [loop]
+    return [dataclasses.replace(loop, body=as_body(left, loop.body.loc)), *copies] if copies else [loop]
 
 
 def _converts_whole(store: Store, loop: ParallelLoop) -> bool:

@@ -50,6 +50,10 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                     if what == "filled maximum":
                         T.fill(largest, -T.infinity("float32"))
                     T.reduce_max(S, largest, dim=1, clear=what == "maximum of the tile")
+                    if what == "one loop over rows":
+                        for i in T.Parallel(M):
+                            largest[i] = T.max(largest[i], previous[i])
+                            factor[i] = exponential(previous[i] * SCALE - largest[i] * SCALE)
                     if what in ("filled maximum", "maximum of the tile"):
                         for i in T.Parallel(M):
                             largest[i] = T.max(largest[i], previous[i])
@@ -62,7 +66,7 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                     elif what == "another scale":
                         for i in T.Parallel(M):
                             factor[i] = exponential(previous[i] * (2 * SCALE) - largest[i] * (2 * SCALE))
-                    else:
+                    elif what != "one loop over rows":
                         for i in T.Parallel(M):
                             factor[i] = exponential(previous[i] * SCALE - largest[i] * SCALE)
                     if what == "rescaled early":
@@ -70,6 +74,8 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                             acc[i, d] *= factor[i]
                     for i, j in T.Parallel(M, N):
                         S[i, j] = exponential(S[i, j] * SCALE - largest[i] * SCALE)
+                        if what == "converted where it is computed":
+                            P[i, j] = S[i, j]
                     if what == "added sums":
                         for i in T.Parallel(M):
                             total[i] *= factor[i]
@@ -85,7 +91,8 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                     if what == "changed weights":
                         for i, j in T.Parallel(M, N):
                             S[i, j] = S[i, j] * 0.5
-                    T.copy(S, P)
+                    if what != "converted where it is computed":
+                        T.copy(S, P)
                     if what == "stored weights":
                         T.copy(P, K[0:M, 0:N])
                     if what != "rescaled early":
@@ -123,7 +130,10 @@ def recognized(func, options=FAST, target=HOPPER):
     return made, [s for s in walk(made.body) if isinstance(s, OnlineSoftmax)]
 
 
-SPELLINGS = ("", "filled maximum", "maximum of the tile", "scaled difference", "rescaled early", "added sums", "again")
+SPELLINGS = (
+    "", "filled maximum", "maximum of the tile", "scaled difference", "rescaled early", "added sums", "again",
+    "one loop over rows", "converted where it is computed",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("what", SPELLINGS)

@@ -28,10 +28,13 @@ from tilelang.ir.sequences import flat_statements
 from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, Seq, Stmt, Store, TileOp, While
 from tilelang.ir.visit import Rewriter, accessed_buffers, children, expressions, loads_of, sub_statements, walk, without
 from tilelang.lowering.regions import whole
+from tilelang.ops.gemm import Gemm
 from tilelang.ops.online_softmax import OnlineSoftmax
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.targets.machine import CommonFeature
+from tilelang.transforms.distribute_parallel import distributed
+from tilelang.transforms.separate_conversions import with_separate_conversions
 
 _BASES = {"exp": ("log", 1.0), "exp2": ("log2", math.log(2))}
 """The inverse of each exponential, and the logarithm of its base."""
@@ -67,16 +70,29 @@ class _Loops(Rewriter):
         self.found: dict[For, SoftmaxStep] = {}
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        step = softmax_step(node) if isinstance(node, For) and not _places_statements(node) else None
+        loop = _separated(node) if isinstance(node, For) and not _places_statements(node) else None
+        step = None if loop is None else softmax_step(loop)
         operator = None if step is None else _operator(step)
-        if not isinstance(node, For) or step is None or operator is None:
+        if loop is None or not isinstance(node, For) or step is None or operator is None:
             return self.rebuild_stmt(node)
         if not _is_independent(step, node, self._launch):
             return node
         self.found[node] = step
         own, last = set(step.statements), step.statements[-1]
-        body = [operator if s is last else s for s in flat_statements(node.body) if s is last or s not in own]
+        body = [operator if s is last else s for s in flat_statements(loop.body) if s is last or s not in own]
         return dataclasses.replace(node, body=Seq(tuple(body), loc=node.body.loc))
+
+
+def _separated(loop: For) -> For:
+    """The loop with its parallel loops distributed, and conversions of weights as copies."""
+    body: list[Stmt] = []
+    multiplied = {stmt.a.buffer for stmt in walk(loop) if isinstance(stmt, Gemm)}
+    for stmt in flat_statements(loop.body):
+        for part in distributed(stmt) if isinstance(stmt, ParallelLoop) else [stmt]:
+            added: list[Buffer] = []
+            made = with_separate_conversions(part, multiplied, added) if isinstance(part, ParallelLoop) else [part]
+            body += [part] if added else made
+    return dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc))
 
 
 def _places_statements(loop: For) -> bool:
