@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from attention_programs import latent, latent_attention
 from by_hand import ThreadProgram
 from programs_with_faults import example
 from specialized import gemm_kernel
@@ -20,6 +21,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.options import CompileOptions
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
+from tilelang.sim.run import simulate
 from tilelang.targets.gpu.isa.warp import ELECT
 from tilelang.targets.nvidia.backend import BACKEND
 from tilelang.targets.nvidia.isa.cluster import (
@@ -136,6 +138,42 @@ def attention(*, varying, block=64, dtype="float16"):
         return made, [q, k, np.ascontiguousarray(v.T) if along_keys else v, np.zeros((rows, 64), np.float32)], want
 
     return make
+
+
+def handed_out():
+    """Tiles of different times, whose numbers the producer takes from a counter and passes on through slots."""
+
+    @T.prim_func
+    def main(A: T.Tensor((256, 256), "float16"), B: T.Tensor((256, 64), "float16"), C: T.Tensor((256, 64), "float32")):
+        with T.Kernel(4, threads=128) as bx:
+            A_s = T.alloc_shared((64, 64), "float16")
+            B_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(bx + 1, num_stages=2):
+                T.copy(A[bx * 64, k * 64], A_s)
+                T.copy(B[k * 64, 0], B_s)
+                T.gemm(A_s, B_s, C_l)
+            T.copy(C_l, C[bx * 64, 0])
+
+    a, b = ints(256, 256), ints(256, 64, seed=1)
+    wide, low = a.astype(np.float32), np.tri(4).repeat(64, axis=0).repeat(64, axis=1)
+    want = ((wide * low) @ b.astype(np.float32)).astype(np.float32)
+    return lowered(main, persistent=True, stages=2), [a, b, np.zeros((256, 64), np.float32)], want
+
+
+def divided_columns():
+    """Two warpgroups share scores and divide the columns of values; at a barrier they vote whether a maximum moves."""
+    made = lowered(latent(64, 128, 512, 64, 64, threads=256), enable_fast_math=True)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((n, size)).astype(np.float16) for n in (64, 128) for size in (512, 64)]
+    for keys in arrays[2:]:
+        keys[64:] *= 4  # so that maxima move
+    arguments = [*arrays, np.zeros((64, 512), np.float16)]
+    copies = [array.copy() for array in arguments]
+    simulate(made, copies, target=TARGET)
+    np.testing.assert_allclose(copies[-1].astype(np.float64), latent_attention(*arrays), rtol=1e-2, atol=1e-2)
+    return made, arguments, copies[-1]
 
 
 def additions():
@@ -332,6 +370,12 @@ PROGRAMS = {
     "attention, variable lengths": Program(attention(varying=True), NARROW),
     "attention in float8": Program(attention(varying=False, dtype="float8_e4m3fn"), NARROW),
     "additions of a loop": Program(additions, NARROW),
+    # the waits for A and B order what the warp barrier behind a number does; launches run one after another
+    "gemm, tiles from a counter": Program(handed_out, NARROW, implied=1),
+    # one wait is for the gemms of both scores, in one group or two; queries are loaded from row 0 and column 0
+    "latent attention": Program(
+        divided_columns, frozenset({"wgmma commit removed", "wgmma fence removed", "coordinates swapped"})
+    ),
     # the producer's waits for K and V hold it until Q has been read
     "attention, three warpgroups": Program(attention(varying=False, block=192), NARROW, implied=1),
     "gemm, explicit pipeline": Program(by_hand, REPEATED),

@@ -19,8 +19,9 @@ from edits import (
 )
 from seeded import Change, Swap
 
+from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Region, Scope
-from tilelang.ir.expr import Binary, Select, Var, as_expr, binary, int_const
+from tilelang.ir.expr import Binary, Cast, Select, Var, as_expr, binary, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, CallStmt, If, Launch, Seq, Stmt, Store
 from tilelang.ir.visit import walk
@@ -33,7 +34,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_INIT,
     MBARRIER_WAIT,
 )
-from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC, BAR_SYNC_OR
 from tilelang.targets.nvidia.isa.wgmma import wgmma_wait
 from tilelang.targets.nvidia.machines import WARP_SIZE
 
@@ -130,6 +131,12 @@ def phase_not_flipped(node: Stmt) -> Iterator[Stmt | None]:
     """The phase stays the same when the stage index wraps around."""
     if isinstance(node, Bind) and node.var.name.startswith("phase") and int_const(node.value) is None:
         yield dataclasses.replace(node, value=as_expr(0))
+
+
+def own_vote(node: Stmt) -> Iterator[Stmt | None]:
+    """A thread does what its own predicate says, without a barrier."""
+    if calls(node, BAR_SYNC_OR):
+        yield Bind(node.result, Cast(node.args[2], INT32), loc=node.loc)
 
 
 def no_order_barrier(node: Stmt) -> Iterator[Stmt | None]:

@@ -77,6 +77,7 @@ CHANGES: dict[str, Change] = {
     "election removed": barriers.not_elected,
     "named barrier removed": without(BAR_SYNC),
     "arrival at a named barrier removed": without(BAR_ARRIVE),
+    "vote of each thread for itself": barriers.own_vote,
     "block barrier removed": without(SYNC_THREADS),
     "warp barrier removed": without(SYNC_WARP),
     "cluster instruction removed": without(*CLUSTER),
