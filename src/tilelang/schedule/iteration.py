@@ -29,6 +29,14 @@ def time_within(loop: For, last: int) -> dict[int, Expr]:
     return {**{stage: loop.var + (last - stage) * loop.step for stage in range(last)}, last: loop.var}
 
 
+def trip_count(loop: For) -> Expr:
+    """The trip count of a loop; where it has no iteration, anything below 1."""
+    start, stop, step = loop.start, loop.stop, loop.step
+    length = stop - start if step > 0 else start - stop
+    length = stop if step > 0 and int_const(start) == 0 else length
+    return length if abs(step) == 1 else (length + (abs(step) - 1)) // abs(step)
+
+
 def iteration_number(loop: For, value: Expr | None = None) -> Expr:
     """The number of an iteration, counted from 0; that of another value of the loop variable if one is given."""
     at = loop.var if value is None else value

@@ -28,9 +28,13 @@ from tilelang.passes.properties import Property
 from tilelang.records import record
 from tilelang.saved_schedule import Placement
 from tilelang.schedule.async_copies import is_asynchronous, synchronous, target_of
+from tilelang.schedule.explain import timeline
 from tilelang.schedule.loop_body import LoopBody
+from tilelang.schedule.loop_graph import Work, loop_graph
+from tilelang.schedule.modulo import ModuloSchedule
 from tilelang.schedule.override_errors import impossible_placement, wrong_number_of_loops
-from tilelang.schedule.placement_legality import outside_uses, runs_ahead
+from tilelang.schedule.placement_legality import outside_uses, runs_ahead, version_counts
+from tilelang.schedule.statement_work import COPY_WORK
 from tilelang.transforms.initial_values import with_initial_values_stored
 
 
@@ -43,12 +47,14 @@ class PlannedLoop:
         tables: What is to be allocated before it.
         placement: When its statements run; None if it stays serial.
         reason: Why it does.
+        loads: Loads to registers that run ahead.
     """
 
     loop: For
     tables: tuple[Alloc, ...] = ()
     placement: Placement | None = None
     reason: str = ""
+    loads: frozenset[Stmt] = frozenset()
 
 
 class LoopPlanner:
@@ -75,8 +81,8 @@ class LoopPlanner:
         """
         raise NotImplementedError
 
-    def timeline(self, body: LoopBody, placement: Placement, copies: AbstractSet[Stmt]) -> Timeline | None:
-        """What `kernel.explain()` shows of a loop of which `copies` run ahead; None if its costs are not known."""
+    def work(self, stmt: Stmt) -> Work | None:
+        """What a statement costs, for `kernel.explain()`; None if that is not known."""
         return None
 
 
@@ -121,8 +127,7 @@ class _Plan(Rewriter):
         body = LoopBody(node)
         copies = ((n, s) for n, s in enumerate(body.statements) if is_asynchronous(s))
         ahead = {s for n, s in copies if runs_ahead(body, n, target_of(s), placement)}
-        timeline = self._planner.timeline(body, placement, ahead) if ahead else None
-        self.timelines += [timeline] if timeline is not None else []
+        self.timelines += self._timeline(body, placement, ahead or planned.loads)
         self._ahead |= ahead
         self._pipelined += 1
         kept = self.visit(node.body) or Seq((), loc=node.loc)
@@ -131,6 +136,17 @@ class _Plan(Rewriter):
         spec = PipelineSpec(stages, placement.order, placement.stage)
         made = dataclasses.replace(node, body=kept, pipeline=spec)
         return Seq((*planned.tables, made), loc=node.loc) if planned.tables else made
+
+    def _timeline(self, body: LoopBody, placement: Placement, ahead: AbstractSet[Stmt]) -> list[Timeline]:
+        """The timeline of a loop some of whose copies run ahead, if the costs of the others are known."""
+        work = {stmt: COPY_WORK if stmt in ahead else self._planner.work(stmt) for stmt in body.statements}
+        known = {stmt: cost for stmt, cost in work.items() if cost is not None}
+        if not ahead or len(known) < len(work):
+            return []
+        graph = loop_graph(body, known.__getitem__, version_counts(body, placement))
+        schedule = ModuloSchedule(placement.stage, placement.sequence, graph.warp_cycles)
+        labels = [f"line {s.loc.line}" if s.loc.line else type(s).__name__ for s in body.statements]
+        return [timeline(graph, schedule, labels, body.loop.loc)]
 
     def _planned(self, original: For) -> PlannedLoop:
         """The plan for a loop, with the placement that a saved schedule has for it."""

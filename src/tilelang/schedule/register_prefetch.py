@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.stmt import Alloc, For
+from tilelang.ir.stmt import Alloc, For, Stmt
 from tilelang.ops.copy import Copy
 from tilelang.records import record
 from tilelang.saved_schedule import Placement, in_sequence
@@ -39,11 +39,13 @@ class Prefetched:
         loop: The loop with its copies divided.
         registers: The tiles in registers, to be allocated before the loop.
         placement: When its statements run.
+        loads: The loads of copies.
     """
 
     loop: For
     registers: tuple[Alloc, ...]
     placement: Placement
+    loads: frozenset[Stmt]
 
 
 def prefetched(
@@ -77,7 +79,7 @@ def prefetched(
         placement = _placement(after, divided, min(versions, MAX_VERSIONS))
         found = violation(after, placement, outside)
         if found is None:
-            return Prefetched(divided.loop, tuple(divided.registers), placement)
+            return Prefetched(divided.loop, tuple(divided.registers), placement, frozenset(divided.loads))
         reason = found.reason
         wrong = {after.statements[n] for n in found.statements}
         right = {stmt for stmt, parts in divided.parts.items() if parts.isdisjoint(wrong)}

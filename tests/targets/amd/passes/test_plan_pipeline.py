@@ -1,6 +1,7 @@
 """Pipelined loops on AMD's GPUs: what runs ahead, and what stays serial and why."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -232,6 +233,15 @@ def test_a_saved_schedule_gives_the_same_kernel(arch):
     text = kernel.explain().rpartition("schedule: ")[2]
     assert 1 == len(json.loads(text)[0]["loops"])
     assert kernel.get_kernel_source() == compiled(main, arch, text).get_kernel_source()
+
+
+@pytest.mark.parametrize(("arch", "first", "copies"), [("gfx942", "C", "AC"), ("gfx950", "B", "AB")])
+def test_loads_that_run_ahead_are_explained_by_a_timeline(arch, first, copies):
+    main, _ = gemm(64, 64, 96, (64, 64, 16), stages=3)
+    text = compiled(main, arch).explain()
+    assert "T.Pipelined: copies run 2 iterations ahead: by estimate an iteration keeps the warps busy for" in text
+    assert f"copies |{copies}...." in text
+    assert re.search(rf"{first} line [0-9]+ \(2 iterations ahead\)", text)
 
 
 def test_a_saved_schedule_without_a_placement_leaves_the_loop_serial():

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from tilelang.arith.domain import Domain
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, PipelineSpec
+from tilelang.ir.stmt import Alloc, For, Launch, ParallelLoop, PipelineSpec, Stmt
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import PassContext
@@ -28,6 +28,7 @@ from tilelang.schedule.plan_pipeline import LoopPlanner, PlannedLoop, plan_pipel
 from tilelang.schedule.prefetch import copies_first
 from tilelang.schedule.register_prefetch import MAX_VERSIONS, prefetched
 from tilelang.schedule.split_copies import prefetchable
+from tilelang.schedule.statement_work import statement_work
 
 _ROW_PADDING = 16  # bytes that a layout adds to a row of a tile at most, where swizzles do not avoid bank conflicts
 _PREFETCH_BYTES = 256  # of a thread, for prefetched tiles: a quarter of 256 registers
@@ -39,6 +40,10 @@ class _Planner(LoopPlanner):
         self._register_bytes = launch.num_threads * _PREFETCH_BYTES
         allocated = _bytes(s.buffer for s in walk(launch.body) if isinstance(s, Alloc))
         self._spare = context.target.machine.shared_bytes - allocated
+        self._sheet = context.target.machine.data_sheet
+
+    def work(self, stmt: Stmt) -> Work | None:
+        return None if self._sheet is None else statement_work(stmt, self._sheet.rates)
 
     def plan(self, loop: For, outside: Mapping[Buffer, str], given: Placement | None) -> PlannedLoop:
         planned = self._plan(loop, outside)
@@ -62,7 +67,7 @@ class _Planner(LoopPlanner):
                 direct = self._direct_placement(body, stages, outside) if gathers else None
                 return PlannedLoop(loop, (), direct, found)
             if versions == 1 or self._fits(LoopBody(found.loop), found.placement, _ROW_PADDING):
-                return PlannedLoop(found.loop, found.registers, found.placement)
+                return PlannedLoop(found.loop, found.registers, found.placement, loads=found.loads)
         return PlannedLoop(loop)
 
     def _direct_placement(self, body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> Placement | None:

@@ -25,8 +25,8 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
+from tilelang.schedule.iteration import trip_count
 from tilelang.targets.nvidia.machines import Feature
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
 
 FIRST, LAST = "evict_first", "evict_last"
 

@@ -30,6 +30,7 @@ from tilelang.passes.properties import Property
 from tilelang.passes.tile import demote_fragments, flatten_parallel
 from tilelang.passes.tile.expand_to_loops import all_but_gemms_expanded
 from tilelang.saved_schedule import Placement, ScheduleOverrides
+from tilelang.schedule.iteration import trip_count
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.choose_cluster import (
     Extents,
@@ -61,7 +62,6 @@ from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
     LoadGroups,
     flatten_sequences,
     is_pipelined,
-    trip_count,
 )
 from tilelang.targets.nvidia.passes.warp_specialization.loop_schedules import (
     LoopSchedule,

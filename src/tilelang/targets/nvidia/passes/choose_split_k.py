@@ -18,6 +18,7 @@ from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.performance.gemm import TiledGemm, gemm_seconds
+from tilelang.schedule.iteration import trip_count
 from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.gemm_tiles import CLUSTER_SPLITS, WORKSPACE_SPLITS
 from tilelang.targets.nvidia.passes.cluster_split_k import split
@@ -26,7 +27,6 @@ from tilelang.targets.nvidia.passes.gemm_loop import NotSplit
 from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
     flatten_sequences,
     is_pipelined,
-    trip_count,
 )
 
 _MIN_STEPS = 4  # of each block: with fewer, its pipeline is never full

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
 
-from tilelang.ir.buffer import Region
-from tilelang.ir.expr import Binary, Call, Cast, Expr, Select, Unary, int_const
-from tilelang.ir.stmt import Atomic, Bind, For, If, ParallelLoop, Seq, Stmt, Store, TileOp
-from tilelang.ir.visit import expressions, sub_statements, walk, walk_expr
+from tilelang.ir.expr import int_const
+from tilelang.ir.stmt import For, Stmt
+from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.loop_graph import Work
-from tilelang.targets.gpu.lowerings.warp_votes import condition_axes
+from tilelang.schedule.statement_work import instructions, products
 from tilelang.targets.machine import Rates
 from tilelang.targets.nvidia.machines import (
     MMA_FLOP_PER_CYCLE,
@@ -31,14 +29,11 @@ from tilelang.targets.nvidia.machines import (
     WGMMA_FLOP_PER_CYCLE,
     WGMMA_LATENCY,
 )
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
 
-_SPECIAL_COST = 8  # of a special function, relative to an ordinary instruction
 _GEMM_ISSUE = 20  # cycles of the warps that issue a gemm
 # Cycles of warpgroups that combine partial results of rows through shared memory after a barrier, which other warps do
 # not hide: all wait. On an H200 MLA decode took 3 % less time with the sums of rows after the gemm of the values
 _EXCHANGE = 100
-_DEFAULT_TRIPS = 4  # iterations of a loop whose trip count is unknown
 # M * N * K * bits of a gemm that is too short to hide another warpgroup's wait: 64x128 takes 256 cycles or less. At
 # 4096^3 tiles of 128x128x32 reached 0.85 of cuBLAS with two warpgroups, 0.97 to 1.00 with one.
 _SHORT_GEMM = 64 * 128 * 64 * 16
@@ -73,7 +68,8 @@ def thread_work(stmt: Stmt, flop: int = WGMMA_FLOP_PER_CYCLE) -> Work:
         stmt: The statement.
         flop: What tensor cores do per cycle for gemms that threads wait for.
     """
-    return Work(max(1, math.ceil(_instructions(stmt, flop) / RESULTS_PER_CYCLE)))
+    count = instructions(stmt, lambda gemm: _gemm_cycles(gemm, flop) * RESULTS_PER_CYCLE)
+    return Work(max(1, math.ceil(count / RESULTS_PER_CYCLE)))
 
 
 def with_exchange(work: Work) -> Work:
@@ -86,53 +82,11 @@ def warp_work(stmt: Stmt) -> Work:
     return thread_work(stmt, MMA_FLOP_PER_CYCLE)
 
 
-COPY_WORK = Work(0, prefetched=True)
-"""The work of an asynchronous copy: it takes cycles of no unit that others use."""
-
-
 def _gemm_cycles(gemm: Gemm, flop: int) -> int:
-    m, n, k = (int_const(size) or 0 for size in gemm.sizes)
-    return 2 * m * n * k * gemm.operands[0].bits // (16 * flop)
+    return 2 * products(gemm) // flop
 
 
 def is_short_gemm(gemm: Gemm, warpgroups: int) -> bool:
     """Whether the other warpgroups finish their shares of a gemm before a warpgroup can issue its next one."""
     work = math.prod(int_const(size) or 0 for size in gemm.sizes) * gemm.operands[0].bits
     return work * (warpgroups - 1) <= _SHORT_GEMM * warpgroups
-
-
-def _instructions(stmt: Stmt, flop: int) -> float:
-    """Instructions of all threads together."""
-    match stmt:
-        case ParallelLoop(body=If(condition=condition)) if axes := condition_axes(stmt):
-            # the test alone: what warps may skip is written for rows that are rare
-            rows = math.prod(int_const(stmt.extents[axis]) or 1 for axis in axes)
-            return rows * sum(map(_cost, walk_expr(condition)))
-        case ParallelLoop():
-            times = math.prod(int_const(extent) or 1 for extent in stmt.extents)
-            return times * _instructions(stmt.body, flop)
-        case For():
-            return (int_const(trip_count(stmt)) or _DEFAULT_TRIPS) * _instructions(stmt.body, flop)
-        case Gemm():
-            return _gemm_cycles(stmt, flop) * RESULTS_PER_CYCLE
-        case TileOp():
-            return sum(map(_elements, (*stmt.reads(), *stmt.writes())))
-        case Seq():
-            return sum(_instructions(each, flop) for each in stmt.body)
-    own = sum(map(_cost, _nodes(stmt))) + isinstance(stmt, Store | Atomic | Bind)
-    return own + sum(_instructions(each, flop) for each in sub_statements(stmt))
-
-
-def _nodes(stmt: Stmt) -> Iterator[Expr]:
-    for root in expressions(stmt):
-        yield from walk_expr(root)
-
-
-def _cost(node: Expr) -> int:
-    if isinstance(node, Call):
-        return _SPECIAL_COST
-    return int(isinstance(node, Binary | Unary | Cast | Select))
-
-
-def _elements(region: Region) -> int:
-    return math.prod(region.static_extent or (1,))

@@ -25,8 +25,9 @@ from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.tile.rasterize_grid import smallest
 from tilelang.records import record
+from tilelang.schedule.iteration import trip_count
 from tilelang.targets.nvidia.isa.wgmma import ROWS
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import is_pipelined, trip_count
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import is_pipelined
 
 _RANK = 2  # of an accumulator
 

@@ -16,21 +16,19 @@ from typing import ClassVar
 from tilelang.arith.domain import Domain
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import For, Launch, PipelineSpec, Stmt
-from tilelang.ir.timeline import Timeline
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import PassContext
 from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.async_copies import is_asynchronous, target_of
-from tilelang.schedule.explain import timeline
 from tilelang.schedule.loop_body import LoopBody
-from tilelang.schedule.loop_graph import LoopGraph, loop_graph
-from tilelang.schedule.modulo import ModuloSchedule
+from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph
 from tilelang.schedule.placement_legality import placement_override, runs_ahead, violation
 from tilelang.schedule.plan_pipeline import LoopPlanner, PlannedLoop, plan_pipeline
 from tilelang.schedule.prefetch import copies_after_all_users, copies_after_their_users, copies_first, feeding
+from tilelang.schedule.statement_work import COPY_WORK
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
-from tilelang.targets.nvidia.passes.costs import COPY_WORK, warp_work
+from tilelang.targets.nvidia.passes.costs import warp_work
 
 
 def plan_loop(
@@ -127,11 +125,8 @@ class _Planner(LoopPlanner):
                 return PlannedLoop(marked_loop.loop, tuple(marked_loop.index_fragments), placement, reason)
             refused |= failed
 
-    def timeline(self, body: LoopBody, placement: Placement, copies: AbstractSet[Stmt]) -> Timeline:
-        graph = _graph(body, copies, placement.last + 1)
-        schedule = ModuloSchedule(placement.stage, placement.sequence, graph.warp_cycles)
-        labels = [f"line {s.loc.line}" if s.loc.line else type(s).__name__ for s in body.statements]
-        return timeline(graph, schedule, labels, body.loop.loc)
+    def work(self, stmt: Stmt) -> Work:
+        return warp_work(stmt)
 
 
 PASS = plan_pipeline(_Planner)

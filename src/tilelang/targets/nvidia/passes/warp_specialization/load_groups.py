@@ -21,7 +21,7 @@ from tilelang.lowering.regions import is_whole, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
-from tilelang.schedule.iteration import iteration_number
+from tilelang.schedule.iteration import iteration_number, trip_count
 from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import BackwardSlice, UniformScalars
 
 CanLoadAsync = Callable[[Copy], str]
@@ -159,14 +159,6 @@ def is_pipelined(loop: For) -> bool:
         return False
     placed = (*(spec.order or ()), *(spec.stage or ()))
     return not placed or min(placed) < 0  # negative entries are an older notation: the compiler assigns stages
-
-
-def trip_count(loop: For) -> Expr:
-    """The trip count of a loop; where it has no iteration, anything below 1."""
-    start, stop, step = loop.start, loop.stop, loop.step
-    length = stop - start if step > 0 else start - stop
-    length = stop if step > 0 and int_const(start) == 0 else length
-    return length if abs(step) == 1 else (length + (abs(step) - 1)) // abs(step)
 
 
 def flatten_sequences(launch: Launch) -> Launch:

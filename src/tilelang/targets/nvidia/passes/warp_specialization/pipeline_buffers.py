@@ -22,7 +22,7 @@ from tilelang.ir.expr import Expr, Load, Var, binary, const, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Stmt, Store
 from tilelang.records import record
-from tilelang.schedule.iteration import iteration_number
+from tilelang.schedule.iteration import iteration_number, trip_count
 from tilelang.targets.gpu.isa.sync import SYNC_WARP
 from tilelang.targets.nvidia.isa.cluster import mbarrier_arrive_remote
 from tilelang.targets.nvidia.isa.mbarrier import (
@@ -32,7 +32,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_WAIT,
 )
 from tilelang.targets.nvidia.machines import WARP_SIZE
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, trip_count
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
 from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.transforms.versions import versioned

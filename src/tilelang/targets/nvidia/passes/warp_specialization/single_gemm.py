@@ -11,7 +11,8 @@ from tilelang.ir.stmt import Alloc, Bind, For, ParallelLoop, Seq, TileOp
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
-from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, trip_count
+from tilelang.schedule.iteration import trip_count
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
 
 
 def has_tile_work(loop: For) -> bool:

@@ -1,0 +1,54 @@
+"""The work of statements by the rates of a machine."""
+
+import dataclasses
+
+import tilelang.language as T
+from tilelang.ir.stmt import For, ParallelLoop
+from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
+from tilelang.schedule.loop_graph import Work
+from tilelang.schedule.statement_work import instructions, products, statement_work
+from tilelang.targets.target import Target
+
+RATES = dataclasses.replace(Target("cuda", "sm_90a").machine.rates, lanes=64, matrix=1024, matrix_by_warp=0.5)
+
+
+@T.prim_func
+def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+    with T.Kernel(1, threads=128):
+        A_s = T.alloc_shared((64, 64), "float16")
+        S = T.alloc_fragment((64, 64), "float32")
+        T.copy(A, A_s)
+        T.gemm(A_s, A_s, S, clear_accum=True)
+        for i, j in T.Parallel(64, 64):
+            S[i, j] = T.exp2(S[i, j])
+        for _ in T.serial(3):
+            for i, j in T.Parallel(64, 64):
+                S[i, j] = S[i, j] + 1.0
+        T.copy(S, C)
+
+
+def only(kind):
+    return [s for s in walk(main.body) if isinstance(s, kind)]
+
+
+def test_a_gemm_takes_what_the_matrix_units_reach_by_warps():
+    (gemm,) = only(Gemm)
+    assert 64**3 == products(gemm)
+    assert Work(64**3 // 512) == statement_work(gemm, RATES)
+
+
+def test_a_machine_without_matrix_units_multiplies_by_its_lanes():
+    (gemm,) = only(Gemm)
+    assert Work(64**3 // 64) == statement_work(gemm, dataclasses.replace(RATES, matrix=0))
+
+
+def test_arithmetic_takes_the_lanes_of_the_machine():
+    exp, add = only(ParallelLoop)
+    assert Work(9 * 64 * 64 // 64) == statement_work(exp, RATES)  # a special function counts as eight, and the store
+    assert Work(2 * 64 * 64 // 64) == statement_work(add, RATES)
+
+
+def test_a_loop_takes_all_its_iterations():
+    (loop,), (_, add) = only(For), only(ParallelLoop)
+    assert 3 * instructions(add, products) == instructions(loop, products)
