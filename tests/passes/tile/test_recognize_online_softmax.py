@@ -66,7 +66,7 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                     elif what == "another scale":
                         for i in T.Parallel(M):
                             factor[i] = exponential(previous[i] * (2 * SCALE) - largest[i] * (2 * SCALE))
-                    elif what != "one loop over rows":
+                    elif what not in ("one loop over rows", "bound factor"):
                         for i in T.Parallel(M):
                             factor[i] = exponential(previous[i] * SCALE - largest[i] * SCALE)
                     if what == "rescaled early":
@@ -79,6 +79,13 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                     if what == "added sums":
                         for i in T.Parallel(M):
                             total[i] *= factor[i]
+                        T.reduce_sum(S, total, dim=1, clear=False)
+                    elif what == "bound factor":
+                        for i in T.Parallel(M):
+                            grown = exponential(previous[i] * SCALE - largest[i] * SCALE)
+                            total[i] *= grown
+                            for d in T.Parallel(D):
+                                acc[i, d] *= grown
                         T.reduce_sum(S, total, dim=1, clear=False)
                     elif what == "scaled after the sum":
                         T.reduce_sum(S, total, dim=1, clear=False)
@@ -95,7 +102,7 @@ def softmax(what="", *, exponential=T.exp2, logarithm=T.log2):
                         T.copy(S, P)
                     if what == "stored weights":
                         T.copy(P, K[0:M, 0:N])
-                    if what != "rescaled early":
+                    if what not in ("rescaled early", "bound factor"):
                         for i, d in T.Parallel(M, D):
                             acc[i, d] *= factor[i]
                     T.gemm(P, K_s, acc)
@@ -132,7 +139,7 @@ def recognized(func, options=FAST, target=HOPPER):
 
 SPELLINGS = (
     "", "filled maximum", "maximum of the tile", "scaled difference", "rescaled early", "added sums", "again",
-    "one loop over rows", "converted where it is computed",
+    "one loop over rows", "converted where it is computed", "bound factor",
 )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Expr, Load, Var, cast, const, int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.sequences import statements_of
+from tilelang.ir.sequences import flat_statements, statements_of
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, ParallelLoop, Seq, Stmt, Store, TileOp, seq
 from tilelang.ir.visit import Rewriter, expressions, jumps, loads_of, walk, walk_expr, written_buffers
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -36,6 +36,16 @@ from tilelang.passes.properties import Property
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Flatten().visit(func.body))
+
+
+def flat_loops(loop: ParallelLoop) -> tuple[list[Alloc], list[ParallelLoop]]:
+    """Allocations, and the loops that take the place of one with others inside; itself where there are none."""
+    if not any(isinstance(s, ParallelLoop) for s in walk(loop.body)):
+        return [], [loop]
+    made = flat_statements(_Flatten().visit(loop) or Seq((), loc=loop.loc))
+    allocations = [stmt for stmt in made if isinstance(stmt, Alloc)]
+    loops = [stmt for stmt in made if isinstance(stmt, ParallelLoop)]
+    return (allocations, loops) if len(allocations) + len(loops) == len(made) else ([], [loop])
 
 
 class _Flatten(Rewriter):

@@ -32,6 +32,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.online_softmax import OnlineSoftmax
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
+from tilelang.passes.tile.flatten_parallel import flat_loops
 from tilelang.targets.machine import CommonFeature
 from tilelang.transforms.distribute_parallel import distributed
 from tilelang.transforms.separate_conversions import with_separate_conversions
@@ -70,29 +71,38 @@ class _Loops(Rewriter):
         self.found: dict[For, SoftmaxStep] = {}
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        loop = _separated(node) if isinstance(node, For) and not _places_statements(node) else None
-        step = None if loop is None else softmax_step(loop)
+        if not isinstance(node, For) or _places_statements(node):
+            return self.rebuild_stmt(node)
+        allocations, loop = _separated(node)
+        step = softmax_step(loop)
         operator = None if step is None else _operator(step)
-        if loop is None or not isinstance(node, For) or step is None or operator is None:
+        if step is None or operator is None:
             return self.rebuild_stmt(node)
         if not _is_independent(step, node, self._launch):
             return node
         self.found[node] = step
         own, last = set(step.statements), step.statements[-1]
         body = [operator if s is last else s for s in flat_statements(loop.body) if s is last or s not in own]
-        return dataclasses.replace(node, body=Seq(tuple(body), loc=node.body.loc))
+        made = dataclasses.replace(node, body=Seq(tuple(body), loc=node.body.loc))
+        return Seq((*allocations, made), loc=node.loc) if allocations else made
 
 
-def _separated(loop: For) -> For:
-    """The loop with its parallel loops distributed, and conversions of weights as copies."""
+def _separated(loop: For) -> tuple[list[Alloc], For]:
+    """Allocations, and the loop with its parallel loops flat and distributed, and conversions of weights as copies."""
+    allocations: list[Alloc] = []
     body: list[Stmt] = []
     multiplied = {stmt.a.buffer for stmt in walk(loop) if isinstance(stmt, Gemm)}
     for stmt in flat_statements(loop.body):
-        for part in distributed(stmt) if isinstance(stmt, ParallelLoop) else [stmt]:
+        if not isinstance(stmt, ParallelLoop):
+            body.append(stmt)
+            continue
+        expanded, flat = flat_loops(stmt)
+        allocations += expanded
+        for part in (part for each in flat for part in distributed(each)):
             added: list[Buffer] = []
-            made = with_separate_conversions(part, multiplied, added) if isinstance(part, ParallelLoop) else [part]
+            made = with_separate_conversions(part, multiplied, added)
             body += [part] if added else made
-    return dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc))
+    return allocations, dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc))
 
 
 def _places_statements(loop: For) -> bool:

@@ -295,3 +295,10 @@ def test_a_softmax_of_plain_loops_rescales_rarely_and_adds_to_its_running_sum():
     allocated = {s.buffer.storage for s in walk(launch) if isinstance(s, Alloc)}
     assert allocated >= {buffer.storage for s in walk(launch) for buffer in accessed_buffers(s) if buffer.scope is Scope.FRAGMENT}
     assert "part" not in {buffer.name for buffer in allocated}
+
+
+@pytest.mark.parametrize(("dim", "apart"), [(64, True), (128, False)])
+def test_conversions_are_statements_of_their_own_where_that_saves_cycles(dim, apart):
+    func = attention_backward(1, 1, 256, dim, 64, 128, 256, "float16", False)
+    launch = launch_of(warp_specialize(func))
+    assert apart == any(isinstance(s, Copy) and s.dst.buffer.name == "ds_cast" for s in walk(launch))

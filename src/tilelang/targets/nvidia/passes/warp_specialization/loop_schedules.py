@@ -110,6 +110,11 @@ class LoopSchedule:
         return len(self.graph.work) > 1 and (self.required or gains)
 
     @property
+    def cycles(self) -> int:
+        """The cycles of an iteration by estimate."""
+        return self.schedule.cycles if self.applies else self.graph.serial_cycles
+
+    @property
     def placement(self) -> Placement:
         """When the statements of the body run."""
         return in_sequence(self.schedule.stage, self.schedule.order)
@@ -280,7 +285,36 @@ def _loop_schedule(
     inside = [group for group in load_groups if any(s is group.parent for s in walk(loop.body))]
     if any(group.parent is not loop.body for group in inside):
         return "it loads tiles in branches or inner loops"
-    operands, prepared = _prepared(loop, launch)
+
+    def of_body(operands: tuple[Buffer, ...], prepared: For) -> LoopSchedule | str:
+        return _body_schedule(
+            prepared, operands, loop, launch, inside, capabilities, schedule, domain, saved, double=double
+        )
+
+    whole, parts = (_prepared(loop, launch, separate=separate) for separate in (False, True))
+    best = of_body(*whole)
+    if len(flat_statements(whole[1].body)) == len(flat_statements(parts[1].body)):
+        return best
+    apart = of_body(*parts)
+    if isinstance(best, str) or isinstance(apart, str):
+        return best if isinstance(apart, str) else apart
+    return apart if apart.applies and apart.cycles < best.cycles * (1 - MIN_REORDER_GAIN) else best
+
+
+def _body_schedule(
+    prepared: For,
+    operands: tuple[Buffer, ...],
+    loop: For,
+    launch: Launch,
+    inside: Sequence[LoadGroup],
+    capabilities: TargetCapabilities,
+    schedule: Schedule,
+    domain: Domain,
+    saved: Placement | None,
+    *,
+    double: bool,
+) -> LoopSchedule | str:
+    """The schedule of a prepared loop, whose tiles `inside` are loaded in it."""
     body = consumer_body(prepared, inside)
     if _is_allocated_across(body):
         return "it allocates buffers"
@@ -386,11 +420,18 @@ def _values(body: LoopBody, launch: Launch, loop: For, consumers: int) -> tuple[
     return tuple(values)
 
 
-def _prepared(loop: For, launch: Launch) -> tuple[tuple[Buffer, ...], For]:
-    """The loop with parallel loops distributed, sums rescaled rarely and operands converted apart; new fragments."""
+def _prepared(loop: For, launch: Launch, *, separate: bool) -> tuple[tuple[Buffer, ...], For]:
+    """The loop with parallel loops distributed, sums rescaled rarely and operands converted, and its new fragments.
+
+    Args:
+        loop: The loop.
+        launch: Its launch.
+        separate: Whether parallel loops that compute operands leave their conversion to statements of their own.
+    """
     operands: list[Buffer] = []
     body: list[Stmt] = []
-    multiplied = {side.buffer for stmt in walk(loop) if isinstance(stmt, Gemm) for side in (stmt.a, stmt.b)}
+    gemms = [stmt for stmt in walk(loop) if separate and isinstance(stmt, Gemm)]
+    multiplied = {side.buffer for gemm in gemms for side in (gemm.a, gemm.b)}
     for stmt in flat_statements(loop.body):
         if isinstance(stmt, ParallelLoop):
             for part in distributed(stmt):
