@@ -5,7 +5,7 @@ import tilelang.language as T
 from tilelang.errors import OptionError
 
 
-def kernel(dtype="float16", stages=3):
+def kernel(dtype="float16", stages=3, arch="sm_80"):
     @T.prim_func
     def gemm(A: T.Tensor((256, 128), dtype), B: T.Tensor((128, 256), dtype), C: T.Tensor((256, 256), "float32")):
         with T.Kernel(2, 2, threads=128) as (bx, by):
@@ -19,7 +19,7 @@ def kernel(dtype="float16", stages=3):
                 T.gemm(A_s, B_s, C_l)
             T.copy(C_l, C[by * 128, bx * 128])
 
-    target = {"kind": "cuda", "arch": "sm_80"}
+    target = {"kind": "cuda", "arch": arch}
     return tilelang.compile(gemm, target=target, execution_backend="simulator")
 
 
@@ -103,3 +103,10 @@ def test_timelines_of_pipelined_loops_are_explained_and_drawn(tmp_path):
     assert "copies run 2 iterations ahead" in path.read_text()
     with pytest.raises(OptionError, match="explain: no loop of this kernel is pipelined, so that there is no timeline"):
         kernel(stages=0).explain(svg=path)
+
+
+def test_the_loop_of_specialized_warps_has_a_timeline_too(tmp_path):
+    path = tmp_path / "pipeline.svg"
+    text = kernel(arch="sm_90a").explain(svg=path)
+    assert "T.Pipelined: in program order: by estimate an iteration keeps the matrix unit busy for 256 cycles" in text
+    assert "matrix unit" in path.read_text()

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 from tilelang.errors import Loc
 from tilelang.ir.timeline import Timeline, TimelineSpan
-from tilelang.schedule.explain import timeline, timeline_text, timelines_svg
+from tilelang.schedule.explain import program_order, timeline, timeline_text, timelines_svg
 from tilelang.schedule.loop_graph import Edge, LoopGraph, Work
 from tilelang.schedule.modulo import modulo_schedule
 from tilelang.schedule.prefetch import copies_first
@@ -36,6 +36,19 @@ def test_units_letters_and_late_statements_are_shown():
         "      warps       |..........................bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbddd|",
         "      A line 10, b line 11, c line 12, d line 13, E line 14 of the iteration before",
     ]
+
+
+def test_a_loop_in_program_order_tells_what_it_keeps_busy():
+    alone = LoopGraph((GEMM,), ())
+    assert timeline_text(timeline(alone, program_order(alone), ["line 1"])).splitlines()[:2] == [
+        "in program order: by estimate an iteration keeps the matrix unit busy for 1024 cycles",
+        "      matrix unit |AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA|",
+    ]
+    chain = LoopGraph((GEMM, Work(1500)), (Edge(0, 1, 0), Edge(1, 0, 1)))
+    assert (
+        "in program order: by estimate an iteration takes 2584 cycles, and keeps the warps busy for 1520 cycles"
+        == timeline(chain, program_order(chain), ["line 1", "line 2"]).title
+    )
 
 
 def test_copies_stand_where_they_are_issued():

@@ -22,6 +22,12 @@ _LEFT, _WIDTH, _ROW, _TEXT = 100, 800, 28, 16  # of the picture, in pixels
 _TITLE = 120  # characters of a line of its title
 
 
+def program_order(graph: LoopGraph) -> ModuloSchedule:
+    """The schedule of a loop that runs as it is written, with a wait behind each asynchronous statement."""
+    count = len(graph.work)
+    return ModuloSchedule((0,) * count, tuple(range(count)), graph.serial_cycles)
+
+
 def timeline(graph: LoopGraph, schedule: ModuloSchedule, labels: Sequence[str], loc: Loc = NOWHERE) -> Timeline:
     """The timeline of an iteration, with the stages, the cycles by the cost model, and the busiest unit."""
     found = spans(graph, schedule.stage, schedule.order)
@@ -43,6 +49,9 @@ def timeline(graph: LoopGraph, schedule: ModuloSchedule, labels: Sequence[str], 
 def _title(graph: LoopGraph, schedule: ModuloSchedule) -> str:
     busy = {"the matrix unit": graph.unit_cycles, "the warps": graph.warp_cycles}
     critical = max(busy, key=lambda unit: busy[unit])
+    if schedule == program_order(graph):
+        takes = f"takes {schedule.cycles} cycles, and " if len(graph.work) > 1 else ""
+        return f"in program order: by estimate an iteration {takes}keeps {critical} busy for {busy[critical]} cycles"
     stages = f"{schedule.stages} stages" if schedule.stages > 1 else "1 stage"
     return (
         f"software-pipelined in {stages}: by estimate an iteration takes {schedule.cycles} cycles instead of "

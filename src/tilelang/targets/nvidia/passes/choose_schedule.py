@@ -22,6 +22,7 @@ from tilelang.ir.expr import int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.sequences import statements_of
 from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, Seq, Stmt, TileOp
+from tilelang.ir.timeline import Timeline
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.gemm import Gemm
@@ -152,7 +153,8 @@ class _Launches(Rewriter):
         if (release := first_release(node)) is not None:
             notes.append(Note("results are stored by threads, since flags signal them to other blocks", release.loc))
         plan = dataclasses.replace(node.plan, schedule=schedule, placements=choice.placements, notes=tuple(notes))
-        plan = dataclasses.replace(plan, timelines=tuple(each.timeline for each in choice.loop_schedules))
+        timelines = (*(each.timeline for each in choice.loop_schedules), *choice.in_order)
+        plan = dataclasses.replace(plan, timelines=timelines)
         node = self._capabilities.with_plans(choice.prepared or choice.launch, choice.gemms, schedule.tile_threads)
         return dataclasses.replace(node, hints=dataclasses.replace(node.hints, cluster=schedule.cluster), plan=plan)
 
@@ -166,6 +168,7 @@ class _Choice:
         gemms: The gemms of pipelined loops.
         loop_schedules: The loops that the schedule software-pipelines.
         unscheduled: Why it leaves others in program order.
+        in_order: The timelines of these.
         prepared: The launch with these loops prepared for it; None if there are none.
     """
 
@@ -187,6 +190,7 @@ class _Choice:
         self.gemms: list[Gemm] = []
         self.loop_schedules: list[LoopSchedule] = []
         self.unscheduled: list[Note] = []
+        self.in_order: list[Timeline] = []
         self.prepared: Launch | None = None
 
     def schedule(self) -> Schedule:
@@ -330,14 +334,17 @@ class _Choice:
 
     def _with_loop_schedules(self, schedule: Schedule, *, double: bool) -> Schedule:
         """The schedule with those of the loops for which software pipelining takes fewer cycles than program order."""
-        if schedule.ping_pong or schedule.stages < 2 or schedule.blocks_per_sm > 1:
-            return schedule  # of several blocks at once, one computes while the others wait
         capabilities, threads, domain = self._capabilities, schedule.tile_threads, of_function(self._func)
         launch = fuse_clears(capabilities.with_plans(self._launch, self.gemms, threads), domain)
         groups = capabilities.load_groups(launch).found
         given, consumers = self._overrides.loops, schedule.consumers
+        if schedule.ping_pong or schedule.stages < 2 or schedule.blocks_per_sm > 1:
+            # of several blocks at once, one computes while the others wait
+            left, _, self.in_order = loop_schedules(launch, groups, capabilities, schedule, domain)
+            self.in_order += (each.timeline_in_order for each in left)
+            return schedule
         found = loop_schedules(launch, groups, capabilities, schedule, domain, given, double=double)
-        self.loop_schedules, self.unscheduled = found
+        self.loop_schedules, self.unscheduled, self.in_order = found
         self.prepared = with_prepared_loops(launch, self.loop_schedules) if self.loop_schedules else None
         if self.prepared is None:
             return schedule

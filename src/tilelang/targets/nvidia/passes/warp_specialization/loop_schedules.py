@@ -26,7 +26,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
 from tilelang.records import record
 from tilelang.saved_schedule import Placement, in_sequence
-from tilelang.schedule.explain import timeline
+from tilelang.schedule.explain import program_order, timeline
 from tilelang.schedule.live_registers import live_registers
 from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, Value, Work, loop_graph, reordering_refusal
@@ -141,8 +141,16 @@ class LoopSchedule:
     @property
     def timeline(self) -> Timeline:
         """What `kernel.explain()` shows of it."""
+        return self._timeline(self.schedule)
+
+    @property
+    def timeline_in_order(self) -> Timeline:
+        """What it shows where the loop keeps program order."""
+        return self._timeline(program_order(self.graph))
+
+    def _timeline(self, schedule: ModuloSchedule) -> Timeline:
         labels = [f"line {s.loc.line}" if s.loc.line else type(s).__name__ for s in self.body.statements]
-        return timeline(self.graph, self.schedule, labels, self.loop.loc)
+        return timeline(self.graph, schedule, labels, self.loop.loc)
 
 
 def loop_schedules(
@@ -154,8 +162,8 @@ def loop_schedules(
     given: Sequence[Placement | None] | None = None,
     *,
     double: bool = False,
-) -> tuple[list[LoopSchedule], list[Note]]:
-    """The schedules of the loops that take fewer cycles than in program order, and why others with gemms do not.
+) -> tuple[list[LoopSchedule], list[Note], list[Timeline]]:
+    """The schedules of loops that take fewer cycles than in program order; why others do not, and their timelines.
 
     Args:
         launch: A launch as `fuse_clears` gives it.
@@ -177,10 +185,9 @@ def loop_schedules(
     copies = {copy for store in stores if not store.adds for copy in (store.copy, store.writer)}
     schedules: list[LoopSchedule] = []
     notes: list[Note] = []
+    in_order: list[Timeline] = []
     for number, loop in enumerate(loops):
         saved = None if given is None else given[number]
-        if given is not None and saved is None:
-            continue
         found: LoopSchedule | str
         if any(stmt in copies for stmt in walk(loop.body)):
             # they wait for those before in any order: retention in chunks was 2 to 9 % slower on an H200 in another one
@@ -189,12 +196,16 @@ def loop_schedules(
             found = _loop_schedule(loop, launch, load_groups, capabilities, schedule, domain, saved, double)
         if saved is not None and isinstance(found, str):
             raise impossible_placement(loop, saved, found)
-        if not isinstance(found, str) and found.applies:
+        if not isinstance(found, str) and found.applies and (given is None or saved is not None):
             schedules.append(found)
-        elif isinstance(found, str) or len(found.body.statements) > 1:  # a single gemm has nothing to overlap with
+            continue
+        in_order += [] if isinstance(found, str) else [found.timeline_in_order]
+        if given is not None:
+            continue
+        if isinstance(found, str) or len(found.body.statements) > 1:  # a single gemm has nothing to overlap with
             reason = found if isinstance(found, str) else _why_in_order(found)
             notes.append(Note(f"{KEEPS_ORDER}: {reason}", loop.loc))
-    return schedules, notes
+    return schedules, notes, in_order
 
 
 def issues_in_order(schedules: Iterable[LoopSchedule], consumers: int, override: bool | None) -> bool:
