@@ -27,7 +27,9 @@ from tilelang.targets.target import Target
 CONTEXT = PassContext(target=Target("cuda", "sm_80"))
 
 
-class _Choose(Rewriter):
+class AllAsynchronous(Rewriter):
+    """Makes copies from global to shared memory asynchronous."""
+
     def stmt(self, node):
         if isinstance(node, Copy) and node.src.buffer.scope is Scope.GLOBAL and node.dst.buffer.scope is Scope.SHARED:
             return dataclasses.replace(node, choice=AsyncCopy.name, plan=ChunkPlan(1))
@@ -37,7 +39,7 @@ class _Choose(Rewriter):
 def planned(func):
     """The function with all copies from global to shared memory asynchronous, after `plan_pipeline`."""
     func = inline_bindings.PASS.run(func, CONTEXT)
-    func = dataclasses.replace(func, body=_Choose().visit(func.body))
+    func = dataclasses.replace(func, body=AllAsynchronous().visit(func.body))
     return plan_pipeline.PASS.run(func, CONTEXT)
 
 
