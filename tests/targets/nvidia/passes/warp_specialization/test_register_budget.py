@@ -1,6 +1,7 @@
 """Registers that tiles take, and that consumers and the producer get."""
 
 import pytest
+from examples_of import load
 from specialized import gemm_kernel, launch_of
 
 from tilelang.dtypes import as_dtype
@@ -52,6 +53,13 @@ def test_registers_move_from_the_producer_where_tiles_need_more_than_all_threads
     assert (32, None) == producer_and_registers(launch, 2, 128, MACHINE, counts=False)
     assert (128, (240, 24)) == producer_and_registers(launch, 2, 192, MACHINE, counts=False)
     assert (128, (232, 40)) == producer_and_registers(launch, 2, 192, MACHINE, counts=True)
+
+
+def test_special_functions_of_several_tiles_take_more_registers() -> None:
+    launch = launch_of(load("02_gemm/gated_mlp.py").gated_mlp.get_tir(4096, 4096, 14336, 128, 128, 64, 4, 256))
+    assert 128 == live_tile_registers(launch, 2)
+    assert (128, (240, 24)) == producer_and_registers(launch, 2, 128, MACHINE, counts=False)
+    assert (32, None) == producer_and_registers(launch, 2, 96, MACHINE, counts=False)
 
 
 def test_two_blocks_at_once_move_registers_earlier() -> None:

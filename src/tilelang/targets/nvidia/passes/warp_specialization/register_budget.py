@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from tilelang.analysis.register_pressure import peak_registers
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Call
 from tilelang.ir.memoize import memoized
 from tilelang.ir.stmt import Launch, ParallelLoop, Stmt
-from tilelang.ir.visit import expressions, loads_of, walk
+from tilelang.ir.visit import expressions, loads_of, walk, walk_expr
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
 from tilelang.performance.registers import registers_for_blocks
@@ -22,6 +23,9 @@ _OTHER_REGISTERS = 40  # for addresses, loops and values in flight
 # Further values in flight where parallel loops load global memory: with 168 registers, ptxas 13.0 spilled 30 registers
 # of a residual beside 128 of the accumulator, and 68 of a ragged bias beside 96; with 240 it spilled none
 _LOADING_REGISTERS = 40
+# Where a parallel loop computes special functions of several tiles: of silu(gate) * up, ptxas 13.0 spilled 6 of 168
+# registers beside 128 of both accumulators with fast mathematics, and none of 240
+_COMBINING_REGISTERS = 8
 # In program order, where ptxas may still move values, and in any other where threads compute in registers alone: ptxas
 # 13.0 spilled none of attention forward with 136 of 160 for tiles
 _MIN_OTHER_REGISTERS = 24
@@ -108,6 +112,7 @@ def producer_and_registers(
     least = WARP_SIZE + consumers * WARPGROUP_THREADS  # threads
     given = min(registers_for_blocks(blocks_per_sm, least, machine), MAX_REGISTERS)
     needed += _OTHER_REGISTERS + (_LOADING_REGISTERS if _loads_global(launch) else 0)
+    needed += _COMBINING_REGISTERS if _combines_tiles(launch) else 0
     needed += _INVARIANT_REGISTERS if blocks_per_sm > 1 else 0
     registers = (_REGISTERS_WITH_COUNTERS if counts else _REGISTERS)[blocks_per_sm, consumers]
     if needed <= given or registers[0] <= given or not launch.hints.move_registers:
@@ -120,3 +125,14 @@ def _loads_global(launch: Launch) -> bool:
     nests = [s for s in walk(launch.body) if isinstance(s, ParallelLoop)]
     roots = (root for nest in nests for s in walk(nest) for root in expressions(s))
     return any(load.buffer.scope is Scope.GLOBAL for root in roots for load in loads_of(root))
+
+
+def _combines_tiles(launch: Launch) -> bool:
+    """Whether a parallel loop computes special functions of several fragments of rows and columns."""
+    nests = [s for s in walk(launch.body) if isinstance(s, ParallelLoop)]
+    for roots in ([root for s in walk(nest) for root in expressions(s)] for nest in nests):
+        loaded = {load.buffer.storage for root in roots for load in loads_of(root)}
+        tiles = [tile for tile in loaded if tile.scope is Scope.FRAGMENT and tile.rank > 1]
+        if len(tiles) > 1 and any(isinstance(each, Call) for root in roots for each in walk_expr(root)):
+            return True
+    return False
