@@ -61,12 +61,12 @@ def test_tiles_have_as_many_versions_as_asked_for_up_to_two(versions, expected):
     assert expected == {buffer.name: count for buffer, count in counts.items()}
 
 
-def test_loads_come_first_and_stores_last():
+def test_loads_come_first_and_stores_last_in_reverse():
     made = divided()
     statements = LoopBody(made.loop).statements
     names = {n: f"{s.src.buffer.name} to {s.dst.buffer.name}" if isinstance(s, Copy) else "gemm" for n, s in enumerate(statements)}
     order = [names[n] for n in sorted(names, key=lambda n: made.placement.order[n])]
-    assert ["A to a_next", "B to b_next", "gemm", "a_next to a", "b_next to b"] == order
+    assert ["A to a_next", "B to b_next", "gemm", "b_next to b", "a_next to a"] == order
     assert (0, 0, 0, 0, 1) == made.placement.stage
     assert ["a_next", "b_next"] == loaded(made)
 

@@ -29,6 +29,7 @@ from tilelang.schedule.placement_legality import violation
 from tilelang.schedule.split_copies import SplitCopies, computing, filled_by, prefetchable, split_copies
 
 MAX_VERSIONS = 2
+_STORES = 4  # the group of stores of copies, the last one
 
 
 @record
@@ -93,6 +94,8 @@ def prefetched(
 def _placement(body: LoopBody, divided: SplitCopies, versions: int) -> Placement:
     """What needs separate loads first, then loads of copies, then separate loads, the rest, and stores of copies.
 
+    What was loaded last is stored first: a wait for it is one for all loads of copies, since they complete in order.
+
     Separate loads run an iteration ahead of what needs them: those of the indices of rows one ahead of the rows. So all
     that is in flight when an iteration begins was issued in the previous one.
     """
@@ -106,7 +109,8 @@ def _placement(body: LoopBody, divided: SplitCopies, versions: int) -> Placement
         if user is not stmt:
             groups.append(2)
         elif of_copy:
-            groups.append(1 if stmt in divided.loads else 4)
+            groups.append(1 if stmt in divided.loads else _STORES)
         else:
             groups.append(0 if stmt in needing else 3)
-    return in_sequence(stages, sorted(range(len(groups)), key=lambda number: groups[number]))
+    backwards = [-number if group == _STORES else number for number, group in enumerate(groups)]
+    return in_sequence(stages, sorted(range(len(groups)), key=lambda number: (groups[number], backwards[number])))

@@ -275,8 +275,8 @@ def test_an_edited_schedule_against_a_dependence_is_refused():
     main, _ = gemm(32, 32, 80, (32, 32, 16))
     with pytest.raises(tilelang.ProgramError) as raised:
         compiled(main, "gfx942", placed(main, "gfx942", lambda stage: 1 - stage))
-    assert "order=[0, 3, 1, 4, 2], stage=[1, 1, 1, 1, 0], but 'a' would be used before it is filled" in str(raised.value)
-    assert "order=[0, 3, 1, 4, 2], stage=[0, 0, 0, 0, 1] is the nearest that can be" in str(raised.value)
+    assert "order=[0, 4, 1, 3, 2], stage=[1, 1, 1, 1, 0], but 'a' would be used before it is filled" in str(raised.value)
+    assert "order=[0, 4, 1, 3, 2], stage=[0, 0, 0, 0, 1] is the nearest that can be" in str(raised.value)
     assert "for i in T.Pipelined(" in str(raised.value)
 
 
