@@ -9,7 +9,7 @@ import tilelang.language as T
 
 def test_loads_of_loops_add_an_offset_of_the_thread_to_a_resource_of_all() -> None:
     text = printed(gemm(160, rows=256), "gfx942").text
-    assert "const tl_resource A_from = tl_resource_of(&A[by * 128 * 160 + 32]);" in text
+    assert "const tl_resource A_from = tl_kept_resource_of(&A[by * 128 * 160 + 32]);" in text
     assert "A_offset += 64u, B_offset += 8192u)" in text
     assert "tl_buffer_load<uint32x4_t>(A_from, A_offset, v * 20480u)" in text
 

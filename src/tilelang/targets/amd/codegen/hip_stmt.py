@@ -39,7 +39,7 @@ from tilelang.targets.amd.codegen.thread_offsets import ThreadOffset, least_offs
 from tilelang.targets.amd.isa.atomic_text import atomic_text
 from tilelang.targets.amd.isa.buffer_load import BUFFER_LOAD
 from tilelang.targets.amd.isa.direct_to_lds import OFFSET_IF, SeveralLoads, directly_loaded, from_buffer, several_loads
-from tilelang.targets.amd.isa.save_registers import ITERATIONS, RECOMPUTE, REMATERIALIZE
+from tilelang.targets.amd.isa.save_registers import FORGET, ITERATIONS, RECOMPUTE, REMATERIALIZE
 from tilelang.targets.amd.isa.wait_counters import WAIT_FOR_TRACKED_LOADS
 from tilelang.targets.amd.machines import CDNA_WAVE, MAX_THREADS
 from tilelang.targets.gpu.codegen.program import instructions_of
@@ -69,6 +69,7 @@ class HipStmtPrinter(ThreadStmtPrinter):
         self._split_addresses = exprs.split_addresses
         self._lds_offsets = exprs.lds_offsets
         self._moving_resources: dict[For, list[str]] = {}  # per loop, declarations of resources in each iteration
+        self._depth = 0  # of loops that stay loops
         self._wave: Var | None = None
         self._of_thread = {} if launch.thread is None else _definitions_by(launch.thread, launch.body)
         if launch.thread is not None and _has_direct_loads(launch.body):
@@ -162,7 +163,12 @@ class HipStmtPrinter(ThreadStmtPrinter):
             self._out.line(f"{AWAIT_REGISTERS.name}({self._names[buffer]});")
         of_loop: tuple[dict[AddressKey, Any], ...] = (self._split_addresses, self._lds_offsets)
         outside = [dict(addresses) for addresses in of_loop]
+        self._depth += 1
         super()._rolled(node)
+        self._depth -= 1
+        if self._launch_thread is not None and not self._depth:
+            self._exprs.need(FORGET)
+            self._out.line(f"{FORGET.name}({self._names[self._launch_thread]});")
         for addresses, before in zip(of_loop, outside, strict=True):
             addresses.clear()
             addresses.update(before)
@@ -205,7 +211,7 @@ class HipStmtPrinter(ThreadStmtPrinter):
         first, pointer = exprs.address(Region(buffer, address.pointer.start, ())), address.pointer
         step = distance(buffer, pointer.steps)
         if address.holds_increments:
-            self._out.line(f"const tl_resource {resource} = tl_resource_of({first});")
+            self._out.line(f"const tl_resource {resource} = tl_kept_resource_of({first});")
             increment = f"{offset} += {(step or 0) * size}u"
         else:
             at = names.fresh(f"{buffer.name}_at")

@@ -18,8 +18,7 @@ from tilelang.arith.simplify import simplify
 from tilelang.codegen.pointer_increments import AddressKey, address_key
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.compare import expr_key
-from tilelang.ir.expr import Binary, Expr, Var, const, int_const
+from tilelang.ir.expr import Binary, Expr, Var, const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import For, Store
 from tilelang.ir.visit import expressions, loads_of, variables_of, walk
@@ -56,7 +55,7 @@ class LdsOffsets:
         self._thread, self._by_thread, self._domain = thread, by_thread, domain
 
     def of(self, loop: For) -> dict[AddressKey, LdsOffset]:
-        """The offsets of loads and stores of swizzled tiles in a loop, in program order."""
+        """The offsets of loads and stores in a loop that can be split, in program order."""
         found: dict[AddressKey, LdsOffset] = {}
         for buffer, indices in _accesses(loop):
             key = address_key(Region(buffer, indices, ()))
@@ -64,8 +63,7 @@ class LdsOffsets:
                 split = self._split(indices[0], buffer.dtype.storage_bytes)
                 if split is not None:
                     found[key] = split
-        flipped = {expr_key(split.own) for split in found.values() if int_const(split.flips) != 0}
-        return {key: split for key, split in found.items() if expr_key(split.own) in flipped}
+        return found
 
     def _split(self, index: Expr, item_bytes: int) -> LdsOffset | None:
         own, steps = self._parts(index)

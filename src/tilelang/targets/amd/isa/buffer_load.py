@@ -22,13 +22,19 @@ BUFFER_LOAD = Helper(
 // Loads from `from + offset + moved`, of which the first is the same in all lanes, and the last in all waves.
 #if __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
 typedef __amdgpu_buffer_rsrc_t tl_resource;
-__device__ __forceinline__ tl_resource tl_resource_of(const void* from) {
 #if defined(__GFX9__)
-    const int format = 0x00020000;
+enum { tl_resource_format = 0x00020000 };
 #else
-    const int format = 0x31004000;
+enum { tl_resource_format = 0x31004000 };
 #endif
-    return __builtin_amdgcn_make_buffer_rsrc((void*)from, 0, 0x80000000u, format);
+__device__ __forceinline__ tl_resource tl_resource_of(const void* from) {
+    return __builtin_amdgcn_make_buffer_rsrc((void*)from, 0, 0x80000000u, tl_resource_format);
+}
+// For a whole loop: else clang would copy the words that resources share from one to the others in each iteration.
+__device__ __forceinline__ tl_resource tl_kept_resource_of(const void* from) {
+    int bytes = 0x80000000u, format = tl_resource_format;
+    asm volatile("" : "+s"(bytes), "+s"(format));
+    return __builtin_amdgcn_make_buffer_rsrc((void*)from, 0, bytes, format);
 }
 template <typename T> __device__ __forceinline__ T tl_buffer_load(tl_resource from, unsigned offset, unsigned moved) {
     if constexpr (sizeof(T) == 16)
@@ -50,6 +56,7 @@ __device__ __forceinline__ T tl_buffer_load_if(bool inside, tl_resource from, un
 #else
 typedef const char* tl_resource;
 __device__ __forceinline__ tl_resource tl_resource_of(const void* from) { return (tl_resource)from; }
+__device__ __forceinline__ tl_resource tl_kept_resource_of(const void* from) { return (tl_resource)from; }
 template <typename T> __device__ __forceinline__ T tl_buffer_load(tl_resource from, unsigned offset, unsigned moved) {
     return *(const T*)(from + (offset + moved));
 }

@@ -8,9 +8,11 @@ matrix instructions below branches, to the uses of their sums, which extends the
 from __future__ import annotations
 
 from tilelang.isa.intrinsic import Helper
-from tilelang.targets.amd.machines import ARRAY_REGISTERS, CDNA_WAVE, RDNA_WAVE, RESERVED_REGISTERS
+from tilelang.targets.amd.machines import ARRAY_REGISTERS, CDNA_REGISTERS, CDNA_WAVE, RDNA_WAVE, RESERVED_REGISTERS
 
 _MACRO = "TL_SAVE_REGISTERS"
+_OF_FOUR_WAVES = CDNA_REGISTERS.registers // 4  # the most of a wave of which a SIMD unit of CDNA holds four
+_ADDRESSES = 16  # registers for offsets that are computed in each iteration, at least
 FLAGS = (f"-D{_MACRO}", "-mllvm", "-disable-machine-sink")
 REMATERIALIZE = Helper(
     "TL_REMATERIALIZE",
@@ -34,15 +36,24 @@ ITERATIONS = Helper(
 #endif
 """,
 )
+FORGET = Helper(
+    "tl_forget",
+    """\
+// What follows from a value is computed behind a loop, not kept in registers while it runs.
+__device__ __forceinline__ void tl_forget(int& value) { asm volatile("" : "+v"(value)); }
+""",
+)
 RECOMPUTE = Helper(
     "tl_recompute",
     f"""\
-// Where arrays of so many registers leave few for others, offsets in a tile are computed from one in each iteration.
+// Where arrays of so many registers leave few for others, of all or, on CDNA, of those with which four waves run on a
+// SIMD unit, offsets in a tile are computed from one in each iteration.
 template <int REGISTERS> __device__ __forceinline__ void tl_recompute(int& offset) {{
 #if defined({_MACRO})
     const bool scarce = true;
 #elif defined(__GFX9__)
-    const bool scarce = REGISTERS >= {ARRAY_REGISTERS - RESERVED_REGISTERS[CDNA_WAVE]};
+    const bool scarce = REGISTERS >= {ARRAY_REGISTERS - RESERVED_REGISTERS[CDNA_WAVE]} ||
+                        (REGISTERS >= {_OF_FOUR_WAVES - _ADDRESSES} && REGISTERS <= {_OF_FOUR_WAVES});
 #else
     const bool scarce = REGISTERS >= {ARRAY_REGISTERS - RESERVED_REGISTERS[RDNA_WAVE]};
 #endif
