@@ -1,11 +1,13 @@
 """Products by MFMA and WMMA, lowered and simulated, against NumPy; and how their operands are placed."""
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 from amd_programs import gemm
 from answers import accepted, constraints, reason
+from hip_kernels import needs_clang
 from hypothesis import given
 from hypothesis import strategies as st
 from lowered_gemm import Case, run
@@ -13,12 +15,14 @@ from lowered_gemm import Case, run
 import tilelang
 from tilelang.errors import ProgramWarning
 from tilelang.ir.buffer import Scope
+from tilelang.ir.expr import as_expr
 from tilelang.layout.shared_memory import row_major
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.operand_layout import conflict_cycles
 from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.options import CompileOptions
 from tilelang.targets.amd.lowerings.gemm_mfma import LOWERING
+from tilelang.targets.gpu.lowerings.row_order import HeldRows
 
 ORDERS = list(itertools.product([False, True], repeat=2))
 DTYPES = [  # operands, sums, architecture
@@ -215,3 +219,57 @@ def test_what_another_dtype_multiplies_is_explained():
     stands_in = "T.gemm: gfx950 multiplies no tfloat32; float32 holds them exactly"
     assert stands_in in explained(gemm(64, dtype="tfloat32"), "gfx950")
     assert "multiplies no" not in explained(gemm(64, dtype="tfloat32"), "gfx942")
+
+
+ROWS = Case(128, 128, 64, transpose_b=True, arch="gfx942", threads=256)
+
+
+@pytest.mark.parametrize(
+    ("case", "held"),
+    [
+        (ROWS, HeldRows.ALL),
+        (dataclasses.replace(ROWS, arch="gfx90a"), HeldRows.ALL),
+        (dataclasses.replace(ROWS, arch="gfx950"), None),  # tiles go to LDS directly
+        (dataclasses.replace(ROWS, m=64, n=64), None),  # a row has no other instructions
+        (dataclasses.replace(ROWS, k=16), None),  # there is one step
+        (dataclasses.replace(ROWS, k=72), None),  # the last step is partial
+        (dataclasses.replace(ROWS, m=256, n=256, threads=512), None),  # waves may ping-pong
+        (dataclasses.replace(ROWS, a_scope=Scope.FRAGMENT), None),
+        (dataclasses.replace(ROWS, arch="gfx1100", threads=128), HeldRows.ONE),
+        (dataclasses.replace(ROWS, m=256, n=256, arch="gfx1100"), HeldRows.ONE),  # in parts of the sums
+        (dataclasses.replace(ROWS, m=64, n=64, arch="gfx1100", threads=128), None),  # registers hold two steps
+    ],
+)
+def test_operands_are_loaded_by_rows_where_registers_are_needed_for_others(case, held):
+    assert held == held_rows(case)
+
+
+def test_rows_that_do_not_fit_into_registers_are_no_order():
+    case = dataclasses.replace(ROWS, arch="gfx1100", threads=128)  # with 128 sums, and 40 registers of operands
+    assert [HeldRows.ONE, None] == [held_rows(case, others=others) for others in (256 - 168, 256 - 168 + 1)]
+
+
+def held_rows(case, others=0):
+    """The rows that registers hold beside the sums and those of other fragments."""
+    op, where = case.gemm(), context(case)
+
+    def held(buffer, count):
+        return dataclasses.replace(buffer, dtype=op.c.dtype, shape=(as_expr(count),))
+
+    registers = {op.c.buffer: held(op.c.buffer, case.m * case.n // case.threads), op.a.buffer: held(op.a.buffer, others)}
+    made = LOWERING._divided(op, accepted(LOWERING, op, where), where)
+    return LOWERING._loading(made, dataclasses.replace(where, registers=registers)).held
+
+
+@pytest.mark.slow(every=4)
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1100", "gfx1200"])
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
+def test_operands_by_rows(arch, transpose_a, transpose_b):
+    check(Case(128, 128, 64, "float16", "float32", transpose_a, transpose_b, arch=arch, threads=256 if arch.startswith("gfx9") else 128))
+
+
+@needs_clang
+def test_a_tile_of_128_by_128_takes_no_more_registers_than_four_waves_have() -> None:
+    kernel = tilelang.compile(gemm(256, depth=64), target={"kind": "hip", "arch": "gfx942"})
+    assert kernel.resources.registers <= 128
+    assert kernel.resources.spill_bytes == 0

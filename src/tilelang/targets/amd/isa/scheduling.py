@@ -40,7 +40,29 @@ KEEP_MATRIX_ORDER = Instruction(
 )
 """Matrix instructions and loads from LDS stay on their side of it."""
 
+KEEP_ORDER = Instruction(
+    "keep_order",
+    {"hip": "tl_keep_order()"},
+    {
+        "hip": Helper(
+            "tl_keep_order",
+            """\
+// All instructions stay on their side of it. The scheduler of LLVM 15 does not end with it.
+#if __clang_major__ > 15
+#define tl_keep_order() __builtin_amdgcn_sched_barrier(0)
+#else
+#define tl_keep_order()
+#endif
+""",
+        )
+    },
+    _no_effect,
+    source="LLVM, User Guide for AMDGPU Backend, llvm.amdgcn.sched.barrier",
+)
+"""All instructions stay on their side of it."""
+
 
 def instructions() -> Iterator[Instruction]:
     """Those of this file."""
     yield KEEP_MATRIX_ORDER
+    yield KEEP_ORDER

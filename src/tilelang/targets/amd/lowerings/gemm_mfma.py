@@ -24,18 +24,20 @@ from tilelang.targets.amd.isa import transposed_read
 from tilelang.targets.amd.isa.matrix import MatrixInstruction, Operands
 from tilelang.targets.amd.isa.matrix_atom import MatrixAtom, matrix_multiply
 from tilelang.targets.amd.isa.matrix_table import instructions_for
-from tilelang.targets.amd.isa.scheduling import KEEP_MATRIX_ORDER
+from tilelang.targets.amd.isa.scheduling import KEEP_MATRIX_ORDER, KEEP_ORDER
 from tilelang.targets.amd.lowerings.joined_operand import JoinedOperand
 from tilelang.targets.amd.lowerings.stored_share import StoredShare
 from tilelang.targets.amd.lowerings.transposed_operand import TransposableOperand, TransposableShare
-from tilelang.targets.amd.machines import RESERVED_REGISTERS, SIMDS, Feature, register_file
+from tilelang.targets.amd.machines import CDNA_WAVE, RESERVED_REGISTERS, SIMDS, Feature, register_file
 from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
 from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, FragmentOperand, Operand, Share
+from tilelang.targets.gpu.lowerings.row_order import HeldRows
 from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, partition
 from tilelang.targets.machine import Machine
 
 _WORD_BYTES = 4
 _FLOAT8_BITS = 8
+_LOAD_CLOCKS = 64  # from LDS, at most if it is idle. Source: LLVM, SISchedule.td, "WriteLDS"
 _MAX_NEIGHBOUR_BYTES = 8  # of contiguous columns in a lane; with more, the banks of two lanes would overlap
 
 
@@ -52,10 +54,27 @@ class GemmMatrix(RegisterGemm):
 
     def max_registers(self, context: LoweringContext) -> int:
         """The registers of a lane with one work-group per compute unit, without reserved ones."""
+        return _lane_registers(context) - RESERVED_REGISTERS[context.target.machine.warp_size]
+
+    def order_barrier(self, context: LoweringContext) -> Instruction | None:
+        """The one of the scheduler, unless tiles go to LDS directly, without stores that could move."""
+        return None if context.target.has(Feature.DIRECT_TO_LDS_WIDE) else KEEP_ORDER
+
+    def held_rows(
+        self, atom: MatrixAtom, warps: WarpPartition, sets: int, registers: int, context: LoweringContext
+    ) -> HeldRows | None:
+        """All rows, where instructions of a row take as long as a load; one, where two sets of registers do not fit.
+
+        Steps are loaded as a whole where not even one row fits, since clang finds an order for fewer registers, and
+        where waves may ping-pong, for which the loads of one are a phase.
+        """
         machine = context.target.machine
-        file = register_file(machine)
-        waves = -(-context.threads // (machine.warp_size * SIMDS))
-        return min(file.most, file.registers // max(waves, 1)) - RESERVED_REGISTERS[machine.warp_size]
+        if machine.warp_size == CDNA_WAVE and context.threads > SIMDS * CDNA_WAVE:
+            return None
+        if sets == 1:
+            return HeldRows.ONE if registers <= _lane_registers(context) else None
+        clocks = (warps.column_atoms - 1) * atom.rows * atom.columns * atom.depth * atom.matrix.cycles
+        return HeldRows.ALL if warps.row_atoms > 1 and clocks >= _LOAD_CLOCKS else None
 
     def sums(self, op: Gemm) -> DType:
         """The accumulator dtype of instructions: that of C, or float32 for narrower ones."""
@@ -101,6 +120,13 @@ class GemmMatrix(RegisterGemm):
     def instruction(self, atom: MatrixAtom) -> Instruction:
         """The instruction of an atom."""
         return matrix_multiply(atom)
+
+
+def _lane_registers(context: LoweringContext) -> int:
+    """The registers of a lane with one work-group per compute unit."""
+    file = register_file(context.target.machine)
+    waves = -(-context.threads // (context.target.machine.warp_size * SIMDS))
+    return min(file.most, file.registers // max(waves, 1))
 
 
 def _candidates(matrix: MatrixInstruction, op: Gemm, machine: Machine) -> Iterator[MatrixAtom]:

@@ -50,7 +50,7 @@ from tilelang.passes.properties import Property
 from tilelang.passes.thread.insert_barriers import has_enough_barriers
 from tilelang.schedule.ping_pong import PingPong, Step, alternating_phases
 from tilelang.targets.amd.isa import ping_pong
-from tilelang.targets.amd.isa.scheduling import KEEP_MATRIX_ORDER
+from tilelang.targets.amd.isa.scheduling import KEEP_MATRIX_ORDER, KEEP_ORDER
 from tilelang.targets.amd.isa.wait_counters import counters_of
 from tilelang.targets.amd.machines import SIMDS
 from tilelang.targets.amd.passes.relax_barriers import orders_global_memory
@@ -153,7 +153,7 @@ def _steps(body: Stmt) -> list[Stmt] | None:
     """
     found: list[Stmt] = []
     for stmt in flat_statements(body):
-        if isinstance(stmt, CallStmt) and stmt.routine is KEEP_MATRIX_ORDER:
+        if isinstance(stmt, CallStmt) and stmt.routine in (KEEP_MATRIX_ORDER, KEEP_ORDER):
             continue  # phases keep the order
         if not _multiplies(stmt) or not _accesses_memory(stmt):
             if not _is_plain(stmt):

@@ -2,7 +2,8 @@
 
 Takes gemms of shared or fragment operands into a fragment, gives the program of one thread: for each step along K, the
 registers of both operands, then all instructions of the warp; if registers suffice, the operands of the next step are
-prefetched, and if they do not even hold the sums, these are computed in parts, one after another. Invariant: the tile
+prefetched, or loaded in a `row_order` that needs fewer, and if they do not even hold the sums, these are computed in
+parts, one after another. Invariant: the tile
 is padded to whole instructions; see `mma_operand` for the padding.
 """
 
@@ -32,6 +33,7 @@ from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, FragmentOperand, Operand, Share
+from tilelang.targets.gpu.lowerings.row_order import HeldRows, RowOrder
 from tilelang.targets.gpu.lowerings.warp_partition import WarpAtom, WarpPartition, held, partition, placed
 
 _REGISTER_BYTES = 4
@@ -57,11 +59,13 @@ class MmaPlan(Plan):
         atom: The instruction.
         warps: The partition of the tile over warps.
         note: What `kernel.explain()` says of the instruction.
+        by_columns: Tiles of which each thread stores columns of several rows.
     """
 
     atom: RegisterAtom
     warps: WarpPartition
     note: str = ""
+    by_columns: frozenset[Buffer] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.atom.name} of {self.warps.rows} x {self.warps.columns} warps"
@@ -112,6 +116,21 @@ class _Part:
     columns: int
 
 
+@record
+class _Loading:
+    """How the operands of steps are loaded.
+
+    Attributes:
+        sets: Sets of registers.
+        held: The rows of A in registers, if one set serves all steps in a `row_order`.
+        barrier: What keeps the vendor's compiler from moving any instruction, where something does.
+    """
+
+    sets: int
+    held: HeldRows | None = None
+    barrier: Instruction | None = None
+
+
 class RegisterGemm(abc.ABC):
     """The lowering; vendors state their instructions.
 
@@ -146,6 +165,24 @@ class RegisterGemm(abc.ABC):
     def exchanged_operand(self, emit: Emitter, share: Share, own: FragmentOperand, sets: int) -> Operand:
         """Operand A made of that which lanes hold in another fragment than the instruction takes."""
         raise CompilerBug(f"{self.name}: lanes hold {share.region.buffer.name} in another fragment")
+
+    def order_barrier(self, context: LoweringContext) -> Instruction | None:
+        """What keeps the vendor's compiler from moving any instruction of gemms of two shared operands; None: nothing.
+
+        Without it, stores of the next tiles, with waits for their loads, might move before the last multiplications.
+        """
+        del context
+        return None
+
+    def held_rows(
+        self, atom: Any, warps: WarpPartition, sets: int, registers: int, context: LoweringContext
+    ) -> HeldRows | None:
+        """How one set of registers serves all steps, if both operands are in shared memory; None for `sets` of them.
+
+        With one row of A, a lane needs so many 32-bit `registers` for operands and for the fragments of the launch.
+        """
+        del atom, warps, sets, registers, context
+        return None
 
     def note(self, op: Gemm, atom: Any, context: LoweringContext) -> str:
         """The note of `kernel.explain()` on the instruction of a gemm."""
@@ -208,9 +245,9 @@ class RegisterGemm(abc.ABC):
         warp_size = context.target.machine.warp_size
         lane = emit.bind("lane", thread % warp_size, warp_size)
         warp = emit.bind("warp", thread // warp_size, context.threads // warp_size)
-        sets = self._sets(division, context)
+        loading = self._loading(division, context)
         parts = [
-            (part, *self._operands(emit, division, part, lane, warp, context, sets))
+            (part, *self._operands(emit, division, part, lane, warp, context, loading.sets))
             for part in self._parts(division, context)
         ]
         sums = Accumulator(emit, op, context, division.accumulator, division.atom.c_dtype, run=division.atom.c.values)
@@ -218,7 +255,7 @@ class RegisterGemm(abc.ABC):
         for number, (part, a, b) in enumerate(parts):
             if number and self.prefetch_barrier is not None:
                 build.emit(CallStmt(self.prefetch_barrier, ()))  # else registers would have to hold several parts
-            self._lower_part(emit, division, part, sums, a, b, sets)
+            self._lower_part(emit, division, part, sums, a, b, loading)
         sums.store()
 
     def _operands(
@@ -251,7 +288,7 @@ class RegisterGemm(abc.ABC):
         sums: Accumulator,
         a: Operand,
         b: Operand,
-        sets: int,
+        loading: _Loading,
     ) -> None:
         """All steps along K of a part of the instructions."""
         build = emit.build
@@ -260,14 +297,11 @@ class RegisterGemm(abc.ABC):
             a.fetch(step, tail=tail)
             b.fetch(step, tail=tail)
 
+        def multiply_one(i: Expr, j: Expr, step: Expr) -> None:
+            self._multiply(emit, division, part, sums, a, b, i, j, step)
+
         def multiply(step: Expr) -> None:
-            emit.loop(
-                "i",
-                part.rows,
-                lambda i: emit.loop(
-                    "j", part.columns, lambda j: self._multiply(emit, division, part, sums, a, b, i, j, step)
-                ),
-            )
+            emit.loop("i", part.rows, lambda i: emit.loop("j", part.columns, lambda j: multiply_one(i, j, step)))
 
         def in_turn(step: Expr, *, tail: bool = False) -> None:
             fetch(step, tail=tail)
@@ -281,7 +315,11 @@ class RegisterGemm(abc.ABC):
 
         whole, left_over = divmod(division.a.depth, division.a.step)
         last = const(division.steps - 1, ZERO.dtype)
-        if sets == 1:
+        held, barrier = loading.held, loading.barrier
+        if held is not None and barrier is not None and isinstance(a, ElementOperand) and isinstance(b, ElementOperand):
+            counts = part.rows, part.columns
+            RowOrder(emit, a, b, counts, lambda i, j: multiply_one(i, j, ZERO), barrier).steps(whole, held)
+        elif loading.sets == 1:
             emit.loop("k_step", whole, in_turn)
             if left_over:
                 in_turn(last, tail=True)
@@ -290,6 +328,8 @@ class RegisterGemm(abc.ABC):
             emit.loop("k_step", whole, ahead, start=1)
             if left_over:
                 ahead(last, tail=True)
+            if barrier is not None:
+                build.emit(CallStmt(barrier, ()))
             multiply(last)
 
     def _multiply(
@@ -310,6 +350,24 @@ class RegisterGemm(abc.ABC):
         a_part, b_part = a.registers(i, step), b.registers(j, step)
         parts = (c_part, a_part, b_part)
         emit.build.emit(CallStmt(self.instruction(division.atom), parts, parts, (c_part,)))
+
+    def _loading(self, division: _Division, context: LoweringContext) -> _Loading:
+        sets = self._sets(division, context)
+        barrier = self.order_barrier(context) if len(division.fetched) == len("AB") else None
+        if barrier is None or division.steps == 1 or division.a.depth % division.a.step:
+            return _Loading(sets, barrier=barrier)
+        registers = self._bytes_by_rows(division, context) // _REGISTER_BYTES
+        held = self.held_rows(division.atom, division.warps, sets, registers, context)
+        return _Loading(sets if held is None else 1, held, barrier)
+
+    def _bytes_by_rows(self, division: _Division, context: LoweringContext) -> int:
+        """One row of A, all columns of B, and all fragments of the launch, of sums in parts those of a part."""
+        atom, part = division.atom, next(self._parts(division, context))
+        size, sums = division.a.dtype.storage_bytes, atom.c.values * atom.c_dtype.storage_bytes
+        all_sums = division.accumulator.values * atom.c_dtype.storage_bytes
+        operands = (atom.a.values + part.columns * atom.b.values) * size
+        fragments = sum(buffer.bytes or 0 for buffer in context.registers.values())
+        return fragments - all_sums + part.rows * part.columns * sums + operands
 
     def _sets(self, division: _Division, context: LoweringContext) -> int:
         """Sets of registers for operands: two for prefetching, if registers suffice.
@@ -377,8 +435,8 @@ class RegisterGemm(abc.ABC):
         return _Division(
             atom=atom,
             warps=warps,
-            a=share(op.a, *a_axes, m, k, atom.a, warps.row_atoms, row_cover),
-            b=share(op.b, *b_axes, n, k, atom.b, warps.column_atoms, column_cover),
+            a=share(op.a, *a_axes, m, k, atom.a, warps.row_atoms, row_cover, op.a.buffer in plan.by_columns),
+            b=share(op.b, *b_axes, n, k, atom.b, warps.column_atoms, column_cover, op.b.buffer in plan.by_columns),
             lefts=tuple(_Held(a, _of_buffer(warps.left(a, m, k), a_axes, op.a.buffer)) for a in self.lefts(atom)),
             right=_Held(atom.b, _of_buffer(warps.right(atom, n, k), b_axes, op.b.buffer)),
             accumulator=_of_buffer(warps.accumulator(atom, m, n), op.axes_of_c, op.c.buffer),

@@ -36,6 +36,7 @@ class Share:
         atom: The fragment of one instruction. Shapes: (its rows, its depth).
         atoms: Instructions of a warp along the rows.
         cover: Rows of all warps together; at least `rows`.
+        by_columns: Whether each thread stores columns of several rows, which it has loaded, of a tile in shared memory.
     """
 
     region: Region
@@ -46,6 +47,7 @@ class Share:
     atom: Fragment
     atoms: int
     cover: int
+    by_columns: bool = False
 
     @property
     def dtype(self) -> DType:
@@ -170,23 +172,32 @@ class ElementOperand:
             return short
         return self._emit.short(binary(BinaryOp.MIN, short, last))
 
-    def _load_elements(self, step: Expr, *, tail: bool) -> None:
+    def fetch_atom(self, atom: Expr, step: Expr) -> None:
+        """Loads the registers of one instruction of a whole step."""
+        values = self._share.atom.values
+        self._load_elements(step, first=atom * values, count=values)
+
+    def _load_elements(
+        self, step: Expr, *, tail: bool = False, first: Expr = ZERO, count: int | None = None
+    ) -> None:
+        """Loads values of a step from one on, all by default; `tail`: K ends within the step."""
         share, emit = self._share, self._emit
         row, k = self._start or self._lane_start()
         width = 1 if tail else self._width
         dtype = vector(share.dtype, width)
 
         def load(group: Expr) -> None:
-            row_of_value, k_of_value = share.tile.coordinates(0, group * width)
+            value_of_lane = first + group * width
+            row_of_value, k_of_value = share.tile.coordinates(0, value_of_lane)
             along_k = emit.short(k + k_of_value + step * share.step)
             last = share.rows - (width if share.transposes else 1)
             at = share.at(self._inside(row + row_of_value, last), along_k)
             value = rounded(Load(share.region.buffer, at, dtype))
             if tail:
                 value = Select(along_k < share.depth, value, const(0, dtype), dtype)
-            emit.store(self._registers, self._first(step) + group * width, value)
+            emit.store(self._registers, self._first(step) + value_of_lane, value)
 
-        emit.loop("v", self._count // width, load)
+        emit.loop("v", (count or self._count) // width, load)
 
     def registers(self, atom: Expr, step: Expr) -> Region:
         """The registers of one instruction."""
