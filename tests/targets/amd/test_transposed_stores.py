@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilelang.dtypes import SCALARS
+from tilelang.layout.shared_memory import offsets
 from tilelang.lowering.operand_layout import WarpAccess, conflict_cycles
 from tilelang.targets.amd.machines import MACHINES
-from tilelang.targets.amd.transposed_stores import block_layout, layouts, store_accesses
+from tilelang.targets.amd.transposed_stores import block_layout, by_steps, layouts, store_accesses
 
 DTYPES = {1: "int8", 2: "float16", 4: "float32"}
 
@@ -79,3 +80,32 @@ def test_all_lanes_store_within_the_tile(lanes):
     for (height, length), access in found:
         assert lanes == len(access.rows) == len(access.columns)
         assert (access.rows < height).all() and (access.columns < length).all()
+
+
+@pytest.mark.parametrize(("shape", "item_bytes"), [((128, 64), 2), ((64, 128), 1), ((256, 32), 2), ((32, 16), 4)])
+def test_steps_of_a_layout_differ_by_a_constant_and_rows_of_a_block_by_two_bits(shape, item_bytes):
+    rows, columns = shape
+    place = offsets(by_steps(shape, item_bytes))
+    assert sorted(place.reshape(-1)) == list(range(rows * columns))
+    chunk = 16 // item_bytes
+    steps = place.reshape(rows, -1, 2 * chunk)
+    expected = np.arange(steps.shape[1])[:, None] * rows * 2 * chunk
+    np.testing.assert_array_equal(steps - steps[:, :1], np.broadcast_to(expected, steps.shape))
+    row = np.arange(rows)
+    flipped = place[row // 8 * 8, 0] ^ (row % 2 * 4 + row // 2 % 2) * chunk
+    np.testing.assert_array_equal(flipped + row % 8 * 8 * chunk, place[:, 0])
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
+def test_neither_loads_nor_transposed_stores_have_bank_conflicts_in_it(arch):
+    machine, shape, dtype = MACHINES[arch], (128, 64), SCALARS["float16"]
+    lane, layout = np.arange(machine.warp_size), by_steps(shape, 2)
+    assert not any(conflict_cycles(layout, each, dtype, machine) for each in store_accesses(shape, 2, machine.warp_size))
+    reads = [lane % 4 + lane // 4 % 2 * 8 + lane // 8 % 2 * 4 + lane // 16 % 2 * 16, lane % 2 * 8 + lane // 2 % 8]
+    read = WarpAccess(reads[arch.startswith("gfx1")], lane // 32 * 8, 16)
+    assert not conflict_cycles(layout, read, dtype, machine)
+
+
+@pytest.mark.parametrize("shape", [(48, 64), (64, 24)])
+def test_other_tiles_have_no_layout_by_steps(shape):
+    assert by_steps(shape, 2) is None

@@ -1,8 +1,9 @@
 """Transposed stores of tiles to LDS: a thread loads a block of several rows to registers, and stores its columns.
 
 Gives `block_layout`, the fragment of these blocks, of a tile with the shape that it has in global memory. Gives for a
-tile with its shape in LDS `store_accesses`, the addresses of one store of a wave, and `layouts` without bank conflicts,
-neither of these stores nor of loads of matrix operands, which read 16 bytes of each of 16 or 32 successive rows.
+tile with its shape in LDS `store_accesses`, the addresses of one store of a wave, and layouts without bank conflicts,
+neither of these stores nor of loads of matrix operands, which read 16 bytes of each of 16 or 32 successive rows: one
+`by_steps`, and `layouts` that suit stores of whole rows, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.layout.xor_swizzle import BANKS_BYTES
 from tilelang.lowering.operand_layout import WarpAccess
 
+_STEP_ROWS = 32  # rows whose chunks of a step take turns in a line of banks
 _NEIGHBORS = 4  # lanes along a row that store at once, each to other banks
 
 
@@ -70,6 +72,30 @@ def store_accesses(shape: tuple[int, int], item_bytes: int, lanes: int) -> Itera
             table = _blocks((length, height), (run, most), lanes, most).table[:, 0]
             if len(table) == lanes and (table < (length, height)).all():  # else some would store nothing
                 yield WarpAccess(table[:, 1], table[:, 0], run * item_bytes, "store")
+
+
+def by_steps(shape: tuple[int, int], item_bytes: int) -> Layout | None:
+    """The layout in which two chunks of all rows, a step of matrix instructions, precede the next two of all rows.
+
+    Then steps differ by a constant, and so do rows of a thread's block but for two bits that are flipped, whereas
+    chunks that are permuted over a whole line of banks have an address of their own for each step and row. Of the eight
+    chunks of a line, a load takes one of each of eight rows that differ in three of the bits 0, 1, 3 and 4 of their
+    number, a store by columns two of each of four rows that differ in bits 3 and 4. Stores by rows conflict.
+
+    Shapes: (row, column) -> (row, column).
+    """
+    (rows, columns), chunk = shape, MAX_VECTOR_BYTES // item_bytes
+    if rows % _STEP_ROWS or columns % (2 * chunk):
+        return None
+
+    def place(row: Coordinate, column: Coordinate) -> tuple[Coordinate, Coordinate]:
+        step, index, within = column // (2 * chunk), column // chunk % 2, column % chunk
+        line = step * (rows // 4) + row // _STEP_ROWS * 8 + row % 8
+        flat = line * 8 + ((row // 8 % 4 * 2 + index) ^ (row % 2 * 4) ^ (row // 2 % 2))  # in chunks
+        width = columns // chunk
+        return flat // width, flat % width * chunk + within
+
+    return Layout(shape, place)
 
 
 def layouts(shape: tuple[int, int], item_bytes: int) -> Iterator[Layout]:

@@ -8,7 +8,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import as_expr
 from tilelang.layout.shared_memory import contiguous_elements, offsets
 from tilelang.layout.thread_values import digit, fragment
-from tilelang.lowering.operand_layout import conflict_cycles
+from tilelang.lowering.operand_layout import WarpAccess, conflict_cycles
 from tilelang.lowering.regions import whole
 from tilelang.targets.amd.lowerings.stored_share import StoredShare
 from tilelang.targets.amd.machines import MACHINES
@@ -18,10 +18,14 @@ FLOAT16 = SCALARS["float16"]
 ATOM = fragment((32, 16), [digit(32, 1, 0), digit(2, 0, 8)], [digit(8, 0, 1)])  # two steps of v_mfma_f32_32x32x8_f16
 
 
-def share(height, length, *, transposed=False):
+ROWS = ((4, 1), (2, 8), (2, 4), (2, 16))  # in which lanes read columns, so that they hold contiguous ones of the sums
+COLUMNS = fragment((32, 16), [*(digit(*each, 0) for each in ROWS), digit(2, 0, 8)], [digit(8, 0, 1)])
+
+
+def share(height, length, *, transposed=False, by_columns=False, atom=ATOM):
     tile = Buffer("B", (as_expr(height), as_expr(length)), FLOAT16, Scope.SHARED)
     row, k = (1, 0) if transposed else (0, 1)
-    return StoredShare(whole(tile), row, k, height, length, ATOM, 2, height)
+    return StoredShare(whole(tile), row, k, height, length, atom, 2, height, by_columns)
 
 
 @pytest.mark.parametrize("shape", [(128, 64), (256, 64), (64, 128)])
@@ -41,3 +45,14 @@ def test_operands_whose_rows_are_contiguous_have_the_layout_of_their_loads():
     found = share(64, 128, transposed=True)
     super_layout = super(StoredShare, found).layout(machine)
     assert super_layout == found.layout(machine)
+
+
+def test_only_tiles_that_are_stored_by_columns_are_laid_out_by_steps():
+    """Stores of whole rows have bank conflicts there."""
+    machine = MACHINES["gfx942"]
+    lane = np.arange(machine.warp_size)
+    rows = WarpAccess(lane // 8, lane % 8 * 8, 16, "store")
+    found = [share(128, 64, by_columns=each, atom=COLUMNS) for each in (False, True)]
+    lost = [conflict_cycles(each.layout(machine), rows, FLOAT16, machine) for each in found]
+    assert lost[0] == 0 < lost[1]
+    assert not any(conflict_cycles(each.layout(machine), load, FLOAT16, machine) for each in found for load in each.accesses(128, 64))

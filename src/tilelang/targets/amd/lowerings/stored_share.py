@@ -7,10 +7,12 @@ have none in those of `targets.amd.transposed_stores`.
 
 from __future__ import annotations
 
+import itertools
+
 from tilelang.layout.layout import Layout
 from tilelang.lowering.operand_layout import choose_layout, conflict_cycles
 from tilelang.records import record
-from tilelang.targets.amd.transposed_stores import layouts, store_accesses
+from tilelang.targets.amd.transposed_stores import by_steps, layouts, store_accesses
 from tilelang.targets.gpu.lowerings.mma_operand import Share
 from tilelang.targets.machine import Machine
 
@@ -30,7 +32,8 @@ class StoredShare(Share):
         if not stores:
             return super().layout(machine)
         loads = self.accesses(height, length)
-        candidates = layouts((height, length), item_bytes)
+        first = by_steps((height, length), item_bytes) if self.by_columns else None
+        candidates = itertools.chain([] if first is None else [first], layouts((height, length), item_bytes))
         found = choose_layout((height, length), self.dtype, [*loads, *stores], machine, candidates)
         if found is None or any(conflict_cycles(found, load, self.dtype, machine) for load in loads):
             return super().layout(machine)  # each tile is loaded more often than stored

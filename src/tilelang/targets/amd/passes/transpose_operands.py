@@ -23,7 +23,7 @@ from tilelang.layout.shared_memory import MAX_VECTOR_BYTES
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering import by_loop
 from tilelang.lowering.chunks import chunk_elements
-from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Lowerings, Refusal
+from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Lowerings
 from tilelang.lowering.regions import is_whole
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.gemm import Gemm
@@ -32,7 +32,7 @@ from tilelang.passes.properties import Property
 from tilelang.records import record
 from tilelang.targets.amd.machines import Feature
 from tilelang.targets.amd.transposed_stores import block_layout
-from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
+from tilelang.targets.gpu.lowerings.gemm_mma import MmaPlan, RegisterGemm
 
 _MATRIX = RegisterGemm.name
 _CHUNKS = (MAX_VECTOR_BYTES,)
@@ -181,5 +181,6 @@ class _Transpose(Rewriter):
         )
         row = next(row for row in self._lowerings[Gemm] if row.name == op.choice)
         plan = row.accepts(made, self._context)
-        assert not isinstance(plan, Refusal)
-        return dataclasses.replace(made, plan=plan)
+        assert isinstance(plan, MmaPlan)
+        stored = frozenset(new.buffer for new, old in ((a, op.a), (b, op.b)) if new is not old)
+        return dataclasses.replace(made, plan=dataclasses.replace(plan, by_columns=stored))
