@@ -36,6 +36,7 @@ from tilelang.targets.amd.passes import (
     remap_xcds,
     split_sums,
 )
+from tilelang.targets.amd.passes.divide_depth import divide_depth
 from tilelang.targets.amd.passes.transpose_operands import transpose_operands
 from tilelang.targets.gpu.lowerings.warp_votes import skip_by_votes
 
@@ -51,6 +52,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         remap_xcds.PASS,
         promote_to_registers.PASS,
         choose_lowerings(lowerings),
+        divide_depth(lowerings),
         plan_pipeline.PASS,
         expand_pipeline.PASS,
         transpose_operands(lowerings),
