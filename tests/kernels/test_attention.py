@@ -5,14 +5,19 @@ import ml_dtypes
 import numpy as np
 import pytest
 from device_text import needs_cuda_compiler
-from examples_of import load
+from examples_of import benchmark_programs, load
 from gpu import SCHEDULES, simulate_func
 from specialized import TARGET, lowered
 
-from tilelang.ir.stmt import Launch
+from tilelang.ir.stmt import CallStmt, For, Launch
 from tilelang.ir.visit import walk
+from tilelang.passes.base import PassContext
+from tilelang.passes.runner import run_passes
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_WAIT
 from tilelang.targets.nvidia.runtime.device_code import build
+from tilelang.targets.target import Target
 
 
 @pytest.mark.slow(every=6)
@@ -95,3 +100,16 @@ def test_mla_decode_spills_nothing(name, shape):
     for used in made.resources.values():
         assert (0, 0, False) == (used.spill_bytes, used.local_bytes, used.serialized)
     assert () == made.warnings
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_copies_of_keys_and_values_need_no_barriers_beside_those_of_their_waits(causal):
+    target = Target("cuda", "sm_80")
+    program = benchmark_programs().attention_program(1, 1, 1024, 128, 128, 64, 2, 128, causal=causal)
+    made = run_passes(program, target.family.backend().passes, PassContext(target=target))
+    (loop,) = (s for s in walk(made.body) if isinstance(s, For) and CP_ASYNC_WAIT in called(s))
+    assert [CP_ASYNC_WAIT, SYNC_THREADS] * 2 == [r for r in called(loop) if r in (CP_ASYNC_WAIT, SYNC_THREADS)]
+
+
+def called(stmt):
+    return [s.routine for s in walk(stmt) if isinstance(s, CallStmt)]

@@ -99,7 +99,6 @@ class _LoopExpansion:
         in_place = self._iteration(self._loop.var, self._last)
         group: list[int] = []
         closings = {copies[-1] for copies in self._groups}
-        closed = [n for n in present if n in closings]
 
         def flush() -> None:
             if group:
@@ -108,21 +107,21 @@ class _LoopExpansion:
                 statements.extend(self._predicated(group, value, own))
                 group.clear()
 
-        for number in present:
+        for number in self._sequence:
             if number in waits:
                 flush()
                 statements.append(self._awaited(waits[number]))
-            if number in self._overwriting:
-                flush()
-                statements += [CallStmt(self._wait_by.commit, (), loc=self._loop.loc), self._awaited(0)]
-            if group and self._condition(number) != self._condition(group[0]):
-                flush()
-            group.append(number)
+            if stage[number] in values:
+                if number in self._overwriting:
+                    flush()
+                    statements += [CallStmt(self._wait_by.commit, (), loc=self._loop.loc), self._awaited(0)]
+                if group and self._condition(number) != self._condition(group[0]):
+                    flush()
+                group.append(number)
             if number in closings:
                 flush()
                 statements.append(CallStmt(self._wait_by.commit, (), loc=self._loop.loc))
         flush()
-        statements += [CallStmt(self._wait_by.commit, (), loc=self._loop.loc)] * (len(self._groups) - len(closed))
         return statements
 
     def _iteration(self, value: Expr, in_place: Sequence[int] = ()) -> Iteration:
@@ -183,24 +182,14 @@ class _LoopExpansion:
         return {number for storage in sources for number, _, write in self._body.storages[storage] if write}
 
     def _commit_groups(self) -> list[list[int]]:
-        """The commit groups of one time, in order."""
-        copies = [n for n in self._sequence if n in self._copies]
-        if not copies or not self._are_behind_readers():
-            return [copies] if copies else []
+        """The commit groups of one time, in order: copies that stand together."""
         groups: list[list[int]] = []
-        for number in copies:
+        for number in (n for n in self._sequence if n in self._copies):
             if groups and self._position[number] == self._position[groups[-1][-1]] + 1:
                 groups[-1].append(number)
             else:
                 groups.append([number])
         return groups
-
-    def _are_behind_readers(self) -> bool:
-        """Whether all copies are of the first stage, all else of the last, and each copy comes after its readers."""
-        stage = self._placement.stage
-        if any(stage[n] != (0 if n in self._copies else self._placement.last) for n in self._sequence):
-            return False
-        return all(self._position[user] < self._position[n] for n in self._copies for user in self._users(n))
 
 
 def expand_pipeline(

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from tilelang.ir.buffer import Buffer
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import CallStmt, Print, Stmt
 from tilelang.ir.visit import jumps, walk
 from tilelang.records import record
@@ -26,7 +26,7 @@ class Work:
     Attributes:
         cycles: On the unit that executes it: the matrix unit if it is asynchronous, otherwise the warps.
         asynchronous: Whether the warps go on meanwhile.
-        issue: Of the warps, to issue it if it is asynchronous.
+        issue: Of the warps, to issue it if it is asynchronous; of a copy, until shared memory has taken it.
         latency: From its end on the unit until a statement that waits for it goes on.
         prefetched: Whether it is a copy from global memory that may be in flight across iterations.
     """
@@ -94,6 +94,8 @@ class LoopGraph:
             does not matter.
         one_stage_registers: How many more they may take where all statements run in one stage.
         together: Sets of statements that must run in the same stage.
+        loading: The statements that read shared memory.
+        exchanging: Those of them that read what statements other than copies write there, after a barrier.
     """
 
     work: tuple[Work, ...]
@@ -102,6 +104,8 @@ class LoopGraph:
     registers: int | None = None
     one_stage_registers: int = 0
     together: tuple[frozenset[int], ...] = ()
+    loading: frozenset[int] = frozenset()
+    exchanging: frozenset[int] = frozenset()
 
     @property
     def warp_cycles(self) -> int:
@@ -149,7 +153,15 @@ def loop_graph(
             for user, other in enumerate(body.statements):
                 if user != number and body.uses(other, result):
                     edges[Edge(number, user, 0)] = edges[Edge(user, number, 1)] = None
-    return LoopGraph(tuple(map(cost, body.statements)), tuple(edges))
+    work = tuple(map(cost, body.statements))
+    loading, exchanging = set[int](), set[int]()
+    for storage, touching in body.storages.items():
+        if storage.scope is Scope.SHARED:
+            readers = {number for number, _, write in touching if not write}
+            loading |= readers
+            if any(write and not work[number].prefetched for number, _, write in touching):
+                exchanging |= readers
+    return LoopGraph(work, tuple(edges), loading=frozenset(loading), exchanging=frozenset(exchanging))
 
 
 def reordering_refusal(body: LoopBody) -> str:

@@ -3,13 +3,16 @@
 import pytest
 
 import tilelang.language as T
-from tilelang.ir.stmt import For, ParallelLoop
+from tilelang.ir.stmt import Alloc, For, ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.loop_graph import Work
+from tilelang.targets.nvidia.machines import MACHINES
 from tilelang.targets.nvidia.passes.costs import (
+    copy_work,
     gemm_work,
     iteration_cycles,
+    prefetch_costs,
     stages_that_hide_loads,
     thread_work,
     warp_work,
@@ -101,3 +104,15 @@ def test_an_iteration_takes_the_cycles_of_its_gemms():
 def test_longer_iterations_need_fewer_stages_to_hide_loads(stage_bytes, cycles, stages):
     rates = Target("cuda", "sm_90a").machine.rates
     assert stages == stages_that_hide_loads(stage_bytes, cycles, rates)
+
+
+def test_a_copy_takes_shared_memory_as_long_as_it_takes_in_the_tile():
+    tile = next(s.buffer for s in walk(main.body) if isinstance(s, Alloc) and s.buffer.name == "A_s")
+    assert Work(0, issue=128 * 64 * 2 // 128, prefetched=True) == copy_work(tile, MACHINES["sm_80"])
+    assert 2 * copy_work(tile, MACHINES["sm_80"]).issue == copy_work(tile, MACHINES["sm_75"]).issue
+
+
+def test_latencies_come_from_the_data_sheet_where_none_are_measured():
+    measured, sheet = (prefetch_costs(MACHINES[name]) for name in ("sm_90", "sm_80"))
+    assert measured.latency == MACHINES["sm_90"].rates.memory_latency
+    assert sheet.latency == MACHINES["sm_80"].data_sheet.rates.memory_latency

@@ -13,10 +13,12 @@ from tilelang.ir.expr import Const, const
 from tilelang.ir.stmt import Break, CallStmt, For, ForKind, If, Launch, Seq
 from tilelang.ir.visit import walk
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_WAIT
+from tilelang.targets.nvidia.machines import MACHINES
 from tilelang.targets.nvidia.passes.plan_pipeline import plan_loop
 
 N, TRIPS = 8, 5
 TRUE = Const(True, BOOL)
+SM_80 = MACHINES["sm_80"]
 
 
 def kernel(case, stages=3):
@@ -115,7 +117,7 @@ def test_what_stands_in_the_way_is_said_and_the_loop_stays_right(case, reason):
 )
 def test_loops_that_the_user_has_taken_in_hand_stay_serial(inner, reason):
     loop = next(s for s in walk(kernel("").body) if isinstance(s, For) and s.pipeline is not None)
-    assert (None, reason) == plan_loop(dataclasses.replace(loop, body=Seq((*loop.body.body, inner))), {})
+    assert (None, reason) == plan_loop(dataclasses.replace(loop, body=Seq((*loop.body.body, inner))), {}, SM_80)
 
 
 @pytest.mark.parametrize("case", ["", "table", "twice"])

@@ -16,13 +16,16 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import int_const
 from tilelang.ir.stmt import For, Stmt
 from tilelang.ir.visit import walk
 from tilelang.ops.gemm import Gemm
 from tilelang.schedule.loop_graph import Work
+from tilelang.schedule.prefetch import PrefetchCosts
 from tilelang.schedule.statement_work import instructions, products
-from tilelang.targets.machine import Rates
+from tilelang.targets.machine import Machine, Rates
 from tilelang.targets.nvidia.machines import (
     MMA_FLOP_PER_CYCLE,
     RESULTS_PER_CYCLE,
@@ -80,6 +83,26 @@ def with_exchange(work: Work) -> Work:
 def warp_work(stmt: Stmt) -> Work:
     """The work of a statement whose gemms are done by warps, by mma."""
     return thread_work(stmt, MMA_FLOP_PER_CYCLE)
+
+
+def copy_work(tile: Buffer, machine: Machine) -> Work:
+    """The work of an asynchronous copy that fills a tile."""
+    return Work(0, issue=math.ceil((tile.bytes or 0) / _rates(machine).shared_bytes), prefetched=True)
+
+
+def prefetch_costs(machine: Machine) -> PrefetchCosts:
+    """What asynchronous copies cost threads."""
+    rates = _rates(machine)
+    return PrefetchCosts(rates.memory_latency, rates.barrier)
+
+
+def _rates(machine: Machine) -> Rates:
+    """The rates of a machine, by its data sheet where they have not been measured."""
+    if machine.rates is not None:
+        return machine.rates
+    if machine.data_sheet is None:
+        raise CompilerBug(f"no figures of {machine.name}")
+    return machine.data_sheet.rates
 
 
 def _gemm_cycles(gemm: Gemm, flop: int) -> int:

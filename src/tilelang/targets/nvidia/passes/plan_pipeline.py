@@ -2,9 +2,9 @@
 
 Takes a pipelined loop whose operators have their lowerings; gives its placement, or why it stays serial.
 
-By default, asynchronous copies to shared memory run `num_stages - 1` iterations ahead, first in an iteration. Where it
-begins by copying all their tiles to registers, and where each tile is read by some gemms and not by others, they stand
-after these readers, `num_stages` iterations ahead in as many versions. `schedule.prefetch` places them.
+By default, asynchronous copies to shared memory come where `schedule.prefetch` places them by their costs, as far ahead
+as `num_stages` versions of their tiles allow. Where an iteration begins by copying all their tiles to registers, they
+come after that, `num_stages` iterations ahead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from tilelang.arith.domain import Domain
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import For, Launch, PipelineSpec, Stmt
 from tilelang.ops.copy import Copy
-from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import PassContext
 from tilelang.saved_schedule import Placement, in_sequence
 from tilelang.schedule.async_copies import is_asynchronous, target_of
@@ -25,21 +24,23 @@ from tilelang.schedule.loop_body import LoopBody
 from tilelang.schedule.loop_graph import LoopGraph, Work, loop_graph
 from tilelang.schedule.placement_legality import placement_override, runs_ahead, violation
 from tilelang.schedule.plan_pipeline import LoopPlanner, PlannedLoop, plan_pipeline
-from tilelang.schedule.prefetch import copies_after_all_users, copies_after_their_users, copies_first, feeding
-from tilelang.schedule.statement_work import COPY_WORK
+from tilelang.schedule.prefetch import copies_after_users, prefetch_schedule
+from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.passes.async_copy_loops import AsyncCopyLoops
-from tilelang.targets.nvidia.passes.costs import warp_work
+from tilelang.targets.nvidia.passes.costs import copy_work, prefetch_costs, warp_work
 
 
 def plan_loop(
-    loop: For, outside: Mapping[Buffer, str], given: Placement | None = None
+    loop: For, outside: Mapping[Buffer, str], machine: Machine, given: Placement | None = None
 ) -> tuple[Placement | None, str]:
     """The placement of a pipelined loop, `given` if it has as many statements; or None and why it stays serial."""
     override = placement_override(loop, outside, given)
-    return override or _automatic(LoopBody(loop), (loop.pipeline or PipelineSpec()).num_stages, outside)
+    return override or _automatic(LoopBody(loop), (loop.pipeline or PipelineSpec()).num_stages, outside, machine)
 
 
-def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tuple[Placement | None, str]:
+def _automatic(
+    body: LoopBody, stages: int, outside: Mapping[Buffer, str], machine: Machine
+) -> tuple[Placement | None, str]:
     """The placement that the schedule gives; copies that cannot legally run ahead stay with all else."""
     producers = [n for n, stmt in enumerate(body.statements) if is_asynchronous(stmt) and _is_producer(body, n)]
     reason = "no copy into a shared buffer that it fills as a whole is asynchronous"
@@ -47,10 +48,8 @@ def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tu
         readers = _readers(body, producers)
         if stages < (1 if readers else 2):
             return None, f"num_stages={stages} keeps one version of each buffer"
-        graph = _graph(body, {body.statements[n] for n in producers}, stages)
-        behind_each = not readers and not feeding(graph) and _others_compute(body, producers)
-        place = copies_after_all_users if readers else copies_after_their_users if behind_each else copies_first
-        schedule = place(graph)
+        graph = _graph(body, {body.statements[n] for n in producers}, stages, machine)
+        schedule = copies_after_users(graph) if readers else prefetch_schedule(graph, prefetch_costs(machine))
         placement = in_sequence(schedule.stage, schedule.order)
         found = violation(body, placement, outside)
         if found is None:
@@ -80,24 +79,13 @@ def _copies_to_registers(stmt: Stmt) -> bool:
     return isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.SHARED, Scope.FRAGMENT)
 
 
-def _others_compute(body: LoopBody, producers: Sequence[int]) -> bool:
-    """Whether each tile is used by some gemms and not by others, which hide that it is filled again after the former.
-
-    Each such place costs a barrier per iteration, which pays only there. On an H200 decoding of grouped heads took 0.84
-    of the time, but backward passes of attention, which also copy rows that no gemm reads, 1.04 to 1.15 of it.
-    """
-    gemms = {n for n, stmt in enumerate(body.statements) if isinstance(stmt, Gemm)}
-    for copy in producers:
-        users = {n for n, _, _ in body.storages[target_of(body.statements[copy])]} - {copy}
-        if not users or min(users) < copy or gemms <= users or gemms.isdisjoint(users):
-            return False
-    return True
-
-
-def _graph(body: LoopBody, copies: AbstractSet[Stmt], versions: int) -> LoopGraph:
+def _graph(body: LoopBody, copies: AbstractSet[Stmt], versions: int, machine: Machine) -> LoopGraph:
     """The loop's graph, with `versions` versions of the tiles of these copies."""
-    targets = {target_of(copy): versions for copy in copies}
-    return loop_graph(body, lambda stmt: COPY_WORK if stmt in copies else warp_work(stmt), targets)
+
+    def cost(stmt: Stmt) -> Work:
+        return copy_work(target_of(stmt), machine) if stmt in copies else warp_work(stmt)
+
+    return loop_graph(body, cost, {target_of(copy): versions for copy in copies})
 
 
 class _Planner(LoopPlanner):
@@ -105,6 +93,7 @@ class _Planner(LoopPlanner):
 
     def __init__(self, launch: Launch, domain: Domain, context: PassContext) -> None:
         super().__init__()
+        self._machine = context.target.machine
         self._copy_loops = AsyncCopyLoops(launch, domain, context)
         self.notes = self._copy_loops.notes
 
@@ -113,7 +102,7 @@ class _Planner(LoopPlanner):
         refused: set[Stmt] = set()
         while True:
             marked_loop = self._copy_loops.mark(loop, refused)
-            placement, reason = plan_loop(marked_loop.loop, outside, given)
+            placement, reason = plan_loop(marked_loop.loop, outside, self._machine, given)
             body = LoopBody(marked_loop.loop)
             numbers = {stmt: number for number, stmt in enumerate(body.statements)}
             failed = {
